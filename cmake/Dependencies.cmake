@@ -1,0 +1,22 @@
+# Other people's libraries. All come from the distribution's packages (deploy/bootstrap installs them).
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+
+find_program(ONECOPY_PROTOC_GRPC grpc_cpp_plugin REQUIRED)
+
+# google/rpc/*.proto, which no -dev package has: deploy/bootstrap unpacks them.
+find_path(ONECOPY_GOOGLEAPIS google/rpc/error_details.proto REQUIRED
+          HINTS "${PROJECT_SOURCE_DIR}/build/deps/googleapis")
+
+# cuda.h: types only. Nothing of CUDA is linked; the driver is opened at run time.
+find_path(ONECOPY_CUDA_INCLUDE cuda.h REQUIRED
+          HINTS "$ENV{CUDA_HOME}/include" /usr/local/cuda/include
+                "${PROJECT_SOURCE_DIR}/build/deps/cuda/include")

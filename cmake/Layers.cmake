@@ -1,0 +1,20 @@
+# The layer picture as data: what each folder may link to, by folder. onecopy_module() stops the configuration
+# when a folder links to anything else, so the link graph cannot drift from the picture in the README.
+set(ONECOPY_LAYER_transport_core "")
+set(ONECOPY_LAYER_transport_os transport/core)
+set(ONECOPY_LAYER_transport_shim transport/core transport/os)
+set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  # each folder below
+set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim)    # each folder below
+set(ONECOPY_LAYER_transport_store transport/core transport/os transport/shim)   # each folder below
+set(ONECOPY_LAYER_proto "")
+set(ONECOPY_LAYER_daemon_config transport/core transport/os)
+set(ONECOPY_LAYER_daemon_log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_plan transport/core)
+set(ONECOPY_LAYER_daemon_pipeline transport/core)
+set(ONECOPY_LAYER_daemon_engine
+    daemon/plan daemon/pipeline daemon/log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto transport/core transport/os)
+set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto transport/core transport/os)
+set(ONECOPY_LAYER_client_lib proto transport/core transport/os transport/shim)
+set(ONECOPY_LAYER_client_cli client/lib transport/core transport/os)
+set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)

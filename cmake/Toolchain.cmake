@@ -1,0 +1,35 @@
+# Language level, warnings, sanitizers, ccache: what every target of ours is compiled with.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+
+find_program(ONECOPY_CCACHE ccache)
+if(ONECOPY_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${ONECOPY_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${ONECOPY_CCACHE}")
+endif()
+
+# Strict for our own code; generated code and other people's headers are not ours to warn about.
+add_library(onecopy_strict INTERFACE)
+target_compile_options(onecopy_strict INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Werror>")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # gcc 12 sees an overlap in "literal" + std::string that is not there (its bug 105651).
+  target_compile_options(onecopy_strict INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>")
+endif()
+
+if(ONECOPY_SANITIZE STREQUAL "address")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
+  add_link_options(-fsanitize=address,undefined)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # gcc sees uninitialised uses in instrumented code that are not there.
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>")
+  endif()
+elseif(ONECOPY_SANITIZE STREQUAL "thread")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread;-fno-omit-frame-pointer>")
+  add_link_options(-fsanitize=thread)
+endif()

@@ -1,0 +1,81 @@
+// The daemon without its sockets for clients and peers: all mutable state, on one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/client_api.h"
+#include "daemon/engine/peer_api.h"
+#include "daemon/engine/sessions.h"
+#include "transport/core/link.h"
+#include "transport/core/memory.h"
+#include "transport/os/event_loop.h"
+
+namespace onecopy::engine {
+
+// A node that the configuration names.
+struct PeerOptions {
+  std::string name;
+  std::string address;  // HOST:PORT
+  // The peer's domain of uids; absent: what the peer says it is.
+  std::optional<std::string> uid_domain;
+};
+
+struct Options {
+  std::string node;
+  std::string version;
+  std::string address;     // HOST:PORT at which peers reach this node
+  std::string uid_domain;
+  bool loopback_only = true;  // peers on loopback share this node's uid domain unless they say otherwise
+  uint32_t daemon_uid = 0;
+  std::vector<PeerOptions> peers;
+
+  std::chrono::milliseconds heartbeat{3000};
+  std::chrono::milliseconds reconnect_least{100};
+  std::chrono::milliseconds reconnect_most{10000};
+  std::chrono::milliseconds stall_timeout{30000};
+  std::chrono::milliseconds drain_timeout{30000};
+  uint32_t keep_transfers = 1000;  // ended ones that stay queryable
+  uint32_t most_buffers = 65536;
+  uint64_t slot_bytes = 1 << 20;
+  uint32_t slots = 64;             // half for sending, half for receiving
+
+  // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
+  std::function<Result<std::string>(const std::string& level)> set_log_level;
+};
+
+class Engine {
+ public:
+  // Takes the backends that exist here; `dialer` must outlive the engine.
+  Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
+         std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer);
+  ~Engine();  // Stop() first
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Any thread. Everything below lives on this executor's thread.
+  os::EventLoop& loop();
+
+  // Engine thread.
+  ClientApi& client();
+  PeerApi& node();  // this node, as a peer asks it
+  Sessions& sessions();
+
+  // Any thread: begins to connect to peers.
+  void Start();
+  // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones have ended, or
+  // have been cancelled after the drain timeout.
+  void Drain(Task done);
+  // Any thread but the engine's: ends everything and joins every thread. Nothing replies afterwards.
+  void Stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,213 @@
+// Requests to the engine and what it answers: plain values, the same for gRPC, for a peer and for a test.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/plan/path.h"
+#include "transport/core/capability.h"
+#include "transport/core/ids.h"
+#include "transport/core/range.h"
+#include "transport/core/result.h"
+
+namespace onecopy::engine {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+// Runs exactly once, on the engine's thread, and must not block.
+template <typename T>
+using Reply = UniqueFunction<void(Result<T>)>;
+using StatusReply = UniqueFunction<void(Status)>;
+
+// Who asks: a uid on a node. Only a session of this node can be an administrator's: uid 0 outside any
+// container, or the uid that the daemon runs as.
+struct Principal {
+  uint32_t uid = 0;
+  std::string node;
+  bool administrator = false;
+  SessionId session;  // empty for a peer's principal
+
+  std::string ToString() const { return std::to_string(uid) + "@" + node; }
+};
+
+// A range of a buffer. `node` empty means this node; absent numbers as in onecopy.v1.Endpoint.
+struct Endpoint {
+  std::string node;
+  std::string buffer;
+  std::optional<uint64_t> offset;
+  std::optional<uint64_t> bytes;
+
+  std::string ToString() const;  // "east:a@0+4096"
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+enum class TransferState { kPending, kRunning, kSucceeded, kFailed, kCancelled, kUnconfirmed };
+std::string_view StateName(TransferState state);
+// Whether the state is a last one; UNCONFIRMED is not.
+bool IsFinal(TransferState state);
+
+enum class TransferRole { kDestination, kSource, kOrderer };
+
+struct LaneBytes {
+  std::string device;
+  std::string peer;
+  uint64_t bytes = 0;
+};
+
+struct ExecutedStep {
+  Step step;
+  uint64_t bytes = 0;
+};
+
+struct ChecksumResult {
+  std::string algorithm;
+  std::string value;
+  bool verified = false;
+};
+
+struct Attempt {
+  std::string path;
+  std::string outcome;
+  uint64_t bytes = 0;
+};
+
+// See onecopy.v1.Receipt; copies are the number of steps.
+struct Receipt {
+  std::string path;
+  std::string link;
+  bool emulated = false;
+  std::string registration = "none";
+  std::string key = "none";
+  std::vector<ExecutedStep> steps;
+  std::vector<LaneBytes> lanes;
+  double seconds = 0;
+  double negotiation_seconds = 0;
+  std::optional<ChecksumResult> checksum;
+  std::vector<Refusal> refused;
+  std::vector<Attempt> attempts;
+  std::map<std::string, std::string> evidence;
+};
+
+// See onecopy.v1.Transfer.
+struct TransferInfo {
+  TransferId id;
+  TransferState state = TransferState::kPending;
+  TransferRole role = TransferRole::kDestination;
+  Endpoint source;
+  Endpoint destination;
+  uint64_t bytes = 0;
+  uint64_t bytes_done = 0;
+  std::string owner;
+  WallTime create_time;
+  std::optional<WallTime> end_time;
+  std::optional<plan::Plan> plan;
+  Receipt receipt;
+  Status error;
+};
+
+struct TransferRequest {
+  std::string request_id;
+  Endpoint source;
+  Endpoint destination;
+  plan::Policy policy;
+  bool checksum = false;
+  std::optional<std::chrono::milliseconds> deadline;
+  bool validate_only = false;
+};
+
+// See onecopy.v1.Buffer.
+struct BufferInfo {
+  std::string node;
+  std::string name;
+  std::string id;  // BufferId in text; empty when only validated
+  std::string memory;
+  std::string device;
+  uint64_t bytes = 0;
+  std::string owner;
+  bool registered = false;
+  WallTime create_time;
+  uint32_t transfers = 0;
+};
+
+struct CreateBufferRequest {
+  std::string request_id;
+  std::string name;
+  uint64_t bytes = 0;
+  std::string memory;  // as typed: "host", "cuda:0", a PCI address, a UUID
+  bool validate_only = false;
+};
+
+struct RegisterBufferRequest {
+  std::string request_id;
+  std::string name;
+  uint64_t bytes = 0;
+  std::string kind;           // of memory: "host", "cuda"
+  std::string form;           // as in ImportRequest
+  std::string device;         // as typed
+  uint64_t offset = 0;
+  uint64_t allocation_bytes = 0;
+  uint64_t fd_handle = 0;     // from Sessions::Deposit; 0: none
+  std::string handle;
+  bool validate_only = false;
+};
+
+struct GrantInfo {
+  GrantId id;
+  std::string buffer;
+  ByteRange range;
+  std::string to;  // uid@node
+  bool read = false;
+  bool write = false;
+  std::optional<WallTime> expire_time;
+};
+
+struct CreateGrantRequest {
+  Endpoint range;
+  std::string to;  // "1000" or "1000@node"
+  bool read = false;
+  bool write = false;
+  std::optional<std::chrono::milliseconds> lifetime;
+};
+
+enum class NodeState { kConnected, kDisconnected, kIncompatible, kDraining };
+std::string_view NodeStateName(NodeState state);
+
+// See onecopy.v1.Node.
+struct NodeInfo {
+  std::string name;
+  bool self = false;
+  NodeState state = NodeState::kDisconnected;
+  std::string address;
+  std::string boot_id;
+  uint32_t protocol_min = 0;
+  uint32_t protocol_max = 0;
+  std::string version;
+  std::string reason;
+  std::string detail;
+  WallTime since;
+  std::string uid_domain;
+  NodeCapability capabilities;
+};
+
+struct Sum {
+  std::string algorithm;
+  std::string value;
+  uint64_t bytes = 0;
+};
+
+struct PageRequest {
+  int32_t size = 0;   // 0: 100; at most 1000
+  std::string token;  // empty: from the start
+};
+
+template <typename T>
+struct Page {
+  std::vector<T> items;
+  std::string next_token;  // empty on the last page
+};
+
+}  // namespace onecopy::engine

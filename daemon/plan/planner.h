@@ -1,0 +1,41 @@
+// From what both ends can do to the path that is taken: a pure function, without state, clock or I/O.
+//
+// Every path of the ladder that fits the two ends is considered. One that cannot work is refused with its true
+// reason; so is one that the policy excludes. Of the rest, the one with the highest estimated rate for this
+// size is taken, and within 10 % of it the one with the fewest copies; what was passed over for speed is
+// refused as SLOWER_MEASURED or SLOWER_ESTIMATED, with both figures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/plan/estimates.h"
+#include "daemon/plan/path.h"
+#include "transport/core/capability.h"
+#include "transport/core/result.h"
+
+namespace onecopy::plan {
+
+// One end of a transfer: where its bytes are.
+struct End {
+  const NodeCapability* node = nullptr;  // valid during the call
+  std::string kind;
+  std::string device;
+};
+
+struct Request {
+  End source;
+  End destination;
+  uint64_t bytes = 0;
+  Policy policy;
+  Estimates estimates;
+  // Paths that turned out impossible although they seemed to work (their preparation failed).
+  std::vector<Refusal> excluded;
+};
+
+// INVALID_ARGUMENT (BAD_POLICY) for a glob that fits no path at all or a link that does not exist anywhere;
+// FAILED_PRECONDITION (POLICY_UNMET), with every refusal, when nothing acceptable works.
+Result<Plan> MakePlan(const Request& request);
+
+}  // namespace onecopy::plan

@@ -1,0 +1,19 @@
+#include "transport/core/range.h"
+
+#include "transport/core/reasons.h"
+
+namespace onecopy {
+
+Status CheckWithin(const ByteRange& range, uint64_t total, const std::string& what) {
+  if (range.offset <= total && range.bytes <= total - range.offset) return OkStatus();
+  return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
+          "range @" + std::to_string(range.offset) + "+" + std::to_string(range.bytes) +
+              " does not lie inside " + what + " of " + std::to_string(total) + " bytes"};
+}
+
+bool Overlap(const ByteRange& a, const ByteRange& b) {
+  if (a.bytes == 0 || b.bytes == 0) return false;
+  return a.offset < b.offset ? b.offset - a.offset < a.bytes : a.offset - b.offset < b.bytes;
+}
+
+}  // namespace onecopy

@@ -1,0 +1,77 @@
+// Ownership of mapped bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transport/core/unique_function.h"
+
+namespace onecopy {
+
+// Where bytes live: the kind of memory ("host", "cuda", …) and, for a GPU, its UUID.
+struct Place {
+  std::string kind;
+  std::string device;
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+// Mapped bytes of one memory. Created by a Memory, shared by every operation that uses it; the bytes are
+// unmapped and given back when the last reference goes. That may block (unpinning, closing a driver handle),
+// so whoever creates a Region for long use gives its references a deleter that runs on a thread for slow
+// work (see engine::Workers). The address is for the Memory of that kind and, through a Region, for a Link.
+class Region {
+ public:
+  // Gives the bytes back; runs after every hook.
+  using Release = UniqueFunction<void()>;
+
+  Region(Place place, std::byte* address, uint64_t bytes, bool cpu_addressable, Release release)
+      : place_(std::move(place)),
+        address_(address),
+        bytes_(bytes),
+        cpu_addressable_(cpu_addressable),
+        release_(std::move(release)) {}
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  const Place& place() const { return place_; }
+  std::byte* address() const { return address_; }
+  uint64_t bytes() const { return bytes_; }
+  bool cpu_addressable() const { return cpu_addressable_; }
+
+  // The name of this memory in a receipt's steps: a GPU's UUID, else what SetStepName said, else the kind.
+  std::string step_name() const;
+  void SetStepName(std::string name) { step_name_ = std::move(name); }  // before the region is shared
+
+  // Any thread: something that another backend attached to these bytes (a pin, a NIC's registration) and
+  // that must go before they do. Hooks run in reverse order.
+  void OnRelease(Release hook);
+
+ private:
+  const Place place_;
+  std::byte* const address_;
+  const uint64_t bytes_;
+  const bool cpu_addressable_;
+  std::string step_name_;
+  std::mutex mutex_;
+  std::vector<Release> hooks_;  // guarded by mutex_
+  Release release_;
+};
+
+using RegionRef = std::shared_ptr<Region>;
+
+// A piece of a region, which it keeps alive.
+struct Span {
+  RegionRef region;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+
+  std::byte* address() const { return region->address() + offset; }
+};
+
+}  // namespace onecopy

@@ -1,0 +1,62 @@
+// The one way in which threads hand work to each other: many producers, one consumer.
+#pragma once
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "transport/core/executor.h"
+
+namespace onecopy {
+
+class TaskQueue {
+ public:
+  // Any thread. True when the consumer may be asleep and must be woken (once per nap, so that a burst of
+  // tasks costs one wake-up). False after Close(); the task is then destroyed by the caller's thread.
+  [[nodiscard]] bool Push(Task task) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    tasks_.push_back(std::move(task));
+    return std::exchange(asleep_, false);
+  }
+
+  // Consumer: runs what was queued when it was called; true when there was something. Tasks queued meanwhile
+  // wait for the next call, so that a task that re-posts itself starves nobody.
+  bool Drain() {
+    {
+      const std::lock_guard lock(mutex_);
+      running_.swap(tasks_);
+    }
+    for (Task& task : running_) {
+      task();
+      task = nullptr;  // what it captured goes before the next one runs
+    }
+    const bool any = !running_.empty();
+    running_.clear();
+    return any;
+  }
+
+  // Consumer, before it sleeps: true when the queue is empty and the next Push will ask for a wake-up.
+  [[nodiscard]] bool Arm() {
+    const std::lock_guard lock(mutex_);
+    asleep_ = tasks_.empty();
+    return asleep_;
+  }
+
+  // Consumer, at its end: refuses what comes later and destroys what is queued, outside the lock.
+  void Close() {
+    std::vector<Task> unrun;
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    unrun.swap(tasks_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Task> tasks_;  // guarded by mutex_
+  bool asleep_ = false;      // guarded by mutex_
+  bool closed_ = false;      // guarded by mutex_
+  std::vector<Task> running_;  // consumer only
+};
+
+}  // namespace onecopy

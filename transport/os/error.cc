@@ -1,0 +1,62 @@
+#include "transport/os/error.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::os {
+namespace {
+
+struct Meaning {
+  Code code;
+  std::string_view reason;
+};
+
+Meaning MeaningOf(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS: return {Code::kPermissionDenied, reasons::kAccessDenied};
+    case ENOENT:
+    case ENOTDIR: return {Code::kNotFound, reasons::kFileNotFound};
+    case EEXIST: return {Code::kAlreadyExists, reasons::kNameTaken};
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return {Code::kResourceExhausted, reasons::kNoSpace};
+    case ENOMEM:
+    case ENFILE:
+    case EMFILE: return {Code::kResourceExhausted, reasons::kNoMemory};
+    case EINVAL:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case EBADF: return {Code::kInvalidArgument, reasons::kBadArgument};
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ETIMEDOUT: return {Code::kUnavailable, reasons::kLinkDown};
+    case EADDRINUSE: return {Code::kAlreadyExists, reasons::kNameTaken};
+    default: return {Code::kInternal, reasons::kIo};
+  }
+}
+
+}  // namespace
+
+std::string ErrnoText(int error) {
+  char buffer[128];
+  std::string text = ::strerror_r(error, buffer, sizeof buffer);  // the GNU one: returns the text
+  if (const char* name = ::strerrorname_np(error); name != nullptr) {
+    text += std::string(" (") + name + ")";
+  }
+  return text;
+}
+
+Status ErrnoStatus(int error, const std::string& what, const std::string& remedy) {
+  const Meaning meaning = MeaningOf(error);
+  return {meaning.code, meaning.reason, what + ": " + ErrnoText(error), remedy};
+}
+
+}  // namespace onecopy::os

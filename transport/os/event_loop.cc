@@ -1,0 +1,214 @@
+#include "transport/os/event_loop.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+
+#include "transport/os/error.h"
+
+namespace onecopy::os {
+namespace {
+
+constexpr Clock::duration kForever = Clock::duration::max();
+constexpr int kEventsPerTurn = 64;
+
+UniqueFd OrAbort(int fd, const char* what) {
+  if (fd < 0) {
+    std::fprintf(stderr, "onecopy: %s: %s\n", what, ErrnoText(errno).c_str());
+    std::abort();
+  }
+  return UniqueFd(fd);
+}
+
+}  // namespace
+
+struct EventLoop::Watched {
+  FdHandler handler;
+};
+
+EventLoop::EventLoop()
+    : epoll_(OrAbort(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      wake_(OrAbort(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake_.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+    OrAbort(-1, "epoll_ctl");
+  }
+}
+
+EventLoop::~EventLoop() { queue_.Close(); }
+
+void EventLoop::Post(Task task) {
+  if (queue_.Push(std::move(task))) Wake();
+}
+
+bool EventLoop::InThread() const {
+  return thread_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+}
+
+void EventLoop::Wake() {
+  const uint64_t one = 1;
+  // EAGAIN means that the counter is full, so the loop is being woken already.
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+EventLoop::TimerId EventLoop::RunAt(Clock::time_point when, Task task) {
+  const TimerId id = next_timer_++;
+  timers_.emplace(when, std::make_pair(id, std::move(task)));
+  timer_times_.emplace(id, when);
+  return id;
+}
+
+void EventLoop::CancelTimer(TimerId id) {
+  const auto time = timer_times_.find(id);
+  if (time == timer_times_.end()) return;
+  auto [first, last] = timers_.equal_range(time->second);
+  const auto timer = std::find_if(first, last, [&](const auto& t) { return t.second.first == id; });
+  if (timer != last) timers_.erase(timer);
+  timer_times_.erase(time);
+}
+
+Status EventLoop::Watch(int fd, uint32_t epoll_events, FdHandler handler) {
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    return ErrnoStatus(errno, "watching a file descriptor");
+  }
+  watched_[fd] = std::make_shared<Watched>(Watched{std::move(handler)});
+  return OkStatus();
+}
+
+void EventLoop::Rewatch(int fd, uint32_t epoll_events) {
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.fd = fd;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
+void EventLoop::Unwatch(int fd) {
+  if (watched_.erase(fd) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::SetPoller(std::function<bool()> poller, Clock::duration spin, Clock::duration nap) {
+  poller_ = std::move(poller);
+  poller_spin_ = spin;
+  poller_nap_ = nap;
+}
+
+bool EventLoop::RunTimers() {
+  bool any = false;
+  const Clock::time_point now = timers_.empty() ? Clock::time_point() : Clock::now();
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    auto node = timers_.extract(timers_.begin());
+    timer_times_.erase(node.mapped().first);
+    node.mapped().second();
+    any = true;
+  }
+  return any;
+}
+
+bool EventLoop::RunEpoll(Clock::duration timeout) {
+  std::array<epoll_event, kEventsPerTurn> events;
+  timespec wait{};
+  timespec* limit = nullptr;
+  if (timeout != kForever) {
+    const auto nanoseconds =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(timeout, Clock::duration(0))).count();
+    wait.tv_sec = nanoseconds / 1'000'000'000;
+    wait.tv_nsec = nanoseconds % 1'000'000'000;
+    limit = &wait;
+  }
+  const int ready = ::epoll_pwait2(epoll_.get(), events.data(), kEventsPerTurn, limit, nullptr);
+  bool any = false;
+  for (int i = 0; i < ready; ++i) {
+    const int fd = events[static_cast<size_t>(i)].data.fd;
+    if (fd == wake_.get()) {
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(fd, &count, sizeof count);
+      continue;
+    }
+    // Looked up anew for each event: a handler before this one may have ended the watch.
+    const auto watched = watched_.find(fd);
+    if (watched == watched_.end()) continue;
+    const std::shared_ptr<Watched> keep = watched->second;
+    keep->handler(events[static_cast<size_t>(i)].events);
+    any = true;
+  }
+  return any;
+}
+
+Clock::duration EventLoop::UntilNextTimer() const {
+  if (timers_.empty()) return kForever;
+  return std::max(timers_.begin()->first - Clock::now(), Clock::duration(0));
+}
+
+void EventLoop::Run() {
+  thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  Clock::time_point last_work = Clock::now();
+  while (!stopping_.load(std::memory_order_acquire)) {
+    bool worked = queue_.Drain();
+    worked |= RunTimers();
+    if (poller_ && poller_busy_) poller_busy_ = poller_();
+
+    // The time is read only where somebody wants to spin: most loops do not.
+    Clock::duration sleep = UntilNextTimer();
+    const bool polling = poller_ && poller_busy_;
+    const Clock::duration spin = polling ? poller_spin_ : spin_;
+    if (spin > Clock::duration(0) || polling) {
+      const Clock::time_point now = Clock::now();
+      if (worked) last_work = now;
+      if (now - last_work < spin) {
+        sleep = Clock::duration(0);
+      } else if (polling) {
+        sleep = std::min(sleep, poller_nap_);
+      }
+    }
+    if (sleep > Clock::duration(0) && !queue_.Arm()) sleep = Clock::duration(0);
+    if (RunEpoll(sleep) && spin > Clock::duration(0)) last_work = Clock::now();
+  }
+  queue_.Close();
+  timers_.clear();
+  timer_times_.clear();
+  watched_.clear();
+  poller_ = nullptr;
+}
+
+void EventLoop::Stop() {
+  stopping_.store(true, std::memory_order_release);
+  Wake();
+}
+
+LoopThread::LoopThread(std::string name) : thread_([this, name = std::move(name)] {
+  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+  loop_.Run();
+}) {}
+
+LoopThread::~LoopThread() { StopAndJoin(); }
+
+void LoopThread::StopAndJoin() {
+  if (!thread_.joinable()) return;
+  loop_.Stop();
+  thread_.join();
+}
+
+void LoopThread::RunSync(Task task) {
+  if (loop_.InThread()) return task();
+  std::promise<void> done;
+  loop_.Post([&] {
+    task();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+}  // namespace onecopy::os

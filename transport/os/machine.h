@@ -1,0 +1,33 @@
+// Facts about the machine that this process runs on. All calls read the kernel anew; none fails: a fact that
+// cannot be read is empty or zero.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace onecopy::os {
+
+std::string HostName();
+
+// Equal for all processes of one running kernel, containers included; different after a reboot.
+std::string HostIdentity();
+
+// Bytes that could be allocated without swapping, within the limits of this process's cgroup.
+uint64_t AvailableMemoryBytes();
+
+// Processors that this process may run on; at least 1.
+unsigned UsableCores();
+
+// Names of the RDMA devices that the kernel knows ("mlx5_0"), in order.
+std::vector<std::string> RdmaDevices();
+
+// Whether the process `pid` (as numbered here) runs in this process's PID namespace. A process that cannot be
+// looked at counts as foreign.
+bool SharesPidNamespace(int32_t pid);
+
+// `bytes` random bytes from the kernel, as lower-case hexadecimal digits.
+std::string RandomHex(size_t bytes);
+uint64_t RandomNumber();
+
+}  // namespace onecopy::os

@@ -1,0 +1,67 @@
+#include "transport/os/mapping.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+
+namespace onecopy::os {
+namespace {
+
+Result<Mapping> Map(int fd, int flags, uint64_t bytes) {
+  if (bytes == 0) return Mapping();
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (data == MAP_FAILED) {
+    return ErrnoStatus(errno, "mapping " + std::to_string(bytes) + " bytes");
+  }
+  return Mapping(static_cast<std::byte*>(data), bytes);
+}
+
+}  // namespace
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes) {
+  if (bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) {
+    return Status(Code::kResourceExhausted, reasons::kNoMemory,
+                  std::to_string(bytes) + " bytes are more than any memory has");
+  }
+  constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, which older headers lack
+  UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal));
+  if (!fd && errno == EINVAL) {  // a kernel older than 6.3 does not know the flag
+    fd = UniqueFd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  }
+  if (!fd) return ErrnoStatus(errno, "memfd_create");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return ErrnoStatus(errno, "sizing a memfd of " + std::to_string(bytes) + " bytes");
+  }
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return ErrnoStatus(errno, "sealing a memfd");
+  }
+  return fd;
+}
+
+Result<Mapping> MapShared(int fd, uint64_t bytes) { return Map(fd, MAP_SHARED, bytes); }
+
+Result<Mapping> MapAnonymous(uint64_t bytes) {
+  return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, bytes);
+}
+
+}  // namespace onecopy::os

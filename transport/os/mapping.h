@@ -1,0 +1,39 @@
+// Host memory that is backed by a memfd or lies in no file at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::os {
+
+// Ownership of one mmap.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(std::byte* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// A memfd of that size, sealed against any change of it, so that whoever maps it can never fault.
+Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes);
+
+// Maps `bytes` of a file, shared and writable. `bytes` 0 gives an empty mapping.
+Result<Mapping> MapShared(int fd, uint64_t bytes);
+
+// Private zeroed memory; pages come on first touch.
+Result<Mapping> MapAnonymous(uint64_t bytes);
+
+}  // namespace onecopy::os
