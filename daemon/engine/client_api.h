@@ -9,32 +9,41 @@
 
 namespace onecopy::engine {
 
-// Engine thread. Every reply comes exactly once, on the engine's thread, possibly before the call returns.
+// Engine thread. Every reply comes exactly once, on the engine's thread, possibly before the call
+// returns.
 class ClientApi {
  public:
   using WatchId = uint64_t;
 
   virtual ~ClientApi() = default;
 
-  virtual void CreateTransfer(const Principal& who, TransferRequest request, Reply<TransferInfo> reply) = 0;
+  virtual void CreateTransfer(const Principal& who, TransferRequest request,
+                              Reply<TransferInfo> reply) = 0;
   virtual void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
-  virtual void ListTransfers(const Principal& who, PageRequest page, Reply<Page<TransferInfo>> reply) = 0;
-  // `update` runs at once and after each change, and last with a final state. Fails like GetTransfer.
+  virtual void ListTransfers(const Principal& who, PageRequest page,
+                             Reply<Page<TransferInfo>> reply) = 0;
+  // `update` runs at once and after each change, and last with a final state. Fails like
+  // GetTransfer.
   virtual Result<WatchId> WatchTransfer(const Principal& who, const TransferId& id,
                                         std::function<void(const TransferInfo&)> update) = 0;
   virtual void Unwatch(WatchId watch) = 0;  // one that has ended is no error
   virtual void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
 
-  virtual void CreateBuffer(const Principal& who, CreateBufferRequest request, Reply<BufferInfo> reply) = 0;
-  virtual void RegisterBuffer(const Principal& who, RegisterBufferRequest request, Reply<BufferInfo> reply) = 0;
+  virtual void CreateBuffer(const Principal& who, CreateBufferRequest request,
+                            Reply<BufferInfo> reply) = 0;
+  virtual void RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                              Reply<BufferInfo> reply) = 0;
   // `node` empty: this one.
-  virtual void GetBuffer(const Principal& who, std::string node, std::string name, Reply<BufferInfo> reply) = 0;
+  virtual void GetBuffer(const Principal& who, std::string node, std::string name,
+                         Reply<BufferInfo> reply) = 0;
   virtual void ListBuffers(const Principal& who, std::string node, PageRequest page,
                            Reply<Page<BufferInfo>> reply) = 0;
-  virtual void DeleteBuffer(const Principal& who, std::string name, bool force, StatusReply reply) = 0;
+  virtual void DeleteBuffer(const Principal& who, std::string name, bool force,
+                            StatusReply reply) = 0;
   virtual void SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) = 0;
 
-  virtual void CreateGrant(const Principal& who, CreateGrantRequest request, Reply<GrantInfo> reply) = 0;
+  virtual void CreateGrant(const Principal& who, CreateGrantRequest request,
+                           Reply<GrantInfo> reply) = 0;
   // `buffer` empty: of all buffers that `who` owns.
   virtual void ListGrants(const Principal& who, std::string buffer, PageRequest page,
                           Reply<Page<GrantInfo>> reply) = 0;

@@ -28,9 +28,10 @@ struct PeerOptions {
 struct Options {
   std::string node;
   std::string version;
-  std::string address;     // HOST:PORT at which peers reach this node
+  std::string address;  // HOST:PORT at which peers reach this node
   std::string uid_domain;
-  bool loopback_only = true;  // peers on loopback share this node's uid domain unless they say otherwise
+  bool loopback_only =
+      true;  // peers on loopback share this node's uid domain unless they say otherwise
   uint32_t daemon_uid = 0;
   std::vector<PeerOptions> peers;
 
@@ -42,7 +43,7 @@ struct Options {
   uint32_t keep_transfers = 1000;  // ended ones that stay queryable
   uint32_t most_buffers = 65536;
   uint64_t slot_bytes = 1 << 20;
-  uint32_t slots = 64;             // half for sending, half for receiving
+  uint32_t slots = 64;  // half for sending, half for receiving
 
   // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
   std::function<Result<std::string>(const std::string& level)> set_log_level;
@@ -67,10 +68,11 @@ class Engine {
 
   // Any thread: begins to connect to peers.
   void Start();
-  // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones have ended, or
-  // have been cancelled after the drain timeout.
+  // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones
+  // have ended, or have been cancelled after the drain timeout.
   void Drain(Task done);
-  // Any thread but the engine's: ends everything and joins every thread. Nothing replies afterwards.
+  // Any thread but the engine's: ends everything and joins every thread. Nothing replies
+  // afterwards.
   void Stop();
 
  private:

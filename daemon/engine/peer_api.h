@@ -1,6 +1,6 @@
-// What one daemon asks of another. Three implementations: the local node (a transfer whose ends are both here
-// takes the same way as any other), the gRPC proxy of a remote one, and, in tests, a direct call into a second
-// engine. See proto/onecopy/v1/peer.proto for what each call does.
+// What one daemon asks of another. Three implementations: the local node (a transfer whose ends are
+// both here takes the same way as any other), the gRPC proxy of a remote one, and, in tests, a
+// direct call into a second engine. See proto/onecopy/v1/peer.proto for what each call does.
 #pragma once
 
 #include <chrono>
@@ -48,7 +48,7 @@ struct ReserveRequest {
 struct Reservation {
   std::string ticket;  // empty when only validated
   std::chrono::milliseconds lifetime{0};
-  Endpoint source;     // complete: node, buffer, offset, bytes
+  Endpoint source;  // complete: node, buffer, offset, bytes
   std::string memory;
   std::string device;
 };
@@ -101,25 +101,34 @@ struct FinishReply {
   std::string checksum;
 };
 
-// `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on the engine's
-// thread of the asking side, exactly once; a proxy bounds each call in time (UNAVAILABLE, DEADLINE_EXCEEDED).
+// `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on
+// the engine's thread of the asking side, exactly once; a proxy bounds each call in time
+// (UNAVAILABLE, DEADLINE_EXCEEDED).
 class PeerApi {
  public:
   virtual ~PeerApi() = default;
 
   virtual void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) = 0;
-  virtual void Reserve(const std::string& caller, ReserveRequest request, Reply<Reservation> reply) = 0;
-  virtual void Start(const std::string& caller, StartRequest request, Reply<TransferInfo> reply) = 0;
-  virtual void Connect(const std::string& caller, ConnectRequest request, Reply<ConnectReply> reply) = 0;
-  virtual void Prepare(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply) = 0;
-  virtual void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) = 0;
+  virtual void Reserve(const std::string& caller, ReserveRequest request,
+                       Reply<Reservation> reply) = 0;
+  virtual void Start(const std::string& caller, StartRequest request,
+                     Reply<TransferInfo> reply) = 0;
+  virtual void Connect(const std::string& caller, ConnectRequest request,
+                       Reply<ConnectReply> reply) = 0;
+  virtual void Prepare(const std::string& caller, PrepareRequest request,
+                       Reply<PrepareReply> reply) = 0;
+  virtual void Finish(const std::string& caller, FinishRequest request,
+                      Reply<FinishReply> reply) = 0;
   virtual void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) = 0;
   virtual void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) = 0;
-  virtual void Cancel(const std::string& caller, uint32_t uid, TransferId id, Reply<TransferInfo> reply) = 0;
-  virtual void GetBuffer(const std::string& caller, uint32_t uid, std::string name, Reply<BufferInfo> reply) = 0;
+  virtual void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+                      Reply<TransferInfo> reply) = 0;
+  virtual void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                         Reply<BufferInfo> reply) = 0;
   virtual void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
                            Reply<Page<BufferInfo>> reply) = 0;
-  virtual void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range, Reply<Sum> reply) = 0;
+  virtual void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
+                         Reply<Sum> reply) = 0;
 };
 
 // How the engine reaches a peer.
@@ -127,8 +136,8 @@ class PeerDialer {
  public:
   virtual ~PeerDialer() = default;
 
-  // Engine thread; does not block. The channel connects by itself when it is first used; destroying it ends
-  // its calls with CANCELLED. `name` is what the far end must prove to be.
+  // Engine thread; does not block. The channel connects by itself when it is first used; destroying
+  // it ends its calls with CANCELLED. `name` is what the far end must prove to be.
   virtual std::unique_ptr<PeerApi> Dial(const std::string& name, const std::string& address) = 0;
 };
 

@@ -12,7 +12,8 @@
 
 namespace onecopy::engine {
 
-// What the kernel says about a client (SO_PEERCRED and /proc), and what the client says about itself.
+// What the kernel says about a client (SO_PEERCRED and /proc), and what the client says about
+// itself.
 struct ClientIdentity {
   int32_t pid = 0;
   uint32_t uid = 0;

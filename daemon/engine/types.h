@@ -1,4 +1,5 @@
-// Requests to the engine and what it answers: plain values, the same for gRPC, for a peer and for a test.
+// Requests to the engine and what it answers: plain values, the same for gRPC, for a peer and for a
+// test.
 #pragma once
 
 #include <chrono>
@@ -23,8 +24,8 @@ template <typename T>
 using Reply = UniqueFunction<void(Result<T>)>;
 using StatusReply = UniqueFunction<void(Status)>;
 
-// Who asks: a uid on a node. Only a session of this node can be an administrator's: uid 0 outside any
-// container, or the uid that the daemon runs as.
+// Who asks: a uid on a node. Only a session of this node can be an administrator's: uid 0 outside
+// any container, or the uid that the daemon runs as.
 struct Principal {
   uint32_t uid = 0;
   std::string node;
@@ -145,12 +146,12 @@ struct RegisterBufferRequest {
   std::string request_id;
   std::string name;
   uint64_t bytes = 0;
-  std::string kind;           // of memory: "host", "cuda"
-  std::string form;           // as in ImportRequest
-  std::string device;         // as typed
+  std::string kind;    // of memory: "host", "cuda"
+  std::string form;    // as in ImportRequest
+  std::string device;  // as typed
   uint64_t offset = 0;
   uint64_t allocation_bytes = 0;
-  uint64_t fd_handle = 0;     // from Sessions::Deposit; 0: none
+  uint64_t fd_handle = 0;  // from Sessions::Deposit; 0: none
   std::string handle;
   bool validate_only = false;
 };

@@ -17,8 +17,9 @@ struct Estimate {
   double RateFor(uint64_t bytes) const;
 };
 
-// Estimates by path, link and the kinds of memory at both ends ("cuda", "host"). What has not been measured
-// comes from a table of defaults that only serves to rank the paths. A value: copied into each request.
+// Estimates by path, link and the kinds of memory at both ends ("cuda", "host"). What has not been
+// measured comes from a table of defaults that only serves to rank the paths. A value: copied into
+// each request.
 class Estimates {
  public:
   void Measured(const std::string& path, const std::string& link, const std::string& from_kind,

@@ -1,4 +1,5 @@
-// A path: how one transfer's bytes will travel. Printable data, made by the planner and executed by the engine.
+// A path: how one transfer's bytes will travel. Printable data, made by the planner and executed by
+// the engine.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
-// From what both ends can do to the path that is taken: a pure function, without state, clock or I/O.
+// From what both ends can do to the path that is taken: a pure function, without state, clock or
+// I/O.
 //
-// Every path of the ladder that fits the two ends is considered. One that cannot work is refused with its true
-// reason; so is one that the policy excludes. Of the rest, the one with the highest estimated rate for this
-// size is taken, and within 10 % of it the one with the fewest copies; what was passed over for speed is
-// refused as SLOWER_MEASURED or SLOWER_ESTIMATED, with both figures.
+// Every path of the ladder that fits the two ends is considered. One that cannot work is refused
+// with its true reason; so is one that the policy excludes. Of the rest, the one with the highest
+// estimated rate for this size is taken, and within 10 % of it the one with the fewest copies; what
+// was passed over for speed is refused as SLOWER_MEASURED or SLOWER_ESTIMATED, with both figures.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ struct Request {
   std::vector<Refusal> excluded;
 };
 
-// INVALID_ARGUMENT (BAD_POLICY) for a glob that fits no path at all or a link that does not exist anywhere;
-// FAILED_PRECONDITION (POLICY_UNMET), with every refusal, when nothing acceptable works.
+// INVALID_ARGUMENT (BAD_POLICY) for a glob that fits no path at all or a link that does not exist
+// anywhere; FAILED_PRECONDITION (POLICY_UNMET), with every refusal, when nothing acceptable works.
 Result<Plan> MakePlan(const Request& request);
 
 }  // namespace onecopy::plan

@@ -1,5 +1,6 @@
-// How the daemon learns which backends it was built with. Each backend's folder has a factory.h with one
-// function that returns its description; CMake generates the list of them (see cmake/Backends.cmake).
+// How the daemon learns which backends it was built with. Each backend's folder has a factory.h
+// with one function that returns its description; CMake generates the list of them (see
+// cmake/Backends.cmake).
 #pragma once
 
 #include <memory>
@@ -15,16 +16,17 @@ namespace onecopy {
 
 // What every backend is given.
 struct BackendContext {
-  std::string node;      // name of this node, for the steps that it reports
-  Settings settings;     // of the backend's own section
-  std::string library;   // [libraries] entry of the backend's vendor library; empty: the system's
+  std::string node;     // name of this node, for the steps that it reports
+  Settings settings;    // of the backend's own section
+  std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
 };
 
-// Creating a backend fails only for wrong settings; a missing device or library makes it not viable instead.
+// Creating a backend fails only for wrong settings; a missing device or library makes it not viable
+// instead.
 template <typename Interface>
 struct Backend {
-  std::string name;      // folder, section of the configuration, name in capabilities and receipts
-  std::string library;   // key in [libraries] ("cuda", "ibverbs"); empty: it needs none
+  std::string name;     // folder, section of the configuration, name in capabilities and receipts
+  std::string library;  // key in [libraries] ("cuda", "ibverbs"); empty: it needs none
   std::vector<SettingSpec> settings;
   UniqueFunction<Result<std::unique_ptr<Interface>>(const BackendContext&)> create;
 };

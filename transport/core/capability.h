@@ -1,6 +1,6 @@
-// What a node can do, as values that two nodes exchange in their handshake and that the planner compares.
-// A capability that is absent is as good as one that is not viable, but without a reason: backends always
-// describe themselves.
+// What a node can do, as values that two nodes exchange in their handshake and that the planner
+// compares. A capability that is absent is as good as one that is not viable, but without a reason:
+// backends always describe themselves.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Viability {
   friend bool operator==(const Viability&, const Viability&) = default;
 };
 
-// One device of one kind of memory; host memory is one device without UUID. A backend without any device
-// describes itself by one entry that is not viable.
+// One device of one kind of memory; host memory is one device without UUID. A backend without any
+// device describes itself by one entry that is not viable.
 struct MemoryCapability {
   std::string kind;      // "host", "cuda"
   std::string device;    // UUID of a GPU, "GPU-5f…"
@@ -33,10 +33,12 @@ struct MemoryCapability {
   int32_t ordinal = -1;  // N of "cuda:N", in nvidia-smi's order
   uint64_t total_bytes = 0;
   bool cpu_addressable = false;
-  // UUIDs of the GPUs of this node whose memory this one reads and writes without a host buffer between.
+  // UUIDs of the GPUs of this node whose memory this one reads and writes without a host buffer
+  // between.
   std::vector<std::string> direct_peers;
   Viability viability;
-  std::map<std::string, std::string> attributes;  // for people: "compute_capability", "gpu_direct_rdma", …
+  std::map<std::string, std::string>
+      attributes;  // for people: "compute_capability", "gpu_direct_rdma", …
 
   friend bool operator==(const MemoryCapability&, const MemoryCapability&) = default;
 };
@@ -53,7 +55,7 @@ struct NicMemory {
 struct NicCapability {
   std::string name;     // "mlx5_0", "rxe0", "lo"
   std::string address;  // GID or IP address
-  std::string fabric;   // two devices reach each other only where this is equal (rail-only networks)
+  std::string fabric;  // two devices reach each other only where this is equal (rail-only networks)
   uint64_t bytes_per_second = 0;  // 0: unknown
   bool emulated = false;          // a software device
   Viability viability;
@@ -66,7 +68,7 @@ struct LinkCapability {
   std::string name;     // "verbs", "ucx", "tcp"
   std::string version;  // compared where `version_must_match`
   bool version_must_match = false;
-  bool rdma = false;    // the remote side takes no part in a get
+  bool rdma = false;  // the remote side takes no part in a get
   Viability viability;
   std::vector<NicCapability> nics;
   std::map<std::string, std::string> attributes;

@@ -27,9 +27,10 @@ class NamedId {
 
 using TransferId = NamedId<struct TransferTag>;  // unique in the cluster
 using GrantId = NamedId<struct GrantTag>;        // unique on its node
-using SessionId = NamedId<struct SessionTag>;    // unique on its node; not the session's secret token
+using SessionId = NamedId<struct SessionTag>;  // unique on its node; not the session's secret token
 
-// A buffer of this node. The generation makes the id of a removed buffer fail although its slot is used again.
+// A buffer of this node. The generation makes the id of a removed buffer fail although its slot is
+// used again.
 struct BufferId {
   uint32_t slot = 0;
   uint32_t generation = 0;
@@ -45,5 +46,7 @@ struct BufferId {
 
 template <typename Tag>
 struct std::hash<onecopy::NamedId<Tag>> {
-  size_t operator()(const onecopy::NamedId<Tag>& id) const { return std::hash<std::string>()(id.str()); }
+  size_t operator()(const onecopy::NamedId<Tag>& id) const {
+    return std::hash<std::string>()(id.str());
+  }
 };

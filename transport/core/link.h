@@ -1,8 +1,9 @@
-// A carrier between nodes. One verb moves data: the reading side gets. Small ordered messages travel beside it.
+// A carrier between nodes. One verb moves data: the reading side gets. Small ordered messages
+// travel beside it.
 //
-// Every pair of nodes has at most one Connection per link and direction, shared by all transfers that read in
-// that direction. The reader dials: it makes an offer, the peer's accept answers it, both travel over
-// PeerService; nothing of the data path does.
+// Every pair of nodes has at most one Connection per link and direction, shared by all transfers
+// that read in that direction. The reader dials: it makes an offer, the peer's accept answers it,
+// both travel over PeerService; nothing of the data path does.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,8 @@ namespace onecopy {
 // Names one transfer's traffic on a connection. Chosen at random by the reader.
 using ChannelId = uint64_t;
 
-// What the owner of bytes hands to a reader so that it may get them. Opaque outside the link; it travels only
-// inside PeerService and is never logged.
+// What the owner of bytes hands to a reader so that it may get them. Opaque outside the link; it
+// travels only inside PeerService and is never logged.
 using RemoteKey = std::string;
 
 // One stream of a connection.
@@ -40,8 +41,8 @@ struct GetRequest {
   Span into;
 };
 
-// Threads: every method is safe on any thread and does not block unless it says so; every callback runs on
-// executor() and must not block.
+// Threads: every method is safe on any thread and does not block unless it says so; every callback
+// runs on executor() and must not block.
 class Connection {
  public:
   // `lane` indexes lanes(). A get that succeeded has landed in memory.
@@ -68,25 +69,27 @@ class Connection {
 
   // Owner: allows the peer to get `span` until Withdraw. The connection holds the region meanwhile.
   virtual Result<RemoteKey> Expose(const Span& span) = 0;
-  // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or within a
-  // bounded time, after which the connection is closed to end a get that the peer does not take.
+  // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
+  // within a bounded time, after which the connection is closed to end a get that the peer does not
+  // take.
   virtual void Withdraw(const RemoteKey& key, Task done) = 0;
 
-  // Both: messages of one channel arrive in order; those of a channel that nobody listens to are dropped.
-  // UNAVAILABLE after Close. INVALID_ARGUMENT above kMaxMessageBytes.
+  // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
+  // dropped. UNAVAILABLE after Close. INVALID_ARGUMENT above kMaxMessageBytes.
   virtual void Listen(ChannelId channel, MessageHandler handler) = 0;
   virtual void Ignore(ChannelId channel) = 0;
   virtual Status Send(ChannelId channel, std::span<const std::byte> message) = 0;
 
-  // Both: `closed` runs once, when the connection can carry no more (a lane failed, the peer or Close() ended
-  // it), after every get has completed and every exposure ended. Set once, before Establish or right after
-  // Accept.
+  // Both: `closed` runs once, when the connection can carry no more (a lane failed, the peer or
+  // Close() ended it), after every get has completed and every exposure ended. Set once, before
+  // Establish or right after Accept.
   virtual void OnClosed(UniqueFunction<void(Status)> closed) = 0;
   virtual void Close(Status why) = 0;
 
-  // What the carrier itself counted, for a receipt's evidence: names of this link and numbers that only grow.
-  // May take a system call per lane. `done` runs on executor().
-  virtual void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) = 0;
+  // What the carrier itself counted, for a receipt's evidence: names of this link and numbers that
+  // only grow. May take a system call per lane. `done` runs on executor().
+  virtual void Evidence(
+      UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) = 0;
 };
 
 // The reader's half of setting up a connection.
@@ -95,8 +98,8 @@ class Dialing {
   virtual ~Dialing() = default;
   // For the peer's Link::Accept.
   virtual const std::string& offer() const = 0;
-  // Any thread: takes the answer and connects to `host`, the IP address that the peer's daemon answered from;
-  // `done` runs on the link's own thread. Bounded in time.
+  // Any thread: takes the answer and connects to `host`, the IP address that the peer's daemon
+  // answered from; `done` runs on the link's own thread. Bounded in time.
   virtual void Establish(const std::string& host, const std::string& answer,
                          UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) = 0;
 };
@@ -113,10 +116,12 @@ class Link {
   virtual Result<std::unique_ptr<Dialing>> Dial(const std::string& peer) = 0;
 
   struct Accepted {
-    std::shared_ptr<Connection> connection;  // usable once the reader has connected; closes if it never does
+    std::shared_ptr<Connection>
+        connection;  // usable once the reader has connected; closes if it never does
     std::string answer;
   };
-  // Owner: answers an offer. INVALID_ARGUMENT for one that makes no sense: it comes from another machine.
+  // Owner: answers an offer. INVALID_ARGUMENT for one that makes no sense: it comes from another
+  // machine.
   virtual Result<Accepted> Accept(const std::string& peer, const std::string& offer) = 0;
 
   // Closes what is open and joins the link's threads. Nothing of the link may be called afterwards.

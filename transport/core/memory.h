@@ -16,29 +16,30 @@ namespace onecopy {
 
 // A client's existing memory, as the client passed it.
 struct ImportRequest {
-  std::string form;      // "memfd", "cuda-ipc", "cuda-vmm"; each kind of memory knows its own
-  std::string device;    // UUID; empty for host memory
-  uint64_t bytes = 0;    // of the piece to be registered
-  uint64_t offset = 0;   // where the piece begins inside the shared allocation or file
-  uint64_t allocation_bytes = 0;  // of the whole allocation, where the form needs it ("cuda-vmm")
-  int fd = -1;           // borrowed for the call; a backend duplicates what it keeps
-  std::string handle;    // the 64 bytes of a legacy IPC handle
-  int32_t owner_pid = 0;          // of the client, as the kernel told it
+  std::string form;     // "memfd", "cuda-ipc", "cuda-vmm"; each kind of memory knows its own
+  std::string device;   // UUID; empty for host memory
+  uint64_t bytes = 0;   // of the piece to be registered
+  uint64_t offset = 0;  // where the piece begins inside the shared allocation or file
+  uint64_t allocation_bytes = 0;   // of the whole allocation, where the form needs it ("cuda-vmm")
+  int fd = -1;                     // borrowed for the call; a backend duplicates what it keeps
+  std::string handle;              // the 64 bytes of a legacy IPC handle
+  int32_t owner_pid = 0;           // of the client, as the kernel told it
   bool same_pid_namespace = true;  // legacy IPC does not cross PID namespaces
 };
 
-// A prepared way from one region to another of the same node. Holds both regions and whatever the copies need
-// (a pin, peer access, an open device) for as long as it lives; let it go on a thread that may block.
+// A prepared way from one region to another of the same node. Holds both regions and whatever the
+// copies need (a pin, peer access, an open device) for as long as it lives; let it go on a thread
+// that may block.
 class CopyRoute {
  public:
-  // `steps` is what the copy really did. Runs exactly once per Copy, on executor(), after the hardware has let
-  // go of both pieces. Must not block.
+  // `steps` is what the copy really did. Runs exactly once per Copy, on executor(), after the
+  // hardware has let go of both pieces. Must not block.
   using Done = UniqueFunction<void(Status, const StepList& steps)>;
 
   virtual ~CopyRoute() = default;
 
-  // Any thread; does not block. The pieces lie inside the regions (checked by the caller, asserted here).
-  // Copies of one route may complete in any order.
+  // Any thread; does not block. The pieces lie inside the regions (checked by the caller, asserted
+  // here). Copies of one route may complete in any order.
   virtual void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) = 0;
 
   // The steps that a copy is expected to take.
@@ -52,8 +53,8 @@ class CopyRoute {
   virtual Executor& executor() = 0;
 };
 
-// Threads: Describe, FindDevice and Copies are safe on any thread and do not block. Allocate, Import, Prepare
-// and CloseDevice may block and are safe on any thread.
+// Threads: Describe, FindDevice and Copies are safe on any thread and do not block. Allocate,
+// Import, Prepare and CloseDevice may block and are safe on any thread.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -63,8 +64,9 @@ class Memory {
   // One entry per device, in order; never empty.
   virtual std::vector<MemoryCapability> Describe() const = 0;
 
-  // The device that a person means by `typed` ("cuda:0", a PCI address, a UUID; "host" for host memory), as
-  // its UUID (empty for host memory). NOT_FOUND, or the reason why this kind is not viable.
+  // The device that a person means by `typed` ("cuda:0", a PCI address, a UUID; "host" for host
+  // memory), as its UUID (empty for host memory). NOT_FOUND, or the reason why this kind is not
+  // viable.
   virtual Result<std::string> FindDevice(const std::string& typed) const = 0;
 
   // New memory, zeroed. RESOURCE_EXHAUSTED when there is not enough.
@@ -76,11 +78,13 @@ class Memory {
   // Whether Prepare can make a route between two such places.
   virtual bool Copies(const Place& from, const Place& to) const = 0;
 
-  // Fails with the reason why one pass is impossible (NO_PEER_ACCESS, HOST_NOT_PINNABLE, GPU_LOST, …).
-  virtual Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) = 0;
+  // Fails with the reason why one pass is impossible (NO_PEER_ACCESS, HOST_NOT_PINNABLE, GPU_LOST,
+  // …).
+  virtual Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from,
+                                                     const RegionRef& to) = 0;
 
-  // Gives back what the device holds open (a GPU's context). FAILED_PRECONDITION while a region or a route of
-  // the device lives.
+  // Gives back what the device holds open (a GPU's context). FAILED_PRECONDITION while a region or
+  // a route of the device lives.
   virtual Status CloseDevice(const std::string& device) = 0;
 };
 

@@ -18,7 +18,8 @@ struct ByteRange {
 // OUT_OF_RANGE unless the range lies inside `total` bytes of `what`; safe against overflow.
 Status CheckWithin(const ByteRange& range, uint64_t total, const std::string& what);
 
-// True when the two have a byte in common; empty ranges overlap nothing. Both must lie inside one object.
+// True when the two have a byte in common; empty ranges overlap nothing. Both must lie inside one
+// object.
 bool Overlap(const ByteRange& a, const ByteRange& b);
 
 }  // namespace onecopy

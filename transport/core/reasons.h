@@ -1,5 +1,5 @@
-// The stable names of what goes wrong: in errors, refusals, receipts, logs and metrics. Scripts match on
-// them, so a name is added, never changed.
+// The stable names of what goes wrong: in errors, refusals, receipts, logs and metrics. Scripts
+// match on them, so a name is added, never changed.
 #pragma once
 
 #include <string_view>

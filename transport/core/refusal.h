@@ -5,8 +5,9 @@
 
 namespace onecopy {
 
-// One reason against one path. All four fields are for people and programs alike: `path` and `reason` are
-// stable names, `detail` says what was seen on which device, `remedy` what the reader can do about it.
+// One reason against one path. All four fields are for people and programs alike: `path` and
+// `reason` are stable names, `detail` says what was seen on which device, `remedy` what the reader
+// can do about it.
 struct Refusal {
   std::string path;
   std::string reason;

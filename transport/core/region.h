@@ -20,10 +20,11 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// Mapped bytes of one memory. Created by a Memory, shared by every operation that uses it; the bytes are
-// unmapped and given back when the last reference goes. That may block (unpinning, closing a driver handle),
-// so whoever creates a Region for long use gives its references a deleter that runs on a thread for slow
-// work (see engine::Workers). The address is for the Memory of that kind and, through a Region, for a Link.
+// Mapped bytes of one memory. Created by a Memory, shared by every operation that uses it; the
+// bytes are unmapped and given back when the last reference goes. That may block (unpinning,
+// closing a driver handle), so whoever creates a Region for long use gives its references a deleter
+// that runs on a thread for slow work (see engine::Workers). The address is for the Memory of that
+// kind and, through a Region, for a Link.
 class Region {
  public:
   // Gives the bytes back; runs after every hook.
@@ -44,12 +45,15 @@ class Region {
   uint64_t bytes() const { return bytes_; }
   bool cpu_addressable() const { return cpu_addressable_; }
 
-  // The name of this memory in a receipt's steps: a GPU's UUID, else what SetStepName said, else the kind.
+  // The name of this memory in a receipt's steps: a GPU's UUID, else what SetStepName said, else
+  // the kind.
   std::string step_name() const;
-  void SetStepName(std::string name) { step_name_ = std::move(name); }  // before the region is shared
+  void SetStepName(std::string name) {
+    step_name_ = std::move(name);
+  }  // before the region is shared
 
-  // Any thread: something that another backend attached to these bytes (a pin, a NIC's registration) and
-  // that must go before they do. Hooks run in reverse order.
+  // Any thread: something that another backend attached to these bytes (a pin, a NIC's
+  // registration) and that must go before they do. Hooks run in reverse order.
   void OnRelease(Release hook);
 
  private:

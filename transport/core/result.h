@@ -12,7 +12,8 @@ namespace onecopy {
 
 template <typename T>
 class [[nodiscard]] Result {
-  static_assert(!std::is_same_v<std::remove_cvref_t<T>, Status>, "a Result of a Status is a Status");
+  static_assert(!std::is_same_v<std::remove_cvref_t<T>, Status>,
+                "a Result of a Status is a Status");
 
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
@@ -48,10 +49,10 @@ class [[nodiscard]] Result {
 #define ONECOPY_CONCAT(a, b) ONECOPY_CONCAT_INNER(a, b)
 
 // Leaves the function with the failure of `expression` (a Status), if it is one.
-#define ONECOPY_RETURN_IF_ERROR(expression)                                   \
-  do {                                                                        \
+#define ONECOPY_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                         \
     if (::onecopy::Status onecopy_status = (expression); !onecopy_status.ok()) \
-      return onecopy_status;                                                  \
+      return onecopy_status;                                                   \
   } while (false)
 
 // Puts the value of `expression` (a Result) into `target`, or leaves the function with its failure.

@@ -1,5 +1,5 @@
-// Settings that can describe themselves: the configuration file, its checks and its commented default are
-// made from these, so a backend brings its own without touching the daemon.
+// Settings that can describe themselves: the configuration file, its checks and its commented
+// default are made from these, so a backend brings its own without touching the daemon.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,8 @@ class Settings {
 
   void Set(const std::string& key, SettingValue value) { values_[key] = std::move(value); }
 
-  // Asking for a key that the specs do not have, or as another type, is a programming error (throws).
+  // Asking for a key that the specs do not have, or as another type, is a programming error
+  // (throws).
   bool Bool(const std::string& key) const { return std::get<bool>(values_.at(key)); }
   int64_t Integer(const std::string& key) const { return std::get<int64_t>(values_.at(key)); }
   const std::string& Text(const std::string& key) const {

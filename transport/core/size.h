@@ -9,9 +9,9 @@
 
 namespace onecopy {
 
-// Reads `4096`, `64KiB`, `1GiB`, `1.5GB`. Binary units KiB…EiB, decimal units KB…EB, and a bare `B`, in
-// exactly this case. Fails with INVALID_ARGUMENT for anything else: a sign, an unknown unit, a
-// fraction of a byte, or more than 2^64−1.
+// Reads `4096`, `64KiB`, `1GiB`, `1.5GB`. Binary units KiB…EiB, decimal units KB…EB, and a bare
+// `B`, in exactly this case. Fails with INVALID_ARGUMENT for anything else: a sign, an unknown
+// unit, a fraction of a byte, or more than 2^64−1.
 Result<uint64_t> ParseBytes(std::string_view text);
 
 // "1 GiB", "1.5 MiB": at most two decimals.

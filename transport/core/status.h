@@ -1,5 +1,5 @@
-// The outcome of an operation. No exception crosses a folder; native error codes (errno, CUresult) become
-// message text inside the folder that saw them.
+// The outcome of an operation. No exception crosses a folder; native error codes (errno, CUresult)
+// become message text inside the folder that saw them.
 #pragma once
 
 #include <memory>
@@ -38,8 +38,9 @@ std::string_view CodeName(Code code);
 // The code of that number; kUnknown for a number that no code has.
 Code CodeFromNumber(int number);
 
-// A failure says what failed, on what and why (`message`), under a stable name (`reason`, see reasons.h), and
-// what to do about it (`remedy`, may be empty). A failure of the planner carries every refusal. Cheap to copy.
+// A failure says what failed, on what and why (`message`), under a stable name (`reason`, see
+// reasons.h), and what to do about it (`remedy`, may be empty). A failure of the planner carries
+// every refusal. Cheap to copy.
 class [[nodiscard]] Status {
  public:
   Status() = default;  // success

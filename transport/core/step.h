@@ -8,7 +8,8 @@
 
 namespace onecopy {
 
-// `from` and `to` name memories (a GPU's UUID, "host", "pinned", "kernel", "file"), `by` what did the work
+// `from` and `to` name memories (a GPU's UUID, "host", "pinned", "kernel", "file"), `by` what did
+// the work
 // ("cpu", "copy-engine", "driver", "wire", "client"). `node` is where it was done.
 struct Step {
   std::string node;
@@ -21,8 +22,8 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// The steps that one operation took, in order. Built once per route and shared, so that completing an
-// operation allocates nothing.
+// The steps that one operation took, in order. Built once per route and shared, so that completing
+// an operation allocates nothing.
 using StepList = std::shared_ptr<const std::vector<Step>>;
 
 // Adds up what the operations of one transfer report. Confined to one thread.
@@ -41,7 +42,7 @@ class StepTally {
 
  private:
   std::vector<Entry> entries_;
-  StepList last_;               // the list added last, and where its entries are: the usual case
+  StepList last_;  // the list added last, and where its entries are: the usual case
   std::vector<size_t> last_at_;
 };
 

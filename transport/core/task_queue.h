@@ -11,8 +11,9 @@ namespace onecopy {
 
 class TaskQueue {
  public:
-  // Any thread. True when the consumer may be asleep and must be woken (once per nap, so that a burst of
-  // tasks costs one wake-up). False after Close(); the task is then destroyed by the caller's thread.
+  // Any thread. True when the consumer may be asleep and must be woken (once per nap, so that a
+  // burst of tasks costs one wake-up). False after Close(); the task is then destroyed by the
+  // caller's thread.
   [[nodiscard]] bool Push(Task task) {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
@@ -20,8 +21,8 @@ class TaskQueue {
     return std::exchange(asleep_, false);
   }
 
-  // Consumer: runs what was queued when it was called; true when there was something. Tasks queued meanwhile
-  // wait for the next call, so that a task that re-posts itself starves nobody.
+  // Consumer: runs what was queued when it was called; true when there was something. Tasks queued
+  // meanwhile wait for the next call, so that a task that re-posts itself starves nobody.
   bool Drain() {
     {
       const std::lock_guard lock(mutex_);
@@ -36,7 +37,8 @@ class TaskQueue {
     return any;
   }
 
-  // Consumer, before it sleeps: true when the queue is empty and the next Push will ask for a wake-up.
+  // Consumer, before it sleeps: true when the queue is empty and the next Push will ask for a
+  // wake-up.
   [[nodiscard]] bool Arm() {
     const std::lock_guard lock(mutex_);
     asleep_ = tasks_.empty();
@@ -53,9 +55,9 @@ class TaskQueue {
 
  private:
   std::mutex mutex_;
-  std::vector<Task> tasks_;  // guarded by mutex_
-  bool asleep_ = false;      // guarded by mutex_
-  bool closed_ = false;      // guarded by mutex_
+  std::vector<Task> tasks_;    // guarded by mutex_
+  bool asleep_ = false;        // guarded by mutex_
+  bool closed_ = false;        // guarded by mutex_
   std::vector<Task> running_;  // consumer only
 };
 

@@ -19,9 +19,8 @@ class UniqueFunction<R(Args...)> {
   UniqueFunction(std::nullptr_t) {}
 
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> &&
-             std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
-  UniqueFunction(F&& callable)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> &&
+           std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>) UniqueFunction(F&& callable)
       : holder_(std::make_unique<Holder<std::remove_cvref_t<F>>>(std::forward<F>(callable))) {}
 
   explicit operator bool() const { return holder_ != nullptr; }

@@ -17,29 +17,38 @@ Meaning MeaningOf(int error) {
   switch (error) {
     case EACCES:
     case EPERM:
-    case EROFS: return {Code::kPermissionDenied, reasons::kAccessDenied};
+    case EROFS:
+      return {Code::kPermissionDenied, reasons::kAccessDenied};
     case ENOENT:
-    case ENOTDIR: return {Code::kNotFound, reasons::kFileNotFound};
-    case EEXIST: return {Code::kAlreadyExists, reasons::kNameTaken};
+    case ENOTDIR:
+      return {Code::kNotFound, reasons::kFileNotFound};
+    case EEXIST:
+      return {Code::kAlreadyExists, reasons::kNameTaken};
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return {Code::kResourceExhausted, reasons::kNoSpace};
+    case EFBIG:
+      return {Code::kResourceExhausted, reasons::kNoSpace};
     case ENOMEM:
     case ENFILE:
-    case EMFILE: return {Code::kResourceExhausted, reasons::kNoMemory};
+    case EMFILE:
+      return {Code::kResourceExhausted, reasons::kNoMemory};
     case EINVAL:
     case EISDIR:
     case ENAMETOOLONG:
-    case EBADF: return {Code::kInvalidArgument, reasons::kBadArgument};
+    case EBADF:
+      return {Code::kInvalidArgument, reasons::kBadArgument};
     case ECONNREFUSED:
     case ECONNRESET:
     case EPIPE:
     case EHOSTUNREACH:
     case ENETUNREACH:
     case ENETDOWN:
-    case ETIMEDOUT: return {Code::kUnavailable, reasons::kLinkDown};
-    case EADDRINUSE: return {Code::kAlreadyExists, reasons::kNameTaken};
-    default: return {Code::kInternal, reasons::kIo};
+    case ETIMEDOUT:
+      return {Code::kUnavailable, reasons::kLinkDown};
+    case EADDRINUSE:
+      return {Code::kAlreadyExists, reasons::kNameTaken};
+    default:
+      return {Code::kInternal, reasons::kIo};
   }
 }
 

@@ -123,7 +123,8 @@ bool EventLoop::RunEpoll(Clock::duration timeout) {
   timespec* limit = nullptr;
   if (timeout != kForever) {
     const auto nanoseconds =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(timeout, Clock::duration(0))).count();
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(timeout, Clock::duration(0)))
+            .count();
     wait.tv_sec = nanoseconds / 1'000'000'000;
     wait.tv_nsec = nanoseconds % 1'000'000'000;
     limit = &wait;
@@ -188,10 +189,11 @@ void EventLoop::Stop() {
   Wake();
 }
 
-LoopThread::LoopThread(std::string name) : thread_([this, name = std::move(name)] {
-  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
-  loop_.Run();
-}) {}
+LoopThread::LoopThread(std::string name)
+    : thread_([this, name = std::move(name)] {
+        ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+        loop_.Run();
+      }) {}
 
 LoopThread::~LoopThread() { StopAndJoin(); }
 

@@ -1,4 +1,5 @@
-// One thread's work: queued tasks, timers, file descriptors, and a poller for hardware that has none.
+// One thread's work: queued tasks, timers, file descriptors, and a poller for hardware that has
+// none.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,9 @@ class EventLoop final : public Executor {
   bool InThread() const override;
 
   TimerId RunAt(Clock::time_point when, Task task);
-  TimerId RunAfter(Clock::duration delay, Task task) { return RunAt(Clock::now() + delay, std::move(task)); }
+  TimerId RunAfter(Clock::duration delay, Task task) {
+    return RunAt(Clock::now() + delay, std::move(task));
+  }
   void CancelTimer(TimerId id);  // one that has run, or 0, is no error
 
   // Level-triggered. The handler may change or end its own watch.
@@ -41,12 +44,14 @@ class EventLoop final : public Executor {
   void Rewatch(int fd, uint32_t epoll_events);
   void Unwatch(int fd);
 
-  // Called once per turn while it returns true (work outstanding); the loop then polls for `spin`, and after
-  // that naps for `nap` between turns instead of sleeping. Wake it with KickPoller after it returned false.
+  // Called once per turn while it returns true (work outstanding); the loop then polls for `spin`,
+  // and after that naps for `nap` between turns instead of sleeping. Wake it with KickPoller after
+  // it returned false.
   void SetPoller(std::function<bool()> poller, Clock::duration spin, Clock::duration nap);
   void KickPoller() { poller_busy_ = true; }
 
-  // How long to look for more work, without sleeping, after the last piece of it. Zero: sleep at once.
+  // How long to look for more work, without sleeping, after the last piece of it. Zero: sleep at
+  // once.
   void SetSpin(Clock::duration spin) { spin_ = spin; }
 
   // Runs until Stop. What is queued when Stop takes effect is destroyed unrun.
@@ -56,7 +61,7 @@ class EventLoop final : public Executor {
  private:
   struct Watched;
 
-  bool RunTimers();                       // true when one ran
+  bool RunTimers();                        // true when one ran
   bool RunEpoll(Clock::duration timeout);  // true when something was ready
   Clock::duration UntilNextTimer() const;
   void Wake();
@@ -77,7 +82,8 @@ class EventLoop final : public Executor {
   Clock::duration spin_{};
 };
 
-// A loop with a thread of its own, named in the system's thread lists. The destructor stops and joins.
+// A loop with a thread of its own, named in the system's thread lists. The destructor stops and
+// joins.
 class LoopThread {
  public:
   explicit LoopThread(std::string name);

@@ -91,9 +91,10 @@ Result<UniqueFd> ListenTcp(const HostPort& where, int backlog) {
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), backlog) != 0) {
     const int error = errno;
-    const std::string remedy = error == EADDRINUSE ? "another program has this port: stop it or choose another"
-                               : error == EACCES   ? "choose a port above 1023"
-                                                   : "";
+    const std::string remedy = error == EADDRINUSE
+                                   ? "another program has this port: stop it or choose another"
+                               : error == EACCES ? "choose a port above 1023"
+                                                 : "";
     return ErrnoStatus(error, "listening on " + where.ToString(), remedy);
   }
   return fd;

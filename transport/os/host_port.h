@@ -26,12 +26,12 @@ Result<HostPort> ParseHostPort(std::string_view text);
 // True for 127.0.0.0/8, ::1 and "localhost".
 bool IsLoopback(const std::string& host);
 
-// A listening, non-blocking socket. May look the name up, so it may block. ALREADY_EXISTS when the port is
-// taken; NOT_FOUND when the host is not an address of this machine.
+// A listening, non-blocking socket. May look the name up, so it may block. ALREADY_EXISTS when the
+// port is taken; NOT_FOUND when the host is not an address of this machine.
 Result<UniqueFd> ListenTcp(const HostPort& where, int backlog);
 
-// A non-blocking socket on its way to `where`, whose host must be an address (names are not looked up).
-// Writable once connected; ConnectError tells how it went.
+// A non-blocking socket on its way to `where`, whose host must be an address (names are not looked
+// up). Writable once connected; ConnectError tells how it went.
 Result<UniqueFd> ConnectTcp(const HostPort& where);
 Status ConnectError(int fd);
 

@@ -40,7 +40,8 @@ uint64_t CgroupFreeBytes() {
       const std::string folder = "/sys/fs/cgroup" + group;
       const uint64_t most = CgroupNumber(folder + "/memory.max");
       const uint64_t used = CgroupNumber(folder + "/memory.current");
-      if (most != std::numeric_limits<uint64_t>::max()) free = std::min(free, most - std::min(used, most));
+      if (most != std::numeric_limits<uint64_t>::max())
+        free = std::min(free, most - std::min(used, most));
       if (group.empty() || group == "/") break;
       group.resize(group.rfind('/'));
     }
@@ -99,8 +100,8 @@ std::vector<std::string> RdmaDevices() {
 }
 
 bool SharesPidNamespace(int32_t pid) {
-  // The link needs rights over the process; the line NSpid is for all to read: it lists one number per
-  // namespace from ours inwards, so more than one means a namespace below ours.
+  // The link needs rights over the process; the line NSpid is for all to read: it lists one number
+  // per namespace from ours inwards, so more than one means a namespace below ours.
   const std::string folder = "/proc/" + std::to_string(pid);
   std::ifstream status(folder + "/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,5 +1,5 @@
-// Facts about the machine that this process runs on. All calls read the kernel anew; none fails: a fact that
-// cannot be read is empty or zero.
+// Facts about the machine that this process runs on. All calls read the kernel anew; none fails: a
+// fact that cannot be read is empty or zero.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ unsigned UsableCores();
 // Names of the RDMA devices that the kernel knows ("mlx5_0"), in order.
 std::vector<std::string> RdmaDevices();
 
-// Whether the process `pid` (as numbered here) runs in this process's PID namespace. A process that cannot be
-// looked at counts as foreign.
+// Whether the process `pid` (as numbered here) runs in this process's PID namespace. A process that
+// cannot be looked at counts as foreign.
 bool SharesPidNamespace(int32_t pid);
 
 // `bytes` random bytes from the kernel, as lower-case hexadecimal digits.

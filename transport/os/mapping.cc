@@ -14,9 +14,10 @@
 namespace onecopy::os {
 namespace {
 
-Result<Mapping> Map(int fd, int flags, uint64_t bytes) {
+Result<Mapping> Map(int fd, int flags, uint64_t bytes, uint64_t offset) {
   if (bytes == 0) return Mapping();
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  void* data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   if (data == MAP_FAILED) {
     return ErrnoStatus(errno, "mapping " + std::to_string(bytes) + " bytes");
   }
@@ -58,10 +59,12 @@ Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes) {
   return fd;
 }
 
-Result<Mapping> MapShared(int fd, uint64_t bytes) { return Map(fd, MAP_SHARED, bytes); }
+Result<Mapping> MapShared(int fd, uint64_t bytes, uint64_t offset) {
+  return Map(fd, MAP_SHARED, bytes, offset);
+}
 
 Result<Mapping> MapAnonymous(uint64_t bytes) {
-  return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, bytes);
+  return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, bytes, 0);
 }
 
 }  // namespace onecopy::os

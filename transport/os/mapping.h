@@ -30,8 +30,9 @@ class Mapping {
 // A memfd of that size, sealed against any change of it, so that whoever maps it can never fault.
 Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes);
 
-// Maps `bytes` of a file, shared and writable. `bytes` 0 gives an empty mapping.
-Result<Mapping> MapShared(int fd, uint64_t bytes);
+// Maps `bytes` of a file, shared and writable, from `offset` (a multiple of the page size) on.
+// `bytes` 0 gives an empty mapping.
+Result<Mapping> MapShared(int fd, uint64_t bytes, uint64_t offset = 0);
 
 // Private zeroed memory; pages come on first touch.
 Result<Mapping> MapAnonymous(uint64_t bytes);

@@ -1,0 +1,98 @@
+#include "transport/os/event_loop.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+using namespace std::chrono_literals;
+using onecopy::os::Clock;
+using onecopy::os::EventLoop;
+using onecopy::os::LoopThread;
+using onecopy::os::UniqueFd;
+
+TEST_CASE("tasks run on the loop's thread") {
+  LoopThread thread("test");
+  std::promise<bool> inside;
+  thread.loop().Post([&] { inside.set_value(thread.loop().InThread()); });
+  CHECK(inside.get_future().get());
+  CHECK_FALSE(thread.loop().InThread());
+}
+
+TEST_CASE("timers run in the order of their times, cancelled ones not at all") {
+  LoopThread thread("test");
+  std::promise<std::vector<int>> done;
+  thread.RunSync([&] {
+    auto order = std::make_shared<std::vector<int>>();
+    EventLoop& loop = thread.loop();
+    const auto start = Clock::now();
+    loop.RunAt(start + 30ms, [order, &done] { done.set_value(*order); });
+    loop.RunAt(start + 20ms, [order] { order->push_back(2); });
+    loop.RunAt(start + 10ms, [order] { order->push_back(1); });
+    const auto cancelled = loop.RunAt(start + 15ms, [order] { order->push_back(99); });
+    loop.CancelTimer(cancelled);
+    loop.CancelTimer(cancelled);
+    loop.CancelTimer(0);
+  });
+  CHECK(done.get_future().get() == std::vector<int>{1, 2});
+}
+
+TEST_CASE("a watched descriptor wakes the loop until it is unwatched") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const UniqueFd reader(ends[0]);
+  const UniqueFd writer(ends[1]);
+  LoopThread thread("test");
+  std::promise<char> got;
+  thread.RunSync([&] {
+    REQUIRE_OK(thread.loop().Watch(reader.get(), EPOLLIN, [&](uint32_t) {
+      char c = 0;
+      REQUIRE(::read(reader.get(), &c, 1) == 1);
+      thread.loop().Unwatch(reader.get());
+      got.set_value(c);
+    }));
+  });
+  REQUIRE(::write(writer.get(), "x", 1) == 1);
+  CHECK(got.get_future().get() == 'x');
+  REQUIRE(::write(writer.get(), "y", 1) == 1);
+  thread.RunSync([] {
+  });  // a turn of the loop: a handler that still ran would read "y" and set the promise twice
+}
+
+TEST_CASE("a poller runs until it has nothing left to do") {
+  LoopThread thread("test");
+  std::promise<int> done;
+  thread.RunSync([&] {
+    auto left = std::make_shared<int>(5);
+    thread.loop().SetPoller(
+        [&done, left] {
+          if (--*left == 0) done.set_value(*left);
+          return *left > 0;
+        },
+        0us, 10us);
+    thread.loop().KickPoller();
+  });
+  CHECK(done.get_future().get() == 0);
+}
+
+TEST_CASE("what is queued when a loop stops is destroyed unrun") {
+  auto alive = std::make_shared<int>(1);
+  {
+    LoopThread thread("test");
+    std::promise<void> entered;
+    std::promise<void> leave;
+    thread.loop().Post([&] {
+      entered.set_value();
+      leave.get_future().wait();
+    });
+    entered.get_future().wait();
+    thread.loop().Stop();
+    thread.loop().Post([alive] { FAIL("must not run"); });
+    leave.set_value();
+  }
+  CHECK(alive.use_count() == 1);
+}

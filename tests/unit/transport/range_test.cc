@@ -1,0 +1,35 @@
+#include "transport/core/range.h"
+
+#include <limits>
+
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+
+using onecopy::ByteRange;
+using onecopy::CheckWithin;
+using onecopy::Overlap;
+
+constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+
+TEST_CASE("a range lies inside its buffer or is refused, without overflow") {
+  CHECK(CheckWithin({0, 0}, 0, "buffer").ok());
+  CHECK(CheckWithin({10, 0}, 10, "buffer").ok());
+  CHECK(CheckWithin({0, 10}, 10, "buffer").ok());
+  CHECK(CheckWithin({kMax, 0}, kMax, "buffer").ok());
+  for (const ByteRange range :
+       {ByteRange{1, 10}, {11, 0}, {0, 11}, {kMax, 1}, {1, kMax}, {kMax, kMax}}) {
+    const auto status = CheckWithin(range, 10, "buffer");
+    CHECK(status.code() == onecopy::Code::kOutOfRange);
+    CHECK(status.reason() == onecopy::reasons::kRangeOutOfBuffer);
+  }
+}
+
+TEST_CASE("ranges overlap when they share a byte") {
+  CHECK(Overlap({0, 10}, {9, 1}));
+  CHECK(Overlap({9, 1}, {0, 10}));
+  CHECK(Overlap({0, kMax}, {kMax - 1, 1}));
+  CHECK_FALSE(Overlap({0, 10}, {10, 5}));
+  CHECK_FALSE(Overlap({10, 5}, {0, 10}));
+  CHECK_FALSE(Overlap({5, 0}, {0, 10}));
+  CHECK_FALSE(Overlap({0, 10}, {5, 0}));
+}

@@ -1,0 +1,35 @@
+#include "transport/memory/host/factory.h"
+
+#include <algorithm>
+
+#include "transport/memory/host/host_memory.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::host {
+namespace {
+
+// More than a few threads saturate the memory of one socket; fewer than two leave a copy idle
+// between chunks.
+unsigned DefaultThreads() { return std::clamp(os::UsableCores() / 2, 1U, 8U); }
+
+}  // namespace
+
+Backend<Memory> Describe() {
+  Backend<Memory> backend;
+  backend.name = "host";
+  backend.settings = {
+      {.key = "copy_threads",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "Threads that copy between host memories; 0: chosen from the number of cores.",
+       .most = 64},
+  };
+  backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Memory>> {
+    const auto threads = static_cast<unsigned>(context.settings.Integer("copy_threads"));
+    return std::unique_ptr<Memory>(
+        std::make_unique<HostMemory>(context.node, threads == 0 ? DefaultThreads() : threads));
+  };
+  return backend;
+}
+
+}  // namespace onecopy::host
