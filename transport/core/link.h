@@ -124,7 +124,8 @@ class Link {
   // machine.
   virtual Result<Accepted> Accept(const std::string& peer, const std::string& offer) = 0;
 
-  // Closes what is open and joins the link's threads. Nothing of the link may be called afterwards.
+  // Closes what is open and joins the link's threads; dials under way do not complete. Nothing of the link may be
+  // called afterwards.
   virtual void Shutdown() = 0;
 };
 
