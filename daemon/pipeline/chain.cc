@@ -18,6 +18,7 @@ void Chain::Start(Done done) {
   executor_.Post([self = shared_from_this(), done = std::move(done)]() mutable {
     self->self_ = self;
     self->done_ = std::move(done);
+    self->started_ = self->last_move_ = Clock::now();
     for (const auto& place : self->places_) {
       place->OnChange([chain = self.get()](Status status) {
         if (!status.ok()) chain->Fail(std::move(status));
@@ -30,7 +31,7 @@ void Chain::Start(Done done) {
 
 void Chain::Stop(Status why) {
   executor_.Post([self = shared_from_this(), why = std::move(why)]() mutable {
-    if (self->self_ == nullptr) return;
+    if (self->self_ == nullptr || self->finishing_) return;
     self->Fail(std::move(why));
     self->FinishIfIdle();
   });
@@ -38,7 +39,7 @@ void Chain::Stop(Status why) {
 
 // Stages further down go first: what they take makes room for those above.
 void Chain::Pump() {
-  if (self_ == nullptr) return;
+  if (self_ == nullptr || finishing_) return;
   pump_again_ = true;
   if (pumping_) return;
   pumping_ = true;
@@ -61,7 +62,6 @@ bool Chain::StartMove(size_t stage) {
   places_[stage]->Take();
   ++moving_[stage];
   ++moving_total_;
-  if (!std::exchange(begun_, true)) first_move_ = Clock::now();
   stages_[stage].mover->Move(*from, *to, [this, stage, from = *from, to = *to](Moved moved) {
     EndMove(stage, from, to, std::move(moved));
   });
@@ -89,22 +89,28 @@ void Chain::EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved)
 }
 
 void Chain::Fail(Status why) {
-  if (!failure_.ok() || self_ == nullptr) return;
+  if (!failure_.ok() || finishing_) return;
   failure_ = std::move(why);
   for (const Stage& stage : stages_) stage.mover->Cancel();
 }
 
 void Chain::FinishIfIdle() {
-  if (self_ == nullptr || moving_total_ > 0 || pumping_) return;
+  if (finishing_ || moving_total_ > 0 || pumping_) return;
   if (failure_.ok() && !places_.back()->Complete()) return;
+  finishing_ = true;
+  // Not from here: a place that is about to go may be the caller.
+  executor_.Post([self = shared_from_this()] { self->Finish(); });
+}
+
+void Chain::Finish() {
   const std::shared_ptr<Chain> keep = std::exchange(self_, nullptr);
-  for (const auto& place : places_) place->OnChange(nullptr);
+  places_.clear();
   ChainReport report;
   report.status = failure_;
   report.bytes = bytes_done();
   report.steps = tally_.entries();
   report.lane_bytes = lane_bytes_;
-  if (begun_) report.seconds = std::chrono::duration<double>(last_move_ - first_move_).count();
+  report.seconds = std::chrono::duration<double>(last_move_ - started_).count();
   std::exchange(done_, nullptr)(std::move(report));
 }
 

@@ -29,12 +29,12 @@ struct ChainReport {
   uint64_t bytes = 0;  // that reached the last place
   std::vector<StepTally::Entry> steps;
   std::vector<uint64_t> lane_bytes;  // by lane of the link
-  double seconds = 0;                // from the first move's start to the last one's end
+  double seconds = 0;                // from Start to the end of the last move
 };
 
 // Lives on its executor. Start, Stop and bytes_done are for any thread; the chain keeps itself
-// alive from Start to its end. It may hold routes, so let the last reference go on a thread that
-// may block.
+// alive from Start to its end. Its places go when it ends, on the executor; its movers may
+// hold routes, so let the last reference go on a thread that may block.
 class Chain : public std::enable_shared_from_this<Chain> {
  public:
   using Done = UniqueFunction<void(ChainReport)>;
@@ -58,17 +58,18 @@ class Chain : public std::enable_shared_from_this<Chain> {
   void EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved);
   void Fail(Status why);
   void FinishIfIdle();
+  void Finish();
 
   Executor& executor_;
-  const std::vector<std::unique_ptr<Place>> places_;
+  std::vector<std::unique_ptr<Place>> places_;  // gone once the chain has ended
   const std::vector<Stage> stages_;
   std::vector<unsigned> moving_;  // by stage
   unsigned moving_total_ = 0;
   bool pumping_ = false;
   bool pump_again_ = false;
   Status failure_;
-  bool begun_ = false;
-  Clock::time_point first_move_;
+  bool finishing_ = false;
+  Clock::time_point started_;
   Clock::time_point last_move_;
   StepTally tally_;
   std::vector<uint64_t> lane_bytes_;
