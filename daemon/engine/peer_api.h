@@ -88,6 +88,7 @@ struct PrepareRequest {
 struct PrepareReply {
   std::string key;
   uint64_t slot_bytes = 0;
+  std::vector<ExecutedStep> steps;  // that the source is going to execute; their bytes are not set
 };
 
 struct FinishRequest {
