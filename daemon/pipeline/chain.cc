@@ -20,7 +20,7 @@ void Chain::Start(Done done) {
     self->done_ = std::move(done);
     self->started_ = self->last_move_ = Clock::now();
     for (const auto& place : self->places_) {
-      place->OnChange([chain = self.get()](Status status) {
+      place->Begin([chain = self.get()](Status status) {
         if (!status.ok()) chain->Fail(std::move(status));
         chain->Pump();
       });

@@ -18,8 +18,9 @@ struct Cell {
   uint64_t at = 0;  // where it lies: offset inside the region, or inside what the remote key opens
 };
 
-// A place lives on its chain's executor: every method is called there. A chain fills it from the
-// stage above and empties it into the stage below; either may be the peer's business instead.
+// A place is made anywhere and then lives on its chain's executor, where it also ends. A chain
+// fills it from the stage above and empties it into the stage below; either may be the peer's
+// business instead.
 class Place {
  public:
   virtual ~Place() = default;
@@ -39,9 +40,15 @@ class Place {
 
   // What to call when the place changes by itself (a message from the peer), or fails.
   using Changed = UniqueFunction<void(Status)>;
-  void OnChange(Changed changed) { changed_ = std::move(changed); }
+  void Begin(Changed changed) {
+    changed_ = std::move(changed);
+    OnBegin();
+  }
 
  protected:
+  // Called once, when the chain begins; what was said to this place before must be heard now.
+  virtual void OnBegin() {}
+
   void NotifyChange(Status status = {}) {
     if (changed_) changed_(std::move(status));
   }

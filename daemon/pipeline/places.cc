@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace onecopy::pipeline {
 
@@ -22,7 +23,13 @@ std::optional<Cell> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
   return Cell{offset, bytes, 0, at_ + offset};
 }
 
-SlotRing::SlotRing(SlotLease lease) : lease_(std::move(lease)), free_(lease_.slots) {}
+std::vector<uint32_t> AllSlots(const SlotLease& lease) {
+  std::vector<uint32_t> slots(lease.slots);
+  std::iota(slots.rbegin(), slots.rend(), 0U);  // the last element is taken first: slot 0
+  return slots;
+}
+
+SlotRing::SlotRing(SlotLease lease) : lease_(std::move(lease)), free_(AllSlots(lease_)) {}
 
 std::optional<Cell> SlotRing::Peek() {
   if (full_.empty()) return std::nullopt;
@@ -39,7 +46,7 @@ std::optional<Cell> SlotRing::Reserve(uint64_t offset, uint64_t bytes) {
   const uint32_t slot =
       free_.back();  // the one used last is the one most likely still in the cache
   free_.pop_back();
-  return Cell{offset, bytes, slot, slot * lease_.slot_bytes};
+  return Cell{offset, bytes, slot, lease_.first_byte + slot * lease_.slot_bytes};
 }
 
 void SlotRing::Fill(const Cell& cell) { full_.push_back(cell); }

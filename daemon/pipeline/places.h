@@ -53,9 +53,13 @@ class DestinationRange final : public Place {
 struct SlotLease {
   RegionRef slab;
   uint64_t slot_bytes = 0;
-  std::vector<uint32_t> slots;     // positions in the slab
+  uint64_t first_byte = 0;         // of slot 0 of the lease, in the slab
+  uint32_t slots = 0;              // one after the other from there
   std::shared_ptr<void> returner;  // gives the slots back
 };
+
+// The numbers of a lease's slots, the one to be used first at the end.
+std::vector<uint32_t> AllSlots(const SlotLease& lease);
 
 // A ring of slots between two stages of one node: what is full is moved on, what was moved on is
 // free.

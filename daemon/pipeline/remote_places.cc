@@ -18,20 +18,22 @@ Status Nonsense(const char* what) {
 }  // namespace
 
 ExposedRing::ExposedRing(SlotLease lease, Channel& channel, uint64_t bytes)
-    : lease_(std::move(lease)), channel_(channel), bytes_(bytes), free_(lease_.slots) {
-  const auto most = std::max_element(free_.begin(), free_.end());
-  announced_.resize(most == free_.end() ? 0 : *most + size_t{1});
+    : lease_(std::move(lease)),
+      channel_(channel),
+      bytes_(bytes),
+      free_(AllSlots(lease_)),
+      announced_(lease_.slots) {}
+
+void ExposedRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
-
-ExposedRing::~ExposedRing() { channel_.SetHandler(nullptr); }
 
 std::optional<Cell> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
   assert(bytes <= lease_.slot_bytes);
   if (free_.empty()) return std::nullopt;
   const uint32_t slot = free_.back();
   free_.pop_back();
-  return Cell{offset, bytes, slot, slot * lease_.slot_bytes};
+  return Cell{offset, bytes, slot, lease_.first_byte + slot * lease_.slot_bytes};
 }
 
 void ExposedRing::Fill(const Cell& cell) {
@@ -55,11 +57,11 @@ RemoteRing::RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes)
     : channel_(channel),
       bytes_(bytes),
       slot_bytes_(slot_bytes),
-      seen_((bytes + slot_bytes - 1) / slot_bytes) {
+      seen_((bytes + slot_bytes - 1) / slot_bytes) {}
+
+void RemoteRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
-
-RemoteRing::~RemoteRing() { channel_.SetHandler(nullptr); }
 
 std::optional<Cell> RemoteRing::Peek() {
   if (full_.empty()) return std::nullopt;

@@ -18,7 +18,7 @@ class ExposedRing final : public Place {
  public:
   // `channel` must outlive the ring.
   ExposedRing(SlotLease lease, Channel& channel, uint64_t bytes);
-  ~ExposedRing() override;
+  ~ExposedRing() override { channel_.SetHandler(nullptr); }
 
   std::optional<Cell> Peek() override { return std::nullopt; }
   void Take() override {}
@@ -28,6 +28,7 @@ class ExposedRing final : public Place {
   bool Complete() const override { return read_ == bytes_; }
 
  private:
+  void OnBegin() override;
   void OnMessage(const Message& message);
 
   const SlotLease lease_;
@@ -44,7 +45,7 @@ class RemoteRing final : public Place {
  public:
   // `slot_bytes` as the owner said; `channel` must outlive the ring.
   RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes);
-  ~RemoteRing() override;
+  ~RemoteRing() override { channel_.SetHandler(nullptr); }
 
   std::optional<Cell> Peek() override;
   void Take() override { full_.pop_front(); }
@@ -54,6 +55,7 @@ class RemoteRing final : public Place {
   bool Complete() const override { return false; }
 
  private:
+  void OnBegin() override;
   void OnMessage(const Message& message);
 
   Channel& channel_;

@@ -137,6 +137,10 @@ StepList TcpConnection::StepsOf(const std::string& owner_memory, const Region& i
 Result<RemoteKey> TcpConnection::Expose(const Span& span) {
   if (closed_)
     return Status(Code::kUnavailable, reasons::kLinkDown, "the tcp connection is closed");
+  if (!span.region->cpu_addressable()) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "sockets cannot read memory of " + span.region->step_name() + " in place");
+  }
   return Encode(Key{exposures_.Add(span), span.region->step_name()});
 }
 
