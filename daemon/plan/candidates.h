@@ -36,7 +36,7 @@ struct Candidate {
 // What became of one rung: the ways to go that it offers, or why there is none.
 struct Assessment {
   std::vector<Candidate> candidates;
-  Refusal refusal;  // where there is no candidate
+  Refusal refusal;  // counts where there is no candidate
 };
 
 Assessment Refused(const Rung& rung, std::string_view reason, std::string detail,

@@ -102,19 +102,17 @@ void SetEstimate(Candidate& candidate, const Request& request) {
 }
 
 // Takes the candidates that the policy excludes out; a rung that loses all of them is refused for
-// the one that came closest.
+// the first one's reason, as all of one rung share their copies and those over links not asked for.
 void ApplyPolicy(Assessment& assessment, const Policy& policy) {
   std::vector<Candidate> left;
-  std::optional<Refusal> closest;
   for (Candidate& candidate : assessment.candidates) {
     std::optional<Refusal> objection = Objection(policy, candidate.path);
     if (!objection) {
       left.push_back(std::move(candidate));
-    } else if (!closest || closest->reason == reasons::kNotRequested) {
-      closest = std::move(objection);
+    } else if (assessment.refusal.path.empty()) {
+      assessment.refusal = std::move(*objection);
     }
   }
-  if (!assessment.candidates.empty() && left.empty()) assessment.refusal = std::move(*closest);
   assessment.candidates = std::move(left);
 }
 

@@ -127,6 +127,81 @@ TEST_CASE("the size decides between a short latency and a high rate") {
   CHECK(plan->path.name == path);
 }
 
+TEST_CASE("nothing at all takes the path with the shortest latency") {
+  auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
+  request.bytes = 0;
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 50e9, 1);
+  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 50e9, 1);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-staged");
+}
+
+TEST_CASE("an estimate is no higher than what the devices carry") {
+  const auto rate = [](const char* source, const char* destination, const char* path) {
+    auto request = Move(source, destination);
+    request.bytes = uint64_t{1} << 40;
+    request.policy.path_glob = path;
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    return plan->path.estimated_bytes_per_second;
+  };
+  const auto is_near = [](double value, double expected) {
+    return value > 0.99 * expected && value <= expected;
+  };
+  CHECK(is_near(rate("hopper-pair/host", "roce/host", "tcp-direct"), 3.125e9));
+  CHECK(is_near(rate("roce/host", "no-dmabuf/host", "rdma-direct"), 12.5e9));
+  // Sockets whose device does not tell its speed share the wire with RDMA.
+  CHECK(is_near(rate("slow-rdma/host", "roce/host", "tcp-direct"), 1.25e9));
+}
+
+TEST_CASE("sockets are limited by their own devices, and never by software ones") {
+  auto roce = onecopy::testing::Node("roce");
+  auto request = Move("roce/host", "no-dmabuf/host");
+  request.source.node = &roce;
+  request.bytes = uint64_t{1} << 40;
+  request.policy.path_glob = "tcp-direct";
+  SECTION("their own tell their speed") {
+    roce.links.front().nics[0].bytes_per_second = 1'250'000'000;
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    CHECK(plan->path.estimated_bytes_per_second > 1.2e9);
+    CHECK(plan->path.estimated_bytes_per_second <= 1.25e9);
+  }
+  SECTION("the only other device is emulated") {
+    roce.links.front().nics.clear();
+    for (auto& nic : roce.links.back().nics) {
+      nic.emulated = true;
+      nic.bytes_per_second = 1'250'000'000;
+    }
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    CHECK(plan->path.estimated_bytes_per_second > 7e9);
+  }
+}
+
+TEST_CASE("the speed of one side is the limit where the other does not tell its own") {
+  auto unknown = onecopy::testing::Node("no-dmabuf");
+  unknown.links.back().nics[0].bytes_per_second = 0;
+  auto request = Move("slow-rdma/host", "no-dmabuf/host");
+  request.destination.node = &unknown;
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-direct");
+  CHECK(plan->path.estimated_bytes_per_second > 1.2e9);
+  CHECK(plan->path.estimated_bytes_per_second <= 1.25e9);
+}
+
+TEST_CASE("a wire that never leaves the machine is not limited by its devices") {
+  const auto west = onecopy::testing::Twin(onecopy::testing::Node("hopper-pair"), "west");
+  auto request = Move("hopper-pair/host", "hopper-pair/host");
+  request.destination.node = &west;
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-direct");
+  CHECK(plan->path.estimated_bytes_per_second > 3.2e9);
+}
+
 TEST_CASE("host memory is not staged however slow its direct path was measured") {
   auto request = Move("laptop/host", "consumer/host");
   request.estimates.Measured("tcp-direct", "tcp", "host", "host", 1e6, 1);
@@ -139,6 +214,17 @@ TEST_CASE("host memory is not staged however slow its direct path was measured")
   plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "local");
+}
+
+TEST_CASE("that host memory was not staged is no matter of speed") {
+  auto request = Move("rail-a/host", "rail-b/host");
+  request.estimates.Measured("rdma-direct", "verbs", "host", "host", 1e9, 0);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-direct");
+  CHECK(RefusalOf(plan->refused, "rdma-direct").reason == reasons::kSlowerEstimated);
+  CHECK(RefusalOf(plan->refused, "rdma-bounce").reason == reasons::kNotRequested);
+  CHECK(RefusalOf(plan->refused, "rdma-staged").reason == reasons::kNotRequested);
 }
 
 TEST_CASE("host memory is staged when nothing else has worked") {
