@@ -30,8 +30,9 @@ std::string Comment(const std::string& text) {
 std::string Keys(const std::vector<SettingSpec>& specs) {
   std::string text;
   for (const SettingSpec& spec : specs) {
-    const std::string bounds = BoundsText(spec);
-    text += Comment(spec.doc + (bounds.empty() ? "" : " (" + bounds + ")"));
+    std::string bounds = BoundsText(spec);
+    if (!bounds.empty()) bounds = (spec.doc.empty() ? "Is " : " Is ") + bounds + ".";
+    text += Comment(spec.doc + bounds);
     text += "#" + spec.key + " = " + ValueText(spec.type, spec.fallback) + "\n";
   }
   return text;

@@ -91,6 +91,9 @@ TEST_CASE("the lanes listen beside the peers' port unless they are told otherwis
   CHECK(config.LanesAddress().ToString() == "127.0.0.9:0");
   overrides.lanes = "127.0.0.9:0";
   REQUIRE_OK(Apply(overrides, config));
+  overrides.listen = "127.0.0.9:80";
+  overrides.lanes = "127.0.0.8:80";
+  REQUIRE_OK(Apply(overrides, config));
 }
 
 TEST_CASE("a flag that is wrong is named, and all of them at once") {

@@ -31,7 +31,8 @@ TEST_CASE("a mistyped word is recognised") {
 }
 
 TEST_CASE("what resembles nothing suggests nothing") {
-  const auto* typed = GENERATE("", "x", "zebra", "interfaces", "timeout_of_everything", "kind");
+  const auto* typed =
+      GENERATE("", "x", "zebra", "interfaces", "timeout_of_everything", "kind", "lixxxn");
   INFO(typed);
   CHECK(Nearest(typed, kKnown).empty());
 }
