@@ -31,7 +31,7 @@ std::string Keys(const std::vector<SettingSpec>& specs) {
   std::string text;
   for (const SettingSpec& spec : specs) {
     std::string bounds = BoundsText(spec);
-    if (!bounds.empty()) bounds = (spec.doc.empty() ? "Is " : " Is ") + bounds + ".";
+    if (!bounds.empty()) bounds = " May be " + bounds + ".";
     text += Comment(spec.doc + bounds);
     text += "#" + spec.key + " = " + ValueText(spec.type, spec.fallback) + "\n";
   }
