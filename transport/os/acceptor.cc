@@ -37,14 +37,17 @@ void Acceptor::Accept() {
   for (int i = 0; i < kPerTurn; ++i) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
+      failing_ = false;
       connected_(std::move(fd));
       continue;
     }
     const int error = errno;
     if (error == EAGAIN) return;
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-      failed_(ErrnoStatus(error, "accepting a connection",
-                          "raise the limit on open files (LimitNOFILE=, ulimit -n)"));
+      if (!std::exchange(failing_, true)) {
+        failed_(ErrnoStatus(error, "accepting a connection",
+                            "raise the limit on open files (LimitNOFILE=, ulimit -n)"));
+      }
       return Pause();
     }
     // Anything else concerns that one connection, which is gone.
@@ -54,10 +57,7 @@ void Acceptor::Accept() {
 void Acceptor::Pause() {
   loop_.Unwatch(listener_.get());
   resume_ = loop_.RunAfter(kPause, [this] {
-    if (const Status status = Start(); !status.ok()) {
-      failed_(status);
-      Pause();
-    }
+    if (!Start().ok()) Pause();  // the same shortage
   });
 }
 

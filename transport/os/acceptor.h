@@ -13,8 +13,9 @@ namespace onecopy::os {
 // waits a little before it tries again instead of spinning on the connections that wait.
 class Acceptor {
  public:
-  // `connected` gets each connection, non-blocking and close-on-exec; `failed` hears about what
-  // keeps connections from being accepted. `loop` must outlive the acceptor.
+  // `connected` gets each connection, non-blocking and close-on-exec; `failed` hears about a
+  // shortage that keeps connections from being accepted, once until one is accepted again. `loop`
+  // must outlive the acceptor.
   Acceptor(EventLoop& loop, UniqueFd listener, std::function<void(UniqueFd)> connected,
            std::function<void(const Status&)> failed);
   ~Acceptor();
@@ -34,6 +35,7 @@ class Acceptor {
   std::function<void(UniqueFd)> connected_;
   std::function<void(const Status&)> failed_;
   EventLoop::TimerId resume_ = 0;
+  bool failing_ = false;
 };
 
 }  // namespace onecopy::os

@@ -102,7 +102,10 @@ Result<UniqueFd> UnixPeerPidfd(int fd, const PeerProcess& peer) {
   int pidfd = -1;
   socklen_t size = sizeof pidfd;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) return UniqueFd(pidfd);
-  if (errno == ESRCH) return OwnerDied(peer.pid);
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+    return ErrnoStatus(errno, "opening a descriptor of process " + std::to_string(peer.pid));
+  }
+  if (errno != ENOPROTOOPT) return OwnerDied(peer.pid);  // the kernel knows the option
   if (peer.pid == 0) return UniqueFd();
   UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
   if (opened) return opened;
