@@ -20,11 +20,14 @@ class Hasher {
  public:
   Hasher() : state_(XXH3_createState(), &XXH3_freeState) { XXH3_128bits_reset(state_.get()); }
 
-  void Add(const std::byte* data, uint64_t bytes) { XXH3_128bits_update(state_.get(), data, bytes); }
+  void Add(const std::byte* data, uint64_t bytes) {
+    XXH3_128bits_update(state_.get(), data, bytes);
+  }
   std::string Hex() const {
     const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
     std::array<char, 33> text{};
-    std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+    std::snprintf(text.data(), text.size(), "%016llx%016llx",
+                  static_cast<unsigned long long>(hash.high64),
                   static_cast<unsigned long long>(hash.low64));
     return text.data();
   }
@@ -35,7 +38,8 @@ class Hasher {
 
 Status Stopped() { return {Code::kCancelled, reasons::kCancelled, "the checksum was stopped"}; }
 
-Result<std::string> SumInPlace(const Region& region, const ByteRange& range, const std::atomic<bool>& stop) {
+Result<std::string> SumInPlace(const Region& region, const ByteRange& range,
+                               const std::atomic<bool>& stop) {
   Hasher hasher;
   for (uint64_t at = 0; at < range.bytes; at += kPiece) {
     if (stop) return Stopped();
@@ -45,8 +49,8 @@ Result<std::string> SumInPlace(const Region& region, const ByteRange& range, con
 }
 
 // Copies run ahead of the reading by as many slots as there are.
-Result<std::string> SumThroughSlots(CopyRoute& route, const pipeline::SlotLease& lease, const ByteRange& range,
-                                    const std::atomic<bool>& stop) {
+Result<std::string> SumThroughSlots(CopyRoute& route, const pipeline::SlotLease& lease,
+                                    const ByteRange& range, const std::atomic<bool>& stop) {
   struct Copying {
     std::future<Status> done;
     uint64_t at = 0;  // in the slab
@@ -80,27 +84,30 @@ Result<std::string> SumThroughSlots(CopyRoute& route, const pipeline::SlotLease&
 
 }  // namespace
 
-void Checksums::Sum(RegionRef region, const ByteRange& range, StopFlag stop, Reply<std::string> reply) {
+void Checksums::Sum(RegionRef region, const ByteRange& range, StopFlag stop,
+                    Reply<std::string> reply) {
   const Place& place = region->place();
   // A thread of its own: a long reading must not hold up allocations.
   const std::string worker = "sum " + (place.device.empty() ? place.kind : place.device);
   if (region->cpu_addressable()) {
     return context_.workers.Run<std::string>(
-        worker, [region, range, stop] { return SumInPlace(*region, range, *stop); }, std::move(reply));
+        worker, [region, range, stop] { return SumInPlace(*region, range, *stop); },
+        std::move(reply));
   }
-  slots_.Acquire(Purpose::kReceive, kSlots,
-                 [this, region, range, stop, worker, reply = std::move(reply)](auto lease) mutable {
-                   if (!lease.ok()) return reply(lease.status());
-                   Memory* memory = context_.CopierFor(region->place(), lease->slab->place());
-                   context_.workers.Run<std::string>(
-                       worker,
-                       [memory, region, range, stop, lease = std::move(*lease)]() -> Result<std::string> {
-                         ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<CopyRoute> route,
-                                                  memory->Prepare(region, lease.slab));
-                         return SumThroughSlots(*route, lease, range, *stop);
-                       },
-                       std::move(reply));
-                 });
+  slots_.Acquire(
+      Purpose::kReceive, kSlots,
+      [this, region, range, stop, worker, reply = std::move(reply)](auto lease) mutable {
+        if (!lease.ok()) return reply(lease.status());
+        Memory* memory = context_.CopierFor(region->place(), lease->slab->place());
+        context_.workers.Run<std::string>(
+            worker,
+            [memory, region, range, stop, lease = std::move(*lease)]() -> Result<std::string> {
+              ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<CopyRoute> route,
+                                       memory->Prepare(region, lease.slab));
+              return SumThroughSlots(*route, lease, range, *stop);
+            },
+            std::move(reply));
+      });
 }
 
 }  // namespace onecopy::engine

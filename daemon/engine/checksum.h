@@ -12,7 +12,8 @@ namespace onecopy::engine {
 
 inline constexpr const char* kChecksumAlgorithm = "xxh3-128";
 
-// Engine thread; the reading is done on a worker's. Memory that the processor cannot read goes through slots.
+// Engine thread; the reading is done on a worker's. Memory that the processor cannot read goes
+// through slots.
 class Checksums {
  public:
   // Set to end the reading early, with CANCELLED.

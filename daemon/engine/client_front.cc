@@ -9,6 +9,7 @@
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
 #include "daemon/engine/paging.h"
+#include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
@@ -24,7 +25,8 @@ Status AdministratorsOnly(const std::string& what) {
 
 }  // namespace
 
-void ClientFront::CreateTransfer(const Principal& who, TransferRequest request, Reply<TransferInfo> reply) {
+void ClientFront::CreateTransfer(const Principal& who, TransferRequest request,
+                                 Reply<TransferInfo> reply) {
   orders_.Create(who, std::move(request), std::move(reply));
 }
 
@@ -32,9 +34,10 @@ Result<TransferRecord*> ClientFront::FindTransfer(const Principal& who, const Tr
   TransferRecord* record = parts_.transfers.Find(id);
   if (record != nullptr && parts_.owners.Owns(who, record->owner)) return record;
   // Whoever may not see it learns nothing, not even that it exists.
-  return Status(Code::kNotFound, reasons::kTransferNotFound,
-                "node " + parts_.context.node() + " knows no transfer " + Printable(id.str()) + " of yours",
-                "onecopy transfer ls shows those it knows");
+  return Status(
+      Code::kNotFound, reasons::kTransferNotFound,
+      "node " + parts_.context.node() + " knows no transfer " + Printable(id.str()) + " of yours",
+      "onecopy transfer ls shows those it knows");
 }
 
 void ClientFront::GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) {
@@ -43,14 +46,14 @@ void ClientFront::GetTransfer(const Principal& who, TransferId id, Reply<Transfe
   reply((*record)->info);
 }
 
-void ClientFront::ListTransfers(const Principal& who, PageRequest page, Reply<Page<TransferInfo>> reply) {
-  reply(parts_.transfers.List(page, [&](const TransferRecord& record) {
-    return parts_.owners.Owns(who, record.owner);
-  }));
+void ClientFront::ListTransfers(const Principal& who, PageRequest page,
+                                Reply<Page<TransferInfo>> reply) {
+  reply(parts_.transfers.List(
+      page, [&](const TransferRecord& record) { return parts_.owners.Owns(who, record.owner); }));
 }
 
-Result<ClientApi::WatchId> ClientFront::WatchTransfer(const Principal& who, const TransferId& id,
-                                                      std::function<void(const TransferInfo&)> update) {
+Result<ClientApi::WatchId> ClientFront::WatchTransfer(
+    const Principal& who, const TransferId& id, std::function<void(const TransferInfo&)> update) {
   ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record, FindTransfer(who, id));
   return parts_.transfers.Watch(record->info.id, std::move(update));
 }
@@ -67,15 +70,18 @@ void ClientFront::CancelTransfer(const Principal& who, TransferId id, Reply<Tran
   (*peer)->Cancel(parts_.context.node(), who.uid, id, std::move(reply));
 }
 
-void ClientFront::CreateBuffer(const Principal& who, CreateBufferRequest request, Reply<BufferInfo> reply) {
+void ClientFront::CreateBuffer(const Principal& who, CreateBufferRequest request,
+                               Reply<BufferInfo> reply) {
   parts_.buffers.Create(who, request, std::move(reply));
 }
 
-void ClientFront::RegisterBuffer(const Principal& who, RegisterBufferRequest request, Reply<BufferInfo> reply) {
+void ClientFront::RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                                 Reply<BufferInfo> reply) {
   parts_.buffers.Register(who, request, std::move(reply));
 }
 
-void ClientFront::GetBuffer(const Principal& who, std::string node, std::string name, Reply<BufferInfo> reply) {
+void ClientFront::GetBuffer(const Principal& who, std::string node, std::string name,
+                            Reply<BufferInfo> reply) {
   if (!parts_.context.IsSelf(node)) {
     Result<PeerApi*> peer = parts_.peers.Find(node);
     if (!peer.ok()) return reply(peer.status());
@@ -84,9 +90,10 @@ void ClientFront::GetBuffer(const Principal& who, std::string node, std::string 
   Result<Buffer*> buffer = parts_.buffers.Find(name);
   if (!buffer.ok()) return reply(buffer.status());
   if (!parts_.grants.Sees(who, **buffer)) {
-    return reply(Status(Code::kPermissionDenied, reasons::kNotOwner,
-                        "buffer \"" + (*buffer)->name + "\" belongs to " + (*buffer)->owner.ToString(),
-                        "its owner can allow you to use it: onecopy grant add"));
+    return reply(
+        Status(Code::kPermissionDenied, reasons::kNotOwner,
+               "buffer \"" + (*buffer)->name + "\" belongs to " + (*buffer)->owner.ToString(),
+               "its owner can allow you to use it: onecopy grant add"));
   }
   reply(parts_.buffers.Describe(**buffer));
 }
@@ -98,18 +105,20 @@ void ClientFront::ListBuffers(const Principal& who, std::string node, PageReques
     if (!peer.ok()) return reply(peer.status());
     return (*peer)->ListBuffers(parts_.context.node(), who.uid, std::move(page), std::move(reply));
   }
-  reply(parts_.buffers.List(page, [&](const Buffer& buffer) { return parts_.grants.Sees(who, buffer); }));
+  reply(parts_.buffers.List(page,
+                            [&](const Buffer& buffer) { return parts_.grants.Sees(who, buffer); }));
 }
 
 Result<Buffer*> ClientFront::FindOwn(const Principal& who, const std::string& name) {
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(name));
   if (parts_.owners.Owns(who, buffer->owner)) return buffer;
   return Status(Code::kPermissionDenied, reasons::kNotOwner,
-                "buffer \"" + buffer->name + "\" belongs to " + buffer->owner.ToString() + ", not to " +
-                    who.ToString());
+                "buffer \"" + buffer->name + "\" belongs to " + buffer->owner.ToString() +
+                    ", not to " + who.ToString());
 }
 
-void ClientFront::DeleteBuffer(const Principal& who, std::string name, bool force, StatusReply reply) {
+void ClientFront::DeleteBuffer(const Principal& who, std::string name, bool force,
+                               StatusReply reply) {
   Result<Buffer*> buffer = FindOwn(who, name);
   if (!buffer.ok()) return reply(buffer.status());
   parts_.buffers.Remove((*buffer)->id, force,
@@ -127,7 +136,8 @@ void ClientFront::SumBuffer(const Principal& who, Endpoint range, Reply<Sum> rep
   SumOf(parts_, who, range, std::move(reply));
 }
 
-void ClientFront::CreateGrant(const Principal& who, CreateGrantRequest request, Reply<GrantInfo> reply) {
+void ClientFront::CreateGrant(const Principal& who, CreateGrantRequest request,
+                              Reply<GrantInfo> reply) {
   if (!parts_.context.IsSelf(request.range.node)) {
     return reply(Status(Code::kInvalidArgument, reasons::kBadEndpoint,
                         "a grant is made on the buffer's own node, " + request.range.node));
@@ -161,12 +171,14 @@ void ClientFront::DeleteGrant(const Principal& who, GrantId id, StatusReply repl
   const Grants::Grant* grant = parts_.grants.Find(id);
   const Buffer* buffer = grant == nullptr ? nullptr : parts_.buffers.FindById(grant->buffer);
   if (buffer == nullptr || !parts_.owners.Owns(who, buffer->owner)) {
-    return reply({Code::kNotFound, reasons::kGrantNotFound,
-                  "you have given no grant " + Printable(id.str()) + " on node " + parts_.context.node(),
-                  "onecopy grant ls shows those you have given"});
+    return reply(
+        {Code::kNotFound, reasons::kGrantNotFound,
+         "you have given no grant " + Printable(id.str()) + " on node " + parts_.context.node(),
+         "onecopy grant ls shows those you have given"});
   }
-  parts_.grants.Delete(id, {Code::kPermissionDenied, reasons::kNotOwner,
-                            "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
+  parts_.grants.Delete(
+      id, {Code::kPermissionDenied, reasons::kNotOwner,
+           "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
   reply(OkStatus());
 }
 

@@ -14,12 +14,17 @@
 namespace onecopy::engine {
 namespace {
 
-double Seconds(os::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+double Seconds(os::Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 }  // namespace
 
 DestinationRun::DestinationRun(Parts& parts, Order order)
-    : parts_(parts), order_(std::move(order)), accepted_(os::Clock::now()), progressed_(accepted_) {}
+    : parts_(parts),
+      order_(std::move(order)),
+      accepted_(os::Clock::now()),
+      progressed_(accepted_) {}
 
 TransferRecord& DestinationRun::record() { return *parts_.transfers.Find(order_.id); }
 
@@ -43,7 +48,8 @@ void DestinationRun::Begin() {
   if (IsLocal()) {
     move_ = std::make_shared<LocalMove>(parts_, path, *order_.source_span, order_.destination);
   } else {
-    RemoteMove::Order order{path, order_.source.source.node, order_.source.ticket, order_.checksum, {}, record().info};
+    RemoteMove::Order order{
+        path, order_.source.source.node, order_.source.ticket, order_.checksum, {}, record().info};
     if (order_.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
@@ -51,8 +57,9 @@ void DestinationRun::Begin() {
     }
     move_ = std::make_shared<RemoteMove>(parts_, std::move(order), order_.destination);
   }
-  move_->Start([self = shared_from_this()] { self->OnRunning(); },
-               [self = shared_from_this()](MoveOutcome outcome) { self->OnMoved(std::move(outcome)); });
+  move_->Start(
+      [self = shared_from_this()] { self->OnRunning(); },
+      [self = shared_from_this()](MoveOutcome outcome) { self->OnMoved(std::move(outcome)); });
 }
 
 void DestinationRun::OnRunning() {
@@ -94,7 +101,8 @@ void DestinationRun::Tick() {
   if (waited > parts_.context.options.stall_timeout) {
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
             "no byte has moved for " +
-                std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) + " s"});
+                std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
+                " s"});
   }
 }
 
@@ -112,7 +120,8 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   }
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && failure.code() == Code::kFailedPrecondition &&
-      std::none_of(excluded_.begin(), excluded_.end(), [&](const Refusal& r) { return r.path == path.name; })) {
+      std::none_of(excluded_.begin(), excluded_.end(),
+                   [&](const Refusal& r) { return r.path == path.name; })) {
     excluded_.push_back({path.name, failure.reason(), failure.message(), failure.remedy()});
     Result<plan::Plan> other = replan_(order_.source, order_.destination, order_.policy, excluded_);
     if (!other.ok()) return End(other.status());
@@ -153,14 +162,16 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   auto self = shared_from_this();
   auto sum_here = [self](Result<std::string> source) {
     const Span& here = self->order_.destination;
-    self->parts_.checksums.Sum(
-        here.region, {here.offset, here.bytes}, self->stop_,
-        [self, source = std::move(source)](const Result<std::string>& sum) { self->Compare(source, sum); });
+    self->parts_.checksums.Sum(here.region, {here.offset, here.bytes}, self->stop_,
+                               [self, source = std::move(source)](const Result<std::string>& sum) {
+                                 self->Compare(source, sum);
+                               });
   };
   if (!IsLocal()) {
     if (!source_sum.empty()) return sum_here(source_sum);
-    return sum_here(Status(Code::kUnavailable, reasons::kPeerDown,
-                           "node " + order_.source.source.node + " did not answer with the source's checksum"));
+    return sum_here(
+        Status(Code::kUnavailable, reasons::kPeerDown,
+               "node " + order_.source.source.node + " did not answer with the source's checksum"));
   }
   const Span& there = *order_.source_span;
   parts_.checksums.Sum(there.region, {there.offset, there.bytes}, stop_, std::move(sum_here));
@@ -169,7 +180,8 @@ void DestinationRun::Verify(MoveOutcome outcome) {
 void DestinationRun::Compare(const Result<std::string>& source, const Result<std::string>& here) {
   if (!cancelled_.ok()) return End(cancelled_);
   for (const Result<std::string>* sum : {&source, &here}) {
-    if (!sum->ok()) return End(sum->status().WithContext("the bytes have arrived, their checksum is not known"));
+    if (!sum->ok())
+      return End(sum->status().WithContext("the bytes have arrived, their checksum is not known"));
   }
   record().info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
   if (*source == *here) return End(OkStatus());

@@ -1,5 +1,5 @@
-// The destination's part of a transfer, which is the deciding one: has the bytes moved, by another path if the first
-// turns out impossible, and says what became of it.
+// The destination's part of a transfer, which is the deciding one: has the bytes moved, by another
+// path if the first turns out impossible, and says what became of it.
 #pragma once
 
 #include <memory>
@@ -41,8 +41,9 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   DestinationRun(Parts& parts, Order order);
 
   // Plans anew, with what has turned out meanwhile; see Destinations.
-  using Replan = std::function<Result<plan::Plan>(const Reservation&, const Span& destination,
-                                                  const plan::Policy&, std::vector<Refusal> excluded)>;
+  using Replan =
+      std::function<Result<plan::Plan>(const Reservation&, const Span& destination,
+                                       const plan::Policy&, std::vector<Refusal> excluded)>;
   void Start(std::shared_ptr<Reporter> reporter, Replan replan);
 
   void Cancel(const Status& why) override;

@@ -21,18 +21,21 @@ constexpr size_t kMostIdBytes = 64;
 Status CheckComplete(const Reservation& source, const TransferId& id) {
   const bool complete = source.source.offset && source.source.bytes && !source.memory.empty();
   if (complete && !id.empty() && id.str().size() <= kMostIdBytes) return OkStatus();
-  return {Code::kInvalidArgument, reasons::kBadArgument, "a transfer without an id or a complete source"};
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          "a transfer without an id or a complete source"};
 }
 
 }  // namespace
 
-void Destinations::Start(const std::string& caller, const StartRequest& request, Reply<TransferInfo> reply) {
+void Destinations::Start(const std::string& caller, const StartRequest& request,
+                         Reply<TransferInfo> reply) {
   const std::string& source_node = request.reservation.source.node;
   if (parts_.context.IsSelf(source_node)) return reply(Accept(caller, request));
-  parts_.peers.WhenConnected(source_node, [this, caller, request, reply = std::move(reply)](auto peer) mutable {
-    if (!peer.ok()) return reply(peer.status());
-    reply(Accept(caller, request));
-  });
+  parts_.peers.WhenConnected(source_node,
+                             [this, caller, request, reply = std::move(reply)](auto peer) mutable {
+                               if (!peer.ok()) return reply(peer.status());
+                               reply(Accept(caller, request));
+                             });
 }
 
 Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
@@ -49,12 +52,12 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(request.destination.buffer));
   Endpoint destination = request.destination;
   if (!destination.bytes) destination.bytes = source_range.bytes;
-  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range,
-                           ResolveRange(destination, buffer->bytes, "buffer \"" + buffer->name + "\""));
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, ResolveRange(destination, buffer->bytes,
+                                                               "buffer \"" + buffer->name + "\""));
   if (range.bytes != source_range.bytes) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
-                  "the source's range has " + std::to_string(source_range.bytes) + " bytes, the destination's " +
-                      std::to_string(range.bytes),
+                  "the source's range has " + std::to_string(source_range.bytes) +
+                      " bytes, the destination's " + std::to_string(range.bytes),
                   "leave one of the lengths out, or make them equal");
   }
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
@@ -102,12 +105,14 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
     ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket,
                              parts_.tickets.Take(context.node(), source.ticket, request.id));
     if (ticket.buffer != *order.source_buffer) {
-      return Status(Code::kNotFound, reasons::kBufferNotFound, "the source buffer was replaced by another");
+      return Status(Code::kNotFound, reasons::kBufferNotFound,
+                    "the source buffer was replaced by another");
     }
     if (ticket.grant) grants.push_back(*ticket.grant);
   }
-  ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
-                           parts_.transfers.Add(std::move(info), Owner{request.uid, caller}, caller));
+  ONECOPY_ASSIGN_OR_RETURN(
+      TransferRecord* const record,
+      parts_.transfers.Add(std::move(info), Owner{request.uid, caller}, caller));
   record->grants = std::move(grants);
   parts_.buffers.Hold(order.buffer, request.id);
   if (local) parts_.buffers.Hold(*order.source_buffer, request.id);
@@ -121,24 +126,29 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   auto run = std::make_shared<DestinationRun>(parts_, std::move(order));
   parts_.transfers.BeginRun(*record, run);
   const TransferInfo accepted = record->info;
-  run->Start(std::move(reporter), [this](const Reservation& from, const Span& to, const plan::Policy& policy,
-                                         std::vector<Refusal> excluded) {
-    return MakePlan(from, to, policy, std::move(excluded));
-  });
+  run->Start(std::move(reporter),
+             [this](const Reservation& from, const Span& to, const plan::Policy& policy,
+                    std::vector<Refusal> excluded) {
+               return MakePlan(from, to, policy, std::move(excluded));
+             });
   return accepted;
 }
 
 Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span& destination,
-                                          const plan::Policy& policy, std::vector<Refusal> excluded) const {
+                                          const plan::Policy& policy,
+                                          std::vector<Refusal> excluded) const {
   const NodeCapability& here = parts_.catalog.capabilities();
-  const NodeCapability* there =
-      parts_.context.IsSelf(source.source.node) ? &here : parts_.peers.Capabilities(source.source.node);
+  const NodeCapability* there = parts_.context.IsSelf(source.source.node)
+                                    ? &here
+                                    : parts_.peers.Capabilities(source.source.node);
   if (there == nullptr) {
-    return Status(Code::kUnavailable, reasons::kPeerDown, "node " + source.source.node + " does not answer");
+    return Status(Code::kUnavailable, reasons::kPeerDown,
+                  "node " + source.source.node + " does not answer");
   }
   plan::Request request;
   request.source = {there, source.memory, source.device};
-  request.destination = {&here, destination.region->place().kind, destination.region->place().device};
+  request.destination = {&here, destination.region->place().kind,
+                         destination.region->place().device};
   request.bytes = destination.bytes;
   request.policy = policy;
   request.estimates = estimates_;

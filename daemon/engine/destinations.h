@@ -20,8 +20,8 @@ class Destinations {
 
  private:
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request);
-  Result<plan::Plan> MakePlan(const Reservation& source, const Span& destination, const plan::Policy& policy,
-                              std::vector<Refusal> excluded) const;
+  Result<plan::Plan> MakePlan(const Reservation& source, const Span& destination,
+                              const plan::Policy& policy, std::vector<Refusal> excluded) const;
 
   Parts& parts_;
   plan::Estimates estimates_;

@@ -80,8 +80,8 @@ struct Engine::State {
   Checksums checksums;
   Tickets tickets;
   Transfers transfers;
-  Parts parts{context, sessions, owners,    buffers, grants,    catalog, peers, connections,
-              slots,   checksums, tickets, transfers, mirrors};
+  Parts parts{context,     sessions, owners,    buffers, grants,    catalog, peers,
+              connections, slots,    checksums, tickets, transfers, mirrors};
   Mirrors mirrors;
   PeerFront self;
   ClientFront client;
@@ -104,9 +104,11 @@ void Engine::State::Wire() {
       }
     }
   });
-  transfers.OnFinal([this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
+  transfers.OnFinal(
+      [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
   peers.Listen({.lost = [this](const std::string& node) { mirrors.PeerLost(node); },
-                .met = [this](const std::string& node, bool restarted) { mirrors.PeerMet(node, restarted); }});
+                .met = [this](const std::string& node,
+                              bool restarted) { mirrors.PeerMet(node, restarted); }});
 }
 
 void Engine::State::CancelAll(const Status& why) {
@@ -117,7 +119,8 @@ void Engine::State::CancelAll(const Status& why) {
 
 Engine::Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
                std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer)
-    : state_(std::make_unique<State>(std::move(options), std::move(memories), std::move(links), dialer)) {
+    : state_(std::make_unique<State>(std::move(options), std::move(memories), std::move(links),
+                                     dialer)) {
   state_->thread.RunSync([this] { state_->Wire(); });
 }
 
@@ -137,8 +140,9 @@ void Engine::Drain(Task done) {
     state->context.draining = true;
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
-      state->CancelAll({Code::kUnavailable, reasons::kDraining,
-                        "node " + state->context.node() + " is shutting down and could wait no longer"});
+      state->CancelAll(
+          {Code::kUnavailable, reasons::kDraining,
+           "node " + state->context.node() + " is shutting down and could wait no longer"});
     });
     state->transfers.OnIdle([state, timer, done = std::move(done)]() mutable {
       state->context.loop.CancelTimer(timer);
@@ -154,7 +158,8 @@ void Engine::Stop() {
   std::promise<void> idle;
   loop().Post([state, &idle] {
     state->context.draining = true;
-    state->CancelAll({Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
+    state->CancelAll(
+        {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
       state->peers.Stop();
       idle.set_value();

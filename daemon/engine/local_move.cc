@@ -12,12 +12,13 @@ namespace {
 
 constexpr uint32_t kBounceSlots = 16;
 
-Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const RegionRef& from, const RegionRef& to) {
+Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const RegionRef& from,
+                                              const RegionRef& to) {
   Memory* memory = context.CopierFor(from->place(), to->place());
   if (memory == nullptr) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "nothing on node " + context.node() + " copies from " + from->step_name() + " to " +
-                      to->step_name());
+                  "nothing on node " + context.node() + " copies from " + from->step_name() +
+                      " to " + to->step_name());
   }
   return memory->Prepare(from, to);
 }
@@ -25,26 +26,31 @@ Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const Regi
 }  // namespace
 
 LocalMove::LocalMove(Parts& parts, const plan::Path& path, Span source, Span destination)
-    : parts_(parts), path_(path), source_(std::move(source)), destination_(std::move(destination)) {}
+    : parts_(parts),
+      path_(path),
+      source_(std::move(source)),
+      destination_(std::move(destination)) {}
 
 void LocalMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
   if (!path_.source_staged && !path_.destination_staged) return PrepareRoutes();
-  parts_.slots.Acquire(Purpose::kReceive, kBounceSlots, [self = self_](Result<pipeline::SlotLease> lease) {
-    if (!lease.ok()) return self->End({.status = lease.status()});
-    self->lease_ = std::move(*lease);
-    self->PrepareRoutes();
-  });
+  parts_.slots.Acquire(Purpose::kReceive, kBounceSlots,
+                       [self = self_](Result<pipeline::SlotLease> lease) {
+                         if (!lease.ok()) return self->End(MoveOutcome::NotBegun(lease.status()));
+                         self->lease_ = std::move(*lease);
+                         self->PrepareRoutes();
+                       });
 }
 
 void LocalMove::PrepareRoutes() {
-  if (!stopped_.ok()) return End({.status = stopped_});
+  if (!stopped_.ok()) return End(MoveOutcome::NotBegun(stopped_));
   std::vector<std::pair<RegionRef, RegionRef>> hops = {{source_.region, destination_.region}};
   if (lease_) hops = {{source_.region, lease_->slab}, {lease_->slab, destination_.region}};
-  const std::string& worker = WorkerOf(
-      source_.region->place().device.empty() ? destination_.region->place() : source_.region->place());
+  const std::string& worker =
+      WorkerOf(source_.region->place().device.empty() ? destination_.region->place()
+                                                      : source_.region->place());
   parts_.context.workers.Run<Routes>(
       worker,
       [&context = parts_.context, hops = std::move(hops)]() -> Result<Routes> {
@@ -56,12 +62,12 @@ void LocalMove::PrepareRoutes() {
         return routes;
       },
       [self = self_, worker](Result<Routes> routes) {
-        if (!routes.ok()) return self->End({.status = routes.status()});
+        if (!routes.ok()) return self->End(MoveOutcome::NotBegun(routes.status()));
         std::vector<std::shared_ptr<CopyRoute>> shared;
         for (auto& route : *routes) {
           shared.push_back(self->parts_.context.workers.ShareAny(worker, std::move(route)));
         }
-        if (!self->stopped_.ok()) return self->End({.status = self->stopped_});
+        if (!self->stopped_.ok()) return self->End(MoveOutcome::NotBegun(self->stopped_));
         self->Run(std::move(shared));
       });
 }

@@ -12,7 +12,8 @@
 namespace onecopy::engine {
 namespace {
 
-// The destination keeps the deadline as well; its report of that should come before this node gives up.
+// The destination keeps the deadline as well; its report of that should come before this node gives
+// up.
 constexpr std::chrono::milliseconds kReportGrace{500};
 
 }  // namespace
@@ -36,7 +37,8 @@ Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
   TransferRecord* record = parts_.transfers.Find(said.id);
   if (found == awaited_.end() || found->second.destination != caller || record == nullptr) {
     return {Code::kNotFound, reasons::kTransferNotFound,
-            "node " + parts_.context.node() + " waits for no word from node " + caller + " about that transfer"};
+            "node " + parts_.context.node() + " waits for no word from node " + caller +
+                " about that transfer"};
   }
   Apply(*record, said);
   return OkStatus();
@@ -64,27 +66,32 @@ void Mirrors::Conclude(const TransferId& id) {
 
 void Mirrors::GiveUp(const TransferId& id, const std::string& why) {
   TransferRecord* record = parts_.transfers.Find(id);
-  if (record == nullptr || IsFinal(record->info.state) || record->info.state == TransferState::kUnconfirmed) return;
+  if (record == nullptr || IsFinal(record->info.state) ||
+      record->info.state == TransferState::kUnconfirmed)
+    return;
   const std::string destination = awaited_.at(id).destination;
-  const Status unconfirmed(Code::kDeadlineExceeded, reasons::kUnconfirmed,
-                           "node " + destination + " decides this transfer's outcome and cannot be heard: " + why,
-                           "the outcome will show here when node " + destination + " is back; or ask there");
+  const Status unconfirmed(
+      Code::kDeadlineExceeded, reasons::kUnconfirmed,
+      "node " + destination + " decides this transfer's outcome and cannot be heard: " + why,
+      "the outcome will show here when node " + destination + " is back; or ask there");
   if (record->run != nullptr) record->run->Cancel(unconfirmed);
   record->info.state = TransferState::kUnconfirmed;
   record->info.error = unconfirmed;
-  log::Warning("transfer unconfirmed", {{"transfer", id.str()}, {"peer", destination}, {"why", why}});
+  log::Warning("transfer unconfirmed",
+               {{"transfer", id.str()}, {"peer", destination}, {"why", why}});
   parts_.transfers.Changed(*record);
 }
 
 void Mirrors::PeerLost(const std::string& node) {
   for (auto& [id, awaited] : awaited_) {
     if (awaited.destination != node || awaited.lost_timer != 0) continue;
-    awaited.lost_timer = parts_.context.loop.RunAfter(parts_.context.options.stall_timeout, [this, id = id, node] {
-      const auto found = awaited_.find(id);
-      if (found == awaited_.end()) return;
-      found->second.lost_timer = 0;
-      GiveUp(id, "node " + node + " has been out of reach for longer than the stall timeout");
-    });
+    awaited.lost_timer =
+        parts_.context.loop.RunAfter(parts_.context.options.stall_timeout, [this, id = id, node] {
+          const auto found = awaited_.find(id);
+          if (found == awaited_.end()) return;
+          found->second.lost_timer = 0;
+          GiveUp(id, "node " + node + " has been out of reach for longer than the stall timeout");
+        });
   }
 }
 
@@ -100,9 +107,10 @@ void Mirrors::PeerMet(const std::string& node, bool restarted) {
     if (record == nullptr) continue;
     if (restarted) {
       Conclude(id);
-      parts_.transfers.Conclude(*record, {Code::kAborted, reasons::kPeerRestarted,
-                                          "node " + node + ", which decides this transfer's outcome, has restarted",
-                                          "its buffers are gone: create them and start the transfer anew"});
+      parts_.transfers.Conclude(
+          *record, {Code::kAborted, reasons::kPeerRestarted,
+                    "node " + node + ", which decides this transfer's outcome, has restarted",
+                    "its buffers are gone: create them and start the transfer anew"});
       continue;
     }
     Result<PeerApi*> peer = parts_.peers.Find(node);
@@ -113,7 +121,8 @@ void Mirrors::PeerMet(const std::string& node, bool restarted) {
       if (said.ok()) return Apply(*asked, *said);
       if (said.status().code() != Code::kNotFound) return;  // asked again when they next meet
       Conclude(id);
-      parts_.transfers.Conclude(*asked, said.status().WithContext("node " + node + " does not know the transfer"));
+      parts_.transfers.Conclude(
+          *asked, said.status().WithContext("node " + node + " does not know the transfer"));
     });
   }
 }

@@ -1,5 +1,5 @@
-// Transfers whose outcome another node decides, as far as this node knows it: those that it sends and those that it
-// ordered.
+// Transfers whose outcome another node decides, as far as this node knows it: those that it sends
+// and those that it ordered.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@ namespace onecopy::engine {
 
 struct TransferRecord;
 
-// Engine thread. The destination reports; where it cannot be heard in time, the transfer is UNCONFIRMED here, and
-// becomes what the destination says when the two meet again. A destination that has restarted has forgotten the
-// transfer, and its buffers with it: then it has failed.
+// Engine thread. The destination reports; where it cannot be heard in time, the transfer is
+// UNCONFIRMED here, and becomes what the destination says when the two meet again. A destination
+// that has restarted has forgotten the transfer, and its buffers with it: then it has failed.
 class Mirrors {
  public:
   explicit Mirrors(Parts& parts) : parts_(parts) {}

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/engine/types.h"
@@ -24,6 +25,13 @@ struct MoveOutcome {
   LinkAccess access;
   std::map<std::string, std::string> evidence;
   std::string source_checksum;  // where the source's node was asked for it
+
+  // Of a move that failed before any byte could move.
+  static MoveOutcome NotBegun(Status why) {
+    MoveOutcome outcome;
+    outcome.status = std::move(why);
+    return outcome;
+  }
 };
 
 // Engine thread. Keeps itself alive from Start until `done`.
@@ -33,8 +41,8 @@ class Move {
 
   virtual ~Move() = default;
 
-  // `running` runs when the first bytes are about to move; `done` once, when nothing moves any more and everything
-  // that was used is let go.
+  // `running` runs when the first bytes are about to move; `done` once, when nothing moves any more
+  // and everything that was used is let go.
   virtual void Start(Task running, Done done) = 0;
   virtual void Stop(const Status& why) = 0;
   virtual uint64_t bytes_done() const = 0;
@@ -46,6 +54,7 @@ inline const std::string& WorkerOf(const Place& place) {
 }
 
 // What a chain says, in a receipt's terms; steps come after those that are there already.
-void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>& lanes, MoveOutcome* outcome);
+void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>& lanes,
+               MoveOutcome* outcome);
 
 }  // namespace onecopy::engine

@@ -28,7 +28,8 @@ std::string Content(const TransferRequest& request) {
 Status CheckEnd(const Endpoint& end, const char* which) {
   if (!end.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(end.node, "node"));
   if (!end.buffer.empty()) return OkStatus();
-  return {Code::kInvalidArgument, reasons::kBadEndpoint, std::string("the ") + which + " names no buffer"};
+  return {Code::kInvalidArgument, reasons::kBadEndpoint,
+          std::string("the ") + which + " names no buffer"};
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
       (*shared)(Status(Code::kNotFound, reasons::kTransferNotFound,
                        "the transfer that this request made has been forgotten since"));
     };
-    auto seen = requests_.Begin({who.uid, who.node}, order->request.request_id, Content(order->request), again);
+    auto seen = requests_.Begin({who.uid, who.node}, order->request.request_id,
+                                Content(order->request), again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<TransferId>::Action::kWait) return;
     if (seen->action == RequestLog<TransferId>::Action::kRepeat) return again(*seen->made);
@@ -95,30 +97,33 @@ void Orders::Reserve(std::shared_ptr<Order> order) {
     request.destination_node = order->request.destination.node;
     request.source = order->request.source;
     request.validate_only = order->request.validate_only;
-    (*source)->Reserve(parts_.context.node(), std::move(request), [this, order](Result<Reservation> reservation) {
-      if (!reservation.ok()) return Conclude(order, reservation.status());
-      StartAt(order, std::move(*reservation));
-    });
+    (*source)->Reserve(parts_.context.node(), std::move(request),
+                       [this, order](Result<Reservation> reservation) {
+                         if (!reservation.ok()) return Conclude(order, reservation.status());
+                         StartAt(order, std::move(*reservation));
+                       });
   });
 }
 
 void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
   const std::string& node = order->request.destination.node;
-  Reach(node, [this, order, node, reservation = std::move(reservation)](Result<PeerApi*> destination) mutable {
+  Reach(node, [this, order, node,
+               reservation = std::move(reservation)](Result<PeerApi*> destination) mutable {
     if (!destination.ok()) return Conclude(order, destination.status());
     const TransferRequest& asked = order->request;
     if (!asked.validate_only && !parts_.context.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
       TransferInfo info;
       info.id = order->id;
-      info.role = parts_.context.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
+      info.role =
+          parts_.context.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
       info.source = reservation.source;
       info.destination = asked.destination;
       info.bytes = reservation.source.bytes.value_or(0);
       info.owner = order->who.ToString();
       info.create_time = std::chrono::system_clock::now();
-      Result<TransferRecord*> record =
-          parts_.transfers.Add(std::move(info), {order->who.uid, order->who.node}, parts_.context.node());
+      Result<TransferRecord*> record = parts_.transfers.Add(
+          std::move(info), {order->who.uid, order->who.node}, parts_.context.node());
       if (!record.ok()) return Conclude(order, record.status());
       order->recorded = true;
       parts_.mirrors.Await(**record, node, asked.deadline);
@@ -133,9 +138,10 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
     request.checksum = asked.checksum;
     request.deadline = asked.deadline;
     request.validate_only = asked.validate_only;
-    (*destination)->Start(parts_.context.node(), std::move(request), [this, order](Result<TransferInfo> started) {
-      Conclude(order, std::move(started));
-    });
+    (*destination)
+        ->Start(
+            parts_.context.node(), std::move(request),
+            [this, order](Result<TransferInfo> started) { Conclude(order, std::move(started)); });
   });
 }
 
@@ -152,7 +158,8 @@ void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> 
   if (order->request.validate_only) return order->reply(std::move(outcome));
   TransferRecord* record = parts_.transfers.Find(order->id);
   if (record == nullptr) {
-    return order->reply(Status(Code::kInternal, reasons::kInternal, "the transfer was started and then lost"));
+    return order->reply(
+        Status(Code::kInternal, reasons::kInternal, "the transfer was started and then lost"));
   }
   if (order->recorded && record->info.state == TransferState::kPending) {
     record->info.destination = outcome->destination;

@@ -11,7 +11,8 @@
 
 namespace onecopy::engine {
 
-// Engine thread. The source's node is asked for a ticket, then the destination's node to start; either may be this one.
+// Engine thread. The source's node is asked for a ticket, then the destination's node to start;
+// either may be this one.
 class Orders {
  public:
   // `self`: this node, as a peer asks it.

@@ -16,6 +16,8 @@ class Sessions;
 class Slots;
 class Tickets;
 class Transfers;
+struct Buffer;
+struct TransferRecord;
 
 // Owned by the engine; all outlive every transfer.
 struct Parts {

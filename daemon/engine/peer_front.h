@@ -15,18 +15,24 @@ class PeerFront final : public PeerApi {
   Sources& sources() { return sources_; }
 
   void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override;
-  void Reserve(const std::string& caller, ReserveRequest request, Reply<Reservation> reply) override;
+  void Reserve(const std::string& caller, ReserveRequest request,
+               Reply<Reservation> reply) override;
   void Start(const std::string& caller, StartRequest request, Reply<TransferInfo> reply) override;
-  void Connect(const std::string& caller, ConnectRequest request, Reply<ConnectReply> reply) override;
-  void Prepare(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply) override;
+  void Connect(const std::string& caller, ConnectRequest request,
+               Reply<ConnectReply> reply) override;
+  void Prepare(const std::string& caller, PrepareRequest request,
+               Reply<PrepareReply> reply) override;
   void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override;
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;
   void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;
-  void Cancel(const std::string& caller, uint32_t uid, TransferId id, Reply<TransferInfo> reply) override;
-  void GetBuffer(const std::string& caller, uint32_t uid, std::string name, Reply<BufferInfo> reply) override;
+  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+              Reply<TransferInfo> reply) override;
+  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                 Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range, Reply<Sum> reply) override;
+  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
+                 Reply<Sum> reply) override;
 
  private:
   // A transfer that this node decides and `caller` has a part in.

@@ -31,23 +31,26 @@ void RemoteMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  parts_.connections.Get(order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
-    if (self->Over(use.status())) return;
-    self->use_ = std::move(*use);
-    self->channel_id_ = os::RandomNumber();
-    self->channel_ = std::make_unique<pipeline::Channel>(self->use_->connection, self->channel_id_);
-    if (self->order_.path.destination_staged) return self->TakeSlots();
-    self->AskSource();
-  });
+  parts_.connections.Get(
+      order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
+        if (self->Over(use.status())) return;
+        self->use_ = std::move(*use);
+        self->channel_id_ = os::RandomNumber();
+        self->channel_ =
+            std::make_unique<pipeline::Channel>(self->use_->connection, self->channel_id_);
+        if (self->order_.path.destination_staged) return self->TakeSlots();
+        self->AskSource();
+      });
 }
 
 void RemoteMove::TakeSlots() {
   const uint32_t wanted = use_->connection->depth() * 2;
-  parts_.slots.Acquire(Purpose::kReceive, wanted, [self = self_](Result<pipeline::SlotLease> lease) {
-    if (self->Over(lease.status())) return;
-    self->lease_ = std::move(*lease);
-    self->PrepareRoute();
-  });
+  parts_.slots.Acquire(Purpose::kReceive, wanted,
+                       [self = self_](Result<pipeline::SlotLease> lease) {
+                         if (self->Over(lease.status())) return;
+                         self->lease_ = std::move(*lease);
+                         self->PrepareRoute();
+                       });
 }
 
 void RemoteMove::PrepareRoute() {
@@ -59,9 +62,11 @@ void RemoteMove::PrepareRoute() {
   }
   const std::string& worker = WorkerOf(destination_.region->place());
   parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
-      worker, [memory, from = lease_->slab, to = destination_.region] { return memory->Prepare(from, to); },
+      worker,
+      [memory, from = lease_->slab, to = destination_.region] { return memory->Prepare(from, to); },
       [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
-        if (route.ok()) self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
+        if (route.ok())
+          self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
         if (!self->Over(route.status())) self->AskSource();
       });
 }
@@ -79,11 +84,13 @@ void RemoteMove::AskSource() {
   request.deadline = order_.deadline;
   request.transfer = order_.transfer;
   prepared_ = true;  // even if the answer is lost
-  (*peer)->Prepare(parts_.context.node(), std::move(request), [self = self_](Result<PrepareReply> reply) {
-    if (!reply.ok() && reply.status().code() != Code::kUnavailable) self->prepared_ = false;
-    if (self->Over(reply.status())) return;
-    self->Run(std::move(*reply));
-  });
+  (*peer)->Prepare(parts_.context.node(), std::move(request),
+                   [self = self_](Result<PrepareReply> reply) {
+                     if (!reply.ok() && reply.status().code() != Code::kUnavailable)
+                       self->prepared_ = false;
+                     if (self->Over(reply.status())) return;
+                     self->Run(std::move(*reply));
+                   });
 }
 
 void RemoteMove::Run(PrepareReply prepared) {
@@ -91,9 +98,11 @@ void RemoteMove::Run(PrepareReply prepared) {
   Connection& connection = *use_->connection;
   const uint64_t bytes = destination_.bytes;
   const bool staged = order_.path.source_staged;
-  if (staged && (source_.slot_bytes < kLeastChunk || (lease_ && source_.slot_bytes > lease_->slot_bytes))) {
+  if (staged &&
+      (source_.slot_bytes < kLeastChunk || (lease_ && source_.slot_bytes > lease_->slot_bytes))) {
     Over({Code::kUnavailable, reasons::kLinkDown,
-          "node " + order_.source_node + " offers slots of " + std::to_string(source_.slot_bytes) + " bytes"});
+          "node " + order_.source_node + " offers slots of " + std::to_string(source_.slot_bytes) +
+              " bytes"});
     return;
   }
   std::vector<std::unique_ptr<pipeline::Place>> places;
@@ -102,19 +111,21 @@ void RemoteMove::Run(PrepareReply prepared) {
     places.push_back(std::make_unique<pipeline::RemoteRing>(*channel_, bytes, source_.slot_bytes));
   } else {
     const uint64_t most = lease_ ? lease_->slot_bytes : connection.chunk_bytes();
-    places.push_back(
-        std::make_unique<pipeline::SourceRange>(0, bytes, std::min(most, connection.chunk_bytes())));
+    places.push_back(std::make_unique<pipeline::SourceRange>(
+        0, bytes, std::min(most, connection.chunk_bytes())));
   }
-  stages.push_back({std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, source_.key,
-                                                         lease_ ? lease_->slab : destination_.region),
-                    connection.depth()});
+  stages.push_back(
+      {std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, source_.key,
+                                            lease_ ? lease_->slab : destination_.region),
+       connection.depth()});
   if (lease_) {
     places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
     const unsigned depth = route_->depth();
     stages.push_back({std::make_unique<pipeline::CopyMover>(route_, connection.executor()), depth});
   }
   places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.offset, bytes));
-  chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places), std::move(stages));
+  chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
+                                             std::move(stages));
   connection.Evidence([self = self_](auto counters) {
     self->parts_.context.loop.Post([self, counters = std::move(counters)] {
       for (const auto& [name, count] : counters) self->counters_before_[name] = count;
@@ -139,13 +150,14 @@ void RemoteMove::Stop(const Status& why) {
 void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
   outcome_.access = use_->connection->access();
   use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
-    self->parts_.context.loop.Post([self, counters = std::move(counters), then = std::move(then)]() mutable {
-      for (const auto& [name, count] : counters) {
-        const uint64_t before = self->counters_before_[name];
-        if (count > before) self->outcome_.evidence[name] = std::to_string(count - before);
-      }
-      then();
-    });
+    self->parts_.context.loop.Post(
+        [self, counters = std::move(counters), then = std::move(then)]() mutable {
+          for (const auto& [name, count] : counters) {
+            const uint64_t before = self->counters_before_[name];
+            if (count > before) self->outcome_.evidence[name] = std::to_string(count - before);
+          }
+          then();
+        });
   });
 }
 
@@ -171,7 +183,8 @@ void RemoteMove::FinishSource() {
       // The bytes are here all the same. The source's steps are those that it promised.
       steps = self->source_.steps;
       for (ExecutedStep& step : steps) step.bytes = self->destination_.bytes;
-      outcome.evidence["source steps"] = "as promised: node " + self->order_.source_node + " did not answer";
+      outcome.evidence["source steps"] =
+          "as promised: node " + self->order_.source_node + " did not answer";
     }
     outcome.steps.insert(outcome.steps.begin(), steps.begin(), steps.end());
     self->End();

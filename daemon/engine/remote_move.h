@@ -1,4 +1,5 @@
-// A move from another node to this one: connects, has the source prepared, pulls, and has it finished.
+// A move from another node to this one: connects, has the source prepared, pulls, and has it
+// finished.
 #pragma once
 
 #include <memory>
@@ -54,7 +55,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   std::unique_ptr<pipeline::Channel> channel_;
   std::optional<pipeline::SlotLease> lease_;
   std::shared_ptr<CopyRoute> route_;  // from the slots to the destination
-  bool prepared_ = false;             // the source may hold something for us: it must be told the end
+  bool prepared_ = false;  // the source may hold something for us: it must be told the end
   PrepareReply source_;
   std::shared_ptr<pipeline::Chain> chain_;
   std::map<std::string, uint64_t> counters_before_;

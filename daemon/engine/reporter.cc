@@ -34,11 +34,12 @@ void Reporter::Tell(const std::string& node) {
   if (record == nullptr || !peer.ok()) return;
   observer.news = false;
   observer.telling = true;
-  (*peer)->Report(parts_.context.node(), record->info, [self = shared_from_this(), node](const Status& told) {
-    Observer& observer = self->observers_.at(node);
-    observer.telling = false;
-    if (told.ok() && observer.news) self->Tell(node);
-  });
+  (*peer)->Report(parts_.context.node(), record->info,
+                  [self = shared_from_this(), node](const Status& told) {
+                    Observer& observer = self->observers_.at(node);
+                    observer.telling = false;
+                    if (told.ok() && observer.news) self->Tell(node);
+                  });
 }
 
 }  // namespace onecopy::engine

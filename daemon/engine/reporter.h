@@ -11,8 +11,9 @@
 
 namespace onecopy::engine {
 
-// Engine thread. One report to a node is under way at a time, and the next one says what is then the newest; a node
-// that is out of reach is left alone, since it asks when it is back. Lives on until the last answer has come.
+// Engine thread. One report to a node is under way at a time, and the next one says what is then
+// the newest; a node that is out of reach is left alone, since it asks when it is back. Lives on
+// until the last answer has come.
 class Reporter : public std::enable_shared_from_this<Reporter> {
  public:
   Reporter(Parts& parts, TransferId id) : parts_(parts), id_(std::move(id)) {}

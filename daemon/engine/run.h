@@ -13,7 +13,8 @@ class Run {
  public:
   virtual ~Run() = default;
 
-  // Ends the transfer early, for this reason. What moves is let go first; a run that is ending goes on ending.
+  // Ends the transfer early, for this reason. What moves is let go first; a run that is ending goes
+  // on ending.
   virtual void Cancel(const Status& why) = 0;
   // About ten times a second.
   virtual void Tick() = 0;

@@ -22,8 +22,8 @@ std::vector<ExecutedStep> Planned(const StepList& steps) {
 
 }  // namespace
 
-SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket, RegionRef region,
-                     std::shared_ptr<Connection> connection)
+SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
+                     RegionRef region, std::shared_ptr<Connection> connection)
     : parts_(parts),
       id_(std::move(id)),
       destination_(std::move(destination)),
@@ -36,10 +36,11 @@ void SourceRun::Prepare(const PrepareRequest& request, Reply<PrepareReply> reply
   channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
   if (!request.staged) return Open({region_, ticket_.range.offset, ticket_.range.bytes}, 0, {});
   chunk_bytes_ = request.chunk_bytes;
-  parts_.slots.Acquire(Purpose::kSend, connection_->depth() * 2, [self = shared_from_this()](auto lease) {
-    if (!lease.ok()) return self->Cancel(lease.status());
-    if (!self->closing_) self->Stage(std::move(*lease));
-  });
+  parts_.slots.Acquire(Purpose::kSend, connection_->depth() * 2,
+                       [self = shared_from_this()](auto lease) {
+                         if (!lease.ok()) return self->Cancel(lease.status());
+                         if (!self->closing_) self->Stage(std::move(*lease));
+                       });
 }
 
 void SourceRun::Stage(pipeline::SlotLease lease) {
@@ -52,7 +53,8 @@ void SourceRun::Stage(pipeline::SlotLease lease) {
     return Cancel({Code::kFailedPrecondition, reasons::kNotApplicable,
                    "nothing here copies from " + region_->step_name() + " to host memory"});
   }
-  const std::string worker = region_->place().device.empty() ? region_->place().kind : region_->place().device;
+  const std::string worker =
+      region_->place().device.empty() ? region_->place().kind : region_->place().device;
   lease_ = lease;
   parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
       worker, [memory, from = region_, to = lease.slab] { return memory->Prepare(from, to); },
@@ -82,15 +84,19 @@ void SourceRun::StartChain(std::shared_ptr<CopyRoute> route) {
   places.push_back(std::make_unique<pipeline::ExposedRing>(*lease_, *channel_, bytes));
   std::vector<pipeline::Stage> stages(1);
   stages[0].depth = std::min(route->depth(), lease_->slots);
-  stages[0].mover = std::make_unique<pipeline::CopyMover>(std::move(route), connection_->executor());
-  chain_ = std::make_shared<pipeline::Chain>(connection_->executor(), std::move(places), std::move(stages));
+  stages[0].mover =
+      std::make_unique<pipeline::CopyMover>(std::move(route), connection_->executor());
+  chain_ = std::make_shared<pipeline::Chain>(connection_->executor(), std::move(places),
+                                             std::move(stages));
   chain_running_ = true;
   chain_->Start([self = shared_from_this()](pipeline::ChainReport report) {
     self->parts_.context.loop.Post([self, report = std::move(report)] {
       self->chain_running_ = false;
-      for (const StepTally::Entry& entry : report.steps) self->steps_.push_back({entry.step, entry.bytes});
+      for (const StepTally::Entry& entry : report.steps)
+        self->steps_.push_back({entry.step, entry.bytes});
       if (self->closing_) return self->OnePartClosed();
-      // All sent: the destination will say Finish. Not all, and nobody here wanted it to end: say why.
+      // All sent: the destination will say Finish. Not all, and nobody here wanted it to end: say
+      // why.
       if (!report.status.ok()) self->Cancel(report.status);
     });
   });
@@ -99,7 +105,8 @@ void SourceRun::StartChain(std::shared_ptr<CopyRoute> route) {
 void SourceRun::Cancel(const Status& why) {
   if (failure_.ok()) {
     failure_ = why;
-    // So that a destination that waits for the next chunk stops waiting; it then asks, by Finish, what happened.
+    // So that a destination that waits for the next chunk stops waiting; it then asks, by Finish,
+    // what happened.
     if (channel_ != nullptr) (void)channel_->Send(pipeline::FailedMessage{why});
   }
   Close(why);
@@ -107,7 +114,8 @@ void SourceRun::Cancel(const Status& why) {
 
 void SourceRun::Tick() {
   TransferRecord* record = parts_.transfers.Find(id_);
-  if (record == nullptr || chain_ == nullptr || chain_->bytes_done() <= record->info.bytes_done) return;
+  if (record == nullptr || chain_ == nullptr || chain_->bytes_done() <= record->info.bytes_done)
+    return;
   record->info.bytes_done = chain_->bytes_done();
   parts_.transfers.Changed(*record);
 }
@@ -144,22 +152,26 @@ void SourceRun::AfterClosed() {
     region_.reset();
     return End();
   }
-  if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr) return AnswerFinish({});
-  parts_.checksums.Sum(region_, ticket_.range, stop_, [self = shared_from_this()](Result<std::string> sum) {
-    if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
-    self->AnswerFinish(sum.ok() ? *sum : std::string());
-  });
+  if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
+    return AnswerFinish({});
+  parts_.checksums.Sum(region_, ticket_.range, stop_,
+                       [self = shared_from_this()](Result<std::string> sum) {
+                         if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
+                         self->AnswerFinish(sum.ok() ? *sum : std::string());
+                       });
 }
 
 void SourceRun::Finish(const FinishRequest& request, Reply<FinishReply> reply) {
   if (finish_) {
-    return reply(Status(Code::kFailedPrecondition, reasons::kBadArgument, "the transfer is being finished already"));
+    return reply(Status(Code::kFailedPrecondition, reasons::kBadArgument,
+                        "the transfer is being finished already"));
   }
   finish_ = request;
   finish_reply_ = std::move(reply);
   if (closed_) return AfterClosed();
-  Close(request.status.ok() ? Status(Code::kCancelled, reasons::kCancelled, "the destination has finished")
-                            : request.status);
+  Close(request.status.ok()
+            ? Status(Code::kCancelled, reasons::kCancelled, "the destination has finished")
+            : request.status);
 }
 
 void SourceRun::AnswerFinish(const std::string& checksum) {

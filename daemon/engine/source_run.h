@@ -1,5 +1,5 @@
-// The source's half of a transfer between nodes: opens the range to reading, or stages it through slots, and
-// closes it again.
+// The source's half of a transfer between nodes: opens the range to reading, or stages it through
+// slots, and closes it again.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@
 
 namespace onecopy::engine {
 
-// Engine thread. It ends when the destination says Finish, or when this side has to close the range first; what
-// became of the transfer is the destination's to say, and the mirrors' to learn.
+// Engine thread. It ends when the destination says Finish, or when this side has to close the range
+// first; what became of the transfer is the destination's to say, and the mirrors' to learn.
 class SourceRun final : public Run, public std::enable_shared_from_this<SourceRun> {
  public:
   // The buffer has been found; the connection is the caller's.
-  SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket, RegionRef region,
-            std::shared_ptr<Connection> connection);
+  SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
+            RegionRef region, std::shared_ptr<Connection> connection);
 
   void Prepare(const PrepareRequest& request, Reply<PrepareReply> reply);
   // Closes the range, then answers.
@@ -63,8 +63,8 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
 
   bool closing_ = false;
   bool closed_ = false;
-  int parts_open_ = 0;   // while closing
-  Status failure_;       // what went wrong here
+  int parts_open_ = 0;  // while closing
+  Status failure_;      // what went wrong here
   std::optional<FinishRequest> finish_;
   Reply<FinishReply> finish_reply_;
   Checksums::StopFlag stop_ = std::make_shared<std::atomic<bool>>(false);

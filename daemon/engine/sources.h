@@ -24,7 +24,8 @@ class Sources {
 
  private:
   Parts& parts_;
-  std::map<TransferId, std::shared_ptr<SourceRun>> runs_;  // from Prepare until the outcome is known
+  std::map<TransferId, std::shared_ptr<SourceRun>>
+      runs_;  // from Prepare until the outcome is known
 };
 
 }  // namespace onecopy::engine

@@ -12,7 +12,8 @@ constexpr size_t kMostTickets = 100'000;
 
 }  // namespace
 
-Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes, const std::string& what) {
+Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
+                               const std::string& what) {
   ByteRange range{endpoint.offset.value_or(0), 0};
   ONECOPY_RETURN_IF_ERROR(CheckWithin(range, buffer_bytes, what));
   range.bytes = endpoint.bytes.value_or(buffer_bytes - range.offset);
@@ -26,10 +27,11 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
                   "node " + context_.node() + " is shutting down and takes no new transfers");
   }
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* buffer, buffers_.Find(request.source.buffer));
-  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range,
-                           ResolveRange(request.source, buffer->bytes, "buffer \"" + buffer->name + "\""));
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, ResolveRange(request.source, buffer->bytes,
+                                                               "buffer \"" + buffer->name + "\""));
   const Principal who{request.uid, caller, request.administrator && context_.IsSelf(caller), {}};
-  ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant, grants_.Check(who, *buffer, range, Access::kRead));
+  ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
+                           grants_.Check(who, *buffer, range, Access::kRead));
 
   Reservation reservation;
   reservation.source = {context_.node(), buffer->name, range.offset, range.bytes};
@@ -38,7 +40,8 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
   if (request.validate_only) return reservation;
   if (tickets_.size() >= kMostTickets) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "node " + context_.node() + " has promised as many transfers as it can", "try again later");
+                  "node " + context_.node() + " has promised as many transfers as it can",
+                  "try again later");
   }
   reservation.ticket = os::RandomHex(16);
   reservation.lifetime = kLifetime;
@@ -54,9 +57,11 @@ void Tickets::Keep(const std::string& text, Ticket ticket) {
 
 void Tickets::Restore(const std::string& text, Ticket ticket) { Keep(text, std::move(ticket)); }
 
-Result<Ticket> Tickets::Take(const std::string& caller, const std::string& ticket, const TransferId& transfer) {
+Result<Ticket> Tickets::Take(const std::string& caller, const std::string& ticket,
+                             const TransferId& transfer) {
   const auto found = tickets_.find(ticket);
-  if (found == tickets_.end() || found->second.destination_node != caller || found->second.transfer != transfer) {
+  if (found == tickets_.end() || found->second.destination_node != caller ||
+      found->second.transfer != transfer) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
                   "node " + caller + " has no ticket for reading from node " + context_.node(),
                   "the ticket may have expired: try again");
@@ -65,8 +70,9 @@ Result<Ticket> Tickets::Take(const std::string& caller, const std::string& ticke
   tickets_.erase(found);
   const Buffer* buffer = buffers_.FindById(taken.buffer);
   if (buffer == nullptr || !buffer->removing.ok()) {
-    return Status(Code::kNotFound, reasons::kBufferNotFound,
-                  "the source buffer on node " + context_.node() + " was removed before the transfer began");
+    return Status(
+        Code::kNotFound, reasons::kBufferNotFound,
+        "the source buffer on node " + context_.node() + " was removed before the transfer began");
   }
   if (taken.grant && grants_.Find(*taken.grant) == nullptr) {
     return Status(Code::kPermissionDenied, reasons::kGrantExpired,

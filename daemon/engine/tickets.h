@@ -31,9 +31,10 @@ class Tickets {
   // Checks the right to read, on behalf of the node `caller`.
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
 
-  // Uses the ticket up, for the node `caller`. PERMISSION_DENIED for one that is unknown, used, or another's; the
-  // right is checked anew.
-  Result<Ticket> Take(const std::string& caller, const std::string& ticket, const TransferId& transfer);
+  // Uses the ticket up, for the node `caller`. PERMISSION_DENIED for one that is unknown, used, or
+  // another's; the right is checked anew.
+  Result<Ticket> Take(const std::string& caller, const std::string& ticket,
+                      const TransferId& transfer);
   // Undoes Take, for a reader that is going to try another way.
   void Restore(const std::string& text, Ticket ticket);
 
@@ -47,6 +48,7 @@ class Tickets {
 };
 
 // The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
-Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes, const std::string& what);
+Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
+                               const std::string& what);
 
 }  // namespace onecopy::engine

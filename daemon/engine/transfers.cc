@@ -28,7 +28,8 @@ Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::stri
   const TransferId id = info.id;
   auto [place, added] = records_.try_emplace(id);
   if (!added) {
-    return Status(Code::kAlreadyExists, reasons::kNameTaken, "there is a transfer " + Printable(id.str()) + " already");
+    return Status(Code::kAlreadyExists, reasons::kNameTaken,
+                  "there is a transfer " + Printable(id.str()) + " already");
   }
   place->second = std::make_unique<TransferRecord>();
   TransferRecord& record = *place->second;
@@ -94,7 +95,7 @@ std::vector<TransferRecord*> Transfers::Unfinished() {
 
 void Transfers::Conclude(TransferRecord& record, const Status& outcome) {
   record.info.error = outcome;
-  record.info.state = outcome.ok()                          ? TransferState::kSucceeded
+  record.info.state = outcome.ok()                         ? TransferState::kSucceeded
                       : outcome.code() == Code::kCancelled ? TransferState::kCancelled
                                                            : TransferState::kFailed;
   Changed(record);
@@ -160,8 +161,8 @@ void Transfers::Unwatch(ClientApi::WatchId watch) {
   watches_.erase(entry);
 }
 
-Result<Page<TransferInfo>> Transfers::List(const PageRequest& page,
-                                           const std::function<bool(const TransferRecord&)>& wanted) const {
+Result<Page<TransferInfo>> Transfers::List(
+    const PageRequest& page, const std::function<bool(const TransferRecord&)>& wanted) const {
   return TakePage<TransferInfo>(
       page, by_number_, [](const auto& entry) { return PageKey(entry.first); },
       [&](const auto& entry) { return wanted(*entry.second); },

@@ -22,10 +22,10 @@ namespace onecopy::engine {
 struct TransferRecord {
   TransferInfo info;
   Owner owner;
-  std::string orderer;              // node that asked for it
-  uint64_t number = 0;              // grows; the order of the list
-  std::shared_ptr<Run> run;         // while something of it happens here
-  std::vector<GrantId> grants;      // that its rights to buffers of this node rest on
+  std::string orderer;          // node that asked for it
+  uint64_t number = 0;          // grows; the order of the list
+  std::shared_ptr<Run> run;     // while something of it happens here
+  std::vector<GrantId> grants;  // that its rights to buffers of this node rest on
 };
 
 // Engine thread. Records stay where they are until they are forgotten, long after their end.
@@ -42,12 +42,14 @@ class Transfers {
   void BeginRun(TransferRecord& record, std::shared_ptr<Run> run);
   void EndRun(TransferRecord& record);
 
-  // After any change of record.info: tells the watchers, and files away what has reached its last state.
+  // After any change of record.info: tells the watchers, and files away what has reached its last
+  // state.
   void Changed(TransferRecord& record);
   // Changed, with this state and reason; the state follows from the reason's code.
   void Conclude(TransferRecord& record, const Status& outcome);
 
-  Result<ClientApi::WatchId> Watch(const TransferId& id, std::function<void(const TransferInfo&)> update);
+  Result<ClientApi::WatchId> Watch(const TransferId& id,
+                                   std::function<void(const TransferInfo&)> update);
   void Unwatch(ClientApi::WatchId watch);
   bool IsWatched(const TransferId& id) const { return watches_of_.contains(id); }
 
@@ -61,7 +63,7 @@ class Transfers {
   size_t running() const { return running_; }  // records with a run
   void OnIdle(Task idle);                      // runs once, when nothing runs (now, if so)
   std::vector<TransferRecord*> Running();
-  std::vector<TransferRecord*> Unfinished();   // not in a last state
+  std::vector<TransferRecord*> Unfinished();  // not in a last state
 
  private:
   struct WatchEntry {
