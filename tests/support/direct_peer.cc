@@ -31,7 +31,8 @@ class DirectPeer final : public PeerApi {
       api.Hello(caller, request, std::move(answer));
     });
   }
-  void Reserve(const std::string& caller, ReserveRequest request, Reply<Reservation> reply) override {
+  void Reserve(const std::string& caller, ReserveRequest request,
+               Reply<Reservation> reply) override {
     Call<Reservation>("Reserve", std::move(reply), [caller, request](PeerApi& api, auto answer) {
       api.Reserve(caller, request, std::move(answer));
     });
@@ -41,15 +42,18 @@ class DirectPeer final : public PeerApi {
       api.Start(caller, request, std::move(answer));
     });
   }
-  void Connect(const std::string& caller, ConnectRequest request, Reply<ConnectReply> reply) override {
+  void Connect(const std::string& caller, ConnectRequest request,
+               Reply<ConnectReply> reply) override {
     Call<ConnectReply>("Connect", std::move(reply), [caller, request](PeerApi& api, auto answer) {
-      api.Connect(caller, request, [answer = std::move(answer)](Result<ConnectReply> connected) mutable {
-        if (connected.ok()) connected->host = "127.0.0.1";
-        answer(std::move(connected));
-      });
+      api.Connect(caller, request,
+                  [answer = std::move(answer)](Result<ConnectReply> connected) mutable {
+                    if (connected.ok()) connected->host = "127.0.0.1";
+                    answer(std::move(connected));
+                  });
     });
   }
-  void Prepare(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply) override {
+  void Prepare(const std::string& caller, PrepareRequest request,
+               Reply<PrepareReply> reply) override {
     Call<PrepareReply>("Prepare", std::move(reply), [caller, request](PeerApi& api, auto answer) {
       api.Prepare(caller, request, std::move(answer));
     });
@@ -61,7 +65,8 @@ class DirectPeer final : public PeerApi {
   }
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override {
     Call<bool>(
-        "Report", [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        "Report",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
         [caller, transfer](PeerApi& api, auto answer) {
           api.Report(caller, transfer, [answer = std::move(answer)](const Status& told) mutable {
             if (told.ok()) return answer(true);
@@ -74,23 +79,27 @@ class DirectPeer final : public PeerApi {
       api.Query(caller, id, std::move(answer));
     });
   }
-  void Cancel(const std::string& caller, uint32_t uid, TransferId id, Reply<TransferInfo> reply) override {
+  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+              Reply<TransferInfo> reply) override {
     Call<TransferInfo>("Cancel", std::move(reply), [caller, uid, id](PeerApi& api, auto answer) {
       api.Cancel(caller, uid, id, std::move(answer));
     });
   }
-  void GetBuffer(const std::string& caller, uint32_t uid, std::string name, Reply<BufferInfo> reply) override {
+  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                 Reply<BufferInfo> reply) override {
     Call<BufferInfo>("GetBuffer", std::move(reply), [caller, uid, name](PeerApi& api, auto answer) {
       api.GetBuffer(caller, uid, name, std::move(answer));
     });
   }
   void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override {
-    Call<Page<BufferInfo>>("ListBuffers", std::move(reply), [caller, uid, page](PeerApi& api, auto answer) {
-      api.ListBuffers(caller, uid, page, std::move(answer));
-    });
+    Call<Page<BufferInfo>>("ListBuffers", std::move(reply),
+                           [caller, uid, page](PeerApi& api, auto answer) {
+                             api.ListBuffers(caller, uid, page, std::move(answer));
+                           });
   }
-  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range, Reply<Sum> reply) override {
+  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
+                 Reply<Sum> reply) override {
     Call<Sum>("SumBuffer", std::move(reply), [caller, uid, range](PeerApi& api, auto answer) {
       api.SumBuffer(caller, uid, range, std::move(answer));
     });
@@ -112,8 +121,8 @@ class DirectPeer final : public PeerApi {
     const uint64_t number = pending_->next++;
     pending_->calls[number] = [shared](Status why) { (*shared)(std::move(why)); };
     // An answer finds its way back only while the network is whole.
-    auto answer = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_, number,
-                   shared](Result<T> result) {
+    auto answer = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_,
+                   number, shared](Result<T> result) {
       Status back = cluster.Reachable(self, peer, method);
       cluster.PostTask(self, [pending, number, shared, result = std::move(result), back]() mutable {
         if (pending->calls.erase(number) == 0) return;
@@ -123,7 +132,8 @@ class DirectPeer final : public PeerApi {
     };
     const bool posted = cluster_.PostTo(
         peer_, [call, answer](PeerApi& api) mutable { call(api, Reply<T>(std::move(answer))); });
-    if (!posted) answer(Status(Code::kUnavailable, reasons::kPeerDown, "node " + peer_ + " is not there"));
+    if (!posted)
+      answer(Status(Code::kUnavailable, reasons::kPeerDown, "node " + peer_ + " is not there"));
   }
 
   EngineCluster& cluster_;
@@ -135,7 +145,8 @@ class DirectPeer final : public PeerApi {
 
 class DirectDialer final : public PeerDialer {
  public:
-  DirectDialer(EngineCluster& cluster, std::string node) : cluster_(cluster), node_(std::move(node)) {}
+  DirectDialer(EngineCluster& cluster, std::string node)
+      : cluster_(cluster), node_(std::move(node)) {}
 
   std::unique_ptr<PeerApi> Dial(const std::string& name, const std::string&) override {
     return std::make_unique<DirectPeer>(cluster_, node_, name, *loop_);
@@ -154,6 +165,8 @@ std::unique_ptr<PeerDialer> MakeDirectDialer(EngineCluster& cluster, const std::
   return std::make_unique<DirectDialer>(cluster, node);
 }
 
-void SetReplyLoop(PeerDialer& dialer, Executor& loop) { static_cast<DirectDialer&>(dialer).SetLoop(loop); }
+void SetReplyLoop(PeerDialer& dialer, Executor& loop) {
+  static_cast<DirectDialer&>(dialer).SetLoop(loop);
+}
 
 }  // namespace onecopy::testing

@@ -11,7 +11,8 @@ namespace onecopy::testing {
 
 class EngineCluster;
 
-std::unique_ptr<engine::PeerDialer> MakeDirectDialer(EngineCluster& cluster, const std::string& node);
+std::unique_ptr<engine::PeerDialer> MakeDirectDialer(EngineCluster& cluster,
+                                                     const std::string& node);
 // Where answers come back: the engine that dials. Before it starts.
 void SetReplyLoop(engine::PeerDialer& dialer, Executor& loop);
 

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 
+#include "daemon/log/log.h"
 #include "tests/support/direct_peer.h"
 #include "transport/core/reasons.h"
 #include "transport/link/tcp/factory.h"
@@ -59,7 +60,8 @@ void EngineNode::Detach(const Principal& who) {
   detached.get_future().wait();
 }
 
-Result<BufferInfo> EngineNode::CreateBuffer(const Principal& who, const std::string& name, uint64_t bytes) {
+Result<BufferInfo> EngineNode::CreateBuffer(const Principal& who, const std::string& name,
+                                            uint64_t bytes) {
   return Ask<BufferInfo>([&](engine::ClientApi& api, auto reply) {
     engine::CreateBufferRequest request;
     request.name = name;
@@ -75,23 +77,25 @@ Result<EngineNode::Registered> EngineNode::Register(const Principal& who, const 
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
   auto shared = std::make_shared<os::Mapping>(std::move(mapping));
   auto passed = std::make_shared<os::UniqueFd>(std::move(fd));
-  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, Ask<BufferInfo>([&](engine::ClientApi& api, auto reply) {
-                             auto handle = engine_->sessions().Deposit(who.session, std::move(*passed));
-                             if (!handle.ok()) return reply(handle.status());
-                             engine::RegisterBufferRequest request;
-                             request.name = name;
-                             request.bytes = bytes;
-                             request.kind = "host";
-                             request.form = "memfd";
-                             request.fd_handle = *handle;
-                             api.RegisterBuffer(who, request, std::move(reply));
-                           }));
+  ONECOPY_ASSIGN_OR_RETURN(
+      BufferInfo info, Ask<BufferInfo>([&](engine::ClientApi& api, auto reply) {
+        auto handle = engine_->sessions().Deposit(who.session, std::move(*passed));
+        if (!handle.ok()) return reply(handle.status());
+        engine::RegisterBufferRequest request;
+        request.name = name;
+        request.bytes = bytes;
+        request.kind = "host";
+        request.form = "memfd";
+        request.fd_handle = *handle;
+        api.RegisterBuffer(who, request, std::move(reply));
+      }));
   return Registered{std::move(info), shared, shared->data()};
 }
 
 Result<TransferInfo> EngineNode::Start(const Principal& who, TransferRequest request) {
-  return Ask<TransferInfo>(
-      [&](engine::ClientApi& api, auto reply) { api.CreateTransfer(who, request, std::move(reply)); });
+  return Ask<TransferInfo>([&](engine::ClientApi& api, auto reply) {
+    api.CreateTransfer(who, request, std::move(reply));
+  });
 }
 
 TransferInfo EngineNode::Wait(const Principal& who, const TransferId& id, TransferState also) {
@@ -112,7 +116,8 @@ TransferInfo EngineNode::Wait(const Principal& who, const TransferId& id, Transf
   });
   REQUIRE_OK(watching.get_future().get());
   std::unique_lock lock(seen->mutex);
-  seen->changed.wait(lock, [&] { return engine::IsFinal(seen->info.state) || seen->info.state == also; });
+  seen->changed.wait(lock,
+                     [&] { return engine::IsFinal(seen->info.state) || seen->info.state == also; });
   return seen->info;
 }
 
@@ -124,6 +129,7 @@ Result<TransferInfo> EngineNode::Copy(const Principal& who, TransferRequest requ
 EngineCluster::EngineCluster(const std::vector<std::string>& names,
                              const std::function<void(const std::string&, NodePlan&)>& change)
     : names_(names), change_(change) {
+  REQUIRE_OK(log::SetLevel("error"));  // what the tests provoke is not worth reading
   for (const std::string& name : names_) Add(name);
   for (const std::string& from : names_) {
     for (const std::string& to : names_) {
@@ -190,9 +196,11 @@ void EngineCluster::AllowCalls(const std::string& method) {
   failing_.erase(method);
 }
 
-Status EngineCluster::Reachable(const std::string& from, const std::string& to, const std::string& method) {
+Status EngineCluster::Reachable(const std::string& from, const std::string& to,
+                                const std::string& method) {
   const std::lock_guard lock(mutex_);
-  if (!cuts_.contains({from, to}) && !failing_.contains(method) && engines_.contains(to)) return OkStatus();
+  if (!cuts_.contains({from, to}) && !failing_.contains(method) && engines_.contains(to))
+    return OkStatus();
   return {Code::kUnavailable, reasons::kPeerDown, "node " + to + " is out of reach in this test"};
 }
 
@@ -211,7 +219,8 @@ void EngineCluster::PostTask(const std::string& name, Task task) {
   if (found != engines_.end()) found->second->loop().Post(std::move(task));
 }
 
-void EngineCluster::WaitForPeer(const std::string& from, const std::string& to, engine::NodeState state) {
+void EngineCluster::WaitForPeer(const std::string& from, const std::string& to,
+                                engine::NodeState state) {
   EngineNode& node = *nodes_.at(from);
   const Principal who = node.Attach();
   while (true) {

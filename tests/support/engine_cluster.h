@@ -1,5 +1,6 @@
-// Several engines in one process, joined by direct calls instead of gRPC: everything of the daemon but its sockets
-// for clients and peers, with real memory and real links, and with faults between the nodes at will.
+// Several engines in one process, joined by direct calls instead of gRPC: everything of the daemon
+// but its sockets for clients and peers, with real memory and real links, and with faults between
+// the nodes at will.
 #pragma once
 
 #include <functional>
@@ -34,13 +35,16 @@ class EngineNode {
   engine::Engine& engine() { return *engine_; }
   const std::string& name() const { return name_; }
 
-  // Asks on the engine's thread and waits for the answer: Ask<BufferInfo>([&](ClientApi& api, auto reply) {…}).
+  // Asks on the engine's thread and waits for the answer: Ask<BufferInfo>([&](ClientApi& api, auto
+  // reply) {…}).
   template <typename T, typename F>
   Result<T> Ask(F call) {
     auto promise = std::make_shared<std::promise<Result<T>>>();
     auto future = promise->get_future();
     engine_->loop().Post([this, call, promise]() mutable {
-      call(engine_->client(), engine::Reply<T>([promise](Result<T> result) { promise->set_value(std::move(result)); }));
+      call(engine_->client(), engine::Reply<T>([promise](Result<T> result) {
+             promise->set_value(std::move(result));
+           }));
     });
     return future.get();
   }
@@ -49,14 +53,16 @@ class EngineNode {
   engine::Principal Attach(uint32_t uid = 1000);
   void Detach(const engine::Principal& who);
 
-  Result<engine::BufferInfo> CreateBuffer(const engine::Principal& who, const std::string& name, uint64_t bytes);
+  Result<engine::BufferInfo> CreateBuffer(const engine::Principal& who, const std::string& name,
+                                          uint64_t bytes);
   // A registered memfd of the client's, and where the test sees it.
   struct Registered {
     engine::BufferInfo info;
     std::shared_ptr<void> keep;
     std::byte* data = nullptr;
   };
-  Result<Registered> Register(const engine::Principal& who, const std::string& name, uint64_t bytes);
+  Result<Registered> Register(const engine::Principal& who, const std::string& name,
+                              uint64_t bytes);
 
   Result<engine::TransferInfo> Start(const engine::Principal& who, engine::TransferRequest request);
   // Waits until the transfer, as this node sees it, is in a last state, or in `also`.
@@ -73,7 +79,8 @@ class EngineNode {
 
 class EngineCluster {
  public:
-  // Nodes that know each other by name and share a domain of uids. `change` may change any before it starts.
+  // Nodes that know each other by name and share a domain of uids. `change` may change any before
+  // it starts.
   explicit EngineCluster(const std::vector<std::string>& names,
                          const std::function<void(const std::string&, NodePlan&)>& change = {});
   ~EngineCluster();
@@ -106,9 +113,9 @@ class EngineCluster {
   const std::vector<std::string> names_;
   const std::function<void(const std::string&, NodePlan&)> change_;
   std::mutex mutex_;
-  std::map<std::string, engine::Engine*> engines_;              // guarded by mutex_
-  std::set<std::pair<std::string, std::string>> cuts_;          // guarded by mutex_
-  std::set<std::string> failing_;                               // guarded by mutex_
+  std::map<std::string, engine::Engine*> engines_;      // guarded by mutex_
+  std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
+  std::set<std::string> failing_;                       // guarded by mutex_
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;
 };
