@@ -26,6 +26,7 @@ EngineNode::EngineNode(EngineCluster& cluster, NodePlan plan)
   {
     const std::lock_guard lock(cluster_.mutex_);
     cluster_.engines_[name_] = engine_.get();
+    cluster_.answered_[name_] = engine_.get();
   }
   SetReplyLoop(*dialer_, engine_->loop());
   engine_->Start();
@@ -36,7 +37,9 @@ EngineNode::~EngineNode() {
     const std::lock_guard lock(cluster_.mutex_);
     cluster_.engines_.erase(name_);
   }
-  engine_->Stop();
+  engine_->Stop();  // which may need answers to what it has asked
+  const std::lock_guard lock(cluster_.mutex_);
+  cluster_.answered_.erase(name_);
 }
 
 Principal EngineNode::Attach(uint32_t uid) {
@@ -156,10 +159,10 @@ NodePlan EngineCluster::Plan(const std::string& name) {
     if (peer != name) plan.options.peers.push_back({peer, "127.0.0.1:1", std::nullopt});
   }
   Backend<Memory> host = host::Describe();
-  plan.memories.push_back(std::move(*host.create({name, Settings(host.settings), {}})));
+  plan.memories.push_back(std::move(*host.create({name, Settings(host.settings), {}, {}})));
   Backend<Link> tcp = tcp::Describe();
-  BackendContext context{name, Settings(tcp.settings), {}};
-  context.settings.Set("listen", std::string("127.0.0.1:0"));
+  BackendContext context{name, Settings(tcp.settings), {}, {}};
+  context.lanes = "127.0.0.1:0";
   plan.links.push_back(std::move(*tcp.create(context)));
   if (change_) change_(name, plan);
   return plan;
@@ -215,8 +218,8 @@ bool EngineCluster::PostTo(const std::string& name, UniqueFunction<void(engine::
 
 void EngineCluster::PostTask(const std::string& name, Task task) {
   const std::lock_guard lock(mutex_);
-  const auto found = engines_.find(name);
-  if (found != engines_.end()) found->second->loop().Post(std::move(task));
+  const auto found = answered_.find(name);
+  if (found != answered_.end()) found->second->loop().Post(std::move(task));
 }
 
 void EngineCluster::WaitForPeer(const std::string& from, const std::string& to,

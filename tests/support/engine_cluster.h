@@ -113,7 +113,8 @@ class EngineCluster {
   const std::vector<std::string> names_;
   const std::function<void(const std::string&, NodePlan&)> change_;
   std::mutex mutex_;
-  std::map<std::string, engine::Engine*> engines_;      // guarded by mutex_
+  std::map<std::string, engine::Engine*> engines_;      // that can be called; guarded by mutex_
+  std::map<std::string, engine::Engine*> answered_;     // that wait for answers; guarded by mutex_
   std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
   std::set<std::string> failing_;                       // guarded by mutex_
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
