@@ -45,7 +45,9 @@ Context* Transparent(CUcontext context) { return reinterpret_cast<Context*>(cont
 extern "C" {
 
 CUresult cuDriverGetVersion(int* version) {
-  *version = fake_cuda::Number("FAKE_CUDA_VERSION", 13000);
+  const int number = fake_cuda::Number("FAKE_CUDA_VERSION", 13000);
+  if (number < 0) return static_cast<CUresult>(-number);
+  *version = number;
   return CUDA_SUCCESS;
 }
 

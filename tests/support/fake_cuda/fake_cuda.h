@@ -4,7 +4,8 @@
 // and what is still open when a context closes is counted.
 //
 // The environment says what it is, read at each call:
-//   FAKE_CUDA_VERSION  of the driver, as cuda.h writes it; default 13000
+//   FAKE_CUDA_VERSION  of the driver, as cuda.h writes it; default 13000; negative: the error that
+//                      asking for it gives
 //   FAKE_CUDA_DEVICES  how many GPUs, read by cuInit; default 2
 //   FAKE_CUDA_INIT     error that cuInit returns
 //   FAKE_CUDA_MIG      set: every device is a MIG instance

@@ -80,9 +80,11 @@ extern "C" {
 
 CUdeviceptr fakeCudaAllocate(FakeCudaKind kind, int device, size_t bytes, int adjacent) {
   const int count = adjacent != 0 ? 2 : 1;
-  const int fd = fake_cuda::NewMemory(device, bytes * static_cast<size_t>(count));
-  const auto address = reinterpret_cast<CUdeviceptr>(
-      fake_cuda::MapMemory(fd, bytes * static_cast<size_t>(count), nullptr, true));
+  // With a page behind it that is no memory, so that nothing else is adjacent.
+  const size_t total = bytes * static_cast<size_t>(count) + 4096;
+  const int fd = fake_cuda::NewMemory(device, total);
+  const auto address =
+      reinterpret_cast<CUdeviceptr>(fake_cuda::MapMemory(fd, total, nullptr, true));
   const std::lock_guard lock(TheState().mutex);
   for (int i = 0; i < count; ++i) {
     TheState().ranges[address + bytes * static_cast<size_t>(i)] = {bytes, kind,  device,
