@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <future>
 
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
+#include "tests/support/event.h"
 
 namespace onecopy::testing {
 namespace {
@@ -25,7 +25,7 @@ RegionRef AllocateOn(Memory& memory, size_t index, uint64_t bytes) {
 // Seconds to move `bytes` in pieces of `chunk` with `depth` of them in flight, each completion
 // beginning the next, as a pipeline does on the route's own thread.
 double Move(CopyRoute& route, uint64_t bytes, uint64_t chunk, unsigned depth) {
-  std::promise<Status> ended;
+  Event ended;
   uint64_t next = 0;
   uint64_t arrived = 0;
   Status failure;
@@ -37,7 +37,7 @@ double Move(CopyRoute& route, uint64_t bytes, uint64_t chunk, unsigned depth) {
     route.Copy(at, at, length, [&, length](const Status& status, const StepList&) {
       if (!status.ok()) failure = status;
       arrived += length;
-      if (arrived == bytes) return ended.set_value(failure);
+      if (arrived == bytes) return ended.Set();
       start();
     });
   };
@@ -45,8 +45,10 @@ double Move(CopyRoute& route, uint64_t bytes, uint64_t chunk, unsigned depth) {
   route.executor().Post([&] {
     for (unsigned i = 0; i < depth; ++i) start();
   });
-  REQUIRE_OK(ended.get_future().get());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ended.Wait();
+  const auto end = std::chrono::steady_clock::now();
+  REQUIRE_OK(failure);
+  return std::chrono::duration<double>(end - begin).count();
 }
 
 void Report(const std::string& what, CopyRoute& route, uint64_t bytes, uint64_t chunk,

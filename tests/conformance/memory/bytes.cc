@@ -1,9 +1,9 @@
 #include "tests/conformance/memory/bytes.h"
 
 #include <cstring>
-#include <future>
 
 #include "tests/support/catch.h"
+#include "tests/support/event.h"
 #include "transport/memory/host/host_memory.h"
 
 namespace onecopy::testing {
@@ -33,11 +33,14 @@ Bytes Pattern(uint64_t bytes, unsigned seed) {
 }
 
 Outcome CopyNow(CopyRoute& route, uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
-  std::promise<Outcome> done;
+  Outcome outcome;
+  Event done;
   route.Copy(from_offset, to_offset, bytes, [&](const Status& status, const StepList& steps) {
-    done.set_value({status, steps, route.executor().InThread()});
+    outcome = {status, steps, route.executor().InThread()};
+    done.Set();
   });
-  return done.get_future().get();
+  done.Wait();
+  return outcome;
 }
 
 RegionRef HostRegion(const Bytes& content) {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <future>
 #include <thread>
 
 #include "tests/conformance/memory/suite.h"
+#include "tests/support/event.h"
 
 namespace onecopy::testing {
 namespace {
@@ -100,7 +100,7 @@ TEST_CASE("many copies of several threads are under way at once, and each comple
   std::vector<std::atomic<int>> completions(kThreads * kEach);
   std::atomic<unsigned> failures{0};
   std::atomic<unsigned> left{kThreads * kEach};
-  std::promise<void> all;
+  Event all;
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -110,13 +110,13 @@ TEST_CASE("many copies of several threads are under way at once, and each comple
                        [&, piece](const Status& status, const StepList&) {
                          if (!status.ok() || !(*route)->executor().InThread()) ++failures;
                          ++completions[piece];
-                         if (--left == 0) all.set_value();
+                         if (--left == 0) all.Set();
                        });
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  all.get_future().wait();
+  all.Wait();
   route->reset();  // nothing completes any more
   CHECK(failures == 0);
   CHECK(std::all_of(completions.begin(), completions.end(), [](const auto& n) { return n == 1; }));
@@ -140,16 +140,16 @@ TEST_CASE("both directions are under way at once") {
   REQUIRE_OK(out);
   std::atomic<unsigned> left{2 * kPieces};
   std::atomic<unsigned> failures{0};
-  std::promise<void> all;
+  Event all;
   const auto done = [&](const Status& status, const StepList&) {
     if (!status.ok()) ++failures;
-    if (--left == 0) all.set_value();
+    if (--left == 0) all.Set();
   };
   for (unsigned i = 0; i < kPieces; ++i) {
     (*in)->Copy(i * kPiece, i * kPiece, kPiece, done);
     (*out)->Copy(i * kPiece, i * kPiece, kPiece, done);
   }
-  all.get_future().wait();
+  all.Wait();
   CHECK(failures == 0);
   CHECK(ReadAll(subject.memory(), into) == up);
   CHECK(ReadAll(subject.memory(), arrived) == down);
@@ -162,15 +162,18 @@ TEST_CASE("a completion may begin the next copy") {
   const RegionRef to = AllocateOrFail(subject, subject.devices().front(), kRounds);
   auto route = subject.memory().Prepare(HostRegion(source), to);
   REQUIRE_OK(route);
-  std::promise<Status> ended;
+  Status failure;
+  Event ended;
   std::function<void(unsigned)> next = [&](unsigned at) {
     (*route)->Copy(at, at, 1, [&, at](const Status& status, const StepList&) {
-      if (!status.ok() || at + 1 == kRounds) return ended.set_value(status);
+      failure = status;
+      if (!status.ok() || at + 1 == kRounds) return ended.Set();
       next(at + 1);
     });
   };
   next(0);
-  REQUIRE_OK(ended.get_future().get());
+  ended.Wait();
+  REQUIRE_OK(failure);
   CHECK(ReadAll(subject.memory(), to) == source);
 }
 

@@ -2,11 +2,11 @@
 #include "transport/memory/cuda/cuda_memory.h"
 
 #include <atomic>
-#include <future>
 #include <thread>
 
 #include "tests/conformance/memory/bytes.h"
 #include "tests/support/catch.h"
+#include "tests/support/event.h"
 #include "tests/support/fake_cuda.h"
 #include "transport/core/reasons.h"
 
@@ -15,6 +15,7 @@ namespace {
 
 using testing::Bytes;
 using testing::CopyNow;
+using testing::Event;
 using testing::FakeCudaFunction;
 using testing::FakeCudaPath;
 using testing::HostRegion;
@@ -100,7 +101,7 @@ TEST_CASE("a region that goes on the GPU's own thread closes its context") {
   RegionRef region = rig.Allocate(0, 4096);
   auto route = rig.memory().Prepare(region, region);
   REQUIRE_OK(route);
-  std::promise<void> completed;
+  Event completed;
   CopyRoute* const copying = route->get();
   Executor& executor = copying->executor();
   copying->Copy(0, 0, 1,
@@ -108,12 +109,12 @@ TEST_CASE("a region that goes on the GPU's own thread closes its context") {
                  last = std::move(region)](const Status&, const StepList&) mutable {
                   kept->reset();
                   last.reset();
-                  completed.set_value();
+                  completed.Set();
                 });
-  completed.get_future().wait();
-  std::promise<void> turned;  // closing is a task of the thread; this one comes after it
-  executor.Post([&] { turned.set_value(); });
-  turned.get_future().wait();
+  completed.Wait();
+  Event turned;  // closing is a task of the thread; this one comes after it
+  executor.Post([&] { turned.Set(); });
+  turned.Wait();
   CHECK_FALSE(rig.ContextIsOpen(0));
 }
 
@@ -175,14 +176,14 @@ TEST_CASE("a broken context loses its GPU for good, and only this one") {
   event_result = CUDA_ERROR_ILLEGAL_ADDRESS;
   std::atomic<int> lost{0};
   std::atomic<int> left{10};
-  std::promise<void> all;
+  Event all;
   for (int i = 0; i < 10; ++i) {
     (*route)->Copy(0, 0, 1 << 20, [&](const Status& status, const StepList&) {
       if (status.reason() == reasons::kGpuLost) ++lost;
-      if (--left == 0) all.set_value();
+      if (--left == 0) all.Set();
     });
   }
-  all.get_future().wait();
+  all.Wait();
   CHECK(lost == 10);
   event_result = CUDA_SUCCESS;
 

@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/temp_folder.h"
 #include "transport/core/reasons.h"
 #include "transport/memory/cuda/factory.h"
 
@@ -59,7 +60,8 @@ TEST_CASE("a driver's library that is absent is NO_DRIVER, with its path") {
 }
 
 TEST_CASE("a file that is no library is NO_DRIVER") {
-  const std::string path = TestLibrary("not_a_library.so");
+  const testing::TempFolder folder;
+  const std::string path = folder / "not_a_library.so";
   std::ofstream(path) << "text";
   CheckUnusable(path, reasons::kNoDriver, {path});
 }

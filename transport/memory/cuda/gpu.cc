@@ -185,11 +185,15 @@ Status Gpu::WorkFailure(CUresult error, const std::string& what) {
 Status Gpu::Zero(CUdeviceptr address, uint64_t bytes) {
   assert(!loop().InThread());
   std::promise<Status> done;
-  loop().Post([&] {
+  std::future<Status> ended = done.get_future();
+  // The promise goes along: it must outlive its own set_value().
+  loop().Post([this, address, bytes, done = std::move(done)]() mutable {
     copier_->Zero(address, bytes,
-                  [&](const Status& status, const StepList&) { done.set_value(status); });
+                  [done = std::move(done)](const Status& status, const StepList&) mutable {
+                    done.set_value(status);
+                  });
   });
-  return done.get_future().get();
+  return ended.get();
 }
 
 std::string Gpu::ToString() const {
