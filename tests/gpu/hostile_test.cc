@@ -8,7 +8,9 @@
 
 #include <array>
 #include <cstdio>
-#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"

@@ -1,9 +1,12 @@
 // Bytes verified, rates printed: nothing here fails for being slow.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <string>
 
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"

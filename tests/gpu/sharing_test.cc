@@ -1,6 +1,9 @@
 // Memory that another process exports, on real GPUs.
+#include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"

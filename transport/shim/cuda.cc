@@ -1,6 +1,7 @@
 #include "transport/shim/cuda.h"
 
 #include <cstdlib>
+#include <string_view>
 
 #include "transport/core/reasons.h"
 #include "transport/shim/library.h"

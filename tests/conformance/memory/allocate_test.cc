@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/conformance/memory/suite.h"
 

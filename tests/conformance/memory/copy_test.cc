@@ -1,7 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/conformance/memory/suite.h"
 #include "tests/support/event.h"

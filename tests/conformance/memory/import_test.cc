@@ -1,5 +1,8 @@
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/conformance/memory/suite.h"
 

@@ -1,6 +1,9 @@
 // The fake driver's devices and contexts.
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <vector>
 
 #include "tests/support/fake_cuda/state.h"
 

@@ -1,6 +1,9 @@
 // The fake driver's streams (a thread each), events and copies.
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <thread>
 
 #include "tests/support/fake_cuda/state.h"
 

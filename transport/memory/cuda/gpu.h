@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "transport/core/result.h"
 #include "transport/memory/cuda/copier.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <string_view>
 
 #include "transport/core/reasons.h"
 

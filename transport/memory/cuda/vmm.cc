@@ -1,5 +1,6 @@
 #include "transport/memory/cuda/vmm.h"
 
+#include <iterator>
 #include <utility>
 
 #include "transport/core/reasons.h"
