@@ -23,6 +23,7 @@ struct Context {
   std::vector<Memory*> memories;
   std::vector<Link*> links;
   bool draining = false;
+  size_t reports_under_way = 0;  // about transfers, to other nodes
 
   const std::string& node() const { return options.node; }
   bool IsSelf(const std::string& name) const { return name.empty() || name == options.node; }

@@ -25,6 +25,8 @@
 namespace onecopy::engine {
 namespace {
 
+constexpr std::chrono::seconds kReportPatience{2};
+
 template <typename T>
 std::vector<T*> Pointers(const std::vector<std::unique_ptr<T>>& owned) {
   std::vector<T*> pointers;
@@ -63,6 +65,8 @@ struct Engine::State {
 
   void Wire();
   void CancelAll(const Status& why);
+  // Runs `then` when no report is on its way to another node any more, or after `patience`.
+  void WhenReported(os::Clock::duration patience, Task then);
 
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<std::unique_ptr<Link>> links;
@@ -117,6 +121,14 @@ void Engine::State::CancelAll(const Status& why) {
   }
 }
 
+void Engine::State::WhenReported(os::Clock::duration patience, Task then) {
+  constexpr std::chrono::milliseconds kPause{5};
+  if (context.reports_under_way == 0 || patience <= os::Clock::duration(0)) return then();
+  context.loop.RunAfter(kPause, [this, patience, kPause, then = std::move(then)]() mutable {
+    WhenReported(patience - kPause, std::move(then));
+  });
+}
+
 Engine::Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
                std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer)
     : state_(std::make_unique<State>(std::move(options), std::move(memories), std::move(links),
@@ -131,8 +143,8 @@ ClientApi& Engine::client() { return state_->client; }
 PeerApi& Engine::node() { return state_->self; }
 Sessions& Engine::sessions() { return state_->sessions; }
 
-void Engine::Start() {
-  loop().Post([state = state_.get()] { state->peers.Start(); });
+void Engine::Start(const std::string& address) {
+  loop().Post([state = state_.get(), address] { state->peers.Start(address); });
 }
 
 void Engine::Drain(Task done) {
@@ -146,7 +158,8 @@ void Engine::Drain(Task done) {
     });
     state->transfers.OnIdle([state, timer, done = std::move(done)]() mutable {
       state->context.loop.CancelTimer(timer);
-      done();
+      // The other nodes should hear how the last transfers ended.
+      state->WhenReported(kReportPatience, std::move(done));
     });
   });
 }

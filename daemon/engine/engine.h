@@ -28,7 +28,7 @@ struct PeerOptions {
 struct Options {
   std::string node;
   std::string version;
-  std::string address;  // HOST:PORT at which peers reach this node
+
   std::string uid_domain;
   bool loopback_only =
       true;  // peers on loopback share this node's uid domain unless they say otherwise
@@ -66,8 +66,9 @@ class Engine {
   PeerApi& node();  // this node, as a peer asks it
   Sessions& sessions();
 
-  // Any thread: begins to connect to peers.
-  void Start();
+  // Any thread: begins to connect to peers, and to answer them. `address` is where they reach this
+  // node, HOST:PORT, which may be known only once its server listens.
+  void Start(const std::string& address);
   // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones
   // have ended, or have been cancelled after the drain timeout.
   void Drain(Task done);

@@ -42,7 +42,8 @@ Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
 
 Peers::~Peers() = default;
 
-void Peers::Start() {
+void Peers::Start(const std::string& address) {
+  address_ = address;
   for (const PeerOptions& options : context_.options.peers) {
     Peer& peer = Ensure(options.name, options.address);
     peer.configured = true;
@@ -67,7 +68,7 @@ Introduction Peers::Introduce() const {
   self.protocol_min = kProtocolMin;
   self.protocol_max = kProtocolMax;
   self.version = context_.options.version;
-  self.address = context_.options.address;
+  self.address = address_;
   self.uid_domain = UidDomain(context_.node());
   self.draining = context_.draining;
   self.generation = catalog_.generation();
@@ -207,6 +208,10 @@ std::chrono::milliseconds Peers::Backoff(Peer& peer) {
 }
 
 void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) {
+  if (address_.empty() || stopped_) {
+    return reply(Status(Code::kUnavailable, reasons::kPeerDown,
+                        "node " + context_.node() + " is not ready"));
+  }
   if (request.self.node != caller || caller == context_.node() || !CheckName(caller, "node").ok()) {
     return reply(Status(
         Code::kInvalidArgument, reasons::kBadName,

@@ -26,8 +26,8 @@ class Peers {
   Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
   ~Peers();
 
-  void Start();
-  void Stop();  // ends all calls to peers
+  void Start(const std::string& address);  // of this node, as peers reach it
+  void Stop();                             // ends all calls to peers
 
   Introduction Introduce() const;  // this node, with its capabilities
   // What a peer asks of this node.
@@ -74,6 +74,7 @@ class Peers {
   PeerDialer& dialer_;
   std::map<std::string, std::unique_ptr<Peer>> peers_;
   Listener listener_;
+  std::string address_;  // empty before Start
   bool stopped_ = false;
 };
 

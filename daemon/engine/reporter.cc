@@ -34,9 +34,11 @@ void Reporter::Tell(const std::string& node) {
   if (record == nullptr || !peer.ok()) return;
   observer.news = false;
   observer.telling = true;
+  ++parts_.context.reports_under_way;
   (*peer)->Report(parts_.context.node(), record->info,
                   [self = shared_from_this(), node](const Status& told) {
                     Observer& observer = self->observers_.at(node);
+                    --self->parts_.context.reports_under_way;
                     observer.telling = false;
                     if (told.ok() && observer.news) self->Tell(node);
                   });

@@ -29,7 +29,7 @@ EngineNode::EngineNode(EngineCluster& cluster, NodePlan plan)
     cluster_.answered_[name_] = engine_.get();
   }
   SetReplyLoop(*dialer_, engine_->loop());
-  engine_->Start();
+  engine_->Start("127.0.0.1:1");
 }
 
 EngineNode::~EngineNode() {
@@ -147,7 +147,6 @@ NodePlan EngineCluster::Plan(const std::string& name) {
   NodePlan plan;
   plan.options.node = name;
   plan.options.version = "test";
-  plan.options.address = "127.0.0.1:1";
   plan.options.daemon_uid = 4242;
   plan.options.heartbeat = std::chrono::milliseconds(50);
   plan.options.reconnect_least = std::chrono::milliseconds(5);
