@@ -1,5 +1,6 @@
 # The layer picture as data: what each folder may link to, by folder. onecopy_module() stops the configuration
-# when a folder links to anything else, so the link graph cannot drift from the picture in the README.
+# when a folder links to anything else, so the link graph cannot drift from the picture in the README; tests/run checks
+# reads this file too, and holds every #include against it.
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
@@ -15,6 +16,14 @@ set(ONECOPY_LAYER_daemon_engine
     daemon/plan daemon/pipeline daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto transport/core transport/os)
+set(ONECOPY_LAYER_client_lib_include transport/core)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_cli client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)
+
+# The files right in this folder put the program together.
+set(ONECOPY_PROGRAM_daemon
+    daemon/config daemon/log daemon/plan daemon/pipeline daemon/engine daemon/attach daemon/rpc transport/core transport/os)
+
+# The only folders that see gRPC.
+set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)

@@ -1,2 +1,0 @@
-def run(root, build, logs, env, named, required, outcome):
-    pass
