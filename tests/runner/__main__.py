@@ -53,8 +53,7 @@ def _run(arguments, outcome):
         (logs / name).mkdir(exist_ok=True)
         required = name in arguments.require
         if name == suites.CHECKS:
-            named = required or name in arguments.suites
-            checks.run(root, None if prebuilt else build, logs / name, env, named, required, outcome)
+            checks.run(root, None if prebuilt else build, logs / name, env, required, outcome)
         else:
             _run_suite(name, found.get(name, ()), required, preset, env, logs / name, outcome)
 

@@ -4,6 +4,7 @@ import xml.parsers.expat
 
 import report
 
+_ROOTS = ("Catch", "Catch2TestRun")  # of versions 2 and 3
 _FAILURES = ("Expression", "Failure", "Exception", "FatalErrorCondition")
 
 
@@ -11,12 +12,15 @@ class CatchReport:
     """Calls `on_case(outcome, name, reason, detail)` at the end of each test case.
 
     `current` is the name of the case that has begun and not ended, or None: after a crash, where it happened.
-    `failed_assertions` is the program's own total, once it has ended.
+    `failed_assertions` is the program's own total, once it has ended. `complete` tells whether the report has
+    reached its end, `broken` why it cannot be read any further.
     """
 
     def __init__(self, on_case):
         self.current = None
         self.failed_assertions = 0
+        self.complete = False
+        self.broken = None
         self._on_case = on_case
         self._sections = []
         self._text = []
@@ -29,7 +33,14 @@ class CatchReport:
 
     def feed(self, data):
         """The next bytes of the report. A program that dies leaves it incomplete; that is no error here."""
-        self._parser.Parse(data)
+        # What follows the end is from a child that the program has left: it inherited the file.
+        if self.complete or self.broken:
+            return
+        try:
+            self._parser.Parse(data)
+        except xml.parsers.expat.ExpatError as error:
+            if not self.complete:
+                self.broken = str(error)
 
     def _start(self, tag, attributes):
         self._text.clear()
@@ -67,13 +78,15 @@ class CatchReport:
             self._sections.pop()
         elif tag == "TestCase":
             self._finish_case()
+        elif tag in _ROOTS:
+            self.complete = True
 
     def _describe(self, failure, text):
         place = failure["place"]
         if self._sections:
             place += " in " + " / ".join(self._sections)
         self._detail.append(place)
-        if "Original" in failure:
+        if failure["type"]:  # an assertion, not a crash somewhere
             self._detail.append(f"  {failure['type']}( {failure['Original']} )")
             if failure["Expanded"] != failure["Original"]:
                 self._detail += ["  with " + line for line in failure["Expanded"].splitlines()]

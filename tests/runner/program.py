@@ -75,6 +75,8 @@ def _run(command, env, log, xml, time_limit, reader, outcomes):
         problems.append(f"ran no test case (status {status})")
     elif status != 0 and report.FAIL not in outcomes and not _only_skips(status, reader, outcomes):
         problems.append(f"ended with status {status} although no case failed")
+    elif reader.broken or not reader.complete:
+        problems.append(f"its report is unreadable: {reader.broken or 'it has no end'}")
     if left:
         problems.append("left running: " + ", ".join(f"{name} ({pid})" for pid, name in left.items()))
     return problems

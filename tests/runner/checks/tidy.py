@@ -17,6 +17,7 @@ from checks.context import lines_of, tool
 
 NAME = "clang-tidy finds nothing"
 
+_FINDING = re.compile(r":\d+:\d+: (?:error|warning): ")
 _INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -38,12 +39,19 @@ def run(context):
                              entry["file"]], context.root)
         if not findings:
             passed.touch()
-        return [line for line in findings if " warnings generated" not in line]
+        return findings
 
     entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
                if os.path.relpath(entry["file"], context.root) in ours]
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return [line for findings in pool.map(check, entries) for line in findings]
+        output = [line for findings in pool.map(check, entries) for line in findings]
+    if not output:
+        return []
+    log = context.logs / "clang-tidy.log"
+    log.write_text("\n".join(output) + "\n")
+    # A finding in a header comes from every source that includes it.
+    findings = dict.fromkeys(os.path.relpath(line, context.root) for line in output if _FINDING.search(line))
+    return [*(findings or output), f"all of it: {log}"]
 
 
 class Hasher:

@@ -31,8 +31,8 @@ enum C {
 
 class TrackedTest(Planted):
     def test_paths_of_a_machine_are_found(self):
-        for path in ("/wo_rk/x", "/ro_ot/x", "/ho_me/jane/x", "/var/tm_p/x", "../sha_red/x"):
-                path = path.replace("_", "")
+        for written in ("/wo_rk/x", "/ro_ot/x", "/ho_me/jane/x", "/var/tm_p/x", "../sha_red/x"):
+            path = written.replace("_", "")
             with self.subTest(path):
                 self.append("README.planted", f"see {path}\n")
                 self.assert_found(tracked.run(self.context()), "README.planted", path[:5])

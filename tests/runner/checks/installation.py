@@ -1,0 +1,2 @@
+NAME="unit"
+def run(context): return []
