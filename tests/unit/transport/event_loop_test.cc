@@ -15,19 +15,17 @@ using onecopy::os::EventLoop;
 using onecopy::os::LoopThread;
 using onecopy::os::UniqueFd;
 
-// Promises stand before the thread that fulfils them, so that it is joined before they go.
-
 TEST_CASE("tasks run on the loop's thread") {
-  std::promise<bool> inside;
   LoopThread thread("test");
+  std::promise<bool> inside;
   thread.loop().Post([&] { inside.set_value(thread.loop().InThread()); });
   CHECK(inside.get_future().get());
   CHECK_FALSE(thread.loop().InThread());
 }
 
 TEST_CASE("timers run in the order of their times, cancelled ones not at all") {
-  std::promise<std::vector<int>> done;
   LoopThread thread("test");
+  std::promise<std::vector<int>> done;
   thread.RunSync([&] {
     auto order = std::make_shared<std::vector<int>>();
     EventLoop& loop = thread.loop();
@@ -48,8 +46,8 @@ TEST_CASE("a watched descriptor wakes the loop until it is unwatched") {
   REQUIRE(::pipe(ends.data()) == 0);
   const UniqueFd reader(ends[0]);
   const UniqueFd writer(ends[1]);
-  std::promise<char> got;
   LoopThread thread("test");
+  std::promise<char> got;
   thread.RunSync([&] {
     REQUIRE_OK(thread.loop().Watch(reader.get(), EPOLLIN, [&](uint32_t) {
       char c = 0;
@@ -66,8 +64,8 @@ TEST_CASE("a watched descriptor wakes the loop until it is unwatched") {
 }
 
 TEST_CASE("a poller runs until it has nothing left to do") {
-  std::promise<int> done;
   LoopThread thread("test");
+  std::promise<int> done;
   thread.RunSync([&] {
     auto left = std::make_shared<int>(5);
     thread.loop().SetPoller(
@@ -84,9 +82,9 @@ TEST_CASE("a poller runs until it has nothing left to do") {
 TEST_CASE("what is queued when a loop stops is destroyed unrun") {
   auto alive = std::make_shared<int>(1);
   {
+    LoopThread thread("test");
     std::promise<void> entered;
     std::promise<void> leave;
-    LoopThread thread("test");
     thread.loop().Post([&] {
       entered.set_value();
       leave.get_future().wait();
