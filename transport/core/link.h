@@ -83,7 +83,8 @@ class Connection {
   virtual void Withdraw(const RemoteKey& key, Task done) = 0;
 
   // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
-  // dropped. UNAVAILABLE after Close. INVALID_ARGUMENT above kMaxMessageBytes.
+  // dropped. Listening begins before Listen returns; a call of the handler may still be under way
+  // when Ignore does. Send is UNAVAILABLE after Close, INVALID_ARGUMENT above kMaxMessageBytes.
   virtual void Listen(ChannelId channel, MessageHandler handler) = 0;
   virtual void Ignore(ChannelId channel) = 0;
   virtual Status Send(ChannelId channel, std::span<const std::byte> message) = 0;

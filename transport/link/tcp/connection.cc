@@ -160,13 +160,19 @@ void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
 }
 
 void TcpConnection::Listen(ChannelId channel, MessageHandler handler) {
-  InHome([self = shared_from_this(), channel, handler = std::move(handler)]() mutable {
-    self->handlers_[channel] = std::make_shared<MessageHandler>(std::move(handler));
-  });
+  auto shared = std::make_shared<MessageHandler>(std::move(handler));
+  const std::lock_guard lock(handlers_mutex_);
+  handlers_[channel].swap(shared);
 }
 
 void TcpConnection::Ignore(ChannelId channel) {
-  InHome([self = shared_from_this(), channel] { self->handlers_.erase(channel); });
+  std::shared_ptr<MessageHandler>
+      ended;  // destroyed outside the lock, or by the call that is under way
+  const std::lock_guard lock(handlers_mutex_);
+  const auto found = handlers_.find(channel);
+  if (found == handlers_.end()) return;
+  ended = std::move(found->second);
+  handlers_.erase(found);
 }
 
 Status TcpConnection::Send(ChannelId channel, std::span<const std::byte> message) {
@@ -184,10 +190,14 @@ Status TcpConnection::Send(ChannelId channel, std::span<const std::byte> message
 }
 
 void TcpConnection::MessageArrived(uint64_t channel, std::span<const std::byte> message) {
-  const auto found = handlers_.find(channel);
-  if (found == handlers_.end()) return;
-  const std::shared_ptr<MessageHandler> keep = found->second;  // it may end its own listening
-  (*keep)(message);
+  std::shared_ptr<MessageHandler> handler;  // it may end its own listening
+  {
+    const std::lock_guard lock(handlers_mutex_);
+    const auto found = handlers_.find(channel);
+    if (found == handlers_.end()) return;
+    handler = found->second;
+  }
+  (*handler)(message);
 }
 
 void TcpConnection::OnClosed(UniqueFunction<void(Status)> closed) {
@@ -221,11 +231,16 @@ void TcpConnection::Shut(Status why) {
   LaneClosed();
 }
 
-// Each lane has ended its gets (posted here before this) and dropped what it was sending.
+// Each lane has ended its gets (posted here before this) and dropped what it was sending. What is
+// left was asked of a lane that had closed already.
 void TcpConnection::LaneClosed() {
   if (--open_lanes_ > 0) return;
+  for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why_, nullptr, get.lane - 1);
   exposures_.Clear();
-  handlers_.clear();
+  {
+    const std::lock_guard lock(handlers_mutex_);
+    handlers_.clear();
+  }
   done_ = true;
   // After what the end of the exposures has posted.
   home_.Post([self = shared_from_this()] {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -80,6 +81,11 @@ class TcpConnection final : public Connection,
   std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
   std::atomic<bool> closed_{false};   // refuses messages early, on any thread
 
+  std::mutex handlers_mutex_;
+  // Guarded by handlers_mutex_: whoever listens and then asks the peer to speak must not miss a
+  // word.
+  std::unordered_map<ChannelId, std::shared_ptr<MessageHandler>> handlers_;
+
   // Home thread only.
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
   uint32_t attached_ = 0;
@@ -87,7 +93,6 @@ class TcpConnection final : public Connection,
   std::vector<uint64_t> lane_load_;  // bytes asked for and not yet here, by lane
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, StepList> steps_;
-  std::unordered_map<ChannelId, std::shared_ptr<MessageHandler>> handlers_;
   bool loopback_ = false;  // the wire never leaves the machine
   bool shut_ = false;
   size_t open_lanes_ = 0;  // while shutting

@@ -34,7 +34,7 @@ class LaneOwner {
 };
 
 // Lives on its loop's thread after construction; every method but loop() is called there. A closed
-// lane ignores what it is asked.
+// lane ignores what it is asked; its connection, which it has told, ends what was asked too late.
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
   Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd);
