@@ -16,7 +16,7 @@ set(ONECOPY_LAYER_daemon_engine
     daemon/plan daemon/pipeline daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto transport/core transport/os)
-set(ONECOPY_LAYER_client_lib_include transport/core)  # public headers: no gRPC, no protobuf
+set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_cli client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)

@@ -3,6 +3,7 @@
 The link graph is checked by CMake itself; a header needs no linking, so includes are checked here.
 """
 
+import os
 import pathlib
 import re
 
@@ -82,9 +83,9 @@ class Layers:
         """The folder of ours that an include belongs to; None for other people's headers."""
         if _GENERATED.match(include):
             return "proto"
-        beside = str(pathlib.PurePath(name).parent / include)
+        beside = os.path.normpath(pathlib.PurePath(name).parent / include)
         for candidate in (include, beside, f"client/lib/include/{include}"):
-            if candidate in self._present:
+            if candidate in self._present or f"{candidate}.in" in self._present:  # filled in by CMake
                 return self._module(candidate)
         return None
 
