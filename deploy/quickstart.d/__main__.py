@@ -198,7 +198,7 @@ def make_file(path, sources, size):
     """The sources, packed, then random bytes up to the size. Returns the size."""
     with tarfile.open(path, "w") as packed:
         for entry in sorted(sources.iterdir()):
-            if entry.name not in ("build", ".git"):
+            if entry.name != "build" and not entry.name.startswith("."):
                 packed.add(entry, entry.name)
     with path.open("r+b") as file, open("/dev/urandom", "rb") as random:
         file.seek(0, 2)
