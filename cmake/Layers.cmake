@@ -8,22 +8,23 @@ set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  
 set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim)    # each folder below
 set(ONECOPY_LAYER_transport_store transport/core transport/os transport/shim)   # each folder below
 set(ONECOPY_LAYER_proto "")
+set(ONECOPY_LAYER_proto_codec proto transport/core)
 set(ONECOPY_LAYER_daemon_config transport/core transport/os)
 set(ONECOPY_LAYER_daemon_log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_rundir transport/core transport/os)
 set(ONECOPY_LAYER_daemon_plan transport/core)
 set(ONECOPY_LAYER_daemon_pipeline transport/core)
 set(ONECOPY_LAYER_daemon_engine
     daemon/plan daemon/pipeline daemon/log transport/core transport/os)
-set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto transport/core transport/os)
-set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto transport/core transport/os)
+set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto proto/codec transport/core transport/os)
+set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
-set(ONECOPY_LAYER_client_lib proto transport/core transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_cli client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)
 
-# The files right in this folder put the program together.
-set(ONECOPY_PROGRAM_daemon
-    daemon/config daemon/log daemon/plan daemon/pipeline daemon/engine daemon/attach daemon/rpc transport/core transport/os)
+# The files right in daemon/ put the program together: they may use all that is below it, and these.
+set(ONECOPY_PROGRAM_daemon transport/core transport/os)
 
 # The only folders that see gRPC.
 set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)

@@ -10,7 +10,7 @@ import re
 NAME = "includes keep to the layers"
 
 _CODE = (".cc", ".h", ".cu", ".cuh")
-_FOLDERS = ("transport/", "daemon/", "client/", "bench/")
+_FOLDERS = ("transport/", "proto/", "daemon/", "client/", "bench/")
 _BACKENDS = ("transport/memory/", "transport/link/", "transport/store/")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 _SET = re.compile(r"\bset\s*\(\s*ONECOPY_(\w+)([^)]*)\)")
@@ -74,6 +74,8 @@ class Layers:
         if target == folder or target in allowed or any(target.startswith(f"{one}/include") for one in allowed):
             return None
         if target == f"{folder}/include":  # a library's own public headers
+            return None
+        if f"PROGRAM_{folder}" in self._sets and target.startswith(f"{folder}/"):
             return None
         if folder.startswith(_BACKENDS) and target.startswith(_BACKENDS):
             return f"a backend may not include another one: {folder} includes {include}"

@@ -1,0 +1,16 @@
+// Names of buffers and nodes: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
+#pragma once
+
+#include <string>
+
+#include "transport/core/result.h"
+
+namespace onecopy::engine {
+
+// INVALID_ARGUMENT (BAD_NAME) unless it is one; `what` says of what ("buffer").
+Status CheckName(const std::string& name, const std::string& what);
+
+// The text with everything unprintable replaced, cut to a length fit for a message.
+std::string Printable(const std::string& text);
+
+}  // namespace onecopy::engine
