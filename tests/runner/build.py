@@ -1,11 +1,15 @@
 """Configures and builds a preset."""
 
 import os
+import re
 import subprocess
 import sys
 import time
 
 import report
+
+
+_PROGRESS = re.compile(r"\[\d+/\d+\] ")
 
 
 class BuildFailed(Exception):
@@ -40,6 +44,12 @@ def _step(what, log, command, root):
             if sys.stdout.isatty():
                 print(line, end="", flush=True)
     if process.wait() != 0:
-        report.output(log, log.read_text(errors="replace").splitlines()[-80:])
+        report.output(log, _complaints(log.read_text(errors="replace").splitlines()))
         raise BuildFailed(f"{what} failed")
     print(f"{what} {log.parent.name}: {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _complaints(lines):
+    """What of a failed step's output says why: without ninja's lines about what went well."""
+    first = next((number for number, line in enumerate(lines) if line.startswith("FAILED: ")), 0)
+    return [line for line in lines[first:] if not _PROGRESS.match(line)][-200:]
