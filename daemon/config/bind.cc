@@ -1,6 +1,8 @@
 #include "daemon/config/bind.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "daemon/config/check.h"
 #include "daemon/config/read_section.h"

@@ -1,6 +1,7 @@
 // Inside the configuration: what must hold between several values.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 

@@ -1,6 +1,7 @@
 // Inside the configuration: everything that is wrong, collected.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

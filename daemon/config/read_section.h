@@ -3,6 +3,7 @@
 
 #include <toml++/toml.h>
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>

@@ -2,6 +2,7 @@
 // the commented default file are made from these tables.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -63,6 +63,7 @@ void ClientFront::Unwatch(WatchId watch) { parts_.transfers.Unwatch(watch); }
 void ClientFront::CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) {
   Result<TransferRecord*> record = FindTransfer(who, id);
   if (!record.ok()) return reply(record.status());
+  if (IsFinal((*record)->info.state)) return reply((*record)->info);
   const std::string decider = parts_.mirrors.DecidedBy(id);
   if (decider.empty()) return self_.Cancel(parts_.context.node(), who.uid, id, std::move(reply));
   Result<PeerApi*> peer = parts_.peers.Find(decider);

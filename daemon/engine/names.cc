@@ -2,26 +2,18 @@
 
 #include <algorithm>
 
+#include "transport/core/name.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostName = 63;
 constexpr size_t kMostPrinted = 80;
-
-bool IsAlphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
 
 }  // namespace
 
 Status CheckName(const std::string& name, const std::string& what) {
-  const bool good = !name.empty() && name.size() <= kMostName && IsAlphanumeric(name.front()) &&
-                    std::all_of(name.begin(), name.end(), [](char c) {
-                      return IsAlphanumeric(c) || c == '.' || c == '_' || c == '-';
-                    });
-  if (good) return OkStatus();
+  if (IsName(name)) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadName,
           "\"" + Printable(name) + "\" cannot be the name of a " + what,
           "use 1 to 63 letters, digits, dots, underscores or dashes, the first a letter or digit"};

@@ -1,4 +1,4 @@
-// Names of buffers and nodes: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
+// Names that requests carry, and other people's texts in our messages.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // Inside the planner: what each rung of the ladder offers between two ends, before any policy.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -23,7 +23,7 @@ constexpr double kEmulatedBytesPerSecond = 0.5e9;
 // Rates closer than this count as equal.
 constexpr double kEqualRate = 0.9;
 
-// A memory that nothing can be said about: the end names what its node does not have.
+// Why nothing can be done with the memory of an end; viable where something can.
 Viability ViabilityOf(const End& end, const MemoryCapability* memory) {
   if (memory != nullptr && memory->viability.viable) return {};
   const std::string what =

@@ -28,7 +28,8 @@ struct Connected {
 
 inline Result<Connected> Connect(LinkPair& links) {
   ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<Dialing> dialing, links.reader->Dial("owner"));
-  ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted, links.owner->Accept("reader", dialing->offer()));
+  ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted,
+                           links.owner->Accept("reader", dialing->offer()));
   std::promise<Result<std::shared_ptr<Connection>>> established;
   dialing->Establish("127.0.0.1", accepted.answer,
                      [&](auto connection) { established.set_value(std::move(connection)); });

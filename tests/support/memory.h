@@ -10,7 +10,8 @@
 
 namespace onecopy::testing {
 
-// Plain memory as a region; `filled` gives each byte a value that depends on its place and on `seed`.
+// Plain memory as a region; `filled` gives each byte a value that depends on its place and on
+// `seed`.
 inline RegionRef HostRegion(uint64_t bytes) {
   auto storage = std::make_shared<std::vector<std::byte>>(bytes);
   std::byte* data = storage->data();

@@ -93,12 +93,14 @@ TEST_CASE("an offer or an answer that makes no sense is refused") {
   CAPTURE(link.name);
   auto pair = link.make();
   REQUIRE_OK(pair);
-  for (const std::string& offer : {std::string(), std::string("x"), std::string(8, '\xff'), std::string(5000, 'x')}) {
+  for (const std::string& offer :
+       {std::string(), std::string("x"), std::string(8, '\xff'), std::string(5000, 'x')}) {
     CHECK((*pair)->owner->Accept("reader", offer).status().code() == Code::kInvalidArgument);
   }
   auto dialing = (*pair)->reader->Dial("owner");
   REQUIRE_OK(dialing);
   std::promise<Status> done;
-  (*dialing)->Establish("127.0.0.1", "garbage", [&](auto connection) { done.set_value(connection.status()); });
+  (*dialing)->Establish("127.0.0.1", "garbage",
+                        [&](auto connection) { done.set_value(connection.status()); });
   CHECK(done.get_future().get().code() == Code::kInvalidArgument);
 }

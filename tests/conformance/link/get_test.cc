@@ -33,7 +33,8 @@ TEST_CASE("a get lands exactly the bytes that were asked for") {
     const uint64_t length = std::min<uint64_t>(bytes, source->bytes() - 3 - offset);
     const RegionRef sink = HostRegion(length + 2);
     Fill({sink, 0, sink->bytes()}, 2);
-    const Got got = StartGet(*connected->reader, {kChannel, &*key, offset, {sink, 1, length}}).get();
+    const Got got =
+        StartGet(*connected->reader, {kChannel, &*key, offset, {sink, 1, length}}).get();
     REQUIRE_OK(got.status);
     CHECK(FirstWrong({sink, 1, length}, 1, offset + 3) == length);
     CHECK(sink->address()[0] == PatternAt(0, 2));
@@ -85,7 +86,8 @@ TEST_CASE("many gets in flight all land, over every lane") {
   REQUIRE_OK(key);
   std::vector<std::future<Got>> gets;
   for (uint64_t i = 0; i < kPieces; ++i) {
-    gets.push_back(StartGet(*connected->reader, {kChannel, &*key, i * kPiece, {sink, i * kPiece, kPiece}}));
+    gets.push_back(
+        StartGet(*connected->reader, {kChannel, &*key, i * kPiece, {sink, i * kPiece, kPiece}}));
   }
   std::set<unsigned> lanes;
   for (auto& get : gets) {
@@ -112,8 +114,8 @@ TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing 
   const RemoteKey guessed = std::string(key->size(), 'x');
   const RemoteKey short_key = "x";
   const GetRequest bad[] = {
-      {kChannel, &*key, 0, {sink, 0, 801}},         {kChannel, &*key, 800, {sink, 0, 1}},
-      {kChannel, &*key, UINT64_MAX, {sink, 0, 2}},  {kChannel, &guessed, 0, {sink, 0, 1}},
+      {kChannel, &*key, 0, {sink, 0, 801}},        {kChannel, &*key, 800, {sink, 0, 1}},
+      {kChannel, &*key, UINT64_MAX, {sink, 0, 2}}, {kChannel, &guessed, 0, {sink, 0, 1}},
       {kChannel, &short_key, 0, {sink, 0, 1}},
   };
   for (const GetRequest& request : bad) {
@@ -173,7 +175,8 @@ TEST_CASE("cancelled gets end once, let their memory go, and leave the connectio
   }
   // Another channel's get comes after what was thrown away, unharmed.
   const RegionRef other = HostRegion(1 << 20);
-  const Got got = StartGet(*connected->reader, {kChannel + 1, &*key, 77, {other, 0, other->bytes()}}).get();
+  const Got got =
+      StartGet(*connected->reader, {kChannel + 1, &*key, 77, {other, 0, other->bytes()}}).get();
   REQUIRE_OK(got.status);
   CHECK(FirstWrong({other, 0, other->bytes()}, 9, 77) == other->bytes());
   CHECK(watch.expired());
@@ -201,6 +204,7 @@ TEST_CASE("what the carrier counted is at least what was got") {
     return sum.get_future().get();
   };
   const uint64_t before = total();
-  REQUIRE_OK(StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, sink->bytes()}}).get().status);
+  REQUIRE_OK(
+      StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, sink->bytes()}}).get().status);
   CHECK(total() - before >= sink->bytes());
 }

@@ -7,8 +7,8 @@ namespace {
 
 Result<std::unique_ptr<Link>> MakeTcp(const std::string& node, int64_t lanes, int64_t threads) {
   Backend<Link> tcp = tcp::Describe();
-  BackendContext context{node, Settings(tcp.settings), {}};
-  context.settings.Set("listen", std::string("127.0.0.1:0"));
+  BackendContext context{node, Settings(tcp.settings), {}, {}};
+  context.lanes = "127.0.0.1:0";
   context.settings.Set("lanes", lanes);
   context.settings.Set("threads", threads);
   return tcp.create(context);

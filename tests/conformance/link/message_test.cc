@@ -46,7 +46,8 @@ TEST_CASE("messages arrive in order, in both directions, by channel") {
   }
   echoed.get_future().wait();
   CHECK(on_executor);
-  for (int i = 0; i < kMessages; ++i) REQUIRE(back[static_cast<size_t>(i)] == "echo " + std::to_string(i));
+  for (int i = 0; i < kMessages; ++i)
+    REQUIRE(back[static_cast<size_t>(i)] == "echo " + std::to_string(i));
 }
 
 TEST_CASE("empty and largest messages pass, larger ones are refused") {

@@ -1,4 +1,6 @@
 // What is wrong in a file is said with its line, all of it at once.
+#include <algorithm>
+
 #include "daemon/config/config.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/schema.h"

@@ -38,5 +38,5 @@ TEST_CASE("what resembles nothing suggests nothing") {
 }
 
 TEST_CASE("a huge word costs nothing") {
-  CHECK(Nearest(std::string(10'000'000, 'a'), kKnown).empty());
+  CHECK(Nearest(std::string(1'000'000, 'a'), kKnown).empty());
 }

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <thread>
 
 #include "tests/support/catch.h"
@@ -93,6 +94,7 @@ TEST_CASE("records of many threads stay whole while the level changes") {
   constexpr int kThreads = 4;
   constexpr int kRecords = 200;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([t] {
       for (int i = 0; i < kRecords; ++i) {

@@ -13,6 +13,7 @@ namespace {
 // One line for each step: "rail-a: GPU -> wire -> host".
 std::vector<std::string> Print(const std::vector<Step>& steps) {
   std::vector<std::string> lines;
+  lines.reserve(steps.size());
   for (const Step& step : steps) {
     lines.push_back(step.node + ": " + step.from + " -> " + step.to + " by " + step.by +
                     (step.loopback ? ", loopback" : "") + (step.emulated ? ", emulated" : ""));

@@ -6,7 +6,6 @@
 
 using onecopy::Code;
 using onecopy::plan::MakePlan;
-using onecopy::plan::Policy;
 using onecopy::testing::Move;
 using onecopy::testing::RefusalOf;
 namespace reasons = onecopy::reasons;

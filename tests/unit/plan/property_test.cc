@@ -100,12 +100,13 @@ std::string FaultOf(const Request& request, const Result<Plan>& plan) {
   return plan.ok() ? FaultOf(request, *plan) : FaultOf(plan.status());
 }
 
-// Every memory of every node, and one daemon more on a host of which there is one.
+// Every memory of every node (of many like GPUs three), and a second daemon on one of the hosts.
 std::vector<End> AllEnds() {
   static const NodeCapability twin = testing::Twin(testing::Node("hopper-pair"), "twin");
   std::vector<End> ends;
   const auto add = [&ends](const NodeCapability& node) {
     for (const MemoryCapability& memory : node.memories) {
+      if (memory.ordinal >= 3) continue;
       ends.push_back({&node, memory.kind, memory.device});
     }
   };
@@ -135,7 +136,7 @@ void ForEveryPair(Check check) {
       if (!fault.empty()) FAIL(Print(request) << ": " << fault);
     }
   }
-  CHECK(ends.size() > 40);
+  CHECK(ends.size() > testing::Nodes().size());
 }
 
 }  // namespace

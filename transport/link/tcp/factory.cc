@@ -14,11 +14,6 @@ uint32_t DefaultLanes() { return std::clamp(os::UsableCores() / 2, 2U, 16U); }
 
 std::vector<SettingSpec> Specs() {
   return {
-      {.key = "listen",
-       .type = SettingType::kText,
-       .fallback = std::string(),
-       .doc = "HOST:PORT at which the lanes of all peers arrive; empty: the daemon's own host, "
-              "port + 1."},
       {.key = "lanes",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
@@ -60,7 +55,7 @@ Backend<Link> Describe() {
     const Settings& settings = context.settings;
     LinkOptions options;
     options.node = context.node;
-    ONECOPY_ASSIGN_OR_RETURN(options.listen, os::ParseHostPort(settings.Text("listen")));
+    ONECOPY_ASSIGN_OR_RETURN(options.listen, os::ParseHostPort(context.lanes));
     options.lanes = static_cast<uint32_t>(settings.Integer("lanes"));
     if (options.lanes == 0) options.lanes = DefaultLanes();
     options.threads = static_cast<unsigned>(settings.Integer("threads"));

@@ -5,7 +5,7 @@
 
 namespace onecopy::tcp {
 
-// Viable wherever its port can be had; creating it fails where it cannot. Settings: listen, lanes,
+// Viable wherever its port can be had; creating it fails where it cannot. Settings: lanes,
 // threads, chunk_bytes, gets_per_lane, spin.
 Backend<Link> Describe();
 
