@@ -24,9 +24,6 @@ Status InUse(const Buffer& buffer) {
 
 }  // namespace
 
-Buffers::Buffers(Context& context, Sessions& sessions, Owners& owners)
-    : context_(context), sessions_(sessions), owners_(owners) {}
-
 Status Buffers::CheckNew(const std::string& name) const {
   ONECOPY_RETURN_IF_ERROR(CheckName(name, "buffer"));
   if (by_name_.contains(name) || making_.contains(name)) {

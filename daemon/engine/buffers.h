@@ -32,7 +32,7 @@ struct Buffer {
 // Engine thread. Pointers to buffers are good until control returns to the loop.
 class Buffers {
  public:
-  Buffers(Context& context, Sessions& sessions, Owners& owners);
+  Buffers(Context& context, Sessions& sessions) : context_(context), sessions_(sessions) {}
 
   // Checked, then made on a worker's thread.
   void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply);
@@ -91,7 +91,6 @@ class Buffers {
 
   Context& context_;
   Sessions& sessions_;
-  Owners& owners_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::map<std::string, BufferId> by_name_;

@@ -48,7 +48,7 @@ struct Engine::State {
                 Pointers(links)},
         sessions(context.node(), context.options.daemon_uid),
         owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
-        buffers(context, sessions, owners),
+        buffers(context, sessions),
         grants(context, owners),
         catalog(context),
         peers(context, catalog, dialer),

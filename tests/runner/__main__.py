@@ -42,7 +42,7 @@ def _run(arguments, outcome):
     preset = "release" if prebuilt else arguments.preset
     sanitized = "" if preset == "release" else preset
     build = arguments.prebuilt.resolve() if prebuilt else builder.configure(root, preset)
-    found = suites.load(build)
+    found = suites.load(build, prebuilt)
     wanted = suites.select(found, arguments.suites, arguments.require, checks_too=not (prebuilt or sanitized))
     if not prebuilt:
         _build(root, build, preset, found, wanted, everything=not arguments.suites)

@@ -12,13 +12,11 @@ class CatchReport:
     """Calls `on_case(outcome, name, reason, detail)` at the end of each test case.
 
     `current` is the name of the case that has begun and not ended, or None: after a crash, where it happened.
-    `failed_assertions` is the program's own total, once it has ended. `complete` tells whether the report has
-    reached its end, `broken` why it cannot be read any further.
+    `complete` tells whether the report has reached its end, `broken` why it cannot be read any further.
     """
 
     def __init__(self, on_case):
         self.current = None
-        self.failed_assertions = 0
         self.complete = False
         self.broken = None
         self._on_case = on_case
@@ -52,8 +50,6 @@ class CatchReport:
         elif tag in _FAILURES and self._failure is None:
             place = f"{attributes.get('filename', '?')}:{attributes.get('line', '?')}"
             self._failure = {"tag": tag, "place": place, "type": attributes.get("type", "")}
-        elif tag == "OverallResults":
-            self.failed_assertions = int(attributes["failures"])
         elif tag == "OverallResult":
             self._result = attributes["success"] == "true"
 
@@ -97,11 +93,9 @@ class CatchReport:
 
     def _finish_case(self):
         name, self.current = self.current, None
-        if self._detail:
+        if self._detail or not self._result:
             self._on_case(report.FAIL, name, "", self._detail)
         elif self._skip is not None:
             self._on_case(report.SKIP, name, self._skip, ())
-        elif not self._result:
-            self._on_case(report.FAIL, name, "it asserts nothing, in one of its sections at least", ())
         else:
             self._on_case(report.OK, name, "", ())

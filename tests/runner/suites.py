@@ -31,8 +31,11 @@ class UnknownSuite(Exception):
     pass
 
 
-def load(build):
-    """The suites of a build as {name: [Program…]}: from the manifest that CMake wrote, else by their places."""
+def load(build, prebuilt):
+    """The suites of a build as {name: [Program…]}: from the manifest that CMake wrote, else by their places.
+
+    A prebuilt folder may have a part of the programs; elsewhere, one that the manifest names must be there.
+    """
     tests = build / "bin" / "tests"
     manifest = tests / "manifest.json"
     found = {}
@@ -40,7 +43,8 @@ def load(build):
         for entry in json.loads(manifest.read_text()):
             program = Program(tests / entry["suite"] / entry["name"], entry["target"], tuple(entry["needs"]),
                               entry["time_limit"] or _DEFAULT_TIME_LIMIT)
-            found.setdefault(entry["suite"], []).append(program)
+            if program.path.exists() or not prebuilt:
+                found.setdefault(entry["suite"], []).append(program)
     else:
         for path in sorted(tests.glob("*/*")):
             if path.is_file() and os.access(path, os.X_OK):

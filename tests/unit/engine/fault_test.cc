@@ -258,12 +258,13 @@ TEST_CASE("many transfers at once share few slots, in both directions, without w
     a->data[i] = PatternAt(i, 1);
     b->data[i] = PatternAt(i, 2);
   }
-  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "from-west", kBytes));
-  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "from-east", kBytes));
+  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "from-west", kBytes * kTransfers));
+  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "from-east", kBytes * kTransfers));
   std::vector<TransferId> ids;
   for (int i = 0; i < kTransfers; ++i) {
-    TransferRequest request =
-        i % 2 == 0 ? Request("east:a", "west:from-east") : Request("west:b", "east:from-west");
+    const std::string at = "@" + std::to_string(kBytes * static_cast<uint64_t>(i));
+    TransferRequest request = i % 2 == 0 ? Request("east:a", "west:from-east" + at)
+                                         : Request("west:b", "east:from-west" + at);
     request.policy.path_glob = "tcp-staged";
     auto started = cluster["east"].Start(alice, request);
     REQUIRE_OK(started);
