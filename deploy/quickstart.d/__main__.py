@@ -17,6 +17,7 @@ _INSIDE_A_NODE = ("peer-direct", "local", "peer-bounce")
 _BETWEEN_NODES = ("rdma-direct", "rdma-bounce", "rdma-staged", "tcp-direct", "tcp-bounce", "tcp-staged")
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _MEET_SECONDS = 30
+_LOG_LINES = 40  # shown of a daemon's log when something failed
 _POLICY_UNMET = 7  # exit status of `onecopy`
 
 
@@ -43,7 +44,7 @@ def main():
         return 0
     except Failed as failure:
         print(f"\nquickstart: {failure}", file=sys.stderr)
-        demonstration.print_logs()
+        print_logs(place)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -90,10 +91,6 @@ class Demonstration:
     def kill(self):
         for node in self._nodes:
             node.kill()
-
-    def print_logs(self):
-        for node in self._nodes:
-            print(node.log(), file=sys.stderr)
 
     def say_how_to_go_on(self):
         onecopy = self._arguments.bin / "onecopy"
@@ -171,6 +168,7 @@ class Demonstration:
         self._back.unlink()
 
     def _refusal(self, east):
+        print("\nWhat cannot be met fails before a byte moves, with every reason:", flush=True)
         status = east.show("explain", "payload", "west:result", "--at-most", "1")
         if status not in (0, _POLICY_UNMET):
             raise Failed(f"`onecopy explain` ended with status {status}")
@@ -187,6 +185,13 @@ class Demonstration:
             print("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip())
         if not any(row[4] == "equal" and row[1].startswith("west:") for row in self._rows):
             raise Failed("no path between the nodes works here")
+
+
+def print_logs(place):
+    for log in sorted(place.glob("*.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        if lines:
+            print(f"{log.name}:", *lines[-_LOG_LINES:], sep="\n", file=sys.stderr)
 
 
 def size_of(text):

@@ -7,7 +7,6 @@ import time
 
 _START_SECONDS = 60
 _STOP_SECONDS = 60  # it may drain for 30
-_LOG_LINES = 40
 
 
 class Failed(Exception):
@@ -24,19 +23,18 @@ class CommandFailed(Failed):
 
 
 class Node:
-    """Starts onecopyd and waits until it serves."""
+    """Starts onecopyd and waits until it serves. `place` gets its run directory and its log, NAME.log."""
 
     def __init__(self, programs, name, place, peers=()):
         self.name = name
         self.run_dir = place / name
         self._cli = programs / "onecopy"
-        self._log = place / f"{name}.log"
         ready = place / f"{name}.ready"
         command = [programs / "onecopyd", "--name", name, "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0",
                    "--run-dir", self.run_dir]
         for peer in peers:
             command += ["--peer", f"{peer.name}={peer.address}"]
-        with ready.open("wb") as out, self._log.open("wb") as log:
+        with ready.open("wb") as out, (place / f"{name}.log").open("wb") as log:
             # A session of its own: Ctrl-C is for the demonstration, which then stops it in order.
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log,
                                              start_new_session=True)
@@ -73,19 +71,15 @@ class Node:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise Failed(f"{self.name} did not end within {_STOP_SECONDS} s\n{self.log()}") from None
+            raise Failed(f"{self.name} did not end within {_STOP_SECONDS} s") from None
         if status != 0:
-            raise Failed(f"{self.name} ended with status {status}\n{self.log()}")
+            raise Failed(f"{self.name} ended with status {status}")
 
     def kill(self):
         """Ends it at once, if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-
-    def log(self):
-        lines = self._log.read_text(errors="replace").splitlines()
-        return "\n".join([f"{self.name}'s log:", *lines[-_LOG_LINES:]])
 
     def _await_ready(self, ready):
         deadline = time.monotonic() + _START_SECONDS
@@ -94,10 +88,10 @@ class Node:
             if said:
                 return said.group(1)
             if self._process.poll() is not None:
-                raise Failed(f"{self.name} ended with status {self._process.returncode} before it served\n{self.log()}")
+                raise Failed(f"{self.name} ended with status {self._process.returncode} before it served")
             time.sleep(0.02)
         self.kill()
-        raise Failed(f"{self.name} did not serve within {_START_SECONDS} s\n{self.log()}")
+        raise Failed(f"{self.name} did not serve within {_START_SECONDS} s")
 
 
 def _words(arguments):
