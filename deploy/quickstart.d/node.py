@@ -19,7 +19,8 @@ class CommandFailed(Failed):
     def __init__(self, command, status, error):
         self.status = status
         self.error = error
-        super().__init__(f"`{command}` ended with status {status}: {error.get('reason', '')} {error.get('message', '')}")
+        said = " ".join(filter(None, (error.get("reason"), error.get("message"))))
+        super().__init__(f"`{command}` ended with status {status}: {said}")
 
 
 class Node:

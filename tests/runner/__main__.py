@@ -53,7 +53,7 @@ def _run(arguments, outcome):
         (logs / name).mkdir(exist_ok=True)
         required = name in arguments.require
         if name == suites.CHECKS:
-            checks.run(root, None if prebuilt else build, logs / name, env, required, outcome)
+            checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
         else:
             _run_suite(name, found.get(name, ()), required, preset, env, logs / name, outcome)
 

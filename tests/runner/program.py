@@ -34,7 +34,11 @@ def run(program, name, env, logs, time_limit, on_case, prefix=()):
         on_case(outcome, f"{name}: {case}", reason, detail)
 
     reader = catch_report.CatchReport(count)
-    problems = _run([*prefix, program, "--reporter", "xml", "--durations", "yes", "--out", xml], env, log, xml, time_limit, reader, outcomes)
+    command = [*prefix, program, "--reporter", "xml", "--durations", "yes", "--out", xml]
+    try:
+        problems = _run(command, env, log, xml, time_limit, reader, outcomes)
+    except OSError as error:
+        problems = [f"cannot be started: {error}"]
     reports = sorted(logs.glob(f"{findings.name}.*"))
     if reports:
         problems.append("sanitizer reports")
@@ -68,7 +72,8 @@ def _run(command, env, log, xml, time_limit, reader, outcomes):
     if not in_time:
         problems.append(f"no end after {time_limit} s")
     elif status < 0:
-        problems.append(f"ended by {signal.Signals(-status).name}")
+        name = next((each.name for each in signal.Signals if each == -status), "a real-time signal")
+        problems.append(f"ended by {name}")
     elif reader.current is not None:
         problems.append(f"ended with status {status}")
     elif not outcomes:

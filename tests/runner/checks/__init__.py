@@ -5,6 +5,7 @@ passed) or raises CannotRun.
 """
 
 import importlib
+import traceback
 
 import report
 from checks.context import CannotRun, Context
@@ -24,4 +25,6 @@ def run(root, build, logs, env, required, outcome):
         except CannotRun as reason:
             outcome.case(report.FAIL if required else report.SKIP, name, str(reason))
             continue
+        except Exception:  # one broken check is no reason to leave out the others
+            findings = traceback.format_exc().splitlines()
         outcome.case(report.FAIL if findings else report.OK, name, detail=findings)

@@ -24,9 +24,10 @@ class Context:
         """The repository's files, relative to its root, new ones that git does not ignore included. Sorted."""
         if shutil.which("git") and (self.root / ".git").exists():
             # The checkout may belong to somebody else than the user who tests it.
-            listed = subprocess.run(
-                ["git", "-c", f"safe.directory={self.root}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                cwd=self.root, capture_output=True, check=True, text=True).stdout.split("\0")
+            command = ["git", "-c", f"safe.directory={self.root}", "ls-files", "-z", "--cached", "--others",
+                       "--exclude-standard"]
+            listed = subprocess.run(command, cwd=self.root, capture_output=True, check=True,
+                                    text=True).stdout.split("\0")
             names = {name for name in listed if name and (self.root / name).is_file()}
         else:
             names = set()
@@ -38,7 +39,7 @@ class Context:
     def finished_build(self):
         """The build's folder, or CannotRun."""
         if self.build is None:
-            raise CannotRun("it needs a build of these sources")
+            raise CannotRun("it needs a Release build of these sources")
         return self.build
 
 

@@ -5,7 +5,8 @@ import re
 NAME = "no file mentions a path of somebody's machine"
 
 # Written so that this file does not find itself.
-_PATHS = re.compile(r"(?<![\w.$}-])/(?:work|root|mnt|Users|var/tmp|home/(?!USER\b)\w+)(?:/|\b(?=[\s\"'`]))|\.\./(?:shared)\b")
+_PATHS = re.compile(r"(?<![\w.$}-])/(?:work|root|mnt|Users|var/tmp|home/\w+)(?:/|\b(?=[\s\"'`]))"
+                    r"|\.\./(?:shared)\b")
 
 
 def run(context):

@@ -14,14 +14,14 @@ _FIXTURE = _BUILD / "tests/runner/fixture/misbehaving"
 class ProgramTest(unittest.TestCase):
     """Every way in which a program can fail is seen, on a real program of this build's Catch2."""
 
-    def run_fixture(self, misbehaviour, time_limit=60):
+    def run_fixture(self, misbehaviour, time_limit=60, fixture=_FIXTURE):
         place = tempfile.TemporaryDirectory(prefix="onecopy-logs.")
         self.addCleanup(place.cleanup)
         self.cases = []
         self.shown = []
         shown, report.output = report.output, lambda path, lines: self.shown.extend(lines)
         try:
-            outcomes = program.run(_FIXTURE, "s/p", dict(os.environ, MISBEHAVIOUR=misbehaviour),
+            outcomes = program.run(fixture, "s/p", dict(os.environ, MISBEHAVIOUR=misbehaviour),
                                    pathlib.Path(place.name), time_limit,
                                    lambda *case: self.cases.append(case))
         finally:
@@ -53,6 +53,10 @@ class ProgramTest(unittest.TestCase):
         for words in ("misbehaving.cc:", "in a section", "one == 2", "1 == 2", "the figures are 1"):
             self.assertIn(words, detail)
         self.assertIn("chatter of the program", self.shown)
+
+    def test_what_cannot_be_started_is_a_failure(self):
+        self.assertEqual(self.run_fixture("nothing", fixture=pathlib.Path("/dev/null")), ["FAIL"])
+        self.assert_program_failed("cannot be started")
 
     def test_a_skip_does_not_hide_a_failure(self):
         self.assertEqual(self.run_fixture("skip and fail"), ["ok", "skip", "FAIL"])
