@@ -16,7 +16,8 @@ find_program(ONECOPY_PROTOC_GRPC grpc_cpp_plugin REQUIRED)
 find_path(ONECOPY_GOOGLEAPIS google/rpc/error_details.proto REQUIRED
           HINTS "${PROJECT_SOURCE_DIR}/build/deps/googleapis")
 
-# cuda.h: types only. Nothing of CUDA is linked; the driver is opened at run time.
+# cuda.h: types only. Nothing of CUDA is linked; the driver is opened at run time. build/deps/cuda is the toolkit
+# that deploy/bootstrap chose or fetched.
 find_path(ONECOPY_CUDA_INCLUDE cuda.h REQUIRED
-          HINTS "$ENV{CUDA_HOME}/include" /usr/local/cuda/include
-                "${PROJECT_SOURCE_DIR}/build/deps/cuda/include")
+          HINTS "${PROJECT_SOURCE_DIR}/build/deps/cuda/include" "$ENV{CUDA_HOME}/include"
+                /usr/local/cuda/include)

@@ -1,5 +1,6 @@
 # The layer picture as data: what each folder may link to, by folder. onecopy_module() stops the configuration
-# when a folder links to anything else, so the link graph cannot drift from the picture in the README.
+# when a folder links to anything else, so the link graph cannot drift from the picture in the README; tests/run checks
+# reads this file too, and holds every #include against it.
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
@@ -17,6 +18,13 @@ set(ONECOPY_LAYER_daemon_engine
     daemon/plan daemon/pipeline daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os)
+set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_cli client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)
+
+# The files right in daemon/ put the program together: they may use all that is below it, and these.
+set(ONECOPY_PROGRAM_daemon transport/core transport/os)
+
+# The only folders that see gRPC.
+set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)

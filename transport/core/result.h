@@ -58,7 +58,9 @@ class [[nodiscard]] Result {
 // Puts the value of `expression` (a Result) into `target`, or leaves the function with its failure.
 #define ONECOPY_ASSIGN_OR_RETURN(target, expression) \
   ONECOPY_ASSIGN_OR_RETURN_INNER(ONECOPY_CONCAT(onecopy_result_, __LINE__), target, expression)
+// NOLINTBEGIN(bugprone-macro-parentheses): `target` may be a declaration
 #define ONECOPY_ASSIGN_OR_RETURN_INNER(result, target, expression) \
   auto result = (expression);                                      \
   if (!result.ok()) return result.status();                        \
   target = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -1,0 +1,91 @@
+"""Builds and runs the test suites. tests/run is the door to this."""
+
+import argparse
+import pathlib
+import signal
+import sys
+
+import build as builder
+import checks
+import environment
+import program
+import report
+import suites
+
+_SLOWER_UNDER_SANITIZERS = 4
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tests/run")
+    parser.add_argument("--require", action="append", default=[])
+    parser.add_argument("--preset", default="release")
+    parser.add_argument("--prebuilt", type=pathlib.Path)
+    parser.add_argument("suites", nargs="*")
+    arguments = parser.parse_args()
+    # Ended from outside, end what runs too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    outcome = report.Report()
+    try:
+        _run(arguments, outcome)
+    except (builder.BuildFailed, suites.UnknownSuite) as failure:
+        outcome.case(report.FAIL, "tests/run", str(failure))
+    except KeyboardInterrupt:
+        outcome.case(report.FAIL, "tests/run", "interrupted")
+        outcome.finish()
+        return 130
+    return outcome.finish()
+
+
+def _run(arguments, outcome):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    prebuilt = arguments.prebuilt is not None
+    preset = "release" if prebuilt else arguments.preset
+    sanitized = "" if preset == "release" else preset
+    build = arguments.prebuilt.resolve() if prebuilt else builder.configure(root, preset)
+    found = suites.load(build, prebuilt)
+    wanted = suites.select(found, arguments.suites, arguments.require, checks_too=not (prebuilt or sanitized))
+    if not prebuilt:
+        _build(root, build, preset, found, wanted, everything=not arguments.suites)
+    logs = environment.log_folder(build)
+    env = environment.variables(build, prebuilt, sanitized)
+    for name in wanted:
+        outcome.suite(name)
+        (logs / name).mkdir(exist_ok=True)
+        required = name in arguments.require
+        if name == suites.CHECKS:
+            checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
+        else:
+            _run_suite(name, found.get(name, ()), required, preset, env, logs / name, outcome)
+
+
+def _build(root, build, preset, found, wanted, everything):
+    """Builds what the wanted suites need, and all that there is if that is asked for or checked."""
+    programs = [each for name in wanted for each in found.get(name, ()) if not each.skip_reason(preset)]
+    if preset != "tsan" and everything or suites.CHECKS in wanted:
+        builder.compile_targets(root, build, [])
+    elif programs:
+        builder.compile_targets(root, build, sorted({each.target for each in programs}))
+
+
+def _run_suite(name, programs, required, preset, env, logs, outcome):
+    cannot = report.FAIL if required else report.SKIP
+    sanitized = preset != "release"
+    if not programs:
+        outcome.case(cannot, name, "this build has no such programs")
+    for each in programs:
+        label = f"{name}/{each.path.name}"
+        reason = each.skip_reason(preset)
+        if reason:
+            outcome.case(cannot, label, reason)
+        elif not each.path.exists():
+            outcome.case(report.FAIL, label, f"{each.path} is missing from the build")
+        else:
+            time_limit = each.time_limit * (_SLOWER_UNDER_SANITIZERS if sanitized else 1)
+            outcomes = program.run(each.path, label, env, logs, time_limit, outcome.case,
+                                   environment.command_prefix(preset))
+            if required and set(outcomes) == {report.SKIP}:
+                outcome.case(report.FAIL, label, "all of it was skipped, and it is required")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

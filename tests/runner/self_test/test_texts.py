@@ -1,0 +1,60 @@
+import shutil
+import unittest
+
+from checks import formatting, protos, shell, spelling, tracked
+from self_test.planted import Planted
+
+
+class ProtosTest(Planted):
+    def test_fields_without_a_comment_are_found(self):
+        self.append("proto/onecopy/v1/planted.proto", """
+message A {
+  // Described.
+  string a = 1;
+  repeated uint64 b = 2;
+  message B {
+    map<string, string> c = 1;
+    string d = 2;  // described
+  }
+  oneof e {
+    B f = 4;
+  }
+}
+enum C {
+  D = 0;
+}
+""")
+        self.assertEqual(
+            [finding.split(": ")[1] for finding in protos.run(self.context()) if "planted.proto" in finding],
+            ["A.b has no comment", "A.B.c has no comment", "A.f has no comment"])
+
+
+class TrackedTest(Planted):
+    def test_paths_of_a_machine_are_found(self):
+        for written in ("/wo_rk/x", "/ro_ot/x", "/ho_me/jane/x", "/var/tm_p/x", "../sha_red/x"):
+            path = written.replace("_", "")
+            with self.subTest(path):
+                self.append("README.planted", f"see {path}\n")
+                self.assert_found(tracked.run(self.context()), "README.planted", path[:5])
+                (self.root / "README.planted").unlink()
+
+    def test_places_that_every_system_has_are_not(self):
+        self.append("README.planted", "/usr/bin /etc/onecopy /run/onecopy /tmp/x a/work/b net/root\n")
+        self.assertNotIn("README.planted", "".join(tracked.run(self.context())))
+
+
+class ToolsTest(Planted):
+    @unittest.skipUnless(shutil.which("clang-format-14"), "no clang-format-14")
+    def test_unformatted_code_is_found(self):
+        self.append("daemon/plan/planted.h", "int  a ;\n")
+        self.assert_found(formatting.run(self.context()), "daemon/plan/planted.h", "should be clang-formatted")
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
+    def test_a_careless_script_is_found(self):
+        self.append("deploy/planted", "#!/bin/bash\nrm -r $1\n")
+        self.assert_found(shell.run(self.context()), "deploy/planted", "SC2086")
+
+    @unittest.skipUnless(shutil.which("codespell"), "no codespell")
+    def test_a_misspelling_is_found(self):
+        self.append("README.planted", "the tran" "fer\n")
+        self.assertIn("README.planted:1: tran" "fer", "\n".join(spelling.run(self.context())))
