@@ -16,5 +16,6 @@ set(ONECOPY_LAYER_daemon_engine
 set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto transport/core transport/os)
 set(ONECOPY_LAYER_client_lib proto transport/core transport/os transport/shim)
-set(ONECOPY_LAYER_client_cli client/lib transport/core transport/os)
+set(ONECOPY_LAYER_client_cli client/cli/output client/lib transport/core transport/os)
+set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)
