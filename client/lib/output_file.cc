@@ -23,6 +23,11 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 8 << 20;  // written at once, between two looks at the waiter
 
+// As the kernel will judge the caller when it comes to writing.
+bool MayWrite(const std::string& path, int more = 0) {
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK | more, AT_EACCESS) == 0;
+}
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -77,7 +82,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
     }
     if (file.path.empty() || file.path.back() == '/') return NotAFile(file.path, "no file's name");
     const std::string folder = FolderOf(file.path);
-    if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    if (!MayWrite(folder, X_OK)) {
       return os::ErrnoStatus(errno, "writing a file in " + folder);
     }
     target.kind = Kind::kReplaced;
@@ -90,7 +95,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   target.gid = facts.st_gid;
   target.path = file.path;
   if (S_ISDIR(facts.st_mode)) return NotAFile(file.path, "a folder");
-  if (file.fd < 0 && ::faccessat(AT_FDCWD, file.path.c_str(), W_OK, AT_EACCESS) != 0) {
+  if (file.fd < 0 && !MayWrite(file.path)) {
     return os::ErrnoStatus(errno, "writing " + file.path);
   }
   if (range && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode))) {
@@ -105,7 +110,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
     }
     target.kind = Kind::kReplaced;
     target.path = resolved;
-    if (::access(FolderOf(target.path).c_str(), W_OK | X_OK) != 0) {
+    if (!MayWrite(FolderOf(target.path), X_OK)) {
       return os::ErrnoStatus(errno, "writing a file beside " + target.path,
                              "write in place, without protection against a half-written file, by "
                              "giving a range: " +

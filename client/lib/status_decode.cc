@@ -79,7 +79,9 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
   if (full.ParseFromString(wire.error_details()) && full.code() == wire.error_code()) {
     return DecodeStatus(full);
   }
-  const Code code = CodeFromNumber(wire.error_code());
+  Code code = CodeFromNumber(wire.error_code());
+  // Not cancelled by us, as those who cancel do not ask: the server dropped the call as it ended.
+  if (code == Code::kCancelled) code = Code::kUnavailable;
   const std::string_view reason = FallbackReason(code);
   switch (code) {
     case Code::kUnavailable:

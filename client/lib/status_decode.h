@@ -14,7 +14,8 @@ namespace onecopy::client {
 Status DecodeStatus(const google::rpc::Status& wire);
 
 // Likewise for the outcome of a call: the details travel as a serialized google.rpc.Status. `peer`
-// says who was called, for the message of an error that gRPC itself made.
+// says who was called, for the message of an error that gRPC itself made. A cancellation without
+// details counts as UNAVAILABLE: a caller that has cancelled a call itself does not decode its end.
 Status DecodeStatus(const grpc::Status& wire, const std::string& peer);
 
 }  // namespace onecopy::client

@@ -26,9 +26,9 @@ struct BufferInfo {
 };
 
 struct CreateBufferRequest {
-  std::string name;             // [A-Za-z0-9][A-Za-z0-9._-]{0,62}
+  std::string name = {};        // [A-Za-z0-9][A-Za-z0-9._-]{0,62}
   uint64_t bytes = 0;           // at least 1
-  std::string memory;           // "host", "cuda:N" (nvidia-smi's order), a PCI address, a UUID
+  std::string memory = {};      // "host", "cuda:N" (nvidia-smi's order), a PCI address, a UUID
   std::string request_id = {};  // as in TransferRequest
 };
 
@@ -51,11 +51,11 @@ struct GrantInfo {
 };
 
 struct CreateGrantRequest {
-  Endpoint range;  // of a buffer of the node that the client is attached to
-  std::string to;  // "1000@west", or "1000" for a uid of this node
+  Endpoint range = {};  // of a buffer of the node that the client is attached to
+  std::string to = {};  // "1000@west", or "1000" for a uid of this node
   bool read = false;
   bool write = false;
-  std::optional<std::chrono::milliseconds> lifetime;  // absent: no end
+  std::optional<std::chrono::milliseconds> lifetime = {};  // absent: no end
 };
 
 }  // namespace onecopy

@@ -20,8 +20,8 @@ namespace onecopy {
 // A file to read or to write. A regular file or block device has a known length; a pipe, socket or
 // character device is a stream, which ends where it ends.
 struct LocalFile {
-  std::string path;  // of the file, or what messages call the descriptor
-  int fd = -1;       // an open descriptor, borrowed and used from its position on; -1: opens `path`
+  std::string path = {};  // of the file, or what messages call the descriptor
+  int fd = -1;  // an open descriptor, borrowed and used from its position on; -1: opens `path`
   std::optional<uint64_t> offset_bytes = {};
   std::optional<uint64_t> bytes = {};
 };

@@ -21,11 +21,11 @@ using WallTime = std::chrono::system_clock::time_point;
 
 // A range of a buffer.
 struct Endpoint {
-  std::string node;                      // empty: the node that the client is attached to
-  std::string buffer;                    // name, or BufferInfo::id
-  std::optional<uint64_t> offset_bytes;  // absent: 0
+  std::string node = {};                      // empty: the node that the client is attached to
+  std::string buffer = {};                    // name, or BufferInfo::id
+  std::optional<uint64_t> offset_bytes = {};  // absent: 0
   // Absent: up to the buffer's end or, at a destination, as long as the source.
-  std::optional<uint64_t> bytes;
+  std::optional<uint64_t> bytes = {};
 
   // As people type it: "east:a@4096+64", "a".
   std::string ToString() const;
@@ -34,24 +34,24 @@ struct Endpoint {
 
 // What the caller accepts. As constructed: the fastest path, with the fewest copies among equals.
 struct Policy {
-  std::string path_glob;  // a path's name in which * and ? stand for others; empty: any
-  std::optional<uint32_t> at_most_copies;
-  std::string link;             // name of a link; empty: any
+  std::string path_glob = {};  // a path's name in which * and ? stand for others; empty: any
+  std::optional<uint32_t> at_most_copies = {};
+  std::string link = {};        // name of a link; empty: any
   bool allow_emulated = false;  // whether a software RDMA device may meet at_most_copies
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
 struct TransferRequest {
-  Endpoint source;
-  Endpoint destination;
-  Policy policy;
+  Endpoint source = {};
+  Endpoint destination = {};
+  Policy policy = {};
   bool checksum = false;  // whether to compare checksums of both ends after the bytes have arrived
   // The transfer fails with DEADLINE_EXCEEDED after it. Absent: no limit.
-  std::optional<std::chrono::milliseconds> deadline;
+  std::optional<std::chrono::milliseconds> deadline = {};
   // A request repeated with the same id (at most 64 characters) starts nothing new. Empty: the
   // library chooses one.
-  std::string request_id;
+  std::string request_id = {};
 };
 
 // The path that would be taken or was chosen, before any byte has moved.
