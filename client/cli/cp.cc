@@ -24,18 +24,15 @@ struct CpOptions {
   bool detach = false;
 };
 
-Result<Move> CopyBuffers(Client& client, const MoveEnds& ends, const TransferRequest& request,
-                         ProgressBar& bar, const std::stop_token& stop) {
+Result<Move> CopyBuffers(Client& client, const TransferRequest& request, ProgressBar& bar,
+                         const std::stop_token& stop) {
   const auto on_update = [&bar](const TransferInfo& transfer) {
     bar.Update(transfer.bytes_done, transfer.bytes);
   };
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer,
                            client.RunTransfer(request, on_update, stop));
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(transfer));
-  Move move = MoveOf(transfer);
-  if (move.source.empty()) move.source = ends.source.typed;
-  if (move.destination.empty()) move.destination = ends.destination.typed;
-  return move;
+  return MoveOf(transfer);
 }
 
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options) {
@@ -127,7 +124,7 @@ Status RunCp(Session& session, const CpOptions& options) {
     bar.Update(done, total);
   };
   const bool buffers = ends.source.kind == Kind::kBuffer && ends.destination.kind == Kind::kBuffer;
-  auto move = buffers ? CopyBuffers(client, ends, request, bar, interrupt.token())
+  auto move = buffers ? CopyBuffers(client, request, bar, interrupt.token())
                       : CopyFile(client, ends, file_options);
   bar.Clear();
   if (!move.ok()) return SuggestFile(move.status(), ends);

@@ -119,6 +119,9 @@ Result<TransferInfo> Client::AwaitTransfer(const TransferId& id, const OnUpdate&
 
 Result<TransferInfo> Client::RunTransfer(const TransferRequest& request, const OnUpdate& on_update,
                                          std::stop_token stop) {
+  if (stop.stop_requested()) {
+    return Status(Code::kCancelled, reasons::kCancelled, "cancelled before anything was started");
+  }
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, StartTransfer(request));
   return AwaitTransfer(transfer.id, on_update, stop);
 }

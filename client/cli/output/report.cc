@@ -63,10 +63,8 @@ bool IsWorse(const Refusal& refusal) {
 void PrintReceipt(std::ostream& out, const Move& move) {
   const Receipt& receipt = move.receipt;
   out << Printable(move.source) << " -> " << Printable(move.destination) << '\n';
-  out << "  " << (move.state == TransferState::kSucceeded ? "moved" : StateName(move.state))
-      << (move.state == TransferState::kSucceeded ? "     " : "  ") << FormatBytes(move.bytes)
-      << " in " << FormatSeconds(receipt.seconds) << ", " << FormatRate(receipt.bytes_per_second)
-      << '\n';
+  out << "  moved     " << FormatBytes(move.bytes) << " in " << FormatSeconds(receipt.seconds)
+      << ", " << FormatRate(receipt.bytes_per_second) << '\n';
   out << "  path      " << PathLine(receipt.path, receipt.copies(), receipt.link, receipt.emulated)
       << '\n';
   PrintSteps(out, receipt.steps, move.bytes);

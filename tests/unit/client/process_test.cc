@@ -46,15 +46,15 @@ std::pair<os::UniqueFd, os::UniqueFd> MakeTerminal() {
   return {std::move(ours), std::move(theirs)};
 }
 
-enum class Streams { kPipes, kTerminal };
+enum class Streams { kPipes, kTerminal, kClosed };
 
 // `onecopy` with pipes for its standard streams, or a terminal for output and errors.
 class Process {
  public:
   explicit Process(std::vector<std::string> arguments, Streams streams = Streams::kPipes) {
     auto [in_read, in_write] = MakePipe();
-    auto [out_read, out_write] = streams == Streams::kPipes ? MakePipe() : MakeTerminal();
-    auto [err_read, err_write] = streams == Streams::kPipes ? MakePipe() : MakeTerminal();
+    auto [out_read, out_write] = streams == Streams::kTerminal ? MakeTerminal() : MakePipe();
+    auto [err_read, err_write] = streams == Streams::kTerminal ? MakeTerminal() : MakePipe();
     std::string program =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../onecopy";
     std::vector<char*> argv = {program.data()};
@@ -72,6 +72,7 @@ class Process {
       ::dup2(in_read.get(), 0);
       ::dup2(out_write.get(), 1);
       ::dup2(err_write.get(), 2);
+      for (int fd = 0; fd < 3 && streams == Streams::kClosed; ++fd) ::close(fd);
       ::execve(program.c_str(), argv.data(), environment.data());
       ::_exit(127);
     }
@@ -144,6 +145,14 @@ TEST_CASE("a buffer goes to standard output, and nothing else does") {
   CHECK(ReadAll(failing.out.get()).empty());
   CHECK(Json::parse(ReadAll(failing.err.get()))["error"]["reason"] == "BUFFER_NOT_FOUND");
   CHECK(failing.Wait() == 3);
+}
+
+TEST_CASE("standard streams that are closed are errors, not other files") {
+  Fixture f;
+  Process reading = f.Start({"cp", "-", "west:b"}, Streams::kClosed);
+  CHECK(reading.Wait() == 2);
+  Process writing = f.Start({"cp", "west:b", "-"}, Streams::kClosed);
+  CHECK(writing.Wait() == 2);
 }
 
 TEST_CASE("no progress bar is drawn where standard error is no terminal") {

@@ -144,12 +144,17 @@ TEST_CASE("a stop while a transfer is awaited cancels it and waits for its end")
   CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::CANCELLED);
 }
 
-TEST_CASE("a stop that came before the transfer cancels it at once") {
+TEST_CASE("a stop that came first starts nothing, and cancels what was started before") {
   Fixture f;
   f.daemon.SetFate(0, {.hold = true});
   std::stop_source stop;
   stop.request_stop();
-  const auto done = f.client.RunTransfer(Fixture::Request(), {}, stop.get_token());
+  CHECK(f.client.RunTransfer(Fixture::Request(), {}, stop.get_token()).status().code() ==
+        Code::kCancelled);
+  CHECK(f.daemon.transfers().empty());
+  const auto started = f.client.StartTransfer(Fixture::Request());
+  REQUIRE_OK(started);
+  const auto done = f.client.AwaitTransfer(started->id, {}, stop.get_token());
   REQUIRE_OK(done);
   CHECK(done->state == TransferState::kCancelled);
 }

@@ -117,7 +117,7 @@ class Client {
   Result<TransferInfo> AwaitTransfer(const TransferId& id, const OnUpdate& on_update = {},
                                      std::stop_token stop = {});
 
-  // StartTransfer, then AwaitTransfer.
+  // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
                                    std::stop_token stop = {});
 
