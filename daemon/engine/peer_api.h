@@ -40,6 +40,7 @@ struct HelloReply {
 struct ReserveRequest {
   TransferId id;
   uint32_t uid = 0;
+  bool administrator = false;  // only ever set by a node that asks itself
   std::string destination_node;
   Endpoint source;
   bool validate_only = false;
@@ -56,6 +57,7 @@ struct Reservation {
 struct StartRequest {
   TransferId id;
   uint32_t uid = 0;
+  bool administrator = false;  // only ever set by a node that asks itself
   Reservation reservation;
   Endpoint destination;
   plan::Policy policy;
@@ -81,6 +83,7 @@ struct PrepareRequest {
   uint64_t connection = 0;
   uint64_t channel = 0;
   bool staged = false;
+  uint64_t chunk_bytes = 0;  // staged: the largest chunk that the reader can take
   std::optional<std::chrono::milliseconds> deadline;
   TransferInfo transfer;
 };
@@ -88,6 +91,7 @@ struct PrepareRequest {
 struct PrepareReply {
   std::string key;
   uint64_t slot_bytes = 0;
+  std::vector<ExecutedStep> steps;  // that the source is going to execute; their bytes are not set
 };
 
 struct FinishRequest {
@@ -97,6 +101,7 @@ struct FinishRequest {
 };
 
 struct FinishReply {
+  Status failure;  // what went wrong at the source, if anything did
   std::vector<ExecutedStep> steps;
   std::string checksum;
 };

@@ -14,6 +14,7 @@
 #include "transport/core/ids.h"
 #include "transport/core/range.h"
 #include "transport/core/result.h"
+#include "transport/core/unique_function.h"
 
 namespace onecopy::engine {
 

@@ -30,8 +30,8 @@ struct Path {
   bool destination_staged = false;
   bool emulated = false;
   std::vector<Step> steps;
-  double estimated_bytes_per_second = 0;
-  bool measured = false;  // whether the estimate comes from a measurement
+  double estimated_bytes_per_second = 0;  // of a transfer of the request's size
+  bool measured = false;                  // whether the estimate comes from a measurement
 
   uint32_t copies() const { return static_cast<uint32_t>(steps.size()); }
   friend bool operator==(const Path&, const Path&) = default;

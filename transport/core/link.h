@@ -43,6 +43,12 @@ struct GetRequest {
 
 // Threads: every method is safe on any thread and does not block unless it says so; every callback
 // runs on executor() and must not block.
+// How a reader comes to its right to read, for the receipt.
+struct LinkAccess {
+  std::string registration = "none";  // of the memory with the network device
+  std::string key = "none";
+};
+
 class Connection {
  public:
   // `lane` indexes lanes(). A get that succeeded has landed in memory.
@@ -57,6 +63,7 @@ class Connection {
 
   virtual Executor& executor() = 0;
   virtual const std::vector<LaneInfo>& lanes() const = 0;
+  virtual LinkAccess access() const = 0;
 
   // How many gets should be in flight, and of what size, for full speed.
   virtual unsigned depth() const = 0;
@@ -68,6 +75,7 @@ class Connection {
   virtual void CancelGets(ChannelId channel) = 0;
 
   // Owner: allows the peer to get `span` until Withdraw. The connection holds the region meanwhile.
+  // Fails for memory that the link cannot read in place.
   virtual Result<RemoteKey> Expose(const Span& span) = 0;
   // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
   // within a bounded time, after which the connection is closed to end a get that the peer does not
@@ -75,7 +83,8 @@ class Connection {
   virtual void Withdraw(const RemoteKey& key, Task done) = 0;
 
   // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
-  // dropped. UNAVAILABLE after Close. INVALID_ARGUMENT above kMaxMessageBytes.
+  // dropped. Listening begins before Listen returns; a call of the handler may still be under way
+  // when Ignore does. Send is UNAVAILABLE after Close, INVALID_ARGUMENT above kMaxMessageBytes.
   virtual void Listen(ChannelId channel, MessageHandler handler) = 0;
   virtual void Ignore(ChannelId channel) = 0;
   virtual Status Send(ChannelId channel, std::span<const std::byte> message) = 0;
@@ -124,7 +133,8 @@ class Link {
   // machine.
   virtual Result<Accepted> Accept(const std::string& peer, const std::string& offer) = 0;
 
-  // Closes what is open and joins the link's threads. Nothing of the link may be called afterwards.
+  // Closes what is open and joins the link's threads; dials under way do not complete. Nothing of
+  // the link may be called afterwards.
   virtual void Shutdown() = 0;
 };
 

@@ -56,6 +56,8 @@ class Settings {
     return std::chrono::milliseconds(Integer(key));
   }
 
+  friend bool operator==(const Settings&, const Settings&) = default;
+
  private:
   std::map<std::string, SettingValue> values_;
 };

@@ -206,11 +206,14 @@ void LoopThread::StopAndJoin() {
 void LoopThread::RunSync(Task task) {
   if (loop_.InThread()) return task();
   std::promise<void> done;
-  loop_.Post([&] {
+  const std::future<void> ended = done.get_future();
+  // The promise goes with the task: it must outlive its own set_value(), and ends the waiting also
+  // where the task is destroyed unrun.
+  loop_.Post([&task, done = std::move(done)]() mutable {
     task();
     done.set_value();
   });
-  done.get_future().wait();
+  ended.wait();
 }
 
 }  // namespace onecopy::os

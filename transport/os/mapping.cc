@@ -67,4 +67,6 @@ Result<Mapping> MapAnonymous(uint64_t bytes) {
   return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, bytes, 0);
 }
 
+bool LockInMemory(std::byte* data, uint64_t bytes) { return ::mlock(data, bytes) == 0; }
+
 }  // namespace onecopy::os

@@ -37,4 +37,8 @@ Result<Mapping> MapShared(int fd, uint64_t bytes, uint64_t offset = 0);
 // Private zeroed memory; pages come on first touch.
 Result<Mapping> MapAnonymous(uint64_t bytes);
 
+// Keeps these pages in memory; false where the limit on locked memory, or the right to, does not
+// allow it.
+bool LockInMemory(std::byte* data, uint64_t bytes);
+
 }  // namespace onecopy::os

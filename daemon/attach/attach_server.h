@@ -1,0 +1,52 @@
+// attach.sock: the kernel tells who a client is, and a client's connection is its session's life.
+// What is said there is in proto/onecopy/v1/attach.proto.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/engine/sessions.h"
+#include "transport/core/executor.h"
+#include "transport/core/result.h"
+
+namespace onecopy::attach {
+
+struct Options {
+  std::string path;     // of the socket; a stale one is replaced (see RunDir)
+  std::string node;     // told to clients, as is the version
+  std::string version;  // of the daemon's program
+  size_t most_per_uid = 1024;
+  // How long a connection may take to say Hello.
+  std::chrono::milliseconds hello_timeout{10000};
+  // Hears, on the thread `attach`, what keeps clients from attaching.
+  std::function<void(const Status&)> report;
+};
+
+// Serves on a thread of its own, `attach`, which never waits for a client: one that does not read
+// its replies loses its connection. A session ends with its connection: at the client's
+// end-of-file, on an error in the protocol, or when the client's process ends, though a child of it
+// may still hold the socket.
+class AttachServer {
+ public:
+  // `sessions` is used on `engine` alone. Both must outlive the tasks that are posted to `engine`,
+  // the last of them by Stop.
+  static Result<std::unique_ptr<AttachServer>> Start(Options options, Executor& engine,
+                                                     engine::Sessions& sessions);
+  ~AttachServer();
+  AttachServer(const AttachServer&) = delete;
+  AttachServer& operator=(const AttachServer&) = delete;
+
+  // Any thread but `attach`: takes no more clients, removes the socket, posts the end of every
+  // session and joins the thread. Safe to repeat.
+  void Stop();
+
+ private:
+  class Core;
+  explicit AttachServer(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace onecopy::attach

@@ -1,0 +1,184 @@
+#include "daemon/attach/connection.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/codec/protocol.h"
+#include "proto/codec/status_codec.h"
+#include "proto/codec/utf8.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::attach {
+namespace {
+
+constexpr int kPacketsPerTurn = 16;   // so that one client does not starve the others
+constexpr int kPacketsDropped = 256;  // more than a socket's queue holds by default
+constexpr size_t kMostProgramBytes = 256;
+
+Status Bad(std::string message) {
+  return {Code::kInvalidArgument, reasons::kBadArgument, std::move(message)};
+}
+
+v1::AttachReply ErrorReply(const Status& status) {
+  v1::AttachReply reply;
+  *reply.mutable_error() = ToProto(status);
+  return reply;
+}
+
+}  // namespace
+
+Connection::Connection(const Options& options, os::EventLoop& loop, Client client,
+                       std::unique_ptr<EngineSession> session, std::function<void()> ended)
+    : options_(options),
+      loop_(loop),
+      client_(std::move(client)),
+      session_(std::move(session)),
+      ended_(std::move(ended)) {}
+
+Connection::~Connection() { Close(); }
+
+Status Connection::Start() {
+  // The watches hold the connection until Close ends them: a handler may be running then.
+  const auto self = shared_from_this();
+  ONECOPY_RETURN_IF_ERROR(loop_.Watch(client_.socket.get(), EPOLLIN,
+                                      [self](uint32_t events) { self->OnSocket(events); }));
+  if (client_.pidfd) {
+    ONECOPY_RETURN_IF_ERROR(
+        loop_.Watch(client_.pidfd.get(), EPOLLIN, [self](uint32_t) { self->End(); }));
+  }
+  hello_timer_ = loop_.RunAfter(options_.hello_timeout, [self] {
+    self->Refuse({Code::kDeadlineExceeded, reasons::kDeadline,
+                  "no Hello has come since the connection was made"});
+  });
+  return OkStatus();
+}
+
+void Connection::Close() {
+  if (std::exchange(state_, State::kClosed) == State::kClosed) return;
+  loop_.CancelTimer(hello_timer_);
+  loop_.Unwatch(client_.socket.get());
+  if (client_.pidfd) loop_.Unwatch(client_.pidfd.get());
+  session_.reset();
+  // A Unix socket that is closed with something unread takes the last reply from its client.
+  for (int i = 0; i < kPacketsDropped; ++i) {
+    const auto packet = os::ReceivePacket(client_.socket.get(), 1);
+    if (!packet.ok() || !*packet || (*packet)->end) break;
+  }
+  client_.socket.Reset();
+  client_.pidfd.Reset();
+}
+
+void Connection::End() {
+  if (state_ == State::kClosed) return;
+  Close();
+  ended_();
+}
+
+void Connection::Refuse(const Status& why) {
+  if (state_ == State::kClosed) return;
+  Reply(ErrorReply(why));
+  End();
+}
+
+void Connection::OnSocket(uint32_t epoll_events) {
+  if (state_ == State::kAsking) {
+    if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0) End();
+    return;
+  }
+  for (int i = 0; i < kPacketsPerTurn; ++i) {
+    if (state_ != State::kNew && state_ != State::kAttached) return;
+    auto packet = os::ReceivePacket(client_.socket.get(), kMostAttachBytes);
+    if (!packet.ok()) return End();
+    if (!*packet) return;
+    if ((*packet)->end) return End();
+    OnPacket(std::move(**packet));
+  }
+}
+
+void Connection::OnPacket(os::Packet packet) {
+  if (packet.bytes_cut) {
+    return Refuse(Bad("a packet has more than " + std::to_string(kMostAttachBytes) + " bytes"));
+  }
+  v1::AttachRequest request;
+  if (!request.ParseFromString(packet.bytes)) {
+    return Refuse(Bad("a packet is no onecopy.v1.AttachRequest"));
+  }
+  switch (request.request_case()) {
+    case v1::AttachRequest::kHello:
+      return OnHello(request.hello(), packet);
+    case v1::AttachRequest::kPassDescriptor:
+      return OnPassDescriptor(std::move(packet));
+    case v1::AttachRequest::REQUEST_NOT_SET:
+      return Refuse(Bad("a packet has no request that this daemon knows"));
+  }
+}
+
+void Connection::OnHello(const v1::AttachRequest::Hello& hello, const os::Packet& packet) {
+  if (state_ != State::kNew) return Refuse(Bad("Hello was said already on this connection"));
+  if (!packet.fds.empty() || packet.fds_cut) return Refuse(Bad("Hello carries no descriptor"));
+  const uint32_t protocol = std::min(hello.protocol_max(), kClientProtocolMax);
+  if (protocol < hello.protocol_min() || protocol < kClientProtocolMin) {
+    return Refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
+                   "the client speaks protocol " + std::to_string(hello.protocol_min()) + " to " +
+                       std::to_string(hello.protocol_max()) + ", this daemon (" + options_.version +
+                       ") " + std::to_string(kClientProtocolMin) + " to " +
+                       std::to_string(kClientProtocolMax),
+                   "use a client library and a daemon of neighbouring versions"});
+  }
+  loop_.CancelTimer(hello_timer_);
+  client_.identity.program = CutUtf8(hello.client(), kMostProgramBytes);
+  BeginAsking();
+  session_->Open(client_.identity, [weak = weak_from_this(), protocol](Result<std::string> token) {
+    const auto self = weak.lock();
+    if (!self || self->state_ == State::kClosed) return;
+    if (!token.ok()) return self->Refuse(token.status());
+    v1::AttachReply reply;
+    v1::AttachReply::Welcome& welcome = *reply.mutable_welcome();
+    welcome.set_protocol(protocol);
+    welcome.set_token(std::move(*token));
+    welcome.set_node(self->options_.node);
+    welcome.set_version(self->options_.version);
+    self->Answer(reply);
+  });
+}
+
+void Connection::OnPassDescriptor(os::Packet packet) {
+  if (state_ == State::kNew) {
+    return Refuse({Code::kUnauthenticated, reasons::kNoSession,
+                   "the first message of a connection must be Hello"});
+  }
+  if (packet.fds.size() != 1 || packet.fds_cut) {
+    const std::string count = packet.fds_cut ? "so many" : std::to_string(packet.fds.size());
+    packet.fds.clear();  // before the client is told
+    return Reply(ErrorReply(Bad("PassDescriptor carries exactly one descriptor, not " + count)));
+  }
+  BeginAsking();
+  session_->Deposit(std::move(packet.fds.front()),
+                    [weak = weak_from_this()](Result<uint64_t> fd_handle) {
+                      const auto self = weak.lock();
+                      if (!self || self->state_ == State::kClosed) return;
+                      if (!fd_handle.ok()) return self->Answer(ErrorReply(fd_handle.status()));
+                      v1::AttachReply reply;
+                      reply.mutable_passed()->set_fd_handle(*fd_handle);
+                      self->Answer(reply);
+                    });
+}
+
+void Connection::BeginAsking() {
+  state_ = State::kAsking;
+  loop_.Rewatch(client_.socket.get(), 0);  // the far end's hanging up is still told
+}
+
+void Connection::Answer(const v1::AttachReply& reply) {
+  state_ = State::kAttached;
+  loop_.Rewatch(client_.socket.get(), EPOLLIN);
+  Reply(reply);
+}
+
+void Connection::Reply(const v1::AttachReply& reply) {
+  if (!os::SendPacket(client_.socket.get(), reply.SerializeAsString()).ok()) End();
+}
+
+}  // namespace onecopy::attach

@@ -1,0 +1,48 @@
+// A connection's session, which lives on the engine's thread, as the thread `attach` sees it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/engine/sessions.h"
+#include "transport/core/executor.h"
+#include "transport/core/result.h"
+#include "transport/core/unique_function.h"
+#include "transport/os/event_loop.h"
+
+namespace onecopy::attach {
+
+// Thread `attach` only. Everything is posted to the engine in the order in which it is asked for,
+// so the end of a session comes after its opening, also where nobody waits for the answer any more.
+class EngineSession {
+ public:
+  template <typename T>
+  using Answer = UniqueFunction<void(Result<T>)>;
+
+  // Answers run on `thread`, unless it has ended.
+  EngineSession(Executor& engine, engine::Sessions& sessions,
+                std::shared_ptr<os::LoopThread> thread);
+  ~EngineSession();  // ends the session
+  EngineSession(const EngineSession&) = delete;
+  EngineSession& operator=(const EngineSession&) = delete;
+
+  // Once. Answers with the session's token.
+  void Open(engine::ClientIdentity identity, Answer<std::string> answer);
+  // After Open was answered with success. Answers with the number that names the descriptor.
+  void Deposit(os::UniqueFd fd, Answer<uint64_t> answer);
+
+ private:
+  // On the engine's thread.
+  struct There {
+    explicit There(engine::Sessions& sessions) : sessions(sessions) {}
+    engine::Sessions& sessions;
+    std::optional<SessionId> id;
+  };
+
+  Executor& engine_;
+  std::shared_ptr<There> there_;
+  std::shared_ptr<os::LoopThread> thread_;
+};
+
+}  // namespace onecopy::attach

@@ -1,0 +1,160 @@
+#include "daemon/config/bind.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "daemon/config/check.h"
+#include "daemon/config/read_section.h"
+#include "daemon/config/sections.h"
+#include "transport/core/name.h"
+
+namespace onecopy::config {
+namespace {
+
+// The file's sections as they are read, with what is needed to say where something is wrong.
+class Binder {
+ public:
+  Binder(const toml::table& file, const Schema& schema, Problems& problems)
+      : file_(file), problems_(problems), specs_(Sections(schema)) {}
+
+  Config Bind(const Schema& schema) {
+    ReadTop();
+    for (const SectionSpec& spec : specs_) {
+      sections_[spec.name] = ReadSection(TableOf(spec.name), spec.name, spec.keys, {}, problems_);
+    }
+    SetOwn();
+    ReadPeers();
+    for (const std::string& library : schema.libraries) {
+      config_.libraries[library] = sections_.at("libraries").settings.Text(library);
+    }
+    for (const auto& [name, keys] : schema.backends) {
+      config_.backends[name] = sections_.at(name).settings;
+    }
+    CheckWhole(
+        config_, [this](const std::string& key) { return LineOfKey(key); }, problems_);
+    return std::move(config_);
+  }
+
+ private:
+  // The section's table; null where the file does not have it, or has something else in its place.
+  const toml::table* TableOf(const std::string& name) {
+    const toml::node* node = file_.get(name);
+    if (node == nullptr) return nullptr;
+    if (!node->is_table()) {
+      const std::string header = name == "peers" ? "[peers.NAME]" : "[" + name + "]";
+      problems_.Add(LineOf(*node),
+                    name + " must be a section, written as " + header + ", not " + KindText(*node));
+    }
+    return node->as_table();
+  }
+
+  void ReadTop() {
+    std::vector<std::string> elsewhere = {"version", "peers"};
+    for (const SectionSpec& spec : specs_) elsewhere.push_back(spec.name);
+    Section& top = sections_[""];
+    top = ReadSection(&file_, "", TopKeys(), elsewhere, problems_);
+    config_.name = Name("", "name");
+    if (auto listen = Address("", "listen")) config_.listen = *listen;
+    if (!top.settings.Text("lanes").empty()) config_.lanes = Address("", "lanes");
+    config_.run_dir = top.settings.Text("run_dir");
+    config_.uid_domain = Name("", "uid_domain");
+    config_.insecure = top.settings.Bool("insecure");
+  }
+
+  void SetOwn() {
+    const Settings& tls = sections_.at("tls").settings;
+    config_.tls = {tls.Text("ca"), tls.Text("certificate"), tls.Text("key")};
+    config_.log_level = LogLevels()[Choice("log", "level", LogLevels())];
+    config_.log_format = static_cast<LogFormat>(Choice("log", "format", LogFormats()));
+    const Settings& staging = sections_.at("staging").settings;
+    config_.slot_bytes = staging.Bytes("slot_bytes");
+    config_.slots = static_cast<uint32_t>(staging.Integer("slots"));
+    const Settings& transfers = sections_.at("transfers").settings;
+    config_.stall_timeout = transfers.Duration("stall_timeout");
+    config_.drain_timeout = transfers.Duration("drain_timeout");
+    config_.keep_transfers = static_cast<uint32_t>(transfers.Integer("keep"));
+    const Settings& peering = sections_.at("peering").settings;
+    config_.heartbeat = peering.Duration("heartbeat");
+    config_.reconnect_least = peering.Duration("reconnect_least");
+    config_.reconnect_most = peering.Duration("reconnect_most");
+  }
+
+  void ReadPeers() {
+    const toml::table* peers = TableOf("peers");
+    if (peers == nullptr) return;
+    for (const auto& [key, node] : *peers) {
+      const std::string name(key.str());
+      const std::string section = "peers." + name;
+      if (!node.is_table()) {
+        problems_.Add(LineOf(key), section + " must be a section, written as [" + section +
+                                       "], not " + KindText(node));
+        continue;
+      }
+      peer_lines_[section] = LineOf(key);
+      Section& peer = sections_[section];
+      peer = ReadSection(node.as_table(), section, PeerKeys(), {}, problems_);
+      Peer& bound = config_.peers[name];
+      if (!peer.Has("address")) {
+        problems_.Add(LineOf(key), section + " has no address");
+      } else if (!peer.wrong.contains("address")) {
+        bound.address = Address(section, "address").value_or(os::HostPort());
+      }
+      if (peer.Has("uid_domain")) bound.uid_domain = Name(section, "uid_domain");
+    }
+  }
+
+  uint32_t LineOfKey(const std::string& key) const {
+    if (const auto peer = peer_lines_.find(key); peer != peer_lines_.end()) return peer->second;
+    const size_t point = key.find('.');
+    if (point == std::string::npos) return sections_.at("").LineOf(key);
+    return sections_.at(key.substr(0, point)).LineOf(key.substr(point + 1));
+  }
+
+  void Complain(const std::string& section, const std::string& key, const std::string& why) {
+    problems_.Add(sections_.at(section).LineOf(key), KeyText(section, key) + ": " + why);
+  }
+
+  // A text that is empty or of the syntax of names.
+  std::string Name(const std::string& section, const std::string& key) {
+    const std::string& text = sections_.at(section).settings.Text(key);
+    if (!text.empty() && !IsName(text)) {
+      Complain(section, key, "must be of the form " + std::string(kNameSyntax));
+    }
+    return text;
+  }
+
+  std::optional<os::HostPort> Address(const std::string& section, const std::string& key) {
+    Result<os::HostPort> address = os::ParseHostPort(sections_.at(section).settings.Text(key));
+    if (address.ok()) return *address;
+    Complain(section, key, address.status().message() + "; " + address.status().remedy());
+    return std::nullopt;
+  }
+
+  // The index of one of a few words.
+  size_t Choice(const std::string& section, const std::string& key,
+                const std::vector<std::string>& words) {
+    const std::string& text = sections_.at(section).settings.Text(key);
+    const auto found = std::find(words.begin(), words.end(), text);
+    if (found != words.end()) return static_cast<size_t>(found - words.begin());
+    std::string list;
+    for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+    Complain(section, key, "must be one of " + list + ", not " + text + DidYouMean(text, words));
+    return 0;
+  }
+
+  const toml::table& file_;
+  Problems& problems_;
+  const std::vector<SectionSpec> specs_;
+  std::map<std::string, Section> sections_;  // as read, by name; "" is the top of the file
+  std::map<std::string, uint32_t> peer_lines_;
+  Config config_;
+};
+
+}  // namespace
+
+Config Bind(const toml::table& file, const Schema& schema, Problems& problems) {
+  return Binder(file, schema, problems).Bind(schema);
+}
+
+}  // namespace onecopy::config

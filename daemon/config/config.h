@@ -1,0 +1,117 @@
+// The daemon's configuration: one TOML file, then flags. Plain values, read once at the start.
+//
+//   Load or Defaults -> Apply (flags) -> CheckSecurity -> the daemon
+//
+// Everything here may be used on any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/core/result.h"
+#include "transport/core/settings.h"
+#include "transport/os/host_port.h"
+
+namespace onecopy::config {
+
+// PEM files. Either all three are set or none.
+struct Tls {
+  std::string ca;
+  std::string certificate;
+  std::string key;
+
+  bool enabled() const { return !ca.empty(); }
+  friend bool operator==(const Tls&, const Tls&) = default;
+};
+
+struct Peer {
+  os::HostPort address;
+  std::optional<std::string> uid_domain;  // absent: what the peer says it is
+
+  friend bool operator==(const Peer&, const Peer&) = default;
+};
+
+enum class LogFormat {
+  kAuto,     // journal under systemd, else text
+  kText,     // lines on stderr
+  kJournal,  // structured fields
+};
+
+struct Config {
+  std::string name;  // of this node; complete after Apply
+  os::HostPort listen;
+  std::optional<os::HostPort> lanes;  // absent: see LanesAddress
+  std::string run_dir;                // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
+  std::string uid_domain;
+  bool insecure = false;
+
+  Tls tls;
+  std::map<std::string, Peer> peers;  // by name
+
+  std::string log_level;
+  LogFormat log_format = LogFormat::kAuto;
+
+  uint64_t slot_bytes = 0;
+  uint32_t slots = 0;
+
+  std::chrono::milliseconds stall_timeout{0};
+  std::chrono::milliseconds drain_timeout{0};
+  uint32_t keep_transfers = 0;
+
+  std::chrono::milliseconds heartbeat{0};
+  std::chrono::milliseconds reconnect_least{0};
+  std::chrono::milliseconds reconnect_most{0};
+
+  std::map<std::string, std::string> libraries;  // by key of [libraries]; empty: the system's
+  std::map<std::string, Settings> backends;      // by section, complete
+
+  // Where the tcp link's lanes listen: beside `listen`, on the next port, unless it is set. Port 0
+  // (any free one) stays 0.
+  os::HostPort LanesAddress() const;
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+// What the backends add to the file.
+struct Schema {
+  std::map<std::string, std::vector<SettingSpec>> backends;  // by section
+  std::vector<std::string> libraries;                        // keys of [libraries]
+};
+
+// What a file without any key gives.
+Config Defaults(const Schema& schema);
+
+// NOT_FOUND for a file that is not there, the code that fits errno for one that cannot be read.
+// INVALID_ARGUMENT (BAD_CONFIG) for everything that is wrong in it, all of it at once, one line of
+// the message each, as "file:line: what".
+Result<Config> Load(const std::string& file, const Schema& schema);
+// The same for a text that came from `file`.
+Result<Config> Parse(std::string_view text, const std::string& file, const Schema& schema);
+
+// The file with every key commented out at its default, below what it does.
+std::string PrintDefault(const Schema& schema);
+
+// Flags; what is absent leaves the file's value.
+struct Overrides {
+  std::optional<std::string> name;
+  std::optional<std::string> listen;  // HOST:PORT
+  std::optional<std::string> lanes;   // HOST:PORT
+  std::optional<std::string> run_dir;
+  std::vector<std::string> peers;  // NAME=HOST:PORT; replaces the address of a peer of the file
+};
+
+// Puts the flags over the file, and the machine's host name where neither names the node; then
+// checks the whole again. INVALID_ARGUMENT (BAD_CONFIG) with everything that is wrong; `config` is
+// then unspecified.
+Status Apply(const Overrides& overrides, Config& config);
+
+// FAILED_PRECONDITION (INSECURE) when the daemon would speak plain text beyond this machine and
+// the configuration does not say that it may. After Apply, as flags may change the addresses.
+Status CheckSecurity(const Config& config);
+
+}  // namespace onecopy::config

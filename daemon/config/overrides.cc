@@ -1,0 +1,62 @@
+#include "daemon/config/check.h"
+#include "daemon/config/config.h"
+#include "daemon/config/problems.h"
+#include "transport/core/name.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::config {
+namespace {
+
+std::optional<os::HostPort> Address(const std::string& flag, const std::string& text,
+                                    Problems& problems) {
+  Result<os::HostPort> address = os::ParseHostPort(text);
+  if (address.ok()) return *address;
+  problems.Add(0, flag + ": " + address.status().message() + "; " + address.status().remedy());
+  return std::nullopt;
+}
+
+void SetPeers(const std::vector<std::string>& flags, Config& config, Problems& problems) {
+  std::map<std::string, os::HostPort> set;
+  for (const std::string& flag : flags) {
+    const size_t equals = flag.find('=');
+    const std::string name = flag.substr(0, equals);
+    if (equals == std::string::npos || !IsName(name)) {
+      problems.Add(0, "--peer " + flag + ": must be NAME=HOST:PORT, such as west=10.0.0.2:7701");
+      continue;
+    }
+    const auto address = Address("--peer " + name, flag.substr(equals + 1), problems);
+    if (!address) continue;
+    if (!set.emplace(name, *address).second) {
+      problems.Add(0, "--peer " + name + " is given twice");
+    }
+    config.peers[name].address = *address;
+  }
+}
+
+}  // namespace
+
+Status Apply(const Overrides& overrides, Config& config) {
+  Problems problems;
+  if (overrides.name) config.name = *overrides.name;
+  if (overrides.listen) {
+    if (auto listen = Address("--listen", *overrides.listen, problems)) config.listen = *listen;
+  }
+  if (overrides.lanes) {
+    if (auto lanes = Address("--lanes", *overrides.lanes, problems)) config.lanes = *lanes;
+  }
+  if (overrides.run_dir) config.run_dir = *overrides.run_dir;
+  SetPeers(overrides.peers, config, problems);
+
+  const bool named = !config.name.empty();
+  if (!named) config.name = os::HostName();
+  if (!IsName(config.name)) {
+    problems.Add(0, (named ? "the name \"" : "the host name \"") + config.name +
+                        "\" cannot be a node's, which is of the form " + std::string(kNameSyntax) +
+                        ": choose one with --name");
+  }
+  CheckWhole(
+      config, [](const std::string&) { return 0; }, problems);
+  return problems.ToStatus({});
+}
+
+}  // namespace onecopy::config

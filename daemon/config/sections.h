@@ -1,0 +1,35 @@
+// Inside the configuration: which sections and keys there are, as data. The reader, its checks and
+// the commented default file are made from these tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+
+namespace onecopy::config {
+
+struct SectionSpec {
+  std::string name;
+  std::string doc;  // may be empty
+  std::vector<SettingSpec> keys;
+};
+
+// The only version of the file that there is.
+inline constexpr int64_t kVersion = 1;
+
+// The keys above the first section, without `version`.
+const std::vector<SettingSpec>& TopKeys();
+
+// The keys of each [peers.NAME].
+const std::vector<SettingSpec>& PeerKeys();
+
+// The daemon's own sections, then [libraries], then the backends'.
+std::vector<SectionSpec> Sections(const Schema& schema);
+
+// What `log.level` and `log.format` may be.
+const std::vector<std::string>& LogLevels();
+const std::vector<std::string>& LogFormats();  // in the order of LogFormat
+
+}  // namespace onecopy::config

@@ -1,0 +1,105 @@
+// The registry of this node's buffers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/context.h"
+#include "daemon/engine/owners.h"
+#include "daemon/engine/request_log.h"
+#include "daemon/engine/sessions.h"
+
+namespace onecopy::engine {
+
+struct Buffer {
+  BufferId id;
+  std::string name;
+  Owner owner;
+  RegionRef region;
+  uint64_t bytes = 0;
+  bool registered = false;
+  SessionId session;  // of the client that registered it
+  WallTime create_time;
+  std::set<TransferId> users;  // transfers that hold it
+  Status removing;             // not OK once it is on its way out: why
+};
+
+// Engine thread. Pointers to buffers are good until control returns to the loop.
+class Buffers {
+ public:
+  Buffers(Context& context, Sessions& sessions) : context_(context), sessions_(sessions) {}
+
+  // Checked, then made on a worker's thread.
+  void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply);
+  void Register(const Principal& who, const RegisterBufferRequest& request,
+                Reply<BufferInfo> reply);
+
+  // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out.
+  Result<Buffer*> Find(const std::string& name);
+  Buffer* FindById(BufferId id);
+
+  // Ends the buffer: at once when no transfer holds it, else when the last one lets go. With
+  // transfers, and without `force`, FAILED_PRECONDITION (BUFFER_IN_USE). `done` runs when it is
+  // gone.
+  void Remove(BufferId id, bool force, Status why, StatusReply done);
+  // The session is over: what it registered goes, its transfers end with OWNER_DIED.
+  void EndSession(const SessionId& session);
+
+  // A transfer holds a buffer from Hold to LetGo.
+  void Hold(BufferId id, const TransferId& transfer);
+  void LetGo(BufferId id, const TransferId& transfer);
+
+  // Called with each transfer that must end because its buffer goes.
+  void OnEvict(std::function<void(const TransferId&, const Status& why)> evict) {
+    evict_ = std::move(evict);
+  }
+  // Called with each buffer that is gone.
+  void OnRemoved(std::function<void(BufferId)> removed) { removed_ = std::move(removed); }
+
+  BufferInfo Describe(const Buffer& buffer) const;
+  // By name, those that `wanted` accepts.
+  Result<Page<BufferInfo>> List(const PageRequest& page,
+                                const std::function<bool(const Buffer&)>& wanted) const;
+  const std::map<std::string, BufferId>& by_name() const { return by_name_; }
+
+  void Clear();  // at the engine's end
+
+ private:
+  struct Slot {
+    uint32_t generation = 0;
+    std::optional<Buffer> buffer;
+  };
+  using MakeRegion = UniqueFunction<Result<std::unique_ptr<Region>>()>;
+
+  Status CheckNew(const std::string& name) const;
+  struct Order {
+    std::string request_id;
+    std::string content;  // of the request, to be compared with a repetition's
+    bool validate_only = false;
+  };
+  // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
+  // adds it.
+  void Make(Order order, Buffer draft, const std::string& worker, MakeRegion make,
+            Reply<BufferInfo> reply);
+  Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const std::string& worker);
+  void Erase(Buffer& buffer);
+
+  Context& context_;
+  Sessions& sessions_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+  std::map<std::string, BufferId> by_name_;
+  std::set<std::string> making_;  // names that are being made
+  RequestLog<BufferId> requests_;
+  std::map<BufferId, std::vector<StatusReply>> removals_;
+  uint64_t next_name_ = 1;
+  std::function<void(const TransferId&, const Status&)> evict_;
+  std::function<void(BufferId)> removed_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,58 @@
+#include "daemon/engine/catalog.h"
+
+#include <iterator>
+#include <utility>
+
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+// The names of the links that carry one copy. A daemon without their backend says why it cannot
+// have it.
+constexpr const char* kRdmaLinks[] = {"verbs", "ucx"};
+
+LinkCapability AbsentRdma(const std::string& name, const std::string& node,
+                          const std::vector<std::string>& devices) {
+  LinkCapability link;
+  link.name = name;
+  link.rdma = true;
+  if (devices.empty()) {
+    link.viability =
+        Viability::No(reasons::kNoRdmaDevice,
+                      "node " + node + " has no RDMA device: /sys/class/infiniband is empty",
+                      "install a NIC that does InfiniBand or RoCE v2, with its driver");
+    return link;
+  }
+  std::string names;
+  for (const std::string& device : devices) names += (names.empty() ? "" : ", ") + device;
+  link.viability = Viability::No(reasons::kLinkMissing,
+                                 "node " + node + " has RDMA devices (" + names +
+                                     "), but its onecopyd was built without the " + name + " link",
+                                 "run an onecopyd that has it");
+  return link;
+}
+
+}  // namespace
+
+void Catalog::Refresh() {
+  NodeCapability now;
+  now.node = context_.node();
+  now.host = os::HostIdentity();
+  for (const Memory* memory : context_.memories) {
+    std::vector<MemoryCapability> devices = memory->Describe();
+    std::move(devices.begin(), devices.end(), std::back_inserter(now.memories));
+  }
+  for (const Link* link : context_.links) now.links.push_back(link->Describe());
+  const std::vector<std::string> rdma_devices = os::RdmaDevices();
+  for (const char* name : kRdmaLinks) {
+    if (now.FindLink(name) == nullptr)
+      now.links.push_back(AbsentRdma(name, now.node, rdma_devices));
+  }
+  if (generation_ > 0 && now == capabilities_) return;
+  capabilities_ = std::move(now);
+  ++generation_;
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,247 @@
+#include "daemon/engine/client_front.h"
+
+#include <utility>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/catalog.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/grants.h"
+#include "daemon/engine/mirrors.h"
+#include "daemon/engine/names.h"
+#include "daemon/engine/paging.h"
+#include "daemon/engine/peer_front.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/tickets.h"
+#include "daemon/engine/transfers.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+Status AdministratorsOnly(const std::string& what) {
+  return {Code::kPermissionDenied, reasons::kNotOwner, what + " is for administrators",
+          "ask as the user that onecopyd runs as, or as root"};
+}
+
+}  // namespace
+
+void ClientFront::CreateTransfer(const Principal& who, TransferRequest request,
+                                 Reply<TransferInfo> reply) {
+  orders_.Create(who, std::move(request), std::move(reply));
+}
+
+Result<TransferRecord*> ClientFront::FindTransfer(const Principal& who, const TransferId& id) {
+  TransferRecord* record = parts_.transfers.Find(id);
+  if (record != nullptr && parts_.owners.Owns(who, record->owner)) return record;
+  // Whoever may not see it learns nothing, not even that it exists.
+  return Status(
+      Code::kNotFound, reasons::kTransferNotFound,
+      "node " + parts_.context.node() + " knows no transfer " + Printable(id.str()) + " of yours",
+      "onecopy transfer ls shows those it knows");
+}
+
+void ClientFront::GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) {
+  Result<TransferRecord*> record = FindTransfer(who, id);
+  if (!record.ok()) return reply(record.status());
+  reply((*record)->info);
+}
+
+void ClientFront::ListTransfers(const Principal& who, PageRequest page,
+                                Reply<Page<TransferInfo>> reply) {
+  reply(parts_.transfers.List(
+      page, [&](const TransferRecord& record) { return parts_.owners.Owns(who, record.owner); }));
+}
+
+Result<ClientApi::WatchId> ClientFront::WatchTransfer(
+    const Principal& who, const TransferId& id, std::function<void(const TransferInfo&)> update) {
+  ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record, FindTransfer(who, id));
+  return parts_.transfers.Watch(record->info.id, std::move(update));
+}
+
+void ClientFront::Unwatch(WatchId watch) { parts_.transfers.Unwatch(watch); }
+
+void ClientFront::CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) {
+  Result<TransferRecord*> record = FindTransfer(who, id);
+  if (!record.ok()) return reply(record.status());
+  if (IsFinal((*record)->info.state)) return reply((*record)->info);
+  const std::string decider = parts_.mirrors.DecidedBy(id);
+  if (decider.empty()) return self_.Cancel(parts_.context.node(), who.uid, id, std::move(reply));
+  Result<PeerApi*> peer = parts_.peers.Find(decider);
+  if (!peer.ok()) return reply(peer.status());
+  (*peer)->Cancel(parts_.context.node(), who.uid, id, std::move(reply));
+}
+
+void ClientFront::CreateBuffer(const Principal& who, CreateBufferRequest request,
+                               Reply<BufferInfo> reply) {
+  parts_.buffers.Create(who, request, std::move(reply));
+}
+
+void ClientFront::RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                                 Reply<BufferInfo> reply) {
+  parts_.buffers.Register(who, request, std::move(reply));
+}
+
+void ClientFront::GetBuffer(const Principal& who, std::string node, std::string name,
+                            Reply<BufferInfo> reply) {
+  if (!parts_.context.IsSelf(node)) {
+    Result<PeerApi*> peer = parts_.peers.Find(node);
+    if (!peer.ok()) return reply(peer.status());
+    return (*peer)->GetBuffer(parts_.context.node(), who.uid, std::move(name), std::move(reply));
+  }
+  Result<Buffer*> buffer = parts_.buffers.Find(name);
+  if (!buffer.ok()) return reply(buffer.status());
+  if (!parts_.grants.Sees(who, **buffer)) {
+    return reply(
+        Status(Code::kPermissionDenied, reasons::kNotOwner,
+               "buffer \"" + (*buffer)->name + "\" belongs to " + (*buffer)->owner.ToString(),
+               "its owner can allow you to use it: onecopy grant add"));
+  }
+  reply(parts_.buffers.Describe(**buffer));
+}
+
+void ClientFront::ListBuffers(const Principal& who, std::string node, PageRequest page,
+                              Reply<Page<BufferInfo>> reply) {
+  if (!parts_.context.IsSelf(node)) {
+    Result<PeerApi*> peer = parts_.peers.Find(node);
+    if (!peer.ok()) return reply(peer.status());
+    return (*peer)->ListBuffers(parts_.context.node(), who.uid, std::move(page), std::move(reply));
+  }
+  reply(parts_.buffers.List(page,
+                            [&](const Buffer& buffer) { return parts_.grants.Sees(who, buffer); }));
+}
+
+Result<Buffer*> ClientFront::FindOwn(const Principal& who, const std::string& name) {
+  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(name));
+  if (parts_.owners.Owns(who, buffer->owner)) return buffer;
+  return Status(Code::kPermissionDenied, reasons::kNotOwner,
+                "buffer \"" + buffer->name + "\" belongs to " + buffer->owner.ToString() +
+                    ", not to " + who.ToString());
+}
+
+void ClientFront::DeleteBuffer(const Principal& who, std::string name, bool force,
+                               StatusReply reply) {
+  Result<Buffer*> buffer = FindOwn(who, name);
+  if (!buffer.ok()) return reply(buffer.status());
+  parts_.buffers.Remove((*buffer)->id, force,
+                        {Code::kCancelled, reasons::kCancelled,
+                         "buffer \"" + (*buffer)->name + "\" was removed by " + who.ToString()},
+                        std::move(reply));
+}
+
+void ClientFront::SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) {
+  if (!parts_.context.IsSelf(range.node)) {
+    Result<PeerApi*> peer = parts_.peers.Find(range.node);
+    if (!peer.ok()) return reply(peer.status());
+    return (*peer)->SumBuffer(parts_.context.node(), who.uid, std::move(range), std::move(reply));
+  }
+  SumOf(parts_, who, range, std::move(reply));
+}
+
+void ClientFront::CreateGrant(const Principal& who, CreateGrantRequest request,
+                              Reply<GrantInfo> reply) {
+  if (!parts_.context.IsSelf(request.range.node)) {
+    return reply(Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                        "a grant is made on the buffer's own node, " + request.range.node));
+  }
+  Result<Buffer*> buffer = FindOwn(who, request.range.buffer);
+  if (!buffer.ok()) return reply(buffer.status());
+  Result<ByteRange> range =
+      ResolveRange(request.range, (*buffer)->bytes, "buffer \"" + (*buffer)->name + "\"");
+  if (!range.ok()) return reply(range.status());
+  Result<Owner> to = ParseOwner(request.to, parts_.context.node());
+  if (!to.ok()) return reply(to.status());
+  reply(parts_.grants.Create(**buffer, *range, *to, request.read, request.write, request.lifetime));
+}
+
+void ClientFront::ListGrants(const Principal& who, std::string buffer, PageRequest page,
+                             Reply<Page<GrantInfo>> reply) {
+  std::optional<BufferId> only;
+  if (!buffer.empty()) {
+    Result<Buffer*> found = FindOwn(who, buffer);
+    if (!found.ok()) return reply(found.status());
+    only = (*found)->id;
+  }
+  reply(parts_.grants.List(page, [&](const Grants::Grant& grant) {
+    if (only) return grant.buffer == *only;
+    const Buffer* of = parts_.buffers.FindById(grant.buffer);
+    return of != nullptr && parts_.owners.Owns(who, of->owner);
+  }));
+}
+
+void ClientFront::DeleteGrant(const Principal& who, GrantId id, StatusReply reply) {
+  const Grants::Grant* grant = parts_.grants.Find(id);
+  const Buffer* buffer = grant == nullptr ? nullptr : parts_.buffers.FindById(grant->buffer);
+  if (buffer == nullptr || !parts_.owners.Owns(who, buffer->owner)) {
+    return reply(
+        {Code::kNotFound, reasons::kGrantNotFound,
+         "you have given no grant " + Printable(id.str()) + " on node " + parts_.context.node(),
+         "onecopy grant ls shows those you have given"});
+  }
+  parts_.grants.Delete(
+      id, {Code::kPermissionDenied, reasons::kNotOwner,
+           "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
+  reply(OkStatus());
+}
+
+NodeInfo ClientFront::DescribeSelf() const {
+  const Introduction self = parts_.peers.Introduce();
+  NodeInfo info;
+  info.name = self.node;
+  info.self = true;
+  info.state = self.draining ? NodeState::kDraining : NodeState::kConnected;
+  info.address = self.address;
+  info.boot_id = self.boot_id;
+  info.protocol_min = self.protocol_min;
+  info.protocol_max = self.protocol_max;
+  info.version = self.version;
+  info.since = parts_.context.started;
+  info.uid_domain = self.uid_domain;
+  info.capabilities = *self.capabilities;
+  return info;
+}
+
+void ClientFront::GetNode(const Principal&, std::string name, Reply<NodeInfo> reply) {
+  if (!parts_.context.IsSelf(name)) return reply(parts_.peers.Describe(name));
+  parts_.catalog.Refresh();
+  reply(DescribeSelf());
+}
+
+void ClientFront::ListNodes(const Principal&, PageRequest page, Reply<Page<NodeInfo>> reply) {
+  std::vector<NodeInfo> nodes = parts_.peers.Describe();
+  nodes.insert(nodes.begin(), DescribeSelf());
+  // This node sorts before every name.
+  reply(TakePage<NodeInfo>(
+      page, nodes, [](const NodeInfo& node) { return node.self ? std::string(" ") : node.name; },
+      [](const NodeInfo&) { return true; }, [](const NodeInfo& node) { return node; }));
+}
+
+void ClientFront::ReleaseDevice(const Principal& who, std::string device, StatusReply reply) {
+  if (!who.administrator) return reply(AdministratorsOnly("releasing a device"));
+  Status unknown(Code::kNotFound, reasons::kDeviceNotFound,
+                 "node " + parts_.context.node() + " has no device \"" + Printable(device) + "\"",
+                 "onecopy node show lists them");
+  for (Memory* memory : parts_.context.memories) {
+    Result<std::string> uuid = memory->FindDevice(device);
+    if (!uuid.ok()) {
+      if (device.starts_with(memory->kind())) unknown = uuid.status();
+      continue;
+    }
+    const std::string worker = uuid->empty() ? memory->kind() : *uuid;
+    auto shared = std::make_shared<StatusReply>(std::move(reply));
+    return parts_.context.workers.Run<bool>(
+        worker,
+        [memory, uuid = *uuid]() -> Result<bool> {
+          ONECOPY_RETURN_IF_ERROR(memory->CloseDevice(uuid));
+          return true;
+        },
+        [shared](const Result<bool>& closed) { (*shared)(closed.status()); });
+  }
+  reply(unknown);
+}
+
+void ClientFront::SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) {
+  if (!who.administrator) return reply(AdministratorsOnly("changing the log level"));
+  reply(parts_.context.options.set_log_level(level));
+}
+
+}  // namespace onecopy::engine

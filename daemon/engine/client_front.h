@@ -1,0 +1,60 @@
+// What clients of this node ask for, checked against who they are and handed to the part that does
+// it.
+#pragma once
+
+#include "daemon/engine/client_api.h"
+#include "daemon/engine/orders.h"
+#include "daemon/engine/parts.h"
+
+namespace onecopy::engine {
+
+class ClientFront final : public ClientApi {
+ public:
+  // `self`: this node, as a peer asks it.
+  ClientFront(Parts& parts, PeerApi& self) : parts_(parts), self_(self), orders_(parts, self) {}
+
+  void CreateTransfer(const Principal& who, TransferRequest request,
+                      Reply<TransferInfo> reply) override;
+  void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
+  void ListTransfers(const Principal& who, PageRequest page,
+                     Reply<Page<TransferInfo>> reply) override;
+  Result<WatchId> WatchTransfer(const Principal& who, const TransferId& id,
+                                std::function<void(const TransferInfo&)> update) override;
+  void Unwatch(WatchId watch) override;
+  void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
+
+  void CreateBuffer(const Principal& who, CreateBufferRequest request,
+                    Reply<BufferInfo> reply) override;
+  void RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                      Reply<BufferInfo> reply) override;
+  void GetBuffer(const Principal& who, std::string node, std::string name,
+                 Reply<BufferInfo> reply) override;
+  void ListBuffers(const Principal& who, std::string node, PageRequest page,
+                   Reply<Page<BufferInfo>> reply) override;
+  void DeleteBuffer(const Principal& who, std::string name, bool force, StatusReply reply) override;
+  void SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) override;
+
+  void CreateGrant(const Principal& who, CreateGrantRequest request,
+                   Reply<GrantInfo> reply) override;
+  void ListGrants(const Principal& who, std::string buffer, PageRequest page,
+                  Reply<Page<GrantInfo>> reply) override;
+  void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) override;
+
+  void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) override;
+  void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) override;
+  void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) override;
+  void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
+
+ private:
+  // The record, if `who` may see it.
+  Result<TransferRecord*> FindTransfer(const Principal& who, const TransferId& id);
+  // The buffer of this node, if `who` owns it.
+  Result<Buffer*> FindOwn(const Principal& who, const std::string& name);
+  NodeInfo DescribeSelf() const;
+
+  Parts& parts_;
+  PeerApi& self_;
+  Orders orders_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,136 @@
+#include "daemon/engine/connections.h"
+
+#include <utility>
+
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr std::chrono::seconds kIdleLimit{60};
+
+}  // namespace
+
+void Connections::Get(const std::string& peer, const std::string& link, Reply<Use> reply) {
+  const Key key{peer, link};
+  Reading& reading = reading_[key];
+  if (reading.connection != nullptr) return reply(MakeUse(key));
+  reading.waiting.push_back(std::move(reply));
+  if (reading.waiting.size() == 1) Dial(key);
+}
+
+void Connections::Dial(const Key& key) {
+  Link* link = context_.FindLink(key.second);
+  if (link == nullptr) {
+    return Conclude(
+        key, Status(Code::kFailedPrecondition, reasons::kLinkMissing, "no link " + key.second), 0);
+  }
+  Result<PeerApi*> peer = peers_.Find(key.first);
+  if (!peer.ok()) return Conclude(key, peer.status(), 0);
+  Result<std::unique_ptr<Dialing>> dialing = link->Dial(key.first);
+  if (!dialing.ok()) return Conclude(key, dialing.status(), 0);
+  const std::shared_ptr<Dialing> dial = std::move(*dialing);
+  (*peer)->Connect(
+      context_.node(), {key.second, dial->offer()}, [this, key, dial](Result<ConnectReply> reply) {
+        if (!reply.ok()) return Conclude(key, reply.status(), 0);
+        dial->Establish(
+            reply->host, reply->answer,
+            [this, key, dial, number = reply->connection](auto connection) mutable {
+              context_.loop.Post([this, key, number, connection = std::move(connection)]() mutable {
+                Conclude(key, std::move(connection), number);
+              });
+            });
+      });
+}
+
+void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection,
+                           uint64_t number) {
+  const auto found = reading_.find(key);
+  if (found == reading_.end()) return;
+  std::vector<Reply<Use>> waiting = std::exchange(found->second.waiting, {});
+  if (!connection.ok()) {
+    reading_.erase(found);
+    log::Warning(
+        "no connection",
+        {{"peer", key.first}, {"link", key.second}, {"why", connection.status().ToString()}});
+    for (Reply<Use>& reply : waiting) reply(connection.status());
+    return;
+  }
+  found->second.connection = *connection;
+  found->second.number = number;
+  (*connection)->OnClosed([this, key, raw = connection->get()](const Status& why) {
+    context_.loop.Post([this, key, raw, why] {
+      const auto closed = reading_.find(key);
+      if (closed == reading_.end() || closed->second.connection.get() != raw) return;
+      context_.loop.CancelTimer(closed->second.idle_timer);
+      reading_.erase(closed);
+      log::Info("connection closed",
+                {{"peer", key.first}, {"link", key.second}, {"why", why.ToString()}});
+    });
+  });
+  log::Info("connected", {{"peer", key.first},
+                          {"link", key.second},
+                          {"lanes", std::to_string((*connection)->lanes().size())}});
+  for (Reply<Use>& reply : waiting) reply(MakeUse(key));
+}
+
+Connections::Use Connections::MakeUse(const Key& key) {
+  Reading& reading = reading_.at(key);
+  ++reading.uses;
+  context_.loop.CancelTimer(std::exchange(reading.idle_timer, 0));
+  const Connection* raw = reading.connection.get();
+  return {reading.connection, reading.number,
+          std::shared_ptr<void>(nullptr, [this, key, raw](void*) {
+            context_.loop.Post([this, key, raw] { EndUse(key, raw); });
+          })};
+}
+
+void Connections::EndUse(const Key& key, const Connection* connection) {
+  const auto found = reading_.find(key);
+  if (found == reading_.end() || found->second.connection.get() != connection) return;
+  if (--found->second.uses > 0) return;
+  found->second.idle_timer = context_.loop.RunAfter(kIdleLimit, [this, key] {
+    const auto idle = reading_.find(key);
+    if (idle == reading_.end()) return;
+    // Out of the table first: whoever asks from now on gets a new one.
+    const std::shared_ptr<Connection> unused = idle->second.connection;
+    reading_.erase(idle);
+    unused->Close({Code::kCancelled, reasons::kCancelled, "nobody needed it"});
+  });
+}
+
+Result<ConnectReply> Connections::Accept(const std::string& caller, const ConnectRequest& request) {
+  Link* link = context_.FindLink(request.link);
+  if (link == nullptr) {
+    return Status(Code::kFailedPrecondition, reasons::kLinkMissing,
+                  "node " + context_.node() + " has no link \"" + request.link + "\"");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted, link->Accept(caller, request.offer));
+  const uint64_t number = next_number_++;
+  accepted_[number] = {caller, accepted.connection};
+  accepted.connection->OnClosed([this, number](const Status&) {
+    context_.loop.Post([this, number] { accepted_.erase(number); });
+  });
+  ConnectReply reply;
+  reply.answer = std::move(accepted.answer);
+  reply.connection = number;
+  return reply;
+}
+
+Result<std::shared_ptr<Connection>> Connections::FindAccepted(const std::string& caller,
+                                                              uint64_t number) const {
+  const auto found = accepted_.find(number);
+  if (found == accepted_.end() || found->second.peer != caller) {
+    return Status(Code::kUnavailable, reasons::kLinkDown,
+                  "the connection on which node " + caller + " wants to read is closed");
+  }
+  return found->second.connection;
+}
+
+void Connections::Clear() {
+  reading_.clear();
+  accepted_.clear();
+}
+
+}  // namespace onecopy::engine

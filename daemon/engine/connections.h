@@ -1,0 +1,67 @@
+// Connections of links to peers: made when a transfer first needs one, shared by all that follow,
+// closed when nobody has needed it for a while.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/engine/context.h"
+#include "daemon/engine/peers.h"
+
+namespace onecopy::engine {
+
+// Engine thread.
+class Connections {
+ public:
+  // A reader's use of a connection; it stays open for as long as one lives.
+  struct Use {
+    std::shared_ptr<Connection> connection;
+    uint64_t number = 0;  // by which the owner knows it
+    std::shared_ptr<void> token;
+  };
+
+  Connections(Context& context, Peers& peers) : context_(context), peers_(peers) {}
+
+  // A connection on which this node reads from `peer`.
+  void Get(const std::string& peer, const std::string& link, Reply<Use> reply);
+
+  // Answers a peer that wants to read from this node.
+  Result<ConnectReply> Accept(const std::string& caller, const ConnectRequest& request);
+  // The connection that this node answered with this number; NOT_FOUND unless `caller` was the one
+  // to ask.
+  Result<std::shared_ptr<Connection>> FindAccepted(const std::string& caller,
+                                                   uint64_t number) const;
+
+  void Clear();  // at the engine's end
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // peer, link
+  struct Reading {
+    std::shared_ptr<Connection> connection;
+    uint64_t number = 0;
+    size_t uses = 0;
+    os::EventLoop::TimerId idle_timer = 0;
+    std::vector<Reply<Use>> waiting;  // while it is being made
+  };
+  struct Accepted {
+    std::string peer;
+    std::shared_ptr<Connection> connection;
+  };
+
+  void Dial(const Key& key);
+  void Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection, uint64_t number);
+  Use MakeUse(const Key& key);
+  void EndUse(const Key& key, const Connection* connection);
+
+  Context& context_;
+  Peers& peers_;
+  std::map<Key, Reading> reading_;
+  std::map<uint64_t, Accepted> accepted_;
+  uint64_t next_number_ = 1;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,26 @@
+#include "daemon/engine/context.h"
+
+namespace onecopy::engine {
+
+Memory* Context::FindMemory(const std::string& kind) const {
+  for (Memory* memory : memories) {
+    if (memory->kind() == kind) return memory;
+  }
+  return nullptr;
+}
+
+Link* Context::FindLink(const std::string& name) const {
+  for (Link* link : links) {
+    if (link->name() == name) return link;
+  }
+  return nullptr;
+}
+
+Memory* Context::CopierFor(const Place& from, const Place& to) const {
+  for (Memory* memory : memories) {
+    if (memory->Copies(from, to)) return memory;
+  }
+  return nullptr;
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,80 @@
+// The destination's part of a transfer, which is the deciding one: has the bytes moved, by another
+// path if the first turns out impossible, and says what became of it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/checksum.h"
+#include "daemon/engine/move.h"
+#include "daemon/engine/parts.h"
+#include "daemon/engine/peer_api.h"
+#include "daemon/engine/reporter.h"
+#include "daemon/engine/run.h"
+#include "daemon/plan/planner.h"
+
+namespace onecopy::engine {
+
+struct TransferRecord;
+
+// Engine thread.
+class DestinationRun final : public Run, public std::enable_shared_from_this<DestinationRun> {
+ public:
+  // What has been checked, found and planned before the transfer was accepted.
+  struct Order {
+    TransferId id;
+    Reservation source;
+    plan::Policy policy;
+    plan::Plan plan;
+    bool checksum = false;
+    std::optional<std::chrono::milliseconds> deadline;
+    BufferId buffer;
+    Span destination;
+    // When the source is on this node too: its bytes, held like the destination's.
+    std::optional<BufferId> source_buffer;
+    std::optional<Span> source_span;
+  };
+
+  DestinationRun(Parts& parts, Order order);
+
+  // Plans anew, with what has turned out meanwhile; see Destinations.
+  using Replan =
+      std::function<Result<plan::Plan>(const Reservation&, const Span& destination,
+                                       const plan::Policy&, std::vector<Refusal> excluded)>;
+  void Start(std::shared_ptr<Reporter> reporter, Replan replan);
+
+  void Cancel(const Status& why) override;
+  void Tick() override;
+  bool Needs(const std::string& node) const override { return node == order_.source.source.node; }
+
+ private:
+  bool IsLocal() const { return order_.source_span.has_value(); }
+  void Begin();
+  void OnRunning();
+  void OnMoved(MoveOutcome outcome);
+  void Verify(MoveOutcome outcome);
+  void Compare(const Result<std::string>& source, const Result<std::string>& here);
+  void End(const Status& status);
+  TransferRecord& record();
+  void Note(MoveOutcome outcome);  // into the receipt
+
+  Parts& parts_;
+  Order order_;
+  std::shared_ptr<Reporter> reporter_;
+  Replan replan_;
+  std::shared_ptr<Move> move_;
+  std::vector<Refusal> excluded_;
+  os::Clock::time_point accepted_;
+  os::Clock::time_point progressed_;
+  uint64_t bytes_seen_ = 0;
+  bool running_ = false;
+  bool ended_ = false;
+  Status cancelled_;
+  os::EventLoop::TimerId deadline_timer_ = 0;
+  Checksums::StopFlag stop_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,159 @@
+#include "daemon/engine/destinations.h"
+
+#include <utility>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/catalog.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/grants.h"
+#include "daemon/engine/names.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/tickets.h"
+#include "daemon/engine/transfers.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostIdBytes = 64;
+
+Status CheckComplete(const Reservation& source, const TransferId& id) {
+  const bool complete = source.source.offset && source.source.bytes && !source.memory.empty();
+  if (complete && !id.empty() && id.str().size() <= kMostIdBytes) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          "a transfer without an id or a complete source"};
+}
+
+}  // namespace
+
+void Destinations::Start(const std::string& caller, const StartRequest& request,
+                         Reply<TransferInfo> reply) {
+  const std::string& source_node = request.reservation.source.node;
+  if (parts_.context.IsSelf(source_node)) return reply(Accept(caller, request));
+  parts_.peers.WhenConnected(source_node,
+                             [this, caller, request, reply = std::move(reply)](auto peer) mutable {
+                               if (!peer.ok()) return reply(peer.status());
+                               reply(Accept(caller, request));
+                             });
+}
+
+Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
+  Context& context = parts_.context;
+  if (context.draining && !request.validate_only) {
+    return Status(Code::kUnavailable, reasons::kDraining,
+                  "node " + context.node() + " is shutting down and takes no new transfers");
+  }
+  const Reservation& source = request.reservation;
+  ONECOPY_RETURN_IF_ERROR(CheckComplete(source, request.id));
+  const bool local = context.IsSelf(source.source.node);
+  const ByteRange source_range{*source.source.offset, *source.source.bytes};
+
+  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(request.destination.buffer));
+  Endpoint destination = request.destination;
+  if (!destination.bytes) destination.bytes = source_range.bytes;
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, ResolveRange(destination, buffer->bytes,
+                                                               "buffer \"" + buffer->name + "\""));
+  if (range.bytes != source_range.bytes) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  "the source's range has " + std::to_string(source_range.bytes) +
+                      " bytes, the destination's " + std::to_string(range.bytes),
+                  "leave one of the lengths out, or make them equal");
+  }
+  const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
+  ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
+                           parts_.grants.Check(who, *buffer, range, Access::kWrite));
+
+  const Span span{buffer->region, range.offset, range.bytes};
+  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, MakePlan(source, span, request.policy, {}));
+  TransferInfo info;
+  info.id = request.id;
+  info.role = TransferRole::kDestination;
+  info.source = source.source;
+  info.destination = {context.node(), buffer->name, range.offset, range.bytes};
+  info.bytes = range.bytes;
+  info.owner = Owner{request.uid, caller}.ToString();
+  info.create_time = std::chrono::system_clock::now();
+  info.plan = plan;
+
+  DestinationRun::Order order;
+  order.id = request.id;
+  order.source = source;
+  order.policy = request.policy;
+  order.plan = std::move(plan);
+  order.checksum = request.checksum;
+  order.deadline = request.deadline;
+  order.buffer = buffer->id;
+  order.destination = span;
+  std::vector<GrantId> grants;
+  if (grant) grants.push_back(*grant);
+  if (local) {
+    ONECOPY_ASSIGN_OR_RETURN(Buffer* const from, parts_.buffers.Find(source.source.buffer));
+    if (from == buffer && Overlap(range, source_range)) {
+      return Status(Code::kInvalidArgument, reasons::kRangesOverlap,
+                    "source and destination overlap in buffer \"" + buffer->name + "\"",
+                    "choose ranges that have no byte in common");
+    }
+    order.source_buffer = from->id;
+    order.source_span = Span{from->region, source_range.offset, source_range.bytes};
+  }
+  if (request.validate_only) {
+    info.id = {};
+    return info;
+  }
+  if (local) {
+    ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket,
+                             parts_.tickets.Take(context.node(), source.ticket, request.id));
+    if (ticket.buffer != *order.source_buffer) {
+      return Status(Code::kNotFound, reasons::kBufferNotFound,
+                    "the source buffer was replaced by another");
+    }
+    if (ticket.grant) grants.push_back(*ticket.grant);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(
+      TransferRecord* const record,
+      parts_.transfers.Add(std::move(info), Owner{request.uid, caller}, caller));
+  record->grants = std::move(grants);
+  parts_.buffers.Hold(order.buffer, request.id);
+  if (local) parts_.buffers.Hold(*order.source_buffer, request.id);
+  log::Debug("transfer accepted", {{"transfer", request.id.str()},
+                                   {"from", record->info.source.ToString()},
+                                   {"to", record->info.destination.ToString()},
+                                   {"path", order.plan.path.name}});
+  auto reporter = std::make_shared<Reporter>(parts_, request.id);
+  reporter->AddObserver(caller);
+  reporter->AddObserver(source.source.node);
+  auto run = std::make_shared<DestinationRun>(parts_, std::move(order));
+  parts_.transfers.BeginRun(*record, run);
+  const TransferInfo accepted = record->info;
+  run->Start(std::move(reporter),
+             [this](const Reservation& from, const Span& to, const plan::Policy& policy,
+                    std::vector<Refusal> excluded) {
+               return MakePlan(from, to, policy, std::move(excluded));
+             });
+  return accepted;
+}
+
+Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span& destination,
+                                          const plan::Policy& policy,
+                                          std::vector<Refusal> excluded) const {
+  const NodeCapability& here = parts_.catalog.capabilities();
+  const NodeCapability* there = parts_.context.IsSelf(source.source.node)
+                                    ? &here
+                                    : parts_.peers.Capabilities(source.source.node);
+  if (there == nullptr) {
+    return Status(Code::kUnavailable, reasons::kPeerDown,
+                  "node " + source.source.node + " does not answer");
+  }
+  plan::Request request;
+  request.source = {there, source.memory, source.device};
+  request.destination = {&here, destination.region->place().kind,
+                         destination.region->place().device};
+  request.bytes = destination.bytes;
+  request.policy = policy;
+  request.estimates = estimates_;
+  request.excluded = std::move(excluded);
+  return plan::MakePlan(request);
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,180 @@
+#include "daemon/engine/engine.h"
+
+#include <future>
+#include <utility>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/catalog.h"
+#include "daemon/engine/checksum.h"
+#include "daemon/engine/client_front.h"
+#include "daemon/engine/connections.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/grants.h"
+#include "daemon/engine/mirrors.h"
+#include "daemon/engine/owners.h"
+#include "daemon/engine/parts.h"
+#include "daemon/engine/peer_front.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/slots.h"
+#include "daemon/engine/tickets.h"
+#include "daemon/engine/transfers.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+template <typename T>
+std::vector<T*> Pointers(const std::vector<std::unique_ptr<T>>& owned) {
+  std::vector<T*> pointers;
+  pointers.reserve(owned.size());
+  for (const auto& one : owned) pointers.push_back(one.get());
+  return pointers;
+}
+
+}  // namespace
+
+// In order of creation; destroyed the other way round, after the loop's thread has ended.
+struct Engine::State {
+  State(Options options, std::vector<std::unique_ptr<Memory>> memories_in,
+        std::vector<std::unique_ptr<Link>> links_in, PeerDialer& dialer)
+      : memories(std::move(memories_in)),
+        links(std::move(links_in)),
+        thread("engine"),
+        workers(thread.loop()),
+        context{std::move(options), os::RandomHex(16), std::chrono::system_clock::now(),
+                thread.loop(),      workers,           Pointers(memories),
+                Pointers(links)},
+        sessions(context.node(), context.options.daemon_uid),
+        owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
+        buffers(context, sessions),
+        grants(context, owners),
+        catalog(context),
+        peers(context, catalog, dialer),
+        connections(context, peers),
+        slots(context),
+        checksums(context, slots),
+        tickets(context, buffers, grants),
+        transfers(context),
+        mirrors(parts),
+        self(parts),
+        client(parts, self) {}
+
+  void Wire();
+  void CancelAll(const Status& why);
+
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<std::unique_ptr<Link>> links;
+  os::LoopThread thread;
+  Workers workers;
+  Context context;
+  Sessions sessions;
+  Owners owners;
+  Buffers buffers;
+  Grants grants;
+  Catalog catalog;
+  Peers peers;
+  Connections connections;
+  Slots slots;
+  Checksums checksums;
+  Tickets tickets;
+  Transfers transfers;
+  Parts parts{context,     sessions, owners,    buffers, grants,    catalog, peers,
+              connections, slots,    checksums, tickets, transfers, mirrors};
+  Mirrors mirrors;
+  PeerFront self;
+  ClientFront client;
+  bool stopped = false;
+};
+
+// What one part does when another one's things come or go.
+void Engine::State::Wire() {
+  auto end = [this](const TransferId& id, const Status& why) {
+    TransferRecord* record = transfers.Find(id);
+    if (record != nullptr && record->run != nullptr) record->run->Cancel(why);
+  };
+  sessions.OnClosed([this](const SessionId& session) { buffers.EndSession(session); });
+  buffers.OnEvict(end);
+  buffers.OnRemoved([this](BufferId buffer) { grants.DropBuffer(buffer); });
+  grants.OnEnded([this, end](const GrantId& grant, const Status& why) {
+    for (TransferRecord* record : transfers.Running()) {
+      if (std::find(record->grants.begin(), record->grants.end(), grant) != record->grants.end()) {
+        end(record->info.id, why);
+      }
+    }
+  });
+  transfers.OnFinal(
+      [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
+  peers.Listen({.lost = [this](const std::string& node) { mirrors.PeerLost(node); },
+                .met = [this](const std::string& node,
+                              bool restarted) { mirrors.PeerMet(node, restarted); }});
+}
+
+void Engine::State::CancelAll(const Status& why) {
+  for (TransferRecord* record : transfers.Running()) {
+    if (record->run != nullptr) record->run->Cancel(why);
+  }
+}
+
+Engine::Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
+               std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer)
+    : state_(std::make_unique<State>(std::move(options), std::move(memories), std::move(links),
+                                     dialer)) {
+  state_->thread.RunSync([this] { state_->Wire(); });
+}
+
+Engine::~Engine() { Stop(); }
+
+os::EventLoop& Engine::loop() { return state_->thread.loop(); }
+ClientApi& Engine::client() { return state_->client; }
+PeerApi& Engine::node() { return state_->self; }
+Sessions& Engine::sessions() { return state_->sessions; }
+
+void Engine::Start() {
+  loop().Post([state = state_.get()] { state->peers.Start(); });
+}
+
+void Engine::Drain(Task done) {
+  loop().Post([state = state_.get(), done = std::move(done)]() mutable {
+    state->context.draining = true;
+    log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
+    const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
+      state->CancelAll(
+          {Code::kUnavailable, reasons::kDraining,
+           "node " + state->context.node() + " is shutting down and could wait no longer"});
+    });
+    state->transfers.OnIdle([state, timer, done = std::move(done)]() mutable {
+      state->context.loop.CancelTimer(timer);
+      done();
+    });
+  });
+}
+
+void Engine::Stop() {
+  if (state_ == nullptr || std::exchange(state_->stopped, true)) return;
+  State* state = state_.get();
+  // Every transfer lets go of what it uses before what it uses goes.
+  std::promise<void> idle;
+  loop().Post([state, &idle] {
+    state->context.draining = true;
+    state->CancelAll(
+        {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
+    state->transfers.OnIdle([state, &idle] {
+      state->peers.Stop();
+      idle.set_value();
+    });
+  });
+  idle.get_future().wait();
+  for (const auto& link : state->links) link->Shutdown();
+  state->thread.RunSync([state] {
+    state->self.sources().Clear();
+    state->connections.Clear();
+    state->slots.Clear();
+    state->buffers.Clear();
+  });
+  state->thread.StopAndJoin();
+  state->workers.StopAndJoin();
+}
+
+}  // namespace onecopy::engine

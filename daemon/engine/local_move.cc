@@ -1,0 +1,114 @@
+#include "daemon/engine/local_move.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/context.h"
+#include "daemon/engine/slots.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr uint32_t kBounceSlots = 16;
+
+Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const RegionRef& from,
+                                              const RegionRef& to) {
+  Memory* memory = context.CopierFor(from->place(), to->place());
+  if (memory == nullptr) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "nothing on node " + context.node() + " copies from " + from->step_name() +
+                      " to " + to->step_name());
+  }
+  return memory->Prepare(from, to);
+}
+
+}  // namespace
+
+LocalMove::LocalMove(Parts& parts, const plan::Path& path, Span source, Span destination)
+    : parts_(parts),
+      path_(path),
+      source_(std::move(source)),
+      destination_(std::move(destination)) {}
+
+void LocalMove::Start(Task running, Done done) {
+  self_ = shared_from_this();
+  running_ = std::move(running);
+  done_ = std::move(done);
+  if (!path_.source_staged && !path_.destination_staged) return PrepareRoutes();
+  parts_.slots.Acquire(Purpose::kReceive, kBounceSlots,
+                       [self = self_](Result<pipeline::SlotLease> lease) {
+                         if (!lease.ok()) return self->End(MoveOutcome::NotBegun(lease.status()));
+                         self->lease_ = std::move(*lease);
+                         self->PrepareRoutes();
+                       });
+}
+
+void LocalMove::PrepareRoutes() {
+  if (!stopped_.ok()) return End(MoveOutcome::NotBegun(stopped_));
+  std::vector<std::pair<RegionRef, RegionRef>> hops = {{source_.region, destination_.region}};
+  if (lease_) hops = {{source_.region, lease_->slab}, {lease_->slab, destination_.region}};
+  const std::string& worker =
+      WorkerOf(source_.region->place().device.empty() ? destination_.region->place()
+                                                      : source_.region->place());
+  parts_.context.workers.Run<Routes>(
+      worker,
+      [&context = parts_.context, hops = std::move(hops)]() -> Result<Routes> {
+        Routes routes;
+        for (const auto& [from, to] : hops) {
+          ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, PrepareOne(context, from, to));
+          routes.push_back(std::move(route));
+        }
+        return routes;
+      },
+      [self = self_, worker](Result<Routes> routes) {
+        if (!routes.ok()) return self->End(MoveOutcome::NotBegun(routes.status()));
+        std::vector<std::shared_ptr<CopyRoute>> shared;
+        for (auto& route : *routes) {
+          shared.push_back(self->parts_.context.workers.ShareAny(worker, std::move(route)));
+        }
+        if (!self->stopped_.ok()) return self->End(MoveOutcome::NotBegun(self->stopped_));
+        self->Run(std::move(shared));
+      });
+}
+
+void LocalMove::Run(std::vector<std::shared_ptr<CopyRoute>> routes) {
+  Executor& executor = routes.back()->executor();
+  const uint64_t bytes = source_.bytes;
+  const uint64_t chunk = lease_ ? lease_->slot_bytes : routes.front()->chunk_bytes();
+  std::vector<std::unique_ptr<pipeline::Place>> places;
+  places.push_back(std::make_unique<pipeline::SourceRange>(source_.offset, bytes, chunk));
+  if (lease_) places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
+  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.offset, bytes));
+  std::vector<pipeline::Stage> stages;
+  for (auto& route : routes) {
+    const unsigned depth = route->depth();
+    stages.push_back({std::make_unique<pipeline::CopyMover>(std::move(route), executor), depth});
+  }
+  chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
+  running_();
+  chain_->Start([self = self_](pipeline::ChainReport report) {
+    self->parts_.context.loop.Post([self, report = std::move(report)] {
+      MoveOutcome outcome;
+      outcome.began = true;
+      AddReport(report, {}, &outcome);
+      self->End(std::move(outcome));
+    });
+  });
+}
+
+void LocalMove::Stop(const Status& why) {
+  if (!stopped_.ok()) return;
+  stopped_ = why;
+  if (chain_ != nullptr) chain_->Stop(why);
+}
+
+void LocalMove::End(MoveOutcome outcome) {
+  const std::shared_ptr<LocalMove> keep = std::exchange(self_, nullptr);
+  lease_.reset();
+  source_.region.reset();
+  destination_.region.reset();
+  std::exchange(done_, nullptr)(std::move(outcome));
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,135 @@
+#include "daemon/engine/mirrors.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/engine/context.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/transfers.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+// The destination keeps the deadline as well; its report of that should come before this node gives
+// up.
+constexpr std::chrono::milliseconds kReportGrace{500};
+
+}  // namespace
+
+void Mirrors::Await(TransferRecord& record, const std::string& destination,
+                    std::optional<std::chrono::milliseconds> deadline) {
+  const TransferId id = record.info.id;
+  Awaited& awaited = awaited_[id];
+  awaited.destination = destination;
+  if (!deadline || awaited.deadline_timer != 0) return;
+  awaited.deadline_timer = parts_.context.loop.RunAfter(*deadline + kReportGrace, [this, id] {
+    const auto found = awaited_.find(id);
+    if (found == awaited_.end()) return;
+    found->second.deadline_timer = 0;
+    GiveUp(id, "its deadline has passed");
+  });
+}
+
+Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
+  const auto found = awaited_.find(said.id);
+  TransferRecord* record = parts_.transfers.Find(said.id);
+  if (found == awaited_.end() || found->second.destination != caller || record == nullptr) {
+    return {Code::kNotFound, reasons::kTransferNotFound,
+            "node " + parts_.context.node() + " waits for no word from node " + caller +
+                " about that transfer"};
+  }
+  Apply(*record, said);
+  return OkStatus();
+}
+
+// Everything but what this node knows better: its own part in it, who owns it, and since when.
+void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
+  TransferInfo& info = record.info;
+  info.state = said.state;
+  info.bytes_done = said.bytes_done;
+  info.plan = said.plan;
+  info.receipt = said.receipt;
+  info.error = said.error;
+  if (IsFinal(said.state)) Conclude(info.id);
+  parts_.transfers.Changed(record);
+}
+
+void Mirrors::Conclude(const TransferId& id) {
+  const auto found = awaited_.find(id);
+  if (found == awaited_.end()) return;
+  parts_.context.loop.CancelTimer(found->second.deadline_timer);
+  parts_.context.loop.CancelTimer(found->second.lost_timer);
+  awaited_.erase(found);
+}
+
+void Mirrors::GiveUp(const TransferId& id, const std::string& why) {
+  TransferRecord* record = parts_.transfers.Find(id);
+  if (record == nullptr || IsFinal(record->info.state) ||
+      record->info.state == TransferState::kUnconfirmed)
+    return;
+  const std::string destination = awaited_.at(id).destination;
+  const Status unconfirmed(
+      Code::kDeadlineExceeded, reasons::kUnconfirmed,
+      "node " + destination + " decides this transfer's outcome and cannot be heard: " + why,
+      "the outcome will show here when node " + destination + " is back; or ask there");
+  if (record->run != nullptr) record->run->Cancel(unconfirmed);
+  record->info.state = TransferState::kUnconfirmed;
+  record->info.error = unconfirmed;
+  log::Warning("transfer unconfirmed",
+               {{"transfer", id.str()}, {"peer", destination}, {"why", why}});
+  parts_.transfers.Changed(*record);
+}
+
+void Mirrors::PeerLost(const std::string& node) {
+  for (auto& [id, awaited] : awaited_) {
+    if (awaited.destination != node || awaited.lost_timer != 0) continue;
+    awaited.lost_timer =
+        parts_.context.loop.RunAfter(parts_.context.options.stall_timeout, [this, id = id, node] {
+          const auto found = awaited_.find(id);
+          if (found == awaited_.end()) return;
+          found->second.lost_timer = 0;
+          GiveUp(id, "node " + node + " has been out of reach for longer than the stall timeout");
+        });
+  }
+}
+
+void Mirrors::PeerMet(const std::string& node, bool restarted) {
+  std::vector<TransferId> open;
+  for (auto& [id, awaited] : awaited_) {
+    if (awaited.destination != node) continue;
+    parts_.context.loop.CancelTimer(std::exchange(awaited.lost_timer, 0));
+    open.push_back(id);
+  }
+  for (const TransferId& id : open) {
+    TransferRecord* record = parts_.transfers.Find(id);
+    if (record == nullptr) continue;
+    if (restarted) {
+      Conclude(id);
+      parts_.transfers.Conclude(
+          *record, {Code::kAborted, reasons::kPeerRestarted,
+                    "node " + node + ", which decides this transfer's outcome, has restarted",
+                    "its buffers are gone: create them and start the transfer anew"});
+      continue;
+    }
+    Result<PeerApi*> peer = parts_.peers.Find(node);
+    if (!peer.ok()) continue;
+    (*peer)->Query(parts_.context.node(), id, [this, id, node](Result<TransferInfo> said) {
+      TransferRecord* asked = parts_.transfers.Find(id);
+      if (asked == nullptr || !awaited_.contains(id)) return;
+      if (said.ok()) return Apply(*asked, *said);
+      if (said.status().code() != Code::kNotFound) return;  // asked again when they next meet
+      Conclude(id);
+      parts_.transfers.Conclude(
+          *asked, said.status().WithContext("node " + node + " does not know the transfer"));
+    });
+  }
+}
+
+std::string Mirrors::DecidedBy(const TransferId& id) const {
+  const auto found = awaited_.find(id);
+  return found == awaited_.end() ? std::string() : found->second.destination;
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,60 @@
+// The moving of one transfer's bytes, by a path that has been chosen.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/engine/types.h"
+#include "daemon/pipeline/chain.h"
+#include "transport/core/link.h"
+
+namespace onecopy::engine {
+
+// What a move did.
+struct MoveOutcome {
+  Status status;
+  bool began = false;  // whether bytes may have moved; if not, another path can still be taken
+  std::vector<ExecutedStep> steps;
+  std::vector<LaneBytes> lanes;
+  double seconds = 0;
+  LinkAccess access;
+  std::map<std::string, std::string> evidence;
+  std::string source_checksum;  // where the source's node was asked for it
+
+  // Of a move that failed before any byte could move.
+  static MoveOutcome NotBegun(Status why) {
+    MoveOutcome outcome;
+    outcome.status = std::move(why);
+    return outcome;
+  }
+};
+
+// Engine thread. Keeps itself alive from Start until `done`.
+class Move {
+ public:
+  using Done = UniqueFunction<void(MoveOutcome)>;
+
+  virtual ~Move() = default;
+
+  // `running` runs when the first bytes are about to move; `done` once, when nothing moves any more
+  // and everything that was used is let go.
+  virtual void Start(Task running, Done done) = 0;
+  virtual void Stop(const Status& why) = 0;
+  virtual uint64_t bytes_done() const = 0;
+};
+
+// The worker on which slow calls about memory at this place are made.
+inline const std::string& WorkerOf(const Place& place) {
+  return place.device.empty() ? place.kind : place.device;
+}
+
+// What a chain says, in a receipt's terms; steps come after those that are there already.
+void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>& lanes,
+               MoveOutcome* outcome);
+
+}  // namespace onecopy::engine

@@ -1,0 +1,39 @@
+// The engine's parts, for those of them that work on many.
+#pragma once
+
+namespace onecopy::engine {
+
+struct Context;
+class Buffers;
+class Catalog;
+class Checksums;
+class Connections;
+class Grants;
+class Mirrors;
+class Owners;
+class Peers;
+class Sessions;
+class Slots;
+class Tickets;
+class Transfers;
+struct Buffer;
+struct TransferRecord;
+
+// Owned by the engine; all outlive every transfer.
+struct Parts {
+  Context& context;
+  Sessions& sessions;
+  Owners& owners;
+  Buffers& buffers;
+  Grants& grants;
+  Catalog& catalog;
+  Peers& peers;
+  Connections& connections;
+  Slots& slots;
+  Checksums& checksums;
+  Tickets& tickets;
+  Transfers& transfers;
+  Mirrors& mirrors;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,120 @@
+#include "daemon/engine/peer_front.h"
+
+#include <utility>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/checksum.h"
+#include "daemon/engine/connections.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/grants.h"
+#include "daemon/engine/mirrors.h"
+#include "daemon/engine/names.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/tickets.h"
+#include "daemon/engine/transfers.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+
+void PeerFront::Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) {
+  parts_.peers.AnswerHello(caller, std::move(request), std::move(reply));
+}
+
+void PeerFront::Reserve(const std::string& caller, ReserveRequest request,
+                        Reply<Reservation> reply) {
+  reply(parts_.tickets.Reserve(caller, request));
+}
+
+void PeerFront::Start(const std::string& caller, StartRequest request, Reply<TransferInfo> reply) {
+  destinations_.Start(caller, request, std::move(reply));
+}
+
+void PeerFront::Connect(const std::string& caller, ConnectRequest request,
+                        Reply<ConnectReply> reply) {
+  reply(parts_.connections.Accept(caller, request));
+}
+
+void PeerFront::Prepare(const std::string& caller, PrepareRequest request,
+                        Reply<PrepareReply> reply) {
+  sources_.Prepare(caller, std::move(request), std::move(reply));
+}
+
+void PeerFront::Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) {
+  sources_.Finish(caller, request, std::move(reply));
+}
+
+void PeerFront::Report(const std::string& caller, TransferInfo transfer, StatusReply reply) {
+  reply(parts_.mirrors.OnReport(caller, transfer));
+}
+
+Result<TransferRecord*> PeerFront::FindDecided(const std::string& caller, const TransferId& id) {
+  TransferRecord* record = parts_.transfers.Find(id);
+  if (record != nullptr && record->info.role == TransferRole::kDestination &&
+      (record->orderer == caller || record->info.source.node == caller ||
+       parts_.context.IsSelf(caller))) {
+    return record;
+  }
+  return Status(Code::kNotFound, reasons::kTransferNotFound,
+                "node " + parts_.context.node() + " receives no transfer " + Printable(id.str()) +
+                    " in which node " + caller + " has a part");
+}
+
+void PeerFront::Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) {
+  Result<TransferRecord*> record = FindDecided(caller, id);
+  if (!record.ok()) return reply(record.status());
+  reply((*record)->info);
+}
+
+void PeerFront::Cancel(const std::string& caller, uint32_t uid, TransferId id,
+                       Reply<TransferInfo> reply) {
+  Result<TransferRecord*> record = FindDecided(caller, id);
+  if (!record.ok()) return reply(record.status());
+  if ((*record)->run != nullptr) {
+    (*record)->run->Cancel(
+        {Code::kCancelled, reasons::kCancelled, "cancelled by " + Owner{uid, caller}.ToString()});
+  }
+  reply((*record)->info);
+}
+
+void PeerFront::GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                          Reply<BufferInfo> reply) {
+  Result<Buffer*> buffer = parts_.buffers.Find(name);
+  if (!buffer.ok()) return reply(buffer.status());
+  if (!parts_.grants.Sees({uid, caller, false, {}}, **buffer)) {
+    return reply(Status(Code::kPermissionDenied, reasons::kNotOwner,
+                        "buffer \"" + (*buffer)->name + "\" on node " + parts_.context.node() +
+                            " belongs to " + (*buffer)->owner.ToString(),
+                        "its owner can allow you to use it: onecopy grant add"));
+  }
+  reply(parts_.buffers.Describe(**buffer));
+}
+
+void PeerFront::ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+                            Reply<Page<BufferInfo>> reply) {
+  reply(parts_.buffers.List(page, [&](const Buffer& buffer) {
+    return parts_.grants.Sees({uid, caller, false, {}}, buffer);
+  }));
+}
+
+void PeerFront::SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
+                          Reply<Sum> reply) {
+  SumOf(parts_, {uid, caller, false, {}}, range, std::move(reply));
+}
+
+void SumOf(Parts& parts, const Principal& who, const Endpoint& endpoint, Reply<Sum> reply) {
+  Result<Buffer*> buffer = parts.buffers.Find(endpoint.buffer);
+  if (!buffer.ok()) return reply(buffer.status());
+  Result<ByteRange> range =
+      ResolveRange(endpoint, (*buffer)->bytes, "buffer \"" + (*buffer)->name + "\"");
+  if (!range.ok()) return reply(range.status());
+  const auto grant = parts.grants.Check(who, **buffer, *range, Access::kRead);
+  if (!grant.ok()) return reply(grant.status());
+  parts.checksums.Sum(
+      (*buffer)->region, *range, std::make_shared<std::atomic<bool>>(false),
+      [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
+        if (!sum.ok()) return reply(sum.status());
+        reply(Sum{kChecksumAlgorithm, std::move(*sum), bytes});
+      });
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,49 @@
+// This node, as a peer asks it, and as it asks itself.
+#pragma once
+
+#include "daemon/engine/destinations.h"
+#include "daemon/engine/parts.h"
+#include "daemon/engine/peer_api.h"
+#include "daemon/engine/sources.h"
+
+namespace onecopy::engine {
+
+class PeerFront final : public PeerApi {
+ public:
+  explicit PeerFront(Parts& parts) : parts_(parts), sources_(parts), destinations_(parts) {}
+
+  Sources& sources() { return sources_; }
+
+  void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override;
+  void Reserve(const std::string& caller, ReserveRequest request,
+               Reply<Reservation> reply) override;
+  void Start(const std::string& caller, StartRequest request, Reply<TransferInfo> reply) override;
+  void Connect(const std::string& caller, ConnectRequest request,
+               Reply<ConnectReply> reply) override;
+  void Prepare(const std::string& caller, PrepareRequest request,
+               Reply<PrepareReply> reply) override;
+  void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override;
+  void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;
+  void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;
+  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+              Reply<TransferInfo> reply) override;
+  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                 Reply<BufferInfo> reply) override;
+  void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+                   Reply<Page<BufferInfo>> reply) override;
+  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
+                 Reply<Sum> reply) override;
+
+ private:
+  // A transfer that this node decides and `caller` has a part in.
+  Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);
+
+  Parts& parts_;
+  Sources sources_;
+  Destinations destinations_;
+};
+
+// Sums a range of a buffer of this node, for whoever may read it.
+void SumOf(Parts& parts, const Principal& who, const Endpoint& range, Reply<Sum> reply);
+
+}  // namespace onecopy::engine

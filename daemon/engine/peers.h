@@ -1,0 +1,80 @@
+// The other nodes: introduces this one to them, keeps the acquaintance up, and notices when it
+// ends.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/catalog.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/peer_api.h"
+
+namespace onecopy::engine {
+
+inline constexpr uint32_t kProtocolMin = 1;
+inline constexpr uint32_t kProtocolMax = 1;
+
+// Engine thread. Each peer is greeted when it is first known and then again and again, as a
+// heartbeat; one that does not answer is tried with growing pauses for ever. A node that introduces
+// itself, and whose identity the transport vouches for, becomes a peer without being configured.
+class Peers {
+ public:
+  Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
+  ~Peers();
+
+  void Start();
+  void Stop();  // ends all calls to peers
+
+  Introduction Introduce() const;  // this node, with its capabilities
+  // What a peer asks of this node.
+  void AnswerHello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply);
+
+  // The peer if it is connected. NOT_FOUND (PEER_NOT_FOUND) for a name that nobody has; UNAVAILABLE
+  // (PEER_DOWN, PEER_INCOMPATIBLE) for one that cannot be asked now.
+  Result<PeerApi*> Find(const std::string& name);
+  // Likewise, but gives a peer that is just being dialled a moment to answer.
+  void WhenConnected(const std::string& name, Reply<PeerApi*> reply);
+  bool IsConnected(const std::string& name) const;
+  // Null for a node that is not, or has not yet been, connected.
+  const NodeCapability* Capabilities(const std::string& name) const;
+  std::string UidDomain(const std::string& name) const;
+
+  std::vector<NodeInfo> Describe() const;  // by name
+  Result<NodeInfo> Describe(const std::string& name) const;
+
+  // `restarted`: the daemon that answers is not the one that answered before. A peer that is lost
+  // and comes back the same is only lost, then met.
+  struct Listener {
+    std::function<void(const std::string& node)> lost;
+    std::function<void(const std::string& node, bool restarted)> met;
+  };
+  void Listen(Listener listener) { listener_ = std::move(listener); }
+
+ private:
+  struct Peer;
+
+  Peer& Ensure(const std::string& name, const std::string& address);
+  void Dial(Peer& peer);
+  void Greet(Peer& peer);
+  void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
+  // Takes what the other side said of itself; what is wrong with it, if anything.
+  Status Learn(Peer& peer, Introduction introduction);
+  void SetState(Peer& peer, NodeState state, const Status& why);
+  void Schedule(Peer& peer, std::chrono::milliseconds delay);
+  std::chrono::milliseconds Backoff(Peer& peer);
+  Status DownStatus(const Peer& peer) const;
+  NodeInfo DescribePeer(const Peer& peer) const;
+
+  Context& context_;
+  Catalog& catalog_;
+  PeerDialer& dialer_;
+  std::map<std::string, std::unique_ptr<Peer>> peers_;
+  Listener listener_;
+  bool stopped_ = false;
+};
+
+}  // namespace onecopy::engine

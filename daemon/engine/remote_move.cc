@@ -1,0 +1,203 @@
+#include "daemon/engine/remote_move.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/context.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/slots.h"
+#include "daemon/pipeline/remote_places.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr uint64_t kLeastChunk = 4096;
+
+}  // namespace
+
+RemoteMove::RemoteMove(Parts& parts, Order order, Span destination)
+    : parts_(parts), order_(std::move(order)), destination_(std::move(destination)) {}
+
+bool RemoteMove::Over(const Status& step) {
+  if (step.ok() && stopped_.ok()) return false;
+  outcome_.status = stopped_.ok() ? step : stopped_;
+  FinishSource();
+  return true;
+}
+
+void RemoteMove::Start(Task running, Done done) {
+  self_ = shared_from_this();
+  running_ = std::move(running);
+  done_ = std::move(done);
+  parts_.connections.Get(
+      order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
+        if (self->Over(use.status())) return;
+        self->use_ = std::move(*use);
+        self->channel_id_ = os::RandomNumber();
+        self->channel_ =
+            std::make_unique<pipeline::Channel>(self->use_->connection, self->channel_id_);
+        if (self->order_.path.destination_staged) return self->TakeSlots();
+        self->AskSource();
+      });
+}
+
+void RemoteMove::TakeSlots() {
+  const uint32_t wanted = use_->connection->depth() * 2;
+  parts_.slots.Acquire(Purpose::kReceive, wanted,
+                       [self = self_](Result<pipeline::SlotLease> lease) {
+                         if (self->Over(lease.status())) return;
+                         self->lease_ = std::move(*lease);
+                         self->PrepareRoute();
+                       });
+}
+
+void RemoteMove::PrepareRoute() {
+  Memory* memory = parts_.context.CopierFor(lease_->slab->place(), destination_.region->place());
+  if (memory == nullptr) {
+    Over({Code::kFailedPrecondition, reasons::kNotApplicable,
+          "nothing here copies from host memory to " + destination_.region->step_name()});
+    return;
+  }
+  const std::string& worker = WorkerOf(destination_.region->place());
+  parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
+      worker,
+      [memory, from = lease_->slab, to = destination_.region] { return memory->Prepare(from, to); },
+      [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
+        if (route.ok())
+          self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
+        if (!self->Over(route.status())) self->AskSource();
+      });
+}
+
+void RemoteMove::AskSource() {
+  Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
+  if (Over(peer.status())) return;
+  PrepareRequest request;
+  request.ticket = order_.ticket;
+  request.id = order_.transfer.id;
+  request.connection = use_->number;
+  request.channel = channel_id_;
+  request.staged = order_.path.source_staged;
+  if (request.staged) request.chunk_bytes = lease_ ? lease_->slot_bytes : parts_.slots.slot_bytes();
+  request.deadline = order_.deadline;
+  request.transfer = order_.transfer;
+  prepared_ = true;  // even if the answer is lost
+  (*peer)->Prepare(parts_.context.node(), std::move(request),
+                   [self = self_](Result<PrepareReply> reply) {
+                     if (!reply.ok() && reply.status().code() != Code::kUnavailable)
+                       self->prepared_ = false;
+                     if (self->Over(reply.status())) return;
+                     self->Run(std::move(*reply));
+                   });
+}
+
+void RemoteMove::Run(PrepareReply prepared) {
+  source_ = std::move(prepared);
+  Connection& connection = *use_->connection;
+  const uint64_t bytes = destination_.bytes;
+  const bool staged = order_.path.source_staged;
+  if (staged &&
+      (source_.slot_bytes < kLeastChunk || (lease_ && source_.slot_bytes > lease_->slot_bytes))) {
+    Over({Code::kUnavailable, reasons::kLinkDown,
+          "node " + order_.source_node + " offers slots of " + std::to_string(source_.slot_bytes) +
+              " bytes"});
+    return;
+  }
+  std::vector<std::unique_ptr<pipeline::Place>> places;
+  std::vector<pipeline::Stage> stages;
+  if (staged) {
+    places.push_back(std::make_unique<pipeline::RemoteRing>(*channel_, bytes, source_.slot_bytes));
+  } else {
+    const uint64_t most = lease_ ? lease_->slot_bytes : connection.chunk_bytes();
+    places.push_back(std::make_unique<pipeline::SourceRange>(
+        0, bytes, std::min(most, connection.chunk_bytes())));
+  }
+  stages.push_back(
+      {std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, source_.key,
+                                            lease_ ? lease_->slab : destination_.region),
+       connection.depth()});
+  if (lease_) {
+    places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
+    const unsigned depth = route_->depth();
+    stages.push_back({std::make_unique<pipeline::CopyMover>(route_, connection.executor()), depth});
+  }
+  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.offset, bytes));
+  chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
+                                             std::move(stages));
+  connection.Evidence([self = self_](auto counters) {
+    self->parts_.context.loop.Post([self, counters = std::move(counters)] {
+      for (const auto& [name, count] : counters) self->counters_before_[name] = count;
+    });
+  });
+  outcome_.began = true;
+  running_();
+  chain_->Start([self = self_](pipeline::ChainReport report) {
+    self->parts_.context.loop.Post([self, report = std::move(report)] {
+      AddReport(report, self->use_->connection->lanes(), &self->outcome_);
+      self->GatherEvidence([self] { self->FinishSource(); });
+    });
+  });
+}
+
+void RemoteMove::Stop(const Status& why) {
+  if (!stopped_.ok()) return;
+  stopped_ = why;
+  if (chain_ != nullptr) chain_->Stop(why);
+}
+
+void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
+  outcome_.access = use_->connection->access();
+  use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
+    self->parts_.context.loop.Post(
+        [self, counters = std::move(counters), then = std::move(then)]() mutable {
+          for (const auto& [name, count] : counters) {
+            const uint64_t before = self->counters_before_[name];
+            if (count > before) self->outcome_.evidence[name] = std::to_string(count - before);
+          }
+          then();
+        });
+  });
+}
+
+void RemoteMove::FinishSource() {
+  chain_.reset();
+  route_.reset();
+  lease_.reset();
+  channel_.reset();
+  if (!prepared_) return End();
+  Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
+  FinishRequest request{order_.transfer.id, outcome_.status, order_.checksum};
+  auto answered = [self = self_](Result<FinishReply> reply) {
+    MoveOutcome& outcome = self->outcome_;
+    std::vector<ExecutedStep> steps;
+    if (reply.ok()) {
+      // What the source saw is why, where this side only saw that nothing came any more.
+      if (!reply->failure.ok() && self->stopped_.ok()) {
+        outcome.status = reply->failure.WithContext("node " + self->order_.source_node);
+      }
+      outcome.source_checksum = std::move(reply->checksum);
+      steps = std::move(reply->steps);
+    } else if (outcome.status.ok()) {
+      // The bytes are here all the same. The source's steps are those that it promised.
+      steps = self->source_.steps;
+      for (ExecutedStep& step : steps) step.bytes = self->destination_.bytes;
+      outcome.evidence["source steps"] =
+          "as promised: node " + self->order_.source_node + " did not answer";
+    }
+    outcome.steps.insert(outcome.steps.begin(), steps.begin(), steps.end());
+    self->End();
+  };
+  if (!peer.ok()) return answered(peer.status());
+  (*peer)->Finish(parts_.context.node(), std::move(request), std::move(answered));
+}
+
+void RemoteMove::End() {
+  const std::shared_ptr<RemoteMove> keep = std::exchange(self_, nullptr);
+  use_.reset();
+  destination_.region.reset();
+  std::exchange(done_, nullptr)(std::move(outcome_));
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,67 @@
+// A move from another node to this one: connects, has the source prepared, pulls, and has it
+// finished.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/engine/connections.h"
+#include "daemon/engine/move.h"
+#include "daemon/engine/parts.h"
+#include "daemon/engine/peer_api.h"
+#include "daemon/pipeline/channel.h"
+#include "daemon/pipeline/places.h"
+
+namespace onecopy::engine {
+
+class RemoteMove final : public Move, public std::enable_shared_from_this<RemoteMove> {
+ public:
+  struct Order {
+    plan::Path path;
+    std::string source_node;
+    std::string ticket;
+    bool checksum = false;  // of the source's range, afterwards
+    std::optional<std::chrono::milliseconds> deadline;
+    TransferInfo transfer;  // for the source's own list
+  };
+
+  // `destination` has the payload's length.
+  RemoteMove(Parts& parts, Order order, Span destination);
+
+  void Start(Task running, Done done) override;
+  void Stop(const Status& why) override;
+  uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+
+ private:
+  void TakeSlots();
+  void PrepareRoute();
+  void AskSource();
+  void Run(PrepareReply prepared);
+  void GatherEvidence(UniqueFunction<void()> then);
+  void FinishSource();
+  void End();
+  // True when the move has been stopped or has failed meanwhile, and has been brought to its end.
+  bool Over(const Status& step = {});
+
+  Parts& parts_;
+  const Order order_;
+  Span destination_;
+  Task running_;
+  Done done_;
+
+  std::optional<Connections::Use> use_;
+  ChannelId channel_id_ = 0;
+  std::unique_ptr<pipeline::Channel> channel_;
+  std::optional<pipeline::SlotLease> lease_;
+  std::shared_ptr<CopyRoute> route_;  // from the slots to the destination
+  bool prepared_ = false;  // the source may hold something for us: it must be told the end
+  PrepareReply source_;
+  std::shared_ptr<pipeline::Chain> chain_;
+  std::map<std::string, uint64_t> counters_before_;
+  MoveOutcome outcome_;
+  Status stopped_;
+  std::shared_ptr<RemoteMove> self_;
+};
+
+}  // namespace onecopy::engine

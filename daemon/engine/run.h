@@ -1,0 +1,25 @@
+// A transfer's activity on this node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transport/core/status.h"
+
+namespace onecopy::engine {
+
+// Engine thread. Kept by the table of transfers until it says that it has ended.
+class Run {
+ public:
+  virtual ~Run() = default;
+
+  // Ends the transfer early, for this reason. What moves is let go first; a run that is ending goes
+  // on ending.
+  virtual void Cancel(const Status& why) = 0;
+  // About ten times a second.
+  virtual void Tick() = 0;
+  // Whether it cannot go on without this node.
+  virtual bool Needs(const std::string& node) const = 0;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,97 @@
+#include "daemon/engine/sources.h"
+
+#include <utility>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/connections.h"
+#include "daemon/engine/context.h"
+#include "daemon/engine/mirrors.h"
+#include "daemon/engine/transfers.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr uint64_t kLeastChunk = 4096;
+
+}  // namespace
+
+void Sources::Prepare(const std::string& caller, PrepareRequest request,
+                      Reply<PrepareReply> reply) {
+  auto refuse = [&](const Status& why) { reply(why); };
+  if (request.staged && request.chunk_bytes < kLeastChunk) {
+    return refuse(
+        {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
+  }
+  Result<Ticket> ticket = parts_.tickets.Take(caller, request.ticket, request.id);
+  if (!ticket.ok()) return refuse(ticket.status());
+  Result<std::shared_ptr<Connection>> connection =
+      parts_.connections.FindAccepted(caller, request.connection);
+  if (!connection.ok()) return refuse(connection.status());
+
+  // Where this node ordered the transfer it has a record of it already.
+  TransferRecord* record = parts_.transfers.Find(request.id);
+  if (record == nullptr) {
+    TransferInfo info = request.transfer;
+    info.id = request.id;
+    info.role = TransferRole::kSource;
+    info.state = TransferState::kPending;
+    info.source = {parts_.context.node(), parts_.buffers.FindById(ticket->buffer)->name,
+                   ticket->range.offset, ticket->range.bytes};
+    info.destination.node = caller;
+    info.bytes = ticket->range.bytes;
+    info.owner = ticket->owner.ToString();
+    info.create_time = std::chrono::system_clock::now();
+    info.error = OkStatus();
+    Result<TransferRecord*> added =
+        parts_.transfers.Add(std::move(info), ticket->owner, ticket->orderer);
+    if (!added.ok()) return refuse(added.status());
+    record = *added;
+  } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
+    return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was prepared before"});
+  }
+  if (ticket->grant) record->grants.push_back(*ticket->grant);
+  record->info.plan = request.transfer.plan;
+  record->info.state = TransferState::kRunning;
+  parts_.mirrors.Await(*record, caller, request.deadline);
+
+  auto run =
+      std::make_shared<SourceRun>(parts_, request.id, caller, *ticket,
+                                  parts_.buffers.FindById(ticket->buffer)->region, *connection);
+  runs_[request.id] = run;
+  parts_.buffers.Hold(ticket->buffer, request.id);
+  parts_.transfers.BeginRun(*record, run);
+  parts_.transfers.Changed(*record);
+  run->Prepare(request, [this, request, ticket = std::move(*ticket),
+                         reply = std::move(reply)](Result<PrepareReply> prepared) mutable {
+    if (!prepared.ok()) {
+      // Nothing was opened, and the reader may know another way.
+      runs_.erase(request.id);
+      parts_.tickets.Restore(request.ticket, std::move(ticket));
+    }
+    reply(std::move(prepared));
+  });
+}
+
+void Sources::Finish(const std::string& caller, const FinishRequest& request,
+                     Reply<FinishReply> reply) {
+  const auto found = runs_.find(request.id);
+  if (found == runs_.end() || found->second->destination() != caller) {
+    return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
+                        "node " + parts_.context.node() + " sends no transfer " + request.id.str() +
+                            " to node " + caller));
+  }
+  const std::shared_ptr<SourceRun> run = found->second;
+  run->Finish(request, std::move(reply));
+}
+
+void Sources::Forget(const TransferId& id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  const std::shared_ptr<SourceRun> run = found->second;
+  runs_.erase(found);
+  // Nothing, if it has closed already.
+  run->Cancel({Code::kCancelled, reasons::kCancelled, "the transfer has ended"});
+}
+
+}  // namespace onecopy::engine

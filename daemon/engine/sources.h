@@ -1,0 +1,31 @@
+// Transfers whose bytes lie here and go to another node.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/engine/parts.h"
+#include "daemon/engine/source_run.h"
+
+namespace onecopy::engine {
+
+// Engine thread. See PeerApi for what each call does.
+class Sources {
+ public:
+  explicit Sources(Parts& parts) : parts_(parts) {}
+
+  void Prepare(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply);
+  void Finish(const std::string& caller, const FinishRequest& request, Reply<FinishReply> reply);
+
+  // The outcome is known: no Finish will come any more, or none that matters.
+  void Forget(const TransferId& id);
+  void Clear() { runs_.clear(); }  // at the engine's end
+
+ private:
+  Parts& parts_;
+  std::map<TransferId, std::shared_ptr<SourceRun>>
+      runs_;  // from Prepare until the outcome is known
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,54 @@
+// The right of a node to read a range for one transfer.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/grants.h"
+#include "daemon/engine/peer_api.h"
+
+namespace onecopy::engine {
+
+struct Ticket {
+  TransferId transfer;
+  BufferId buffer;
+  ByteRange range;
+  std::string destination_node;
+  std::string orderer;
+  Owner owner;                   // who asked
+  std::optional<GrantId> grant;  // that the right rests on
+};
+
+// Engine thread. A ticket holds nothing: what it names may be gone when it is used.
+class Tickets {
+ public:
+  Tickets(Context& context, Buffers& buffers, Grants& grants)
+      : context_(context), buffers_(buffers), grants_(grants) {}
+
+  // Checks the right to read, on behalf of the node `caller`.
+  Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
+
+  // Uses the ticket up, for the node `caller`. PERMISSION_DENIED for one that is unknown, used, or
+  // another's; the right is checked anew.
+  Result<Ticket> Take(const std::string& caller, const std::string& ticket,
+                      const TransferId& transfer);
+  // Undoes Take, for a reader that is going to try another way.
+  void Restore(const std::string& text, Ticket ticket);
+
+ private:
+  void Keep(const std::string& text, Ticket ticket);
+
+  Context& context_;
+  Buffers& buffers_;
+  Grants& grants_;
+  std::map<std::string, Ticket> tickets_;
+};
+
+// The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
+Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
+                               const std::string& what);
+
+}  // namespace onecopy::engine

@@ -1,0 +1,39 @@
+// Named values of a log record.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "transport/core/ids.h"
+
+namespace onecopy::log {
+
+// Refers to what it was made from, so it lives no longer than the call that it is an argument of.
+// Names are lower_case words of ours; texts may be anybody's.
+struct Field {
+  std::string_view name;
+  std::variant<std::string_view, int64_t, uint64_t, double, bool> value;
+
+  template <std::convertible_to<std::string_view> Text>
+  Field(std::string_view name, const Text& text) : name(name), value(std::string_view(text)) {}
+
+  template <typename Tag>
+  Field(std::string_view name, const NamedId<Tag>& id)
+      : name(name), value(std::string_view(id.str())) {}
+
+  Field(std::string_view name, std::same_as<bool> auto truth) : name(name), value(truth) {}
+
+  template <std::signed_integral Number>
+  Field(std::string_view name, Number number) : name(name), value(int64_t{number}) {}
+
+  template <std::unsigned_integral Number>
+  requires(!std::same_as<Number, bool>) Field(std::string_view name, Number number)
+      : name(name), value(uint64_t{number}) {}
+
+  template <std::floating_point Number>
+  Field(std::string_view name, Number number) : name(name), value(double{number}) {}
+};
+
+}  // namespace onecopy::log

@@ -1,0 +1,82 @@
+#include "daemon/log/log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "daemon/log/journal_output.h"
+#include "daemon/log/text_output.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::log {
+namespace {
+
+constexpr std::array<std::string_view, 5> kNames = {"trace", "debug", "info", "warning", "error"};
+
+struct State {
+  std::mutex mutex;
+  std::shared_ptr<Output> output = MakeStderrOutput();  // guarded by mutex
+};
+
+// Never destroyed: threads may log while the process ends.
+State& TheState() {
+  static State& state = *new State;
+  return state;
+}
+
+}  // namespace
+
+std::string_view LevelName(Level level) { return kNames[static_cast<size_t>(level)]; }
+
+Result<Level> ParseLevel(std::string_view name) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<Level>(i);
+  }
+  return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                "no log level is called \"" + std::string(name) + "\"",
+                "the levels are trace, debug, info, warning and error");
+}
+
+Result<std::string> SetLevel(std::string_view name) {
+  ONECOPY_ASSIGN_OR_RETURN(const Level level, ParseLevel(name));
+  return std::string(LevelName(internal::level.exchange(level, std::memory_order_relaxed)));
+}
+
+Status Open(Format format) {
+  const bool connected = IsJournalStream(std::getenv("JOURNAL_STREAM"), STDERR_FILENO);
+  std::shared_ptr<Output> output = MakeStderrOutput();
+  if (format == Format::kJournal || (format == Format::kAuto && connected)) {
+    Result<std::shared_ptr<Output>> journal = MakeJournalOutput();
+    // Lines on a stderr that is connected reach the journal too, so nothing is lost.
+    if (!journal.ok() && format == Format::kJournal) return journal.status();
+    if (journal.ok()) output = *journal;
+  }
+  SetOutput(std::move(output));
+  return OkStatus();
+}
+
+void SetOutput(std::shared_ptr<Output> output) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  state.output.swap(output);
+}
+
+namespace internal {
+
+std::atomic<Level> level = Level::kInfo;
+
+void Write(const Record& record) {
+  State& state = TheState();
+  std::shared_ptr<Output> output;
+  {
+    const std::lock_guard lock(state.mutex);
+    output = state.output;
+  }
+  output->Write(record);
+}
+
+}  // namespace internal
+}  // namespace onecopy::log

@@ -1,0 +1,117 @@
+#include "daemon/pipeline/chain.h"
+
+#include <cassert>
+#include <utility>
+
+namespace onecopy::pipeline {
+
+Chain::Chain(Executor& executor, std::vector<std::unique_ptr<Place>> places,
+             std::vector<Stage> stages)
+    : executor_(executor),
+      places_(std::move(places)),
+      stages_(std::move(stages)),
+      moving_(stages_.size()) {
+  assert(places_.size() == stages_.size() + 1);
+}
+
+void Chain::Start(Done done) {
+  executor_.Post([self = shared_from_this(), done = std::move(done)]() mutable {
+    self->self_ = self;
+    self->done_ = std::move(done);
+    self->started_ = self->last_move_ = Clock::now();
+    for (const auto& place : self->places_) {
+      place->Begin([chain = self.get()](Status status) {
+        if (!status.ok()) chain->Fail(std::move(status));
+        chain->Pump();
+      });
+    }
+    self->Pump();
+  });
+}
+
+void Chain::Stop(Status why) {
+  executor_.Post([self = shared_from_this(), why = std::move(why)]() mutable {
+    if (self->self_ == nullptr || self->finishing_) return;
+    self->Fail(std::move(why));
+    self->FinishIfIdle();
+  });
+}
+
+// Stages further down go first: what they take makes room for those above.
+void Chain::Pump() {
+  if (self_ == nullptr || finishing_) return;
+  pump_again_ = true;
+  if (pumping_) return;
+  pumping_ = true;
+  while (std::exchange(pump_again_, false)) {
+    for (size_t stage = stages_.size(); stage-- > 0;) {
+      while (StartMove(stage)) {
+      }
+    }
+  }
+  pumping_ = false;
+  FinishIfIdle();
+}
+
+bool Chain::StartMove(size_t stage) {
+  if (!failure_.ok() || moving_[stage] >= stages_[stage].depth) return false;
+  const std::optional<Cell> from = places_[stage]->Peek();
+  if (!from) return false;
+  const std::optional<Cell> to = places_[stage + 1]->Reserve(from->offset, from->bytes);
+  if (!to) return false;
+  places_[stage]->Take();
+  ++moving_[stage];
+  ++moving_total_;
+  stages_[stage].mover->Move(*from, *to, [this, stage, from = *from, to = *to](Moved moved) {
+    EndMove(stage, from, to, std::move(moved));
+  });
+  return true;
+}
+
+void Chain::EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved) {
+  --moving_[stage];
+  --moving_total_;
+  last_move_ = Clock::now();
+  if (!moved.status.ok()) {
+    Fail(std::move(moved.status));
+  } else {
+    tally_.Add(moved.steps, from.bytes);
+    if (moved.lane >= 0) {
+      const auto lane = static_cast<size_t>(moved.lane);
+      if (lane_bytes_.size() <= lane) lane_bytes_.resize(lane + 1);
+      lane_bytes_[lane] += from.bytes;
+    }
+    if (stage + 1 == stages_.size()) bytes_done_.fetch_add(from.bytes, std::memory_order_relaxed);
+    places_[stage]->Release(from);
+    places_[stage + 1]->Fill(to);
+  }
+  Pump();
+}
+
+void Chain::Fail(Status why) {
+  if (!failure_.ok() || finishing_) return;
+  failure_ = std::move(why);
+  for (const Stage& stage : stages_) stage.mover->Cancel();
+}
+
+void Chain::FinishIfIdle() {
+  if (finishing_ || moving_total_ > 0 || pumping_) return;
+  if (failure_.ok() && !places_.back()->Complete()) return;
+  finishing_ = true;
+  // Not from here: a place that is about to go may be the caller.
+  executor_.Post([self = shared_from_this()] { self->Finish(); });
+}
+
+void Chain::Finish() {
+  const std::shared_ptr<Chain> keep = std::exchange(self_, nullptr);
+  places_.clear();
+  ChainReport report;
+  report.status = failure_;
+  report.bytes = bytes_done();
+  report.steps = tally_.entries();
+  report.lane_bytes = lane_bytes_;
+  report.seconds = std::chrono::duration<double>(last_move_ - started_).count();
+  std::exchange(done_, nullptr)(std::move(report));
+}
+
+}  // namespace onecopy::pipeline

@@ -1,0 +1,81 @@
+// A chain of stages: executes a path, or one node's half of it, in chunks.
+//
+// Each stage moves chunks from its place to the next one, several at a time; a stage starts a move
+// when there is a chunk above and room below. That is all the coordination there is: rings give
+// back-pressure, and the slowest stage sets the speed of all.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/pipeline/mover.h"
+#include "daemon/pipeline/place.h"
+#include "transport/core/executor.h"
+#include "transport/core/step.h"
+
+namespace onecopy::pipeline {
+
+struct Stage {
+  std::unique_ptr<Mover> mover;
+  unsigned depth = 1;  // moves under way at a time
+};
+
+// What a chain did.
+struct ChainReport {
+  Status status;
+  uint64_t bytes = 0;  // that reached the last place
+  std::vector<StepTally::Entry> steps;
+  std::vector<uint64_t> lane_bytes;  // by lane of the link
+  double seconds = 0;                // from Start to the end of the last move
+};
+
+// Lives on its executor. Start, Stop and bytes_done are for any thread; the chain keeps itself
+// alive from Start to its end. Its places go when it ends, on the executor; its movers may
+// hold routes, so let the last reference go on a thread that may block.
+class Chain : public std::enable_shared_from_this<Chain> {
+ public:
+  using Done = UniqueFunction<void(ChainReport)>;
+
+  // places.size() == stages.size() + 1.
+  Chain(Executor& executor, std::vector<std::unique_ptr<Place>> places, std::vector<Stage> stages);
+
+  // `done` runs once, on the executor, when nothing moves any more: because the last place is
+  // complete, a move failed, or the chain was stopped.
+  void Start(Done done);
+  // Ends the chain early with this failure; one that has ended is left alone.
+  void Stop(Status why);
+
+  uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Pump();
+  bool StartMove(size_t stage);
+  void EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved);
+  void Fail(Status why);
+  void FinishIfIdle();
+  void Finish();
+
+  Executor& executor_;
+  std::vector<std::unique_ptr<Place>> places_;  // gone once the chain has ended
+  const std::vector<Stage> stages_;
+  std::vector<unsigned> moving_;  // by stage
+  unsigned moving_total_ = 0;
+  bool pumping_ = false;
+  bool pump_again_ = false;
+  Status failure_;
+  bool finishing_ = false;
+  Clock::time_point started_;
+  Clock::time_point last_move_;
+  StepTally tally_;
+  std::vector<uint64_t> lane_bytes_;
+  std::atomic<uint64_t> bytes_done_{0};
+  std::shared_ptr<Chain> self_;  // while it runs
+  Done done_;
+};
+
+}  // namespace onecopy::pipeline

@@ -1,0 +1,39 @@
+// One transfer's messages on a connection.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "daemon/pipeline/message.h"
+#include "transport/core/link.h"
+
+namespace onecopy::pipeline {
+
+// Listens from its creation to its destruction. Messages that come before a handler is set wait for
+// it, so that a peer may begin before this side is ready. Created and destroyed on any thread; the
+// rest on the connection's executor.
+class Channel {
+ public:
+  using Handler = std::function<void(const Message&)>;
+
+  Channel(std::shared_ptr<Connection> connection, ChannelId id);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  Connection& connection() { return *connection_; }
+  ChannelId id() const { return id_; }
+
+  void SetHandler(Handler handler);
+  // Fails only when the connection is closed, which ends the transfer anyway.
+  Status Send(const Message& message);
+
+ private:
+  struct Inbox;
+
+  const std::shared_ptr<Connection> connection_;
+  const ChannelId id_;
+  const std::shared_ptr<Inbox> inbox_;
+};
+
+}  // namespace onecopy::pipeline

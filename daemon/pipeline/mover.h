@@ -1,0 +1,59 @@
+// What moves chunks from one place to the next.
+#pragma once
+
+#include <memory>
+
+#include "daemon/pipeline/place.h"
+#include "transport/core/link.h"
+#include "transport/core/memory.h"
+
+namespace onecopy::pipeline {
+
+// What a move did.
+struct Moved {
+  Status status;
+  StepList steps;
+  int lane = -1;  // of the link, where there is one
+};
+
+// Lives on its chain's executor; Move never completes before it has returned.
+class Mover {
+ public:
+  using Done = UniqueFunction<void(Moved)>;
+
+  virtual ~Mover() = default;
+
+  // `done` runs exactly once, on the chain's executor, when the hardware has let go of both ends.
+  virtual void Move(const Cell& from, const Cell& to, Done done) = 0;
+  // What is under way should end early, if it can.
+  virtual void Cancel() {}
+};
+
+// A memory's copy. The cells lie in the regions that the route was prepared for.
+class CopyMover final : public Mover {
+ public:
+  CopyMover(std::shared_ptr<CopyRoute> route, Executor& executor)
+      : route_(std::move(route)), executor_(executor) {}
+  void Move(const Cell& from, const Cell& to, Done done) override;
+
+ private:
+  const std::shared_ptr<CopyRoute> route_;
+  Executor& executor_;
+};
+
+// A link's get, into `region`. The chain's executor is the connection's.
+class GetMover final : public Mover {
+ public:
+  GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
+           RegionRef region);
+  void Move(const Cell& from, const Cell& to, Done done) override;
+  void Cancel() override { connection_->CancelGets(channel_); }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+  const ChannelId channel_;
+  const RemoteKey key_;
+  const RegionRef region_;
+};
+
+}  // namespace onecopy::pipeline

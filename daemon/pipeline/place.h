@@ -1,0 +1,60 @@
+// Where chunks of a transfer rest between two moves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "transport/core/link.h"
+#include "transport/core/region.h"
+#include "transport/core/unique_function.h"
+
+namespace onecopy::pipeline {
+
+// A chunk of the payload at one place.
+struct Cell {
+  uint64_t offset = 0;  // in the payload
+  uint64_t bytes = 0;
+  uint32_t index = 0;  // of the slot, in a ring
+  uint64_t at = 0;  // where it lies: offset inside the region, or inside what the remote key opens
+};
+
+// A place is made anywhere and then lives on its chain's executor, where it also ends. A chain
+// fills it from the stage above and empties it into the stage below; either may be the peer's
+// business instead.
+class Place {
+ public:
+  virtual ~Place() = default;
+
+  // The next chunk to be moved on, if there is one; Take() claims it and Release() gives it back
+  // afterwards.
+  virtual std::optional<Cell> Peek() = 0;
+  virtual void Take() = 0;
+  virtual void Release(const Cell& cell) = 0;
+
+  // Room for this chunk, if there is some; Fill() says that it has landed.
+  virtual std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) = 0;
+  virtual void Fill(const Cell& cell) = 0;
+
+  // Whether all of the payload has gone through here; asked of the last place of a chain.
+  virtual bool Complete() const = 0;
+
+  // What to call when the place changes by itself (a message from the peer), or fails.
+  using Changed = UniqueFunction<void(Status)>;
+  void Begin(Changed changed) {
+    changed_ = std::move(changed);
+    OnBegin();
+  }
+
+ protected:
+  // Called once, when the chain begins; what was said to this place before must be heard now.
+  virtual void OnBegin() {}
+
+  void NotifyChange(Status status = {}) {
+    if (changed_) changed_(std::move(status));
+  }
+
+ private:
+  Changed changed_;
+};
+
+}  // namespace onecopy::pipeline

@@ -1,0 +1,68 @@
+// Places that two nodes share: the owner's ring of slots, seen from both ends of a link.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "daemon/pipeline/channel.h"
+#include "daemon/pipeline/place.h"
+#include "daemon/pipeline/places.h"
+
+namespace onecopy::pipeline {
+
+// At the owner: slots that are filled here and read by the peer. Filling one tells the peer; its
+// FREE message makes it free again. Complete when the peer has read everything.
+class ExposedRing final : public Place {
+ public:
+  // `channel` must outlive the ring.
+  ExposedRing(SlotLease lease, Channel& channel, uint64_t bytes);
+  ~ExposedRing() override { channel_.SetHandler(nullptr); }
+
+  std::optional<Cell> Peek() override { return std::nullopt; }
+  void Take() override {}
+  void Release(const Cell&) override {}
+  std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
+  void Fill(const Cell& cell) override;
+  bool Complete() const override { return read_ == bytes_; }
+
+ private:
+  void OnBegin() override;
+  void OnMessage(const Message& message);
+
+  const SlotLease lease_;
+  Channel& channel_;
+  const uint64_t bytes_;
+  uint64_t read_ = 0;
+  std::vector<uint32_t> free_;
+  std::vector<uint64_t> announced_;  // by slot: bytes that the peer is reading; 0: none
+};
+
+// At the reader: the owner's slots, full ones first come first served. What the owner says is
+// checked: each chunk of the payload comes exactly once.
+class RemoteRing final : public Place {
+ public:
+  // `slot_bytes` as the owner said; `channel` must outlive the ring.
+  RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes);
+  ~RemoteRing() override { channel_.SetHandler(nullptr); }
+
+  std::optional<Cell> Peek() override;
+  void Take() override { full_.pop_front(); }
+  void Release(const Cell& cell) override;
+  std::optional<Cell> Reserve(uint64_t, uint64_t) override { return std::nullopt; }
+  void Fill(const Cell&) override {}
+  bool Complete() const override { return false; }
+
+ private:
+  void OnBegin() override;
+  void OnMessage(const Message& message);
+
+  Channel& channel_;
+  const uint64_t bytes_;
+  const uint64_t slot_bytes_;
+  std::deque<Cell> full_;
+  std::vector<bool> seen_;  // by chunk of the payload
+};
+
+}  // namespace onecopy::pipeline

@@ -1,0 +1,61 @@
+// Inside the planner: what each rung of the ladder offers between two ends, before any policy.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/plan/ladder.h"
+#include "daemon/plan/path.h"
+#include "transport/core/capability.h"
+
+namespace onecopy::plan {
+
+// Both ends as their nodes describe them; every reference outlives the plan's making.
+struct Ends {
+  const NodeCapability& source_node;
+  const NodeCapability& destination_node;
+  const MemoryCapability& source;
+  const MemoryCapability& destination;
+
+  bool InOneNode() const { return source_node.node == destination_node.node; }
+  // Two daemons of one machine count too.
+  bool OnOneHost() const {
+    return !source_node.host.empty() && source_node.host == destination_node.host;
+  }
+};
+
+// One way to go that would work.
+struct Candidate {
+  Path path;  // without its estimate
+  // Stages host memory, which gains nothing: taken only when nothing else is acceptable.
+  bool needless = false;
+  uint64_t wire_bytes_per_second = 0;  // what the network devices can carry; 0: unknown
+};
+
+// What became of one rung: the ways to go that it offers, or why there is none.
+struct Assessment {
+  std::vector<Candidate> candidates;
+  Refusal refusal;  // counts where there is no candidate
+};
+
+Assessment Refused(const Rung& rung, std::string_view reason, std::string detail,
+                   std::string remedy = {});
+Assessment Refused(const Rung& rung, Viability why);
+
+// Viable where both are; else the first end's reason and what both say, so that who reads it mends
+// both at once.
+Viability Both(Viability source, const Viability& destination);
+
+// local, peer-*: inside one node.
+Assessment AssessInNode(const Rung& rung, const Ends& ends);
+// tcp-*: between two nodes.
+Assessment AssessTcp(const Rung& rung, const Ends& ends);
+// rdma-*: between two nodes, over the link of that name, or over any where it is empty.
+Assessment AssessRdma(const Rung& rung, const Ends& ends, const std::string& link);
+
+// Whether this is a link that the rdma paths may use.
+bool IsRdmaLink(const LinkCapability& link);
+
+}  // namespace onecopy::plan

@@ -1,0 +1,58 @@
+#include "daemon/plan/estimates.h"
+
+#include <array>
+#include <string_view>
+
+namespace onecopy::plan {
+namespace {
+
+// A server with 400 Gb/s NICs and GPUs with NVLink, host memory copied by a few threads. Only the
+// order matters: nothing is promised by these figures.
+struct Default {
+  std::string_view path;
+  double host_host;  // bytes per second between two host memories, …
+  double host_gpu;   // … between host memory and a GPU's, either way, …
+  double gpu_gpu;    // … and between two GPUs'; within one GPU for `local`
+  double latency_seconds;
+};
+
+constexpr std::array<Default, 9> kDefaults = {{
+    {"rdma-direct", 45e9, 45e9, 45e9, 5e-6},
+    {"peer-direct", 0, 0, 300e9, 10e-6},
+    {"local", 12e9, 50e9, 1500e9, 10e-6},
+    {"rdma-bounce", 11e9, 40e9, 40e9, 20e-6},
+    {"peer-bounce", 6e9, 11e9, 27e9, 25e-6},
+    {"rdma-staged", 10e9, 11e9, 35e9, 35e-6},
+    {"tcp-direct", 8e9, 8e9, 8e9, 60e-6},
+    {"tcp-bounce", 6e9, 7e9, 7e9, 80e-6},
+    {"tcp-staged", 5e9, 5.5e9, 6e9, 100e-6},
+}};
+
+}  // namespace
+
+double Estimate::RateFor(uint64_t bytes) const {
+  if (bytes == 0 || bytes_per_second <= 0) return 0;
+  const auto payload = static_cast<double>(bytes);
+  return payload / (latency_seconds + payload / bytes_per_second);
+}
+
+void Estimates::Measured(const std::string& path, const std::string& link,
+                         const std::string& from_kind, const std::string& to_kind,
+                         double bytes_per_second, double latency_seconds) {
+  measured_[{path, link, from_kind, to_kind}] = {bytes_per_second, latency_seconds, true};
+}
+
+Estimate Estimates::Find(const std::string& path, const std::string& link,
+                         const std::string& from_kind, const std::string& to_kind) const {
+  const auto found = measured_.find({path, link, from_kind, to_kind});
+  if (found != measured_.end()) return found->second;
+  const int hosts = (from_kind == "host" ? 1 : 0) + (to_kind == "host" ? 1 : 0);
+  for (const Default& entry : kDefaults) {
+    if (entry.path != path) continue;
+    const double rate = hosts == 2 ? entry.host_host : hosts == 1 ? entry.host_gpu : entry.gpu_gpu;
+    return {rate, entry.latency_seconds, false};
+  }
+  return {};
+}
+
+}  // namespace onecopy::plan

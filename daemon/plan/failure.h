@@ -1,0 +1,14 @@
+// Inside the planner: how it says that there is no path.
+#pragma once
+
+#include <vector>
+
+#include "daemon/plan/planner.h"
+
+namespace onecopy::plan {
+
+// FAILED_PRECONDITION (POLICY_UNMET) with every refusal. Says what would be taken without the
+// policy or, where nothing would, what stands in the way of the simplest path.
+Status Unmet(const Request& request, std::vector<Refusal> refused);
+
+}  // namespace onecopy::plan

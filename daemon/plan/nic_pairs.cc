@@ -1,0 +1,133 @@
+#include "daemon/plan/nic_pairs.h"
+
+#include <algorithm>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::plan {
+namespace {
+
+// What a device has to read or write: the end's own memory, or pinned slots in its place.
+struct Target {
+  std::string kind;
+  std::string device;
+};
+
+Target TargetOf(const MemoryCapability& memory, bool staged) {
+  return staged ? Target{"host", {}} : Target{memory.kind, memory.device};
+}
+
+// The entry of exactly this device counts before that of the whole kind.
+Viability Registers(const NicCapability& nic, const Target& target, const NodeCapability& node) {
+  const NicMemory* found = nullptr;
+  for (const NicMemory& memory : nic.memories) {
+    if (memory.kind != target.kind) continue;
+    if (memory.device == target.device) {
+      found = &memory;
+      break;
+    }
+    if (memory.device.empty()) found = &memory;
+  }
+  if (found != nullptr && found->viability.viable) return {};
+  const bool host = target.kind == "host";
+  const std::string memory = host ? "host memory" : target.device;
+  const std::string detail = nic.name + " of " + node.node + " cannot register " + memory + ": ";
+  return Viability::No(
+      host ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,
+      detail + (found == nullptr ? "the device does not offer it" : found->viability.detail),
+      found == nullptr ? "" : found->viability.remedy);
+}
+
+std::vector<Staging> StagingsOf(Shape shape) {
+  switch (shape) {
+    case Shape::kDirect:
+      return {{}};
+    case Shape::kBounce:
+      return {{.source = true}, {.destination = true}};
+    case Shape::kStaged:
+      return {{.source = true, .destination = true}};
+  }
+  return {};
+}
+
+// What stands in the way of one use, and at how many ends.
+struct Obstacle {
+  int ends = 0;
+  Viability why;
+};
+
+Obstacle ObstacleOf(const NicPair& pair, Staging staging, const Ends& ends) {
+  const Viability source =
+      Registers(*pair.source, TargetOf(ends.source, staging.source), ends.source_node);
+  const Viability destination = Registers(
+      *pair.destination, TargetOf(ends.destination, staging.destination), ends.destination_node);
+  if (source.viable && destination.viable) return {};
+  if (source.viable) return {1, destination};
+  if (destination.viable) return {1, source};
+  Viability both = source;
+  both.detail += "; " + destination.detail;
+  return {2, std::move(both)};
+}
+
+}  // namespace
+
+uint64_t NicPair::bytes_per_second() const {
+  const uint64_t here = source->bytes_per_second;
+  const uint64_t there = destination->bytes_per_second;
+  if (here == 0 || there == 0) return std::max(here, there);
+  return std::min(here, there);
+}
+
+std::vector<NicPair> ReachablePairs(const LinkCapability& source,
+                                    const LinkCapability& destination) {
+  std::vector<NicPair> pairs;
+  for (const NicCapability& here : source.nics) {
+    for (const NicCapability& there : destination.nics) {
+      if (!here.viability.viable || !there.viability.viable) continue;
+      if (here.fabric == there.fabric) pairs.push_back({&here, &there});
+    }
+  }
+  return pairs;
+}
+
+uint64_t FastestWire(const LinkCapability& source, const LinkCapability& destination) {
+  uint64_t fastest = 0;
+  for (const NicPair& pair : ReachablePairs(source, destination)) {
+    if (!pair.emulated()) fastest = std::max(fastest, pair.bytes_per_second());
+  }
+  return fastest;
+}
+
+std::string DescribeFabrics(const LinkCapability& link, const NodeCapability& node) {
+  std::string text;
+  for (const NicCapability& nic : link.nics) {
+    if (!nic.viability.viable) continue;
+    if (!text.empty()) text += ", ";
+    text += nic.name + " of " + node.node + " is on fabric \"" + nic.fabric + "\"";
+  }
+  return text;
+}
+
+PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::vector<NicPair>& pairs) {
+  PairChoice choice;
+  Obstacle least{.ends = 3, .why = {}};
+  for (const Staging staging : StagingsOf(rung.shape)) {
+    const NicPair* best[2] = {nullptr, nullptr};  // of hardware, emulated
+    for (const NicPair& pair : pairs) {
+      Obstacle obstacle = ObstacleOf(pair, staging, ends);
+      if (obstacle.ends != 0) {
+        if (obstacle.ends < least.ends) least = std::move(obstacle);
+        continue;
+      }
+      const NicPair*& held = best[pair.emulated() ? 1 : 0];
+      if (held == nullptr || pair.bytes_per_second() > held->bytes_per_second()) held = &pair;
+    }
+    for (const NicPair* pair : best) {
+      if (pair != nullptr) choice.uses.push_back({*pair, staging});
+    }
+  }
+  if (choice.uses.empty()) choice.why = std::move(least.why);
+  return choice;
+}
+
+}  // namespace onecopy::plan

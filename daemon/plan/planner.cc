@@ -1,0 +1,195 @@
+#include "daemon/plan/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+
+#include "daemon/plan/candidates.h"
+#include "daemon/plan/failure.h"
+#include "daemon/plan/ladder.h"
+#include "daemon/plan/policy.h"
+#include "daemon/plan/route.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::plan {
+namespace {
+
+using Assessments = std::array<Assessment, kLadder.size()>;
+
+// A software device moves bytes by the processor, so nothing of the default table applies to it.
+constexpr double kEmulatedBytesPerSecond = 0.5e9;
+// Rates closer than this count as equal.
+constexpr double kEqualRate = 0.9;
+
+// Why nothing can be done with the memory of an end; viable where something can.
+Viability ViabilityOf(const End& end, const MemoryCapability* memory) {
+  if (memory != nullptr && memory->viability.viable) return {};
+  const std::string what =
+      (end.device.empty() ? end.kind + " memory" : end.device) + " of " + end.node->node;
+  // A backend without devices says why in an entry without a device.
+  if (memory == nullptr) memory = end.node->FindMemory(end.kind, {});
+  if (memory == nullptr || memory->viability.viable) {
+    return Viability::No(reasons::kDeviceNotFound, what + ": the node has no such memory",
+                         "see which memories the node has with onecopy node show");
+  }
+  Viability why = memory->viability;
+  why.detail = what + ": " + why.detail;
+  return why;
+}
+
+// Of the link that is asked for the caller wants to know what is wrong with it, not that others
+// were not asked for.
+bool NamesRdmaLink(const std::string& name, const Ends& ends) {
+  const LinkCapability* source = ends.source_node.FindLink(name);
+  const LinkCapability* destination = ends.destination_node.FindLink(name);
+  return name == "verbs" || name == "ucx" || (source != nullptr && IsRdmaLink(*source)) ||
+         (destination != nullptr && IsRdmaLink(*destination));
+}
+
+Assessment AssessRung(const Rung& rung, const Ends& ends, const Policy& policy) {
+  const bool between_nodes = rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp;
+  if (rung.carrier == Carrier::kStorage) {
+    return Refused(rung, reasons::kNotApplicable,
+                   "both ends are buffers: a storage path begins or ends at a file");
+  }
+  if (!between_nodes) return AssessInNode(rung, ends);
+  if (ends.InOneNode()) {
+    return Refused(rung, reasons::kSameNode,
+                   "both ends are on " + ends.source_node.node + ": no link is needed");
+  }
+  if (rung.carrier == Carrier::kTcp) return AssessTcp(rung, ends);
+  return AssessRdma(rung, ends, NamesRdmaLink(policy.link, ends) ? policy.link : std::string());
+}
+
+Assessments AssessAll(const Request& request) {
+  const MemoryCapability* source =
+      request.source.node->FindMemory(request.source.kind, request.source.device);
+  const MemoryCapability* destination =
+      request.destination.node->FindMemory(request.destination.kind, request.destination.device);
+  Viability memories = ViabilityOf(request.source, source);
+  if (memories.viable) memories = ViabilityOf(request.destination, destination);
+
+  Assessments all;
+  for (size_t i = 0; i < kLadder.size(); ++i) {
+    const Rung& rung = kLadder[i];
+    if (!memories.viable) {
+      all[i] = Refused(rung, memories);
+      continue;
+    }
+    const Ends ends{*request.source.node, *request.destination.node, *source, *destination};
+    all[i] = AssessRung(rung, ends, request.policy);
+    for (const Refusal& excluded : request.excluded) {
+      if (excluded.path == rung.name) all[i] = {.candidates = {}, .refusal = excluded};
+    }
+  }
+  return all;
+}
+
+void SetEstimate(Candidate& candidate, const Request& request) {
+  Path& path = candidate.path;
+  Estimate estimate =
+      request.estimates.Find(path.name, path.link, request.source.kind, request.destination.kind);
+  double& rate = estimate.bytes_per_second;
+  if (!estimate.measured && candidate.wire_bytes_per_second != 0) {
+    rate = std::min(rate, static_cast<double>(candidate.wire_bytes_per_second));
+  }
+  if (!estimate.measured && path.emulated) rate = std::min(rate, kEmulatedBytesPerSecond);
+  // Nothing has no rate; one byte ranks by latency.
+  path.estimated_bytes_per_second = estimate.RateFor(std::max<uint64_t>(request.bytes, 1));
+  path.measured = estimate.measured;
+}
+
+// Takes the candidates that the policy excludes out; a rung that loses all of them is refused for
+// the first one's reason, as all of one rung share their copies and those over links not asked for.
+void ApplyPolicy(Assessment& assessment, const Policy& policy) {
+  std::vector<Candidate> left;
+  for (Candidate& candidate : assessment.candidates) {
+    std::optional<Refusal> objection = Objection(policy, candidate.path);
+    if (!objection) {
+      left.push_back(std::move(candidate));
+    } else if (assessment.refusal.path.empty()) {
+      assessment.refusal = std::move(*objection);
+    }
+  }
+  assessment.candidates = std::move(left);
+}
+
+// The fastest of all; of those within 10 % of it the one with the fewest copies; of those the
+// highest on the ladder, and there the fastest again.
+const Candidate* Choose(const Assessments& all, bool needless) {
+  double best_rate = 0;
+  for (const Assessment& assessment : all) {
+    for (const Candidate& candidate : assessment.candidates) {
+      if (candidate.needless != needless) continue;
+      best_rate = std::max(best_rate, candidate.path.estimated_bytes_per_second);
+    }
+  }
+  const Candidate* chosen = nullptr;
+  for (const Assessment& assessment : all) {
+    const Candidate* above = chosen;  // of a higher rung
+    for (const Candidate& candidate : assessment.candidates) {
+      const double rate = candidate.path.estimated_bytes_per_second;
+      if (candidate.needless != needless || rate < kEqualRate * best_rate) continue;
+      const bool better = chosen == nullptr || candidate.path.copies() < chosen->path.copies() ||
+                          (chosen != above && rate > chosen->path.estimated_bytes_per_second);
+      if (better) chosen = &candidate;
+    }
+  }
+  return chosen;
+}
+
+std::string RateOf(const Path& path) {
+  return FormatRate(path.estimated_bytes_per_second) +
+         (path.measured ? " (measured)" : " (estimated)");
+}
+
+// Why a rung that would have worked, and sounds better, was passed over for `chosen`.
+Refusal PassedOver(const Assessment& assessment, const Candidate& chosen, uint64_t bytes) {
+  const Candidate& passed = *std::max_element(
+      assessment.candidates.begin(), assessment.candidates.end(),
+      [](const Candidate& a, const Candidate& b) {
+        if (a.needless != b.needless) return a.needless;
+        return a.path.estimated_bytes_per_second < b.path.estimated_bytes_per_second;
+      });
+  if (passed.needless && !chosen.needless) {
+    return {passed.path.name, std::string(reasons::kNotRequested),
+            "it would stage host memory, which only adds copies",
+            "ask for path=" + passed.path.name + " to have it all the same"};
+  }
+  const bool measured = passed.path.measured && chosen.path.measured;
+  return {passed.path.name,
+          std::string(measured ? reasons::kSlowerMeasured : reasons::kSlowerEstimated),
+          RateOf(passed.path) + " against " + RateOf(chosen.path) + " of " + chosen.path.name +
+              " for " + FormatBytes(bytes),
+          "ask for path=" + passed.path.name + " to have it all the same"};
+}
+
+}  // namespace
+
+Result<Plan> MakePlan(const Request& request) {
+  assert(request.source.node != nullptr && request.destination.node != nullptr);
+  ONECOPY_RETURN_IF_ERROR(
+      CheckPolicy(request.policy, *request.source.node, *request.destination.node));
+  Assessments all = AssessAll(request);
+  for (Assessment& assessment : all) {
+    ApplyPolicy(assessment, request.policy);
+    for (Candidate& candidate : assessment.candidates) SetEstimate(candidate, request);
+  }
+  const Candidate* chosen = Choose(all, false);
+  if (chosen == nullptr) chosen = Choose(all, true);
+  if (chosen == nullptr) {
+    std::vector<Refusal> refused;
+    for (Assessment& assessment : all) refused.push_back(std::move(assessment.refusal));
+    return Unmet(request, std::move(refused));
+  }
+  Plan plan{.path = chosen->path, .refused = {}};
+  for (size_t i = 0; kLadder[i].name != plan.path.name; ++i) {
+    plan.refused.push_back(all[i].candidates.empty() ? all[i].refusal
+                                                     : PassedOver(all[i], *chosen, request.bytes));
+  }
+  return plan;
+}
+
+}  // namespace onecopy::plan

@@ -1,0 +1,100 @@
+#include "daemon/plan/policy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/plan/ladder.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::plan {
+namespace {
+
+constexpr std::array<std::string_view, 3> kLinks = {"verbs", "ucx", "tcp"};
+
+Status BadPolicy(std::string message, std::string remedy) {
+  return {Code::kInvalidArgument, reasons::kBadPolicy, std::move(message), std::move(remedy)};
+}
+
+std::string PathNames() {
+  std::string names;
+  for (const Rung& rung : kLadder) {
+    if (!names.empty()) names += ", ";
+    names += rung.name;
+  }
+  return names;
+}
+
+bool FitsAnyRung(const std::string& glob) {
+  return std::any_of(kLadder.begin(), kLadder.end(),
+                     [&glob](const Rung& rung) { return MatchesGlob(glob, rung.name); });
+}
+
+Refusal Against(const Path& path, std::string_view reason, std::string detail, std::string remedy) {
+  return {path.name, std::string(reason), std::move(detail), std::move(remedy)};
+}
+
+std::string Copies(uint32_t copies) {
+  return std::to_string(copies) + (copies == 1 ? " copy" : " copies");
+}
+
+}  // namespace
+
+Status CheckPolicy(const Policy& policy, const NodeCapability& source,
+                   const NodeCapability& destination) {
+  if (!policy.path_glob.empty() && !FitsAnyRung(policy.path_glob)) {
+    return BadPolicy("no path is called \"" + policy.path_glob + "\"",
+                     "the paths are " + PathNames() + "; * and ? stand for other characters");
+  }
+  if (policy.at_most_copies == 0U) {
+    return BadPolicy("no path moves bytes with at most 0 copies", "allow at least 1 copy");
+  }
+  const bool known =
+      policy.link.empty() || std::find(kLinks.begin(), kLinks.end(), policy.link) != kLinks.end() ||
+      source.FindLink(policy.link) != nullptr || destination.FindLink(policy.link) != nullptr;
+  if (!known) {
+    std::string names;
+    for (const std::string_view name : kLinks) {
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    return BadPolicy("no link is called \"" + policy.link + "\"", "the links are " + names);
+  }
+  return OkStatus();
+}
+
+std::optional<Refusal> Objection(const Policy& policy, const Path& path) {
+  if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path.name)) {
+    return Against(path, reasons::kNotRequested, "the policy asks for path=" + policy.path_glob,
+                   "ask for path=" + path.name + " to have it");
+  }
+  if (!policy.link.empty() && path.link != policy.link) {
+    return Against(path, reasons::kNotRequested,
+                   "the policy asks for link=" + policy.link + ", and this path uses " +
+                       (path.link.empty() ? "no link" : path.link),
+                   path.link.empty() ? "leave the link open to have it"
+                                     : "ask for link=" + path.link + " to have it");
+  }
+  if (policy.at_most_copies && path.copies() > *policy.at_most_copies) {
+    return Against(path, reasons::kMoreCopies,
+                   "it takes " + Copies(path.copies()) + ", and the policy allows " +
+                       std::to_string(*policy.at_most_copies),
+                   "allow " + Copies(path.copies()));
+  }
+  if (policy.at_most_copies && path.emulated && !policy.allow_emulated) {
+    return Against(path, reasons::kEmulated,
+                   "a software device would emulate the RDMA of " + path.link +
+                       ", and its copies by the processor are not counted",
+                   "allow emulated devices if that will do");
+  }
+  return std::nullopt;
+}
+
+std::string Describe(const Policy& policy) {
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
+  if (!policy.path_glob.empty()) add("path=" + policy.path_glob);
+  if (policy.at_most_copies) add("at-most=" + std::to_string(*policy.at_most_copies));
+  if (!policy.link.empty()) add("link=" + policy.link);
+  return text;
+}
+
+}  // namespace onecopy::plan

@@ -1,0 +1,86 @@
+#include "daemon/plan/route.h"
+
+#include <utility>
+
+namespace onecopy::plan {
+namespace {
+
+constexpr const char* kPinned = "pinned";
+constexpr const char* kKernel = "kernel";
+
+std::string CopierOf(const MemoryCapability& memory) {
+  return IsHost(memory) ? "cpu" : "copy-engine";
+}
+
+// Adds step after step, each from where the one before ended.
+class Walk {
+ public:
+  explicit Walk(const MemoryCapability& start) : at_(StepName(start)) {}
+
+  void Copy(const std::string& to, const std::string& by, const NodeCapability& node) {
+    steps_.push_back({.node = node.node, .from = std::exchange(at_, to), .to = to, .by = by});
+  }
+  void Wire(const std::string& to, const Ends& ends, bool emulated) {
+    Copy(to, "wire", ends.destination_node);
+    steps_.back().loopback = ends.OnOneHost();
+    steps_.back().emulated = emulated;
+  }
+  std::vector<Step> Done() { return std::move(steps_); }
+
+ private:
+  std::string at_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+bool Staging::Needless(const Ends& ends) const {
+  return (source && IsHost(ends.source)) || (destination && IsHost(ends.destination));
+}
+
+bool IsHost(const MemoryCapability& memory) { return memory.kind == "host"; }
+
+std::string StepName(const MemoryCapability& memory) {
+  return memory.device.empty() ? memory.kind : memory.device;
+}
+
+std::string Describe(const MemoryCapability& memory, const NodeCapability& node) {
+  return (IsHost(memory) ? "host memory" : StepName(memory)) + " of " + node.node;
+}
+
+Path PathInNode(const Rung& rung, const Ends& ends, Staging staging) {
+  Walk walk(ends.source);
+  std::string last_copier = IsHost(ends.source) ? CopierOf(ends.destination) : "copy-engine";
+  if (staging.source || staging.destination) {
+    walk.Copy(kPinned, CopierOf(ends.source), ends.source_node);
+    last_copier = CopierOf(ends.destination);
+  }
+  walk.Copy(StepName(ends.destination), last_copier, ends.destination_node);
+  return {.name = std::string(rung.name),
+          .link = {},
+          .source_staged = staging.source,
+          .destination_staged = staging.destination,
+          .steps = walk.Done()};
+}
+
+Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,
+                  bool emulated) {
+  const bool sockets = rung.carrier == Carrier::kTcp;
+  Walk walk(ends.source);
+  if (staging.source) walk.Copy(kPinned, CopierOf(ends.source), ends.source_node);
+  if (sockets) walk.Copy(kKernel, "cpu", ends.source_node);
+  const std::string landing = staging.destination ? kPinned : StepName(ends.destination);
+  walk.Wire(sockets ? kKernel : landing, ends, emulated);
+  if (sockets) walk.Copy(landing, "cpu", ends.destination_node);
+  if (staging.destination) {
+    walk.Copy(StepName(ends.destination), CopierOf(ends.destination), ends.destination_node);
+  }
+  return {.name = std::string(rung.name),
+          .link = link,
+          .source_staged = staging.source,
+          .destination_staged = staging.destination,
+          .emulated = emulated,
+          .steps = walk.Done()};
+}
+
+}  // namespace onecopy::plan

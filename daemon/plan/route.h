@@ -1,0 +1,32 @@
+// Inside the planner: the steps of a path.
+#pragma once
+
+#include <string>
+
+#include "daemon/plan/candidates.h"
+
+namespace onecopy::plan {
+
+// Which ends go through pinned slots.
+struct Staging {
+  bool source = false;
+  bool destination = false;
+
+  // Whether it stages an end that is host memory already.
+  bool Needless(const Ends& ends) const;
+};
+
+bool IsHost(const MemoryCapability& memory);
+
+// The memory's name in steps, and with its node for people: "GPU-5f… of east".
+std::string StepName(const MemoryCapability& memory);
+std::string Describe(const MemoryCapability& memory, const NodeCapability& node);
+
+// One pass, or two through a pinned slot.
+Path PathInNode(const Rung& rung, const Ends& ends, Staging staging);
+
+// Over a link: a carrier with sockets adds the kernel's buffers on both sides of the wire.
+Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,
+                  bool emulated);
+
+}  // namespace onecopy::plan

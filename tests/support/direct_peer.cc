@@ -1,0 +1,172 @@
+#include "tests/support/direct_peer.h"
+
+#include <map>
+#include <utility>
+
+#include "tests/support/engine_cluster.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::testing {
+namespace {
+
+using namespace onecopy::engine;
+
+class DirectPeer final : public PeerApi {
+ public:
+  DirectPeer(EngineCluster& cluster, std::string self, std::string peer, Executor& loop)
+      : cluster_(cluster), self_(std::move(self)), peer_(std::move(peer)), loop_(loop) {}
+
+  ~DirectPeer() override {
+    // As with a channel that is destroyed: every call still gets its answer.
+    for (auto& [number, fail] : pending_->calls) {
+      loop_.Post([fail = std::move(fail)]() mutable {
+        fail({Code::kCancelled, reasons::kCancelled, "the peer was let go"});
+      });
+    }
+    pending_->calls.clear();
+  }
+
+  void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override {
+    Call<HelloReply>("Hello", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.Hello(caller, request, std::move(answer));
+    });
+  }
+  void Reserve(const std::string& caller, ReserveRequest request,
+               Reply<Reservation> reply) override {
+    Call<Reservation>("Reserve", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.Reserve(caller, request, std::move(answer));
+    });
+  }
+  void Start(const std::string& caller, StartRequest request, Reply<TransferInfo> reply) override {
+    Call<TransferInfo>("Start", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.Start(caller, request, std::move(answer));
+    });
+  }
+  void Connect(const std::string& caller, ConnectRequest request,
+               Reply<ConnectReply> reply) override {
+    Call<ConnectReply>("Connect", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.Connect(caller, request,
+                  [answer = std::move(answer)](Result<ConnectReply> connected) mutable {
+                    if (connected.ok()) connected->host = "127.0.0.1";
+                    answer(std::move(connected));
+                  });
+    });
+  }
+  void Prepare(const std::string& caller, PrepareRequest request,
+               Reply<PrepareReply> reply) override {
+    Call<PrepareReply>("Prepare", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.Prepare(caller, request, std::move(answer));
+    });
+  }
+  void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override {
+    Call<FinishReply>("Finish", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.Finish(caller, request, std::move(answer));
+    });
+  }
+  void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override {
+    Call<bool>(
+        "Report",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        [caller, transfer](PeerApi& api, auto answer) {
+          api.Report(caller, transfer, [answer = std::move(answer)](const Status& told) mutable {
+            if (told.ok()) return answer(true);
+            answer(told);
+          });
+        });
+  }
+  void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override {
+    Call<TransferInfo>("Query", std::move(reply), [caller, id](PeerApi& api, auto answer) {
+      api.Query(caller, id, std::move(answer));
+    });
+  }
+  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+              Reply<TransferInfo> reply) override {
+    Call<TransferInfo>("Cancel", std::move(reply), [caller, uid, id](PeerApi& api, auto answer) {
+      api.Cancel(caller, uid, id, std::move(answer));
+    });
+  }
+  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                 Reply<BufferInfo> reply) override {
+    Call<BufferInfo>("GetBuffer", std::move(reply), [caller, uid, name](PeerApi& api, auto answer) {
+      api.GetBuffer(caller, uid, name, std::move(answer));
+    });
+  }
+  void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+                   Reply<Page<BufferInfo>> reply) override {
+    Call<Page<BufferInfo>>("ListBuffers", std::move(reply),
+                           [caller, uid, page](PeerApi& api, auto answer) {
+                             api.ListBuffers(caller, uid, page, std::move(answer));
+                           });
+  }
+  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
+                 Reply<Sum> reply) override {
+    Call<Sum>("SumBuffer", std::move(reply), [caller, uid, range](PeerApi& api, auto answer) {
+      api.SumBuffer(caller, uid, range, std::move(answer));
+    });
+  }
+
+ private:
+  // Calls that wait for their answers; on the dialling engine's thread only.
+  struct Pending {
+    std::map<uint64_t, UniqueFunction<void(Status)>> calls;
+    uint64_t next = 1;
+  };
+
+  template <typename T, typename F>
+  void Call(const std::string& method, Reply<T> reply, F call) {
+    if (Status there = cluster_.Reachable(self_, peer_, method); !there.ok()) {
+      return loop_.Post([reply = std::move(reply), there]() mutable { reply(there); });
+    }
+    auto shared = std::make_shared<Reply<T>>(std::move(reply));
+    const uint64_t number = pending_->next++;
+    pending_->calls[number] = [shared](Status why) { (*shared)(std::move(why)); };
+    // An answer finds its way back only while the network is whole.
+    auto answer = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_,
+                   number, shared](Result<T> result) {
+      Status back = cluster.Reachable(self, peer, method);
+      cluster.PostTask(self, [pending, number, shared, result = std::move(result), back]() mutable {
+        if (pending->calls.erase(number) == 0) return;
+        if (!back.ok()) return (*shared)(back);
+        (*shared)(std::move(result));
+      });
+    };
+    const bool posted = cluster_.PostTo(
+        peer_, [call, answer](PeerApi& api) mutable { call(api, Reply<T>(std::move(answer))); });
+    if (!posted)
+      answer(Status(Code::kUnavailable, reasons::kPeerDown, "node " + peer_ + " is not there"));
+  }
+
+  EngineCluster& cluster_;
+  const std::string self_;
+  const std::string peer_;
+  Executor& loop_;
+  const std::shared_ptr<Pending> pending_ = std::make_shared<Pending>();
+};
+
+class DirectDialer final : public PeerDialer {
+ public:
+  DirectDialer(EngineCluster& cluster, std::string node)
+      : cluster_(cluster), node_(std::move(node)) {}
+
+  std::unique_ptr<PeerApi> Dial(const std::string& name, const std::string&) override {
+    return std::make_unique<DirectPeer>(cluster_, node_, name, *loop_);
+  }
+  void SetLoop(Executor& loop) { loop_ = &loop; }
+
+ private:
+  EngineCluster& cluster_;
+  const std::string node_;
+  Executor* loop_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<PeerDialer> MakeDirectDialer(EngineCluster& cluster, const std::string& node) {
+  return std::make_unique<DirectDialer>(cluster, node);
+}
+
+void SetReplyLoop(PeerDialer& dialer, Executor& loop) {
+  static_cast<DirectDialer&>(dialer).SetLoop(loop);
+}
+
+}  // namespace onecopy::testing

@@ -1,0 +1,129 @@
+// Several engines in one process, joined by direct calls instead of gRPC: everything of the daemon
+// but its sockets for clients and peers, with real memory and real links, and with faults between
+// the nodes at will.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/engine/engine.h"
+#include "tests/support/catch.h"
+
+namespace onecopy::testing {
+
+class EngineCluster;
+
+// What a node is made of, to be changed by a test before it starts.
+struct NodePlan {
+  engine::Options options;
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<std::unique_ptr<Link>> links;
+};
+
+class EngineNode {
+ public:
+  EngineNode(EngineCluster& cluster, NodePlan plan);
+  ~EngineNode();
+
+  engine::Engine& engine() { return *engine_; }
+  const std::string& name() const { return name_; }
+
+  // Asks on the engine's thread and waits for the answer: Ask<BufferInfo>([&](ClientApi& api, auto
+  // reply) {…}).
+  template <typename T, typename F>
+  Result<T> Ask(F call) {
+    auto promise = std::make_shared<std::promise<Result<T>>>();
+    auto future = promise->get_future();
+    engine_->loop().Post([this, call, promise]() mutable {
+      call(engine_->client(), engine::Reply<T>([promise](Result<T> result) {
+             promise->set_value(std::move(result));
+           }));
+    });
+    return future.get();
+  }
+
+  // A session of uid 1000, unless said otherwise.
+  engine::Principal Attach(uint32_t uid = 1000);
+  void Detach(const engine::Principal& who);
+
+  Result<engine::BufferInfo> CreateBuffer(const engine::Principal& who, const std::string& name,
+                                          uint64_t bytes);
+  // A registered memfd of the client's, and where the test sees it.
+  struct Registered {
+    engine::BufferInfo info;
+    std::shared_ptr<void> keep;
+    std::byte* data = nullptr;
+  };
+  Result<Registered> Register(const engine::Principal& who, const std::string& name,
+                              uint64_t bytes);
+
+  Result<engine::TransferInfo> Start(const engine::Principal& who, engine::TransferRequest request);
+  // Waits until the transfer, as this node sees it, is in a last state, or in `also`.
+  engine::TransferInfo Wait(const engine::Principal& who, const TransferId& id,
+                            engine::TransferState also = engine::TransferState::kSucceeded);
+  Result<engine::TransferInfo> Copy(const engine::Principal& who, engine::TransferRequest request);
+
+ private:
+  EngineCluster& cluster_;
+  const std::string name_;
+  std::unique_ptr<engine::PeerDialer> dialer_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+class EngineCluster {
+ public:
+  // Nodes that know each other by name and share a domain of uids. `change` may change any before
+  // it starts.
+  explicit EngineCluster(const std::vector<std::string>& names,
+                         const std::function<void(const std::string&, NodePlan&)>& change = {});
+  ~EngineCluster();
+
+  EngineNode& operator[](const std::string& name) { return *nodes_.at(name); }
+  // A fresh engine of the same name, as after a restart of the daemon.
+  void Restart(const std::string& name);
+  void Remove(const std::string& name);
+
+  // Calls from one node to another fail as if the network were cut, until it is mended.
+  void Cut(const std::string& from, const std::string& to);
+  void Mend(const std::string& from, const std::string& to);
+  // Such calls ("Report", "Finish", …) of any node get no answer but a failure.
+  void FailCalls(const std::string& method);
+  void AllowCalls(const std::string& method);
+  // Waits until `from` shows `to` in this state.
+  void WaitForPeer(const std::string& from, const std::string& to, engine::NodeState state);
+
+  // For the direct calls.
+  Status Reachable(const std::string& from, const std::string& to, const std::string& method);
+  // Runs `call` on that node's engine thread, if it is there; false otherwise.
+  bool PostTo(const std::string& name, UniqueFunction<void(engine::PeerApi&)> call);
+  // Likewise for an answer on its way back; dropped when the node is gone.
+  void PostTask(const std::string& name, Task task);
+
+ private:
+  NodePlan Plan(const std::string& name);
+  void Add(const std::string& name);
+
+  const std::vector<std::string> names_;
+  const std::function<void(const std::string&, NodePlan&)> change_;
+  std::mutex mutex_;
+  std::map<std::string, engine::Engine*> engines_;      // that can be called; guarded by mutex_
+  std::map<std::string, engine::Engine*> answered_;     // that wait for answers; guarded by mutex_
+  std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
+  std::set<std::string> failing_;                       // guarded by mutex_
+  std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
+  friend class EngineNode;
+};
+
+// A transfer between two buffers, with everything else at its default.
+engine::TransferRequest Request(const std::string& source, const std::string& destination);
+// "node:buffer@offset+bytes", as people write it; for tests only.
+engine::Endpoint ParseEnd(const std::string& text);
+
+}  // namespace onecopy::testing

@@ -1,0 +1,62 @@
+// Two ends of a link in one process, connected as two daemons would.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "transport/core/link.h"
+
+namespace onecopy::testing {
+
+struct LinkPair {
+  std::unique_ptr<Link> owner;
+  std::unique_ptr<Link> reader;
+
+  ~LinkPair() {
+    if (reader != nullptr) reader->Shutdown();
+    if (owner != nullptr) owner->Shutdown();
+  }
+};
+
+struct Connected {
+  std::shared_ptr<Connection> owner;
+  std::shared_ptr<Connection> reader;
+};
+
+inline Result<Connected> Connect(LinkPair& links) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<Dialing> dialing, links.reader->Dial("owner"));
+  ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted,
+                           links.owner->Accept("reader", dialing->offer()));
+  std::promise<Result<std::shared_ptr<Connection>>> established;
+  dialing->Establish("127.0.0.1", accepted.answer,
+                     [&](auto connection) { established.set_value(std::move(connection)); });
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Connection> reader, established.get_future().get());
+  return Connected{std::move(accepted.connection), std::move(reader)};
+}
+
+// The outcome of one get, waited for.
+struct Got {
+  Status status;
+  StepList steps;
+  unsigned lane = 0;
+};
+
+inline std::future<Got> StartGet(Connection& connection, const GetRequest& request) {
+  auto promise = std::make_shared<std::promise<Got>>();
+  std::future<Got> future = promise->get_future();
+  connection.Get(request, [promise](Status status, const StepList& steps, unsigned lane) {
+    promise->set_value({std::move(status), steps, lane});
+  });
+  return future;
+}
+
+inline void WithdrawAndWait(Connection& connection, const RemoteKey& key) {
+  std::promise<void> done;
+  connection.Withdraw(key, [&] { done.set_value(); });
+  done.get_future().wait();
+}
+
+}  // namespace onecopy::testing

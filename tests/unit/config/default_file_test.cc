@@ -1,0 +1,85 @@
+#include <sstream>
+
+#include "daemon/config/config.h"
+#include "tests/support/catch.h"
+#include "tests/unit/config/schema.h"
+#include "transport/memory/host/factory.h"
+
+using onecopy::config::Defaults;
+using onecopy::config::Parse;
+using onecopy::config::PrintDefault;
+using onecopy::config::Schema;
+using onecopy::testing::TestSchema;
+
+namespace {
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// "#slots = 64": a key that is commented out, not a comment for people.
+bool IsCommentedOut(const std::string& line) {
+  return line.size() > 1 && line[0] == '#' && line[1] != ' ';
+}
+
+}  // namespace
+
+TEST_CASE("the printed file reads as the defaults") {
+  const std::string text = PrintDefault(TestSchema());
+  const auto config = Parse(text, "default", TestSchema());
+  REQUIRE_OK(config);
+  CHECK(*config == Defaults(TestSchema()));
+}
+
+TEST_CASE("every key of the printed file has its default, once the # is removed") {
+  std::string text;
+  bool in_peers = false;
+  int keys = 0;
+  for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
+    if (line.starts_with("#[peers.")) in_peers = true;
+    if (line.starts_with("[")) in_peers = false;
+    const bool set = IsCommentedOut(line) && !in_peers;
+    keys += set ? 1 : 0;
+    text += (set ? line.substr(1) : line) + "\n";
+  }
+  INFO(text);
+  CHECK(keys == 6 + 3 + 2 + 2 + 3 + 3 + 2 + 6);
+  const auto config = Parse(text, "default", TestSchema());
+  REQUIRE_OK(config);
+  CHECK(*config == Defaults(TestSchema()));
+}
+
+TEST_CASE("the printed peer is one once the # is removed and the address is filled in") {
+  std::string text;
+  for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
+    if (line == "#[peers.west]") text += "[peers.west]\n";
+    if (line == "#address = \"\"") text += "address = \"10.0.0.2:7701\"\n";
+  }
+  const auto config = Parse(text, "default", TestSchema());
+  REQUIRE_OK(config);
+  CHECK(config->peers.at("west").address.port == 7701);
+}
+
+TEST_CASE("every key of the printed file is explained above it, within a hundred columns") {
+  const std::vector<std::string> lines = Lines(PrintDefault({}));
+  CHECK(lines[0].starts_with("# "));
+  for (size_t i = 1; i < lines.size(); ++i) {
+    INFO(lines[i]);
+    CHECK(lines[i].size() <= 100);
+    if (IsCommentedOut(lines[i])) CHECK(lines[i - 1].starts_with("# "));
+  }
+}
+
+TEST_CASE("a backend's own settings are in the file") {
+  Schema schema;
+  const auto host = onecopy::host::Describe();
+  schema.backends[host.name] = host.settings;
+  CHECK(PrintDefault(schema).find("[host]\n# Threads that copy") != std::string::npos);
+  auto config = Parse("[host]\ncopy_threads = 3\n", "f", schema);
+  REQUIRE_OK(config);
+  CHECK(config->backends.at("host").Integer("copy_threads") == 3);
+  CHECK_FALSE(Parse("[host]\ncopy_threads = 65\n", "f", schema).ok());
+}

@@ -1,0 +1,215 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "daemon/config/config.h"
+#include "tests/support/catch.h"
+#include "tests/unit/config/schema.h"
+#include "transport/core/reasons.h"
+
+using onecopy::Code;
+using onecopy::config::Config;
+using onecopy::config::Defaults;
+using onecopy::config::Load;
+using onecopy::config::LogFormat;
+using onecopy::config::Parse;
+using onecopy::testing::TestSchema;
+namespace reasons = onecopy::reasons;
+using std::chrono::milliseconds;
+
+namespace {
+
+// A folder of the test's own, gone with it.
+class Folder {
+ public:
+  Folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  ~Folder() {
+    for (const std::string& file : files_) ::unlink(file.c_str());
+    ::rmdir(path_.c_str());
+  }
+  std::string Write(const std::string& name, const std::string& text) {
+    files_.push_back(path_ + "/" + name);
+    std::ofstream(files_.back()) << text;
+    return files_.back();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/onecopy-config-XXXXXX";
+  std::vector<std::string> files_;
+};
+
+}  // namespace
+
+TEST_CASE("an empty file gives the documented defaults") {
+  const auto parsed = Parse("", "f", TestSchema());
+  REQUIRE_OK(parsed);
+  const Config& config = *parsed;
+  CHECK(config.name.empty());
+  CHECK(config.listen.ToString() == "127.0.0.1:7701");
+  CHECK_FALSE(config.lanes.has_value());
+  CHECK(config.LanesAddress().ToString() == "127.0.0.1:7702");
+  CHECK(config.run_dir.empty());
+  CHECK(config.uid_domain.empty());
+  CHECK_FALSE(config.insecure);
+  CHECK_FALSE(config.tls.enabled());
+  CHECK(config.peers.empty());
+  CHECK(config.log_level == "info");
+  CHECK(config.log_format == LogFormat::kAuto);
+  CHECK(config.slot_bytes == 1 << 20);
+  CHECK(config.slots == 64);
+  CHECK(config.stall_timeout == milliseconds(30'000));
+  CHECK(config.drain_timeout == milliseconds(30'000));
+  CHECK(config.keep_transfers == 1000);
+  CHECK(config.heartbeat == milliseconds(3000));
+  CHECK(config.reconnect_least == milliseconds(100));
+  CHECK(config.reconnect_most == milliseconds(10'000));
+  CHECK(config.libraries == std::map<std::string, std::string>{{"cuda", ""}, {"ibverbs", ""}});
+  CHECK(config.backends.size() == 2);
+  CHECK(config.backends.at("tcp").Integer("lanes") == 8);
+  CHECK(config == Defaults(TestSchema()));
+}
+
+TEST_CASE("every key of a file arrives") {
+  const auto parsed = Parse(R"(
+version = 1
+name = "east"
+listen = "[::1]:9000"
+lanes = "10.0.0.1:9100"
+run_dir = "/tmp/east"
+uid_domain = "lab"
+insecure = true
+
+[tls]
+ca = "/etc/ca.pem"
+certificate = "/etc/east.pem"
+key = "/etc/east.key"
+
+[peers.west]
+address = "10.0.0.2:7701"
+uid_domain = "lab"
+[peers."north.lab-1"]
+address = "north.example:7701"
+[peers.none]
+address = "10.0.0.3:7701"
+uid_domain = ""
+
+[log]
+level = "debug"
+format = "journal"
+
+[staging]
+slot_bytes = "4KiB"
+slots = 65536
+
+[transfers]
+stall_timeout = "2m"
+drain_timeout = "0s"
+keep = 0
+
+[peering]
+heartbeat = "500ms"
+reconnect_least = "1s"
+reconnect_most = "1s"
+
+[libraries]
+cuda = "/opt/libcuda.so.1"
+
+[host]
+
+[tcp]
+lanes = 16
+interfaces = []
+buffer = 65536
+linger = "1m"
+quick = false
+label = "ü"
+)",
+                            "f", TestSchema());
+  REQUIRE_OK(parsed);
+  const Config& config = *parsed;
+  CHECK(config.name == "east");
+  CHECK(config.listen == onecopy::os::HostPort{"::1", 9000});
+  CHECK(config.LanesAddress() == onecopy::os::HostPort{"10.0.0.1", 9100});
+  CHECK(config.run_dir == "/tmp/east");
+  CHECK(config.uid_domain == "lab");
+  CHECK(config.insecure);
+  CHECK(config.tls.enabled());
+  CHECK(config.tls.ca == "/etc/ca.pem");
+  CHECK(config.tls.certificate == "/etc/east.pem");
+  CHECK(config.tls.key == "/etc/east.key");
+  REQUIRE(config.peers.size() == 3);
+  CHECK(config.peers.at("west").address == onecopy::os::HostPort{"10.0.0.2", 7701});
+  CHECK(config.peers.at("west").uid_domain == "lab");
+  CHECK(config.peers.at("north.lab-1").address.host == "north.example");
+  CHECK_FALSE(config.peers.at("north.lab-1").uid_domain.has_value());
+  CHECK(config.peers.at("none").uid_domain == "");
+  CHECK(config.log_level == "debug");
+  CHECK(config.log_format == LogFormat::kJournal);
+  CHECK(config.slot_bytes == 4096);
+  CHECK(config.slots == 65536);
+  CHECK(config.stall_timeout == milliseconds(120'000));
+  CHECK(config.drain_timeout == milliseconds(0));
+  CHECK(config.keep_transfers == 0);
+  CHECK(config.heartbeat == milliseconds(500));
+  CHECK(config.reconnect_least == milliseconds(1000));
+  CHECK(config.reconnect_most == milliseconds(1000));
+  CHECK(config.libraries.at("cuda") == "/opt/libcuda.so.1");
+  CHECK(config.libraries.at("ibverbs").empty());
+  const onecopy::Settings& tcp = config.backends.at("tcp");
+  CHECK(tcp.Integer("lanes") == 16);
+  CHECK(tcp.TextList("interfaces").empty());
+  CHECK(tcp.Bytes("buffer") == 65536);
+  CHECK(tcp.Duration("linger") == milliseconds(60'000));
+  CHECK_FALSE(tcp.Bool("quick"));
+  CHECK(tcp.Text("label") == "ü");
+}
+
+TEST_CASE("a file is read from where it is") {
+  Folder folder;
+  const auto config = Load(folder.Write("c.toml", "name = \"east\"\n"), TestSchema());
+  REQUIRE_OK(config);
+  CHECK(config->name == "east");
+}
+
+TEST_CASE("a problem of a file is said with its path and line") {
+  Folder folder;
+  const std::string file = folder.Write("c.toml", "name = \"east\"\nslots = 4\n");
+  const auto config = Load(file, TestSchema());
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.status().code() == Code::kInvalidArgument);
+  CHECK(config.status().reason() == reasons::kBadConfig);
+  CHECK(config.status().message().starts_with(file + ":2: "));
+}
+
+TEST_CASE("a file that is not there is NOT_FOUND, with its path") {
+  const auto config = Load("/no/such/file.toml", TestSchema());
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.status().code() == Code::kNotFound);
+  CHECK(config.status().message().find("/no/such/file.toml") != std::string::npos);
+  CHECK_FALSE(config.status().remedy().empty());
+}
+
+TEST_CASE("what cannot be read fails with what the system says") {
+  Folder folder;
+  auto config = Load(folder.path(), TestSchema());
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.status().message().find("EISDIR") != std::string::npos);
+
+  const std::string file = folder.Write("secret.toml", "");
+  REQUIRE(::chmod(file.c_str(), 0) == 0);
+  if (::geteuid() == 0) return;  // root reads everything
+  config = Load(file, TestSchema());
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.status().code() == Code::kPermissionDenied);
+}
+
+TEST_CASE("a file without an end is not read to its end") {
+  const auto config = Load("/dev/zero", TestSchema());
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.status().reason() == reasons::kBadConfig);
+  CHECK(config.status().message().find("/dev/zero: it is longer than 1 MiB") == 0);
+}

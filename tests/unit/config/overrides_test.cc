@@ -1,0 +1,163 @@
+#include "daemon/config/config.h"
+#include "tests/support/catch.h"
+#include "tests/unit/config/schema.h"
+#include "transport/core/name.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+using onecopy::Code;
+using onecopy::config::Apply;
+using onecopy::config::CheckSecurity;
+using onecopy::config::Config;
+using onecopy::config::Defaults;
+using onecopy::config::Overrides;
+using onecopy::config::Parse;
+using onecopy::testing::TestSchema;
+namespace reasons = onecopy::reasons;
+
+namespace {
+
+Config FromFile(const std::string& text) {
+  auto config = Parse(text, "f.toml", TestSchema());
+  REQUIRE_OK(config);
+  return *config;
+}
+
+std::string Wrong(const Overrides& overrides, Config config = Defaults(TestSchema())) {
+  const onecopy::Status status = Apply(overrides, config);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.code() == Code::kInvalidArgument);
+  CHECK(status.reason() == reasons::kBadConfig);
+  return status.message();
+}
+
+}  // namespace
+
+TEST_CASE("flags come before the file, and what they leave out stays") {
+  Config config = FromFile(R"(
+name = "east"
+listen = "127.0.0.1:1"
+lanes = "127.0.0.1:2"
+run_dir = "/run/a"
+uid_domain = "lab"
+[peers.west]
+address = "10.0.0.2:7701"
+uid_domain = "lab"
+[peers.north]
+address = "10.0.0.3:7701"
+)");
+  Overrides overrides;
+  overrides.name = "ost";
+  overrides.listen = "127.0.0.2:10";
+  overrides.lanes = "127.0.0.2:20";
+  overrides.run_dir = "/run/b";
+  overrides.peers = {"west=[::1]:7001", "south=south.example:7002"};
+  REQUIRE_OK(Apply(overrides, config));
+  CHECK(config.name == "ost");
+  CHECK(config.listen.ToString() == "127.0.0.2:10");
+  CHECK(config.LanesAddress().ToString() == "127.0.0.2:20");
+  CHECK(config.run_dir == "/run/b");
+  CHECK(config.uid_domain == "lab");
+  REQUIRE(config.peers.size() == 3);
+  CHECK(config.peers.at("west").address.ToString() == "[::1]:7001");
+  CHECK(config.peers.at("west").uid_domain == "lab");
+  CHECK(config.peers.at("north").address.ToString() == "10.0.0.3:7701");
+  CHECK(config.peers.at("south").address.ToString() == "south.example:7002");
+}
+
+TEST_CASE("without flags the file's values stay") {
+  const Config before = FromFile("name = \"east\"\nlisten = \"127.0.0.1:1\"\n");
+  Config after = before;
+  REQUIRE_OK(Apply({}, after));
+  CHECK(after == before);
+}
+
+TEST_CASE("a node that nobody has named has the host's name") {
+  Config config = Defaults(TestSchema());
+  const onecopy::Status status = Apply({}, config);
+  CHECK(status.ok() == onecopy::IsName(onecopy::os::HostName()));
+  CHECK(config.name == onecopy::os::HostName());
+}
+
+TEST_CASE("the lanes listen beside the peers' port unless they are told otherwise") {
+  Config config = Defaults(TestSchema());
+  config.name = "east";
+  Overrides overrides;
+  overrides.listen = "127.0.0.9:65534";
+  REQUIRE_OK(Apply(overrides, config));
+  CHECK(config.LanesAddress().ToString() == "127.0.0.9:65535");
+  overrides.listen = "127.0.0.9:0";
+  REQUIRE_OK(Apply(overrides, config));
+  CHECK(config.LanesAddress().ToString() == "127.0.0.9:0");
+  overrides.lanes = "127.0.0.9:0";
+  REQUIRE_OK(Apply(overrides, config));
+  overrides.listen = "127.0.0.9:80";
+  overrides.lanes = "127.0.0.8:80";
+  REQUIRE_OK(Apply(overrides, config));
+}
+
+TEST_CASE("a flag that is wrong is named, and all of them at once") {
+  Overrides overrides;
+  overrides.name = "no good";
+  overrides.listen = "7701";
+  overrides.lanes = "x";
+  overrides.peers = {"west", "=a:1", "w/x=a:1", "south=a", "north=a:0", "a=a:1", "a=a:2"};
+  const std::string wrong = Wrong(overrides);
+  for (const char* part :
+       {"--listen: \"7701\" is not an address", "--lanes: \"x\" is not an address",
+        "--peer west: must be NAME=HOST:PORT", "--peer =a:1: must be", "--peer w/x=a:1: must be",
+        "--peer south: \"a\" is not an address", "peers.north: no peer is reached at port 0",
+        "--peer a is given twice", "the name \"no good\" cannot be a node's"}) {
+    INFO(wrong);
+    CHECK(wrong.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("flags can make a sound file wrong") {
+  const Config config = FromFile("name = \"east\"\n[peers.west]\naddress = \"a:1\"\n");
+  Overrides overrides;
+  overrides.name = "west";
+  CHECK(Wrong(overrides, config) ==
+        "peers.west has the name of this node: a node is no peer of itself");
+  overrides = {};
+  overrides.listen = "127.0.0.1:65535";
+  CHECK(Wrong(overrides, config).find("lanes must be set") == 0);
+}
+
+TEST_CASE("plain text beyond this machine has to be allowed") {
+  Config config = Defaults(TestSchema());
+  const std::string listen = GENERATE("0.0.0.0:7701", "10.0.0.1:7701", "[::]:7701",
+                                      "[2001:db8::1]:7701", "east.example:7701");
+  INFO(listen);
+  config.name = "east";
+  Overrides overrides;
+  overrides.listen = listen;
+  REQUIRE_OK(Apply(overrides, config));
+  const onecopy::Status status = CheckSecurity(config);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.code() == Code::kFailedPrecondition);
+  CHECK(status.reason() == reasons::kInsecure);
+  CHECK(status.message().find("listen is " + listen) == 0);
+  CHECK(status.remedy().find("insecure = true") != std::string::npos);
+
+  Config allowed = config;
+  allowed.insecure = true;
+  CHECK(CheckSecurity(allowed).ok());
+  Config encrypted = config;
+  encrypted.tls = {"ca", "certificate", "key"};
+  CHECK(CheckSecurity(encrypted).ok());
+}
+
+TEST_CASE("on this machine plain text is no danger") {
+  Config config = Defaults(TestSchema());
+  config.listen.host = GENERATE("127.0.0.1", "127.1.2.3", "::1", "localhost");
+  CHECK(CheckSecurity(config).ok());
+}
+
+TEST_CASE("lanes beyond this machine are plain text too") {
+  Config config = Defaults(TestSchema());
+  config.lanes = onecopy::os::HostPort{"10.0.0.1", 7702};
+  const onecopy::Status status = CheckSecurity(config);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.message().find("lanes is 10.0.0.1:7702") == 0);
+}

@@ -1,0 +1,162 @@
+// What is wrong in a file is said with its line, all of it at once.
+#include <algorithm>
+
+#include "daemon/config/config.h"
+#include "tests/support/catch.h"
+#include "tests/unit/config/schema.h"
+#include "transport/core/reasons.h"
+
+using onecopy::config::Parse;
+using onecopy::testing::TestSchema;
+namespace reasons = onecopy::reasons;
+
+namespace {
+
+// The message about a file that must be wrong.
+std::string Wrong(const std::string& text) {
+  const auto config = Parse(text, "f.toml", TestSchema());
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.status().code() == onecopy::Code::kInvalidArgument);
+  CHECK(config.status().reason() == reasons::kBadConfig);
+  CHECK_FALSE(config.status().remedy().empty());
+  return config.status().message();
+}
+
+}  // namespace
+
+TEST_CASE("a key or value that is wrong is named with its line") {
+  const auto [text, message] = GENERATE(table<const char*, const char*>({
+      // keys and sections that there are not
+      {"nam = \"x\"", "f.toml:1: there is no key nam (did you mean name?)"},
+      {"\n\nxyzzy = 1", "f.toml:3: there is no key xyzzy"},
+      {"[stagin]\nslots = 4", "f.toml:1: there is no section stagin (did you mean staging?)"},
+      {"[staging]\nslot = 4", "f.toml:2: there is no key staging.slot (did you mean slots?)"},
+      {"[staging.slots]\nx = 1", "f.toml:1: staging.slots: must be a whole number, not a section"},
+      {"[staging.extra]\nx = 1", "f.toml:1: there is no section staging.extra"},
+      {"[tcp]\nLanes = 1", "f.toml:2: there is no key tcp.Lanes (did you mean lanes?)"},
+      {"[host]\nx = 1", "f.toml:2: there is no key host.x"},
+      {"[libraries]\ncudart = \"x\"",
+       "f.toml:2: there is no key libraries.cudart (did you mean cuda?)"},
+      {"staging = 4",
+       "f.toml:1: staging must be a section, written as [staging], not a whole number"},
+      {"[[log]]\nlevel = \"info\"",
+       "f.toml:1: log must be a section, written as [log], not a list"},
+      {"[name]", "f.toml:1: name: must be text in quotes, not a section"},
+      // types
+      {"name = 7", "f.toml:1: name: must be text in quotes, not a whole number"},
+      {"insecure = \"yes\"", "f.toml:1: insecure: must be true or false, not text"},
+      {"[staging]\nslots = \"64\"", "f.toml:2: staging.slots: must be a whole number, not text"},
+      {"[staging]\nslots = 64.0",
+       "f.toml:2: staging.slots: must be a whole number, not a number with a fraction"},
+      {"[staging]\nslots = true",
+       "f.toml:2: staging.slots: must be a whole number, not true or false"},
+      {"[staging]\nslots = 1979-05-27",
+       "f.toml:2: staging.slots: must be a whole number, not a date or time"},
+      {"[peering]\nheartbeat = 3",
+       "f.toml:2: peering.heartbeat: must be a duration, such as \"30s\", not a whole number"},
+      {"[staging]\nslot_bytes = true",
+       "f.toml:2: staging.slot_bytes: must be a size, such as \"64KiB\", not true or false"},
+      {"[tcp]\ninterfaces = \"eth0\"",
+       "f.toml:2: tcp.interfaces: must be a list of texts, such as [\"a\", \"b\"], not text"},
+      {"[tcp]\ninterfaces = [\"eth0\", 1]",
+       "f.toml:2: tcp.interfaces: must hold texts in quotes only, not a whole number"},
+      // bounds
+      {"[staging]\nslots = 3", "f.toml:2: staging.slots: must be between 4 and 65536, not 3"},
+      {"[staging]\nslots = -1", "f.toml:2: staging.slots: must be between 4 and 65536, not -1"},
+      {"[staging]\nslots = 65537",
+       "f.toml:2: staging.slots: must be between 4 and 65536, not 65537"},
+      {"[staging]\nslot_bytes = \"1KiB\"",
+       "f.toml:2: staging.slot_bytes: must be between 4KiB and 64MiB, not \"1KiB\""},
+      {"[staging]\nslot_bytes = 67108865",
+       "f.toml:2: staging.slot_bytes: must be between 4KiB and 64MiB, not \"67108865B\""},
+      {"[staging]\nslot_bytes = \"15EiB\"",
+       "f.toml:2: staging.slot_bytes: must be between 4KiB and 64MiB, not \"15EiB\""},
+      {"[staging]\nslot_bytes = -4096",
+       "f.toml:2: staging.slot_bytes: must be between 4KiB and 64MiB, not -4096"},
+      {"[tcp]\nbuffer = -1", "f.toml:2: tcp.buffer: must be at least 0B, not -1"},
+      {"[tcp]\nlinger = \"61s\"", "f.toml:2: tcp.linger: must be between 0s and 1m, not \"61s\""},
+      {"[transfers]\nkeep = 9223372036854775807",
+       "f.toml:2: transfers.keep: must be between 0 and 1000000, not 9223372036854775807"},
+      // values
+      {"name = \"a b\"", "f.toml:1: name: must be of the form [A-Za-z0-9][A-Za-z0-9._-]{0,62}"},
+      {"uid_domain = \"-\"", "f.toml:1: uid_domain: must be of the form"},
+      {"listen = \"7701\"", "f.toml:1: listen: \"7701\" is not an address; write HOST:PORT"},
+      {"listen = \"\"", "f.toml:1: listen: \"\" is not an address"},
+      {"lanes = \"::1:80\"", "f.toml:1: lanes: \"::1:80\" is not an address"},
+      {"[staging]\nslot_bytes = \"1mb\"",
+       "f.toml:2: staging.slot_bytes: \"1mb\" is not a size: unknown unit \"mb\""},
+      {"[peering]\nheartbeat = \"3\"",
+       "f.toml:2: peering.heartbeat: \"3\" is not a duration: it has no unit; write a whole"},
+      {"[log]\nlevel = \"warn\"",
+       "f.toml:2: log.level: must be one of trace, debug, info, warning, error, not warn"},
+      {"[log]\nformat = \"journald\"",
+       "f.toml:2: log.format: must be one of auto, text, journal, not journald (did you mean "
+       "journal?)"},
+      // peers
+      {"peers = 1", "f.toml:1: peers must be a section, written as [peers.NAME]"},
+      {"[peers]\nwest = \"10.0.0.2:7701\"",
+       "f.toml:2: peers.west must be a section, written as [peers.west], not text"},
+      {"[peers.west]", "f.toml:1: peers.west has no address"},
+      {"[peers.west]\naddress = \"10.0.0.2\"",
+       "f.toml:2: peers.west.address: \"10.0.0.2\" is not an address"},
+      {"[peers.west]\naddress = \"10.0.0.2:0\"",
+       "f.toml:1: peers.west: no peer is reached at port 0"},
+      {"[peers.west]\naddress = \"a:1\"\nuid_domain = \"a b\"",
+       "f.toml:3: peers.west.uid_domain: must be of the form"},
+      {"[peers.west]\naddress = \"a:1\"\nport = 1", "f.toml:3: there is no key peers.west.port"},
+      {"[peers.\"a b\"]\naddress = \"a:1\"",
+       "f.toml:1: peers.a b: a node's name must be of the form"},
+      {"name = \"east\"\n[peers.east]\naddress = \"a:1\"",
+       "f.toml:2: peers.east has the name of this node"},
+      // between values
+      {"[tls]\nca = \"a\"",
+       "f.toml:2: tls: certificate and key must be set too: it takes all three files or none"},
+      {"[tls]\nca = \"a\"\nkey = \"b\"", "f.toml:3: tls: certificate must be set too"},
+      {"listen = \"127.0.0.1:65535\"", "f.toml:1: lanes must be set"},
+      {"listen = \"127.0.0.1:80\"\nlanes = \"127.0.0.1:80\"",
+       "f.toml:2: lanes and listen must differ: both are 127.0.0.1:80"},
+      {"[peering]\nreconnect_most = \"50ms\"",
+       "f.toml:2: peering: reconnect_least, 100ms, is longer than reconnect_most, 50ms"},
+      // what is no TOML
+      {"name = \"a\"\nname = \"b\"", "f.toml:2: "},
+      {"name = ", "f.toml:1: "},
+      {"[staging\n", "f.toml:1: "},
+      {"name = \"\xff\"", "f.toml:1: "},
+      // another version
+      {"\nversion = 2\nfoo = 1", "f.toml:2: version must be 1"},
+      {"version = \"1\"", "f.toml:1: version must be 1"},
+  }));
+  INFO(text);
+  const std::string wrong = Wrong(text);
+  INFO(wrong);
+  CHECK(wrong.starts_with(message));
+  CHECK(wrong.find('\n') == std::string::npos);
+}
+
+TEST_CASE("everything that is wrong is said at once, in the file's order") {
+  const std::string wrong = Wrong(R"(nme = "x"
+insecure = 1
+[tcp]
+lanes = 0
+[peers.b]
+[peers.a]
+address = 5
+[staging]
+slots = 1
+slot_bytes = 1
+)");
+  std::vector<std::string> starts;
+  size_t from = 0;
+  while (from < wrong.size()) {
+    const size_t end = std::min(wrong.find('\n', from), wrong.size());
+    starts.push_back(wrong.substr(from, wrong.find(' ', from) - from));
+    from = end + 1;
+  }
+  CHECK(starts == std::vector<std::string>{"f.toml:1:", "f.toml:2:", "f.toml:4:", "f.toml:5:",
+                                           "f.toml:7:", "f.toml:9:", "f.toml:10:"});
+}
+
+TEST_CASE("a file of another version is not judged by the rules of this one") {
+  const std::string wrong = Wrong("version = 2\nnme = 1\n[unknown]\n");
+  CHECK(wrong.find('\n') == std::string::npos);
+}

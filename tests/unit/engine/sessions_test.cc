@@ -1,0 +1,161 @@
+#include "daemon/engine/sessions.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <set>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+
+using namespace onecopy;
+using engine::ClientIdentity;
+using engine::Sessions;
+
+namespace {
+
+constexpr uint32_t kDaemonUid = 998;
+
+ClientIdentity Client(uint32_t uid, bool same_pid_namespace = true) {
+  return {4711, uid, 100, same_pid_namespace, "test"};
+}
+
+Sessions::Opened Open(Sessions& sessions, const ClientIdentity& identity) {
+  auto opened = sessions.Open(identity);
+  REQUIRE_OK(opened);
+  return *opened;
+}
+
+os::UniqueFd SomeFd() { return os::UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+bool IsOpen(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+
+bool IsAdministrator(const ClientIdentity& identity) {
+  Sessions sessions("east", kDaemonUid);
+  const auto who = sessions.Find(Open(sessions, identity).token);
+  REQUIRE_OK(who);
+  return who->administrator;
+}
+
+}  // namespace
+
+TEST_CASE("a token finds who its session is") {
+  Sessions sessions("east", kDaemonUid);
+  const Sessions::Opened alice = Open(sessions, Client(1000));
+  const Sessions::Opened bob = Open(sessions, Client(1001));
+  const auto who = sessions.Find(bob.token);
+  REQUIRE_OK(who);
+  CHECK(who->uid == 1001);
+  CHECK(who->node == "east");
+  CHECK(who->session == bob.id);
+  CHECK(who->ToString() == "1001@east");
+  CHECK(alice.id != bob.id);
+  REQUIRE(sessions.Identity(alice.id) != nullptr);
+  CHECK(sessions.Identity(alice.id)->uid == 1000);
+  CHECK(sessions.Identity(SessionId("s99")) == nullptr);
+}
+
+TEST_CASE("tokens are 128 random bits, no two alike") {
+  Sessions sessions("east", kDaemonUid);
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string token = Open(sessions, Client(1000)).token;
+    CHECK(token.size() == 32);
+    CHECK(token.find_first_not_of("0123456789abcdef") == std::string::npos);
+    seen.insert(token);
+  }
+  CHECK(seen.size() == 1000);
+}
+
+TEST_CASE("administrators are root and the daemon's own uid, and neither in a container") {
+  CHECK(IsAdministrator(Client(0)));
+  CHECK(IsAdministrator(Client(kDaemonUid)));
+  CHECK_FALSE(IsAdministrator(Client(1000)));
+  CHECK_FALSE(IsAdministrator(Client(0, false)));
+  CHECK_FALSE(IsAdministrator(Client(kDaemonUid, false)));
+}
+
+TEST_CASE("a token that no open session has is refused") {
+  Sessions sessions("east", kDaemonUid);
+  const Sessions::Opened session = Open(sessions, Client(1000));
+  CHECK(sessions.Find("").status().reason() == reasons::kNoSession);
+  CHECK(sessions.Find(session.id.str()).status().code() == Code::kUnauthenticated);
+  CHECK(sessions.Find(session.token.substr(1)).status().code() == Code::kUnauthenticated);
+  sessions.Close(session.id);
+  CHECK(sessions.Find(session.token).status().code() == Code::kUnauthenticated);
+}
+
+TEST_CASE("a descriptor is taken once, by its own session only") {
+  Sessions sessions("east", kDaemonUid);
+  const Sessions::Opened alice = Open(sessions, Client(1000));
+  const Sessions::Opened bob = Open(sessions, Client(1000));
+  os::UniqueFd fd = SomeFd();
+  const int number = fd.get();
+  const auto fd_handle = sessions.Deposit(alice.id, std::move(fd));
+  REQUIRE_OK(fd_handle);
+  CHECK(*fd_handle != 0);
+  CHECK(sessions.Take(bob.id, *fd_handle).status().reason() == reasons::kBadHandle);
+  CHECK(sessions.Take(alice.id, *fd_handle + 1).status().code() == Code::kInvalidArgument);
+  {
+    const auto taken = sessions.Take(alice.id, *fd_handle);
+    REQUIRE_OK(taken);
+    CHECK(taken->get() == number);
+  }
+  CHECK(sessions.Take(alice.id, *fd_handle).status().reason() == reasons::kBadHandle);
+  CHECK_FALSE(IsOpen(number));
+}
+
+TEST_CASE("what a session has deposited is closed with it, and its listener told once") {
+  Sessions sessions("east", kDaemonUid);
+  std::vector<SessionId> closed;
+  sessions.OnClosed([&](const SessionId& id) { closed.push_back(id); });
+  const Sessions::Opened session = Open(sessions, Client(1000));
+  os::UniqueFd fd = SomeFd();
+  const int number = fd.get();
+  REQUIRE_OK(sessions.Deposit(session.id, std::move(fd)));
+  CHECK(IsOpen(number));
+  sessions.Close(session.id);
+  CHECK_FALSE(IsOpen(number));
+  sessions.Close(session.id);
+  sessions.Close(SessionId("s99"));
+  CHECK(closed == std::vector{session.id});
+  CHECK(sessions.Deposit(session.id, SomeFd()).status().reason() == reasons::kNoSession);
+  CHECK(sessions.Take(session.id, 1).status().reason() == reasons::kNoSession);
+}
+
+TEST_CASE("a session's descriptors and the number of sessions are limited") {
+  Sessions sessions("east", kDaemonUid);
+  const Sessions::Opened session = Open(sessions, Client(1000));
+  for (size_t i = 0; i < Sessions::kMostDeposits; ++i) {
+    REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));
+  }
+  os::UniqueFd fd = SomeFd();
+  const int number = fd.get();
+  CHECK(sessions.Deposit(session.id, std::move(fd)).status().reason() == reasons::kQuota);
+  CHECK_FALSE(IsOpen(number));
+  REQUIRE_OK(sessions.Take(session.id, 1));
+  REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));
+
+  for (size_t i = 1; i < Sessions::kMostSessions; ++i) REQUIRE_OK(sessions.Open(Client(1000)));
+  CHECK(sessions.Open(Client(1000)).status().code() == Code::kResourceExhausted);
+  sessions.Close(session.id);
+  REQUIRE_OK(sessions.Open(Client(1000)));
+}
+
+TEST_CASE("a listener may look at the sessions that are left while one ends") {
+  Sessions sessions("east", kDaemonUid);
+  const Sessions::Opened ending = Open(sessions, Client(1000));
+  const Sessions::Opened staying = Open(sessions, Client(1001));
+  bool looked = false;
+  sessions.OnClosed([&](const SessionId& id) {
+    CHECK(sessions.Identity(id) == nullptr);
+    if (id == staying.id) return;
+    CHECK(sessions.Find(staying.token).ok());
+    sessions.Close(staying.id);
+    looked = true;
+  });
+  sessions.Close(ending.id);
+  CHECK(looked);
+  CHECK_FALSE(sessions.Find(staying.token).ok());
+}

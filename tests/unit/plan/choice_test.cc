@@ -1,0 +1,300 @@
+// Which of the paths that work is taken.
+#include "tests/support/catch.h"
+#include "tests/unit/plan/nodes.h"
+#include "transport/core/reasons.h"
+
+using onecopy::plan::MakePlan;
+using onecopy::testing::Move;
+using onecopy::testing::RefusalOf;
+namespace reasons = onecopy::reasons;
+
+TEST_CASE("the path with the fewest copies that works is taken before anything is measured") {
+  const auto [source, destination, path] = GENERATE(table<const char*, const char*, const char*>({
+      {"laptop/host", "laptop/host", "local"},
+      {"hopper-pair/host", "hopper-pair/cuda:1", "local"},
+      {"hopper-pair/cuda:0", "hopper-pair/cuda:0", "local"},
+      {"hopper-pair/cuda:0", "hopper-pair/cuda:1", "peer-direct"},
+      {"consumer/cuda:0", "consumer/cuda:1", "peer-bounce"},
+      {"laptop/host", "consumer/host", "tcp-direct"},
+      {"laptop/host", "consumer/cuda:0", "tcp-bounce"},
+      {"hopper-pair/cuda:1", "laptop/host", "tcp-bounce"},
+      {"hopper-pair/cuda:1", "consumer/cuda:0", "tcp-staged"},
+      {"rail-a/cuda:0", "rail-b/cuda:7", "rdma-direct"},
+      {"rail-a/host", "rail-b/cuda:7", "rdma-direct"},
+      {"rail-a/host", "rail-b/host", "rdma-direct"},
+      {"no-dmabuf/cuda:0", "roce/cuda:0", "rdma-bounce"},
+      {"no-dmabuf/cuda:0", "half/cuda:1", "rdma-staged"},
+      {"half/cuda:0", "roce/cuda:0", "rdma-direct"},
+      {"half/cuda:1", "roce/cuda:0", "rdma-bounce"},
+      {"half/cuda:1", "roce/host", "rdma-bounce"},
+      {"no-dmabuf/host", "roce/host", "rdma-direct"},
+      {"rail-a/cuda:0", "roce/cuda:0", "tcp-staged"},
+      {"ucx-113/cuda:0", "ucx-122/cuda:0", "tcp-staged"},
+      {"old-driver/host", "lost-gpu/cuda:0", "tcp-bounce"},
+      {"slow-rdma/host", "roce/host", "rdma-direct"},
+  }));
+  INFO(source << " to " << destination);
+  const auto plan = MakePlan(Move(source, destination));
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == path);
+  CHECK_FALSE(plan->path.measured);
+}
+
+TEST_CASE("an emulated device is believed to be slower than sockets") {
+  const auto plan = MakePlan(Move("vm-a/host", "vm-b/host"));
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-direct");
+  const auto& refusal = RefusalOf(plan->refused, "rdma-direct");
+  CHECK(refusal.reason == reasons::kSlowerEstimated);
+  CHECK(refusal.detail.find("500 MB/s (estimated)") != std::string::npos);
+}
+
+TEST_CASE("an emulated device that was measured to be fast is used") {
+  auto request = Move("vm-a/host", "vm-b/host");
+  request.estimates.Measured("rdma-direct", "verbs", "host", "host", 20e9, 1e-6);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-direct");
+  CHECK(plan->path.emulated);
+}
+
+TEST_CASE("what was measured decides, and the refusal has both figures") {
+  auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 15e9, 0);
+  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 47e9, 0);
+  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 16e9, 0);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-staged");
+  CHECK(plan->path.measured);
+  CHECK(plan->path.estimated_bytes_per_second == 47e9);
+  const auto& refusal = RefusalOf(plan->refused, "rdma-direct");
+  CHECK(refusal.reason == reasons::kSlowerMeasured);
+  CHECK(refusal.detail == "15 GB/s (measured) against 47 GB/s (measured) of rdma-staged for 1 GiB");
+  CHECK(RefusalOf(plan->refused, "rdma-bounce").reason == reasons::kSlowerMeasured);
+}
+
+TEST_CASE("against a default a measurement counts as an estimate") {
+  auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 1e9, 0);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-bounce");
+  CHECK(RefusalOf(plan->refused, "rdma-direct").reason == reasons::kSlowerEstimated);
+}
+
+TEST_CASE("within ten percent the path with fewer copies is taken") {
+  const auto [direct, path] =
+      GENERATE(table<double, const char*>({{9.1e9, "rdma-direct"}, {8.9e9, "rdma-bounce"}}));
+  auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", direct, 0);
+  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 10e9, 0);
+  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 9.5e9, 0);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == path);
+}
+
+TEST_CASE("with equal copies and rates the higher rung is taken") {
+  auto request = Move("rail-a/host", "rail-b/host");
+  request.policy.path_glob = "*";
+  request.excluded = {{"rdma-direct", "LINK_DOWN", "", ""}, {"rdma-bounce", "LINK_DOWN", "", ""}};
+  request.estimates.Measured("rdma-staged", "verbs", "host", "host", 10e9, 0);
+  request.estimates.Measured("tcp-direct", "tcp", "host", "host", 10e9, 0);
+  auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  // Staging host memory only adds copies, so it does not take part.
+  CHECK(plan->path.name == "tcp-direct");
+
+  request = Move("no-dmabuf/cuda:0", "half/cuda:1");
+  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 10e9, 0);
+  request.estimates.Measured("tcp-staged", "tcp", "cuda", "cuda", 10e9, 0);
+  plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-staged");
+}
+
+TEST_CASE("the size decides between a short latency and a high rate") {
+  const auto [bytes, path] = GENERATE(table<uint64_t, const char*>(
+      {{4096, "rdma-direct"}, {uint64_t{1} << 32, "rdma-staged"}, {0, "rdma-direct"}}));
+  auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
+  request.bytes = bytes;
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 15e9, 5e-6);
+  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 16e9, 50e-6);
+  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 47e9, 100e-6);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == path);
+}
+
+TEST_CASE("nothing at all takes the path with the shortest latency") {
+  auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
+  request.bytes = 0;
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 50e9, 1);
+  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 50e9, 1);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-staged");
+}
+
+TEST_CASE("an estimate is no higher than what the devices carry") {
+  const auto rate = [](const char* source, const char* destination, const char* path) {
+    auto request = Move(source, destination);
+    request.bytes = uint64_t{1} << 40;
+    request.policy.path_glob = path;
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    return plan->path.estimated_bytes_per_second;
+  };
+  const auto is_near = [](double value, double expected) {
+    return value > 0.99 * expected && value <= expected;
+  };
+  CHECK(is_near(rate("hopper-pair/host", "roce/host", "tcp-direct"), 3.125e9));
+  CHECK(is_near(rate("roce/host", "no-dmabuf/host", "rdma-direct"), 12.5e9));
+  // Sockets whose device does not tell its speed share the wire with RDMA.
+  CHECK(is_near(rate("slow-rdma/host", "roce/host", "tcp-direct"), 1.25e9));
+}
+
+TEST_CASE("sockets are limited by their own devices, and never by software ones") {
+  auto roce = onecopy::testing::Node("roce");
+  auto request = Move("roce/host", "no-dmabuf/host");
+  request.source.node = &roce;
+  request.bytes = uint64_t{1} << 40;
+  request.policy.path_glob = "tcp-direct";
+  SECTION("their own tell their speed") {
+    roce.links.front().nics[0].bytes_per_second = 1'250'000'000;
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    CHECK(plan->path.estimated_bytes_per_second > 1.2e9);
+    CHECK(plan->path.estimated_bytes_per_second <= 1.25e9);
+  }
+  SECTION("the only other device is emulated") {
+    roce.links.front().nics.clear();
+    for (auto& nic : roce.links.back().nics) {
+      nic.emulated = true;
+      nic.bytes_per_second = 1'250'000'000;
+    }
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    CHECK(plan->path.estimated_bytes_per_second > 7e9);
+  }
+}
+
+TEST_CASE("the speed of one side is the limit where the other does not tell its own") {
+  auto unknown = onecopy::testing::Node("no-dmabuf");
+  unknown.links.back().nics[0].bytes_per_second = 0;
+  auto request = Move("slow-rdma/host", "no-dmabuf/host");
+  request.destination.node = &unknown;
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-direct");
+  CHECK(plan->path.estimated_bytes_per_second > 1.2e9);
+  CHECK(plan->path.estimated_bytes_per_second <= 1.25e9);
+}
+
+TEST_CASE("a wire that never leaves the machine is not limited by its devices") {
+  const auto west = onecopy::testing::Twin(onecopy::testing::Node("hopper-pair"), "west");
+  auto request = Move("hopper-pair/host", "hopper-pair/host");
+  request.destination.node = &west;
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-direct");
+  CHECK(plan->path.estimated_bytes_per_second > 3.2e9);
+}
+
+TEST_CASE("host memory is not staged however slow its direct path was measured") {
+  auto request = Move("laptop/host", "consumer/host");
+  request.estimates.Measured("tcp-direct", "tcp", "host", "host", 1e6, 1);
+  auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-direct");
+
+  request = Move("laptop/host", "laptop/host");
+  request.estimates.Measured("local", "", "host", "host", 1e6, 1);
+  plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "local");
+}
+
+TEST_CASE("that host memory was not staged is no matter of speed") {
+  auto request = Move("rail-a/host", "rail-b/host");
+  request.estimates.Measured("rdma-direct", "verbs", "host", "host", 1e9, 0);
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-direct");
+  CHECK(RefusalOf(plan->refused, "rdma-direct").reason == reasons::kSlowerEstimated);
+  CHECK(RefusalOf(plan->refused, "rdma-bounce").reason == reasons::kNotRequested);
+  CHECK(RefusalOf(plan->refused, "rdma-staged").reason == reasons::kNotRequested);
+}
+
+TEST_CASE("host memory is staged when nothing else has worked") {
+  auto request = Move("consumer/host", "consumer/cuda:0");
+  request.excluded = {{"local", "HOST_NOT_PINNABLE", "cuMemHostRegister failed", "raise memlock"}};
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "peer-bounce");
+  CHECK(RefusalOf(plan->refused, "local") == request.excluded[0]);
+}
+
+TEST_CASE("what sounds better and was not taken is refused with its reason, and nothing else") {
+  const auto plan = MakePlan(Move("hopper-pair/cuda:0", "consumer/cuda:1"));
+  REQUIRE_OK(plan);
+  std::vector<std::string> refused;
+  for (const auto& refusal : plan->refused) refused.push_back(refusal.path + " " + refusal.reason);
+  CHECK(refused ==
+        std::vector<std::string>{"rdma-direct NO_RDMA_DEVICE", "peer-direct OTHER_NODE",
+                                 "local OTHER_NODE", "storage-direct NOT_APPLICABLE",
+                                 "rdma-bounce NO_RDMA_DEVICE", "peer-bounce OTHER_NODE",
+                                 "storage-bounce NOT_APPLICABLE", "rdma-staged NO_RDMA_DEVICE",
+                                 "tcp-direct NOT_APPLICABLE", "tcp-bounce NOT_APPLICABLE"});
+}
+
+TEST_CASE("of several links the faster one is taken") {
+  auto east = onecopy::testing::Node("roce");
+  auto west = onecopy::testing::Twin(east, "west");
+  west.host = "host-west";
+  for (auto* node : {&east, &west}) {
+    onecopy::LinkCapability ucx = *node->FindLink("verbs");
+    ucx.name = "ucx";
+    node->links.push_back(ucx);
+  }
+  auto request = Move("roce/cuda:0", "roce/cuda:0");
+  request.source.node = &east;
+  request.destination.node = &west;
+  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 20e9, 0);
+  request.estimates.Measured("rdma-direct", "ucx", "cuda", "cuda", 24e9, 0);
+  auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.link == "ucx");
+  request.policy.link = "verbs";
+  plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.link == "verbs");
+}
+
+TEST_CASE("of several pairs of devices the faster one counts, and hardware before software") {
+  auto east = onecopy::testing::Node("roce");
+  auto west = onecopy::testing::Twin(east, "west");
+  west.host = "host-west";
+  for (auto* node : {&east, &west}) {
+    auto& nics = node->links.back().nics;
+    auto slow = nics[0];
+    slow.name = "mlx5_9";
+    slow.bytes_per_second = 5'000'000'000;
+    auto soft = nics[0];
+    soft.name = "rxe0";
+    soft.emulated = true;
+    soft.bytes_per_second = 100'000'000'000;
+    nics = {soft, slow, nics[0]};
+  }
+  auto request = Move("roce/cuda:0", "roce/cuda:0");
+  request.source.node = &east;
+  request.destination.node = &west;
+  request.bytes = uint64_t{1} << 40;
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "rdma-direct");
+  CHECK_FALSE(plan->path.emulated);
+  CHECK(plan->path.estimated_bytes_per_second > 24e9);
+  CHECK(plan->path.estimated_bytes_per_second < 25.1e9);
+}

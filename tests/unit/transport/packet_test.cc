@@ -1,0 +1,71 @@
+#include "transport/os/packet.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "tests/support/catch.h"
+
+using namespace onecopy;
+
+namespace {
+
+struct Pair {
+  Pair() {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    a = os::UniqueFd(ends[0]);
+    b = os::UniqueFd(ends[1]);
+  }
+  os::UniqueFd a;
+  os::UniqueFd b;
+};
+
+os::Packet Receive(const os::UniqueFd& fd, size_t most_bytes = 100) {
+  auto packet = os::ReceivePacket(fd.get(), most_bytes);
+  REQUIRE_OK(packet);
+  REQUIRE(packet->has_value());
+  return std::move(**packet);
+}
+
+}  // namespace
+
+TEST_CASE("packets keep their borders and their descriptors") {
+  const Pair pair;
+  const auto nothing = os::ReceivePacket(pair.b.get(), 100);
+  REQUIRE_OK(nothing);
+  CHECK_FALSE(nothing->has_value());
+  const os::UniqueFd fd(::open("/dev/null", O_RDONLY));
+  REQUIRE_OK(os::SendPacket(pair.a.get(), "one"));
+  REQUIRE_OK(os::SendPacket(pair.a.get(), "two", fd.get()));
+  const os::Packet one = Receive(pair.b);
+  CHECK(one.bytes == "one");
+  CHECK(one.fds.empty());
+  const os::Packet two = Receive(pair.b);
+  CHECK(two.bytes == "two");
+  REQUIRE(two.fds.size() == 1);
+  CHECK((::fcntl(two.fds[0].get(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("a packet longer than its room says so") {
+  const Pair pair;
+  REQUIRE_OK(os::SendPacket(pair.a.get(), "12345"));
+  const os::Packet cut = Receive(pair.b, 4);
+  CHECK(cut.bytes_cut);
+  CHECK(cut.bytes == "1234");
+}
+
+TEST_CASE("the end is told, and sending to it is UNAVAILABLE rather than a signal") {
+  Pair pair;
+  pair.a.Reset();
+  CHECK(Receive(pair.b).end);
+  CHECK(os::SendPacket(pair.b.get(), "x").code() == Code::kUnavailable);
+}
+
+TEST_CASE("sending to somebody who does not read fails instead of blocking") {
+  const Pair pair;
+  Status status;
+  while (status.ok()) status = os::SendPacket(pair.a.get(), std::string(1000, 'x'));
+  CHECK(status.code() == Code::kResourceExhausted);
+}

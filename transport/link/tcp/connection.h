@@ -1,0 +1,104 @@
+// A connection made of sockets: lane 0 carries messages, the others carry what is got.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/core/link.h"
+#include "transport/link/tcp/exposures.h"
+#include "transport/link/tcp/lane.h"
+#include "transport/os/event_loop.h"
+
+namespace onecopy::tcp {
+
+struct ConnectionOptions {
+  std::string node;  // this one, and the other, for steps
+  std::string peer;
+  uint32_t data_lanes = 1;
+  uint64_t chunk_bytes = 0;
+  unsigned gets_per_lane = 2;
+};
+
+// State lives on the home thread, which is lane 0's; each lane's on its own.
+class TcpConnection final : public Connection,
+                            public LaneOwner,
+                            public std::enable_shared_from_this<TcpConnection> {
+ public:
+  TcpConnection(ConnectionOptions options, os::EventLoop& home);
+
+  // Any thread: a socket that has been greeted becomes lane `index`, served by `loop`; it is closed
+  // when there is such a lane already.
+  void AttachLane(uint32_t index, os::EventLoop& loop, os::UniqueFd fd, bool send_welcome);
+  // Any thread: closes the connection unless all lanes are attached after `limit`.
+  void ExpectLanesWithin(os::Clock::duration limit);
+
+  Executor& executor() override { return home_; }
+  const std::vector<LaneInfo>& lanes() const override { return lane_infos_; }
+  LinkAccess access() const override { return {"none", "token"}; }
+  unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
+  uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
+
+  void Get(const GetRequest& request, GetDone done) override;
+  void CancelGets(ChannelId channel) override;
+  Result<RemoteKey> Expose(const Span& span) override;
+  void Withdraw(const RemoteKey& key, Task done) override;
+  void Listen(ChannelId channel, MessageHandler handler) override;
+  void Ignore(ChannelId channel) override;
+  Status Send(ChannelId channel, std::span<const std::byte> message) override;
+  void OnClosed(UniqueFunction<void(Status)> closed) override;
+  void Close(Status why) override;
+  void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
+
+  void GetEnded(unsigned lane, uint64_t tag, Status status) override;
+  void MessageArrived(uint64_t channel, std::span<const std::byte> message) override;
+  void LaneFailed(unsigned lane, Status status) override;
+  const Exposures& exposures() const override { return exposures_; }
+
+ private:
+  struct Outstanding {
+    ChannelId channel = 0;
+    unsigned lane = 0;
+    uint64_t bytes = 0;
+    StepList steps;
+    GetDone done;
+  };
+
+  void InHome(Task task);  // at once when already there
+  void StartGet(const GetRequest& request, GetDone done);
+  void EndGet(uint64_t tag, Status status);
+  StepList StepsOf(const std::string& owner_memory, const Region& into);
+  void Shut(Status why);
+  void LaneClosed();
+
+  const ConnectionOptions options_;
+  os::EventLoop& home_;
+  Exposures exposures_;
+  std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
+  std::atomic<bool> closed_{false};   // refuses messages early, on any thread
+
+  std::mutex handlers_mutex_;
+  // Guarded by handlers_mutex_: whoever listens and then asks the peer to speak must not miss a
+  // word.
+  std::unordered_map<ChannelId, std::shared_ptr<MessageHandler>> handlers_;
+
+  // Home thread only.
+  std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
+  uint32_t attached_ = 0;
+  std::unordered_map<uint64_t, Outstanding> gets_;
+  std::vector<uint64_t> lane_load_;  // bytes asked for and not yet here, by lane
+  uint64_t next_tag_ = 1;
+  std::map<std::pair<std::string, std::string>, StepList> steps_;
+  bool loopback_ = false;  // the wire never leaves the machine
+  bool shut_ = false;
+  size_t open_lanes_ = 0;  // while shutting
+  Status why_;
+  bool done_ = false;
+  std::vector<UniqueFunction<void(Status)>> closed_callbacks_;
+};
+
+}  // namespace onecopy::tcp

@@ -1,0 +1,52 @@
+#include "transport/link/tcp/exposures.h"
+
+#include <utility>
+
+#include "transport/core/range.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::tcp {
+
+uint64_t Exposures::Add(Span span) {
+  auto exposure = std::make_shared<Exposure>(std::move(span), home_);
+  const std::lock_guard lock(mutex_);
+  uint64_t key = 0;
+  do {
+    key = os::RandomNumber();
+  } while (!by_key_.emplace(key, exposure).second);
+  return key;
+}
+
+void Exposures::Withdraw(uint64_t key, Task idle) {
+  std::shared_ptr<Exposure> exposure;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_key_.find(key);
+    if (found != by_key_.end()) {
+      exposure = std::move(found->second);
+      by_key_.erase(found);
+      exposure->idle_ = std::move(idle);
+    }
+  }
+  if (exposure == nullptr) home_.Post(std::move(idle));
+}
+
+Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end() ||
+      !CheckWithin({offset, bytes}, found->second->span().bytes, "exposure").ok()) {
+    return Status(Code::kPermissionDenied, reasons::kAccessDenied,
+                  "nothing is open to reading under that key and range");
+  }
+  return ExposureRef(found->second);
+}
+
+void Exposures::Clear() {
+  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> all;
+  const std::lock_guard lock(mutex_);
+  all.swap(by_key_);
+}
+
+}  // namespace onecopy::tcp

@@ -1,0 +1,55 @@
+// What a connection's peer may read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "transport/core/executor.h"
+#include "transport/core/region.h"
+#include "transport/core/result.h"
+
+namespace onecopy::tcp {
+
+// Bytes that the peer may read. Whoever sends from them holds a reference; when they are withdrawn
+// and the last one goes, `idle` is posted to `home`.
+class Exposure {
+ public:
+  Exposure(Span span, Executor& home) : span_(std::move(span)), home_(home) {}
+  ~Exposure() {
+    if (idle_) home_.Post(std::move(idle_));
+  }
+
+  const Span& span() const { return span_; }
+
+ private:
+  friend class Exposures;
+  const Span span_;
+  Executor& home_;
+  Task idle_;  // set while withdrawing, under the table's mutex, before the table's reference goes
+};
+using ExposureRef = std::shared_ptr<const Exposure>;
+
+// The exposures of one connection: made and withdrawn on its home thread, looked up by the threads
+// of all its lanes, once per get.
+class Exposures {
+ public:
+  explicit Exposures(Executor& home) : home_(home) {}
+
+  uint64_t Add(Span span);
+  // No get finds it any more; `idle` runs on the home thread once nothing sends from it.
+  void Withdraw(uint64_t key, Task idle);
+  // The exposure, if [offset, offset+bytes) lies inside it; PERMISSION_DENIED otherwise, whatever
+  // was wrong, so that a peer learns nothing by guessing.
+  Result<ExposureRef> Find(uint64_t key, uint64_t offset, uint64_t bytes) const;
+  // Withdraws all.
+  void Clear();
+
+ private:
+  Executor& home_;
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> by_key_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::tcp

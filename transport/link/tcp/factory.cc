@@ -1,0 +1,71 @@
+#include "transport/link/tcp/factory.h"
+
+#include <algorithm>
+
+#include "transport/link/tcp/tcp_link.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::tcp {
+namespace {
+
+// One busy lane keeps a core busy at each end; more than sixteen gain nothing on the machines
+// measured.
+uint32_t DefaultLanes() { return std::clamp(os::UsableCores() / 2, 2U, 16U); }
+
+std::vector<SettingSpec> Specs() {
+  return {
+      {.key = "lanes",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "Sockets that carry the payload from one peer; 0: half the cores, at least 2, at "
+              "most 16.",
+       .most = kMaxLanes},
+      {.key = "threads",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc =
+           "Threads that serve the sockets of all peers; 0: as many as lanes, at most the cores.",
+       .most = 64},
+      {.key = "chunk_bytes",
+       .type = SettingType::kBytes,
+       .fallback = int64_t{1} << 20,
+       .doc = "Payload asked for at once on one lane.",
+       .least = 4096,
+       .most = static_cast<int64_t>(kMaxGetBytes)},
+      {.key = "gets_per_lane",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{4},
+       .doc = "Chunks under way on one lane, so that its owner never waits for the next request.",
+       .least = 1,
+       .most = 64},
+      {.key = "spin",
+       .type = SettingType::kDuration,
+       .fallback = int64_t{0},
+       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores."},
+  };
+}
+
+}  // namespace
+
+Backend<Link> Describe() {
+  Backend<Link> backend;
+  backend.name = "tcp";
+  backend.settings = Specs();
+  backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Link>> {
+    const Settings& settings = context.settings;
+    LinkOptions options;
+    options.node = context.node;
+    ONECOPY_ASSIGN_OR_RETURN(options.listen, os::ParseHostPort(context.lanes));
+    options.lanes = static_cast<uint32_t>(settings.Integer("lanes"));
+    if (options.lanes == 0) options.lanes = DefaultLanes();
+    options.threads = static_cast<unsigned>(settings.Integer("threads"));
+    if (options.threads == 0) options.threads = std::min(options.lanes, os::UsableCores());
+    options.chunk_bytes = settings.Bytes("chunk_bytes");
+    options.gets_per_lane = static_cast<unsigned>(settings.Integer("gets_per_lane"));
+    options.spin = settings.Duration("spin");
+    return TcpLink::Create(std::move(options));
+  };
+  return backend;
+}
+
+}  // namespace onecopy::tcp

@@ -1,0 +1,162 @@
+#include "transport/link/tcp/frame.h"
+
+#include <cstring>
+
+#include "transport/core/link.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::tcp {
+namespace {
+
+constexpr uint32_t kMagic = 0x3150434f;  // "OCP1": the digit is the version of this format
+
+template <typename T>
+void Put(std::byte* at, T number) {
+  for (size_t i = 0; i < sizeof number; ++i) at[i] = static_cast<std::byte>(number >> (8 * i));
+}
+
+template <typename T>
+T Take(const std::byte* at) {
+  T number = 0;
+  for (size_t i = 0; i < sizeof number; ++i)
+    number |= static_cast<T>(static_cast<T>(at[i]) << (8 * i));
+  return number;
+}
+
+template <typename T>
+void Append(std::string& text, T number) {
+  std::byte bytes[sizeof number];
+  Put(bytes, number);
+  text.append(reinterpret_cast<const char*>(bytes), sizeof number);
+}
+
+const std::byte* Bytes(const std::string& text) {
+  return reinterpret_cast<const std::byte*>(text.data());
+}
+
+Status Malformed(std::string_view what) {
+  return {Code::kInvalidArgument, reasons::kBadHandle, "malformed tcp " + std::string(what)};
+}
+
+// The longest body that may follow a header of this kind.
+uint64_t Bound(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kHello:
+    case FrameKind::kWelcome:
+      return 0;
+    case FrameKind::kGet:
+    case FrameKind::kData:
+      return kMaxGetBytes;
+    case FrameKind::kFail:
+      return kMaxFailBytes;
+    case FrameKind::kMessage:
+      return Connection::kMaxMessageBytes;
+  }
+  return 0;
+}
+
+bool IsKind(uint8_t number) {
+  return number >= static_cast<uint8_t>(FrameKind::kHello) &&
+         number <= static_cast<uint8_t>(FrameKind::kMessage);
+}
+
+constexpr size_t kOfferBytes = 8;
+constexpr size_t kAnswerBytes = 26;  // before the host
+constexpr size_t kMaxNameBytes = 256;
+
+}  // namespace
+
+HeaderBytes Encode(const FrameHeader& header) {
+  HeaderBytes bytes{};
+  Put(bytes.data(), kMagic);
+  bytes[4] = static_cast<std::byte>(header.kind);
+  Put(bytes.data() + 8, header.tag);
+  Put(bytes.data() + 16, header.key);
+  Put(bytes.data() + 24, header.offset);
+  Put(bytes.data() + 32, header.bytes);
+  return bytes;
+}
+
+std::optional<FrameHeader> Decode(std::span<const std::byte, kHeaderBytes> bytes) {
+  const auto kind = static_cast<uint8_t>(bytes[4]);
+  const bool reserved_clear =
+      bytes[5] == std::byte{} && bytes[6] == std::byte{} && bytes[7] == std::byte{};
+  if (Take<uint32_t>(bytes.data()) != kMagic || !IsKind(kind) || !reserved_clear)
+    return std::nullopt;
+  FrameHeader header;
+  header.kind = static_cast<FrameKind>(kind);
+  header.tag = Take<uint64_t>(bytes.data() + 8);
+  header.key = Take<uint64_t>(bytes.data() + 16);
+  header.offset = Take<uint64_t>(bytes.data() + 24);
+  header.bytes = Take<uint64_t>(bytes.data() + 32);
+  if (header.bytes > Bound(header.kind)) return std::nullopt;
+  return header;
+}
+
+std::string Encode(const Offer& offer) {
+  std::string text;
+  Append(text, kMagic);
+  Append(text, offer.lanes);
+  return text;
+}
+
+Result<Offer> DecodeOffer(const std::string& text) {
+  if (text.size() != kOfferBytes || Take<uint32_t>(Bytes(text)) != kMagic)
+    return Malformed("offer");
+  const Offer offer{Take<uint32_t>(Bytes(text) + 4)};
+  if (offer.lanes == 0 || offer.lanes > kMaxLanes) return Malformed("offer: number of lanes");
+  return offer;
+}
+
+std::string Encode(const Answer& answer) {
+  std::string text;
+  Append(text, kMagic);
+  Append(text, answer.token.high);
+  Append(text, answer.token.low);
+  Append(text, answer.lanes);
+  Append(text, answer.port);
+  return text + answer.host;
+}
+
+Result<Answer> DecodeAnswer(const std::string& text) {
+  if (text.size() < kAnswerBytes || text.size() > kAnswerBytes + kMaxNameBytes ||
+      Take<uint32_t>(Bytes(text)) != kMagic) {
+    return Malformed("answer");
+  }
+  Answer answer;
+  answer.token = {Take<uint64_t>(Bytes(text) + 4), Take<uint64_t>(Bytes(text) + 12)};
+  answer.lanes = Take<uint32_t>(Bytes(text) + 20);
+  answer.port = Take<uint16_t>(Bytes(text) + 24);
+  answer.host = text.substr(kAnswerBytes);
+  if (answer.lanes == 0 || answer.lanes > kMaxLanes) return Malformed("answer: number of lanes");
+  return answer;
+}
+
+std::string Encode(const Key& key) {
+  std::string text;
+  Append(text, key.id);
+  return text + key.memory;
+}
+
+Result<Key> DecodeKey(const std::string& text) {
+  if (text.size() < sizeof(uint64_t) || text.size() > sizeof(uint64_t) + kMaxNameBytes) {
+    return Malformed("key");
+  }
+  return Key{Take<uint64_t>(Bytes(text)), text.substr(sizeof(uint64_t))};
+}
+
+std::string EncodeFailure(const Status& status) {
+  std::string body = status.reason().substr(0, 64) + '\n' + status.message();
+  body.resize(std::min<size_t>(body.size(), kMaxFailBytes));
+  return body;
+}
+
+Status DecodeFailure(uint64_t code, std::span<const std::byte> body) {
+  const std::string text(reinterpret_cast<const char*>(body.data()), body.size());
+  const size_t line = std::min(text.find('\n'), text.size());
+  Code known = CodeFromNumber(code <= 16 ? static_cast<int>(code) : -1);
+  if (known == Code::kOk) known = Code::kUnknown;  // a failure cannot be a success
+  return {known, text.substr(0, line), line < text.size() ? text.substr(line + 1) : ""};
+}
+
+}  // namespace onecopy::tcp

@@ -1,0 +1,88 @@
+// What travels on a lane: a header of fixed size and, after some kinds, a bounded body.
+//
+//   reader → owner   HELLO, GET                  lane 0, both ways: MESSAGE
+//   owner → reader   WELCOME or FAIL, DATA, FAIL
+//
+// Numbers are little-endian. A peer that sends anything else loses its connection: there is no way
+// to find the next header again.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "transport/core/result.h"
+
+namespace onecopy::tcp {
+
+enum class FrameKind : uint8_t {
+  kHello = 1,    // tag: index of the lane; key, offset: the token
+  kWelcome = 2,  // tag: index of the lane
+  kGet = 3,      // tag: of the get; key, offset, bytes: what to send
+  kData = 4,     // tag: of the get; body: its `bytes` bytes
+  kFail = 5,     // tag: of the get; key: code; body: reason and text
+  kMessage = 6,  // tag: channel; body: the message
+};
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kHello;
+  uint64_t tag = 0;
+  uint64_t key = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;  // length of the body; for GET, of what is asked for
+};
+
+inline constexpr size_t kHeaderBytes = 40;
+inline constexpr uint64_t kMaxGetBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxFailBytes = 1024;
+
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
+
+HeaderBytes Encode(const FrameHeader& header);
+
+// Nothing for bytes that are no header of this protocol, or whose body would be above its bound.
+std::optional<FrameHeader> Decode(std::span<const std::byte, kHeaderBytes> bytes);
+
+// The lane token: 128 random bits, valid for one connection's lanes.
+struct Token {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  friend auto operator<=>(const Token&, const Token&) = default;
+};
+
+// What the reader offers and what the owner answers, as they travel over PeerService.
+struct Offer {
+  uint32_t lanes = 0;  // data lanes; one more carries messages
+};
+struct Answer {
+  Token token;
+  uint32_t lanes = 0;
+  uint16_t port = 0;
+  std::string host;  // empty: the address that the answer came from
+};
+
+std::string Encode(const Offer& offer);
+std::string Encode(const Answer& answer);
+// INVALID_ARGUMENT for anything malformed or out of bounds.
+Result<Offer> DecodeOffer(const std::string& text);
+Result<Answer> DecodeAnswer(const std::string& text);
+
+inline constexpr uint32_t kMaxLanes = 64;
+
+// Names exposed bytes: a random number, and what the owner calls the memory.
+struct Key {
+  uint64_t id = 0;
+  std::string memory;  // Region::step_name()
+};
+std::string Encode(const Key& key);
+Result<Key> DecodeKey(const std::string& text);
+
+// The body of a FAIL frame.
+std::string EncodeFailure(const Status& status);
+Status DecodeFailure(uint64_t code, std::span<const std::byte> body);
+
+}  // namespace onecopy::tcp

@@ -1,0 +1,290 @@
+#include "transport/link/tcp/lane.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+
+namespace onecopy::tcp {
+namespace {
+
+constexpr uint64_t kTurnBytes = uint64_t{8} << 20;  // then the thread's other lanes have their turn
+constexpr size_t kSendVector = 32;
+constexpr size_t kMaxOutgoing = 4096;  // replies that a peer may ask for without taking them
+constexpr size_t kDiscardBytes = size_t{256} << 10;
+
+// Where abandoned bytes go: one per thread, written by the kernel, read by nobody.
+std::byte* DiscardBuffer() {
+  static thread_local std::vector<std::byte> buffer(kDiscardBytes);
+  return buffer.data();
+}
+
+// A function of its own for the sake of ThreadSanitizer (see tests/support/tsan.supp): the bytes
+// may be written again as soon as the peer says that it has them, an order that only the network
+// knows.
+[[gnu::noinline]] ssize_t SendVector(int fd, iovec* vector, size_t count) {
+  msghdr message{};
+  message.msg_iov = vector;
+  message.msg_iovlen = count;
+  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Status Broken(const std::string& what) {
+  return {Code::kUnavailable, reasons::kLinkDown, "tcp lane: " + what};
+}
+
+}  // namespace
+
+Lane::Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd)
+    : index_(index), loop_(loop), fd_(std::move(fd)) {}
+
+void Lane::Start(std::shared_ptr<LaneOwner> owner, bool send_welcome) {
+  owner_ = std::move(owner);
+  Status watching = loop_.Watch(
+      fd_.get(), EPOLLIN, [self = shared_from_this()](uint32_t events) { self->OnEvents(events); });
+  if (!watching.ok()) return Fail(std::move(watching));
+  if (send_welcome) Queue({.header = Encode(FrameHeader{FrameKind::kWelcome, index_, 0, 0, 0})});
+}
+
+void Lane::Get(uint64_t tag, uint64_t key, uint64_t offset, Span into) {
+  if (owner_ == nullptr) return;
+  const FrameHeader header{FrameKind::kGet, tag, key, offset, into.bytes};
+  expected_.push_back({tag, into, into.bytes});
+  Queue({.header = Encode(header)});
+}
+
+void Lane::Abandon(const std::vector<uint64_t>& tags) {
+  if (owner_ == nullptr) return;
+  for (size_t i = 0; i < expected_.size(); ++i) {
+    Expected& expected = expected_[i];
+    if (expected.into.region == nullptr ||
+        std::find(tags.begin(), tags.end(), expected.tag) == tags.end()) {
+      continue;
+    }
+    if (i == 0 && body_left_ > 0 && frame_.kind == FrameKind::kData) body_at_ = nullptr;
+    expected.into.region = nullptr;
+    owner_->GetEnded(index_, expected.tag,
+                     {Code::kCancelled, reasons::kCancelled, "the get was cancelled"});
+    if (owner_ == nullptr) return;
+  }
+}
+
+void Lane::SendMessage(uint64_t channel, std::string message) {
+  if (owner_ == nullptr) return;
+  const FrameHeader header{FrameKind::kMessage, channel, 0, 0, message.size()};
+  Queue({.header = Encode(header), .text = std::move(message)});
+}
+
+void Lane::Close(const Status& why) {
+  if (owner_ == nullptr) return;
+  loop_.Unwatch(fd_.get());
+  fd_.Reset();
+  outgoing_.clear();
+  body_left_ = 0;
+  const std::shared_ptr<LaneOwner> owner = std::move(owner_);
+  owner_ = nullptr;
+  std::deque<Expected> ended;
+  ended.swap(expected_);
+  for (const Expected& expected : ended) {
+    if (expected.into.region != nullptr) owner->GetEnded(index_, expected.tag, why);
+  }
+}
+
+void Lane::Fail(Status status) {
+  if (owner_ == nullptr) return;
+  const std::shared_ptr<LaneOwner> owner = owner_;
+  Close(status);
+  owner->LaneFailed(index_, std::move(status));
+}
+
+void Lane::OnEvents(uint32_t events) {
+  const std::shared_ptr<Lane> keep = shared_from_this();
+  if ((events & EPOLLOUT) != 0) Send();
+  // An error or a hang-up shows itself to recvmsg.
+  if (owner_ != nullptr && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) Receive();
+}
+
+void Lane::Receive() {
+  uint64_t turn = 0;
+  while (owner_ != nullptr && turn < kTurnBytes) {
+    iovec vector[2];
+    size_t count = 0;
+    uint64_t body = 0;
+    if (body_left_ > 0) {
+      body = body_at_ != nullptr ? body_left_ : std::min<uint64_t>(body_left_, kDiscardBytes);
+      vector[count++] = {body_at_ != nullptr ? body_at_ : DiscardBuffer(), body};
+    }
+    // The next header comes along with the end of a body, in the same call.
+    if (body == body_left_) {
+      vector[count++] = {header_.data() + header_have_, kHeaderBytes - header_have_};
+    }
+    msghdr message{};
+    message.msg_iov = vector;
+    message.msg_iovlen = count;
+    const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got < 0) return Fail(Broken("receiving: " + os::ErrnoText(errno)));
+    if (got == 0) return Fail(Broken("the peer closed the connection"));
+
+    turn += static_cast<uint64_t>(got);
+    const uint64_t of_body = std::min<uint64_t>(static_cast<uint64_t>(got), body);
+    header_have_ += static_cast<size_t>(got) - of_body;
+    if (of_body > 0) {
+      body_left_ -= of_body;
+      if (body_at_ != nullptr) body_at_ += of_body;
+      if (body_left_ == 0) EndBody();
+    }
+    if (owner_ != nullptr && header_have_ == kHeaderBytes) {
+      header_have_ = 0;
+      if (!HandleHeader()) return Fail(Broken("the peer broke the protocol"));
+    }
+  }
+}
+
+bool Lane::HandleHeader() {
+  const std::optional<FrameHeader> header = Decode(header_);
+  if (!header) return false;
+  frame_ = *header;
+  switch (frame_.kind) {
+    case FrameKind::kGet:
+      return HandleGet(frame_);
+    case FrameKind::kData:
+    case FrameKind::kFail:
+      return HandleReply(frame_);
+    case FrameKind::kMessage:
+      if (index_ != 0) return false;
+      text_.resize(frame_.bytes);
+      body_at_ = text_.data();
+      break;
+    case FrameKind::kHello:
+    case FrameKind::kWelcome:
+      return false;
+  }
+  body_left_ = frame_.bytes;
+  if (body_left_ == 0) EndBody();
+  return true;
+}
+
+bool Lane::HandleGet(const FrameHeader& get) {
+  if (outgoing_.size() >= kMaxOutgoing) return false;
+  Result<ExposureRef> exposure = owner_->exposures().Find(get.key, get.offset, get.bytes);
+  if (!exposure.ok()) {
+    SendFailure(get.tag, exposure.status());
+    return true;
+  }
+  const FrameHeader header{FrameKind::kData, get.tag, 0, 0, get.bytes};
+  const std::byte* data = (*exposure)->span().address() + get.offset;
+  Queue({.header = Encode(header),
+         .exposure = std::move(*exposure),
+         .data = data,
+         .bytes = get.bytes});
+  return true;
+}
+
+bool Lane::HandleReply(const FrameHeader& reply) {
+  if (expected_.empty() || expected_.front().tag != reply.tag) return false;
+  const Expected& expected = expected_.front();
+  if (reply.kind == FrameKind::kFail) {
+    text_.resize(reply.bytes);
+    body_at_ = text_.data();
+  } else {
+    if (reply.bytes != expected.bytes) return false;
+    body_at_ = expected.into.region != nullptr ? expected.into.address() : nullptr;
+  }
+  body_left_ = reply.bytes;
+  if (body_left_ == 0) EndBody();
+  return true;
+}
+
+void Lane::EndBody() {
+  if (frame_.kind == FrameKind::kMessage) {
+    owner_->MessageArrived(frame_.tag, text_);
+    return;
+  }
+  const Expected ended = std::move(expected_.front());
+  expected_.pop_front();
+  if (ended.into.region == nullptr) return;
+  owner_->GetEnded(index_, ended.tag,
+                   frame_.kind == FrameKind::kFail ? DecodeFailure(frame_.key, text_) : OkStatus());
+}
+
+void Lane::SendFailure(uint64_t tag, const Status& status) {
+  std::string body = EncodeFailure(status);
+  const FrameHeader header{FrameKind::kFail, tag, static_cast<uint64_t>(status.code()), 0,
+                           body.size()};
+  Queue({.header = Encode(header), .text = std::move(body)});
+}
+
+void Lane::Queue(Outgoing outgoing) {
+  outgoing_.push_back(std::move(outgoing));
+  if (outgoing_.size() == 1) Send();
+}
+
+size_t Lane::FillSendVector(iovec* vector) const {
+  size_t count = 0;
+  for (const Outgoing& frame : outgoing_) {
+    if (count + 2 > kSendVector) break;
+    const uint64_t of_header = std::min<uint64_t>(frame.sent, kHeaderBytes);
+    if (of_header < kHeaderBytes) {
+      vector[count++] = {const_cast<std::byte*>(frame.header.data()) + of_header,
+                         kHeaderBytes - of_header};
+    }
+    const uint64_t of_body = frame.sent - of_header;
+    if (frame.exposure != nullptr && of_body < frame.bytes) {
+      vector[count++] = {const_cast<std::byte*>(frame.data) + of_body, frame.bytes - of_body};
+    } else if (frame.exposure == nullptr && of_body < frame.text.size()) {
+      vector[count++] = {const_cast<char*>(frame.text.data()) + of_body,
+                         frame.text.size() - of_body};
+    }
+  }
+  return count;
+}
+
+void Lane::Consumed(size_t bytes) {
+  while (bytes > 0) {
+    Outgoing& frame = outgoing_.front();
+    const uint64_t body = frame.exposure != nullptr ? frame.bytes : frame.text.size();
+    const uint64_t step = std::min<uint64_t>(bytes, kHeaderBytes + body - frame.sent);
+    frame.sent += step;
+    bytes -= step;
+    if (frame.sent == kHeaderBytes + body) outgoing_.pop_front();
+  }
+}
+
+void Lane::Send() {
+  uint64_t turn = 0;
+  while (!outgoing_.empty() && turn < kTurnBytes) {
+    iovec vector[kSendVector];
+    const ssize_t sent = SendVector(fd_.get(), vector, FillSendVector(vector));
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) break;
+    if (sent < 0) return Fail(Broken("sending: " + os::ErrnoText(errno)));
+    turn += static_cast<uint64_t>(sent);
+    Consumed(static_cast<size_t>(sent));
+  }
+  SetWriteInterest(!outgoing_.empty());
+}
+
+void Lane::SetWriteInterest(bool wanted) {
+  if (wanted == write_interest_) return;
+  write_interest_ = wanted;
+  loop_.Rewatch(fd_.get(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+Lane::Counters Lane::ReadCounters() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (owner_ == nullptr || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return {};
+  return {info.tcpi_bytes_received, info.tcpi_bytes_acked};
+}
+
+}  // namespace onecopy::tcp

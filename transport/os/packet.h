@@ -1,0 +1,32 @@
+// Packets with descriptors on a SOCK_SEQPACKET Unix socket.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::os {
+
+struct Packet {
+  std::string bytes;
+  std::vector<UniqueFd> fds;  // close-on-exec
+  bool end = false;           // the far end has closed; nothing else is set
+  bool bytes_cut = false;     // it was longer than the room for it
+  bool fds_cut = false;       // it had more descriptors than there was room for; those are closed
+};
+
+// Does not block: no value when nothing is there. An empty packet cannot be told from the end.
+Result<std::optional<Packet>> ReceivePacket(int fd, size_t most_bytes);
+
+// Does not block: RESOURCE_EXHAUSTED when the far end has too much to read already, UNAVAILABLE
+// when it has closed.
+Status SendPacket(int fd, std::string_view bytes);
+// Likewise, with a descriptor.
+Status SendPacket(int fd, std::string_view bytes, int passed_fd);
+
+}  // namespace onecopy::os

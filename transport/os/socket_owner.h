@@ -1,0 +1,20 @@
+// Who is at the other end of a TCP connection that does not leave this machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "transport/core/result.h"
+
+namespace onecopy::os {
+
+// The uid that owns the far socket of the connected TCP socket `fd`, as the kernel's socket tables
+// have it (sock_diag). No value when that socket is not in this network namespace: the far end is
+// another machine or container. Does not block.
+//
+// Fails when the kernel does not answer, and with UNAVAILABLE when the connection is ending: a
+// socket that its process has closed already belongs to nobody, so what it left unread must not be
+// taken for anybody's.
+Result<std::optional<uint32_t>> FarSocketUid(int fd);
+
+}  // namespace onecopy::os

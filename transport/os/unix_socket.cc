@@ -1,0 +1,121 @@
+#include "transport/os/unix_socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+namespace onecopy::os {
+namespace {
+
+// The path must have passed CheckSocketPath.
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+Status RemoveStaleSocket(const std::string& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) {
+    return errno == ENOENT ? OkStatus() : ErrnoStatus(errno, "looking at " + path);
+  }
+  if (!S_ISSOCK(facts.st_mode)) {
+    return {Code::kAlreadyExists, reasons::kNameTaken, path + " exists and is not a socket",
+            "move it away, or choose another folder"};
+  }
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, "removing the stale socket " + path);
+  }
+  return OkStatus();
+}
+
+Status OwnerDied(int32_t pid) {
+  return {Code::kAborted, reasons::kOwnerDied,
+          "process " + std::to_string(pid) + " has connected and ended"};
+}
+
+}  // namespace
+
+Status CheckSocketPath(const std::string& path) {
+  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return {Code::kInvalidArgument, reasons::kBadArgument, "\"" + path + "\" is no path"};
+  }
+  if (path.size() > kMost) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "the path of a socket can have " + std::to_string(kMost) + " bytes; " + path + " has " +
+                std::to_string(path.size()),
+            "choose a folder with a shorter path"};
+  }
+  return OkStatus();
+}
+
+Result<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mode, int backlog) {
+  ONECOPY_RETURN_IF_ERROR(CheckSocketPath(path));
+  ONECOPY_RETURN_IF_ERROR(RemoveStaleSocket(path));
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return ErrnoStatus(errno, "socket");
+  const sockaddr_un address = AddressOf(path);
+  // Nobody can connect before listen(), so the file's mode is right in time.
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), backlog) != 0) {
+    return ErrnoStatus(errno, "listening at " + path);
+  }
+  return fd;
+}
+
+Result<UniqueFd> ConnectUnix(const std::string& path, int type) {
+  ONECOPY_RETURN_IF_ERROR(CheckSocketPath(path));
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return ErrnoStatus(errno, "socket");
+  const sockaddr_un address = AddressOf(path);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return ErrnoStatus(errno, "connecting to " + path);
+  }
+  return fd;
+}
+
+Result<PeerProcess> UnixPeer(int fd) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return ErrnoStatus(errno, "asking the kernel who connected");
+  }
+  return PeerProcess{credentials.pid, credentials.uid, credentials.gid};
+}
+
+Result<UniqueFd> UnixPeerPidfd(int fd, const PeerProcess& peer) {
+  int pidfd = -1;
+  socklen_t size = sizeof pidfd;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) return UniqueFd(pidfd);
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+    return ErrnoStatus(errno, "opening a descriptor of process " + std::to_string(peer.pid));
+  }
+  if (errno != ENOPROTOOPT) return OwnerDied(peer.pid);  // the kernel knows the option
+  if (peer.pid == 0) return UniqueFd();
+  UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (opened) return opened;
+  if (errno == ESRCH) return OwnerDied(peer.pid);
+  return ErrnoStatus(errno, "opening a descriptor of process " + std::to_string(peer.pid));
+}
+
+bool HasEnded(const UniqueFd& pidfd) {
+  pollfd poll{pidfd.get(), POLLIN, 0};
+  return ::poll(&poll, 1, 0) > 0;
+}
+
+}  // namespace onecopy::os

@@ -1,0 +1,43 @@
+// Unix sockets: listening at a path, and what the kernel says about who connected.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::os {
+
+// INVALID_ARGUMENT when no socket can have such a path: the kernel takes 107 bytes.
+Status CheckSocketPath(const std::string& path);
+
+// A listening, non-blocking socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) at `path`, whose file
+// gets exactly `mode`. A socket file that is there already is replaced, so the caller must know
+// that nobody serves it any more; any other kind of file there is ALREADY_EXISTS.
+Result<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mode, int backlog);
+
+// A connected, non-blocking socket. UNAVAILABLE when nobody listens.
+Result<UniqueFd> ConnectUnix(const std::string& path, int type);
+
+// The process that connected, as it was then. `pid` is 0 for one in a PID namespace that cannot be
+// seen from here.
+struct PeerProcess {
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+};
+Result<PeerProcess> UnixPeer(int fd);
+
+// A pidfd of that process: readable once it has ended, whoever else still holds its socket. Where
+// the kernel (before 6.5) cannot give it for the socket, it is opened by the number of the process,
+// so call this right after accepting. ABORTED (OWNER_DIED) when the process has ended; an empty
+// descriptor for one that cannot be seen from here.
+Result<UniqueFd> UnixPeerPidfd(int fd, const PeerProcess& peer);
+
+// Whether the process of a pidfd has ended.
+bool HasEnded(const UniqueFd& pidfd);
+
+}  // namespace onecopy::os
