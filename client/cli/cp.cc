@@ -8,7 +8,7 @@
 #include "client/cli/move_options.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/output/report.h"
-#include "client/cli/output/time.h"
+#include "client/cli/time_option.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::cli {
@@ -96,7 +96,7 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
 Status RunCp(Session& session, const CpOptions& options) {
   std::optional<std::chrono::milliseconds> deadline;
   if (!options.deadline.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(deadline, ParseDuration("--deadline", options.deadline));
+    ONECOPY_ASSIGN_OR_RETURN(deadline, ParseTimeOption("--deadline", options.deadline));
   }
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
   const Interrupt interrupt;  // before the client's threads

@@ -6,6 +6,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
+#include "client/cli/time_option.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 
@@ -50,7 +51,7 @@ Status Add(Session& session, const GrantOptions& options) {
   request.read = options.read;
   request.write = options.write;
   if (!options.lifetime.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(request.lifetime, ParseDuration("--for", options.lifetime));
+    ONECOPY_ASSIGN_OR_RETURN(request.lifetime, ParseTimeOption("--for", options.lifetime));
   }
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const GrantInfo grant, client.CreateGrant(request));

@@ -11,7 +11,8 @@
 namespace {
 
 // A standard stream that came closed must not become the number of another file of ours, to be read
-// or written in its place. What is opened instead fails when it is used.
+// or written in its place. What is opened instead fails when it is used. (What libraries opened
+// before main is refused by the copy itself.)
 void FillClosedStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;

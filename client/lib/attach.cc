@@ -9,28 +9,21 @@
 #include <cstring>
 #include <utility>
 
-#include "client/lib/status_decode.h"
 #include "onecopy/v1/attach.pb.h"
+#include "proto/codec/protocol.h"
+#include "proto/codec/status_codec.h"
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
+#include "transport/os/unix_socket.h"
 
 namespace onecopy::client {
 namespace {
 
-constexpr size_t kMostPacketBytes = 64 << 10;
-
-Result<sockaddr_un> AddressOf(const std::string& path) {
+// The path must have passed CheckSocketPath.
+sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "the path " + path + " is longer than the " +
-                      std::to_string(sizeof address.sun_path - 1) +
-                      " characters that a socket's may have",
-                  "choose a run directory with a shorter path, or name it relative to the working "
-                  "folder");
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
 
@@ -66,7 +59,7 @@ ssize_t Send(int socket, const std::string& packet, int fd) {
 }
 
 ssize_t Receive(int socket, std::string& packet) {
-  packet.resize(kMostPacketBytes);
+  packet.resize(kMostAttachBytes);
   ssize_t received = 0;
   do {
     received = ::recv(socket, packet.data(), packet.size(), 0);
@@ -95,7 +88,8 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
 Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::string& program,
                                            std::chrono::milliseconds timeout) {
   const std::string path = run_dir.path + "/" + kAttachSocket;
-  ONECOPY_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  ONECOPY_RETURN_IF_ERROR(os::CheckSocketPath(path));
+  const sockaddr_un address = AddressOf(path);
   os::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return os::ErrnoStatus(errno, "making a socket for " + path);
   SetTimeout(socket.get(), timeout);
@@ -127,17 +121,17 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
 
 Status AttachSocket::Greet(const std::string& program) {
   v1::AttachRequest request;
-  request.mutable_hello()->set_protocol_min(kProtocolMin);
-  request.mutable_hello()->set_protocol_max(kProtocolMax);
+  request.mutable_hello()->set_protocol_min(kClientProtocolMin);
+  request.mutable_hello()->set_protocol_max(kClientProtocolMax);
   request.mutable_hello()->set_client(program);
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, -1));
   if (!reply.has_welcome()) return Unreachable(run_dir_, "it answers with an unknown message");
   const v1::AttachReply::Welcome& welcome = reply.welcome();
-  if (welcome.protocol() < kProtocolMin || welcome.protocol() > kProtocolMax) {
+  if (welcome.protocol() < kClientProtocolMin || welcome.protocol() > kClientProtocolMax) {
     return {Code::kUnavailable, reasons::kPeerIncompatible,
             "the onecopyd in " + run_dir_.path + " (version " + welcome.version() +
                 ") speaks protocol " + std::to_string(welcome.protocol()) + ", this client only " +
-                std::to_string(kProtocolMin) + " to " + std::to_string(kProtocolMax),
+                std::to_string(kClientProtocolMin) + " to " + std::to_string(kClientProtocolMax),
             "install the same version of onecopyd and of its clients"};
   }
   token_ = welcome.token();
@@ -180,7 +174,7 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
     return Unreachable(run_dir_, "it answers with something else than onecopy's protocol");
   }
   if (reply.has_error()) {
-    Status status = DecodeStatus(reply.error());
+    Status status = FromProto(reply.error());
     if (!status.ok()) return status;
     return Unreachable(run_dir_, "it answers with an unknown message");
   }

@@ -18,10 +18,6 @@ class AttachRequest;
 
 namespace client {
 
-// Versions of the client protocol that this library speaks.
-inline constexpr uint32_t kProtocolMin = 1;
-inline constexpr uint32_t kProtocolMax = 1;
-
 // A session with the daemon, which lasts as long as the connection. Thread-safe.
 class AttachSocket {
  public:

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "proto/codec/protocol.h"
+
 namespace onecopy::client {
 
 std::string UnixTarget(const std::string& path) {
@@ -44,7 +46,7 @@ Connection::Connection(AttachSocket attach, std::string run_dir, std::chrono::mi
 }
 
 void Connection::Prepare(grpc::ClientContext& context, Patience patience) const {
-  context.AddMetadata("onecopy-session", attach_.token());
+  context.AddMetadata(kSessionMetadata, attach_.token());
   if (patience == Patience::kQuick) {
     context.set_deadline(std::chrono::system_clock::now() + timeout_);
   }

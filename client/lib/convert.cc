@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "client/lib/convert_time.h"
-#include "client/lib/status_decode.h"
+#include "proto/codec/status_codec.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
@@ -181,7 +181,7 @@ TransferInfo FromWire(const v1::Transfer& wire) {
   if (wire.has_end_time()) transfer.end_time = FromWire(wire.end_time());
   if (wire.has_plan()) transfer.plan = FromWire(wire.plan());
   transfer.receipt = FromWire(wire.receipt());
-  if (wire.has_error()) transfer.error = DecodeStatus(wire.error());
+  if (wire.has_error()) transfer.error = FromProto(wire.error());
   return transfer;
 }
 

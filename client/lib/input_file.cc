@@ -44,6 +44,10 @@ Status InputFile::Measure(const LocalFile& file) {
     return {Code::kInvalidArgument, reasons::kBadArgument, name_ + " is a folder",
             "name a file; for many files, pack them first: `tar c FOLDER | onecopy cp - BUFFER`"};
   }
+  if ((facts.st_mode & S_IFMT) == 0) {
+    // An event counter or the like, which got the number of a stream that was closed.
+    return {Code::kInvalidArgument, reasons::kBadArgument, name_ + " is not open"};
+  }
   bytes_ = file.bytes;
   std::optional<uint64_t> length;
   std::byte probe{};

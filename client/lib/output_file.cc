@@ -95,6 +95,8 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   target.gid = facts.st_gid;
   target.path = file.path;
   if (S_ISDIR(facts.st_mode)) return NotAFile(file.path, "a folder");
+  // An event counter or the like, which got the number of a stream that was closed.
+  if ((facts.st_mode & S_IFMT) == 0) return NotAFile(file.path, "not open");
   if (file.fd < 0 && !MayWrite(file.path)) {
     return os::ErrnoStatus(errno, "writing " + file.path);
   }

@@ -1,21 +1,18 @@
-// Errors as they come over the wire.
+// How a call on api.sock ended.
 #pragma once
 
-#include <google/rpc/status.pb.h>
 #include <grpcpp/support/status.h>
+
+#include <string>
 
 #include "transport/core/status.h"
 
 namespace onecopy::client {
 
-// Any thread. Reads google.rpc.ErrorInfo of domain "onecopy" (reason, and remedy in its metadata)
-// and onecopy.v1.RefusalList; details of other kinds, or that cannot be parsed, are passed over. An
-// error without a reason of ours gets the one that fits its code. A code of 0 gives success.
-Status DecodeStatus(const google::rpc::Status& wire);
-
-// Likewise for the outcome of a call: the details travel as a serialized google.rpc.Status. `peer`
-// says who was called, for the message of an error that gRPC itself made. A cancellation without
-// details counts as UNAVAILABLE: a caller that has cancelled a call itself does not decode its end.
+// Any thread. The daemon's own error (see proto/codec/status_codec.h) or, where gRPC made it, one
+// with the reason that fits its code and with `peer`, who was called, in its message. A
+// cancellation that gRPC made counts as UNAVAILABLE: a caller that has cancelled a call itself does
+// not decode its end.
 Status DecodeStatus(const grpc::Status& wire, const std::string& peer);
 
 }  // namespace onecopy::client

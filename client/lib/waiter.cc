@@ -15,6 +15,14 @@
 
 namespace onecopy::client {
 
+namespace {
+
+// What a clock of nanoseconds can add to any time that it will ever show.
+constexpr auto kLongest =
+    std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::hours(24 * 365 * 100));
+
+}  // namespace
+
 void Waiter::Wake::operator()() const {
   const uint64_t one = 1;
   // Cannot fail: the counter is far from full, and the descriptor outlives the callback.
@@ -32,7 +40,8 @@ Waiter::Waiter(std::stop_token stop, std::optional<std::chrono::milliseconds> li
                os::UniqueFd wake)
     : stop_(std::move(stop)),
       limit_(limit),
-      deadline_(limit.has_value() ? std::optional(Clock::now() + *limit) : std::nullopt),
+      deadline_(limit.has_value() ? std::optional(Clock::now() + std::min(*limit, kLongest))
+                                  : std::nullopt),
       wake_(std::move(wake)),
       on_stop_(stop_, Wake{wake_.get()}) {}
 

@@ -1,12 +1,10 @@
-// Times and durations as people and programs read them.
+// Times and durations as people and programs read them; transport/core/duration.h reads what they
+// type.
 #pragma once
 
-#include <chrono>
 #include <string>
-#include <string_view>
 
 #include "onecopy/transfer.h"
-#include "transport/core/result.h"
 
 namespace onecopy::cli {
 
@@ -16,9 +14,5 @@ std::string FormatTime(WallTime time);
 
 // "41 ms", "1.25 s", "3m 20s", "2h 5m": about three digits.
 std::string FormatSeconds(double seconds);
-
-// Reads "500ms", "30s", "5m", "2h", "7d", "1h30m". INVALID_ARGUMENT for anything else, zero
-// included; `what` names it.
-Result<std::chrono::milliseconds> ParseDuration(std::string_view what, std::string_view text);
 
 }  // namespace onecopy::cli

@@ -1,6 +1,5 @@
 #include "tests/unit/client/fake_daemon.h"
 
-#include <google/rpc/error_details.pb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -12,37 +11,15 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "proto/codec/status_codec.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 
-google::rpc::Status EncodeStatus(const Status& status) {
-  google::rpc::Status wire;
-  wire.set_code(static_cast<int>(status.code()));
-  wire.set_message(status.message());
-  google::rpc::ErrorInfo info;
-  info.set_reason(status.reason());
-  info.set_domain("onecopy");
-  if (!status.remedy().empty()) (*info.mutable_metadata())["remedy"] = status.remedy();
-  wire.add_details()->PackFrom(info);
-  if (!status.refusals().empty()) {
-    v1::RefusalList list;
-    for (const Refusal& refusal : status.refusals()) {
-      v1::Refusal& one = *list.add_refused();
-      one.set_path(refusal.path);
-      one.set_reason(refusal.reason);
-      one.set_detail(refusal.detail);
-      one.set_remedy(refusal.remedy);
-    }
-    wire.add_details()->PackFrom(list);
-  }
-  return wire;
-}
-
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return {static_cast<grpc::StatusCode>(status.code()), status.message(),
-          EncodeStatus(status).SerializeAsString()};
+          EncodeStatusDetails(status)};
 }
 
 FakeDaemon::FakeDaemon(std::string run_dir, Options options)
@@ -143,7 +120,7 @@ bool FakeDaemon::Answer(const std::string& token, const v1::AttachRequest& reque
   if (request.has_hello()) {
     last_client_ = request.hello().client();
     if (options_.attach_error.has_value()) {
-      *reply.mutable_error() = EncodeStatus(*options_.attach_error);
+      *reply.mutable_error() = ToProto(*options_.attach_error);
     } else {
       reply.mutable_welcome()->set_protocol(options_.protocol);
       reply.mutable_welcome()->set_token(token);

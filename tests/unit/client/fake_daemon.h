@@ -26,7 +26,6 @@
 namespace onecopy::testing {
 
 // As the daemon's errors are on the wire.
-google::rpc::Status EncodeStatus(const Status& status);
 grpc::Status ToGrpc(const Status& status);
 
 // Any thread.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/codec/status_codec.h"
 #include "tests/unit/client/fake_daemon.h"
 #include "transport/core/range.h"
 #include "transport/core/reasons.h"
@@ -164,7 +165,7 @@ void FakeDaemon::Run(Move& move) {
     transfer.set_state(v1::UNCONFIRMED);
   } else if (move.fate.fail.has_value()) {
     transfer.set_state(v1::FAILED);
-    *transfer.mutable_error() = EncodeStatus(*move.fate.fail);
+    *transfer.mutable_error() = ToProto(*move.fate.fail);
   } else {
     Succeed(move);
   }
@@ -261,7 +262,7 @@ grpc::Status FakeDaemon::CancelTransfer(grpc::ServerContext* context,
   if (!Final(move->transfer.state()) && !move->fate.stubborn) {
     move->transfer.set_state(v1::CANCELLED);
     *move->transfer.mutable_error() =
-        EncodeStatus(Status(Code::kCancelled, reasons::kCancelled, "cancelled on request"));
+        ToProto(Status(Code::kCancelled, reasons::kCancelled, "cancelled on request"));
     Change(*move);
   }
   return grpc::Status::OK;

@@ -4,6 +4,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
+#include "client/cli/time_option.h"
 #include "tests/support/catch.h"
 
 using namespace onecopy::cli;
@@ -84,28 +85,16 @@ TEST_CASE("times are RFC 3339 in UTC, and nothing where they are not known") {
   CHECK(FormatTime({}).empty());
 }
 
-TEST_CASE("durations are typed with units") {
-  const auto [text, milliseconds] = GENERATE(table<const char*, int64_t>({
-      {"500ms", 500},
-      {"30s", 30'000},
-      {"5m", 300'000},
-      {"2h", 7'200'000},
-      {"7d", 604'800'000},
-      {"1h30m", 5'400'000},
-      {"1m1ms", 60'001},
-  }));
-  const auto duration = ParseDuration("--deadline", text);
-  REQUIRE_OK(duration);
-  CHECK(duration->count() == milliseconds);
-}
-
-TEST_CASE("what is no duration is refused with the option's name") {
-  const auto* text = GENERATE("", "30", "s", "-5s", "1.5s", "30 s", "5x", "0s", "1h30",
-                              "999999999d", "99999999999999999999s", "1s\n");
+TEST_CASE("options that take a time say which one was wrong") {
+  const auto good = ParseTimeOption("--deadline", "1500ms");
+  REQUIRE_OK(good);
+  CHECK(good->count() == 1500);
+  const auto* text = GENERATE("", "30", "-5s", "1.5s", "5x", "0s");
   INFO(text);
-  const onecopy::Status status = ParseDuration("--deadline", text).status();
+  const onecopy::Status status = ParseTimeOption("--deadline", text).status();
   CHECK(status.code() == Code::kInvalidArgument);
-  CHECK(status.message().find("--deadline") == 0);
+  CHECK(status.message().find("--deadline: ") == 0);
+  CHECK_FALSE(status.remedy().empty());
 }
 
 TEST_CASE("every code has the exit status of the table") {
