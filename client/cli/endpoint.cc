@@ -5,14 +5,13 @@
 #include <limits>
 
 #include "client/cli/output/escape.h"
+#include "transport/core/name.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 
 namespace onecopy::cli {
 namespace {
 
-constexpr size_t kMostBufferName = 63;
-constexpr size_t kMostNodeName = 253;  // of a host name
 constexpr char kForms[] =
     "write NODE:NAME or NAME for a buffer, /path or ./path for a file here, - for standard input "
     "or "
@@ -20,16 +19,6 @@ constexpr char kForms[] =
 
 Status Bad(std::string_view text, const std::string& why, const std::string& remedy = kForms) {
   return {Code::kInvalidArgument, reasons::kBadEndpoint, Quote(text) + " " + why, remedy};
-}
-
-bool IsAlphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-bool IsName(std::string_view text, size_t most) {
-  return !text.empty() && text.size() <= most && IsAlphanumeric(text.front()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return IsAlphanumeric(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 // Digits, perhaps a point and digits, perhaps a unit: whether it was meant as a size, good or not.
@@ -83,7 +72,7 @@ Status BadBufferName(std::string_view name, bool bare) {
 }
 
 Status ParseBuffer(std::string_view name, ParsedEndpoint& endpoint) {
-  if (!IsBufferName(name)) return BadBufferName(name, endpoint.bare);
+  if (!IsName(name)) return BadBufferName(name, endpoint.bare);
   endpoint.kind = ParsedEndpoint::Kind::kBuffer;
   endpoint.name = name;
   return OkStatus();
@@ -113,8 +102,6 @@ Status ParseQualified(std::string_view node, std::string_view rest, ParsedEndpoi
 
 }  // namespace
 
-bool IsBufferName(std::string_view text) { return IsName(text, kMostBufferName); }
-
 Result<ParsedEndpoint> ParseEndpoint(std::string_view text) {
   ParsedEndpoint endpoint;
   endpoint.typed = text;
@@ -140,7 +127,7 @@ Result<ParsedEndpoint> ParseEndpoint(std::string_view text) {
   }
   if (colon != std::string_view::npos) {
     const std::string_view node = text.substr(0, colon);
-    if (node.empty() || IsName(node, kMostNodeName)) {
+    if (node.empty() || IsName(node)) {
       ONECOPY_RETURN_IF_ERROR(ParseQualified(node, text.substr(colon + 1), endpoint));
       return endpoint;
     }

@@ -37,7 +37,4 @@ struct ParsedEndpoint {
 // what is wrong and how it should be written. Looks at nothing but the text.
 Result<ParsedEndpoint> ParseEndpoint(std::string_view text);
 
-// [A-Za-z0-9][A-Za-z0-9._-]{0,62}
-bool IsBufferName(std::string_view text);
-
 }  // namespace onecopy::cli

@@ -75,8 +75,8 @@ Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64
 Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                         uint64_t bytes) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
-  ONECOPY_ASSIGN_OR_RETURN(const client::CudaExport exported,
-                           client::ExportCuda(device_pointer, bytes));
+  ONECOPY_ASSIGN_OR_RETURN(const shim::CudaExport exported,
+                           shim::ExportCuda(device_pointer, bytes));
   v1::RegisterBufferRequest request;
   request.set_name(name);
   request.set_bytes(bytes);

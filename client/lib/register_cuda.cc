@@ -5,13 +5,7 @@
 
 namespace onecopy::client {
 
-Result<CudaExport> ExportCuda(uintptr_t /*device_pointer*/, uint64_t /*bytes*/) {
-  return Status(Code::kUnimplemented, reasons::kNotServed,
-                "this build of the client library cannot look at GPU pointers",
-                "let the daemon allocate the memory: Client::CreateBuffer with memory \"cuda:N\"");
-}
-
-Status AddCuda(AttachSocket& attach, const CudaExport& exported,
+Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
                v1::RegisterBufferRequest& request) {
   if (exported.form == "cuda-ipc") {
     auto& ipc = *request.mutable_cuda_ipc();

@@ -10,7 +10,8 @@ Chain::Chain(Executor& executor, std::vector<std::unique_ptr<Place>> places,
     : executor_(executor),
       places_(std::move(places)),
       stages_(std::move(stages)),
-      moving_(stages_.size()) {
+      moving_(stages_.size()),
+      tallies_(stages_.size()) {
   assert(places_.size() == stages_.size() + 1);
 }
 
@@ -75,7 +76,7 @@ void Chain::EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved)
   if (!moved.status.ok()) {
     Fail(std::move(moved.status));
   } else {
-    tally_.Add(moved.steps, from.bytes);
+    tallies_[stage].Add(moved.steps, from.bytes);
     if (moved.lane >= 0) {
       const auto lane = static_cast<size_t>(moved.lane);
       if (lane_bytes_.size() <= lane) lane_bytes_.resize(lane + 1);
@@ -108,7 +109,9 @@ void Chain::Finish() {
   ChainReport report;
   report.status = failure_;
   report.bytes = bytes_done();
-  report.steps = tally_.entries();
+  for (const StepTally& tally : tallies_) {
+    report.steps.insert(report.steps.end(), tally.entries().begin(), tally.entries().end());
+  }
   report.lane_bytes = lane_bytes_;
   report.seconds = std::chrono::duration<double>(last_move_ - started_).count();
   std::exchange(done_, nullptr)(std::move(report));

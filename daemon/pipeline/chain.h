@@ -71,7 +71,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
   bool finishing_ = false;
   Clock::time_point started_;
   Clock::time_point last_move_;
-  StepTally tally_;
+  std::vector<StepTally> tallies_;  // by stage: equal steps of two stages are two
   std::vector<uint64_t> lane_bytes_;
   std::atomic<uint64_t> bytes_done_{0};
   std::shared_ptr<Chain> self_;  // while it runs

@@ -81,6 +81,7 @@ inline constexpr std::string_view kIo = "IO_ERROR";
 inline constexpr std::string_view kNotServed = "NOT_SERVED";
 
 // Why a memory, link or device is not viable, or a path was passed over.
+inline constexpr std::string_view kDriverFailed = "DRIVER_FAILED";
 inline constexpr std::string_view kEmulated = "EMULATED";
 inline constexpr std::string_view kLinkMissing = "LINK_MISSING";
 inline constexpr std::string_view kLinkVersions = "LINK_VERSIONS";

@@ -138,7 +138,7 @@ TEST_CASE("GPU memory is registered in the form in which it can be shared") {
   const onecopy::client::RunDir run_dir = {f.dir.path(), {f.dir.path()}};
   auto attach = onecopy::client::AttachSocket::Connect(run_dir, "test", std::chrono::seconds(5));
   REQUIRE_OK(attach);
-  onecopy::client::CudaExport exported;
+  onecopy::shim::CudaExport exported;
   exported.device_uuid = "GPU-5f";
   exported.offset = 512;
   onecopy::v1::RegisterBufferRequest request;
@@ -166,6 +166,18 @@ TEST_CASE("GPU memory is registered in the form in which it can be shared") {
     exported.form = "cuda-fabric";
     CHECK(onecopy::client::AddCuda(*attach, exported, request).code() == Code::kInternal);
   }
+}
+
+TEST_CASE("a pointer that is no GPU memory is not registered, with the reason") {
+  Fixture f;
+  int on_the_stack = 0;
+  const onecopy::Status status =
+      f.client.RegisterCuda("x", reinterpret_cast<uintptr_t>(&on_the_stack), sizeof on_the_stack)
+          .status();
+  // NOT_SHAREABLE where there is a driver, else the reason why there is none.
+  CHECK(status.code() == Code::kFailedPrecondition);
+  CHECK_FALSE(status.reason().empty());
+  CHECK(f.daemon.buffer_count() == 0);
 }
 
 TEST_CASE("names that cannot be are refused here, with what is wrong") {

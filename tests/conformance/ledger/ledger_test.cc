@@ -1,0 +1,156 @@
+// A receipt's copies are what really happened: they equal what the ledger counted below everything
+// that reports.
+#include <cmath>
+
+#include "tests/support/engine_cluster.h"
+#include "tests/support/ledger.h"
+#include "tests/support/memory.h"
+#include "transport/os/copy_bytes.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kBytes = 24 << 20;
+
+// Host memory whose copies take a detour through another buffer.
+class DetourMemory final : public Memory {
+ public:
+  DetourMemory(std::unique_ptr<Memory> host, std::string node, bool reports)
+      : host_(std::move(host)), node_(std::move(node)), reports_(reports) {}
+
+  const std::string& kind() const override { return host_->kind(); }
+  std::vector<MemoryCapability> Describe() const override { return host_->Describe(); }
+  Result<std::string> FindDevice(const std::string& typed) const override {
+    return host_->FindDevice(typed);
+  }
+  Result<std::unique_ptr<Region>> Allocate(const std::string& device, uint64_t bytes) override {
+    return host_->Allocate(device, bytes);
+  }
+  Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override {
+    return host_->Import(request);
+  }
+  bool Copies(const Place& from, const Place& to) const override { return host_->Copies(from, to); }
+  Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) override {
+    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, host_->Prepare(from, to));
+    return std::unique_ptr<CopyRoute>(
+        std::make_unique<Route>(std::move(route), from, node_, reports_));
+  }
+  Status CloseDevice(const std::string& device) override { return host_->CloseDevice(device); }
+
+ private:
+  class Route final : public CopyRoute {
+   public:
+    Route(std::unique_ptr<CopyRoute> route, RegionRef from, const std::string& node, bool reports)
+        : route_(std::move(route)), from_(std::move(from)) {
+      std::vector<Step> steps = *route_->steps();
+      if (reports)
+        steps.insert(steps.begin(), {.node = node, .from = "host", .to = "detour", .by = "cpu"});
+      steps_ = std::make_shared<const std::vector<Step>>(std::move(steps));
+    }
+
+    void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override {
+      std::vector<std::byte> detour(bytes);
+      onecopy_copy_bytes(detour.data(), from_->address() + from_offset, bytes);
+      route_->Copy(from_offset, to_offset, bytes,
+                   [this, done = std::move(done)](Status status, const StepList&) mutable {
+                     done(std::move(status), steps_);
+                   });
+    }
+    const StepList& steps() const override { return steps_; }
+    unsigned depth() const override { return route_->depth(); }
+    uint64_t chunk_bytes() const override { return route_->chunk_bytes(); }
+    Executor& executor() override { return route_->executor(); }
+
+   private:
+    const std::unique_ptr<CopyRoute> route_;
+    const RegionRef from_;
+    StepList steps_;
+  };
+
+  const std::unique_ptr<Memory> host_;
+  const std::string node_;
+  const bool reports_;
+};
+
+struct Counted {
+  size_t receipt = 0;
+  double ledger = 0;
+};
+
+// One transfer of that path, as its receipt and as the ledger tell it.
+Counted CopiesOf(EngineCluster& cluster, const std::string& source, const std::string& destination,
+                 const std::string& path) {
+  const Principal alice = cluster["east"].Attach();
+  auto a = cluster["east"].Register(alice, "a", kBytes);
+  REQUIRE_OK(a);
+  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "b", kBytes));
+  const Principal bob = cluster["west"].Attach();
+  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", kBytes));
+  TransferRequest request = Request(source, destination);
+  request.policy.path_glob = path;
+  const Ledger before = Ledger::Now();
+  auto copied = cluster["east"].Copy(alice, request);
+  const Ledger moved = Ledger::Now() - before;
+  REQUIRE_OK(copied);
+  INFO(copied->error.ToString());
+  REQUIRE(copied->state == TransferState::kSucceeded);
+  for (const ExecutedStep& step : copied->receipt.steps) CHECK(step.bytes == kBytes);
+  return {copied->receipt.steps.size(), moved.Copies(kBytes)};
+}
+
+bool Agree(const Counted& counted) {
+  return std::abs(counted.ledger - static_cast<double>(counted.receipt)) < 0.01 * counted.ledger;
+}
+
+auto Detour(bool reports) {
+  return [reports](const std::string& name, NodePlan& plan) {
+    plan.options.slot_bytes = 1 << 20;
+    plan.memories[0] = std::make_unique<DetourMemory>(std::move(plan.memories[0]), name, reports);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("the receipt's copies are the ledger's, on every path") {
+  EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
+    plan.options.slot_bytes = 1 << 20;
+  });
+  const auto [destination, path, copies] = GENERATE(table<std::string, std::string, size_t>({
+      {"east:b", "local", 1},
+      {"east:b", "peer-bounce", 2},
+      {"west:b", "tcp-direct", 3},
+      {"west:b", "tcp-bounce", 4},
+      {"west:b", "tcp-staged", 5},
+  }));
+  CAPTURE(path);
+  const Counted counted = CopiesOf(cluster, "east:a", destination, path);
+  CAPTURE(counted.receipt, counted.ledger);
+  CHECK(counted.receipt == copies);
+  CHECK(Agree(counted));
+}
+
+TEST_CASE("an extra copy that a backend makes is a step in the receipt, and in the ledger") {
+  EngineCluster cluster({"east", "west"}, Detour(true));
+  const auto [destination, path, copies] = GENERATE(table<std::string, std::string, size_t>({
+      {"east:b", "local", 2},
+      {"east:b", "peer-bounce", 4},
+      {"west:b", "tcp-direct", 3},  // no memory copies there
+      {"west:b", "tcp-staged", 7},
+  }));
+  CAPTURE(path);
+  const Counted counted = CopiesOf(cluster, "east:a", destination, path);
+  CAPTURE(counted.receipt, counted.ledger);
+  CHECK(counted.receipt == copies);
+  CHECK(Agree(counted));
+}
+
+TEST_CASE("a copy that nobody reports is noticed: the ledger disagrees") {
+  EngineCluster cluster({"east", "west"}, Detour(false));
+  const Counted counted = CopiesOf(cluster, "east:a", "west:b", "tcp-staged");
+  CAPTURE(counted.receipt, counted.ledger);
+  CHECK(counted.receipt == 5);
+  CHECK_FALSE(Agree(counted));
+}

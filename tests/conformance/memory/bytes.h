@@ -1,0 +1,32 @@
+// Bytes to compare, and ways to put them into a region and to get them out of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/conformance/memory/subject.h"
+#include "transport/core/memory.h"
+#include "transport/core/result.h"
+
+namespace onecopy::testing {
+
+// `bytes` bytes that look random and depend on the seed.
+Bytes Pattern(uint64_t bytes, unsigned seed);
+
+struct Outcome {
+  Status status;
+  StepList steps;
+  bool on_executor = false;
+};
+
+// One copy, waited for.
+Outcome CopyNow(CopyRoute& route, uint64_t from_offset, uint64_t to_offset, uint64_t bytes);
+
+// Host memory of a HostMemory that lives as long as the program.
+RegionRef HostRegion(const Bytes& content);
+
+// Reads and writes a region: directly where the processor can, else by a route of `memory`.
+Bytes ReadAll(Memory& memory, const RegionRef& region);
+void WriteAll(Memory& memory, const RegionRef& region, const Bytes& content);
+
+}  // namespace onecopy::testing

@@ -1,0 +1,44 @@
+// A CUDA driver without a GPU, for tests: a shared library with the symbols of libcuda that onecopy
+// uses. GPU memory is host memory, streams are threads. It is stricter than the real one: a copy
+// must reach both ends without help (host memory pinned, a peer's memory opened), else it fails,
+// and what is still open when a context closes is counted.
+//
+// The environment says what it is, read at each call:
+//   FAKE_CUDA_VERSION  of the driver, as cuda.h writes it; default 13000; negative: the error that
+//                      asking for it gives
+//   FAKE_CUDA_DEVICES  how many GPUs, read by cuInit; default 2
+//   FAKE_CUDA_INIT     error that cuInit returns
+//   FAKE_CUDA_MIG      set: every device is a MIG instance
+//   FAKE_CUDA_NO_PEER  set: no GPU reaches another one
+//
+// The functions below are its own, to be found in the library by name.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+extern "C" {
+
+enum FakeCudaKind {
+  FAKE_CUDA_LEGACY,         // cudaMalloc
+  FAKE_CUDA_VMM,            // cuMemCreate with a POSIX descriptor
+  FAKE_CUDA_VMM_NO_HANDLE,  // cuMemCreate without
+  FAKE_CUDA_POOL,           // cudaMallocAsync
+  FAKE_CUDA_MANAGED,        // cudaMallocManaged
+  FAKE_CUDA_PINNED_HOST,    // cudaHostAlloc
+};
+
+// Memory of the calling process, as a user would have it. Never freed. With `adjacent`, two
+// allocations of `bytes` each, side by side.
+typedef CUdeviceptr FakeCudaAllocate(FakeCudaKind kind, int device, size_t bytes, int adjacent);
+
+// Memory of another process, which that one has exported: `*handle` and `*fd` are what it would
+// send (FAKE_CUDA_LEGACY fills the handle, FAKE_CUDA_VMM the descriptor, which is the caller's).
+// Returns its bytes, as that process sees them.
+typedef void* FakeCudaForeign(FakeCudaKind kind, int device, size_t bytes, CUipcMemHandle* handle,
+                              int* fd);
+
+// Things that were still open (streams, events, pins, IPC handles) when their context closed.
+typedef int FakeCudaLeaks();
+}

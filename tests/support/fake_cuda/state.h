@@ -1,0 +1,75 @@
+// What the fake driver knows; shared by its files.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/fake_cuda/fake_cuda.h"
+
+namespace fake_cuda {
+
+inline constexpr size_t kGranularity = size_t{2} << 20;
+inline constexpr size_t kDeviceBytes = size_t{4} << 30;
+
+// A range of addresses that the driver knows.
+struct Range {
+  size_t bytes = 0;
+  FakeCudaKind kind = FAKE_CUDA_LEGACY;
+  int device = 0;
+  int fd = -1;               // the memfd behind it
+  bool imported = false;     // from another process
+  std::set<int> reached_by;  // VMM only
+};
+
+struct Reservation {
+  size_t bytes = 0;
+};
+
+struct Context {
+  int device = 0;
+  unsigned retains = 0;
+  std::set<Context*> peers;  // whose memory it reaches
+  std::map<void*, size_t> pins;
+  std::map<std::string, CUdeviceptr> ipc;
+  int streams = 0;
+  int events = 0;
+};
+
+struct State {
+  std::mutex mutex;
+  bool initialised = false;
+  int devices = 0;
+  std::map<int, Context> contexts;  // by device; the primary ones
+  std::map<CUdeviceptr, Range> ranges;
+  std::map<CUdeviceptr, Reservation> reservations;
+  std::map<CUmemGenericAllocationHandle, Range> allocations;  // of cuMemCreate, not mapped
+  CUmemGenericAllocationHandle next_allocation = 1;
+  int leaks = 0;
+};
+
+State& TheState();
+
+// The calling thread's current context; null when there is none.
+Context* Current();
+
+// With the state's mutex held: the range that holds all of [address, address + bytes); null.
+const Range* FindRange(CUdeviceptr address, size_t bytes, CUdeviceptr* start = nullptr);
+
+// A memfd of the device's memory, which tells its device by its name.
+int NewMemory(int device, size_t bytes);
+// -1 for a descriptor that is no such memfd.
+int DeviceOf(int fd);
+// Maps all of it somewhere, or at `where`.
+void* MapMemory(int fd, size_t bytes, void* where, bool reachable);
+
+}  // namespace fake_cuda

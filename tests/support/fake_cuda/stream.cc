@@ -1,0 +1,194 @@
+// The fake driver's streams (a thread each), events and copies.
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "tests/support/fake_cuda/state.h"
+
+using fake_cuda::Context;
+using fake_cuda::Current;
+using fake_cuda::FindRange;
+using fake_cuda::Range;
+using fake_cuda::TheState;
+
+namespace {
+
+class Stream {
+ public:
+  explicit Stream(Context* context) : context_(context), thread_([this] { Run(); }) {}
+  ~Stream() {
+    Submit(nullptr);
+    thread_.join();
+  }
+
+  Context* context() const { return context_; }
+
+  // An empty function ends the thread.
+  void Submit(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  void Synchronize() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !running_; });
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !queue_.empty(); });
+      const std::function<void()> work = std::move(queue_.front());
+      queue_.pop_front();
+      if (!work) return;
+      running_ = true;
+      lock.unlock();
+      work();
+      lock.lock();
+      running_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  Context* const context_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;  // guarded by mutex_
+  bool running_ = false;                     // guarded by mutex_
+  std::thread thread_;                       // last
+};
+
+struct Event {
+  Context* context = nullptr;
+  // Shared with the stream's thread, which may still set it when the event is gone.
+  std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(true);
+};
+
+Stream* Of(CUstream stream) { return reinterpret_cast<Stream*>(stream); }
+Event* Of(CUevent event) { return reinterpret_cast<Event*>(event); }
+
+bool ReachesDevice(const Context& context, CUdeviceptr address, size_t bytes) {
+  const Range* const range = FindRange(address, bytes);
+  if (range == nullptr) return false;
+  if (range->kind == FAKE_CUDA_VMM || range->kind == FAKE_CUDA_VMM_NO_HANDLE) {
+    return range->reached_by.contains(context.device);
+  }
+  if (range->device == context.device) return true;
+  for (const Context* peer : context.peers) {
+    if (peer->device == range->device) return true;
+  }
+  return false;
+}
+
+bool IsPinned(const void* address, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  for (const auto& [device, context] : TheState().contexts) {
+    for (const auto& [pinned, length] : context.pins) {
+      const auto first = reinterpret_cast<uintptr_t>(pinned);
+      if (begin >= first && begin + bytes <= first + length) return true;
+    }
+  }
+  return false;
+}
+
+// A copy must reach both ends by itself.
+CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
+              CUstream stream) {
+  const Context* const context = Current();
+  if (context == nullptr || Of(stream)->context() != context) return CUDA_ERROR_INVALID_CONTEXT;
+  {
+    const std::lock_guard lock(TheState().mutex);
+    const auto reaches = [&](uintptr_t address, bool device) {
+      return device ? ReachesDevice(*context, address, bytes)
+                    : IsPinned(reinterpret_cast<const void*>(address), bytes);
+    };
+    if (!reaches(to, to_device) || !reaches(from, from_device)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  Of(stream)->Submit([=] {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  Context* const context = Current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  *stream = reinterpret_cast<CUstream>(new Stream(context));
+  const std::lock_guard lock(TheState().mutex);
+  ++context->streams;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  Context* const context = Of(stream)->context();
+  delete Of(stream);
+  const std::lock_guard lock(TheState().mutex);
+  --context->streams;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  Of(stream)->Synchronize();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  Context* const context = Current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *event = reinterpret_cast<CUevent>(new Event{context});
+  const std::lock_guard lock(TheState().mutex);
+  ++context->events;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent event) {
+  {
+    const std::lock_guard lock(TheState().mutex);
+    --Of(event)->context->events;
+  }
+  delete Of(event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  Of(event)->ended = std::make_shared<std::atomic<bool>>(false);
+  Of(stream)->Submit([ended = Of(event)->ended] { *ended = true; });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent event) {
+  return *Of(event)->ended ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  return Copy(to, true, reinterpret_cast<uintptr_t>(from), false, bytes, stream);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return Copy(reinterpret_cast<uintptr_t>(to), false, from, true, bytes, stream);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return Copy(to, true, from, true, bytes, stream);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+  const Context* const context = Current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  {
+    const std::lock_guard lock(TheState().mutex);
+    if (!ReachesDevice(*context, to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  Of(stream)->Submit([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

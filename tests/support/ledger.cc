@@ -1,0 +1,47 @@
+#include "tests/support/ledger.h"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstddef>
+
+namespace {
+
+std::atomic<uint64_t> g_copied{0};
+std::atomic<uint64_t> g_sent{0};
+std::atomic<uint64_t> g_received{0};
+
+}  // namespace
+
+extern "C" {
+
+void __real_onecopy_copy_bytes(void* to, const void* from, size_t bytes);
+ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
+ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
+
+void __wrap_onecopy_copy_bytes(void* to, const void* from, size_t bytes) {
+  g_copied += bytes;
+  __real_onecopy_copy_bytes(to, from, bytes);
+}
+
+ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
+  const ssize_t sent = __real_sendmsg(fd, message, flags);
+  if (sent > 0) g_sent += static_cast<uint64_t>(sent);
+  return sent;
+}
+
+ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
+  const ssize_t received = __real_recvmsg(fd, message, flags);
+  if (received > 0) g_received += static_cast<uint64_t>(received);
+  return received;
+}
+
+}  // extern "C"
+
+namespace onecopy::testing {
+
+Ledger Ledger::Now() { return {g_copied, g_sent, g_received}; }
+
+void Ledger::CountCopy(uint64_t bytes) { g_copied += bytes; }
+
+}  // namespace onecopy::testing

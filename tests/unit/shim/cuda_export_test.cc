@@ -1,0 +1,134 @@
+#include "transport/shim/cuda_export.h"
+
+#include <limits>
+
+#include "tests/support/catch.h"
+#include "tests/support/fake_cuda.h"
+#include "transport/core/reasons.h"
+#include "transport/memory/cuda/cuda_memory.h"
+
+namespace onecopy {
+namespace {
+
+using testing::FakeCudaFunction;
+using testing::FakeCudaPath;
+using testing::ScopedEnvironment;
+
+constexpr size_t kBytes = size_t{2} << 20;
+
+struct Driver {
+  std::shared_ptr<const shim::CudaApi> api = *shim::LoadCuda(FakeCudaPath());
+  FakeCudaAllocate* allocate = FakeCudaFunction<FakeCudaAllocate>("fakeCudaAllocate");
+
+  Driver() {
+    CUcontext context = nullptr;
+    for (int device = 0; device < 2; ++device) api->DevicePrimaryCtxRetain(&context, device);
+  }
+  ~Driver() {
+    for (int device = 0; device < 2; ++device) api->DevicePrimaryCtxRelease(device);
+  }
+};
+
+void CheckNotShareable(const Driver& driver, uintptr_t pointer, uint64_t bytes,
+                       const std::string& word) {
+  const Status status = shim::ExportCuda(*driver.api, pointer, bytes).status();
+  INFO(status.ToString());
+  CHECK(status.code() == Code::kFailedPrecondition);
+  CHECK(status.reason() == reasons::kNotShareable);
+  CHECK(status.message().find(word) != std::string::npos);
+  CHECK_FALSE(status.remedy().empty());
+}
+
+TEST_CASE("cudaMalloc memory is exported as a handle and an offset") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 1, kBytes, 0);
+  const auto exported = shim::ExportCuda(*driver.api, start + 4099, 1001);
+  REQUIRE_OK(exported);
+  CHECK(exported->form == "cuda-ipc");
+  CHECK(exported->device_uuid == "GPU-a15a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a");
+  CHECK(exported->handle.size() == 64);
+  CHECK(exported->offset == 4099);
+  CHECK(exported->allocation_bytes == kBytes);
+  CHECK_FALSE(exported->fd);
+}
+
+TEST_CASE("cuMemCreate memory is exported as a descriptor that can be imported") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 0, kBytes, 0);
+  *reinterpret_cast<char*>(start + 77) = 'x';
+  const auto exported = shim::ExportCuda(*driver.api, start + 77, 1);
+  REQUIRE_OK(exported);
+  CHECK(exported->form == "cuda-vmm");
+  CHECK(exported->offset == 77);
+  REQUIRE(exported->fd);
+
+  cuda::CudaMemory memory({"test", {}}, driver.api);
+  ImportRequest request;
+  request.form = exported->form;
+  request.device = exported->device_uuid;
+  request.bytes = 1;
+  request.offset = exported->offset;
+  request.allocation_bytes = exported->allocation_bytes;
+  request.fd = exported->fd.get();
+  const auto region = memory.Import(request);
+  REQUIRE_OK(region);
+  CHECK(*reinterpret_cast<char*>((*region)->address()) == 'x');
+}
+
+TEST_CASE("a thread without a context, and one in another GPU's, can export") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0);
+  REQUIRE_OK(shim::ExportCuda(*driver.api, start, kBytes));
+  CUcontext other = nullptr;
+  driver.api->DevicePrimaryCtxRetain(&other, 1);
+  driver.api->CtxPushCurrent(other);
+  REQUIRE_OK(shim::ExportCuda(*driver.api, start, kBytes));
+  CUcontext current = nullptr;
+  CHECK(driver.api->CtxPopCurrent(&current) == CUDA_SUCCESS);
+  CHECK(current == other);
+  driver.api->DevicePrimaryCtxRelease(1);
+}
+
+TEST_CASE("memory that cannot be shared is refused with its kind and what to use instead") {
+  const Driver driver;
+  const auto allocate = [&](FakeCudaKind kind) { return driver.allocate(kind, 0, kBytes, 0); };
+  int local = 0;
+  CheckNotShareable(driver, reinterpret_cast<uintptr_t>(&local), sizeof local, "host memory");
+  CheckNotShareable(driver, allocate(FAKE_CUDA_PINNED_HOST), 1, "cudaHostAlloc");
+  CheckNotShareable(driver, allocate(FAKE_CUDA_MANAGED), 1, "cudaMallocManaged");
+  CheckNotShareable(driver, allocate(FAKE_CUDA_POOL), 1, "cudaMallocAsync");
+  CheckNotShareable(driver, allocate(FAKE_CUDA_VMM_NO_HANDLE), 1,
+                    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+}
+
+TEST_CASE("a range over several allocations is refused") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 0, kBytes, 1);
+  CheckNotShareable(driver, start + 10, kBytes, "several allocations");
+  REQUIRE_OK(shim::ExportCuda(*driver.api, start + 10, kBytes - 10));
+  const auto second = shim::ExportCuda(*driver.api, start + kBytes, kBytes);
+  REQUIRE_OK(second);
+  CHECK(second->offset == 0);
+}
+
+TEST_CASE("a range that ends beyond its allocation is out of range") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0);
+  for (const uint64_t bytes :
+       {uint64_t{kBytes}, uint64_t{1} << 50, std::numeric_limits<uint64_t>::max()}) {
+    INFO(bytes);
+    const Status status = shim::ExportCuda(*driver.api, start + 1, bytes).status();
+    CHECK(status.code() == Code::kOutOfRange);
+    CHECK(status.reason() == reasons::kRangeOutOfBuffer);
+  }
+  CHECK(shim::ExportCuda(*driver.api, start, 0).status().reason() == reasons::kBadSize);
+}
+
+TEST_CASE("memory of a MIG instance cannot be shared") {
+  const ScopedEnvironment mig("FAKE_CUDA_MIG", "1");
+  const Driver driver;
+  CheckNotShareable(driver, driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0), 1, "MIG");
+}
+
+}  // namespace
+}  // namespace onecopy

@@ -1,0 +1,67 @@
+// The copies of one GPU: streams, events, and what is under way.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "transport/core/memory.h"
+#include "transport/shim/cuda.h"
+
+namespace onecopy::cuda {
+
+class Gpu;
+
+// Each has a stream of its own, so that they overlap.
+enum class Direction { kToGpu, kFromGpu, kToPeer, kInside };
+inline constexpr size_t kDirections = 4;
+
+// The GPU's thread only, with its context current; the context must be open throughout.
+class Copier {
+ public:
+  using Done = CopyRoute::Done;
+
+  explicit Copier(Gpu& gpu) : gpu_(gpu) {}
+  ~Copier();  // nothing may be under way
+  Copier(const Copier&) = delete;
+  Copier& operator=(const Copier&) = delete;
+
+  CUresult Open();
+
+  // Begins a copy between addresses that this GPU reaches; host memory must be pinned, else the
+  // driver would copy it twice. `done` runs exactly once, from Poll, with `steps`; copies of one
+  // direction complete in order. `bytes` may be 0.
+  void Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes, StepList steps,
+            Done done);
+  void Zero(CUdeviceptr address, uint64_t bytes, Done done);
+
+  // Completes what has ended; true while something is under way.
+  bool Poll();
+
+ private:
+  struct Operation {
+    CUevent event = nullptr;  // null: it failed to start, or had nothing to do
+    Status failure;
+    StepList steps;
+    Done done;
+  };
+  struct Queue {
+    CUstream stream = nullptr;
+    std::deque<Operation> operations;
+  };
+
+  // Submits work to the direction's stream by `submit`, and follows it with an event.
+  template <typename Submit>
+  void Start(Direction direction, Operation operation, const Submit& submit);
+  void Enqueue(Queue& queue, Operation operation);
+  CUresult TakeEvent(CUevent* event);
+  void PollQueue(Queue& queue);
+
+  Gpu& gpu_;
+  std::array<Queue, kDirections> queues_;
+  std::vector<CUevent> idle_events_;
+};
+
+}  // namespace onecopy::cuda

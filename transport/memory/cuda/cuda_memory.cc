@@ -1,0 +1,233 @@
+#include "transport/memory/cuda/cuda_memory.h"
+
+#include <cassert>
+
+#include "transport/core/range.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+#include "transport/memory/cuda/copy_route.h"
+
+namespace onecopy::cuda {
+namespace {
+
+Viability ViabilityOf(const Status& status) {
+  if (status.ok()) return {};
+  return Viability::No(status.reason(), status.message(), status.remedy());
+}
+
+CUdeviceptr AddressOf(const Region& region) {
+  return reinterpret_cast<CUdeviceptr>(region.address());
+}
+
+std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
+
+Status BadSize() {
+  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of no bytes",
+          "ask for at least 1 byte"};
+}
+
+}  // namespace
+
+CudaMemory::CudaMemory(Options options, Result<std::shared_ptr<const shim::CudaApi>> api)
+    : options_(std::move(options)), unusable_(api.status()) {
+  if (!api.ok()) return;
+  api_ = *api;
+  Result<std::vector<GpuInfo>> infos = ListGpus(*api_);
+  if (!infos.ok()) {
+    unusable_ = infos.status();
+    return;
+  }
+  infos_ = std::move(*infos);
+  for (const GpuInfo& info : infos_) {
+    auto before_close = [pins = pins_](Gpu& gpu) { pins->DropAllOf(gpu); };
+    devices_.push_back({std::make_shared<Gpu>(api_, info, options_.gpu, std::move(before_close)),
+                        std::make_shared<IpcCache>()});
+  }
+}
+
+CudaMemory::~CudaMemory() {
+  for ([[maybe_unused]] const Device& device : devices_) assert(device.gpu->uses() == 0);
+}
+
+std::vector<MemoryCapability> CudaMemory::Describe() const {
+  if (!unusable_.ok()) {
+    MemoryCapability none;
+    none.kind = kind_;
+    none.name = "NVIDIA GPU";
+    none.viability = ViabilityOf(unusable_);
+    return {none};
+  }
+  std::vector<MemoryCapability> capabilities;
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    capabilities.push_back(cuda::Describe(infos_[i], ViabilityOf(devices_[i].gpu->lost())));
+  }
+  return capabilities;
+}
+
+Result<std::string> CudaMemory::FindDevice(const std::string& typed) const {
+  if (!LooksLikeGpu(typed)) {
+    return Status(Code::kNotFound, reasons::kDeviceNotFound, "\"" + typed + "\" is no GPU",
+                  "name one by cuda:N, its UUID or its PCI address");
+  }
+  ONECOPY_RETURN_IF_ERROR(unusable_);
+  ONECOPY_ASSIGN_OR_RETURN(const size_t index, FindGpu(infos_, typed));
+  return infos_[index].uuid;
+}
+
+Result<const CudaMemory::Device*> CudaMemory::FindByUuid(const std::string& uuid) const {
+  ONECOPY_RETURN_IF_ERROR(unusable_);
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    if (infos_[i].uuid == uuid) return &devices_[i];
+  }
+  return Status(Code::kNotFound, reasons::kDeviceNotFound,
+                "there is no GPU with the UUID \"" + uuid + "\" here");
+}
+
+Result<std::unique_ptr<Region>> CudaMemory::Allocate(const std::string& device, uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const found, FindByUuid(device));
+  if (bytes == 0) return BadSize();
+  ONECOPY_ASSIGN_OR_RETURN(GpuUse use, found->gpu->Use());
+  ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Create(found->gpu, vmm_, bytes));
+  // The whole mapping, which is rounded up: nobody sees what another owner has left there.
+  ONECOPY_RETURN_IF_ERROR(use->Zero(mapping.address(), mapping.bytes()));
+  std::byte* const data = Pointer(mapping.address());
+  auto release = [use = std::move(use), mapping = std::move(mapping)]() mutable {
+    mapping = VmmMapping();
+    use.Reset();
+  };
+  return std::make_unique<Region>(Place{kind_, device}, data, bytes, false, std::move(release));
+}
+
+Result<std::unique_ptr<Region>> CudaMemory::Import(const ImportRequest& request) {
+  const bool ipc = request.form == "cuda-ipc";
+  if (!ipc && request.form != "cuda-vmm") {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                  "GPU memory cannot be shared as \"" + request.form + "\"",
+                  "pass a legacy IPC handle (cuda-ipc) or an exported allocation (cuda-vmm)");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const device, FindByUuid(request.device));
+  if (request.bytes == 0) return BadSize();
+  return ipc ? ImportIpc(*device, request) : ImportVmm(*device, request);
+}
+
+Result<std::unique_ptr<Region>> CudaMemory::ImportIpc(const Device& device,
+                                                      const ImportRequest& request) {
+  if (device.gpu->info().mig) {
+    return Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                  device.gpu->ToString() + " is a MIG instance, and MIG has no CUDA IPC",
+                  "use a GPU that is not in MIG mode, or memory that the daemon allocates");
+  }
+  if (!request.same_pid_namespace) {
+    return Status(Code::kFailedPrecondition, reasons::kPidNamespace,
+                  "memory of cudaMalloc cannot be shared with a process in another PID namespace, "
+                  "and the client (process " +
+                      std::to_string(request.owner_pid) + ") runs in another one",
+                  "run the container in the host's PID namespace, or use memory of cuMemCreate or "
+                  "of the daemon");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
+  ONECOPY_ASSIGN_OR_RETURN(const IpcCache::Opened opened, device.ipc->Open(*use, request.handle));
+  const Status inside =
+      CheckWithin({request.offset, request.bytes}, opened.bytes, "the memory behind the handle");
+  if (!inside.ok()) {
+    device.ipc->Close(*use, request.handle);
+    return inside;
+  }
+  std::byte* const data = Pointer(opened.address) + request.offset;
+  auto release = [use = std::move(use), ipc = device.ipc, handle = request.handle]() mutable {
+    ipc->Close(*use, handle);
+    use.Reset();
+  };
+  return std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
+                                  std::move(release));
+}
+
+Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
+                                                      const ImportRequest& request) {
+  ONECOPY_RETURN_IF_ERROR(
+      CheckWithin({request.offset, request.bytes}, request.allocation_bytes, "an allocation"));
+  if (request.fd < 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle, "no descriptor was passed",
+                  "pass the descriptor of cuMemExportToShareableHandle");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
+  ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Import(device.gpu, vmm_, request.fd,
+                                                                  request.allocation_bytes));
+  std::byte* const data = Pointer(mapping.address()) + request.offset;
+  auto release = [use = std::move(use), mapping = std::move(mapping)]() mutable {
+    mapping = VmmMapping();
+    use.Reset();
+  };
+  return std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
+                                  std::move(release));
+}
+
+bool CudaMemory::Copies(const Place& from, const Place& to) const {
+  const auto fits = [this](const Place& place) {
+    return place.kind == "host" || (place.kind == kind_ && FindByUuid(place.device).ok());
+  };
+  return (from.kind == kind_ || to.kind == kind_) && fits(from) && fits(to);
+}
+
+Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, const RegionRef& to) {
+  if (!Copies(from->place(), to->place())) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "GPUs cannot copy from " + from->step_name() + " to " + to->step_name());
+  }
+  const bool from_gpu = from->place().kind == kind_;
+  const bool to_gpu = to->place().kind == kind_;
+  const Region& on_gpu = from_gpu ? *from : *to;
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const device, FindByUuid(on_gpu.place().device));
+  CudaCopyRoute::Parts parts;
+  ONECOPY_ASSIGN_OR_RETURN(parts.gpu, device->gpu->Use());
+  parts.from = from;
+  parts.to = to;
+  if (from_gpu && to_gpu) {
+    const bool inside = from->place() == to->place();
+    parts.direction = inside ? Direction::kInside : Direction::kToPeer;
+    if (!inside) ONECOPY_RETURN_IF_ERROR(OpenPeer(*parts.gpu, *to));
+  } else {
+    parts.direction = from_gpu ? Direction::kFromGpu : Direction::kToGpu;
+    ONECOPY_ASSIGN_OR_RETURN(parts.pin, pins_->Pin(from_gpu ? to : from, *parts.gpu));
+  }
+  return std::unique_ptr<CopyRoute>(
+      std::make_unique<CudaCopyRoute>(options_.node, std::move(parts)));
+}
+
+Status CudaMemory::OpenPeer(Gpu& from, const Region& to) const {
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const peer, FindByUuid(to.place().device));
+  ONECOPY_RETURN_IF_ERROR(peer->gpu->lost());
+  const std::string what =
+      "letting " + from.ToString() + " write memory of " + peer->gpu->ToString();
+  const std::string remedy =
+      "see nvidia-smi topo -p2p w; go through host memory with --path peer-bounce";
+  int can = 0;
+  CUresult error = api_->DeviceCanAccessPeer(&can, from.info().device, peer->gpu->info().device);
+  if (error == CUDA_SUCCESS && can == 0) {
+    return {Code::kFailedPrecondition, reasons::kNoPeerAccess,
+            what + ": the driver says that the two have no peer access", remedy};
+  }
+  if (error == CUDA_SUCCESS && vmm_->Contains(AddressOf(to))) {
+    error = vmm_->LetReach(from, AddressOf(to));
+  } else if (error == CUDA_SUCCESS) {
+    // Memory of legacy IPC is reached with the context that it is opened in.
+    const shim::ScopedCudaContext scope(*api_, from.context());
+    error = scope.outcome();
+    if (error == CUDA_SUCCESS) error = api_->CtxEnablePeerAccess(peer->gpu->context(), 0);
+    if (error == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) error = CUDA_SUCCESS;
+  }
+  if (error == CUDA_SUCCESS) return OkStatus();
+  return from.Failure(error, what, Code::kFailedPrecondition, reasons::kNoPeerAccess, remedy);
+}
+
+Status CudaMemory::CloseDevice(const std::string& device) {
+  ONECOPY_ASSIGN_OR_RETURN(const Device* const found, FindByUuid(device));
+  const unsigned uses = found->gpu->uses();
+  if (uses == 0) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kDeviceInUse,
+          found->gpu->ToString() + " is in use: " + std::to_string(uses) +
+              " buffers, transfers or pins hold its context open",
+          "remove its buffers first"};
+}
+
+}  // namespace onecopy::cuda

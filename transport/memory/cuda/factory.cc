@@ -1,0 +1,54 @@
+#include "transport/memory/cuda/factory.h"
+
+#include "transport/memory/cuda/cuda_memory.h"
+#include "transport/shim/cuda.h"
+
+namespace onecopy::cuda {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+std::vector<SettingSpec> Specs() {
+  return {
+      {.key = "spin_microseconds",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{200},
+       .doc = "How long a GPU's thread looks for the end of copies without sleeping, in "
+              "microseconds.\nLonger: lower latency. 0: at most 20 microseconds late, and no "
+              "busy core.",
+       .most = 1'000'000},
+      {.key = "peer_chunk",
+       .type = SettingType::kBytes,
+       .fallback = 64 * kMiB,
+       .doc = "Size of the pieces in which memory is copied between GPUs of this node.",
+       .least = kMiB,
+       .most = 1024 * kMiB},
+      {.key = "host_chunk",
+       .type = SettingType::kBytes,
+       .fallback = 8 * kMiB,
+       .doc = "Size of the pieces in which memory is copied between a GPU and host memory.",
+       .least = kMiB / 16,
+       .most = 1024 * kMiB},
+  };
+}
+
+}  // namespace
+
+Backend<Memory> Describe() {
+  Backend<Memory> backend;
+  backend.name = "cuda";
+  backend.library = "cuda";
+  backend.settings = Specs();
+  backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Memory>> {
+    CudaMemory::Options options;
+    options.node = context.node;
+    options.gpu.spin = std::chrono::microseconds(context.settings.Integer("spin_microseconds"));
+    options.gpu.peer_chunk_bytes = context.settings.Bytes("peer_chunk");
+    options.gpu.host_chunk_bytes = context.settings.Bytes("host_chunk");
+    return std::unique_ptr<Memory>(
+        std::make_unique<CudaMemory>(std::move(options), shim::LoadCuda(context.library)));
+  };
+  return backend;
+}
+
+}  // namespace onecopy::cuda

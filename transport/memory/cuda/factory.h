@@ -1,0 +1,12 @@
+// Memory of NVIDIA GPUs as a backend of the daemon.
+#pragma once
+
+#include "transport/core/backend.h"
+
+namespace onecopy::cuda {
+
+// Not viable, with its reason, where there is no driver or no GPU. Settings: spin_microseconds,
+// peer_chunk, host_chunk. Library: [libraries] cuda, else libcuda.so.1.
+Backend<Memory> Describe();
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,129 @@
+// One GPU while this process uses it: its thread, its context, and whether it has been lost.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transport/core/result.h"
+#include "transport/memory/cuda/copier.h"
+#include "transport/memory/cuda/gpu_info.h"
+#include "transport/os/event_loop.h"
+#include "transport/shim/cuda.h"
+
+namespace onecopy::cuda {
+
+class Gpu;
+
+// Keeps a GPU's context open. Move-only; let it go on any thread (on one that may block, the
+// context has been closed on return when this was its last use).
+class GpuUse {
+ public:
+  GpuUse() = default;
+  explicit GpuUse(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
+  ~GpuUse() { Reset(); }
+  GpuUse(GpuUse&& other) noexcept = default;
+  GpuUse& operator=(GpuUse&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      gpu_ = std::move(other.gpu_);
+    }
+    return *this;
+  }
+
+  void Reset();
+  Gpu* operator->() const { return gpu_.get(); }
+  Gpu& operator*() const { return *gpu_; }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+};
+
+// The context is opened (the GPU's primary one is retained) with the first use and closed with the
+// last. Streams and events are touched by the GPU's thread only. Slow calls of the driver that need
+// no stream are made by the thread that asks, in a ScopedCudaContext, so that they hold no copy up.
+//
+// Threads: any, unless a method says otherwise. The object must not die on its own thread: whoever
+// creates it keeps it until its uses are gone.
+class Gpu : public std::enable_shared_from_this<Gpu> {
+ public:
+  struct Options {
+    std::chrono::microseconds spin{200};  // how long to poll before napping between polls
+    uint64_t peer_chunk_bytes = uint64_t{64} << 20;
+    uint64_t host_chunk_bytes = uint64_t{8} << 20;
+  };
+
+  // Runs on the GPU's thread before its context closes.
+  using BeforeClose = std::function<void(Gpu&)>;
+
+  Gpu(std::shared_ptr<const shim::CudaApi> api, GpuInfo info, Options options,
+      BeforeClose before_close);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  const shim::CudaApi& api() const { return *api_; }
+  const GpuInfo& info() const { return info_; }
+  const Options& options() const { return options_; }
+  os::EventLoop& loop() { return thread_.loop(); }
+
+  // Opens the context if it is not open. Blocks; not on the GPU's own thread. GPU_LOST, NO_MEMORY,
+  // or DRIVER_FAILED with the driver's own error.
+  Result<GpuUse> Use();
+  // One more use of a context that is open now; nothing where it is closed or about to be.
+  std::optional<GpuUse> UseIfOpen();
+  unsigned uses() const;
+
+  // Success, or GPU_LOST once an error has been seen after which this process cannot use the GPU.
+  Status lost() const;
+
+  // What `error`, returned by the driver for `what`, means: GPU_LOST (from then on for everything)
+  // for an error that breaks the context; NO_MEMORY; else `code` and `reason` with the driver's own
+  // text.
+  Status Failure(CUresult error, const std::string& what, Code code, std::string_view reason,
+                 const std::string& remedy = {});
+  // The same for an error of work that was under way, where an unknown error breaks the context
+  // too.
+  Status WorkFailure(CUresult error, const std::string& what);
+
+  // While a use lives.
+  CUcontext context() const { return context_; }
+  // The GPU's thread, while a use lives.
+  Copier& copier() { return *copier_; }
+
+  // Writes zeroes; blocks until they are there. While a use lives; not on the GPU's own thread.
+  Status Zero(CUdeviceptr address, uint64_t bytes);
+
+  // "cuda:0 (GPU-5f…)", for messages.
+  std::string ToString() const;
+
+ private:
+  friend class GpuUse;
+
+  void Release();
+  Status Open();           // GPU's thread
+  void CloseUnlessUsed();  // GPU's thread
+  void Close();            // GPU's thread
+  Status MarkLost(const std::string& why);
+
+  const std::shared_ptr<const shim::CudaApi> api_;
+  const GpuInfo info_;
+  const Options options_;
+  const BeforeClose before_close_;
+
+  mutable std::mutex mutex_;
+  unsigned uses_ = 0;     // guarded by mutex_
+  bool closing_ = false;  // guarded by mutex_
+  Status lost_;           // guarded by mutex_
+
+  CUcontext context_ = nullptr;     // written on the GPU's thread while no use lives
+  std::unique_ptr<Copier> copier_;  // GPU's thread
+  os::LoopThread thread_;           // last: its tasks use everything above
+};
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,210 @@
+#include "transport/memory/cuda/vmm.h"
+
+#include <iterator>
+#include <utility>
+
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::cuda {
+namespace {
+
+CUmemAccessDesc ReadWriteBy(int device) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+CUmemAllocationProp Properties(const GpuInfo& gpu) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = gpu.driver_ordinal;
+  properties.requestedHandleTypes =
+      gpu.posix_fd_handles ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+  properties.allocFlags.gpuDirectRDMACapable = gpu.gpu_direct_rdma ? 1 : 0;
+  return properties;
+}
+
+// Keeps an allocation handle for a scope; a mapping outlives it.
+class Handle {
+ public:
+  explicit Handle(const shim::CudaApi& api) : api_(api) {}
+  ~Handle() {
+    if (held) api_.MemRelease(value);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  CUmemGenericAllocationHandle value = 0;
+  bool held = false;
+
+ private:
+  const shim::CudaApi& api_;
+};
+
+Result<uint64_t> Granularity(Gpu& gpu, const CUmemAllocationProp& properties) {
+  size_t granularity = 0;
+  const CUresult error = gpu.api().MemGetAllocationGranularity(&granularity, &properties,
+                                                               CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (error != CUDA_SUCCESS) {
+    return gpu.Failure(error, "cuMemGetAllocationGranularity on " + gpu.ToString(),
+                       Code::kFailedPrecondition, reasons::kDriverFailed);
+  }
+  return static_cast<uint64_t>(granularity);
+}
+
+Status NoMemory(Gpu& gpu, uint64_t bytes) {
+  std::string text = FormatBytes(bytes) + " do not fit on " + gpu.ToString();
+  size_t free = 0;
+  size_t total = 0;
+  const shim::ScopedCudaContext scope(gpu.api(), gpu.context());
+  if (gpu.api().MemGetInfo(&free, &total) == CUDA_SUCCESS) {
+    text += ": " + FormatBytes(free) + " of " + FormatBytes(total) + " are free";
+  }
+  return {Code::kResourceExhausted, reasons::kNoMemory, text, "remove a buffer, or ask for less"};
+}
+
+Status BadHandle(const std::string& why) {
+  return {Code::kInvalidArgument, reasons::kBadHandle, why,
+          "pass the descriptor of cuMemExportToShareableHandle"};
+}
+
+}  // namespace
+
+void VmmMappings::Add(CUdeviceptr address, uint64_t bytes, int device) {
+  const std::lock_guard lock(mutex_);
+  mappings_[address] = Mapping{bytes, {device}};
+}
+
+void VmmMappings::Remove(CUdeviceptr address) {
+  const std::lock_guard lock(mutex_);
+  mappings_.erase(address);
+}
+
+std::map<CUdeviceptr, VmmMappings::Mapping>::iterator VmmMappings::Find(CUdeviceptr address) {
+  auto after = mappings_.upper_bound(address);
+  if (after == mappings_.begin()) return mappings_.end();
+  const auto mapping = std::prev(after);
+  return address - mapping->first < mapping->second.bytes ? mapping : mappings_.end();
+}
+
+bool VmmMappings::Contains(CUdeviceptr address) const {
+  const std::lock_guard lock(mutex_);
+  return const_cast<VmmMappings*>(this)->Find(address) != mappings_.end();
+}
+
+CUresult VmmMappings::LetReach(const Gpu& gpu, CUdeviceptr address) {
+  const std::lock_guard lock(mutex_);
+  const auto mapping = Find(address);
+  if (mapping == mappings_.end()) return CUDA_ERROR_NOT_FOUND;
+  const int device = gpu.info().driver_ordinal;
+  if (mapping->second.reached_by.contains(device)) return CUDA_SUCCESS;
+  const CUmemAccessDesc access = ReadWriteBy(device);
+  const CUresult error = gpu.api().MemSetAccess(mapping->first, mapping->second.bytes, &access, 1);
+  if (error == CUDA_SUCCESS) mapping->second.reached_by.insert(device);
+  return error;
+}
+
+VmmMapping::~VmmMapping() {
+  if (bytes_ == 0) return;
+  const shim::CudaApi& api = gpu_->api();
+  if (mapped_) {
+    all_->Remove(address_);
+    api.MemUnmap(address_, bytes_);
+  }
+  api.MemAddressFree(address_, bytes_);
+}
+
+VmmMapping::VmmMapping(VmmMapping&& other) noexcept
+    : gpu_(std::move(other.gpu_)),
+      all_(std::move(other.all_)),
+      address_(other.address_),
+      bytes_(std::exchange(other.bytes_, 0)),
+      mapped_(other.mapped_) {}
+
+VmmMapping& VmmMapping::operator=(VmmMapping&& other) noexcept {
+  std::swap(gpu_, other.gpu_);
+  std::swap(all_, other.all_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+CUresult VmmMapping::Map(CUmemGenericAllocationHandle handle, uint64_t bytes,
+                         uint64_t granularity) {
+  const shim::CudaApi& api = gpu_->api();
+  CUresult error = api.MemAddressReserve(&address_, bytes, granularity, 0, 0);
+  if (error != CUDA_SUCCESS) return error;
+  bytes_ = bytes;
+  error = api.MemMap(address_, bytes, 0, handle, 0);
+  if (error != CUDA_SUCCESS) return error;
+  mapped_ = true;
+  all_->Add(address_, bytes, gpu_->info().driver_ordinal);
+  const CUmemAccessDesc access = ReadWriteBy(gpu_->info().driver_ordinal);
+  return api.MemSetAccess(address_, bytes, &access, 1);
+}
+
+Result<VmmMapping> VmmMapping::Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
+                                      uint64_t bytes) {
+  const CUmemAllocationProp properties = Properties(gpu->info());
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t granularity, Granularity(*gpu, properties));
+  if (bytes > gpu->info().total_bytes) return NoMemory(*gpu, bytes);
+  const uint64_t rounded = (bytes + granularity - 1) / granularity * granularity;
+  Handle handle(gpu->api());
+  CUresult error = gpu->api().MemCreate(&handle.value, rounded, &properties, 0);
+  handle.held = error == CUDA_SUCCESS;
+  VmmMapping mapping(gpu, std::move(all));
+  if (error == CUDA_SUCCESS) error = mapping.Map(handle.value, rounded, granularity);
+  if (error == CUDA_ERROR_OUT_OF_MEMORY) return NoMemory(*gpu, bytes);
+  if (error != CUDA_SUCCESS) {
+    return gpu->Failure(error, "allocating " + FormatBytes(bytes) + " on " + gpu->ToString(),
+                        Code::kFailedPrecondition, reasons::kDriverFailed);
+  }
+  return mapping;
+}
+
+Result<VmmMapping> VmmMapping::Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
+                                      int fd, uint64_t bytes) {
+  const shim::CudaApi& api = gpu->api();
+  Handle handle(api);
+  CUresult error = api.MemImportFromShareableHandle(
+      &handle.value, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  handle.held = error == CUDA_SUCCESS;
+  CUmemAllocationProp properties{};
+  if (error == CUDA_SUCCESS) {
+    error = api.MemGetAllocationPropertiesFromHandle(&properties, handle.value);
+  }
+  if (error != CUDA_SUCCESS) {
+    return gpu->Failure(error, "the passed descriptor is not GPU memory that can be imported",
+                        Code::kInvalidArgument, reasons::kBadHandle,
+                        "pass the descriptor of cuMemExportToShareableHandle");
+  }
+  if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      properties.location.id != gpu->info().driver_ordinal) {
+    return BadHandle("the passed memory does not lie on " + gpu->ToString() +
+                     " but on the driver's device " + std::to_string(properties.location.id));
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t granularity, Granularity(*gpu, properties));
+  if (bytes == 0 || bytes % granularity != 0 || bytes > gpu->info().total_bytes) {
+    return BadHandle(std::to_string(bytes) + " bytes cannot be the size of the allocation: sizes " +
+                     "are multiples of " + FormatBytes(granularity));
+  }
+  VmmMapping mapping(gpu, std::move(all));
+  error = mapping.Map(handle.value, bytes, granularity);
+  if (error != CUDA_SUCCESS) {
+    return gpu->Failure(
+        error,
+        "mapping the passed memory with a size of " + FormatBytes(bytes) + " on " + gpu->ToString(),
+        Code::kInvalidArgument, reasons::kBadHandle,
+        "pass the descriptor of cuMemExportToShareableHandle, and the size that "
+        "cuMemCreate was given");
+  }
+  return mapping;
+}
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,72 @@
+// GPU memory of the driver's virtual memory management: allocated by the daemon, or a client's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "transport/core/result.h"
+#include "transport/memory/cuda/gpu.h"
+
+namespace onecopy::cuda {
+
+// Which addresses of this process are such mappings, and which GPUs reach them. Any thread.
+class VmmMappings {
+ public:
+  void Add(CUdeviceptr address, uint64_t bytes, int device);
+  void Remove(CUdeviceptr address);
+
+  // Whether `address` lies in such a mapping.
+  bool Contains(CUdeviceptr address) const;
+  // Lets `gpu` read and write the mapping that holds `address`; at once where it already may. The
+  // driver's own error.
+  CUresult LetReach(const Gpu& gpu, CUdeviceptr address);
+
+ private:
+  struct Mapping {
+    uint64_t bytes = 0;
+    std::set<int> reached_by;  // GPUs, by the driver's numbers
+  };
+  std::map<CUdeviceptr, Mapping>::iterator Find(CUdeviceptr address);
+
+  mutable std::mutex mutex_;
+  std::map<CUdeviceptr, Mapping> mappings_;  // by address; guarded by mutex_
+};
+
+// Ownership of one mapped allocation, readable and writable by its own GPU. Made while the context
+// of the GPU is open; may outlive that; any thread.
+class VmmMapping {
+ public:
+  VmmMapping() = default;
+  ~VmmMapping();
+  VmmMapping(VmmMapping&& other) noexcept;
+  VmmMapping& operator=(VmmMapping&& other) noexcept;
+
+  // New memory of at least `bytes`, not cleared. NO_MEMORY.
+  static Result<VmmMapping> Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
+                                   uint64_t bytes);
+  // A client's allocation of exactly that size, whose descriptor stays the caller's.
+  // INVALID_ARGUMENT (BAD_HANDLE) for what is none, or lies elsewhere than on `gpu`.
+  static Result<VmmMapping> Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
+                                   int fd, uint64_t bytes);
+
+  CUdeviceptr address() const { return address_; }
+  uint64_t bytes() const { return bytes_; }  // of the whole mapping
+
+ private:
+  VmmMapping(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all)
+      : gpu_(std::move(gpu)), all_(std::move(all)) {}
+
+  // Reserves addresses, maps `handle` there and lets the GPU reach it. The driver's own error.
+  CUresult Map(CUmemGenericAllocationHandle handle, uint64_t bytes, uint64_t granularity);
+
+  std::shared_ptr<Gpu> gpu_;
+  std::shared_ptr<VmmMappings> all_;
+  CUdeviceptr address_ = 0;
+  uint64_t bytes_ = 0;  // reserved; 0: nothing is
+  bool mapped_ = false;
+};
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,237 @@
+#include "transport/shim/cuda_export.h"
+
+#include <fcntl.h>
+
+#include <array>
+#include <optional>
+
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::shim {
+namespace {
+
+constexpr char kUseInstead[] =
+    "allocate it with cudaMalloc, or with cuMemCreate and "
+    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or let the daemon allocate it (buffer create)";
+
+Status NotShareable(const std::string& what, const std::string& remedy = kUseInstead) {
+  return {Code::kFailedPrecondition, reasons::kNotShareable,
+          "this memory cannot be shared with another process: " + what, remedy};
+}
+
+// What the driver knows about a pointer; all zero for one that it does not know.
+struct Facts {
+  CUcontext context = nullptr;
+  unsigned memory_type = 0;  // CUmemorytype
+  unsigned managed = 0;
+  int device = -1;
+  unsigned legacy_ipc = 0;
+  unsigned long long handle_types = 0;
+  CUmemoryPool pool = nullptr;
+
+  bool known() const { return memory_type != 0; }
+};
+
+Result<Facts> Query(const CudaApi& api, CUdeviceptr pointer) {
+  Facts facts;
+  std::array attributes = {
+      CU_POINTER_ATTRIBUTE_CONTEXT,
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+      CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+      CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+  };
+  std::array<void*, attributes.size()> values = {
+      &facts.context,    &facts.memory_type,  &facts.managed, &facts.device,
+      &facts.legacy_ipc, &facts.handle_types, &facts.pool,
+  };
+  const CUresult error =
+      api.PointerGetAttributes(attributes.size(), attributes.data(), values.data(), pointer);
+  // So it answers for plain host memory while the process has no context at all.
+  if (error == CUDA_ERROR_INVALID_CONTEXT || error == CUDA_ERROR_INVALID_VALUE) return Facts();
+  if (error != CUDA_SUCCESS) {
+    return NotShareable("asking the driver what it is failed with " + CudaErrorText(api, error));
+  }
+  return facts;
+}
+
+// Holds a device's primary context, and makes it current for a scope.
+class PrimaryContext {
+ public:
+  PrimaryContext(const CudaApi& api, CUdevice device) : api_(api), device_(device) {
+    outcome_ = api_.DevicePrimaryCtxRetain(&context_, device_);
+    if (outcome_ != CUDA_SUCCESS) return;
+    scope_.emplace(api_, context_);
+    if (scope_->outcome() != CUDA_SUCCESS) outcome_ = scope_->outcome();
+  }
+  ~PrimaryContext() {
+    scope_.reset();
+    if (context_ != nullptr) api_.DevicePrimaryCtxRelease(device_);
+  }
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+  CUresult outcome() const { return outcome_; }
+
+ private:
+  const CudaApi& api_;
+  const CUdevice device_;
+  CUcontext context_ = nullptr;
+  std::optional<ScopedCudaContext> scope_;
+  CUresult outcome_ = CUDA_SUCCESS;
+};
+
+// The same, for a thread whose current context (none, or another GPU's) does not let the driver see
+// the pointer: with the contexts that this process has open, one after the other.
+Result<Facts> QueryAnywhere(const CudaApi& api, CUdeviceptr pointer) {
+  ONECOPY_ASSIGN_OR_RETURN(Facts facts, Query(api, pointer));
+  int count = 0;
+  if (facts.known() || api.DeviceGetCount(&count) != CUDA_SUCCESS) return facts;
+  for (int ordinal = 0; ordinal < count && !facts.known(); ++ordinal) {
+    CUdevice device = 0;
+    unsigned flags = 0;
+    int active = 0;
+    if (api.DeviceGet(&device, ordinal) != CUDA_SUCCESS) continue;
+    if (api.DevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS) continue;
+    if (active == 0) continue;
+    const PrimaryContext context(api, device);
+    if (context.outcome() != CUDA_SUCCESS) continue;
+    ONECOPY_ASSIGN_OR_RETURN(facts, Query(api, pointer));
+  }
+  return facts;
+}
+
+// The allocation that a pointer lies in, or the mapping of one (cuMemMap).
+struct Allocation {
+  CUdeviceptr start = 0;
+  size_t bytes = 0;
+};
+
+Status CheckRange(const CudaApi& api, CUdeviceptr pointer, uint64_t bytes,
+                  const Allocation& allocation) {
+  const uint64_t offset = pointer - allocation.start;
+  if (offset <= allocation.bytes && bytes <= allocation.bytes - offset) return OkStatus();
+  const std::string ends = FormatBytes(bytes) + " do not fit into its allocation, which has " +
+                           FormatBytes(allocation.bytes - offset) + " from there on";
+  if (bytes - 1 <= ~pointer) {
+    ONECOPY_ASSIGN_OR_RETURN(const Facts last, Query(api, pointer + (bytes - 1)));
+    if (last.known()) {
+      return NotShareable("the range goes over several allocations: " + ends,
+                          "register each allocation as a buffer of its own");
+    }
+  }
+  return {Code::kOutOfRange, reasons::kRangeOutOfBuffer, ends};
+}
+
+Status ExportIpc(const CudaApi& api, const Allocation& allocation, CudaExport& result) {
+  CUipcMemHandle handle{};
+  const CUresult error = api.IpcGetMemHandle(&handle, allocation.start);
+  if (error != CUDA_SUCCESS) {
+    return NotShareable("cuIpcGetMemHandle: " + CudaErrorText(api, error));
+  }
+  result.form = "cuda-ipc";
+  result.handle.assign(handle.reserved, sizeof handle.reserved);
+  return OkStatus();
+}
+
+Status ExportVmm(const CudaApi& api, CUdeviceptr pointer, CudaExport& result) {
+  CUmemGenericAllocationHandle handle = 0;
+  CUresult error = api.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(pointer));
+  if (error != CUDA_SUCCESS) {
+    return NotShareable("cuMemRetainAllocationHandle: " + CudaErrorText(api, error));
+  }
+  int fd = -1;
+  error = api.MemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  api.MemRelease(handle);
+  if (error != CUDA_SUCCESS) {
+    return NotShareable("cuMemExportToShareableHandle: " + CudaErrorText(api, error));
+  }
+  result.form = "cuda-vmm";
+  result.fd = os::UniqueFd(fd);
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return OkStatus();
+}
+
+// Everything that can be told from a pointer's attributes alone.
+Status CheckKind(const Facts& facts) {
+  if (!facts.known()) {
+    return NotShareable("it is ordinary host memory, unknown to the CUDA driver",
+                        "use a shared host buffer (a sealed memfd), or pass a device pointer");
+  }
+  if (facts.managed != 0) return NotShareable("it is managed memory (cudaMallocManaged)");
+  if (facts.memory_type == CU_MEMORYTYPE_HOST) {
+    return NotShareable("it is pinned host memory (cudaHostAlloc or cudaHostRegister)",
+                        "use a shared host buffer (a sealed memfd); the daemon pins it");
+  }
+  if (facts.memory_type != CU_MEMORYTYPE_DEVICE) {
+    return NotShareable("it is neither host nor plain device memory");
+  }
+  if (facts.pool != nullptr) {
+    return NotShareable("it comes from a memory pool (cudaMallocAsync)");
+  }
+  if (facts.legacy_ipc != 0) return OkStatus();
+  if ((facts.handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
+    return NotShareable(
+        "it was made without CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or belongs to another "
+        "process");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaApi> api, LoadCuda());
+  return ExportCuda(*api, device_pointer, bytes);
+}
+
+Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes) {
+  if (bytes == 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadSize, "a range of no bytes",
+                  "pass at least 1 byte");
+  }
+  const CUdeviceptr pointer = device_pointer;
+  ONECOPY_ASSIGN_OR_RETURN(const Facts facts, QueryAnywhere(api, pointer));
+  ONECOPY_RETURN_IF_ERROR(CheckKind(facts));
+  CUdevice device = 0;
+  CUresult error = api.DeviceGet(&device, facts.device);
+  if (error != CUDA_SUCCESS) return NotShareable("cuDeviceGet: " + CudaErrorText(api, error));
+  ONECOPY_ASSIGN_OR_RETURN(const CudaUuid uuid, ReadCudaUuid(api, device));
+  if (uuid.mig) {
+    return NotShareable("it lies on the MIG instance " + uuid.text +
+                            ", and MIG has no CUDA memory sharing between processes",
+                        "use a GPU that is not in MIG mode");
+  }
+
+  // The pointer's own context; that of its GPU for memory without one (cuMemCreate), which every
+  // process that uses the GPU through the CUDA runtime has open anyway.
+  std::optional<ScopedCudaContext> own;
+  std::optional<PrimaryContext> primary;
+  if (facts.context != nullptr) {
+    error = own.emplace(api, facts.context).outcome();
+  } else {
+    error = primary.emplace(api, device).outcome();
+  }
+  if (error != CUDA_SUCCESS) {
+    return NotShareable("its context cannot be entered: " + CudaErrorText(api, error));
+  }
+  Allocation allocation;
+  error = api.MemGetAddressRange(&allocation.start, &allocation.bytes, pointer);
+  if (error != CUDA_SUCCESS) {
+    return NotShareable("cuMemGetAddressRange: " + CudaErrorText(api, error));
+  }
+  ONECOPY_RETURN_IF_ERROR(CheckRange(api, pointer, bytes, allocation));
+
+  CudaExport result;
+  result.device_uuid = uuid.text;
+  result.offset = pointer - allocation.start;
+  result.allocation_bytes = allocation.bytes;
+  ONECOPY_RETURN_IF_ERROR(facts.legacy_ipc != 0 ? ExportIpc(api, allocation, result)
+                                                : ExportVmm(api, pointer, result));
+  return result;
+}
+
+}  // namespace onecopy::shim

@@ -1,0 +1,33 @@
+// What another process needs to use GPU memory of this one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+#include "transport/shim/cuda.h"
+
+namespace onecopy::shim {
+
+// A range of GPU memory in a form that the daemon can import.
+struct CudaExport {
+  std::string form;               // "cuda-ipc" or "cuda-vmm", as in ImportRequest
+  std::string device_uuid;        // "GPU-5f…", of the GPU on which the memory lies
+  std::string handle;             // "cuda-ipc": the 64 bytes of cuIpcGetMemHandle
+  os::UniqueFd fd;                // "cuda-vmm": the allocation
+  uint64_t offset = 0;            // of the range inside the allocation, in bytes
+  uint64_t allocation_bytes = 0;  // of the whole allocation
+};
+
+// Finds out what the `bytes` bytes at `device_pointer` of the calling process are, and exports
+// them. The memory must stay allocated while another process uses it. Any thread, with or without a
+// current context, which stays as it was.
+//
+// FAILED_PRECONDITION (NOT_SHAREABLE) for memory that no other process can map, with its kind and
+// what to use instead; OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for a range that ends beyond its
+// allocation; INVALID_ARGUMENT (BAD_SIZE) for no bytes; as LoadCuda where there is no driver.
+Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes);
+Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes);
+
+}  // namespace onecopy::shim
