@@ -1,0 +1,209 @@
+#include <memory>
+#include <utility>
+
+#include "client/cli/commands.h"
+#include "client/cli/endpoint.h"
+#include "client/cli/output/escape.h"
+#include "client/cli/output/table.h"
+#include "client/cli/output/time.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::cli {
+namespace {
+
+Result<Endpoint> ParseBuffer(const std::string& typed) {
+  ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(typed));
+  if (parsed.kind == ParsedEndpoint::Kind::kBuffer) return parsed.ToEndpoint();
+  return Status(Code::kInvalidArgument, reasons::kBadEndpoint, Quote(typed) + " is no buffer",
+                "write NAME, or NODE:NAME");
+}
+
+// A whole buffer.
+Result<Endpoint> ParseWhole(const std::string& typed) {
+  ONECOPY_ASSIGN_OR_RETURN(Endpoint endpoint, ParseBuffer(typed));
+  if (!endpoint.offset_bytes.has_value()) return endpoint;
+  return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                Quote(typed) + " is a range, and this command is about whole buffers",
+                "leave the range out");
+}
+
+// Creating and removing are done by the buffer's own node.
+Status CheckHere(const Endpoint& endpoint, const Client& client, const std::string& what) {
+  if (endpoint.node.empty() || endpoint.node == client.node()) return OkStatus();
+  return {Code::kUnimplemented, reasons::kNotServed,
+          "buffers of node " + Quote(endpoint.node) + " are " + what + " on that node",
+          "run this command there"};
+}
+
+std::string Kind(const BufferInfo& buffer) { return buffer.registered ? "client" : "daemon"; }
+
+void PrintBuffer(std::ostream& out, const BufferInfo& buffer) {
+  Table table({{""}, {""}});
+  table.Add({"buffer", buffer.node + ":" + buffer.name});
+  table.Add({"id", buffer.id});
+  table.Add(
+      {"memory", buffer.device.empty() ? buffer.memory : buffer.memory + " " + buffer.device});
+  table.Add({"size", FormatBytes(buffer.bytes) + " (" + std::to_string(buffer.bytes) + " bytes)"});
+  table.Add({"owner", buffer.owner});
+  table.Add({"belongs to", Kind(buffer)});
+  table.Add({"created", FormatTime(buffer.create_time)});
+  table.Add({"transfers", std::to_string(buffer.transfers)});
+  table.PrintRows(out, "");
+}
+
+Status Create(Session& session, const std::string& name, const std::string& size,
+              const std::string& memory) {
+  ONECOPY_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseWhole(name));
+  CreateBufferRequest request;
+  ONECOPY_ASSIGN_OR_RETURN(request.bytes, ParseBytes(size));
+  request.name = endpoint.buffer;
+  request.memory = memory;
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_RETURN_IF_ERROR(CheckHere(endpoint, client, "created"));
+  ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer, client.CreateBuffer(request));
+  if (session.json()) {
+    Print(session.out(), ToJson(buffer));
+  } else if (!session.quiet()) {
+    session.out() << "created " << Printable(buffer.node + ":" + buffer.name) << ", "
+                  << FormatBytes(buffer.bytes) << " of " << Printable(buffer.memory)
+                  << (buffer.device.empty() ? "" : " on " + Printable(buffer.device)) << '\n';
+  }
+  return OkStatus();
+}
+
+Status List(Session& session, const std::string& node) {
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const auto buffers, client.ListBuffers(node));
+  if (session.json()) {
+    Print(session.out(), ListToJson(buffers));
+    return OkStatus();
+  }
+  Table table({{"NAME"},
+               {"NODE"},
+               {"SIZE", Table::Align::kRight},
+               {"MEMORY"},
+               {"DEVICE"},
+               {"OWNER"},
+               {"BELONGS TO"},
+               {"TRANSFERS", Table::Align::kRight}});
+  for (const BufferInfo& buffer : buffers) {
+    table.Add({buffer.name, buffer.node, FormatBytes(buffer.bytes), buffer.memory, buffer.device,
+               buffer.owner, Kind(buffer), std::to_string(buffer.transfers)});
+  }
+  table.Print(session.out());
+  return OkStatus();
+}
+
+Status Show(Session& session, const std::string& name) {
+  ONECOPY_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseWhole(name));
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer,
+                           client.GetBuffer(endpoint.node, endpoint.buffer));
+  if (session.json()) {
+    Print(session.out(), ToJson(buffer));
+  } else {
+    PrintBuffer(session.out(), buffer);
+  }
+  return OkStatus();
+}
+
+Status Remove(Session& session, const std::vector<std::string>& names, bool force) {
+  std::vector<Endpoint> endpoints;
+  for (const std::string& name : names) {
+    ONECOPY_ASSIGN_OR_RETURN(Endpoint endpoint, ParseWhole(name));
+    endpoints.push_back(std::move(endpoint));
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  Json removed = Json::array();
+  for (const Endpoint& endpoint : endpoints) {
+    ONECOPY_RETURN_IF_ERROR(CheckHere(endpoint, client, "removed"));
+    ONECOPY_RETURN_IF_ERROR(client.DeleteBuffer(endpoint.buffer, force));
+    removed.push_back(endpoint.buffer);
+    if (!session.json() && !session.quiet()) {
+      session.out() << "removed " << Printable(client.node() + ":" + endpoint.buffer) << '\n';
+    }
+  }
+  if (session.json()) Print(session.out(), Json{{"removed", std::move(removed)}});
+  return OkStatus();
+}
+
+Status Sum(Session& session, const std::string& typed) {
+  ONECOPY_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseBuffer(typed));
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const BufferSum sum, client.SumBuffer(endpoint));
+  if (session.json()) {
+    Print(session.out(), Json{{"range", endpoint.ToString()},
+                              {"bytes", sum.bytes},
+                              {"algorithm", sum.algorithm},
+                              {"value", sum.value}});
+  } else {
+    session.out() << Printable(sum.value) << "  " << Printable(typed) << '\n';
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddBuffer(CLI::App& program, Command& chosen) {
+  CLI::App* group = program.add_subcommand("buffer", "Named buffers");
+  group->require_subcommand(1);
+  struct Options {
+    std::string name;
+    std::vector<std::string> names;
+    std::string size;
+    std::string memory = "host";
+    std::string node;
+    bool force = false;
+  };
+  auto options = std::make_shared<Options>();
+
+  CLI::App* create = group->add_subcommand(
+      "create",
+      "Let the daemon allocate a buffer, which stays until it is removed or the daemon ends");
+  create->add_option("NAME", options->name, "Letters, digits, '.', '_' and '-', at most 63")
+      ->required();
+  create->add_option("--size", options->size, "Number of bytes, as in --size 1GiB")
+      ->type_name("SIZE")
+      ->required();
+  create
+      ->add_option("--memory", options->memory,
+                   "host, or a GPU: cuda:0 (nvidia-smi's order), its PCI address or its UUID")
+      ->type_name("MEMORY")
+      ->capture_default_str();
+  create->footer("Example: onecopy buffer create frame --size 1GiB --memory cuda:0");
+  create->callback([options, &chosen] {
+    chosen = [options](Session& s) {
+      return Create(s, options->name, options->size, options->memory);
+    };
+  });
+
+  CLI::App* list = group->add_subcommand("ls", "List the buffers that you may use");
+  list->add_option("NODE", options->node, "On this node (else here)");
+  list->footer("Example: onecopy buffer ls west");
+  list->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return List(s, options->node); }; });
+
+  CLI::App* show = group->add_subcommand("show", "Show one buffer");
+  show->add_option("BUFFER", options->name, "NAME or NODE:NAME")->required();
+  show->footer("Example: onecopy buffer show west:frame");
+  show->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return Show(s, options->name); }; });
+
+  CLI::App* remove = group->add_subcommand("rm", "Remove buffers of this node");
+  remove->add_option("NAME", options->names, "Names of buffers")->required();
+  remove->add_flag("--force,-f", options->force, "Cancel the transfers that use them");
+  remove->footer("Example: onecopy buffer rm frame --force");
+  remove->callback([options, &chosen] {
+    chosen = [options](Session& s) { return Remove(s, options->names, options->force); };
+  });
+
+  CLI::App* sum = group->add_subcommand("sum", "Checksum of a buffer or of a range of it");
+  sum->add_option("BUFFER", options->name, "NAME, NODE:NAME, or a range: NAME@4096+64MiB")
+      ->required();
+  sum->footer("Example: onecopy buffer sum west:frame@0+4096");
+  sum->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return Sum(s, options->name); }; });
+}
+
+}  // namespace onecopy::cli

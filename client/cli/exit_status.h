@@ -1,0 +1,11 @@
+// What `onecopy` says to the shell.
+#pragma once
+
+#include "transport/core/status.h"
+
+namespace onecopy::cli {
+
+// 0 for success; see the table in docs/architecture.md.
+int ExitStatusOf(Code code);
+
+}  // namespace onecopy::cli

@@ -1,0 +1,51 @@
+#include <memory>
+#include <utility>
+
+#include "client/cli/commands.h"
+#include "client/cli/move_options.h"
+#include "client/cli/output/escape.h"
+#include "client/cli/output/report.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::cli {
+namespace {
+
+Status RunExplain(Session& session, const MoveOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options));
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
+  const auto plan = PlanMove(client, ends, options.policy);
+  if (!plan.ok()) {
+    const Status status = SuggestFile(plan.status(), ends);
+    if (status.refusals().empty() || session.json()) return status;
+    // The refusals are the answer to the question; the error is only its outcome.
+    session.out() << Printable(ends.source.typed) << " -> " << Printable(ends.destination.typed)
+                  << "\n  path      none\n  why no path\n";
+    PrintRefusals(session.out(), status.refusals());
+    return status.WithRefusals({});
+  }
+  if (session.json()) {
+    Print(session.out(), PlanToJson(ends.source.typed, ends.destination.typed, *plan));
+  } else {
+    PrintPlan(session.out(), ends.source.typed, ends.destination.typed, *plan);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddExplain(CLI::App& program, Command& chosen) {
+  CLI::App* command = program.add_subcommand(
+      "explain", "Show the path that would be taken, and why each better one would not");
+  auto options = std::make_shared<MoveOptions>();
+  AddMoveOptions(*command, *options);
+  command->footer(R"(Examples:
+  onecopy explain weights west:weights
+  onecopy explain weights west:weights --at-most 1
+
+Exit status 7, with every reason, where the policy cannot be met.)");
+  command->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return RunExplain(s, *options); }; });
+}
+
+}  // namespace onecopy::cli

@@ -1,0 +1,144 @@
+#include <memory>
+#include <utility>
+
+#include "client/cli/commands.h"
+#include "client/cli/endpoint.h"
+#include "client/cli/output/escape.h"
+#include "client/cli/output/table.h"
+#include "client/cli/output/time.h"
+#include "client/cli/time_option.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::cli {
+namespace {
+
+struct GrantOptions {
+  std::string buffer;
+  std::string to;
+  bool read = false;
+  bool write = false;
+  std::string lifetime;
+  std::vector<std::string> ids;
+};
+
+std::string Rights(const GrantInfo& grant) {
+  return std::string(grant.read ? "read" : "") + (grant.read && grant.write ? ", " : "") +
+         (grant.write ? "write" : "");
+}
+
+std::string Range(const GrantInfo& grant) {
+  return "@" + std::to_string(grant.range.offset) + "+" + std::to_string(grant.range.bytes);
+}
+
+std::string Until(const GrantInfo& grant) {
+  return grant.expire_time.has_value() ? FormatTime(*grant.expire_time) : "";
+}
+
+Status Add(Session& session, const GrantOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(options.buffer));
+  if (parsed.kind != ParsedEndpoint::Kind::kBuffer) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint, Quote(options.buffer) + " is no buffer",
+            "write NAME, or NAME@OFFSET+LENGTH"};
+  }
+  if (!options.read && !options.write) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "a grant gives a right, and none is named", "add --read, --write, or both"};
+  }
+  CreateGrantRequest request;
+  request.range = parsed.ToEndpoint();
+  request.to = options.to;
+  request.read = options.read;
+  request.write = options.write;
+  if (!options.lifetime.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(request.lifetime, ParseTimeOption("--for", options.lifetime));
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const GrantInfo grant, client.CreateGrant(request));
+  if (session.json()) {
+    Print(session.out(), ToJson(grant));
+  } else if (session.quiet()) {
+    session.out() << Printable(grant.id.str()) << '\n';
+  } else {
+    const std::string until = Until(grant);
+    session.out() << "grant " << Printable(grant.id.str()) << ": " << Printable(grant.to) << " may "
+                  << Rights(grant) << ' ' << Printable(grant.buffer) << Range(grant)
+                  << (until.empty() ? "" : " until " + until) << '\n';
+  }
+  return OkStatus();
+}
+
+Status List(Session& session, const std::string& typed) {
+  std::string buffer;
+  if (!typed.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(typed));
+    if (parsed.kind != ParsedEndpoint::Kind::kBuffer || !parsed.node.empty() ||
+        parsed.offset_bytes.has_value()) {
+      return {Code::kInvalidArgument, reasons::kBadEndpoint,
+              Quote(typed) + " is not the name of a buffer here",
+              "write NAME, or nothing for all buffers"};
+    }
+    buffer = parsed.name;
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const auto grants, client.ListGrants(buffer));
+  if (session.json()) {
+    Print(session.out(), ListToJson(grants));
+    return OkStatus();
+  }
+  Table table({{"ID"}, {"BUFFER"}, {"RANGE"}, {"TO"}, {"RIGHTS"}, {"UNTIL"}});
+  for (const GrantInfo& grant : grants) {
+    table.Add({grant.id.str(), grant.buffer, Range(grant), grant.to, Rights(grant), Until(grant)});
+  }
+  table.Print(session.out());
+  return OkStatus();
+}
+
+Status Remove(Session& session, const std::vector<std::string>& ids) {
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  Json removed = Json::array();
+  for (const std::string& id : ids) {
+    ONECOPY_RETURN_IF_ERROR(client.DeleteGrant(GrantId(id)));
+    removed.push_back(id);
+    if (!session.json() && !session.quiet()) session.out() << "removed " << Printable(id) << '\n';
+  }
+  if (session.json()) Print(session.out(), Json{{"removed", std::move(removed)}});
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddGrant(CLI::App& program, Command& chosen) {
+  CLI::App* group = program.add_subcommand("grant", "Rights of others on a buffer");
+  group->require_subcommand(1);
+  auto options = std::make_shared<GrantOptions>();
+
+  CLI::App* add =
+      group->add_subcommand("add", "Let somebody else read or write a range of a buffer");
+  add->add_option("BUFFER", options->buffer, "NAME, or a range of it: NAME@4096+64MiB")->required();
+  add->add_option("--to", options->to, "Who: a uid here, or on another node: 1000@west")
+      ->type_name("UID[@NODE]")
+      ->required();
+  add->add_flag("--read", options->read, "May be the source of their transfers");
+  add->add_flag("--write", options->write, "May be the destination of their transfers");
+  add->add_option("--for", options->lifetime, "Ends by itself after this time, as in --for 1h")
+      ->type_name("TIME");
+  add->footer("Example: onecopy grant add frame@0+1MiB --to 1000@west --read --for 1h");
+  add->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return Add(s, *options); }; });
+
+  CLI::App* list = group->add_subcommand("ls", "List the grants on your buffers");
+  list->add_option("NAME", options->buffer, "On this buffer only");
+  list->footer("Example: onecopy grant ls frame");
+  list->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return List(s, options->buffer); }; });
+
+  CLI::App* remove =
+      group->add_subcommand("rm", "Take rights back; transfers that rely on them end");
+  remove->add_option("ID", options->ids, "Ids of grants, as `grant ls` shows them")->required();
+  remove->footer("Example: onecopy grant rm 7");
+  remove->callback(
+      [options, &chosen] { chosen = [options](Session& s) { return Remove(s, options->ids); }; });
+}
+
+}  // namespace onecopy::cli

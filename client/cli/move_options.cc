@@ -1,0 +1,120 @@
+#include "client/cli/move_options.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "client/cli/output/escape.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::cli {
+namespace {
+
+using Kind = ParsedEndpoint::Kind;
+
+bool IsLocal(const ParsedEndpoint& end) {
+  return end.kind == Kind::kFile || end.kind == Kind::kStream;
+}
+
+Status RefuseTwoFiles(const MoveEnds& ends) {
+  if (!IsLocal(ends.source) || !IsLocal(ends.destination)) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadEndpoint,
+          "both ends are files here, and no buffer is among them",
+          "use cp(1) or cat(1), or name a buffer as NODE:NAME or NAME"};
+}
+
+Status Locate(ParsedEndpoint& end, const std::string& own_node) {
+  if (end.kind != Kind::kRemoteFile) return OkStatus();
+  if (end.node == own_node) {
+    end.kind = Kind::kFile;
+    return OkStatus();
+  }
+  return {Code::kUnimplemented, reasons::kNotServed,
+          Quote(end.typed) + " is a file on another node, which only a process there can open",
+          "copy it on that node (`onecopy cp " + ShellWord(end.path) +
+              " BUFFER`), or from here through a local path"};
+}
+
+bool FileExists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+void AddMoveOptions(CLI::App& command, MoveOptions& options) {
+  command.add_option("SRC", options.source, "Where the bytes are: a buffer, a file here, or -")
+      ->required();
+  command
+      .add_option("DST", options.destination, "Where they should be: a buffer, a file here, or -")
+      ->required();
+  command
+      .add_option("--path", options.policy.path_glob,
+                  "Only a path whose name fits, as in --path 'rdma-*'; else fail")
+      ->type_name("GLOB");
+  command
+      .add_option("--at-most", options.policy.at_most_copies,
+                  "Only a path of at most N copies, as in --at-most 1; else fail")
+      ->type_name("N");
+  command.add_option("--link", options.policy.link, "Only this link, as in --link tcp")
+      ->type_name("NAME");
+  command.add_flag("--allow-emulated", options.policy.allow_emulated,
+                   "Let a software RDMA device meet --at-most");
+}
+
+Result<MoveEnds> ParseEnds(const MoveOptions& options) {
+  MoveEnds ends;
+  ONECOPY_ASSIGN_OR_RETURN(ends.source, ParseEndpoint(options.source));
+  ONECOPY_ASSIGN_OR_RETURN(ends.destination, ParseEndpoint(options.destination));
+  ONECOPY_RETURN_IF_ERROR(RefuseTwoFiles(ends));
+  return ends;
+}
+
+Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node) {
+  ONECOPY_RETURN_IF_ERROR(Locate(ends.source, own_node));
+  ONECOPY_RETURN_IF_ERROR(Locate(ends.destination, own_node));
+  ONECOPY_RETURN_IF_ERROR(RefuseTwoFiles(ends));
+  return ends;
+}
+
+LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source) {
+  if (end.kind == Kind::kStream) {
+    return {is_source ? "standard input" : "standard output",
+            is_source ? STDIN_FILENO : STDOUT_FILENO};
+  }
+  return {end.path, -1, end.offset_bytes, end.bytes};
+}
+
+Status SuggestFile(const Status& status, const MoveEnds& ends) {
+  if (status.reason() != reasons::kBufferNotFound) return status;
+  for (const ParsedEndpoint* end : {&ends.source, &ends.destination}) {
+    // A source must be there; a destination may be about to be made.
+    const bool meant =
+        end->bare && (FileExists(end->name) || (end == &ends.destination && !IsLocal(ends.source)));
+    if (!meant || status.message().find(end->name) == std::string::npos) continue;
+    const std::string file = ShellWord("./" + end->typed);
+    const std::string hint = FileExists(end->name)
+                                 ? "there is a file of that name here: write " + file
+                                 : "to write a file here: " + file;
+    return Status(status.code(), status.reason(), status.message(),
+                  hint + (status.remedy().empty() ? "" : "; or " + status.remedy()));
+  }
+  return status;
+}
+
+Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy) {
+  if (!IsLocal(ends.source) && !IsLocal(ends.destination)) {
+    TransferRequest request;
+    request.source = ends.source.ToEndpoint();
+    request.destination = ends.destination.ToEndpoint();
+    request.policy = policy;
+    return client.PlanTransfer(request);
+  }
+  FileCopyOptions options;
+  options.policy = policy;
+  if (IsLocal(ends.source)) {
+    return PlanFileToBuffer(client, ToLocalFile(ends.source, true), ends.destination.ToEndpoint(),
+                            options);
+  }
+  return PlanBufferToFile(client, ends.source.ToEndpoint(), ToLocalFile(ends.destination, false),
+                          options);
+}
+
+}  // namespace onecopy::cli

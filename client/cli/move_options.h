@@ -1,0 +1,43 @@
+// What `cp` and `explain` have in common: two ends and a policy.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "client/cli/endpoint.h"
+#include "onecopy/client.h"
+#include "onecopy/file_copy.h"
+
+namespace onecopy::cli {
+
+struct MoveOptions {
+  std::string source;
+  std::string destination;
+  Policy policy;
+};
+
+// Adds SRC, DST and the policy's options.
+void AddMoveOptions(CLI::App& command, MoveOptions& options);
+
+struct MoveEnds {
+  ParsedEndpoint source;
+  ParsedEndpoint destination;
+};
+
+// Reads both ends, and refuses pairs that are not ours to copy (two files).
+Result<MoveEnds> ParseEnds(const MoveOptions& options);
+
+// Turns a file on the client's own node into a file here. UNIMPLEMENTED (NOT_SERVED) for one on
+// another node.
+Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node);
+
+// As a file of this process: kFile, or kStream as standard input or output.
+LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
+
+// Adds "write ./word" where a word that is no buffer is, or may become, a file here.
+Status SuggestFile(const Status& status, const MoveEnds& ends);
+
+// What would happen, whatever the ends are.
+Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy);
+
+}  // namespace onecopy::cli

@@ -1,0 +1,100 @@
+#include "client/cli/node_report.h"
+
+#include "client/cli/output/escape.h"
+#include "client/cli/output/table.h"
+#include "client/cli/output/time.h"
+#include "transport/core/size.h"
+
+namespace onecopy::cli {
+namespace {
+
+void PrintItem(std::ostream& out, const std::string& indent, const std::string& name,
+               const std::string& facts, const Viability& viability) {
+  out << indent << Printable(name) << (facts.empty() ? "" : "  " + Printable(facts)) << '\n';
+  if (viability.viable) {
+    out << indent << "  usable\n";
+    return;
+  }
+  out << indent << "  not usable: " << Printable(viability.reason);
+  if (!viability.detail.empty()) out << ", " << Printable(viability.detail);
+  out << '\n';
+  if (!viability.remedy.empty()) out << indent << "  try: " << Printable(viability.remedy) << '\n';
+}
+
+void Append(std::string& text, const std::string& more) {
+  if (more.empty()) return;
+  text += (text.empty() ? "" : ", ") + more;
+}
+
+std::string Attributes(const std::map<std::string, std::string>& attributes) {
+  std::string text;
+  for (const auto& [name, value] : attributes) Append(text, name + " " + value);
+  return text;
+}
+
+void PrintMemory(std::ostream& out, const MemoryCapability& memory) {
+  std::string name = memory.kind;
+  if (memory.ordinal >= 0) name += ":" + std::to_string(memory.ordinal);
+  std::string facts = memory.name;
+  Append(facts, memory.device);
+  Append(facts, memory.address.empty() ? "" : "PCI " + memory.address);
+  Append(facts, memory.total_bytes == 0 ? "" : FormatBytes(memory.total_bytes));
+  Append(facts, Attributes(memory.attributes));
+  PrintItem(out, "  ", name, facts, memory.viability);
+  for (const std::string& peer : memory.direct_peers) {
+    out << "    reaches " << Printable(peer) << " directly\n";
+  }
+}
+
+void PrintNic(std::ostream& out, const NicCapability& nic) {
+  std::string facts = nic.address;
+  Append(facts,
+         nic.bytes_per_second == 0 ? "" : FormatRate(static_cast<double>(nic.bytes_per_second)));
+  Append(facts, nic.fabric.empty() ? "" : "fabric " + nic.fabric);
+  Append(facts, nic.emulated ? "emulated" : "");
+  PrintItem(out, "    ", nic.name, facts, nic.viability);
+  for (const NicMemory& memory : nic.memories) {
+    const std::string name =
+        "reads and writes " + memory.kind + (memory.device.empty() ? "" : " " + memory.device);
+    PrintItem(out, "      ", name, "", memory.viability);
+  }
+}
+
+void PrintLink(std::ostream& out, const LinkCapability& link) {
+  std::string facts = link.version.empty() ? "" : "version " + link.version;
+  Append(facts, Attributes(link.attributes));
+  PrintItem(out, "  ", link.name, facts, link.viability);
+  for (const NicCapability& nic : link.nics) PrintNic(out, nic);
+}
+
+}  // namespace
+
+void PrintNode(std::ostream& out, const NodeInfo& node) {
+  Table table({{""}, {""}});
+  std::string state(NodeStateName(node.state));
+  Append(state, node.reason);
+  Append(state, node.detail);
+  table.Add({"node", node.name + (node.self ? " (here)" : "")});
+  table.Add({"state", state});
+  table.Add({"since", FormatTime(node.since)});
+  table.Add({"address", node.address});
+  table.Add({"version", node.version + ", protocol " + std::to_string(node.protocol_min) + " to " +
+                            std::to_string(node.protocol_max)});
+  table.Add({"uid domain", node.uid_domain});
+  table.PrintRows(out, "");
+  if (!node.capabilities.has_value()) {
+    out << "what it can do is not known yet\n";
+    return;
+  }
+  out << "memories\n";
+  for (const auto& memory : node.capabilities->memories) PrintMemory(out, memory);
+  out << "links\n";
+  for (const auto& link : node.capabilities->links) PrintLink(out, link);
+  if (node.capabilities->stores.empty()) return;
+  out << "stores\n";
+  for (const auto& store : node.capabilities->stores) {
+    PrintItem(out, "  ", store.name, Attributes(store.attributes), store.viability);
+  }
+}
+
+}  // namespace onecopy::cli

@@ -1,0 +1,181 @@
+#include "client/cli/output/document.h"
+
+#include <cmath>
+
+#include "client/cli/output/time.h"
+
+namespace onecopy::cli {
+namespace {
+
+Json StepToJson(const Step& step) {
+  return {{"from", step.from},
+          {"to", step.to},
+          {"by", step.by},
+          {"node", step.node},
+          {"loopback", step.loopback},
+          {"emulated", step.emulated}};
+}
+
+Json StepsToJson(const std::vector<ExecutedStep>& steps) {
+  Json list = Json::array();
+  for (const ExecutedStep& step : steps) {
+    list.push_back(StepToJson(step.step));
+    list.back()["bytes"] = step.bytes;
+  }
+  return list;
+}
+
+Json LanesToJson(const std::vector<LaneBytes>& lanes) {
+  Json list = Json::array();
+  for (const LaneBytes& lane : lanes) {
+    list.push_back({{"device", lane.device}, {"peer", lane.peer}, {"bytes", lane.bytes}});
+  }
+  return list;
+}
+
+Json AttemptsToJson(const std::vector<Attempt>& attempts) {
+  Json list = Json::array();
+  for (const Attempt& attempt : attempts) {
+    list.push_back(
+        {{"path", attempt.path}, {"outcome", attempt.outcome}, {"bytes", attempt.bytes}});
+  }
+  return list;
+}
+
+Json ChecksumToJson(const std::optional<ChecksumResult>& checksum) {
+  if (!checksum.has_value()) return nullptr;
+  return {{"algorithm", checksum->algorithm},
+          {"value", checksum->value},
+          {"verified", checksum->verified}};
+}
+
+// A whole number, as rates are compared and not computed with.
+Json RateToJson(double bytes_per_second) {
+  if (!std::isfinite(bytes_per_second) || bytes_per_second < 0) return 0;
+  return static_cast<uint64_t>(std::llround(bytes_per_second));
+}
+
+Json EvidenceToJson(const std::map<std::string, std::string>& evidence) {
+  Json object = Json::object();
+  for (const auto& [name, value] : evidence) object[name] = value;
+  return object;
+}
+
+Json TimeToJson(const std::optional<WallTime>& time) {
+  const std::string text = time.has_value() ? FormatTime(*time) : "";
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json ErrorToJson(const Status& error) {
+  return {{"code", CodeName(error.code())},
+          {"reason", error.reason()},
+          {"message", error.message()},
+          {"remedy", error.remedy()},
+          {"refused", ListToJson(error.refusals())}};
+}
+
+}  // namespace
+
+Move MoveOf(const TransferInfo& transfer) {
+  return {transfer.id,
+          transfer.state,
+          transfer.source.ToString(),
+          transfer.destination.ToString(),
+          transfer.bytes,
+          transfer.receipt,
+          {}};
+}
+
+Json ToJson(const Refusal& refusal) {
+  return {{"path", refusal.path},
+          {"reason", refusal.reason},
+          {"detail", refusal.detail},
+          {"remedy", refusal.remedy}};
+}
+
+Json ToJson(const Status& error) { return {{"error", ErrorToJson(error)}}; }
+
+Json ToJson(const Move& move) {
+  const Receipt& receipt = move.receipt;
+  Json document = {{"id", move.id.str()},
+                   {"state", StateName(move.state)},
+                   {"source", move.source},
+                   {"destination", move.destination},
+                   {"bytes", move.bytes},
+                   {"path", receipt.path},
+                   {"copies", receipt.copies()},
+                   {"link", receipt.link},
+                   {"emulated", receipt.emulated},
+                   {"registration", receipt.registration},
+                   {"key", receipt.key},
+                   {"steps", StepsToJson(receipt.steps)},
+                   {"lanes", LanesToJson(receipt.lanes)},
+                   {"seconds", receipt.seconds},
+                   {"bytes_per_second", RateToJson(receipt.bytes_per_second)},
+                   {"negotiation_seconds", receipt.negotiation_seconds},
+                   {"checksum", ChecksumToJson(receipt.checksum)},
+                   {"refused", ListToJson(receipt.refused)},
+                   {"attempts", AttemptsToJson(receipt.attempts)},
+                   {"evidence", EvidenceToJson(receipt.evidence)}};
+  if (!move.transfers.empty()) {
+    Json ids = Json::array();
+    for (const TransferId& id : move.transfers) ids.push_back(id.str());
+    document["transfers"] = std::move(ids);
+  }
+  return document;
+}
+
+Json ToJson(const TransferInfo& transfer) {
+  Json document = ToJson(MoveOf(transfer));
+  document["role"] = RoleName(transfer.role);
+  document["bytes_done"] = transfer.bytes_done;
+  document["owner"] = transfer.owner;
+  document["create_time"] = TimeToJson(transfer.create_time);
+  document["end_time"] = TimeToJson(transfer.end_time);
+  document["error"] = transfer.error.ok() ? Json(nullptr) : ErrorToJson(transfer.error);
+  return document;
+}
+
+Json ToJson(const BufferInfo& buffer) {
+  return {{"node", buffer.node},
+          {"name", buffer.name},
+          {"id", buffer.id},
+          {"memory", buffer.memory},
+          {"device", buffer.device},
+          {"bytes", buffer.bytes},
+          {"owner", buffer.owner},
+          {"registered", buffer.registered},
+          {"create_time", TimeToJson(buffer.create_time)},
+          {"transfers", buffer.transfers}};
+}
+
+Json ToJson(const GrantInfo& grant) {
+  return {{"id", grant.id.str()},
+          {"buffer", grant.buffer},
+          {"offset_bytes", grant.range.offset},
+          {"bytes", grant.range.bytes},
+          {"to", grant.to},
+          {"read", grant.read},
+          {"write", grant.write},
+          {"expire_time", TimeToJson(grant.expire_time)}};
+}
+
+Json PlanToJson(const std::string& source, const std::string& destination, const Plan& plan) {
+  Json steps = Json::array();
+  for (const Step& step : plan.steps) steps.push_back(StepToJson(step));
+  return {{"source", source},
+          {"destination", destination},
+          {"path", plan.path},
+          {"copies", plan.copies},
+          {"link", plan.link},
+          {"steps", std::move(steps)},
+          {"estimated_bytes_per_second", RateToJson(plan.estimated_bytes_per_second)},
+          {"measured", plan.measured},
+          {"refused", ListToJson(plan.refused)}};
+}
+
+void Print(std::ostream& out, const Json& document) {
+  out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace onecopy::cli

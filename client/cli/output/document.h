@@ -1,0 +1,49 @@
+// What `onecopy` prints for programs: JSON documents, whose keys others rely on.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "onecopy/buffer.h"
+#include "onecopy/node.h"
+#include "onecopy/transfer.h"
+
+namespace onecopy::cli {
+
+using Json = nlohmann::ordered_json;  // keeps the order in which keys are written
+
+// A move between any two ends, files included.
+struct Move {
+  TransferId id;  // of the last transfer, where it took several
+  TransferState state = TransferState::kSucceeded;
+  std::string source;  // as endpoints are typed
+  std::string destination;
+  uint64_t bytes = 0;
+  Receipt receipt;
+  std::vector<TransferId> transfers;  // all of them, where a file was copied in pieces
+};
+
+Move MoveOf(const TransferInfo& transfer);
+
+Json ToJson(const Refusal& refusal);
+Json ToJson(const Status& error);           // {"error": {…}}
+Json ToJson(const Move& move);              // the receipt
+Json ToJson(const TransferInfo& transfer);  // the receipt, and what else is known
+Json ToJson(const BufferInfo& buffer);
+Json ToJson(const GrantInfo& grant);
+Json ToJson(const NodeInfo& node);
+Json PlanToJson(const std::string& source, const std::string& destination, const Plan& plan);
+
+template <typename Value>
+Json ListToJson(const std::vector<Value>& values) {
+  Json list = Json::array();
+  for (const Value& value : values) list.push_back(ToJson(value));
+  return list;
+}
+
+// One document and a new line. Bytes that are not UTF-8 are replaced.
+void Print(std::ostream& out, const Json& document);
+
+}  // namespace onecopy::cli

@@ -1,0 +1,98 @@
+#include "client/cli/output/document.h"
+#include "client/cli/output/time.h"
+
+namespace onecopy::cli {
+namespace {
+
+Json ViabilityToJson(const Viability& viability) {
+  return {{"viable", viability.viable},
+          {"reason", viability.reason},
+          {"detail", viability.detail},
+          {"remedy", viability.remedy}};
+}
+
+Json AttributesToJson(const std::map<std::string, std::string>& attributes) {
+  Json object = Json::object();
+  for (const auto& [name, value] : attributes) object[name] = value;
+  return object;
+}
+
+Json MemoryToJson(const MemoryCapability& memory) {
+  return {{"kind", memory.kind},
+          {"device", memory.device},
+          {"name", memory.name},
+          {"address", memory.address},
+          {"ordinal", memory.ordinal},
+          {"total_bytes", memory.total_bytes},
+          {"cpu_addressable", memory.cpu_addressable},
+          {"direct_peers", memory.direct_peers},
+          {"viability", ViabilityToJson(memory.viability)},
+          {"attributes", AttributesToJson(memory.attributes)}};
+}
+
+Json NicToJson(const NicCapability& nic) {
+  Json memories = Json::array();
+  for (const NicMemory& memory : nic.memories) {
+    memories.push_back({{"kind", memory.kind},
+                        {"device", memory.device},
+                        {"viability", ViabilityToJson(memory.viability)}});
+  }
+  return {{"name", nic.name},
+          {"address", nic.address},
+          {"fabric", nic.fabric},
+          {"bytes_per_second", nic.bytes_per_second},
+          {"emulated", nic.emulated},
+          {"viability", ViabilityToJson(nic.viability)},
+          {"memories", std::move(memories)}};
+}
+
+Json LinkToJson(const LinkCapability& link) {
+  Json nics = Json::array();
+  for (const NicCapability& nic : link.nics) nics.push_back(NicToJson(nic));
+  return {{"name", link.name},
+          {"version", link.version},
+          {"version_must_match", link.version_must_match},
+          {"rdma", link.rdma},
+          {"viability", ViabilityToJson(link.viability)},
+          {"nics", std::move(nics)},
+          {"attributes", AttributesToJson(link.attributes)}};
+}
+
+Json StoreToJson(const StoreCapability& store) {
+  return {{"name", store.name},
+          {"viability", ViabilityToJson(store.viability)},
+          {"attributes", AttributesToJson(store.attributes)}};
+}
+
+}  // namespace
+
+Json ToJson(const NodeInfo& node) {
+  const std::string since = FormatTime(node.since);
+  Json document = {{"name", node.name},
+                   {"self", node.self},
+                   {"state", NodeStateName(node.state)},
+                   {"address", node.address},
+                   {"boot_id", node.boot_id},
+                   {"protocol_min", node.protocol_min},
+                   {"protocol_max", node.protocol_max},
+                   {"version", node.version},
+                   {"reason", node.reason},
+                   {"detail", node.detail},
+                   {"since", since.empty() ? Json(nullptr) : Json(since)},
+                   {"uid_domain", node.uid_domain}};
+  if (!node.capabilities.has_value()) return document;
+  document["host"] = node.capabilities->host;
+  document["memories"] = Json::array();
+  document["links"] = Json::array();
+  document["stores"] = Json::array();
+  for (const auto& memory : node.capabilities->memories) {
+    document["memories"].push_back(MemoryToJson(memory));
+  }
+  for (const auto& link : node.capabilities->links) document["links"].push_back(LinkToJson(link));
+  for (const auto& store : node.capabilities->stores) {
+    document["stores"].push_back(StoreToJson(store));
+  }
+  return document;
+}
+
+}  // namespace onecopy::cli

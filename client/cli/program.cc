@@ -1,0 +1,104 @@
+#include "client/cli/program.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "client/cli/commands.h"
+#include "client/cli/exit_status.h"
+#include "client/cli/output/report.h"
+#include "client/cli/session.h"
+#include "client/cli/version.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::cli {
+namespace {
+
+constexpr char kDescription[] =
+    "Moves GPU and host memory between machines, and proves which path it took.";
+constexpr char kFooter[] =
+    R"(An end of a copy is
+  NODE:NAME, NAME        a buffer on a node, or here
+  /path, ./path          a file here
+  -                      standard input or output
+and may end in a range: NAME@4096+64MiB
+
+Examples:
+  onecopy buffer create frame --size 1GiB --memory cuda:0
+  onecopy cp ./frame.bin frame
+  onecopy cp frame west:frame
+  onecopy explain frame west:frame
+
+Exit status: 0 done, 2 wrong arguments, 3 not found, 4 not allowed, 5 no daemon or peer, 6 data
+lost, 7 no acceptable path, 8 too late, 9 no room, 10 aborted, 130 cancelled, 1 anything else.)";
+
+int Fail(const Status& status, bool json, std::ostream& out, std::ostream& err) {
+  if (json) {
+    Print(out, ToJson(status));
+  } else {
+    PrintError(err, status);
+  }
+  return ExitStatusOf(status.code());
+}
+
+// The command whose help fits what was typed: "onecopy buffer create".
+std::string Typed(const CLI::App& program) {
+  const CLI::App* at = &program;
+  std::string name = "onecopy";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
+}  // namespace
+
+int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  CLI::App program(kDescription, "onecopy");
+  program.footer(kFooter);
+  program.require_subcommand(1);
+  program.fallthrough();
+  GlobalOptions options;
+  program
+      .add_option("--run-dir", options.run_dir,
+                  "The daemon's run directory (else $ONECOPY_RUN_DIR, /run/onecopy, or "
+                  "$XDG_RUNTIME_DIR/onecopy)")
+      ->type_name("DIR");
+  program.add_flag("--json", options.json, "Print one JSON document, for programs");
+  program.add_flag("--quiet,-q", options.quiet, "No progress bar and no receipt");
+  program.set_version_flag("--version", "onecopy " ONECOPY_VERSION, "Print the version");
+
+  Command chosen;
+  AddCp(program, chosen);
+  AddExplain(program, chosen);
+  AddBuffer(program, chosen);
+  AddGrant(program, chosen);
+  AddTransfer(program, chosen);
+  AddNode(program, chosen);
+  AddTop(program, chosen);
+
+  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    program.parse(reversed);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    program.exit(wanted, out, err);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument, error.what(),
+                       "see `" + Typed(program) + " --help`"),
+                json, out, err);
+  }
+  Session session(options, out, err);
+  const Status status = chosen(session);
+  out.flush();
+  if (!status.ok()) return Fail(status, options.json, session.out(), err);
+  if (!out) {
+    return Fail(Status(Code::kInternal, reasons::kIo,
+                       "what was printed could not be written to standard output"),
+                false, out, err);
+  }
+  return 0;
+}
+
+}  // namespace onecopy::cli

@@ -1,0 +1,17 @@
+#include "client/cli/time_option.h"
+
+#include "transport/core/duration.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::cli {
+
+Result<std::chrono::milliseconds> ParseTimeOption(const std::string& option,
+                                                  const std::string& typed) {
+  const auto time = ParseDuration(typed);
+  if (!time.ok()) return time.status().WithContext(option);
+  if (time->count() > 0) return *time;
+  return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                option + ": no time is left by " + typed, "leave the option out for no limit");
+}
+
+}  // namespace onecopy::cli

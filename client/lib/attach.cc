@@ -1,0 +1,184 @@
+#include "client/lib/attach.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "onecopy/v1/attach.pb.h"
+#include "proto/codec/protocol.h"
+#include "proto/codec/status_codec.h"
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::client {
+namespace {
+
+// The path must have passed CheckSocketPath.
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+void SetTimeout(int fd, std::chrono::milliseconds timeout) {
+  timeval value{};
+  value.tv_sec = timeout.count() / 1000;
+  value.tv_usec = timeout.count() % 1000 * 1000;
+  // Cannot fail on a socket with a time in range; without it a silent daemon would be waited for.
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof value);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof value);
+}
+
+ssize_t Send(int socket, const std::string& packet, int fd) {
+  iovec piece{const_cast<char*>(packet.data()), packet.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  if (fd >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
+  }
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent;
+}
+
+ssize_t Receive(int socket, std::string& packet) {
+  packet.resize(kMostAttachBytes);
+  ssize_t received = 0;
+  do {
+    received = ::recv(socket, packet.data(), packet.size(), 0);
+  } while (received < 0 && errno == EINTR);
+  packet.resize(received > 0 ? static_cast<size_t>(received) : 0);
+  return received;
+}
+
+std::string WhyBroken(int error) {
+  if (error == EAGAIN || error == EWOULDBLOCK) return "it does not answer";
+  return os::ErrnoText(error);
+}
+
+}  // namespace
+
+AttachSocket::AttachSocket(os::UniqueFd socket, RunDir run_dir)
+    : run_dir_(std::move(run_dir)), socket_(std::move(socket)) {}
+
+AttachSocket::AttachSocket(AttachSocket&& other) noexcept
+    : run_dir_(std::move(other.run_dir_)),
+      token_(std::move(other.token_)),
+      node_(std::move(other.node_)),
+      version_(std::move(other.version_)),
+      socket_(std::move(other.socket_)) {}
+
+Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::string& program,
+                                           std::chrono::milliseconds timeout) {
+  const std::string path = run_dir.path + "/" + kAttachSocket;
+  ONECOPY_RETURN_IF_ERROR(os::CheckSocketPath(path));
+  const sockaddr_un address = AddressOf(path);
+  os::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) return os::ErrnoStatus(errno, "making a socket for " + path);
+  SetTimeout(socket.get(), timeout);
+  int connected = 0;
+  do {
+    connected =
+        ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  } while (connected != 0 && errno == EINTR);
+  if (connected != 0) {
+    switch (errno) {
+      case EACCES:
+      case EPERM:
+        return os::ErrnoStatus(errno, "connecting to " + path,
+                               "ask whoever runs onecopyd for access to its run directory");
+      case ENOENT:
+      case ENOTDIR:
+        return Unreachable(run_dir, "there is no " + std::string(kAttachSocket));
+      case ECONNREFUSED:
+        return Unreachable(run_dir,
+                           "nobody listens at " + path + ", which an ended one left behind");
+      default:
+        return Unreachable(run_dir, "connecting to " + path + ": " + WhyBroken(errno));
+    }
+  }
+  AttachSocket attach(std::move(socket), run_dir);
+  ONECOPY_RETURN_IF_ERROR(attach.Greet(program));
+  return attach;
+}
+
+Status AttachSocket::Greet(const std::string& program) {
+  v1::AttachRequest request;
+  request.mutable_hello()->set_protocol_min(kClientProtocolMin);
+  request.mutable_hello()->set_protocol_max(kClientProtocolMax);
+  request.mutable_hello()->set_client(program);
+  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, -1));
+  if (!reply.has_welcome()) return Unreachable(run_dir_, "it answers with an unknown message");
+  const v1::AttachReply::Welcome& welcome = reply.welcome();
+  if (welcome.protocol() < kClientProtocolMin || welcome.protocol() > kClientProtocolMax) {
+    return {Code::kUnavailable, reasons::kPeerIncompatible,
+            "the onecopyd in " + run_dir_.path + " (version " + welcome.version() +
+                ") speaks protocol " + std::to_string(welcome.protocol()) + ", this client only " +
+                std::to_string(kClientProtocolMin) + " to " + std::to_string(kClientProtocolMax),
+            "install the same version of onecopyd and of its clients"};
+  }
+  token_ = welcome.token();
+  node_ = welcome.node();
+  version_ = welcome.version();
+  return OkStatus();
+}
+
+Result<uint64_t> AttachSocket::PassDescriptor(int fd) {
+  if (fd < 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                  std::to_string(fd) + " is no file descriptor");
+  }
+  v1::AttachRequest request;
+  request.mutable_pass_descriptor();
+  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, fd));
+  if (!reply.has_passed()) return Unreachable(run_dir_, "it answers with an unknown message");
+  return reply.passed().fd_handle();
+}
+
+Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request, int fd) {
+  const std::lock_guard lock(mutex_);
+  if (out_of_step_) return Unreachable(run_dir_, "it did not answer an earlier request");
+  std::string packet = request.SerializeAsString();
+  if (Send(socket_.get(), packet, fd) < 0) {
+    if (errno == EBADF) {
+      return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                    std::to_string(fd) + " is no open file descriptor");
+    }
+    return Unreachable(run_dir_, WhyBroken(errno));
+  }
+  const ssize_t received = Receive(socket_.get(), packet);
+  if (received < 0) {
+    out_of_step_ = true;
+    return Unreachable(run_dir_, WhyBroken(errno));
+  }
+  if (received == 0) return Unreachable(run_dir_, "it closed the connection");
+  v1::AttachReply reply;
+  if (!reply.ParseFromString(packet)) {
+    return Unreachable(run_dir_, "it answers with something else than onecopy's protocol");
+  }
+  if (reply.has_error()) {
+    Status status = FromProto(reply.error());
+    if (!status.ok()) return status;
+    return Unreachable(run_dir_, "it answers with an unknown message");
+  }
+  return reply;
+}
+
+}  // namespace onecopy::client

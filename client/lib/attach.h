@@ -1,0 +1,56 @@
+// The client's end of attach.sock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "client/lib/run_dir.h"
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy {
+namespace v1 {
+class AttachReply;
+class AttachRequest;
+}  // namespace v1
+
+namespace client {
+
+// A session with the daemon, which lasts as long as the connection. Thread-safe.
+class AttachSocket {
+ public:
+  // Connects and introduces itself as `program`. Blocks at most `timeout` for each answer.
+  // UNAVAILABLE (DAEMON_UNREACHABLE, PEER_INCOMPATIBLE), or the daemon's own refusal.
+  static Result<AttachSocket> Connect(const RunDir& run_dir, const std::string& program,
+                                      std::chrono::milliseconds timeout);
+
+  AttachSocket(AttachSocket&& other) noexcept;
+
+  const std::string& token() const { return token_; }  // a secret
+  const std::string& node() const { return node_; }
+  const std::string& version() const { return version_; }  // of the daemon's program
+
+  // Gives the daemon a duplicate of `fd`; the number names it in one RegisterBuffer call.
+  Result<uint64_t> PassDescriptor(int fd);
+
+ private:
+  AttachSocket(os::UniqueFd socket, RunDir run_dir);
+  // One request and its reply; `fd` < 0: none is passed.
+  Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, int fd);
+  Status Greet(const std::string& program);
+
+  RunDir run_dir_;
+  std::string token_;
+  std::string node_;
+  std::string version_;
+  std::mutex mutex_;     // a request and its reply belong together
+  os::UniqueFd socket_;  // guarded by mutex_
+  // Guarded by mutex_: a reply was missed, so that the next one would answer the wrong request. The
+  // socket stays open, as the session ends with it.
+  bool out_of_step_ = false;
+};
+
+}  // namespace client
+}  // namespace onecopy

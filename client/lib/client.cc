@@ -1,0 +1,64 @@
+#include "onecopy/client.h"
+
+#include <utility>
+
+#include "client/lib/connection.h"
+#include "client/lib/convert.h"
+
+namespace onecopy {
+
+using client::CheckText;
+using client::Patience;
+using NodeStub = v1::NodeService::Stub;
+
+Client::Client(std::shared_ptr<client::Connection> connection)
+    : connection_(std::move(connection)) {}
+
+Client::~Client() = default;
+
+Result<Client> Client::Connect(const ConnectOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(auto connection, client::Connection::Open(options));
+  return Client(std::move(connection));
+}
+
+const std::string& Client::node() const { return connection_->attach().node(); }
+const std::string& Client::daemon_version() const { return connection_->attach().version(); }
+const std::string& Client::run_dir() const { return connection_->run_dir(); }
+
+Result<NodeInfo> Client::GetNode(const std::string& name) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", name));
+  v1::GetNodeRequest request;
+  request.set_name(name);
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Node node,
+      connection_->Call(connection_->nodes(), &NodeStub::GetNode, request, Patience::kQuick));
+  return client::FromWire(node);
+}
+
+Result<std::vector<NodeInfo>> Client::ListNodes() {
+  return connection_->CallAllPages<NodeInfo>(
+      connection_->nodes(), &NodeStub::ListNodes, v1::ListNodesRequest(),
+      [](const v1::ListNodesResponse& page) { return page.nodes(); },
+      [](const v1::Node& node) { return client::FromWire(node); });
+}
+
+Status Client::ReleaseDevice(const std::string& device) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the device", device));
+  v1::ReleaseDeviceRequest request;
+  request.set_device(device);
+  return connection_
+      ->Call(connection_->nodes(), &NodeStub::ReleaseDevice, request, Patience::kUnlimited)
+      .status();
+}
+
+Result<std::string> Client::SetLogLevel(const std::string& level) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the level", level));
+  v1::SetLogLevelRequest request;
+  request.set_level(level);
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::SetLogLevelResponse response,
+      connection_->Call(connection_->nodes(), &NodeStub::SetLogLevel, request, Patience::kQuick));
+  return response.previous_level();
+}
+
+}  // namespace onecopy

@@ -1,0 +1,165 @@
+#include <utility>
+
+#include "client/lib/connection.h"
+#include "client/lib/convert.h"
+#include "client/lib/register_cuda.h"
+#include "onecopy/client.h"
+#include "transport/os/machine.h"
+#include "transport/os/mapping.h"
+
+namespace onecopy {
+
+using client::CheckText;
+using client::Connection;
+using client::Patience;
+using BufferStub = v1::BufferService::Stub;
+
+namespace {
+
+std::string ChosenOr(const std::string& request_id) {
+  return request_id.empty() ? os::RandomHex(16) : request_id;
+}
+
+Result<BufferInfo> Register(Connection& connection, v1::RegisterBufferRequest request) {
+  request.set_request_id(os::RandomHex(16));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer,
+                           connection.Call(connection.buffers(), &BufferStub::RegisterBuffer,
+                                           request, Patience::kUnlimited));
+  return client::FromWire(buffer);
+}
+
+Result<BufferInfo> RegisterFd(Connection& connection, const std::string& name, int fd,
+                              uint64_t offset_bytes, uint64_t bytes) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  v1::RegisterBufferRequest request;
+  request.set_name(name);
+  request.set_bytes(bytes);
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, connection.attach().PassDescriptor(fd));
+  request.mutable_memfd()->set_fd_handle(handle);
+  request.mutable_memfd()->set_offset_bytes(offset_bytes);
+  return Register(connection, std::move(request));
+}
+
+}  // namespace
+
+Result<BufferInfo> Client::CreateBuffer(const CreateBufferRequest& request) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.name));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the memory", request.memory));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the request id", request.request_id));
+  v1::CreateBufferRequest wire;
+  wire.set_request_id(ChosenOr(request.request_id));
+  wire.set_name(request.name);
+  wire.set_bytes(request.bytes);
+  wire.set_memory(request.memory);
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer,
+                           connection_->Call(connection_->buffers(), &BufferStub::CreateBuffer,
+                                             wire, Patience::kUnlimited));
+  return client::FromWire(buffer);
+}
+
+Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t bytes) {
+  if (bytes == 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer has at least one byte");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
+  ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
+  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, RegisterFd(*connection_, name, fd.get(), 0, bytes));
+  return HostBuffer(connection_, std::move(mapping), std::move(info));
+}
+
+Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes,
+                                         uint64_t bytes) {
+  return RegisterFd(*connection_, name, fd, offset_bytes, bytes);
+}
+
+Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t device_pointer,
+                                        uint64_t bytes) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  ONECOPY_ASSIGN_OR_RETURN(const shim::CudaExport exported,
+                           shim::ExportCuda(device_pointer, bytes));
+  v1::RegisterBufferRequest request;
+  request.set_name(name);
+  request.set_bytes(bytes);
+  ONECOPY_RETURN_IF_ERROR(client::AddCuda(connection_->attach(), exported, request));
+  return Register(*connection_, std::move(request));
+}
+
+Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string& name) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  v1::GetBufferRequest request;
+  request.set_node(node);
+  request.set_name(name);
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Buffer buffer,
+      connection_->Call(connection_->buffers(), &BufferStub::GetBuffer, request, Patience::kQuick));
+  return client::FromWire(buffer);
+}
+
+Result<std::vector<BufferInfo>> Client::ListBuffers(const std::string& node) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
+  v1::ListBuffersRequest request;
+  request.set_node(node);
+  return connection_->CallAllPages<BufferInfo>(
+      connection_->buffers(), &BufferStub::ListBuffers, std::move(request),
+      [](const v1::ListBuffersResponse& page) { return page.buffers(); },
+      [](const v1::Buffer& buffer) { return client::FromWire(buffer); });
+}
+
+Status Client::DeleteBuffer(const std::string& name, bool force) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  v1::DeleteBufferRequest request;
+  request.set_name(name);
+  request.set_force(force);
+  return connection_
+      ->Call(connection_->buffers(), &BufferStub::DeleteBuffer, request, Patience::kUnlimited)
+      .status();
+}
+
+Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", range.node));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", range.buffer));
+  v1::SumBufferRequest request;
+  *request.mutable_range() = client::ToWire(range);
+  ONECOPY_ASSIGN_OR_RETURN(const v1::SumBufferResponse sum,
+                           connection_->Call(connection_->buffers(), &BufferStub::SumBuffer,
+                                             request, Patience::kUnlimited));
+  return BufferSum{sum.checksum().algorithm(), sum.checksum().value(), sum.bytes()};
+}
+
+Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", request.range.node));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.range.buffer));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the receiver of the grant", request.to));
+  v1::CreateGrantRequest wire;
+  *wire.mutable_range() = client::ToWire(request.range);
+  wire.set_to(request.to);
+  wire.set_read(request.read);
+  wire.set_write(request.write);
+  if (request.lifetime.has_value()) *wire.mutable_lifetime() = client::ToWire(*request.lifetime);
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Grant grant,
+      connection_->Call(connection_->buffers(), &BufferStub::CreateGrant, wire, Patience::kQuick));
+  return client::FromWire(grant);
+}
+
+Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", buffer));
+  v1::ListGrantsRequest request;
+  request.set_buffer(buffer);
+  return connection_->CallAllPages<GrantInfo>(
+      connection_->buffers(), &BufferStub::ListGrants, std::move(request),
+      [](const v1::ListGrantsResponse& page) { return page.grants(); },
+      [](const v1::Grant& grant) { return client::FromWire(grant); });
+}
+
+Status Client::DeleteGrant(const GrantId& id) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the grant's id", id.str()));
+  v1::DeleteGrantRequest request;
+  request.set_id(id.str());
+  return connection_
+      ->Call(connection_->buffers(), &BufferStub::DeleteGrant, request, Patience::kQuick)
+      .status();
+}
+
+}  // namespace onecopy

@@ -1,0 +1,129 @@
+#include <functional>
+#include <utility>
+
+#include "client/lib/connection.h"
+#include "client/lib/convert.h"
+#include "onecopy/client.h"
+
+namespace onecopy {
+
+using client::CheckText;
+using client::Connection;
+using client::Patience;
+using TransferStub = v1::TransferService::Stub;
+
+namespace {
+
+Status Stopped(const TransferId& id) {
+  return {Code::kCancelled, reasons::kCancelled,
+          "stopped watching transfer " + id.str() + ", which goes on",
+          "cancel it with `onecopy transfer cancel " + id.str() + "`"};
+}
+
+// Reads the updates of a transfer until `done` says that one is the last of interest.
+Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
+                           const Client::OnUpdate& on_update, const std::stop_token& stop,
+                           const std::function<bool(const TransferInfo&)>& done) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  grpc::ClientContext context;
+  connection.Prepare(context, Patience::kUnlimited);
+  const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
+  v1::WatchTransferRequest request;
+  request.set_id(id.str());
+  const auto reader = connection.transfers().WatchTransfer(&context, request);
+  v1::Transfer update;
+  while (reader->Read(&update)) {
+    TransferInfo transfer = client::FromWire(update);
+    if (on_update) on_update(transfer);
+    if (!done(transfer)) continue;
+    context.TryCancel();  // what follows, if anything, is of no interest
+    static_cast<void>(reader->Finish());
+    return transfer;
+  }
+  const grpc::Status end = reader->Finish();
+  if (stop.stop_requested()) return Stopped(id);
+  if (!end.ok()) return connection.Decode(end);
+  return Status(
+      Code::kUnavailable, reasons::kDaemonUnreachable,
+      connection.Peer() + " stopped telling about transfer " + id.str() + " before its end",
+      "look at it with `onecopy transfer show " + id.str() + "`");
+}
+
+}  // namespace
+
+Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
+  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, true));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Transfer transfer,
+      connection_->Call(connection_->transfers(), &TransferStub::CreateTransfer, wire,
+                        Patience::kUnlimited));
+  return client::FromWire(transfer.plan());
+}
+
+Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
+  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, false));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Transfer transfer,
+      connection_->Call(connection_->transfers(), &TransferStub::CreateTransfer, wire,
+                        Patience::kUnlimited));
+  return client::FromWire(transfer);
+}
+
+Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  v1::GetTransferRequest request;
+  request.set_id(id.str());
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
+                           connection_->Call(connection_->transfers(), &TransferStub::GetTransfer,
+                                             request, Patience::kQuick));
+  return client::FromWire(transfer);
+}
+
+Result<std::vector<TransferInfo>> Client::ListTransfers() {
+  return connection_->CallAllPages<TransferInfo>(
+      connection_->transfers(), &TransferStub::ListTransfers, v1::ListTransfersRequest(),
+      [](const v1::ListTransfersResponse& page) { return page.transfers(); },
+      [](const v1::Transfer& transfer) { return client::FromWire(transfer); });
+}
+
+Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  v1::CancelTransferRequest request;
+  request.set_id(id.str());
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Transfer transfer,
+      connection_->Call(connection_->transfers(), &TransferStub::CancelTransfer, request,
+                        Patience::kQuick));
+  return client::FromWire(transfer);
+}
+
+Result<TransferInfo> Client::WatchTransfer(const TransferId& id, const OnUpdate& on_update,
+                                           std::stop_token stop) {
+  return Watch(*connection_, id, on_update, stop,
+               [](const TransferInfo& transfer) { return IsFinal(transfer.state); });
+}
+
+Result<TransferInfo> Client::AwaitTransfer(const TransferId& id, const OnUpdate& on_update,
+                                           std::stop_token stop) {
+  const auto ended = [](const TransferInfo& transfer) {
+    return IsFinal(transfer.state) || transfer.state == TransferState::kUnconfirmed;
+  };
+  if (!stop.stop_requested()) {
+    auto transfer = Watch(*connection_, id, on_update, stop, ended);
+    if (transfer.ok() || !stop.stop_requested()) return transfer;
+  }
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, CancelTransfer(id));
+  if (ended(transfer)) return transfer;
+  return Watch(*connection_, id, on_update, {}, ended);
+}
+
+Result<TransferInfo> Client::RunTransfer(const TransferRequest& request, const OnUpdate& on_update,
+                                         std::stop_token stop) {
+  if (stop.stop_requested()) {
+    return Status(Code::kCancelled, reasons::kCancelled, "cancelled before anything was started");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, StartTransfer(request));
+  return AwaitTransfer(transfer.id, on_update, stop);
+}
+
+}  // namespace onecopy

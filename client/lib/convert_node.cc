@@ -1,0 +1,106 @@
+#include "client/lib/convert.h"
+#include "client/lib/convert_time.h"
+
+namespace onecopy::client {
+namespace {
+
+NodeState FromWire(v1::NodeState wire) {
+  switch (wire) {
+    case v1::CONNECTED:
+      return NodeState::kConnected;
+    case v1::DISCONNECTED:
+      return NodeState::kDisconnected;
+    case v1::INCOMPATIBLE:
+      return NodeState::kIncompatible;
+    case v1::DRAINING:
+      return NodeState::kDraining;
+    default:
+      return NodeState::kUnknown;
+  }
+}
+
+Viability FromWire(const v1::Viability& wire) {
+  return {wire.viable(), wire.reason(), wire.detail(), wire.remedy()};
+}
+
+template <typename Map>
+std::map<std::string, std::string> MapFromWire(const Map& wire) {
+  return {wire.begin(), wire.end()};
+}
+
+MemoryCapability FromWire(const v1::MemoryCapability& wire) {
+  MemoryCapability memory;
+  memory.kind = wire.kind();
+  memory.device = wire.device();
+  memory.name = wire.name();
+  memory.address = wire.address();
+  memory.ordinal = wire.ordinal();
+  memory.total_bytes = wire.total_bytes();
+  memory.cpu_addressable = wire.cpu_addressable();
+  memory.direct_peers = {wire.direct_peers().begin(), wire.direct_peers().end()};
+  memory.viability = FromWire(wire.viability());
+  memory.attributes = MapFromWire(wire.attributes());
+  return memory;
+}
+
+NicCapability FromWire(const v1::NicCapability& wire) {
+  NicCapability nic;
+  nic.name = wire.name();
+  nic.address = wire.address();
+  nic.fabric = wire.fabric();
+  nic.bytes_per_second = wire.bytes_per_second();
+  nic.emulated = wire.emulated();
+  nic.viability = FromWire(wire.viability());
+  for (const v1::NicMemory& memory : wire.memories()) {
+    nic.memories.push_back({memory.kind(), memory.device(), FromWire(memory.viability())});
+  }
+  return nic;
+}
+
+LinkCapability FromWire(const v1::LinkCapability& wire) {
+  LinkCapability link;
+  link.name = wire.name();
+  link.version = wire.version();
+  link.version_must_match = wire.version_must_match();
+  link.rdma = wire.rdma();
+  link.viability = FromWire(wire.viability());
+  for (const v1::NicCapability& nic : wire.nics()) link.nics.push_back(FromWire(nic));
+  link.attributes = MapFromWire(wire.attributes());
+  return link;
+}
+
+StoreCapability FromWire(const v1::StoreCapability& wire) {
+  return {wire.name(), FromWire(wire.viability()), MapFromWire(wire.attributes())};
+}
+
+NodeCapability FromWire(const std::string& node, const v1::Capabilities& wire) {
+  NodeCapability capability;
+  capability.node = node;
+  capability.host = wire.host();
+  for (const auto& memory : wire.memories()) capability.memories.push_back(FromWire(memory));
+  for (const auto& link : wire.links()) capability.links.push_back(FromWire(link));
+  for (const auto& store : wire.stores()) capability.stores.push_back(FromWire(store));
+  return capability;
+}
+
+}  // namespace
+
+NodeInfo FromWire(const v1::Node& wire) {
+  NodeInfo node;
+  node.name = wire.name();
+  node.self = wire.self();
+  node.state = FromWire(wire.state());
+  node.address = wire.address();
+  node.boot_id = wire.boot_id();
+  node.protocol_min = wire.protocol_min();
+  node.protocol_max = wire.protocol_max();
+  node.version = wire.version();
+  node.reason = wire.reason();
+  node.detail = wire.detail();
+  node.since = FromWire(wire.since());
+  node.uid_domain = wire.uid_domain();
+  if (wire.has_capabilities()) node.capabilities = FromWire(wire.name(), wire.capabilities());
+  return node;
+}
+
+}  // namespace onecopy::client

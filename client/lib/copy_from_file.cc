@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "client/lib/input_file.h"
+#include "client/lib/remote_range.h"
+#include "client/lib/windows.h"
+#include "onecopy/file_copy.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy {
+namespace {
+
+using client::InputFile;
+using client::RemoteRange;
+using client::Windows;
+
+Status TooLong(const InputFile& input, const std::string& length, const RemoteRange& range) {
+  return {Code::kInvalidArgument, reasons::kSizeMismatch,
+          input.name() + " has " + length + ", and " + range.buffer.node + ":" + range.buffer.name +
+              " room for " + std::to_string(range.bytes),
+          "make a larger buffer, or give a range of the file: FILE@OFFSET+LENGTH"};
+}
+
+Status CheckFits(const InputFile& input, const RemoteRange& range) {
+  if (!input.bytes().has_value() || *input.bytes() <= range.bytes) return OkStatus();
+  return TooLong(input, std::to_string(*input.bytes()) + " bytes", range);
+}
+
+// A stream that has filled the range must end there.
+Status CheckEnded(InputFile& input, const RemoteRange& range, const client::Waiter& waiter) {
+  std::byte extra{};
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t more, input.Read(&extra, 1, waiter));
+  if (more == 0) return OkStatus();
+  return TooLong(input, "more than " + std::to_string(range.bytes) + " bytes", range);
+}
+
+Status Pump(InputFile& input, const RemoteRange& range, uint64_t window_bytes, Windows& windows) {
+  uint64_t read = 0;
+  uint64_t arrived = 0;
+  const auto finish = [&](Windows::Window& window) -> Status {
+    ONECOPY_ASSIGN_OR_RETURN(const bool ran, windows.Finish(window));
+    if (!ran) return OkStatus();
+    arrived += window.bytes;
+    windows.Progress(arrived);
+    return OkStatus();
+  };
+  for (bool more = true; more;) {
+    Windows::Window& window = windows.Next();
+    ONECOPY_RETURN_IF_ERROR(finish(window));
+    const uint64_t want = std::min(window_bytes, range.bytes - read);
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t got,
+                             input.Read(window.memory.data(), want, windows.waiter()));
+    if (got == want && read + got == range.bytes) {
+      ONECOPY_RETURN_IF_ERROR(CheckEnded(input, range, windows.waiter()));
+    }
+    // An empty file is a transfer of no bytes, so that it is checked and has a receipt like any
+    // other.
+    if (got > 0 || read == 0) {
+      ONECOPY_RETURN_IF_ERROR(windows.StartFrom(window, range.Piece(read, got), got));
+    }
+    read += got;
+    more = got == window_bytes && read < std::min(range.bytes, input.bytes().value_or(range.bytes));
+  }
+  for (size_t i = 0; i < windows.count(); ++i) ONECOPY_RETURN_IF_ERROR(finish(windows.Next()));
+  return OkStatus();
+}
+
+uint64_t WindowBytes(const InputFile& input, const RemoteRange& range,
+                     const FileCopyOptions& options) {
+  return std::max<uint64_t>(
+      1,
+      std::min(options.window_bytes, std::min(range.bytes, input.bytes().value_or(range.bytes))));
+}
+
+}  // namespace
+
+Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
+                                  const Endpoint& destination, const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(InputFile input, InputFile::Open(source));
+  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, destination));
+  ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
+  const uint64_t window_bytes = WindowBytes(input, range, options);
+  ONECOPY_ASSIGN_OR_RETURN(const auto windows,
+                           Windows::Open(client, options, window_bytes, input.bytes()));
+  if (const Status status = Pump(input, range, window_bytes, *windows); !status.ok()) {
+    return windows->Annotate(status);
+  }
+  return windows->Complete(true);
+}
+
+Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const Endpoint& destination,
+                              const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(source));
+  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, destination));
+  ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
+  const uint64_t window_bytes = WindowBytes(input, range, options);
+  ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window, client.CreateHostBuffer("", window_bytes));
+  const uint64_t bytes = std::min(window_bytes, input.bytes().value_or(range.bytes));
+  TransferRequest request;
+  request.source = window.endpoint(0, bytes);
+  request.destination = range.Piece(0, bytes);
+  request.policy = client::WindowPolicy(options.policy);
+  auto plan = client.PlanTransfer(request);
+  if (!plan.ok()) return client::ExplainPolicy(plan.status(), options.policy);
+  plan->steps.insert(plan->steps.begin(), client::ClientStep(client.node(), true));
+  ++plan->copies;
+  return plan;
+}
+
+}  // namespace onecopy

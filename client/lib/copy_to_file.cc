@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "client/lib/output_file.h"
+#include "client/lib/remote_range.h"
+#include "client/lib/windows.h"
+#include "onecopy/file_copy.h"
+
+namespace onecopy {
+namespace {
+
+using client::OutputFile;
+using client::RemoteRange;
+using client::Windows;
+
+Status Pump(const RemoteRange& range, uint64_t window_bytes, OutputFile& output, Windows& windows) {
+  uint64_t started = 0;
+  uint64_t written = 0;
+  bool first = true;
+  const auto finish = [&](Windows::Window& window) -> Status {
+    ONECOPY_ASSIGN_OR_RETURN(const bool ran, windows.Finish(window));
+    if (!ran) return OkStatus();
+    ONECOPY_RETURN_IF_ERROR(output.Write(window.memory.data(), window.bytes, windows.waiter()));
+    written += window.bytes;
+    windows.Progress(written);
+    return OkStatus();
+  };
+  // An empty range is a transfer of no bytes, so that it is checked and has a receipt like any
+  // other.
+  while (first || started < range.bytes) {
+    Windows::Window& window = windows.Next();
+    ONECOPY_RETURN_IF_ERROR(finish(window));
+    const uint64_t piece = std::min(window_bytes, range.bytes - started);
+    ONECOPY_RETURN_IF_ERROR(windows.StartInto(window, range.Piece(started, piece), piece));
+    started += piece;
+    first = false;
+  }
+  for (size_t i = 0; i < windows.count(); ++i) ONECOPY_RETURN_IF_ERROR(finish(windows.Next()));
+  return output.Commit();
+}
+
+uint64_t WindowBytes(const RemoteRange& range, const FileCopyOptions& options) {
+  return std::max<uint64_t>(1, std::min(options.window_bytes, range.bytes));
+}
+
+}  // namespace
+
+Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
+                                  const LocalFile& destination, const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, source));
+  ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, range.bytes));
+  const uint64_t window_bytes = WindowBytes(range, options);
+  ONECOPY_ASSIGN_OR_RETURN(const auto windows,
+                           Windows::Open(client, options, window_bytes, range.bytes));
+  if (const Status status = Pump(range, window_bytes, output, *windows); !status.ok()) {
+    return windows->Annotate(status);
+  }
+  return windows->Complete(false);
+}
+
+Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,
+                              const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, source));
+  ONECOPY_RETURN_IF_ERROR(OutputFile::Check(destination, range.bytes));
+  const uint64_t bytes = std::min(WindowBytes(range, options), range.bytes);
+  ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window,
+                           client.CreateHostBuffer("", std::max<uint64_t>(1, bytes)));
+  TransferRequest request;
+  request.source = range.Piece(0, bytes);
+  request.destination = window.endpoint(0, bytes);
+  request.policy = client::WindowPolicy(options.policy);
+  auto plan = client.PlanTransfer(request);
+  if (!plan.ok()) return client::ExplainPolicy(plan.status(), options.policy);
+  plan->steps.push_back(client::ClientStep(client.node(), false));
+  ++plan->copies;
+  return plan;
+}
+
+}  // namespace onecopy

@@ -1,0 +1,81 @@
+// Files of this process to and from buffers of any node. The bytes go through transient host
+// buffers ("windows"), so that a file of any size needs little memory: one window is read or
+// written here while another is on its way.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "onecopy/client.h"
+#include "onecopy/transfer.h"
+#include "transport/core/result.h"
+
+namespace onecopy {
+
+// A file to read or to write. A regular file or block device has a known length; a pipe, socket or
+// character device is a stream, which ends where it ends.
+struct LocalFile {
+  std::string path = {};  // of the file, or what messages call the descriptor
+  int fd = -1;  // an open descriptor, borrowed and used from its position on; -1: opens `path`
+  std::optional<uint64_t> offset_bytes = {};
+  std::optional<uint64_t> bytes = {};
+};
+
+struct FileCopyOptions {
+  // at_most_copies counts the pass between file and window, too.
+  Policy policy = {};
+  // Compare checksums of what was read or written here and of every window's other end.
+  bool checksum = false;
+  std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
+  uint64_t window_bytes = uint64_t{32} << 20;
+  unsigned windows = 2;  // at least 1
+
+  // On the calling thread, now and then: payload that has arrived, and the whole, if known.
+  std::function<void(uint64_t bytes_done, std::optional<uint64_t> bytes_total)> on_progress = {};
+  // A requested stop cancels the transfers of the windows and waits until they have let go.
+  std::stop_token stop = {};
+};
+
+struct FileCopy {
+  // The newest last; of a long copy only the last 1000, as the daemon keeps no more either.
+  std::vector<TransferId> transfers;
+  uint64_t windows = 0;  // number of transfers
+  uint64_t bytes = 0;
+  // Of all windows together. `steps` has each step once, with the bytes of all, and between file
+  // and window one by "client", first or last; lanes, refusals and counters are merged likewise.
+  // `seconds` is the time on the clock from the first read to the last write, waiting for a slow
+  // pipe included; `negotiation_seconds` adds up.
+  Receipt receipt;
+};
+
+// Each blocks until the bytes have arrived, or until the failure is final: nothing uses the memory
+// or the file any more. An error says how much had moved.
+
+// A source longer than the destination's range fails with INVALID_ARGUMENT (SIZE_MISMATCH) before
+// any byte moves where its length is known, else when the range is full; a shorter one fills the
+// range's beginning.
+Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
+                                  const Endpoint& destination, const FileCopyOptions& options = {});
+
+// Writes a new file, or a regular file that is given without range, under a temporary name beside
+// it, and renames that in the end: after a failure nothing has changed. An existing file keeps its
+// mode, and its owner where the caller may give files away; other hard links to it keep the old
+// bytes. A range of a file, a device, a pipe and an open descriptor are written in place.
+// RESOURCE_EXHAUSTED (NO_SPACE) when the disk is full.
+Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
+                                  const LocalFile& destination,
+                                  const FileCopyOptions& options = {});
+
+// What the two above would do, without touching the destination. Where the source is a stream, for
+// one window.
+Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const Endpoint& destination,
+                              const FileCopyOptions& options = {});
+Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,
+                              const FileCopyOptions& options = {});
+
+}  // namespace onecopy

@@ -1,0 +1,165 @@
+// What a client asks of transfers and what it is told about them: values, as onecopy.v1 has them on
+// the wire.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/core/ids.h"
+#include "transport/core/refusal.h"
+#include "transport/core/status.h"
+#include "transport/core/step.h"
+
+namespace onecopy {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+// A range of a buffer.
+struct Endpoint {
+  std::string node = {};                      // empty: the node that the client is attached to
+  std::string buffer = {};                    // name, or BufferInfo::id
+  std::optional<uint64_t> offset_bytes = {};  // absent: 0
+  // Absent: up to the buffer's end or, at a destination, as long as the source.
+  std::optional<uint64_t> bytes = {};
+
+  // As people type it: "east:a@4096+64", "a".
+  std::string ToString() const;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+// What the caller accepts. As constructed: the fastest path, with the fewest copies among equals.
+struct Policy {
+  std::string path_glob = {};  // a path's name in which * and ? stand for others; empty: any
+  std::optional<uint32_t> at_most_copies = {};
+  std::string link = {};        // name of a link; empty: any
+  bool allow_emulated = false;  // whether a software RDMA device may meet at_most_copies
+
+  friend bool operator==(const Policy&, const Policy&) = default;
+};
+
+struct TransferRequest {
+  Endpoint source = {};
+  Endpoint destination = {};
+  Policy policy = {};
+  bool checksum = false;  // whether to compare checksums of both ends after the bytes have arrived
+  // The transfer fails with DEADLINE_EXCEEDED after it. Absent: no limit.
+  std::optional<std::chrono::milliseconds> deadline = {};
+  // A request repeated with the same id (at most 64 characters) starts nothing new. Empty: the
+  // library chooses one.
+  std::string request_id = {};
+};
+
+// The path that would be taken or was chosen, before any byte has moved.
+struct Plan {
+  std::string path;
+  uint32_t copies = 0;
+  std::string link;         // empty inside a node
+  std::vector<Step> steps;  // in order
+  double estimated_bytes_per_second = 0;
+  bool measured = false;         // whether the estimate was measured rather than read from a table
+  std::vector<Refusal> refused;  // every other path of the ladder, and why not
+};
+
+struct ExecutedStep {
+  Step step;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const ExecutedStep&, const ExecutedStep&) = default;
+};
+
+// What one stream of a link carried.
+struct LaneBytes {
+  std::string device;  // local network device
+  std::string peer;    // address of the far end
+  uint64_t bytes = 0;
+
+  friend bool operator==(const LaneBytes&, const LaneBytes&) = default;
+};
+
+struct ChecksumResult {
+  std::string algorithm;  // "xxh3-128"
+  std::string value;      // of the destination's range, in hexadecimal
+  bool verified = false;  // whether it equalled the source's
+
+  friend bool operator==(const ChecksumResult&, const ChecksumResult&) = default;
+};
+
+// One try at moving the bytes. `outcome` is "SUCCEEDED" or the reason of the failure.
+struct Attempt {
+  std::string path;
+  std::string outcome;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const Attempt&, const Attempt&) = default;
+};
+
+// What really happened.
+struct Receipt {
+  std::string path;
+  std::string link;  // empty inside a node
+  bool emulated = false;
+  std::string registration = "none";
+  std::string key = "none";
+  std::vector<ExecutedStep> steps;  // one for each copy of the payload, in order
+  std::vector<LaneBytes> lanes;
+  double seconds = 0;  // from the first byte submitted to the last completion
+  double bytes_per_second = 0;
+  double negotiation_seconds = 0;  // from the request's acceptance to the first byte submitted
+  std::optional<ChecksumResult> checksum;
+  std::vector<Refusal> refused;  // why nothing better
+  std::vector<Attempt> attempts;
+  std::map<std::string, std::string> evidence;  // what the carrier itself says
+
+  size_t copies() const { return steps.size(); }
+};
+
+// kUnknown: a state that this library is too old to know.
+enum class TransferState {
+  kUnknown,
+  kPending,
+  kRunning,
+  kSucceeded,
+  kFailed,
+  kCancelled,
+  kUnconfirmed,
+};
+
+// "SUCCEEDED" and the like.
+std::string_view StateName(TransferState state);
+
+// Whether the state is a last one. UNCONFIRMED is not: it becomes the destination's state when the
+// nodes meet again.
+bool IsFinal(TransferState state);
+
+// The part that the node asked has in a transfer.
+enum class TransferRole { kUnknown, kDestination, kSource, kOrderer };
+
+// "destination" and the like.
+std::string_view RoleName(TransferRole role);
+
+struct TransferInfo {
+  TransferId id;
+  TransferState state = TransferState::kUnknown;
+  TransferRole role = TransferRole::kUnknown;
+  Endpoint source;  // both ends in full
+  Endpoint destination;
+  uint64_t bytes = 0;
+  uint64_t bytes_done = 0;  // arrived so far; up to a second late before the last state
+  std::string owner;        // uid@node
+  WallTime create_time;
+  std::optional<WallTime> end_time;
+  std::optional<Plan> plan;  // from RUNNING on
+  Receipt receipt;           // complete once the transfer SUCCEEDED
+  Status error;              // of FAILED, CANCELLED and UNCONFIRMED
+};
+
+// OK for a transfer that SUCCEEDED, else the reason why it did not, under any state: a caller that
+// waited for the end can return this.
+Status OutcomeOf(const TransferInfo& transfer);
+
+}  // namespace onecopy

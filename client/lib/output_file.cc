@@ -1,0 +1,248 @@
+#include "client/lib/output_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "transport/core/range.h"
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::client {
+namespace {
+
+constexpr uint64_t kPieceBytes = 8 << 20;  // written at once, between two looks at the waiter
+
+// As the kernel will judge the caller when it comes to writing.
+bool MayWrite(const std::string& path, int more = 0) {
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK | more, AT_EACCESS) == 0;
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status NotAFile(const std::string& name, const std::string& what) {
+  return {Code::kInvalidArgument, reasons::kBadArgument, name + " is " + what,
+          "name the file to be written"};
+}
+
+Status NoSpaceAware(int error, const std::string& what) {
+  return os::ErrnoStatus(
+      error, what, error == ENOSPC || error == EDQUOT ? "free some space, or write elsewhere" : "");
+}
+
+// A blocking write(2) into a full pipe could not be interrupted by a stop. Asking this end's own
+// description not to block would change it for every process that shares it, so it is opened anew;
+// where that is not allowed, the write blocks.
+os::UniqueFd NonBlockingTwin(int fd) {
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  return os::UniqueFd(::open(link.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+}
+
+}  // namespace
+
+Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t bytes) {
+  if (file.bytes.has_value() && bytes > *file.bytes) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  std::to_string(bytes) + " bytes do not fit into the range of " +
+                      std::to_string(*file.bytes) + " bytes of " + file.path,
+                  "give a longer range, or a shorter one of the source");
+  }
+  const bool range = file.offset_bytes.has_value() || file.bytes.has_value();
+  ONECOPY_RETURN_IF_ERROR(CheckWithin({file.offset_bytes.value_or(0), bytes},
+                                      std::numeric_limits<off_t>::max(), "any file"));
+  Target target;
+  struct stat facts {};
+  const int found = file.fd >= 0 ? ::fstat(file.fd, &facts) : ::stat(file.path.c_str(), &facts);
+  if (found != 0) {
+    const int error = errno;
+    struct stat link {};
+    if (error != ENOENT || file.fd >= 0) {
+      return os::ErrnoStatus(error, "looking at " + file.path);
+    }
+    if (::lstat(file.path.c_str(), &link) == 0) {
+      return NotAFile(file.path, "a symbolic link to a file that does not exist");
+    }
+    if (range) {
+      return os::ErrnoStatus(ENOENT, "writing a range of " + file.path,
+                             "leave the range out to write a new file");
+    }
+    if (file.path.empty() || file.path.back() == '/') return NotAFile(file.path, "no file's name");
+    const std::string folder = FolderOf(file.path);
+    if (!MayWrite(folder, X_OK)) {
+      return os::ErrnoStatus(errno, "writing a file in " + folder);
+    }
+    target.kind = Kind::kReplaced;
+    target.path = file.path;
+    return target;
+  }
+  target.exists = true;
+  target.mode = facts.st_mode & 07777;
+  target.uid = facts.st_uid;
+  target.gid = facts.st_gid;
+  target.path = file.path;
+  if (S_ISDIR(facts.st_mode)) return NotAFile(file.path, "a folder");
+  // An event counter or the like, which got the number of a stream that was closed.
+  if ((facts.st_mode & S_IFMT) == 0) return NotAFile(file.path, "not open");
+  if (file.fd < 0 && !MayWrite(file.path)) {
+    return os::ErrnoStatus(errno, "writing " + file.path);
+  }
+  if (range && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode))) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  file.path + " is a stream, which has no ranges", "leave the range out");
+  }
+  const bool regular = S_ISREG(facts.st_mode);
+  if (regular && !range && file.fd < 0) {
+    char resolved[PATH_MAX];
+    if (::realpath(file.path.c_str(), resolved) == nullptr) {
+      return os::ErrnoStatus(errno, "following " + file.path);
+    }
+    target.kind = Kind::kReplaced;
+    target.path = resolved;
+    if (!MayWrite(FolderOf(target.path), X_OK)) {
+      return os::ErrnoStatus(errno, "writing a file beside " + target.path,
+                             "write in place, without protection against a half-written file, by "
+                             "giving a range: " +
+                                 file.path + "@0");
+    }
+    return target;
+  }
+  if (range || S_ISBLK(facts.st_mode)) target.kind = Kind::kInPlace;
+  return target;
+}
+
+Status OutputFile::Check(const LocalFile& file, uint64_t bytes) {
+  return Inspect(file, bytes).status();
+}
+
+Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes));
+  OutputFile output(file.path);
+  output.kind_ = target.kind;
+  output.at_ = file.offset_bytes.value_or(0);
+  if (file.fd >= 0) {
+    output.fd_ = file.fd;
+  } else if (target.kind == Kind::kReplaced) {
+    ONECOPY_RETURN_IF_ERROR(output.OpenTemporary(target));
+  } else {
+    output.owned_ = os::UniqueFd(::open(file.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    if (!output.owned_) return os::ErrnoStatus(errno, "opening " + file.path);
+    output.fd_ = output.owned_.get();
+  }
+  struct stat facts {};
+  if (::fstat(output.fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + file.path);
+  if (S_ISFIFO(facts.st_mode)) {
+    if (os::UniqueFd twin = NonBlockingTwin(output.fd_); twin) {
+      output.owned_ = std::move(twin);
+      output.fd_ = output.owned_.get();
+    }
+  }
+  if (S_ISBLK(facts.st_mode)) {
+    const off_t end = ::lseek(output.fd_, 0, SEEK_END);
+    if (end < 0) return os::ErrnoStatus(errno, "finding the length of " + file.path);
+    ONECOPY_RETURN_IF_ERROR(
+        CheckWithin({output.at_, bytes}, static_cast<uint64_t>(end), file.path));
+  }
+  if (S_ISREG(facts.st_mode) && output.kind_ != Kind::kStream) {
+    ONECOPY_RETURN_IF_ERROR(output.Reserve(bytes));
+  }
+  return output;
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : name_(std::move(other.name_)),
+      kind_(other.kind_),
+      owned_(std::move(other.owned_)),
+      fd_(other.fd_),
+      at_(other.at_),
+      temporary_(std::exchange(other.temporary_, {})),
+      final_path_(std::move(other.final_path_)) {}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status OutputFile::OpenTemporary(const Target& target) {
+  final_path_ = target.path;
+  const std::string temporary = FolderOf(target.path) + "/.onecopy-" + os::RandomHex(8);
+  // The kernel's umask makes a new file's mode.
+  const mode_t mode = target.exists ? 0600 : 0666;
+  owned_ = os::UniqueFd(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!owned_) return NoSpaceAware(errno, "writing " + temporary + " for " + name_);
+  temporary_ = temporary;
+  fd_ = owned_.get();
+  if (!target.exists) return OkStatus();
+  uint32_t kept_mode = target.mode;
+  if ((target.uid != ::geteuid() || target.gid != ::getegid()) &&
+      ::fchown(fd_, target.uid, target.gid) != 0) {
+    // Not ours to give away: then nobody may run it as the owner that it no longer has.
+    kept_mode &= 0777;
+  }
+  if (::fchmod(fd_, kept_mode) != 0) {
+    return os::ErrnoStatus(errno, "keeping the mode of " + name_);
+  }
+  return OkStatus();
+}
+
+Status OutputFile::Reserve(uint64_t bytes) {
+  if (bytes == 0) return OkStatus();
+  // Other errors only mean that this file system cannot tell.
+  if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at_), static_cast<off_t>(bytes)) !=
+          0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+    return NoSpaceAware(errno, "reserving " + std::to_string(bytes) + " bytes for " + name_);
+  }
+  return OkStatus();
+}
+
+Status OutputFile::Write(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
+  uint64_t written = 0;
+  while (written < bytes) {
+    if (kind_ == Kind::kStream) {
+      ONECOPY_RETURN_IF_ERROR(waiter.Wait(fd_, POLLOUT));
+    } else {
+      ONECOPY_RETURN_IF_ERROR(waiter.Check());
+    }
+    const uint64_t piece = std::min(bytes - written, kPieceBytes);
+    const ssize_t count = kind_ == Kind::kStream
+                              ? ::write(fd_, from + written, piece)
+                              : ::pwrite(fd_, from + written, piece, static_cast<off_t>(at_));
+    if (count < 0) {
+      if (errno == EINTR || errno == EAGAIN) continue;
+      return NoSpaceAware(errno, "writing " + name_);
+    }
+    written += static_cast<uint64_t>(count);
+    at_ += static_cast<uint64_t>(count);
+  }
+  return OkStatus();
+}
+
+Status OutputFile::Commit() {
+  if (!owned_) return OkStatus();
+  // A network file system may find only here that the disk is full.
+  if (::close(owned_.Release()) != 0 && errno != EINTR) {
+    return NoSpaceAware(errno, "closing " + name_);
+  }
+  if (kind_ != Kind::kReplaced) return OkStatus();
+  if (::rename(temporary_.c_str(), final_path_.c_str()) != 0) {
+    return NoSpaceAware(errno, "renaming " + temporary_ + " to " + final_path_);
+  }
+  temporary_.clear();
+  return OkStatus();
+}
+
+}  // namespace onecopy::client

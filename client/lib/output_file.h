@@ -1,0 +1,69 @@
+// A local file as the destination of a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "client/lib/waiter.h"
+#include "onecopy/file_copy.h"
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::client {
+
+// Used by one thread. Until Commit has succeeded, a file that is written as a whole does not
+// change; the destructor removes what was written of it.
+class OutputFile {
+ public:
+  // Whether `bytes` could be written there, as far as that can be known without touching anything.
+  // INVALID_ARGUMENT for a folder or a dangling link, or (SIZE_MISMATCH) for too much; NOT_FOUND
+  // for a range of a file, or a folder, that does not exist; PERMISSION_DENIED.
+  static Status Check(const LocalFile& file, uint64_t bytes);
+
+  // Likewise, and opens it and reserves the space: RESOURCE_EXHAUSTED (NO_SPACE) where the file
+  // system can tell beforehand. Blocks for a FIFO without reader.
+  static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes);
+
+  OutputFile(OutputFile&& other) noexcept;
+  ~OutputFile();
+
+  const std::string& name() const { return name_; }
+
+  // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE).
+  Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);
+
+  // Makes it what the name stands for.
+  Status Commit();
+
+ private:
+  enum class Kind {
+    kReplaced,  // a regular file, new or as a whole
+    kInPlace,   // a range of a file, a block device
+    kStream,
+  };
+  // What is there now.
+  struct Target {
+    Kind kind = Kind::kStream;
+    std::string path;  // with links followed
+    bool exists = false;
+    uint32_t mode = 0;
+    uint32_t uid = 0;
+    uint32_t gid = 0;
+  };
+
+  explicit OutputFile(std::string name) : name_(std::move(name)) {}
+  static Result<Target> Inspect(const LocalFile& file, uint64_t bytes);
+  Status OpenTemporary(const Target& target);
+  Status Reserve(uint64_t bytes);
+
+  std::string name_;
+  Kind kind_ = Kind::kStream;
+  os::UniqueFd owned_;
+  int fd_ = -1;
+  uint64_t at_ = 0;         // where the next byte goes, unless it is a stream
+  std::string temporary_;   // to be removed; empty: nothing
+  std::string final_path_;  // kReplaced
+};
+
+}  // namespace onecopy::client

@@ -1,0 +1,30 @@
+#include "client/lib/register_cuda.h"
+
+#include "onecopy/v1/buffer.pb.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::client {
+
+Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
+               v1::RegisterBufferRequest& request) {
+  if (exported.form == "cuda-ipc") {
+    auto& ipc = *request.mutable_cuda_ipc();
+    ipc.set_handle(exported.handle);
+    ipc.set_offset_bytes(exported.offset);
+    ipc.set_device(exported.device_uuid);
+    return OkStatus();
+  }
+  if (exported.form == "cuda-vmm") {
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, attach.PassDescriptor(exported.fd.get()));
+    auto& vmm = *request.mutable_cuda_vmm();
+    vmm.set_fd_handle(handle);
+    vmm.set_offset_bytes(exported.offset);
+    vmm.set_device(exported.device_uuid);
+    vmm.set_allocation_bytes(exported.allocation_bytes);
+    return OkStatus();
+  }
+  return {Code::kInternal, reasons::kInternal,
+          "GPU memory is shared as \"" + exported.form + "\", which this library does not know"};
+}
+
+}  // namespace onecopy::client

@@ -1,0 +1,20 @@
+// GPU memory of this process on its way to the daemon.
+#pragma once
+
+#include "client/lib/attach.h"
+#include "transport/core/result.h"
+#include "transport/shim/cuda_export.h"
+
+namespace onecopy {
+namespace v1 {
+class RegisterBufferRequest;
+}  // namespace v1
+
+namespace client {
+
+// Puts the memory into the request; a descriptor is passed over `attach` first.
+Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
+               v1::RegisterBufferRequest& request);
+
+}  // namespace client
+}  // namespace onecopy

@@ -1,0 +1,26 @@
+// The far end of a file copy.
+#pragma once
+
+#include <cstdint>
+
+#include "onecopy/client.h"
+
+namespace onecopy::client {
+
+struct RemoteRange {
+  BufferInfo buffer;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+
+  // A piece of it. By the buffer's id, so that one that is made anew under the same name while the
+  // copy runs is not mistaken for it.
+  Endpoint Piece(uint64_t at, uint64_t piece_bytes) const {
+    return {buffer.node, buffer.id, offset + at, piece_bytes};
+  }
+};
+
+// Looks the buffer up. Blocks. Fails like Client::GetBuffer, and with OUT_OF_RANGE
+// (RANGE_OUT_OF_BUFFER).
+Result<RemoteRange> FindRange(Client& client, const Endpoint& endpoint);
+
+}  // namespace onecopy::client

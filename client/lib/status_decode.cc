@@ -1,0 +1,55 @@
+#include "client/lib/status_decode.h"
+
+#include "proto/codec/status_codec.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::client {
+namespace {
+
+std::string_view FallbackReason(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+    case Code::kOutOfRange:
+      return reasons::kBadArgument;
+    case Code::kDeadlineExceeded:
+      return reasons::kDeadline;
+    case Code::kPermissionDenied:
+      return reasons::kAccessDenied;
+    case Code::kUnauthenticated:
+      return reasons::kNoSession;
+    case Code::kUnavailable:
+      return reasons::kDaemonUnreachable;
+    case Code::kUnimplemented:
+      return reasons::kNotServed;
+    default:
+      return reasons::kInternal;
+  }
+}
+
+}  // namespace
+
+Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
+  if (wire.ok()) return OkStatus();
+  const Status own =
+      onecopy::DecodeStatus(wire.error_code(), wire.error_message(), wire.error_details());
+  if (!own.reason().empty()) return own;
+  Code code = own.code();
+  // Not cancelled by us, as those who cancel do not ask: the server dropped the call as it ended.
+  if (code == Code::kCancelled) code = Code::kUnavailable;
+  const std::string_view reason = FallbackReason(code);
+  switch (code) {
+    case Code::kUnavailable:
+      return {code, reason, peer + " has gone: " + wire.error_message(),
+              "see whether it still runs, and in its log why it ended"};
+    case Code::kDeadlineExceeded:
+      return {code, reason, peer + " did not answer in time: " + wire.error_message(),
+              "see in its log what keeps it busy"};
+    case Code::kUnimplemented:
+      return {code, reason, peer + " does not know this call: " + wire.error_message(),
+              "install the same version of onecopyd and of its clients"};
+    default:
+      return {code, reason, peer + ": " + wire.error_message()};
+  }
+}
+
+}  // namespace onecopy::client

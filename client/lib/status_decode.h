@@ -1,0 +1,18 @@
+// How a call on api.sock ended.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "transport/core/status.h"
+
+namespace onecopy::client {
+
+// Any thread. The daemon's own error (see proto/codec/status_codec.h) or, where gRPC made it, one
+// with the reason that fits its code and with `peer`, who was called, in its message. A
+// cancellation that gRPC made counts as UNAVAILABLE: a caller that has cancelled a call itself does
+// not decode its end.
+Status DecodeStatus(const grpc::Status& wire, const std::string& peer);
+
+}  // namespace onecopy::client

@@ -1,0 +1,90 @@
+#include "onecopy/node.h"
+#include "onecopy/transfer.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy {
+
+std::string Endpoint::ToString() const {
+  std::string text = node.empty() ? buffer : node + ":" + buffer;
+  if (offset_bytes.has_value() || bytes.has_value()) {
+    text += "@" + std::to_string(offset_bytes.value_or(0));
+  }
+  if (bytes.has_value()) text += "+" + std::to_string(*bytes);
+  return text;
+}
+
+std::string_view StateName(TransferState state) {
+  switch (state) {
+    case TransferState::kUnknown:
+      return "UNKNOWN";
+    case TransferState::kPending:
+      return "PENDING";
+    case TransferState::kRunning:
+      return "RUNNING";
+    case TransferState::kSucceeded:
+      return "SUCCEEDED";
+    case TransferState::kFailed:
+      return "FAILED";
+    case TransferState::kCancelled:
+      return "CANCELLED";
+    case TransferState::kUnconfirmed:
+      return "UNCONFIRMED";
+  }
+  return "UNKNOWN";
+}
+
+bool IsFinal(TransferState state) {
+  return state == TransferState::kSucceeded || state == TransferState::kFailed ||
+         state == TransferState::kCancelled;
+}
+
+std::string_view RoleName(TransferRole role) {
+  switch (role) {
+    case TransferRole::kUnknown:
+      return "unknown";
+    case TransferRole::kDestination:
+      return "destination";
+    case TransferRole::kSource:
+      return "source";
+    case TransferRole::kOrderer:
+      return "orderer";
+  }
+  return "unknown";
+}
+
+std::string_view NodeStateName(NodeState state) {
+  switch (state) {
+    case NodeState::kUnknown:
+      return "UNKNOWN";
+    case NodeState::kConnected:
+      return "CONNECTED";
+    case NodeState::kDisconnected:
+      return "DISCONNECTED";
+    case NodeState::kIncompatible:
+      return "INCOMPATIBLE";
+    case NodeState::kDraining:
+      return "DRAINING";
+  }
+  return "UNKNOWN";
+}
+
+Status OutcomeOf(const TransferInfo& transfer) {
+  if (transfer.state == TransferState::kSucceeded) return OkStatus();
+  const std::string what = "transfer " + transfer.id.str();
+  if (!transfer.error.ok()) return transfer.error.WithContext(what);
+  switch (transfer.state) {
+    case TransferState::kCancelled:
+      return {Code::kCancelled, reasons::kCancelled, what + " was cancelled"};
+    case TransferState::kUnconfirmed:
+      return {Code::kDeadlineExceeded, reasons::kUnconfirmed,
+              what + " may have arrived: the destination did not say so in time",
+              "look at it again with `onecopy transfer show " + transfer.id.str() + "`"};
+    case TransferState::kFailed:
+      return {Code::kUnknown, reasons::kInternal, what + " failed, and the daemon gave no reason"};
+    default:
+      return {Code::kInternal, reasons::kInternal,
+              what + " has not ended: it is " + std::string(StateName(transfer.state))};
+  }
+}
+
+}  // namespace onecopy

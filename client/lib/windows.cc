@@ -1,0 +1,157 @@
+#include "client/lib/windows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/lib/merge_receipts.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::client {
+namespace {
+
+constexpr size_t kMostIds = 1000;
+
+}  // namespace
+
+Policy WindowPolicy(const Policy& policy) {
+  Policy window = policy;
+  if (window.at_most_copies.value_or(0) > 0) --*window.at_most_copies;
+  return window;
+}
+
+Step ClientStep(const std::string& node, bool reads_file) {
+  Step step;
+  step.node = node;
+  step.from = reads_file ? "file" : "host";
+  step.to = reads_file ? "host" : "file";
+  step.by = "client";
+  return step;
+}
+
+Status ExplainPolicy(const Status& status, const Policy& policy) {
+  if (status.reason() != reasons::kPolicyUnmet || !policy.at_most_copies.has_value()) return status;
+  return status.WithContext("of at most " + std::to_string(*policy.at_most_copies) +
+                            " copies, one is this process's own between file and memory");
+}
+
+Windows::Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
+                 std::optional<uint64_t> total)
+    : client_(client), options_(options), waiter_(std::move(waiter)), total_(total) {
+  if (options.checksum) digest_.emplace();
+}
+
+Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOptions& options,
+                                               uint64_t bytes, std::optional<uint64_t> total) {
+  ONECOPY_ASSIGN_OR_RETURN(auto waiter, Waiter::Make(options.stop, options.deadline));
+  std::unique_ptr<Windows> windows(new Windows(client, options, std::move(waiter), total));
+  bytes = std::max<uint64_t>(bytes, 1);
+  // No more windows than there are pieces.
+  uint64_t count = std::max(1U, options.windows);
+  if (total.has_value()) count = std::clamp<uint64_t>((*total + bytes - 1) / bytes, 1, count);
+  for (uint64_t i = 0; i < count; ++i) {
+    ONECOPY_ASSIGN_OR_RETURN(HostBuffer memory, client.CreateHostBuffer("", bytes));
+    windows->windows_.push_back({std::move(memory), 0, std::nullopt});
+  }
+  windows->begin_ = Waiter::Clock::now();
+  return windows;
+}
+
+Windows::~Windows() {
+  std::stop_source stop;
+  stop.request_stop();
+  // First all, then one after the other; a failure means that the daemon has gone, and the
+  // transfers of this client's memory with it.
+  for (Window& window : windows_) {
+    if (window.running.has_value()) static_cast<void>(client_.CancelTransfer(*window.running));
+  }
+  for (Window& window : windows_) {
+    if (!window.running.has_value()) continue;
+    static_cast<void>(client_.AwaitTransfer(*window.running, {}, stop.get_token()));
+  }
+}
+
+Status Windows::StartFrom(Window& window, const Endpoint& remote, uint64_t bytes) {
+  return Start(window, window.memory.endpoint(0, bytes), remote, bytes);
+}
+
+Status Windows::StartInto(Window& window, const Endpoint& remote, uint64_t bytes) {
+  return Start(window, remote, window.memory.endpoint(0, bytes), bytes);
+}
+
+Status Windows::Start(Window& window, Endpoint source, Endpoint destination, uint64_t bytes) {
+  ONECOPY_RETURN_IF_ERROR(waiter_->Check());
+  TransferRequest request;
+  request.source = std::move(source);
+  request.destination = std::move(destination);
+  request.policy = WindowPolicy(options_.policy);
+  request.checksum = options_.checksum;
+  request.deadline = waiter_->Remaining();
+  auto transfer = client_.StartTransfer(request);
+  if (!transfer.ok()) return ExplainPolicy(transfer.status(), options_.policy);
+  window.bytes = bytes;
+  window.running = transfer->id;
+  sum_.transfers.push_back(transfer->id);
+  if (sum_.transfers.size() > kMostIds) sum_.transfers.erase(sum_.transfers.begin());
+  ++sum_.windows;
+  return OkStatus();
+}
+
+Result<bool> Windows::Finish(Window& window) {
+  if (!window.running.has_value()) return false;
+  const auto on_update = [this](const TransferInfo& transfer) {
+    if (options_.on_progress) options_.on_progress(bytes_done_ + transfer.bytes_done, total_);
+  };
+  auto transfer = client_.AwaitTransfer(*window.running, on_update, waiter_->stop());
+  if (!transfer.ok()) return transfer.status();
+  window.running.reset();
+  ONECOPY_RETURN_IF_ERROR(OutcomeOf(*transfer));
+  if (digest_.has_value()) {
+    ONECOPY_RETURN_IF_ERROR(Verify(window, transfer->receipt));
+    digest_->Add(window.memory.data(), window.bytes);
+  }
+  MergeReceipt(transfer->receipt, sum_.receipt);
+  return true;
+}
+
+Status Windows::Verify(const Window& window, const Receipt& receipt) const {
+  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != kDigestAlgorithm) {
+    return {Code::kUnimplemented, reasons::kNotServed,
+            "the daemon gave no " + std::string(kDigestAlgorithm) + " checksum to compare with",
+            "install the same version of onecopyd and of its clients"};
+  }
+  const std::string here = DigestOf(window.memory.data(), window.bytes);
+  if (receipt.checksum->verified && receipt.checksum->value == here) return OkStatus();
+  return {Code::kDataLoss, reasons::kChecksumMismatch,
+          "the bytes arrived altered: " + std::string(kDigestAlgorithm) + " is " + here +
+              " here and " + receipt.checksum->value + " at the destination",
+          "copy again; if it persists, look for faulty memory or another writer of the buffer"};
+}
+
+void Windows::Progress(uint64_t bytes_done) {
+  bytes_done_ = bytes_done;
+  if (options_.on_progress) options_.on_progress(bytes_done_, total_);
+}
+
+Status Windows::Annotate(const Status& status) const {
+  if (status.ok() || bytes_done_ == 0) return status;
+  return status.WithContext("after " + std::to_string(bytes_done_) + " bytes had arrived");
+}
+
+FileCopy Windows::Complete(bool client_step_first) {
+  sum_.bytes = bytes_done_;
+  Receipt& receipt = sum_.receipt;
+  receipt.seconds = std::chrono::duration<double>(Waiter::Clock::now() - begin_).count();
+  receipt.bytes_per_second =
+      receipt.seconds > 0 ? static_cast<double>(bytes_done_) / receipt.seconds : 0;
+  if (digest_.has_value()) {
+    // Every window was verified, and the whole is their sequence.
+    receipt.checksum = ChecksumResult{kDigestAlgorithm, digest_->Hex(), true};
+  }
+  if (bytes_done_ > 0) {
+    const ExecutedStep own = {ClientStep(client_.node(), client_step_first), bytes_done_};
+    receipt.steps.insert(client_step_first ? receipt.steps.begin() : receipt.steps.end(), own);
+  }
+  return std::move(sum_);
+}
+
+}  // namespace onecopy::client

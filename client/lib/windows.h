@@ -1,0 +1,85 @@
+// The transient host buffers of one file copy, and the transfers that they take part in.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/lib/digest.h"
+#include "client/lib/waiter.h"
+#include "onecopy/client.h"
+#include "onecopy/file_copy.h"
+
+namespace onecopy::client {
+
+// Used by one thread, in which every method blocks.
+class Windows {
+ public:
+  struct Window {
+    HostBuffer memory;
+    uint64_t bytes = 0;                 // of the transfer that was started last
+    std::optional<TransferId> running;  // until it was waited for
+  };
+
+  // Windows of `bytes` each (at least one byte), for a copy of `total` bytes, if that is known.
+  static Result<std::unique_ptr<Windows>> Open(Client& client, const FileCopyOptions& options,
+                                               uint64_t bytes, std::optional<uint64_t> total);
+
+  // Transfers that still run are cancelled, and waited for.
+  ~Windows();
+
+  // Used in turn: the first, the second, …, the first again.
+  Window& Next() { return windows_[turn_++ % windows_.size()]; }
+  size_t count() const { return windows_.size(); }
+
+  const Waiter& waiter() const { return *waiter_; }
+
+  // Starts a transfer of `bytes` between the window's beginning and `remote`.
+  Status StartFrom(Window& window, const Endpoint& remote, uint64_t bytes);
+  Status StartInto(Window& window, const Endpoint& remote, uint64_t bytes);
+
+  // Waits for the window's transfer, if one runs, and adds its receipt to the sum. True if one ran.
+  Result<bool> Finish(Window& window);
+
+  // To be told how much of the payload is where it should be: in the buffer, or in the file.
+  void Progress(uint64_t bytes_done);
+
+  // What has been done, with the pass between file and window as its first or last step. Everything
+  // must have been waited for.
+  FileCopy Complete(bool client_step_first);
+
+  // `status` with what had arrived before it.
+  Status Annotate(const Status& status) const;
+
+  uint64_t bytes_done() const { return bytes_done_; }
+
+ private:
+  Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
+          std::optional<uint64_t> total);
+  Status Start(Window& window, Endpoint source, Endpoint destination, uint64_t bytes);
+  Status Verify(const Window& window, const Receipt& receipt) const;
+
+  Client& client_;
+  const FileCopyOptions& options_;
+  const std::unique_ptr<Waiter> waiter_;
+  const std::optional<uint64_t> total_;
+  Waiter::Clock::time_point begin_;  // when the windows were ready
+  std::vector<Window> windows_;
+  size_t turn_ = 0;
+  uint64_t bytes_done_ = 0;
+  std::optional<Digest> digest_;
+  FileCopy sum_;
+};
+
+// The policy for the transfer of a window, where the whole copy has one: the pass between file and
+// window is one copy more.
+Policy WindowPolicy(const Policy& policy);
+
+// What the client itself does: file to window, or window to file.
+Step ClientStep(const std::string& node, bool reads_file);
+
+// Says so where the daemon refused a policy that the client had made stricter.
+Status ExplainPolicy(const Status& status, const Policy& policy);
+
+}  // namespace onecopy::client

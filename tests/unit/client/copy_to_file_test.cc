@@ -1,0 +1,302 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "client/lib/digest.h"
+#include "tests/unit/client/file_copy_fixture.h"
+#include "transport/core/reasons.h"
+
+using onecopy::Code;
+using onecopy::CopyBufferToFile;
+using onecopy::Endpoint;
+using onecopy::FileCopyOptions;
+using onecopy::LocalFile;
+using onecopy::Status;
+using onecopy::testing::FileCopyFixture;
+using onecopy::testing::Pattern;
+
+namespace fs = std::filesystem;
+namespace os = onecopy::os;
+namespace reasons = onecopy::reasons;
+
+namespace {
+
+const Endpoint kWhole = {"west", "b", {}, {}};
+
+FileCopyOptions Windows(uint64_t bytes) {
+  FileCopyOptions options;
+  options.window_bytes = bytes;
+  return options;
+}
+
+// A buffer west:b with these bytes.
+struct Fixture : FileCopyFixture {
+  std::string content;
+  std::string out;  // a folder with nothing else in it
+
+  explicit Fixture(size_t bytes = 10'500) : content(Pattern(bytes)), out(dir / "out") {
+    daemon.AddBuffer("west", "b", bytes);
+    daemon.SetBytes("west", "b", content);
+    fs::create_directory(out);
+  }
+
+  std::string Content(const std::string& name) { return Read("out/" + name); }
+  size_t FilesIn(const std::string& folder) {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder), {}));
+  }
+};
+
+mode_t ModeOf(const std::string& path) {
+  struct stat facts {};
+  REQUIRE(::stat(path.c_str(), &facts) == 0);
+  return facts.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_CASE("a buffer of several windows becomes a new file, with one receipt") {
+  Fixture f;
+  const mode_t umask_before = ::umask(027);
+  const auto copy = CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(1000));
+  ::umask(umask_before);
+  REQUIRE_OK(copy);
+  CHECK(f.Content("file") == f.content);
+  CHECK(ModeOf(f.out + "/file") == 0640);
+  CHECK(copy->bytes == f.content.size());
+  CHECK(copy->windows == 11);
+  REQUIRE(copy->receipt.copies() == 4);
+  const onecopy::ExecutedStep& own = copy->receipt.steps.back();
+  CHECK(own.step.from == "host");
+  CHECK(own.step.to == "file");
+  CHECK(own.step.by == "client");
+  CHECK(own.bytes == f.content.size());
+  CHECK(f.FilesIn(f.out) == 1);
+  CHECK(f.daemon.buffer_count() == 1);
+}
+
+TEST_CASE("a range of a buffer becomes a file, an empty one an empty file") {
+  Fixture f;
+  REQUIRE_OK(CopyBufferToFile(f.client, {"west", "b", 100, 1234}, {f.out + "/part"}, Windows(500)));
+  CHECK(f.Content("part") == f.content.substr(100, 1234));
+  const auto empty = CopyBufferToFile(f.client, {"west", "b", 100, 0}, {f.out + "/empty"});
+  REQUIRE_OK(empty);
+  CHECK(empty->windows == 1);
+  CHECK(fs::exists(f.out + "/empty"));
+  CHECK(f.Content("empty").empty());
+}
+
+TEST_CASE("an existing file is replaced as a whole and keeps its mode") {
+  Fixture f;
+  f.Write("out/file", std::string(50'000, 'o'));
+  REQUIRE(::chmod((f.out + "/file").c_str(), 0604) == 0);
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(1000)));
+  CHECK(f.Content("file") == f.content);
+  CHECK(ModeOf(f.out + "/file") == 0604);
+}
+
+TEST_CASE("an existing file keeps its owner where the caller may give files away") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root may give files away");
+  Fixture f;
+  f.Write("out/file", "old");
+  REQUIRE(::chown((f.out + "/file").c_str(), 12'345, 54'321) == 0);
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}));
+  struct stat facts {};
+  REQUIRE(::stat((f.out + "/file").c_str(), &facts) == 0);
+  CHECK(facts.st_uid == 12'345);
+  CHECK(facts.st_gid == 54'321);
+}
+
+TEST_CASE("a copy that fails leaves the existing file as it was, and nothing beside it") {
+  Fixture f;
+  f.Write("out/file", "old");
+  f.daemon.SetFate(5, {.fail = Status(Code::kUnavailable, reasons::kPeerDown, "west went")});
+  const Status status =
+      CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(1000)).status();
+  CHECK(status.reason() == reasons::kPeerDown);
+  CHECK(status.message().find("bytes had arrived") != std::string::npos);
+  CHECK(f.Content("file") == "old");
+  CHECK(f.FilesIn(f.out) == 1);
+  CHECK(CopyBufferToFile(f.client, {"west", "c", {}, {}}, {f.out + "/new"}).status().code() ==
+        Code::kNotFound);
+  CHECK(f.FilesIn(f.out) == 1);
+}
+
+TEST_CASE("a stop leaves nothing behind") {
+  Fixture f;
+  f.daemon.SetFate(1, {.hold = true});
+  std::stop_source stop;
+  FileCopyOptions options = Windows(1000);
+  options.stop = stop.get_token();
+  std::jthread stopper([&] {
+    f.daemon.AwaitStarted(2);
+    stop.request_stop();
+  });
+  CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, options).status().code() ==
+        Code::kCancelled);
+  CHECK(f.FilesIn(f.out) == 0);
+  CHECK(f.daemon.transfers().at(1).state() == onecopy::v1::CANCELLED);
+}
+
+TEST_CASE("a range of a file is written in place, and nothing around it") {
+  Fixture f(100);
+  f.Write("out/file", std::string(300, 'o'));
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file", -1, 50, 200}, Windows(30)));
+  CHECK(f.Content("file") == std::string(50, 'o') + f.content + std::string(150, 'o'));
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file", -1, 280, {}}));
+  CHECK(f.Content("file").substr(280) == f.content);  // beyond its end: the file grows
+  CHECK(f.Content("file").size() == 380);
+}
+
+TEST_CASE("a range is refused that is too short, of no file, or of a stream") {
+  Fixture f(100);
+  f.Write("out/file", std::string(300, 'o'));
+  const Status too_short =
+      CopyBufferToFile(f.client, kWhole, {f.out + "/file", -1, 0, 99}).status();
+  CHECK(too_short.code() == Code::kInvalidArgument);
+  CHECK(too_short.reason() == reasons::kSizeMismatch);
+  const Status missing = CopyBufferToFile(f.client, kWhole, {f.out + "/none", -1, 0, {}}).status();
+  CHECK(missing.code() == Code::kNotFound);
+  CHECK(missing.remedy().find("leave the range out") != std::string::npos);
+  REQUIRE(::mkfifo((f.out + "/fifo").c_str(), 0600) == 0);
+  CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/fifo", -1, 0, {}}).status().code() ==
+        Code::kInvalidArgument);
+  CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/file", -1, UINT64_MAX - 50, {}})
+            .status()
+            .code() == Code::kOutOfRange);
+  CHECK(f.Content("file") == std::string(300, 'o'));
+  CHECK(f.daemon.transfers().empty());
+}
+
+TEST_CASE("a symbolic link stays one, and the file behind it is replaced") {
+  Fixture f;
+  fs::create_directory(f.out + "/far");
+  f.Write("out/far/file", "old");
+  fs::create_symlink("far/file", f.out + "/link");
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/link"}));
+  CHECK(fs::is_symlink(f.out + "/link"));
+  CHECK(f.Content("far/file") == f.content);
+  CHECK(f.FilesIn(f.out + "/far") == 1);
+}
+
+TEST_CASE("places where no file can be written are refused before a byte moves") {
+  Fixture f;
+  fs::create_symlink("nowhere", f.out + "/dangling");
+  for (const std::string& path : {f.out, f.out + "/dangling", f.out + "/new/", std::string()}) {
+    INFO(path);
+    CHECK(CopyBufferToFile(f.client, kWhole, {path}).status().code() == Code::kInvalidArgument);
+  }
+  CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/no/such/file"}).status().code() ==
+        Code::kNotFound);
+  CHECK(f.daemon.transfers().empty());
+}
+
+TEST_CASE("a file or folder without write permission is refused") {
+  Fixture f;
+  f.Write("out/file", "old");
+  const onecopy::testing::AsOrdinaryUser user(f.dir.path());
+  REQUIRE(::chmod((f.out + "/file").c_str(), 0400) == 0);
+  CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}).status().code() ==
+        Code::kPermissionDenied);
+  REQUIRE(::chmod(f.out.c_str(), 0500) == 0);
+  CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/new"}).status().code() ==
+        Code::kPermissionDenied);
+  REQUIRE(::chmod(f.out.c_str(), 0700) == 0);
+}
+
+TEST_CASE("a device that is full says so") {
+  Fixture f;
+  const Status status = CopyBufferToFile(f.client, kWhole, {"/dev/full"}, Windows(1000)).status();
+  CHECK(status.code() == Code::kResourceExhausted);
+  CHECK(status.reason() == reasons::kNoSpace);
+  CHECK(status.message().find("/dev/full") != std::string::npos);
+  REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {"/dev/null"}, Windows(1000)));
+}
+
+TEST_CASE("a file that does not fit on its disk is refused before a byte moves") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root may mount a small disk");
+  Fixture f(4 << 20);
+  if (::mount("tmpfs", f.out.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    ONECOPY_SKIP("no file system can be mounted here");
+  }
+  f.Write("out/file", "old");
+  const Status status =
+      CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(100'000)).status();
+  const std::string left = f.Content("file");
+  const size_t files = f.FilesIn(f.out);
+  const auto fits = CopyBufferToFile(f.client, {"west", "b", 0, 500'000}, {f.out + "/small"});
+  REQUIRE(::umount(f.out.c_str()) == 0);
+  CHECK(status.code() == Code::kResourceExhausted);
+  CHECK(status.reason() == reasons::kNoSpace);
+  CHECK_FALSE(status.remedy().empty());
+  CHECK(left == "old");
+  CHECK(files == 1);
+  REQUIRE_OK(fits);
+}
+
+TEST_CASE("a pipe gets the bytes in order, however slowly it is read") {
+  Fixture f(300'000);
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  os::UniqueFd read(ends[0]);
+  os::UniqueFd write(ends[1]);
+  std::string got;
+  std::thread reader([&] {
+    char piece[777];
+    for (ssize_t count = 0; (count = ::read(read.get(), piece, sizeof piece)) > 0;) {
+      got.append(piece, static_cast<size_t>(count));
+    }
+  });
+  const auto copy =
+      CopyBufferToFile(f.client, kWhole, {"standard output", write.get()}, Windows(50'000));
+  write.Reset();
+  reader.join();
+  REQUIRE_OK(copy);
+  CHECK(got == f.content);
+}
+
+TEST_CASE("a stop ends the wait for a pipe that nobody reads") {
+  Fixture f(1 << 20);
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const os::UniqueFd read(ends[0]);
+  const os::UniqueFd write(ends[1]);
+  std::stop_source stop;
+  FileCopyOptions options = Windows(256 << 10);  // more than the pipe holds
+  options.stop = stop.get_token();
+  std::jthread stopper([&] {
+    pollfd full{read.get(), POLLIN, 0};
+    ::poll(&full, 1, -1);  // it has begun
+    stop.request_stop();
+  });
+  CHECK(CopyBufferToFile(f.client, kWhole, {"pipe", write.get()}, options).status().code() ==
+        Code::kCancelled);
+}
+
+TEST_CASE("a checksum covers what was written") {
+  Fixture f;
+  FileCopyOptions options = Windows(1000);
+  options.checksum = true;
+  const auto copy = CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, options);
+  REQUIRE_OK(copy);
+  REQUIRE(copy->receipt.checksum.has_value());
+  CHECK(copy->receipt.checksum->verified);
+  CHECK(copy->receipt.checksum->value ==
+        onecopy::client::DigestOf(reinterpret_cast<const std::byte*>(f.content.data()),
+                                  f.content.size()));
+}
+
+TEST_CASE("a plan for a file has the client's pass as its last step, and writes nothing") {
+  Fixture f;
+  const auto plan = onecopy::PlanBufferToFile(f.client, kWhole, {f.out + "/file"});
+  REQUIRE_OK(plan);
+  CHECK(plan->copies == 4);
+  CHECK(plan->steps.back().by == "client");
+  CHECK(f.FilesIn(f.out) == 0);
+  CHECK(onecopy::PlanBufferToFile(f.client, kWhole, {f.out}).status().code() ==
+        Code::kInvalidArgument);
+}

@@ -1,0 +1,52 @@
+// A daemon, a client of it, and a folder for files.
+#pragma once
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "onecopy/file_copy.h"
+#include "tests/support/catch.h"
+#include "tests/unit/client/fake_daemon.h"
+#include "tests/unit/client/temp_dir.h"
+
+namespace onecopy::testing {
+
+struct FileCopyFixture {
+  TempDir dir;
+  FakeDaemon daemon;
+  Client client;
+
+  FileCopyFixture() : daemon(dir.path()), client(Connect(dir.path())) {}
+
+  static Client Connect(const std::string& run_dir) {
+    auto client = Client::Connect({.run_dir = run_dir});
+    REQUIRE_OK(client);
+    return std::move(*client);
+  }
+
+  std::string Write(const std::string& name, const std::string& content) {
+    std::ofstream(dir / name, std::ios::binary) << content;
+    return dir / name;
+  }
+
+  std::string Read(const std::string& name) {
+    std::ifstream file(dir / name, std::ios::binary);
+    std::ostringstream content;
+    content << file.rdbuf();
+    return content.str();
+  }
+};
+
+// Bytes in which every position can be told from its neighbours'.
+inline std::string Pattern(size_t bytes, unsigned seed = 1) {
+  std::string text(bytes, '\0');
+  unsigned state = seed;
+  for (char& c : text) {
+    state = state * 1664525u + 1013904223u;
+    c = static_cast<char>(state >> 24);
+  }
+  return text;
+}
+
+}  // namespace onecopy::testing

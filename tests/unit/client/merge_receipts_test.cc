@@ -1,0 +1,125 @@
+#include "client/lib/merge_receipts.h"
+
+#include "client/lib/windows.h"
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+
+using onecopy::ExecutedStep;
+using onecopy::Policy;
+using onecopy::Receipt;
+using onecopy::Step;
+using onecopy::client::MergeReceipt;
+
+namespace {
+
+Step Named(const std::string& from, const std::string& to) {
+  Step step;
+  step.node = "west";
+  step.from = from;
+  step.to = to;
+  step.by = "cpu";
+  return step;
+}
+
+Receipt Part(uint64_t bytes) {
+  Receipt part;
+  part.path = "tcp-direct";
+  part.link = "tcp";
+  part.steps = {{Named("host", "kernel"), bytes}, {Named("kernel", "host"), bytes}};
+  part.lanes = {{"lo", "127.0.0.1:1", bytes / 2}, {"lo", "127.0.0.1:2", bytes - bytes / 2}};
+  part.seconds = 1;
+  part.negotiation_seconds = 0.5;
+  part.refused = {{"rdma-direct", "NO_RDMA_DEVICE", "none", ""}};
+  part.attempts = {{"tcp-direct", "SUCCEEDED", bytes}};
+  part.evidence = {{"bytes", std::to_string(bytes)}, {"algorithm", "cubic"}};
+  return part;
+}
+
+}  // namespace
+
+TEST_CASE("parts of one payload become one receipt, with each step once") {
+  Receipt whole;
+  MergeReceipt(Part(10), whole);
+  MergeReceipt(Part(5), whole);
+  CHECK(whole.path == "tcp-direct");
+  CHECK(whole.link == "tcp");
+  CHECK(whole.copies() == 2);
+  CHECK(whole.steps[0] == ExecutedStep{Named("host", "kernel"), 15});
+  CHECK(whole.lanes ==
+        std::vector<onecopy::LaneBytes>{{"lo", "127.0.0.1:1", 7}, {"lo", "127.0.0.1:2", 8}});
+  CHECK(whole.negotiation_seconds == 1);
+  CHECK(whole.refused.size() == 1);
+  CHECK(whole.attempts == std::vector<onecopy::Attempt>{{"tcp-direct", "SUCCEEDED", 15}});
+  CHECK(whole.evidence.at("bytes") == "15");
+  CHECK(whole.evidence.at("algorithm") == "cubic");
+  CHECK(whole.seconds == 0);  // the caller knows how the parts overlapped
+}
+
+TEST_CASE("two equal passes of one part stay two") {
+  Receipt part;
+  part.steps = {{Named("host", "host"), 10}, {Named("host", "host"), 10}};
+  Receipt whole;
+  MergeReceipt(part, whole);
+  MergeReceipt(part, whole);
+  CHECK(whole.copies() == 2);
+  CHECK(whole.steps[0].bytes == 20);
+  CHECK(whole.steps[1].bytes == 20);
+}
+
+TEST_CASE("parts that went different ways show every way and every step") {
+  Receipt other = Part(4);
+  other.path = "tcp-bounce";
+  other.steps = {{Named("host", "pinned"), 4}, {Named("kernel", "host"), 4}};
+  other.attempts = {{"rdma-direct", "LINK_DOWN", 0}, {"tcp-bounce", "SUCCEEDED", 4}};
+  other.key = "token";
+  other.registration = "host";
+  other.emulated = true;
+  Receipt whole;
+  MergeReceipt(Part(10), whole);
+  MergeReceipt(other, whole);
+  MergeReceipt(Part(1), whole);
+  CHECK(whole.path == "tcp-direct,tcp-bounce");
+  CHECK(whole.copies() == 3);
+  CHECK(whole.steps[0].bytes == 11);
+  CHECK(whole.steps[1].bytes == 15);
+  CHECK(whole.steps[2].bytes == 4);
+  CHECK(whole.attempts.size() == 3);
+  CHECK(whole.key == "token");
+  CHECK(whole.registration == "host");
+  CHECK(whole.emulated);
+}
+
+TEST_CASE("a refusal of one path for one reason is kept once, in its newest words") {
+  Receipt first;
+  first.refused = {{"rdma-direct", "SLOWER_MEASURED", "1 GB/s", ""},
+                   {"local", "OTHER_NODE", "", ""}};
+  Receipt second;
+  second.refused = {{"rdma-direct", "SLOWER_MEASURED", "2 GB/s", ""},
+                    {"rdma-direct", "NO_RDMA_DEVICE", "", ""}};
+  Receipt whole;
+  MergeReceipt(first, whole);
+  MergeReceipt(second, whole);
+  REQUIRE(whole.refused.size() == 3);
+  CHECK(whole.refused[0].detail == "2 GB/s");
+}
+
+TEST_CASE("a file copy leaves its windows one copy less than the caller allows") {
+  Policy policy;
+  CHECK_FALSE(onecopy::client::WindowPolicy(policy).at_most_copies.has_value());
+  policy.at_most_copies = 4;
+  policy.link = "tcp";
+  CHECK(onecopy::client::WindowPolicy(policy).at_most_copies == 3U);
+  CHECK(onecopy::client::WindowPolicy(policy).link == "tcp");
+  policy.at_most_copies = 0;
+  CHECK(onecopy::client::WindowPolicy(policy).at_most_copies == 0U);
+}
+
+TEST_CASE("a policy that windows cannot meet is explained in the caller's number") {
+  const onecopy::Status unmet(onecopy::Code::kFailedPrecondition, onecopy::reasons::kPolicyUnmet,
+                              "no path of at most 3 copies");
+  Policy policy;
+  policy.at_most_copies = 4;
+  const std::string text = onecopy::client::ExplainPolicy(unmet, policy).message();
+  CHECK(text.find("of at most 4 copies, one is this process's own") == 0);
+  CHECK(onecopy::client::ExplainPolicy(unmet, {}).message() == unmet.message());
+}

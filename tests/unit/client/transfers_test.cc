@@ -1,0 +1,236 @@
+#include <thread>
+
+#include "onecopy/client.h"
+#include "tests/support/catch.h"
+#include "tests/unit/client/fake_daemon.h"
+#include "tests/unit/client/temp_dir.h"
+#include "transport/core/reasons.h"
+
+using onecopy::Client;
+using onecopy::Code;
+using onecopy::Status;
+using onecopy::TransferInfo;
+using onecopy::TransferRequest;
+using onecopy::TransferState;
+using onecopy::testing::FakeDaemon;
+using onecopy::testing::TempDir;
+
+namespace {
+
+struct Fixture {
+  TempDir dir;
+  FakeDaemon daemon;
+  Client client;
+
+  Fixture() : daemon(dir.path()), client(Connect(dir.path())) {
+    daemon.AddBuffer("east", "a", 1000);
+    daemon.AddBuffer("west", "b", 2000);
+  }
+
+  static Client Connect(const std::string& run_dir) {
+    auto client = Client::Connect({.run_dir = run_dir});
+    REQUIRE_OK(client);
+    return std::move(*client);
+  }
+
+  static TransferRequest Request() {
+    TransferRequest request;
+    request.source = {"", "a", {}, {}};
+    request.destination = {"west", "b", 100, {}};
+    return request;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a transfer runs to its end and brings its receipt") {
+  Fixture f;
+  f.daemon.SetBytes("east", "a", std::string(1000, 'x'));
+  TransferRequest request = Fixture::Request();
+  request.policy = {
+      .path_glob = "tcp-*", .at_most_copies = 4, .link = "tcp", .allow_emulated = true};
+  request.checksum = true;
+  request.deadline = std::chrono::milliseconds(1500);
+  std::vector<TransferState> states;
+  const auto done = f.client.RunTransfer(
+      request, [&](const TransferInfo& update) { states.push_back(update.state); });
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kSucceeded);
+  REQUIRE_OK(onecopy::OutcomeOf(*done));
+  REQUIRE_FALSE(states.empty());
+  CHECK(states.back() == TransferState::kSucceeded);
+  CHECK(done->source.ToString() == "east:a@0+1000");
+  CHECK(done->destination.ToString() == "west:b@100+1000");
+  CHECK(done->bytes_done == 1000);
+  CHECK(done->role == onecopy::TransferRole::kDestination);
+  CHECK(done->receipt.path == "tcp-direct");
+  CHECK(done->receipt.copies() == 3);
+  CHECK(done->receipt.steps[1].step.loopback);
+  CHECK(done->receipt.steps[1].bytes == 1000);
+  CHECK(done->receipt.lanes.size() == 2);
+  CHECK(done->receipt.key == "token");
+  CHECK(done->receipt.refused[0].remedy == "install one");
+  CHECK(done->receipt.attempts[0].outcome == "SUCCEEDED");
+  CHECK(done->receipt.evidence.at("tcp.bytes_received") == "1000");
+  REQUIRE(done->receipt.checksum.has_value());
+  CHECK(done->receipt.checksum->verified);
+  CHECK(f.daemon.Bytes("west", "b").substr(100, 1000) == std::string(1000, 'x'));
+
+  const auto sent = f.daemon.requests().at(0);
+  CHECK(sent.policy().path_glob() == "tcp-*");
+  CHECK(sent.policy().at_most_copies() == 4);
+  CHECK(sent.policy().link() == "tcp");
+  CHECK(sent.policy().allow_emulated());
+  CHECK(sent.checksum());
+  CHECK(sent.deadline().seconds() == 1);
+  CHECK(sent.deadline().nanos() == 500'000'000);
+  CHECK_FALSE(sent.request_id().empty());
+  CHECK_FALSE(sent.source().has_bytes());
+}
+
+TEST_CASE("a plan moves nothing, and what no path can do is refused with every reason") {
+  Fixture f;
+  TransferRequest request = Fixture::Request();
+  const auto plan = f.client.PlanTransfer(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path == "tcp-direct");
+  CHECK(plan->copies == 3);
+  CHECK(plan->steps.size() == 3);
+  CHECK(plan->refused.size() == 1);
+  CHECK(f.daemon.transfers().empty());
+  request.policy.at_most_copies = 1;
+  const Status unmet = f.client.PlanTransfer(request).status();
+  CHECK(unmet.code() == Code::kFailedPrecondition);
+  CHECK(unmet.reason() == onecopy::reasons::kPolicyUnmet);
+  CHECK(unmet.refusals().size() == 2);
+}
+
+TEST_CASE("a transfer that fails says why, under its name") {
+  Fixture f;
+  f.daemon.SetFate(
+      0,
+      {.refuse = {}, .fail = Status(Code::kUnavailable, onecopy::reasons::kPeerDown, "west went")});
+  const auto done = f.client.RunTransfer(Fixture::Request());
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kFailed);
+  const Status outcome = onecopy::OutcomeOf(*done);
+  CHECK(outcome.code() == Code::kUnavailable);
+  CHECK(outcome.reason() == onecopy::reasons::kPeerDown);
+  CHECK(outcome.message() == "transfer t1: west went");
+}
+
+TEST_CASE("a request that is refused starts nothing") {
+  Fixture f;
+  TransferRequest request = Fixture::Request();
+  request.source.offset_bytes = 1001;
+  CHECK(f.client.RunTransfer(request).status().reason() == onecopy::reasons::kRangeOutOfBuffer);
+  request.source.buffer = "missing";
+  CHECK(f.client.RunTransfer(request).status().reason() == onecopy::reasons::kBufferNotFound);
+  CHECK(f.daemon.transfers().empty());
+}
+
+TEST_CASE("a stop while a transfer is awaited cancels it and waits for its end") {
+  Fixture f;
+  f.daemon.SetFate(0, {.hold = true});
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    f.daemon.AwaitStarted(1);
+    stop.request_stop();
+  });
+  const auto done = f.client.RunTransfer(Fixture::Request(), {}, stop.get_token());
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kCancelled);
+  CHECK(onecopy::OutcomeOf(*done).code() == Code::kCancelled);
+  CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::CANCELLED);
+}
+
+TEST_CASE("a stop that came first starts nothing, and cancels what was started before") {
+  Fixture f;
+  f.daemon.SetFate(0, {.hold = true});
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(f.client.RunTransfer(Fixture::Request(), {}, stop.get_token()).status().code() ==
+        Code::kCancelled);
+  CHECK(f.daemon.transfers().empty());
+  const auto started = f.client.StartTransfer(Fixture::Request());
+  REQUIRE_OK(started);
+  const auto done = f.client.AwaitTransfer(started->id, {}, stop.get_token());
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kCancelled);
+}
+
+TEST_CASE("a stop while a transfer is only watched leaves it alone") {
+  Fixture f;
+  f.daemon.SetFate(0, {.hold = true});
+  const auto started = f.client.StartTransfer(Fixture::Request());
+  REQUIRE_OK(started);
+  std::stop_source stop;
+  const auto watched = f.client.WatchTransfer(
+      started->id, [&](const TransferInfo&) { stop.request_stop(); }, stop.get_token());
+  CHECK(watched.status().code() == Code::kCancelled);
+  CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::RUNNING);
+  f.daemon.Release();
+  const auto ended = f.client.WatchTransfer(started->id);
+  REQUIRE_OK(ended);
+  CHECK(ended->state == TransferState::kSucceeded);
+}
+
+TEST_CASE("another thread cancels what one waits for") {
+  Fixture f;
+  f.daemon.SetFate(0, {.hold = true});
+  const auto started = f.client.StartTransfer(Fixture::Request());
+  REQUIRE_OK(started);
+  Status cancelled;
+  std::thread other([&] { cancelled = f.client.CancelTransfer(started->id).status(); });
+  const auto done = f.client.AwaitTransfer(started->id);
+  other.join();
+  REQUIRE_OK(cancelled);
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kCancelled);
+}
+
+TEST_CASE("an unconfirmed transfer ends the waiting, with that as its outcome") {
+  Fixture f;
+  f.daemon.SetFate(0, {.unconfirmed = true});
+  const auto done = f.client.RunTransfer(Fixture::Request());
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kUnconfirmed);
+  CHECK_FALSE(onecopy::IsFinal(done->state));
+  CHECK(onecopy::OutcomeOf(*done).code() == Code::kDeadlineExceeded);
+  CHECK(onecopy::OutcomeOf(*done).reason() == onecopy::reasons::kUnconfirmed);
+}
+
+TEST_CASE("transfers are listed newest first, over all pages") {
+  Fixture f;
+  for (int i = 0; i < 450; ++i) REQUIRE_OK(f.client.StartTransfer(Fixture::Request()));
+  const auto transfers = f.client.ListTransfers();
+  REQUIRE_OK(transfers);
+  REQUIRE(transfers->size() == 450);
+  CHECK(transfers->front().id.str() == "t450");
+  CHECK(transfers->back().id.str() == "t1");
+  CHECK(f.client.GetTransfer(onecopy::TransferId("t7")).ok());
+  CHECK(f.client.GetTransfer(onecopy::TransferId("t0")).status().reason() ==
+        onecopy::reasons::kTransferNotFound);
+}
+
+TEST_CASE("a daemon that goes away ends the waiting") {
+  TempDir dir;
+  auto daemon = std::make_unique<FakeDaemon>(dir.path());
+  daemon->AddBuffer("east", "a", 10);
+  daemon->AddBuffer("west", "b", 1000);
+  daemon->SetFate(0, {.hold = true});
+  Client client = Fixture::Connect(dir.path());
+  std::jthread killer([&] {
+    daemon->AwaitStarted(1);
+    daemon.reset();
+  });
+  const auto done = client.RunTransfer(Fixture::Request());
+  CHECK(done.status().code() == Code::kUnavailable);
+}
+
+TEST_CASE("an endpoint is printed as it is typed") {
+  CHECK(onecopy::Endpoint{"", "a", {}, {}}.ToString() == "a");
+  CHECK(onecopy::Endpoint{"east", "a", 4096, {}}.ToString() == "east:a@4096");
+  CHECK(onecopy::Endpoint{"east", "a", 4096, 64}.ToString() == "east:a@4096+64");
+  CHECK(onecopy::Endpoint{"east", "a", {}, 64}.ToString() == "east:a@0+64");
+}
