@@ -29,7 +29,8 @@ Credentials PlainText();
 
 // Both sides prove who they are. Reads the files; fails, naming the file, where one cannot be read
 // or is not what it should be: no certificate, a key that is not the certificate's, a certificate
-// that is not valid now or is not for `node` (a DNS name in its subject alternative names).
+// that is not valid now, not signed by the CA, not for a server and client both, or not for `node` (a
+// DNS name among its subject alternative names).
 Result<Credentials> MutualTls(const TlsFiles& files, const std::string& node);
 
 }  // namespace onecopy::rpc
