@@ -63,7 +63,10 @@ class Listener::Core {
 
   void Connected(os::UniqueFd fd) {
     Result<std::string> who = options_.admit(fd.get());
-    if (!who.ok()) return Report(who.status());
+    if (!who.ok()) {
+      if (who.status().reason() != reasons::kLinkDown) Report(who.status());
+      return;  // one that is gone already is nobody's concern
+    }
     const bool too_many = watched_.size() >= options_.most;
     const auto count = count_.find(*who);
     if (too_many || (count != count_.end() && count->second >= options_.most_each)) {
@@ -148,7 +151,13 @@ std::function<Result<std::string>(int fd)> AdmitPeers(bool verify_local_uid) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort address, os::PeerAddress(fd));
     if (!verify_local_uid) return address.host;
-    ONECOPY_ASSIGN_OR_RETURN(const std::optional<uint32_t> uid, os::FarSocketUid(fd));
+    const Result<std::optional<uint32_t>> found = os::FarSocketUid(fd);
+    if (!found.ok()) {
+      return Status(found.status().code(), found.status().reason(),
+                    "cannot tell who connects without TLS: " + found.status().message(),
+                    "let this daemon open AF_NETLINK sockets, or configure [tls]");
+    }
+    const std::optional<uint32_t> uid = *found;
     const bool local = uid.has_value() || os::IsLoopback(address.host);
     if (local && uid != own && uid != 0U) {
       return Status(Code::kPermissionDenied, reasons::kAccessDenied,

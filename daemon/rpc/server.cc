@@ -16,7 +16,7 @@ namespace {
 // A client may watch as many transfers over one connection.
 constexpr int kMostStreams = 1024;
 // For all connections of a server together: beyond it idle ones are closed and new ones refused.
-constexpr size_t kMostMemoryBytes = 256 << 20;
+constexpr size_t kMostMemoryBytes = 128 << 20;
 // What connects and says nothing that is HTTP/2 (or TLS) is dropped after this.
 constexpr int kHandshakeMs = 10'000;
 // A peer that has vanished without a word is found out by pings.

@@ -1,0 +1,16 @@
+#include "daemon/rpc/grpc_log.h"
+
+#include <grpc/support/log.h>
+
+#include <vector>
+
+#include "tests/support/catch.h"
+
+TEST_CASE("gRPC's errors go where they are sent, what is less stays out") {
+  std::vector<std::string> heard;
+  onecopy::rpc::RedirectGrpcLog([&](const std::string& message) { heard.push_back(message); });
+  gpr_log(GPR_ERROR, "something is %s", "wrong");
+  gpr_log(GPR_INFO, "nothing is");
+  onecopy::rpc::RedirectGrpcLog([](const std::string&) {});
+  CHECK(heard == std::vector<std::string>{"something is wrong"});
+}
