@@ -6,8 +6,8 @@
 
 namespace onecopy {
 
-// Versions of what clients and their node's daemon say to each other (attach.sock and api.sock) that
-// this program speaks.
+// Versions of what clients and their node's daemon say to each other (attach.sock and api.sock)
+// that this program speaks.
 inline constexpr uint32_t kClientProtocolMin = 1;
 inline constexpr uint32_t kClientProtocolMax = 1;
 

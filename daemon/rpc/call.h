@@ -1,0 +1,346 @@
+// Calls of an asynchronous gRPC server: how a method is registered, handled and answered.
+//
+// Register a method with ServeUnary or ServeStream once the server is built; each call then runs
+// its handler on the completion queue's thread, while the next one is waited for already. A handler
+// checks the request's form, hands the rest on, and never blocks. What it is given to answer with
+// may be used on any thread.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "daemon/rpc/call_set.h"
+#include "daemon/rpc/completion_queue.h"
+#include "daemon/rpc/grpc_status.h"
+#include "transport/core/executor.h"
+#include "transport/core/reasons.h"
+#include "transport/core/result.h"
+
+namespace onecopy::rpc {
+
+// Where a server's methods are served.
+struct Serving {
+  grpc::ServerCompletionQueue& queue;
+  CallSet& calls;
+};
+
+inline Status Ending() {
+  return {Code::kUnavailable, reasons::kDraining, "the daemon is ending",
+          "try again when it runs again"};
+}
+
+template <typename Reply>
+class Answerable {
+ public:
+  virtual ~Answerable() = default;
+  virtual void Answer(Result<Reply> answer) = 0;
+};
+
+// The right and duty to answer one call, once. Dropped unused, it answers that the daemon is
+// ending: so it is when an executor stops with the work still queued. It may outlive the server,
+// whose calls belong to the server alone.
+template <typename Reply>
+class Responder {
+ public:
+  explicit Responder(std::weak_ptr<Answerable<Reply>> call) : call_(std::move(call)) {}
+  Responder(Responder&&) noexcept = default;
+  Responder& operator=(Responder&&) = delete;
+  ~Responder() { (*this)(Ending()); }
+
+  void operator()(Result<Reply> answer) {
+    if (const auto call = std::exchange(call_, {}).lock()) call->Answer(std::move(answer));
+  }
+
+ private:
+  std::weak_ptr<Answerable<Reply>> call_;
+};
+
+// --- one request, one reply ---
+
+template <typename Service, typename Request, typename Reply>
+struct UnaryMethod {
+  using Start = void (Service::*)(grpc::ServerContext*, Request*,
+                                  grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
+                                  grpc::ServerCompletionQueue*, void*);
+  using Handler = std::function<void(const grpc::ServerContext&, const Request&, Responder<Reply>)>;
+
+  Service& service;
+  Start start;
+  Handler handler;
+  Serving serving;
+};
+
+template <typename Service, typename Request, typename Reply>
+class UnaryCall final : public ServerCall,
+                        public Answerable<Reply>,
+                        public std::enable_shared_from_this<UnaryCall<Service, Request, Reply>> {
+ public:
+  using Method = UnaryMethod<Service, Request, Reply>;
+
+  explicit UnaryCall(std::shared_ptr<const Method> method) : method_(std::move(method)) {}
+
+  // Waits for the method's next call.
+  static void Begin(const std::shared_ptr<const Method>& method) {
+    const auto call = std::make_shared<UnaryCall>(method);
+    const Serving& serving = method->serving;
+    if (!serving.calls.Enter(call)) return;
+    (method->service.*method->start)(&call->context_, &call->request_, &call->writer_,
+                                     &serving.queue, &serving.queue,
+                                     NewTag([call](bool ok) { call->Called(ok); }));
+  }
+
+  void Answer(Result<Reply> answer) override {
+    const std::lock_guard lock(mutex_);
+    Finish(std::move(answer));
+  }
+
+  void Abort(const Status& why) override {
+    const std::lock_guard lock(mutex_);
+    if (called_) {
+      Finish(why);
+    } else {
+      aborted_ = why;
+    }
+  }
+
+ private:
+  void Called(bool ok) {
+    const auto self = this->shared_from_this();
+    if (!ok) return method_->serving.calls.Leave(self);  // the server has been shut down
+    Begin(method_);
+    {
+      const std::lock_guard lock(mutex_);
+      called_ = true;
+      if (!aborted_.ok()) return Finish(aborted_);
+    }
+    method_->handler(context_, request_, Responder<Reply>(self));
+  }
+
+  // With mutex_ held, so that whoever has seen the call answered knows that the operation has
+  // begun.
+  void Finish(Result<Reply> answer) {
+    if (std::exchange(answered_, true)) return;
+    const auto self = this->shared_from_this();
+    void* tag = NewTag([self](bool) { self->method_->serving.calls.Leave(self); });
+    if (answer.ok()) {
+      writer_.Finish(*answer, grpc::Status::OK, tag);
+    } else {
+      writer_.FinishWithError(ToGrpc(answer.status()), tag);
+    }
+  }
+
+  const std::shared_ptr<const Method> method_;
+  grpc::ServerContext context_;
+  Request request_;
+  grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
+  std::mutex mutex_;
+  bool called_ = false;    // guarded by mutex_
+  bool answered_ = false;  // guarded by mutex_
+  Status aborted_;         // guarded by mutex_
+};
+
+// Has every call of a method answered by `handler(context, request, Responder<Reply>)`.
+template <typename Service, typename Derived, typename Request, typename Reply>
+void ServeUnary(Derived& service,
+                void (Service::*start)(grpc::ServerContext*, Request*,
+                                       grpc::ServerAsyncResponseWriter<Reply>*,
+                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                const Serving& serving,
+                typename UnaryMethod<Service, Request, Reply>::Handler handler) {
+  using Method = UnaryMethod<Service, Request, Reply>;
+  UnaryCall<Service, Request, Reply>::Begin(
+      std::make_shared<const Method>(Method{service, start, std::move(handler), serving}));
+}
+
+// --- one request, many replies ---
+
+// A client that is told news until there is a last piece of it. One that reads slowly gets fewer:
+// what it has not been sent yet is replaced by what is newer. Any thread. Handlers get it weakly:
+// it is gone once the call is.
+template <typename Reply>
+class Subscriber {
+ public:
+  virtual ~Subscriber() = default;
+  // `last`: the call ends well after this. What comes after the end is dropped.
+  virtual void Update(Reply newest, bool last) = 0;
+  virtual void Fail(const Status& why) = 0;
+  // `task` runs once, when the call has ended in any way: on the queue's thread, or at once where
+  // it has ended already. Must not block. One task at most.
+  virtual void OnEnd(Task task) = 0;
+};
+
+template <typename Service, typename Request, typename Reply>
+struct StreamMethod {
+  using Start = void (Service::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncWriter<Reply>*,
+                                  grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
+  using Handler = std::function<void(const grpc::ServerContext&, const Request&,
+                                     std::weak_ptr<Subscriber<Reply>>)>;
+
+  Service& service;
+  Start start;
+  Handler handler;
+  Serving serving;
+};
+
+template <typename Service, typename Request, typename Reply>
+class StreamCall final : public ServerCall,
+                         public Subscriber<Reply>,
+                         public std::enable_shared_from_this<StreamCall<Service, Request, Reply>> {
+ public:
+  using Method = StreamMethod<Service, Request, Reply>;
+
+  explicit StreamCall(std::shared_ptr<const Method> method) : method_(std::move(method)) {}
+
+  // Waits for the method's next call.
+  static void Begin(const std::shared_ptr<const Method>& method) {
+    const auto call = std::make_shared<StreamCall>(method);
+    const Serving& serving = method->serving;
+    if (!serving.calls.Enter(call)) return;
+    // This one comes back only where the call does come, and must be asked for before.
+    call->ended_tag_ = NewTag([call](bool) { call->Ended(); });
+    call->context_.AsyncNotifyWhenDone(call->ended_tag_);
+    (method->service.*method->start)(&call->context_, &call->request_, &call->writer_,
+                                     &serving.queue, &serving.queue,
+                                     NewTag([call](bool ok) { call->Called(ok); }));
+  }
+
+  void Update(Reply newest, bool last) override {
+    const std::lock_guard lock(mutex_);
+    if (end_) return;
+    newest_ = std::move(newest);
+    if (last) end_ = OkStatus();
+    Pump();
+  }
+
+  void Fail(const Status& why) override {
+    const std::lock_guard lock(mutex_);
+    if (end_) return;
+    newest_.reset();
+    end_ = why;
+    Pump();
+  }
+
+  void OnEnd(Task task) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!ended_) {
+        on_end_ = std::move(task);
+        return;
+      }
+    }
+    task();
+  }
+
+  void Abort(const Status& why) override { Fail(why); }
+
+ private:
+  void Called(bool ok) {
+    const auto self = this->shared_from_this();
+    if (!ok) {
+      FreeTag(ended_tag_);
+      return method_->serving.calls.Leave(self);
+    }
+    Begin(method_);
+    {
+      const std::lock_guard lock(mutex_);
+      operations_ = 1;  // that which tells of the end
+      called_ = true;
+      if (end_) return Pump();
+    }
+    method_->handler(context_, request_, self);
+  }
+
+  // With mutex_ held: starts the next operation, one at a time.
+  void Pump() {
+    if (!called_ || writing_ || finishing_) return;
+    const auto self = this->shared_from_this();
+    if (newest_) {
+      writing_ = true;
+      ++operations_;
+      writer_.Write(*std::exchange(newest_, std::nullopt),
+                    NewTag([self](bool ok) { self->Written(ok); }));
+    } else if (end_) {
+      finishing_ = true;
+      ++operations_;
+      writer_.Finish(ToGrpc(*end_), NewTag([self](bool) { self->Completed(); }));
+    }
+  }
+
+  void Written(bool ok) {
+    {
+      const std::lock_guard lock(mutex_);
+      writing_ = false;
+      if (!ok) Break();
+      Pump();
+    }
+    Completed();
+  }
+
+  // The call is over: the client has gone, or has its last reply.
+  void Ended() {
+    Task task;
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      Break();
+      Pump();
+      task = std::exchange(on_end_, nullptr);
+    }
+    if (task) task();
+    Completed();
+  }
+
+  // With mutex_ held: nothing can be sent any more.
+  void Break() {
+    newest_.reset();
+    if (!end_) end_ = Status(Code::kCancelled, reasons::kCancelled, "the client has gone");
+  }
+
+  void Completed() {
+    bool last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      last = --operations_ == 0;
+    }
+    if (last) method_->serving.calls.Leave(this->shared_from_this());
+  }
+
+  const std::shared_ptr<const Method> method_;
+  grpc::ServerContext context_;
+  Request request_;
+  grpc::ServerAsyncWriter<Reply> writer_{&context_};
+  void* ended_tag_ = nullptr;
+  std::mutex mutex_;  // guards what follows
+  bool called_ = false;
+  bool writing_ = false;
+  bool finishing_ = false;
+  bool ended_ = false;
+  int operations_ = 0;  // that will come back
+  std::optional<Reply> newest_;
+  std::optional<Status> end_;  // how to end once `newest_` is sent
+  Task on_end_;
+};
+
+// Has every call of a method handled by `handler(context, request, weak Subscriber<Reply>)`.
+template <typename Service, typename Derived, typename Request, typename Reply>
+void ServeStream(Derived& service,
+                 void (Service::*start)(grpc::ServerContext*, Request*,
+                                        grpc::ServerAsyncWriter<Reply>*, grpc::CompletionQueue*,
+                                        grpc::ServerCompletionQueue*, void*),
+                 const Serving& serving,
+                 typename StreamMethod<Service, Request, Reply>::Handler handler) {
+  using Method = StreamMethod<Service, Request, Reply>;
+  StreamCall<Service, Request, Reply>::Begin(
+      std::make_shared<const Method>(Method{service, start, std::move(handler), serving}));
+}
+
+}  // namespace onecopy::rpc

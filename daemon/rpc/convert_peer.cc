@@ -1,0 +1,304 @@
+#include "daemon/rpc/convert_peer.h"
+
+#include "proto/codec/status_codec.h"
+#include "proto/codec/utf8.h"
+#include "transport/core/name.h"
+
+namespace onecopy::rpc {
+namespace {
+
+Result<engine::Introduction> ParseIntroduction(const v1::Introduction& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckNodeName(in.node(), at / "node"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.boot_id(), at / "boot_id"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.version(), at / "version"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.address(), at / "address"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.uid_domain(), at / "uid_domain"));
+  if (in.protocol_min() > in.protocol_max()) {
+    return BadField(at / "protocol_min", "is above protocol_max");
+  }
+  engine::Introduction value;
+  value.node = in.node();
+  value.boot_id = in.boot_id();
+  value.protocol_min = in.protocol_min();
+  value.protocol_max = in.protocol_max();
+  value.version = in.version();
+  value.address = in.address();
+  value.uid_domain = in.uid_domain();
+  value.draining = in.draining();
+  value.generation = in.capabilities_generation();
+  if (in.has_capabilities()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.capabilities,
+                             Parse(in.capabilities(), in.node(), at / "capabilities"));
+  }
+  return value;
+}
+
+void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out) {
+  out->set_node(ToUtf8(value.node));
+  out->set_boot_id(ToUtf8(value.boot_id));
+  out->set_protocol_min(value.protocol_min);
+  out->set_protocol_max(value.protocol_max);
+  out->set_version(ToUtf8(value.version));
+  out->set_address(ToUtf8(value.address));
+  out->set_uid_domain(ToUtf8(value.uid_domain));
+  out->set_draining(value.draining);
+  out->set_capabilities_generation(value.generation);
+  if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
+}
+
+Result<engine::Reservation> ParseReservation(const v1::ReserveResponse& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
+  engine::Reservation value;
+  value.ticket = in.ticket();
+  ONECOPY_ASSIGN_OR_RETURN(value.lifetime, Parse(in.lifetime(), at / "lifetime"));
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  value.memory = in.memory();
+  value.device = in.device();
+  return value;
+}
+
+constexpr auto kParse = [](const auto& in, const Field& at) { return Parse(in, at); };
+
+}  // namespace
+
+Status CheckNodeName(const std::string& name, const Field& at) {
+  if (name.empty()) return BadField(at, "is missing");
+  if (IsName(name)) return OkStatus();
+  return BadField(at,
+                  "is no name of a node: 1 to 63 letters, digits, dots, underscores or dashes, the "
+                  "first a letter or digit",
+                  reasons::kBadName);
+}
+
+Result<engine::HelloRequest> Parse(const v1::HelloRequest& in) {
+  const Field at;
+  if (!in.has_self()) return BadField(at / "self", "is missing");
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.known_boot_id(), at / "known_boot_id"));
+  engine::HelloRequest value;
+  ONECOPY_ASSIGN_OR_RETURN(value.self, ParseIntroduction(in.self(), at / "self"));
+  value.known_generation = in.known_generation();
+  value.known_boot_id = in.known_boot_id();
+  return value;
+}
+
+void Print(const engine::HelloRequest& value, v1::HelloRequest* out) {
+  PrintIntroduction(value.self, out->mutable_self());
+  out->set_known_generation(value.known_generation);
+  out->set_known_boot_id(ToUtf8(value.known_boot_id));
+}
+
+Result<engine::HelloReply> Parse(const v1::HelloResponse& in) {
+  const Field at;
+  if (!in.has_self()) return BadField(at / "self", "is missing");
+  ONECOPY_ASSIGN_OR_RETURN(engine::Introduction self, ParseIntroduction(in.self(), at / "self"));
+  return engine::HelloReply{std::move(self)};
+}
+
+void Print(const engine::HelloReply& value, v1::HelloResponse* out) {
+  PrintIntroduction(value.self, out->mutable_self());
+}
+
+Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
+  const Field at;
+  if (!in.has_source()) return BadField(at / "source", "is missing");
+  ONECOPY_RETURN_IF_ERROR(CheckNodeName(in.destination_node(), at / "destination_node"));
+  // A request that is only validated has no transfer.
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), at / "transfer_id"));
+  engine::ReserveRequest value;
+  value.id = TransferId(in.transfer_id());
+  value.uid = in.uid();
+  value.destination_node = in.destination_node();
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  value.validate_only = in.validate_only();
+  return value;
+}
+
+void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
+  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_uid(value.uid);
+  out->set_destination_node(ToUtf8(value.destination_node));
+  Print(value.source, out->mutable_source());
+  out->set_validate_only(value.validate_only);
+}
+
+Result<engine::Reservation> Parse(const v1::ReserveResponse& in) {
+  return ParseReservation(in, Field());
+}
+
+void Print(const engine::Reservation& value, v1::ReserveResponse* out) {
+  out->set_ticket(value.ticket);
+  Print(value.lifetime, out->mutable_lifetime());
+  Print(value.source, out->mutable_source());
+  out->set_memory(ToUtf8(value.memory));
+  out->set_device(ToUtf8(value.device));
+}
+
+Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
+  const Field at;
+  if (!in.has_reservation()) return BadField(at / "reservation", "is missing");
+  if (!in.has_destination()) return BadField(at / "destination", "is missing");
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), at / "transfer_id"));
+  engine::StartRequest value;
+  value.id = TransferId(in.transfer_id());
+  value.uid = in.uid();
+  ONECOPY_ASSIGN_OR_RETURN(value.reservation,
+                           ParseReservation(in.reservation(), at / "reservation"));
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
+  value.checksum = in.checksum();
+  // Nothing left is no mistake here: time passes on the way.
+  if (in.has_deadline()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.deadline, Parse(in.deadline(), at / "deadline"));
+  }
+  value.validate_only = in.validate_only();
+  return value;
+}
+
+void Print(const engine::StartRequest& value, v1::StartRequest* out) {
+  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_uid(value.uid);
+  Print(value.reservation, out->mutable_reservation());
+  Print(value.destination, out->mutable_destination());
+  Print(value.policy, out->mutable_policy());
+  out->set_checksum(value.checksum);
+  if (value.deadline) Print(*value.deadline, out->mutable_deadline());
+  out->set_validate_only(value.validate_only);
+}
+
+Result<engine::TransferInfo> Parse(const v1::Transfer& in) { return Parse(in, Field()); }
+
+Result<engine::ConnectRequest> Parse(const v1::ConnectRequest& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.link(), at / "link"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.offer(), at / "offer", kMostOpaque));
+  return engine::ConnectRequest{in.link(), in.offer()};
+}
+
+void Print(const engine::ConnectRequest& value, v1::ConnectRequest* out) {
+  out->set_link(ToUtf8(value.link));
+  out->set_offer(value.offer);
+}
+
+Result<engine::ConnectReply> Parse(const v1::ConnectResponse& in) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.answer(), Field() / "answer", kMostOpaque));
+  return engine::ConnectReply{in.answer(), in.connection(), {}};
+}
+
+void Print(const engine::ConnectReply& value, v1::ConnectResponse* out) {
+  out->set_answer(value.answer);
+  out->set_connection(value.connection);
+}
+
+Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
+  if (!in.has_transfer()) return BadField(at / "transfer", "is missing");
+  engine::PrepareRequest value;
+  value.ticket = in.ticket();
+  ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
+  value.connection = in.connection();
+  value.channel = in.channel();
+  value.staged = in.staged();
+  value.chunk_bytes = in.chunk_bytes();
+  // Nothing left is no mistake here: time passes on the way.
+  if (in.has_deadline()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.deadline, Parse(in.deadline(), at / "deadline"));
+  }
+  ONECOPY_ASSIGN_OR_RETURN(value.transfer, Parse(in.transfer(), at / "transfer"));
+  return value;
+}
+
+void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
+  out->set_ticket(value.ticket);
+  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_connection(value.connection);
+  out->set_channel(value.channel);
+  out->set_staged(value.staged);
+  out->set_chunk_bytes(value.chunk_bytes);
+  if (value.deadline) Print(*value.deadline, out->mutable_deadline());
+  Print(value.transfer, out->mutable_transfer());
+}
+
+Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key", kMostOpaque));
+  engine::PrepareReply value;
+  value.key = in.key();
+  value.slot_bytes = in.slot_bytes();
+  ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
+  return value;
+}
+
+void Print(const engine::PrepareReply& value, v1::PrepareResponse* out) {
+  out->set_key(value.key);
+  out->set_slot_bytes(value.slot_bytes);
+  for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
+}
+
+Result<engine::FinishRequest> Parse(const v1::FinishRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(TransferId id,
+                           ParseTransferId(in.transfer_id(), Field() / "transfer_id"));
+  return engine::FinishRequest{std::move(id), FromProto(in.status()), in.checksum()};
+}
+
+void Print(const engine::FinishRequest& value, v1::FinishRequest* out) {
+  out->set_transfer_id(ToUtf8(value.id.str()));
+  *out->mutable_status() = ToProto(value.status);
+  out->set_checksum(value.checksum);
+}
+
+Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.checksum(), at / "checksum"));
+  engine::FinishReply value;
+  value.failure = FromProto(in.failure());
+  ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
+  value.checksum = in.checksum();
+  return value;
+}
+
+void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
+  if (!value.failure.ok()) *out->mutable_failure() = ToProto(value.failure);
+  for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
+  out->set_checksum(value.checksum);
+}
+
+Result<engine::TransferInfo> Parse(const v1::ReportRequest& in) {
+  const Field at;
+  if (!in.has_transfer()) return BadField(at / "transfer", "is missing");
+  return Parse(in.transfer(), at / "transfer");
+}
+
+Result<TransferId> Parse(const v1::QueryTransferRequest& in) {
+  return ParseTransferId(in.transfer_id(), Field() / "transfer_id");
+}
+
+Result<std::tuple<uint32_t, TransferId>> Parse(const v1::CancelPeerTransferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(TransferId id,
+                           ParseTransferId(in.transfer_id(), Field() / "transfer_id"));
+  return std::tuple(in.uid(), std::move(id));
+}
+
+Result<engine::BufferInfo> Parse(const v1::Buffer& in) { return Parse(in, Field()); }
+
+Result<std::tuple<uint32_t, std::string>> Parse(const v1::GetPeerBufferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
+  return std::tuple(in.uid(), std::move(name));
+}
+
+Result<std::tuple<uint32_t, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
+                           ParsePage(in.page_size(), in.page_token(), Field()));
+  return std::tuple(in.uid(), std::move(page));
+}
+
+Result<std::tuple<uint32_t, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in) {
+  const Field at;
+  if (!in.has_range()) return BadField(at / "range", "is missing");
+  ONECOPY_ASSIGN_OR_RETURN(engine::Endpoint range, Parse(in.range(), at / "range"));
+  return std::tuple(in.uid(), std::move(range));
+}
+
+}  // namespace onecopy::rpc

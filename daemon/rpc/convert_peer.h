@@ -1,0 +1,55 @@
+// What daemons ask each other, both ways: the proxy prints requests and parses answers, the server
+// parses requests and prints answers. See convert_common.h.
+#pragma once
+
+#include <tuple>
+
+#include "daemon/engine/peer_api.h"
+#include "daemon/rpc/convert_buffer.h"
+#include "daemon/rpc/convert_node.h"
+#include "daemon/rpc/convert_transfer.h"
+#include "onecopy/v1/peer.pb.h"
+
+namespace onecopy::rpc {
+
+// INVALID_ARGUMENT (BAD_NAME) for what cannot be the name of a node.
+Status CheckNodeName(const std::string& name, const Field& at);
+
+// Requests, as the arguments of PeerApi's methods. Nobody is an administrator through them: that is
+// not in a message.
+Result<engine::HelloRequest> Parse(const v1::HelloRequest& in);
+Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in);
+Result<engine::StartRequest> Parse(const v1::StartRequest& in);
+Result<engine::ConnectRequest> Parse(const v1::ConnectRequest& in);
+Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in);
+Result<engine::FinishRequest> Parse(const v1::FinishRequest& in);
+Result<engine::TransferInfo> Parse(const v1::ReportRequest& in);
+Result<TransferId> Parse(const v1::QueryTransferRequest& in);
+Result<std::tuple<uint32_t, TransferId>> Parse(const v1::CancelPeerTransferRequest& in);
+Result<std::tuple<uint32_t, std::string>> Parse(const v1::GetPeerBufferRequest& in);
+Result<std::tuple<uint32_t, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
+Result<std::tuple<uint32_t, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
+
+void Print(const engine::HelloRequest& value, v1::HelloRequest* out);
+void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out);
+void Print(const engine::StartRequest& value, v1::StartRequest* out);
+void Print(const engine::ConnectRequest& value, v1::ConnectRequest* out);
+void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out);
+void Print(const engine::FinishRequest& value, v1::FinishRequest* out);
+
+// Answers. ConnectReply.host is not in its message.
+Result<engine::HelloReply> Parse(const v1::HelloResponse& in);
+Result<engine::Reservation> Parse(const v1::ReserveResponse& in);
+Result<engine::TransferInfo> Parse(const v1::Transfer& in);
+Result<engine::ConnectReply> Parse(const v1::ConnectResponse& in);
+Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in);
+Result<engine::FinishReply> Parse(const v1::FinishResponse& in);
+Result<engine::BufferInfo> Parse(const v1::Buffer& in);
+
+void Print(const engine::HelloReply& value, v1::HelloResponse* out);
+void Print(const engine::Reservation& value, v1::ReserveResponse* out);
+void Print(const engine::ConnectReply& value, v1::ConnectResponse* out);
+void Print(const engine::PrepareReply& value, v1::PrepareResponse* out);
+void Print(const engine::FinishReply& value, v1::FinishResponse* out);
+
+}  // namespace onecopy::rpc

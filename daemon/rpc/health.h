@@ -1,0 +1,41 @@
+// grpc.health.v1 of one server: SERVING until it drains. Our own, because gRPC's runs on threads of
+// gRPC that cost more than the whole idle daemon may.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/rpc/call.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+
+namespace onecopy::rpc {
+
+// Any thread. Must outlive the server's completion queue.
+class Health {
+ public:
+  // Knows these services, and the server as a whole ("").
+  explicit Health(std::vector<std::string> names);
+
+  grpc::Service& service() { return service_; }
+  // Once the server is built.
+  void Serve(const Serving& serving);
+  // NOT_SERVING from now on, which watchers are told.
+  void Drain();
+
+ private:
+  using Response = grpc::health::v1::HealthCheckResponse;
+
+  bool Knows(const std::string& service) const;
+  Response Now() const;  // with mutex_ held
+  void Watch(const std::string& service, const std::weak_ptr<Subscriber<Response>>& watcher);
+
+  const std::vector<std::string> names_;
+  grpc::health::v1::Health::AsyncService service_;
+  std::mutex mutex_;
+  bool serving_ = true;                                        // guarded by mutex_
+  std::vector<std::weak_ptr<Subscriber<Response>>> watchers_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::rpc

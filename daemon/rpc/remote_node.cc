@@ -1,0 +1,166 @@
+#include "daemon/rpc/remote_node.h"
+
+#include <utility>
+
+#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/peer_address.h"
+
+namespace onecopy::rpc {
+namespace {
+
+using engine::Reply;
+using engine::StatusReply;
+using Stub = v1::PeerService::Stub;
+
+constexpr std::chrono::seconds kHello{3};
+constexpr std::chrono::seconds kNegotiation{10};
+constexpr std::chrono::minutes kWholeRange{10};  // what may read a whole range for its checksum
+
+}  // namespace
+
+RemoteNode::RemoteNode(std::unique_ptr<PeerChannel> channel, Executor& engine,
+                       grpc::CompletionQueue& queue)
+    : channel_(std::move(channel)), calls_(engine, queue) {}
+
+template <typename Request, typename Message, typename Then>
+void RemoteNode::Call(const std::string& caller, const PeerMethod& method,
+                      OutgoingCalls::Start<Request, Message> start, const Request& request,
+                      Then then) {
+  const std::shared_ptr<Stub> stub = channel_->Connected();
+  calls_.Call<Request, Message>(
+      *stub, start, request, caller, method.timeout,
+      [channel = channel_, stub, method, then = std::move(then)](
+          const grpc::Status& status, const Message& message, const std::string& peer) mutable {
+        then(status.ok() ? OkStatus() : channel->Explain(method, stub, status), message, peer);
+      });
+}
+
+template <typename Request, typename Message, typename T, typename Complete>
+void RemoteNode::Ask(const std::string& caller, const PeerMethod& method,
+                     OutgoingCalls::Start<Request, Message> start, const Request& request,
+                     Reply<T> reply, Complete complete) {
+  Call(caller, method, start, request,
+       [channel = channel_, method, reply = std::move(reply), complete](
+           const Status& status, const Message& message, const std::string& peer) mutable {
+         if (!status.ok()) return reply(status);
+         Result<T> value = Parse(message);
+         if (!value.ok()) return reply(channel->Nonsense(method, value.status()));
+         const Status completed = complete(*value, peer);
+         if (!completed.ok()) return reply(completed);
+         reply(std::move(value));
+       });
+}
+
+template <typename Request, typename Message, typename T>
+void RemoteNode::Ask(const std::string& caller, const PeerMethod& method,
+                     OutgoingCalls::Start<Request, Message> start, const Request& request,
+                     Reply<T> reply) {
+  Ask(caller, method, start, request, std::move(reply),
+      [](const T&, const std::string&) { return OkStatus(); });
+}
+
+void RemoteNode::Hello(const std::string& caller, engine::HelloRequest request,
+                       Reply<engine::HelloReply> reply) {
+  v1::HelloRequest message;
+  Print(request, &message);
+  Ask(caller, {"Hello", kHello}, &Stub::AsyncHello, message, std::move(reply),
+      [](engine::HelloReply& hello, const std::string& peer) {
+        hello.self.address = CompleteAddress(hello.self.address, peer);
+        return OkStatus();
+      });
+}
+
+void RemoteNode::Reserve(const std::string& caller, engine::ReserveRequest request,
+                         Reply<engine::Reservation> reply) {
+  v1::ReserveRequest message;
+  Print(request, &message);
+  Ask(caller, {"Reserve", kNegotiation}, &Stub::AsyncReserve, message, std::move(reply));
+}
+
+void RemoteNode::Start(const std::string& caller, engine::StartRequest request,
+                       Reply<engine::TransferInfo> reply) {
+  v1::StartRequest message;
+  Print(request, &message);
+  Ask(caller, {"Start", kNegotiation}, &Stub::AsyncStart, message, std::move(reply));
+}
+
+void RemoteNode::Connect(const std::string& caller, engine::ConnectRequest request,
+                         Reply<engine::ConnectReply> reply) {
+  v1::ConnectRequest message;
+  Print(request, &message);
+  Ask(caller, {"Connect", kNegotiation}, &Stub::AsyncConnect, message, std::move(reply),
+      [](engine::ConnectReply& answer, const std::string& peer) -> Status {
+        ONECOPY_ASSIGN_OR_RETURN(const os::HostPort address, ParsePeerUri(peer));
+        answer.host = address.host;
+        return OkStatus();
+      });
+}
+
+void RemoteNode::Prepare(const std::string& caller, engine::PrepareRequest request,
+                         Reply<engine::PrepareReply> reply) {
+  v1::PrepareRequest message;
+  Print(request, &message);
+  Ask(caller, {"Prepare", kNegotiation}, &Stub::AsyncPrepare, message, std::move(reply));
+}
+
+void RemoteNode::Finish(const std::string& caller, engine::FinishRequest request,
+                        Reply<engine::FinishReply> reply) {
+  v1::FinishRequest message;
+  Print(request, &message);
+  const std::chrono::milliseconds timeout = request.checksum
+                                                ? std::chrono::milliseconds(kWholeRange)
+                                                : std::chrono::milliseconds(kNegotiation);
+  Ask(caller, {"Finish", timeout}, &Stub::AsyncFinish, message, std::move(reply));
+}
+
+void RemoteNode::Report(const std::string& caller, engine::TransferInfo transfer,
+                        StatusReply reply) {
+  v1::ReportRequest message;
+  Print(transfer, message.mutable_transfer());
+  Call(caller, {"Report", kNegotiation}, &Stub::AsyncReport, message,
+       [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
+                                  const std::string&) mutable { reply(status); });
+}
+
+void RemoteNode::Query(const std::string& caller, TransferId id,
+                       Reply<engine::TransferInfo> reply) {
+  v1::QueryTransferRequest message;
+  message.set_transfer_id(id.str());
+  Ask(caller, {"QueryTransfer", kNegotiation}, &Stub::AsyncQueryTransfer, message,
+      std::move(reply));
+}
+
+void RemoteNode::Cancel(const std::string& caller, uint32_t uid, TransferId id,
+                        Reply<engine::TransferInfo> reply) {
+  v1::CancelPeerTransferRequest message;
+  message.set_uid(uid);
+  message.set_transfer_id(id.str());
+  Ask(caller, {"CancelTransfer", kNegotiation}, &Stub::AsyncCancelTransfer, message,
+      std::move(reply));
+}
+
+void RemoteNode::GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+                           Reply<engine::BufferInfo> reply) {
+  v1::GetPeerBufferRequest message;
+  message.set_uid(uid);
+  message.set_name(std::move(name));
+  Ask(caller, {"GetBuffer", kNegotiation}, &Stub::AsyncGetBuffer, message, std::move(reply));
+}
+
+void RemoteNode::ListBuffers(const std::string& caller, uint32_t uid, engine::PageRequest page,
+                             Reply<engine::Page<engine::BufferInfo>> reply) {
+  v1::ListPeerBuffersRequest message;
+  message.set_uid(uid);
+  PrintPage(page, &message);
+  Ask(caller, {"ListBuffers", kNegotiation}, &Stub::AsyncListBuffers, message, std::move(reply));
+}
+
+void RemoteNode::SumBuffer(const std::string& caller, uint32_t uid, engine::Endpoint range,
+                           Reply<engine::Sum> reply) {
+  v1::SumPeerBufferRequest message;
+  message.set_uid(uid);
+  Print(range, message.mutable_range());
+  Ask(caller, {"SumBuffer", kWholeRange}, &Stub::AsyncSumBuffer, message, std::move(reply));
+}
+
+}  // namespace onecopy::rpc

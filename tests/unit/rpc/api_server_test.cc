@@ -1,0 +1,391 @@
+// Every method of api.sock: what is asked arrives at the engine, its answer at the client.
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/unit/rpc/rpc_rig.h"
+#include "tests/unit/rpc/samples.h"
+#include "transport/core/reasons.h"
+#include "transport/os/unix_socket.h"
+
+using namespace onecopy;
+using namespace onecopy::rpc;
+using onecopy::testing::Difference;
+
+namespace {
+
+// Calls a method of a stub, with the rig's session.
+template <typename Reply, typename Stub, typename Method, typename Request>
+Result<Reply> Ask(const ApiRig& rig, Stub& stub, Method method, const Request& request) {
+  Reply reply;
+  const auto context = rig.Context();
+  const grpc::Status status = (stub.*method)(context.get(), request, &reply);
+  if (!status.ok()) return FromGrpc(status);
+  return reply;
+}
+
+// The engine was asked by `method`, on behalf of the session, with these arguments.
+template <typename... Ts>
+std::tuple<Ts...> Asked(ApiRig& rig, const std::string& method) {
+  std::tuple<Ts...> arguments;
+  std::string asked;
+  engine::Principal who;
+  rig.engine.Run([&] {
+    asked = rig.api.script.method();
+    who = rig.api.who;
+    arguments = rig.api.script.arguments<Ts...>();
+  });
+  CHECK(asked == method);
+  CHECK(who.uid == 1000);
+  CHECK(who.node == "east");
+  CHECK_FALSE(who.session.empty());
+  return arguments;
+}
+
+template <typename T>
+void AnswerWith(ApiRig& rig, T answer) {
+  rig.engine.Run([&] { rig.api.script.AnswerWith(std::move(answer)); });
+}
+
+void CheckEndpoint(const engine::Endpoint& value, const v1::Endpoint& message) {
+  CHECK(value.node == message.node());
+  CHECK(value.buffer == message.buffer());
+  CHECK(value.offset == message.offset_bytes());
+  CHECK(value.bytes == message.bytes());
+}
+
+std::chrono::milliseconds Milliseconds(const google::protobuf::Duration& message) {
+  return std::chrono::milliseconds(message.seconds() * 1000 + message.nanos() / 1'000'000);
+}
+
+using Transfers = v1::TransferService::Stub;
+using Buffers = v1::BufferService::Stub;
+using Nodes = v1::NodeService::Stub;
+
+}  // namespace
+
+TEST_CASE("CreateTransfer") {
+  ApiRig rig;
+  AnswerWith(rig, SampleTransfer());
+  const auto message = Sample<v1::CreateTransferRequest>();
+  const auto reply = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CreateTransfer, message);
+  REQUIRE_OK(reply);
+  CHECK(Difference(*reply, Sample<v1::Transfer>()).empty());
+  const auto [request] = Asked<engine::TransferRequest>(rig, "CreateTransfer");
+  CHECK(request.request_id == message.request_id());
+  CheckEndpoint(request.source, message.source());
+  CheckEndpoint(request.destination, message.destination());
+  CHECK(request.policy.path_glob == message.policy().path_glob());
+  CHECK(request.policy.at_most_copies == message.policy().at_most_copies());
+  CHECK(request.policy.link == message.policy().link());
+  CHECK(request.policy.allow_emulated);
+  CHECK(request.checksum);
+  CHECK(request.deadline == Milliseconds(message.deadline()));
+  CHECK(request.validate_only);
+}
+
+TEST_CASE("GetTransfer and CancelTransfer") {
+  ApiRig rig;
+  AnswerWith(rig, SampleTransfer());
+  v1::GetTransferRequest get;
+  get.set_id("t-1");
+  const auto got = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::GetTransfer, get);
+  REQUIRE_OK(got);
+  CHECK(Difference(*got, Sample<v1::Transfer>()).empty());
+  CHECK(std::get<0>(Asked<TransferId>(rig, "GetTransfer")) == TransferId("t-1"));
+  v1::CancelTransferRequest cancel;
+  cancel.set_id("t-2");
+  const auto cancelled = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CancelTransfer, cancel);
+  REQUIRE_OK(cancelled);
+  CHECK(Difference(*cancelled, Sample<v1::Transfer>()).empty());
+  CHECK(std::get<0>(Asked<TransferId>(rig, "CancelTransfer")) == TransferId("t-2"));
+}
+
+TEST_CASE("ListTransfers") {
+  ApiRig rig;
+  AnswerWith(rig, engine::Page<engine::TransferInfo>{{SampleTransfer(), SampleTransfer()}, "n"});
+  const auto message = Sample<v1::ListTransfersRequest>();
+  const auto reply =
+      Ask<v1::ListTransfersResponse>(rig, *rig.transfers, &Transfers::ListTransfers, message);
+  REQUIRE_OK(reply);
+  CHECK(reply->transfers_size() == 2);
+  CHECK(reply->next_page_token() == "n");
+  const auto [page] = Asked<engine::PageRequest>(rig, "ListTransfers");
+  CHECK(page.size == message.page_size());
+  CHECK(page.token == message.page_token());
+}
+
+TEST_CASE("CreateBuffer, RegisterBuffer and GetBuffer") {
+  ApiRig rig;
+  AnswerWith(rig, SampleBuffer());
+  const auto create = Sample<v1::CreateBufferRequest>();
+  const auto created = Ask<v1::Buffer>(rig, *rig.buffers, &Buffers::CreateBuffer, create);
+  REQUIRE_OK(created);
+  CHECK(Difference(*created, Sample<v1::Buffer>()).empty());
+  const auto [request] = Asked<engine::CreateBufferRequest>(rig, "CreateBuffer");
+  CHECK(request.request_id == create.request_id());
+  CHECK(request.name == create.name());
+  CHECK(request.bytes == create.bytes());
+  CHECK(request.memory == create.memory());
+  CHECK(request.validate_only);
+
+  const auto enroll = Sample<v1::RegisterBufferRequest>();
+  const auto registered = Ask<v1::Buffer>(rig, *rig.buffers, &Buffers::RegisterBuffer, enroll);
+  REQUIRE_OK(registered);
+  CHECK(Difference(*registered, Sample<v1::Buffer>()).empty());
+  const auto [memory] = Asked<engine::RegisterBufferRequest>(rig, "RegisterBuffer");
+  CHECK(memory.form == "cuda-vmm");
+  CHECK(memory.fd_handle == enroll.cuda_vmm().fd_handle());
+
+  v1::GetBufferRequest get;
+  get.set_node("west");
+  get.set_name("weights");
+  const auto got = Ask<v1::Buffer>(rig, *rig.buffers, &Buffers::GetBuffer, get);
+  REQUIRE_OK(got);
+  CHECK(Difference(*got, Sample<v1::Buffer>()).empty());
+  const auto [node, name] = Asked<std::string, std::string>(rig, "GetBuffer");
+  CHECK(node == "west");
+  CHECK(name == "weights");
+}
+
+TEST_CASE("ListBuffers") {
+  ApiRig rig;
+  AnswerWith(rig, engine::Page<engine::BufferInfo>{{SampleBuffer()}, "n"});
+  const auto message = Sample<v1::ListBuffersRequest>();
+  const auto reply =
+      Ask<v1::ListBuffersResponse>(rig, *rig.buffers, &Buffers::ListBuffers, message);
+  REQUIRE_OK(reply);
+  REQUIRE(reply->buffers_size() == 1);
+  CHECK(Difference(reply->buffers(0), Sample<v1::Buffer>()).empty());
+  CHECK(reply->next_page_token() == "n");
+  const auto [node, page] = Asked<std::string, engine::PageRequest>(rig, "ListBuffers");
+  CHECK(node == message.node());
+  CHECK(page.size == message.page_size());
+  CHECK(page.token == message.page_token());
+}
+
+TEST_CASE("DeleteBuffer and SumBuffer") {
+  ApiRig rig;
+  rig.engine.Run([&] { rig.api.script.AnswerOk(); });
+  v1::DeleteBufferRequest remove;
+  remove.set_name("weights");
+  remove.set_force(true);
+  REQUIRE_OK(Ask<google::protobuf::Empty>(rig, *rig.buffers, &Buffers::DeleteBuffer, remove));
+  const auto [name, force] = Asked<std::string, bool>(rig, "DeleteBuffer");
+  CHECK(name == "weights");
+  CHECK(force);
+
+  AnswerWith(rig, engine::Sum{"xxh3-128", "abc", 77});
+  const auto sum = Sample<v1::SumBufferRequest>();
+  const auto summed = Ask<v1::SumBufferResponse>(rig, *rig.buffers, &Buffers::SumBuffer, sum);
+  REQUIRE_OK(summed);
+  CHECK(summed->checksum().algorithm() == "xxh3-128");
+  CHECK(summed->checksum().value() == "abc");
+  CHECK(summed->bytes() == 77);
+  CheckEndpoint(std::get<0>(Asked<engine::Endpoint>(rig, "SumBuffer")), sum.range());
+}
+
+TEST_CASE("CreateGrant, ListGrants and DeleteGrant") {
+  ApiRig rig;
+  AnswerWith(rig, SampleGrant());
+  const auto message = Sample<v1::CreateGrantRequest>();
+  const auto created = Ask<v1::Grant>(rig, *rig.buffers, &Buffers::CreateGrant, message);
+  REQUIRE_OK(created);
+  CHECK(created->id() == "g7");
+  CHECK(created->buffer() == "weights");
+  CHECK(created->offset_bytes() == 4096);
+  CHECK(created->bytes() == 1 << 20);
+  CHECK(created->to() == "1000@west");
+  CHECK(created->read());
+  CHECK(created->write());
+  CHECK(created->expire_time().seconds() == 1'800'000'000);
+  CHECK(created->expire_time().nanos() == 123'000'000);
+  const auto [request] = Asked<engine::CreateGrantRequest>(rig, "CreateGrant");
+  CheckEndpoint(request.range, message.range());
+  CHECK(request.to == message.to());
+  CHECK(request.read);
+  CHECK(request.write);
+  CHECK(request.lifetime == Milliseconds(message.lifetime()));
+
+  AnswerWith(rig, engine::Page<engine::GrantInfo>{{SampleGrant()}, "n"});
+  const auto list = Sample<v1::ListGrantsRequest>();
+  const auto listed = Ask<v1::ListGrantsResponse>(rig, *rig.buffers, &Buffers::ListGrants, list);
+  REQUIRE_OK(listed);
+  CHECK(listed->grants_size() == 1);
+  CHECK(listed->next_page_token() == "n");
+  const auto [buffer, page] = Asked<std::string, engine::PageRequest>(rig, "ListGrants");
+  CHECK(buffer == list.buffer());
+  CHECK(page.size == list.page_size());
+  CHECK(page.token == list.page_token());
+
+  v1::DeleteGrantRequest remove;
+  remove.set_id("g9");
+  REQUIRE_OK(Ask<google::protobuf::Empty>(rig, *rig.buffers, &Buffers::DeleteGrant, remove));
+  CHECK(std::get<0>(Asked<GrantId>(rig, "DeleteGrant")) == GrantId("g9"));
+}
+
+TEST_CASE("GetNode and ListNodes") {
+  ApiRig rig;
+  AnswerWith(rig, SampleNode());
+  v1::GetNodeRequest get;
+  get.set_name("west");
+  const auto got = Ask<v1::Node>(rig, *rig.nodes, &Nodes::GetNode, get);
+  REQUIRE_OK(got);
+  CHECK(got->name() == SampleNode().name);
+  CHECK(got->self());
+  CHECK(got->state() == v1::DRAINING);
+  CHECK(got->address() == "10.0.0.1:7701");
+  CHECK(got->boot_id() == "boot");
+  CHECK(got->protocol_min() == 2);
+  CHECK(got->protocol_max() == 5);
+  CHECK(got->version() == "1.2.3");
+  CHECK(got->reason() == "PEER_DOWN");
+  CHECK(got->detail() == "it does not answer");
+  CHECK(got->since().seconds() == 1'700'000'000);
+  CHECK(got->uid_domain() == "cluster");
+  CHECK(Difference(got->capabilities(), Sample<v1::HelloRequest>().self().capabilities()).empty());
+  CHECK(std::get<0>(Asked<std::string>(rig, "GetNode")) == "west");
+
+  AnswerWith(rig, engine::Page<engine::NodeInfo>{{SampleNode()}, "n"});
+  const auto list = Sample<v1::ListNodesRequest>();
+  const auto listed = Ask<v1::ListNodesResponse>(rig, *rig.nodes, &Nodes::ListNodes, list);
+  REQUIRE_OK(listed);
+  CHECK(listed->nodes_size() == 1);
+  CHECK(listed->next_page_token() == "n");
+  const auto [page] = Asked<engine::PageRequest>(rig, "ListNodes");
+  CHECK(page.size == list.page_size());
+  CHECK(page.token == list.page_token());
+}
+
+TEST_CASE("ReleaseDevice and SetLogLevel") {
+  ApiRig rig;
+  rig.engine.Run([&] { rig.api.script.AnswerOk(); });
+  v1::ReleaseDeviceRequest release;
+  release.set_device("cuda:0");
+  REQUIRE_OK(Ask<google::protobuf::Empty>(rig, *rig.nodes, &Nodes::ReleaseDevice, release));
+  CHECK(std::get<0>(Asked<std::string>(rig, "ReleaseDevice")) == "cuda:0");
+
+  AnswerWith(rig, std::string("info"));
+  v1::SetLogLevelRequest level;
+  level.set_level("debug");
+  const auto set = Ask<v1::SetLogLevelResponse>(rig, *rig.nodes, &Nodes::SetLogLevel, level);
+  REQUIRE_OK(set);
+  CHECK(set->previous_level() == "info");
+  CHECK(std::get<0>(Asked<std::string>(rig, "SetLogLevel")) == "debug");
+}
+
+TEST_CASE("an error arrives with reason, remedy and every refusal") {
+  ApiRig rig;
+  const Status failure = Status(Code::kFailedPrecondition, reasons::kPolicyUnmet,
+                                "no path is acceptable", "accept more copies")
+                             .WithRefusals({{"rdma-direct", "NO_RDMA_DEVICE", "none", "buy one"},
+                                            {"tcp-direct", "MORE_COPIES", "3 > 1", ""}});
+  rig.engine.Run([&] { rig.api.script.FailWith(failure); });
+  const Status status = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CreateTransfer,
+                                          Sample<v1::CreateTransferRequest>())
+                            .status();
+  CHECK(status.code() == failure.code());
+  CHECK(status.reason() == failure.reason());
+  CHECK(status.message() == failure.message());
+  CHECK(status.remedy() == failure.remedy());
+  CHECK(status.refusals() == failure.refusals());
+}
+
+TEST_CASE("an error with long refusals gets through gRPC's default limit on trailers") {
+  ApiRig rig;
+  std::vector<Refusal> refusals(
+      11, {"rdma-direct", "NO_RDMA_DEVICE", std::string(3000, 'd'), std::string(3000, 'r')});
+  const Status failure = Status(Code::kFailedPrecondition, reasons::kPolicyUnmet,
+                                std::string(900, 'm'), std::string(900, 'r'))
+                             .WithRefusals(refusals);
+  rig.engine.Run([&] { rig.api.script.FailWith(failure); });
+  const Status status = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CreateTransfer,
+                                          Sample<v1::CreateTransferRequest>())
+                            .status();
+  CHECK(status.code() == Code::kFailedPrecondition);
+  CHECK(status.reason() == reasons::kPolicyUnmet);
+  CHECK(status.refusals().size() == 11);
+}
+
+TEST_CASE("calls without a session, or with one that has ended, are refused") {
+  ApiRig rig;
+  AnswerWith(rig, SampleNode());
+  for (const std::string token : {"", "0123456789abcdef0123456789abcdef"}) {
+    v1::Node node;
+    const auto context = ApiRig::Context(token);
+    const Status status = FromGrpc(rig.nodes->GetNode(context.get(), {}, &node));
+    INFO(status.ToString());
+    CHECK(status.code() == Code::kUnauthenticated);
+    CHECK(status.reason() == reasons::kNoSession);
+    CHECK_FALSE(status.remedy().empty());
+  }
+  CHECK(rig.engine.Get<size_t>([&] { return rig.api.script.count(); }) == 0);
+}
+
+TEST_CASE("a request that is no good does not reach the engine") {
+  ApiRig rig;
+  const Status status = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CreateTransfer,
+                                          v1::CreateTransferRequest())
+                            .status();
+  CHECK(status.code() == Code::kInvalidArgument);
+  CHECK(status.reason() == reasons::kBadArgument);
+  CHECK(status.message().find("source") != std::string::npos);
+  CHECK(rig.engine.Get<size_t>([&] { return rig.api.script.count(); }) == 0);
+}
+
+TEST_CASE("an engine that drops a request has it answered") {
+  ApiRig rig;
+  rig.engine.Run([&] { rig.api.script.Hold(); });
+  auto asked = std::async(std::launch::async, [&] {
+    v1::GetNodeRequest request;
+    return Ask<v1::Node>(rig, *rig.nodes, &Nodes::GetNode, request).status();
+  });
+  rig.engine.Await([&] { return rig.api.script.held() == 1; });
+  rig.engine.Run([&] { rig.api.script.Drop(); });
+  const Status status = asked.get();
+  CHECK(status.code() == Code::kUnavailable);
+  CHECK(status.reason() == reasons::kDraining);
+}
+
+TEST_CASE("many calls at once are answered, each with its own") {
+  ApiRig rig;
+  AnswerWith(rig, SampleNode());
+  rig.engine.Run([&] { rig.api.script.Hold(); });
+  std::vector<std::future<bool>> calls;
+  for (int i = 0; i < 50; ++i) {
+    calls.push_back(std::async(std::launch::async, [&] {
+      return Ask<v1::Node>(rig, *rig.nodes, &Nodes::GetNode, v1::GetNodeRequest()).ok();
+    }));
+  }
+  rig.engine.Await([&] { return rig.api.script.held() == 50; });
+  rig.engine.Run([&] { rig.api.script.Release(); });
+  for (auto& call : calls) CHECK(call.get());
+}
+
+TEST_CASE("everybody may connect to the socket, and a stale one is replaced") {
+  const testing::TempFolder folder;
+  EngineThread engine;
+  FakeClientApi api;
+  engine::Sessions sessions("east", 998);
+  {
+    auto stale = os::ListenUnix(folder / "api.sock", SOCK_STREAM, 0600, 1);
+    REQUIRE_OK(stale);
+  }
+  auto server = ApiServer::Start({folder / "api.sock", {}}, engine.loop(), api, sessions);
+  REQUIRE_OK(server);
+  struct stat facts {};
+  REQUIRE(::stat((folder / "api.sock").c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 07777) == 0666);
+  (*server)->Stop();
+  CHECK_FALSE(std::filesystem::exists(folder / "api.sock"));
+}
+
+TEST_CASE("a socket that cannot be made fails the start with its path") {
+  EngineThread engine;
+  FakeClientApi api;
+  engine::Sessions sessions("east", 998);
+  const auto server =
+      ApiServer::Start({"/no/such/folder/api.sock", {}}, engine.loop(), api, sessions);
+  CHECK(server.status().message().find("/no/such/folder/api.sock") != std::string::npos);
+}

@@ -1,0 +1,15 @@
+#include "daemon/rpc/grpc_log.h"
+
+#include <grpc/support/log.h>
+
+#include <vector>
+
+#include "tests/support/catch.h"
+
+TEST_CASE("gRPC's errors go where they are sent, what is less stays out") {
+  static std::vector<std::string> heard;  // gRPC may log until the process ends
+  onecopy::rpc::RedirectGrpcLog([](const std::string& message) { heard.push_back(message); });
+  gpr_log(GPR_ERROR, "something is %s", "wrong");
+  gpr_log(GPR_INFO, "nothing is");
+  CHECK(heard == std::vector<std::string>{"something is wrong"});
+}

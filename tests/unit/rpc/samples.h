@@ -1,0 +1,88 @@
+// Messages and values in which every field says something.
+#pragma once
+
+#include "daemon/rpc/convert_peer.h"
+#include "tests/support/catch.h"
+#include "tests/support/fill_message.h"
+
+namespace onecopy::rpc {
+
+// Fields that follow from others.
+inline void Settle(v1::Plan* plan) {
+  plan->set_copies(static_cast<uint32_t>(plan->steps_size()));
+  for (v1::Step& step : *plan->mutable_steps()) step.clear_bytes();
+}
+inline void Settle(v1::Transfer* transfer) {
+  Settle(transfer->mutable_plan());
+  v1::Receipt& receipt = *transfer->mutable_receipt();
+  receipt.set_copies(static_cast<uint32_t>(receipt.steps_size()));
+  receipt.set_bytes_per_second(static_cast<double>(transfer->bytes()) / receipt.seconds());
+}
+template <typename Message>
+void Settle(Message*) {}
+inline void Settle(v1::PrepareRequest* request) { Settle(request->mutable_transfer()); }
+inline void Settle(v1::PrepareResponse* response) {
+  for (v1::Step& step : *response->mutable_steps()) step.clear_bytes();
+}
+inline void Settle(v1::ReportRequest* request) { Settle(request->mutable_transfer()); }
+inline void Settle(v1::SumBufferResponse* sum) { sum->mutable_checksum()->clear_verified(); }
+
+template <typename Message>
+Message Sample() {
+  Message message;
+  testing::Fill(&message);
+  Settle(&message);
+  return message;
+}
+
+// The value that a message stands for, which must be a good one.
+template <typename Message>
+auto Parsed(const Message& message) {
+  auto value = Parse(message);
+  REQUIRE_OK(value);
+  return std::move(*value);
+}
+
+inline engine::TransferInfo SampleTransfer() { return Parsed(Sample<v1::Transfer>()); }
+inline engine::BufferInfo SampleBuffer() { return Parsed(Sample<v1::Buffer>()); }
+
+inline engine::GrantInfo SampleGrant() {
+  engine::GrantInfo grant;
+  grant.id = GrantId("g7");
+  grant.buffer = "weights";
+  grant.range = {4096, 1 << 20};
+  grant.to = "1000@west";
+  grant.read = true;
+  grant.write = true;
+  grant.expire_time = engine::WallTime(std::chrono::milliseconds(1'800'000'000'123));
+  return grant;
+}
+
+inline engine::NodeInfo SampleNode() {
+  const engine::Introduction self = Parsed(Sample<v1::HelloRequest>()).self;
+  engine::NodeInfo node;
+  node.name = self.node;
+  node.self = true;
+  node.state = engine::NodeState::kDraining;
+  node.address = "10.0.0.1:7701";
+  node.boot_id = "boot";
+  node.protocol_min = 2;
+  node.protocol_max = 5;
+  node.version = "1.2.3";
+  node.reason = "PEER_DOWN";
+  node.detail = "it does not answer";
+  node.since = engine::WallTime(std::chrono::milliseconds(1'700'000'000'456));
+  node.uid_domain = "cluster";
+  node.capabilities = *self.capabilities;
+  return node;
+}
+
+// The message that a value is printed as.
+template <typename Message>
+Message Printed(const auto& value) {
+  Message message;
+  Print(value, &message);
+  return message;
+}
+
+}  // namespace onecopy::rpc
