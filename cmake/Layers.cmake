@@ -25,7 +25,7 @@ set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench client/lib transport/core transport/os transport/shim)
 
 # The files right in daemon/ put the program together: they may use all that is below it, and these.
-set(ONECOPY_PROGRAM_daemon transport/core transport/os)
+set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim)
 
 # The only folders that see gRPC.
 set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)

@@ -143,10 +143,10 @@ Status Serve(const CommandLine& line) {
   auto report = [](const char* what) {
     return [what](const Status& status) { log::Warning(what, {{"why", status.ToString()}}); };
   };
-  ONECOPY_ASSIGN_OR_RETURN(
-      const auto peers,
-      rpc::PeerServer::Start({config.listen, credentials, report("peers cannot connect")},
-                             engine.loop(), engine.node()));
+  ONECOPY_ASSIGN_OR_RETURN(const auto peers,
+                           rpc::PeerServer::Start({config.name, config.listen, credentials,
+                                                   report("peers cannot connect")},
+                                                  engine.loop(), engine.node()));
   ONECOPY_ASSIGN_OR_RETURN(
       const auto api, rpc::ApiServer::Start({run_dir.ApiSocket(), report("clients cannot connect")},
                                             engine.loop(), engine.client(), engine.sessions()));
@@ -169,7 +169,7 @@ Status Serve(const CommandLine& line) {
   log::Info("serving", {{"name", config.name},
                         {"listen", peers->address().ToString()},
                         {"run_dir", run_dir.path()},
-                        {"tls", config.tls.enabled()},
+                        {"tls", config.tls.enabled() ? "mutual" : "none"},
                         {"version", kVersion}});
 
   const int signal = WaitForSignal();

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "client/cli/exit_status.h"
+#include "transport/core/exit_status.h"
 
 namespace onecopy::cli {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "client/cli/commands.h"
-#include "client/cli/exit_status.h"
+#include "transport/core/exit_status.h"
 #include "client/cli/output/report.h"
 #include "client/cli/session.h"
 #include "client/cli/version.h"

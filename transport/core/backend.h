@@ -37,4 +37,7 @@ struct Backends {
   std::vector<Backend<Link>> links;
 };
 
+// Of this build. Defined in the generated list.
+Backends AllBackends();
+
 }  // namespace onecopy

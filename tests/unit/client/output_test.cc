@@ -1,6 +1,6 @@
 #include <sstream>
 
-#include "client/cli/exit_status.h"
+#include "transport/core/exit_status.h"
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"

@@ -1,6 +1,6 @@
-#include "client/cli/exit_status.h"
+#include "transport/core/exit_status.h"
 
-namespace onecopy::cli {
+namespace onecopy {
 
 int ExitStatusOf(Code code) {
   switch (code) {
@@ -37,4 +37,4 @@ int ExitStatusOf(Code code) {
   return 1;
 }
 
-}  // namespace onecopy::cli
+}  // namespace onecopy

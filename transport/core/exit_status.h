@@ -1,11 +1,11 @@
-// What `onecopy` says to the shell.
+// What our programs say to the shell.
 #pragma once
 
 #include "transport/core/status.h"
 
-namespace onecopy::cli {
+namespace onecopy {
 
 // 0 for success; see the table in docs/architecture.md.
 int ExitStatusOf(Code code);
 
-}  // namespace onecopy::cli
+}  // namespace onecopy
