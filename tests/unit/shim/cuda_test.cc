@@ -18,7 +18,7 @@ using testing::TestLibrary;
 // The memory that the daemon would have with this driver.
 std::unique_ptr<Memory> MakeMemory(const std::string& library) {
   Backend<Memory> backend = cuda::Describe();
-  BackendContext context{"test", Settings(backend.settings), library};
+  BackendContext context{"test", Settings(backend.settings), library, {}};
   auto memory = backend.create(context);
   REQUIRE_OK(memory);
   return std::move(*memory);

@@ -14,7 +14,7 @@ std::vector<SettingSpec> Specs() {
        .type = SettingType::kInteger,
        .fallback = int64_t{200},
        .doc = "How long a GPU's thread looks for the end of copies without sleeping, in "
-              "microseconds.\nLonger: lower latency. 0: at most 20 microseconds late, and no "
+              "microseconds. Longer: lower latency. 0: at most 20 microseconds late, and no "
               "busy core.",
        .most = 1'000'000},
       {.key = "peer_chunk",
