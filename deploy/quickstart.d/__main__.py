@@ -113,7 +113,7 @@ class Demonstration:
         """Where the buffers are: on one GPU and on another one, if there are two."""
         if self._arguments.memory == "host":
             return ["host"]
-        gpus = [memory for memory in east.run("node", "show")["capabilities"]["memories"] if memory["kind"] == "cuda"]
+        gpus = [memory for memory in east.run("node", "show")["memories"] if memory["kind"] == "cuda"]
         usable = [f"cuda:{gpu['ordinal']}" for gpu in gpus if gpu["viability"]["viable"]]
         if not usable:
             reasons = "; ".join(f"{gpu['viability']['reason']}: {gpu['viability']['detail']}" for gpu in gpus)

@@ -1,49 +1,22 @@
 // A user's program: allocates GPU memory with the CUDA runtime, exports it as the client library
 // does, and looks at it when asked. Run by tests as `cuda_exporter FD`, with a socket.
-#include <cuda_runtime.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/gpu/exporter_protocol.h"
+#include "tests/gpu/user_memory.cuh"
 #include "transport/shim/cuda_export.h"
 
 namespace onecopy::testing {
 namespace {
-
-struct Failure {
-  std::string what;
-};
-
-void Check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) {
-    throw Failure{std::string(what) + ": " + cudaGetErrorName(error) + " (" +
-                  std::to_string(static_cast<int>(error)) + ")"};
-  }
-}
-
-const shim::CudaApi& Driver() {
-  static const auto api = shim::LoadCuda();
-  if (!api.ok()) throw Failure{api.status().ToString()};
-  return **api;
-}
-
-void Check(CUresult error, const char* what) {
-  if (error != CUDA_SUCCESS) {
-    throw Failure{std::string(what) + ": " + shim::CudaErrorText(Driver(), error)};
-  }
-}
-
-#define CHECK_CUDA(call) Check(call, #call)
 
 __global__ void Flip(unsigned char* bytes, uint64_t count) {
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
@@ -59,85 +32,6 @@ struct Allocation {
   uint64_t offset = 0;            // of the piece
   uint64_t bytes = 0;
 };
-
-// `count` allocations of `bytes` (rounded up) each, mapped side by side, `lead` of them further
-// inside a reservation.
-unsigned char* AllocateVmm(int device, uint64_t bytes, unsigned count, unsigned lead,
-                           CUmemAllocationHandleType handle_type) {
-  const shim::CudaApi& api = Driver();
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device;
-  properties.requestedHandleTypes = handle_type;
-  size_t granularity = 0;
-  CHECK_CUDA(
-      api.MemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const uint64_t each = (bytes + granularity - 1) / granularity * granularity;
-  CUdeviceptr start = 0;
-  CHECK_CUDA(api.MemAddressReserve(&start, each * (count + 2 * lead), granularity, 0, 0));
-  start += each * lead;
-  for (unsigned i = 0; i < count; ++i) {
-    CUmemGenericAllocationHandle handle = 0;
-    CHECK_CUDA(api.MemCreate(&handle, each, &properties, 0));
-    CHECK_CUDA(api.MemMap(start + i * each, each, 0, handle, 0));
-    CHECK_CUDA(api.MemRelease(handle));
-  }
-  CUmemAccessDesc access{};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK_CUDA(api.MemSetAccess(start, each * count, &access, 1));
-  return reinterpret_cast<unsigned char*>(start);
-}
-
-unsigned char* AllocateFromPool(int device, uint64_t bytes) {
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = device;
-  cudaMemPool_t pool = nullptr;
-  void* data = nullptr;
-  CHECK_CUDA(cudaMemPoolCreate(&pool, &properties));
-  CHECK_CUDA(cudaMallocFromPoolAsync(&data, bytes, pool, nullptr));
-  CHECK_CUDA(cudaStreamSynchronize(nullptr));
-  return static_cast<unsigned char*>(data);
-}
-
-unsigned char* Allocate(MemoryKind kind, int device, uint64_t bytes) {
-  CHECK_CUDA(cudaSetDevice(device));
-  CHECK_CUDA(cudaFree(nullptr));  // opens the context
-  void* data = nullptr;
-  switch (kind) {
-    case MemoryKind::kMalloc:
-      CHECK_CUDA(cudaMalloc(&data, bytes));
-      break;
-    case MemoryKind::kMallocAsync:
-      CHECK_CUDA(cudaMallocAsync(&data, bytes, nullptr));
-      CHECK_CUDA(cudaStreamSynchronize(nullptr));
-      break;
-    case MemoryKind::kPool:
-      return AllocateFromPool(device, bytes);
-    case MemoryKind::kMallocManaged:
-      CHECK_CUDA(cudaMallocManaged(&data, bytes));
-      break;
-    case MemoryKind::kHostAlloc:
-      CHECK_CUDA(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
-      break;
-    case MemoryKind::kHeap:
-      data = std::malloc(bytes);
-      break;
-    case MemoryKind::kVmm:
-      return AllocateVmm(device, bytes, 1, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    case MemoryKind::kVmmInside:
-      return AllocateVmm(device, bytes, 1, 3, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    case MemoryKind::kVmmTwo:
-      return AllocateVmm(device, bytes, 2, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    case MemoryKind::kVmmNoHandle:
-      return AllocateVmm(device, bytes, 1, 0, CU_MEM_HANDLE_TYPE_NONE);
-  }
-  return static_cast<unsigned char*>(data);
-}
 
 void Free(const Allocation& allocation) {
   if (allocation.kind != MemoryKind::kMalloc) throw Failure{"only cudaMalloc memory is freed"};

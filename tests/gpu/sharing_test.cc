@@ -343,6 +343,10 @@ TEST_CASE("what the driver says of an opened handle") {
       const HeldContext held(opener);
       const shim::ScopedCudaContext scope(api, held.get());
       CUdeviceptr address = 0;
+      const CUresult eager = api.IpcOpenMemHandle(&address, handle, 0);
+      std::printf("memory of cuda:0, opened on cuda:%d without peer access: %s\n", opener,
+                  shim::CudaErrorText(api, eager).c_str());
+      if (eager == CUDA_SUCCESS) api.IpcCloseMemHandle(address);
       const CUresult opened =
           api.IpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
       std::printf("memory of cuda:0, %llu bytes, opened on cuda:%d: %s\n",

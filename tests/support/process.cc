@@ -16,6 +16,8 @@
 #include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 namespace onecopy::testing {
 namespace {
@@ -24,6 +26,13 @@ constexpr int kPatienceMs = 60'000;
 
 [[noreturn]] void ThrowErrno(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
+}
+
+// The end to read from, and the one to write to.
+std::pair<os::UniqueFd, os::UniqueFd> MakePipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) ThrowErrno("pipe");
+  return {os::UniqueFd(ends[0]), os::UniqueFd(ends[1])};
 }
 
 void WaitReadable(int fd, const std::string& what) {
@@ -73,18 +82,21 @@ Process::Process(const ProcessOptions& options) {
   }
   std::vector<char*> argv = Pointers(arguments);
   std::vector<char*> envp = Pointers(environment);
-  const os::UniqueFd in(::open(options.input_file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!in) ThrowErrno("open " + options.input_file);
+  os::UniqueFd in;
+  if (options.input_file.empty()) {
+    std::tie(in, in_) = MakePipe();
+  } else {
+    in = os::UniqueFd(::open(options.input_file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!in) ThrowErrno("open " + options.input_file);
+  }
   os::UniqueFd err;
   if (!options.error_file.empty()) {
     err = os::UniqueFd(
         ::open(options.error_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (!err) ThrowErrno("open " + options.error_file);
   }
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) ThrowErrno("pipe");
-  out_ = os::UniqueFd(ends[0]);
-  const os::UniqueFd theirs(ends[1]);
+  os::UniqueFd theirs;
+  std::tie(out_, theirs) = MakePipe();
   pid_ = ::fork();
   if (pid_ < 0) ThrowErrno("fork");
   if (pid_ == 0) {
@@ -120,6 +132,12 @@ std::string Process::ReadAll() {
     const ssize_t count = ::read(out_.get(), piece, sizeof piece);
     if (count <= 0) return text;
     text.append(piece, static_cast<size_t>(count));
+  }
+}
+
+void Process::Write(const std::string& text) {
+  if (::write(in_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    ThrowErrno("write to the process");
   }
 }
 

@@ -18,7 +18,7 @@ std::filesystem::path ProgramFolder();
 struct ProcessOptions {
   std::string program;  // its name, "onecopyd", or a path
   std::vector<std::string> arguments = {};
-  std::string input_file = "/dev/null";
+  std::string input_file = "/dev/null";       // empty: a pipe, see Process::Write
   std::string error_file = {};                // created; empty: the test's own stderr
   std::vector<std::string> environment = {};  // "NAME=value", beside the test's own
   std::function<void()> in_child = {};        // last thing before the program takes over
@@ -38,12 +38,16 @@ class Process {
   // Up to and with the next '\n', or what is there at its end. Throws after a minute of silence.
   std::string ReadLine();
   std::string ReadAll();  // up to its end
+  // Into its standard input, where that is a pipe; closing it is the end of the input.
+  void Write(const std::string& text);
+  void CloseInput() { in_ = os::UniqueFd(); }
   void Signal(int signal) const;
   // Waits for the end, at most a minute: the exit status, or 1000 and the signal that ended it.
   int Wait();
 
  private:
   pid_t pid_ = 0;
+  os::UniqueFd in_;
   os::UniqueFd out_;
   os::UniqueFd ended_;  // pidfd
 };

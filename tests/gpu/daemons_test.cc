@@ -1,0 +1,204 @@
+// Real daemons that move real GPU memory: between two of them, inside one, and memory of users'
+// programs.
+#include <signal.h>
+
+#include "tests/gpu/real_gpu.h"
+#include "tests/support/node.h"
+
+namespace onecopy::testing {
+namespace {
+
+constexpr uint64_t kBytes = (uint64_t{64} << 20) + 3;
+
+struct Pair {
+  Node west{"west"};
+  Node east{"east", {.peers = {west.AsPeer()}}};
+  Pair() {
+    east.WaitForPeer("west");
+    west.WaitForPeer("east");
+  }
+};
+
+void Create(const Node& node, const std::string& name, const std::string& memory,
+            uint64_t bytes = kBytes) {
+  node.Do({"buffer", "create", name, "--size", std::to_string(bytes), "--memory", memory});
+}
+
+// A buffer with known bytes.
+void CreateFilled(const Node& node, const std::string& name, const std::string& memory,
+                  uint64_t seed, uint64_t bytes = kBytes) {
+  Create(node, name, memory, bytes);
+  node.Do({"cp", "-", name}, Payload(bytes, seed));
+}
+
+bool Holds(const Node& node, const std::string& name, uint64_t seed, uint64_t bytes = kBytes) {
+  const CommandResult read =
+      RunCommand("onecopy", {"--run-dir", node.run_dir(), "--quiet", "cp", name, "-"});
+  return read.exit_status == 0 && read.out == Payload(bytes, seed);
+}
+
+std::string ReasonAgainst(const Json& receipt, const std::string& path) {
+  for (const Json& refusal : receipt.at("refused")) {
+    if (refusal.at("path") == path) return refusal.at("reason");
+  }
+  return {};
+}
+
+void CheckPath(const Json& receipt, const std::string& path, size_t copies) {
+  INFO(receipt.dump(2));
+  CHECK(receipt.at("state") == "SUCCEEDED");
+  CHECK(receipt.at("path") == path);
+  CHECK(receipt.at("copies") == copies);
+  CHECK(receipt.at("steps").size() == copies);
+}
+
+// Memory of a user's program, registered under `name`.
+std::unique_ptr<Process> StartUser(const Node& node, const std::string& name,
+                                   const std::string& kind, int device, uint64_t bytes,
+                                   uint64_t offset, uint64_t seed) {
+  auto user = std::make_unique<Process>(ProcessOptions{
+      .program = (ProgramFolder() / "support/cuda_user").string(),
+      .arguments = {node.run_dir(), name, kind, std::to_string(device), std::to_string(bytes),
+                    std::to_string(offset), std::to_string(seed)},
+      .input_file = ""});
+  const std::string said = user->ReadLine();
+  if (said != "registered\n") throw std::runtime_error("cuda_user: " + said);
+  return user;
+}
+
+std::string Check(Process& user, uint64_t seed) {
+  user.Write("check " + std::to_string(seed) + "\n");
+  return user.ReadLine();
+}
+
+}  // namespace
+
+TEST_CASE("from a GPU of one daemon to a GPU of another, five copies over tcp") {
+  ONECOPY_NEEDS_GPUS(1);
+  const std::string other = WhyFewerGpus(2).empty() ? "cuda:1" : "cuda:0";
+  Pair pair;
+  CreateFilled(pair.east, "a", "cuda:0", 1);
+  Create(pair.west, "b", other);
+  const Json receipt = pair.east.Do({"cp", "a", "west:b", "--checksum"});
+  CheckPath(receipt, "tcp-staged", 5);
+  CHECK(receipt.at("checksum").at("verified") == true);
+  const Json& steps = receipt.at("steps");
+  CHECK(steps[0].at("from").get<std::string>().rfind("GPU-", 0) == 0);
+  CHECK(steps[0].at("by") == "copy-engine");
+  CHECK(steps[4].at("to").get<std::string>().rfind("GPU-", 0) == 0);
+  CHECK(steps[4].at("by") == "copy-engine");
+  CHECK(ReasonAgainst(receipt, "rdma-direct") == "NO_RDMA_DEVICE");
+  CHECK(ReasonAgainst(receipt, "peer-direct") == "OTHER_NODE");
+  CHECK(Holds(pair.west, "b", 1));
+}
+
+TEST_CASE("between a GPU and host memory of two daemons, four copies over tcp") {
+  ONECOPY_NEEDS_GPUS(1);
+  Pair pair;
+  CreateFilled(pair.east, "a", "cuda:0", 2);
+  Create(pair.west, "b", "host");
+  Create(pair.east, "c", "cuda:0");
+  CheckPath(pair.east.Do({"cp", "a", "west:b", "--checksum"}), "tcp-bounce", 4);
+  CheckPath(pair.east.Do({"cp", "west:b", "c", "--checksum"}), "tcp-bounce", 4);
+  CHECK(Holds(pair.east, "c", 2));
+}
+
+TEST_CASE("inside a daemon GPUs reach each other directly, and host memory in one copy") {
+  ONECOPY_NEEDS_GPUS(2);
+  Node east("east");
+  CreateFilled(east, "a", "cuda:0", 3);
+  Create(east, "b", "cuda:1");
+  Create(east, "c", "cuda:0");
+  Create(east, "h", "host");
+  CheckPath(east.Do({"cp", "a", "b", "--checksum"}), "peer-direct", 1);
+  CHECK(Holds(east, "b", 3));
+  CheckPath(east.Do({"cp", "a", "b", "--path", "peer-bounce", "--checksum"}), "peer-bounce", 2);
+  CheckPath(east.Do({"cp", "b", "c", "--checksum"}), "peer-direct", 1);
+  CheckPath(east.Do({"cp", "c", "h", "--checksum"}), "local", 1);
+  CheckPath(east.Do({"cp", "h@1+4097", "b@4095", "--checksum"}), "local", 1);
+  CHECK(Holds(east, "h", 3));
+}
+
+TEST_CASE("odd places and lengths of GPU memory arrive, and nothing beside them changes") {
+  ONECOPY_NEEDS_GPUS(1);
+  const std::string other = WhyFewerGpus(2).empty() ? "cuda:1" : "cuda:0";
+  Pair pair;
+  constexpr uint64_t kSmall = 3'000'001;
+  CreateFilled(pair.east, "a", "cuda:0", 4, kSmall);
+  CreateFilled(pair.west, "b", other, 5, kSmall);
+  std::string wanted = Payload(kSmall, 5);
+  const std::string payload = Payload(kSmall, 4);
+  for (const auto& [from, bytes, to] : std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>{
+           {0, 0, 0}, {1, 1, 7}, {3, 4097, 5}, {1'048'575, 1'048'577, 1'500'001}}) {
+    pair.east.Do({"cp", "a@" + std::to_string(from) + "+" + std::to_string(bytes),
+                  "west:b@" + std::to_string(to), "--checksum"});
+    wanted.replace(to, bytes, payload, from, bytes);
+  }
+  CHECK(RunCommand("onecopy", {"--run-dir", pair.west.run_dir(), "--quiet", "cp", "b", "-"}).out ==
+        wanted);
+}
+
+TEST_CASE("memory of a user's program is moved from and to, wherever it lies in its allocation") {
+  ONECOPY_NEEDS_GPUS(1);
+  const int other = WhyFewerGpus(2).empty() ? 1 : 0;
+  Pair pair;
+  for (const std::string kind : {"malloc", "vmm"}) {
+    INFO(kind);
+    const auto source = StartUser(pair.east, "mine-" + kind, kind, 0, 5'000'003, 4097, 6);
+    const auto far = StartUser(pair.west, "far-" + kind, kind, other, 5'000'003, 513, 7);
+    const auto near = StartUser(pair.east, "near-" + kind, kind, other, 5'000'003, 1, 8);
+    CheckPath(pair.east.Do({"cp", "mine-" + kind, "west:far-" + kind, "--checksum"}), "tcp-staged",
+              5);
+    CHECK(Check(*far, 6) == "right\n");
+    CheckPath(pair.east.Do({"cp", "mine-" + kind, "near-" + kind, "--checksum"}),
+              other == 1 ? "peer-direct" : "local", 1);
+    CHECK(Check(*near, 6) == "right\n");
+    CHECK(Check(*source, 6) == "right\n");
+  }
+}
+
+TEST_CASE("memory that cannot be shared is refused with its reason and a remedy") {
+  ONECOPY_NEEDS_GPUS(1);
+  Node east("east");
+  std::string said;
+  try {
+    StartUser(east, "m", "managed", 0, 1 << 20, 0, 9);
+  } catch (const std::runtime_error& error) {
+    said = error.what();
+  }
+  INFO(said);
+  CHECK(said.find("NOT_SHAREABLE") != std::string::npos);
+  CHECK(east.Do({"buffer", "ls"}).empty());
+}
+
+TEST_CASE("when a user's program ends its GPU memory goes, and the daemon lets go of the GPU") {
+  ONECOPY_NEEDS_GPUS(1);
+  Node east("east");
+  Create(east, "h", "host", 5'000'003);
+  for (const bool killed : {false, true}) {
+    const auto user = StartUser(east, "mine", "malloc", 0, 5'000'003, 0, 10);
+    CheckPath(east.Do({"cp", "mine", "h"}), "local", 1);
+    if (killed) {
+      user->Signal(SIGKILL);
+    } else {
+      user->CloseInput();
+    }
+    user->Wait();
+    WaitUntil("the buffer is gone", [&] { return east.Do({"buffer", "ls"}).size() == 1; });
+    CHECK(Holds(east, "h", 10, 5'000'003));
+  }
+  CHECK(east.Run({"node", "release", "cuda:0"}).exit_status == 0);
+}
+
+TEST_CASE("a GPU that has buffers is not released, and one without is") {
+  ONECOPY_NEEDS_GPUS(1);
+  Node east("east");
+  Create(east, "a", "cuda:0");
+  const CommandResult used = east.Run({"node", "release", "cuda:0"});
+  CHECK(used.exit_status == 7);
+  CHECK(used.reason() == "DEVICE_IN_USE");
+  east.Do({"buffer", "rm", "a"});
+  CHECK(east.Run({"node", "release", "cuda:0"}).exit_status == 0);
+}
+
+}  // namespace onecopy::testing
