@@ -58,6 +58,23 @@ bool IsWorse(const Refusal& refusal) {
   return refusal.reason == reasons::kMoreCopies || refusal.reason == reasons::kNotApplicable;
 }
 
+// Paths that are refused for the very same reason, in one entry with all their names.
+std::vector<Refusal> Grouped(const std::vector<Refusal>& refusals) {
+  std::vector<Refusal> groups;
+  for (const Refusal& refusal : refusals) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Refusal& group) {
+      return group.reason == refusal.reason && group.detail == refusal.detail &&
+             group.remedy == refusal.remedy;
+    });
+    if (same == groups.end()) {
+      groups.push_back(refusal);
+    } else {
+      same->path += ", " + refusal.path;
+    }
+  }
+  return groups;
+}
+
 }  // namespace
 
 void PrintReceipt(std::ostream& out, const Move& move) {
@@ -105,9 +122,10 @@ void PrintPlan(std::ostream& out, const std::string& source, const std::string& 
 }
 
 void PrintRefusals(std::ostream& out, const std::vector<Refusal>& refusals) {
+  const std::vector<Refusal> grouped = Grouped(refusals);
   size_t path_width = 0;
   size_t reason_width = 0;
-  for (const Refusal& refusal : refusals) {
+  for (const Refusal& refusal : grouped) {
     path_width = std::max(path_width, DisplayWidth(Printable(refusal.path)));
     reason_width = std::max(reason_width, DisplayWidth(Printable(refusal.reason)));
   }
@@ -115,7 +133,7 @@ void PrintRefusals(std::ostream& out, const std::vector<Refusal>& refusals) {
     const std::string shown = Printable(text);
     return shown + std::string(width - DisplayWidth(shown), ' ');
   };
-  for (const Refusal& refusal : refusals) {
+  for (const Refusal& refusal : grouped) {
     std::string line = "    " + padded(refusal.path, path_width) + "  " +
                        padded(refusal.reason, reason_width) + "  " + Printable(refusal.detail);
     line.erase(line.find_last_not_of(' ') + 1);

@@ -37,6 +37,7 @@ cli::Move Move() {
                         {"lo", "127.0.0.1:7702", move.bytes / 2}};
   move.receipt.refused = {{"rdma-direct", "NO_RDMA_DEVICE", "this node has none", "install one"},
                           {"peer-direct", "OTHER_NODE", "the ends are on two nodes", ""},
+                          {"rdma-staged", "NO_RDMA_DEVICE", "this node has none", "install one"},
                           {"tcp-staged", "MORE_COPIES", "5 instead of 3", ""},
                           {"storage-direct", "NOT_APPLICABLE", "no file", ""}};
   return move;
@@ -56,9 +57,9 @@ TEST_CASE("a receipt for people is compact, and says why nothing better") {
         "    3  kernel -> host    driver          on west  4 KiB\n"
         "  lanes     2 lanes, 1 GiB, lo to 127.0.0.1:7702\n"
         "  why nothing better\n"
-        "    rdma-direct  NO_RDMA_DEVICE  this node has none\n"
+        "    rdma-direct, rdma-staged  NO_RDMA_DEVICE  this node has none\n"
         "      try: install one\n"
-        "    peer-direct  OTHER_NODE      the ends are on two nodes\n");
+        "    peer-direct               OTHER_NODE      the ends are on two nodes\n");
 }
 
 TEST_CASE("a receipt tells of checksum, failed attempts and emulation where there are any") {
