@@ -100,8 +100,8 @@ TEST_CASE("a plan lists every path that was passed over") {
   cli::PrintPlan(out, "a", "b", plan);
   CHECK(out.str().find("a -> b\n  path      local, 1 copy\n    1  host -> host  cpu  on east\n"
                        "  estimate  12 GB/s, from a table\n  why no other path\n") == 0);
-  CHECK(out.str().find("tcp-staged      MORE_COPIES") != std::string::npos);
-  CHECK(out.str().find("storage-direct  NOT_APPLICABLE") != std::string::npos);
+  CHECK(out.str().find("tcp-staged                MORE_COPIES") != std::string::npos);
+  CHECK(out.str().find("storage-direct            NOT_APPLICABLE") != std::string::npos);
 }
 
 TEST_CASE("an error says what failed, under its stable name, and what to do") {
