@@ -48,6 +48,10 @@ Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
 void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
   TransferInfo& info = record.info;
   info.state = said.state;
+  // As it was ordered it may lack its length, and a report may be quicker than the order's answer.
+  info.destination.buffer = said.destination.buffer;
+  info.destination.offset = said.destination.offset;
+  info.destination.bytes = said.destination.bytes;
   info.bytes_done = said.bytes_done;
   info.plan = said.plan;
   info.receipt = said.receipt;

@@ -1,0 +1,114 @@
+#include "tests/cluster/receipts.h"
+
+#include <map>
+#include <set>
+
+#include "client/cli/output/document.h"
+#include "tests/support/catch.h"
+
+namespace onecopy::testing {
+namespace {
+
+void CheckSteps(const Json& receipt, const ExpectedReceipt& expected) {
+  const Json& steps = receipt.at("steps");
+  // Of no byte nothing is copied.
+  const size_t copies = expected.bytes == 0 ? 0 : CopiesOf(expected.path);
+  CHECK(receipt.at("copies") == copies);
+  REQUIRE(steps.size() == copies);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    CHECK(steps[i].at("bytes") == expected.bytes);
+    CHECK(steps[i].at("by") != "");
+    CHECK(steps[i].at("node") != "");
+    if (i > 0) CHECK(steps[i].at("from") == steps[i - 1].at("to"));
+  }
+  if (copies == 0) return;
+  CHECK(steps.front().at("from") == "host");
+  CHECK(steps.back().at("to") == "host");
+}
+
+void CheckLanes(const Json& receipt, const ExpectedReceipt& expected) {
+  const bool remote = expected.path.rfind("tcp-", 0) == 0;
+  CHECK(receipt.at("link") == (remote ? "tcp" : ""));
+  uint64_t carried = 0;
+  for (const Json& lane : receipt.at("lanes")) {
+    CHECK(lane.at("device") == "lo");
+    CHECK(lane.at("peer").get<std::string>().rfind("127.0.0.1:", 0) == 0);
+    carried += lane.at("bytes").get<uint64_t>();
+  }
+  CHECK(carried == (remote ? expected.bytes : 0));
+  size_t wires = 0;
+  for (const Json& step : receipt.at("steps")) {
+    if (step.at("by") != "wire") continue;
+    ++wires;
+    CHECK(step.at("loopback") == true);
+  }
+  CHECK(wires == (remote && expected.bytes > 0 ? 1 : 0));
+}
+
+void CheckRefusals(const Json& receipt, const ExpectedReceipt& expected) {
+  std::set<std::string> refused;
+  for (const Json& refusal : receipt.at("refused")) {
+    refused.insert(refusal.at("path"));
+    CHECK(refusal.at("reason") != "");
+    CHECK(refusal.at("detail") != "");
+  }
+  CHECK(refused.count(expected.path) == 0);
+  for (const char* better : {"rdma-direct", "peer-direct", "local"}) {
+    INFO(better);
+    CHECK((refused.count(better) == 1 || expected.path == "local"));
+  }
+}
+
+}  // namespace
+
+size_t CopiesOf(const std::string& path) {
+  static const std::map<std::string, size_t> kCopies = {
+      {"local", 1}, {"peer-bounce", 2}, {"tcp-direct", 3}, {"tcp-bounce", 4}, {"tcp-staged", 5}};
+  return kCopies.at(path);
+}
+
+void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected) {
+  INFO(receipt.dump(2));
+  CHECK(receipt.at("id") != "");
+  CHECK(receipt.at("state") == "SUCCEEDED");
+  CHECK(receipt.at("path") == expected.path);
+  CHECK(receipt.at("bytes") == expected.bytes);
+  CHECK(receipt.at("emulated") == false);
+  CheckSteps(receipt, expected);
+  CheckLanes(receipt, expected);
+  CheckRefusals(receipt, expected);
+  const Json& checksum = receipt.at("checksum");
+  REQUIRE(checksum.is_null() != expected.checksum);
+  if (expected.checksum) {
+    CHECK(checksum.at("verified") == true);
+    CHECK(checksum.at("algorithm") == "xxh3-128");
+    CHECK(checksum.at("value").get<std::string>().size() == 32);
+  }
+  const Json& attempts = receipt.at("attempts");
+  REQUIRE(attempts.size() == 1);
+  CHECK(attempts[0] ==
+        Json{{"path", expected.path}, {"outcome", "SUCCEEDED"}, {"bytes", expected.bytes}});
+  const std::string range = "+" + std::to_string(expected.bytes);
+  for (const char* end : {"source", "destination"}) {
+    const std::string text = receipt.at(end);
+    CHECK(text.size() > range.size());
+    CHECK(text.substr(text.size() - range.size()) == range);
+  }
+}
+
+void CheckReceipt(const TransferInfo& transfer, const ExpectedReceipt& expected) {
+  CheckReceipt(cli::ToJson(transfer), expected);
+}
+
+void CheckRefused(const CommandResult& result, int exit_status, const std::string& code,
+                  const std::string& reason) {
+  INFO(result.out << result.err);
+  CHECK(result.exit_status == exit_status);
+  REQUIRE(result.json.is_object());
+  REQUIRE(result.json.contains("error"));
+  CHECK(result.json["error"].value("code", "") == code);
+  CHECK(result.reason() == reason);
+  CHECK(result.message() != "");
+}
+
+}  // namespace onecopy::testing
