@@ -35,6 +35,8 @@ namespace onecopy::shim {
   X(CtxPopCurrent, cuCtxPopCurrent_v2)                                            \
   X(CtxEnablePeerAccess, cuCtxEnablePeerAccess)                                   \
   X(MemGetInfo, cuMemGetInfo_v2)                                                  \
+  X(MemAlloc, cuMemAlloc_v2)                                                      \
+  X(MemFree, cuMemFree_v2)                                                        \
   X(MemGetAddressRange, cuMemGetAddressRange_v2)                                  \
   X(MemGetAllocationGranularity, cuMemGetAllocationGranularity)                   \
   X(MemCreate, cuMemCreate)                                                       \
@@ -58,6 +60,7 @@ namespace onecopy::shim {
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                                        \
   X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                                        \
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)                                        \
+  X(MemcpyPeerAsync, cuMemcpyPeerAsync)                                           \
   X(MemsetD8Async, cuMemsetD8Async)                                               \
   X(StreamCreate, cuStreamCreate)                                                 \
   X(StreamDestroy, cuStreamDestroy_v2)                                            \

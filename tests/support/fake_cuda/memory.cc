@@ -72,6 +72,8 @@ CUipcMemHandle MakeHandle(pid_t pid, const Range& range) {
   return handle;
 }
 
+constexpr size_t kGuardBytes = 4096;
+
 bool IsVmm(const Range& range) {
   return range.kind == FAKE_CUDA_VMM || range.kind == FAKE_CUDA_VMM_NO_HANDLE;
 }
@@ -83,7 +85,7 @@ extern "C" {
 CUdeviceptr fakeCudaAllocate(FakeCudaKind kind, int device, size_t bytes, int adjacent) {
   const int count = adjacent != 0 ? 2 : 1;
   // With a page behind it that is no memory, so that nothing else is adjacent.
-  const size_t total = bytes * static_cast<size_t>(count) + 4096;
+  const size_t total = bytes * static_cast<size_t>(count) + kGuardBytes;
   const int fd = fake_cuda::NewMemory(device, total);
   const auto address =
       reinterpret_cast<CUdeviceptr>(fake_cuda::MapMemory(fd, total, nullptr, true));
@@ -104,6 +106,28 @@ void* fakeCudaForeign(FakeCudaKind kind, int device, size_t bytes, CUipcMemHandl
   if (kind == FAKE_CUDA_LEGACY) *handle = MakeHandle(-1, range);
   if (kind == FAKE_CUDA_VMM) *fd = ::fcntl(memory, F_DUPFD_CLOEXEC, 0);
   return view;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
+  const Context* const context = Current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > fake_cuda::kDeviceBytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = fakeCudaAllocate(FAKE_CUDA_LEGACY, context->device, bytes, 0);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  if (Current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::lock_guard lock(TheState().mutex);
+  const auto found = TheState().ranges.find(address);
+  if (found == TheState().ranges.end() || found->second.kind != FAKE_CUDA_LEGACY) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  ::munmap(reinterpret_cast<void*>(address), found->second.bytes + kGuardBytes);
+  ::close(found->second.fd);
+  TheState().ranges.erase(found);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {

@@ -1,0 +1,90 @@
+#include "bench/daemons/daemon.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::bench {
+namespace {
+
+constexpr std::chrono::seconds kReadyLimit{30};
+constexpr size_t kLogTail = 2000;
+
+// A text of TOML.
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted.push_back('\\');
+    quoted.push_back(c);
+  }
+  return quoted + "\"";
+}
+
+Status WriteConfig(const std::string& path, const DaemonOptions& options) {
+  std::ofstream file(path);
+  file << "version = 1\n[staging]\nslot_bytes = " << options.slot_bytes
+       << "\nslots = " << options.slots << "\n[libraries]\ncuda = " << Quoted(options.cuda_library)
+       << "\n";
+  if (file.flush()) return OkStatus();
+  return {Code::kInternal, reasons::kIo, path + " cannot be written"};
+}
+
+// Of "ready name=east listen=127.0.0.1:7701 run-dir=…"; empty for any other line.
+std::string AddressIn(const std::string& line) {
+  constexpr std::string_view kKey = " listen=";
+  const size_t at = line.find(kKey);
+  if (line.rfind("ready ", 0) != 0 || at == std::string::npos) return {};
+  const size_t begin = at + kKey.size();
+  return line.substr(begin, line.find(' ', begin) - begin);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options, const std::string& name,
+                                              const std::vector<std::string>& peers) {
+  ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<TempFolder> folder, TempFolder::Create());
+  std::unique_ptr<Daemon> daemon(new Daemon(name, std::move(folder)));
+  if (Status status = daemon->Begin(options, peers); !status.ok()) {
+    return status.WithContext("starting onecopyd as " + name + daemon->EndOfLog());
+  }
+  return daemon;
+}
+
+Status Daemon::Begin(const DaemonOptions& options, const std::vector<std::string>& peers) {
+  const std::string config = folder_->path() + "/config.toml";
+  ONECOPY_RETURN_IF_ERROR(WriteConfig(config, options));
+  std::vector<std::string> arguments = {"--config", config,        "--name",    name_,
+                                        "--listen", "127.0.0.1:0", "--run-dir", RunDir()};
+  for (const std::string& peer : peers) {
+    arguments.insert(arguments.end(), {"--peer", peer});
+  }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  ONECOPY_ASSIGN_OR_RETURN(Process process,
+                           Process::Start(options.program, arguments, folder_->path() + "/log"));
+  process_ = std::make_unique<Process>(std::move(process));
+  ONECOPY_ASSIGN_OR_RETURN(const std::string line, process_->ReadLine(kReadyLimit));
+  ready_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+  address_ = AddressIn(line);
+  if (!address_.empty()) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kInternal, "it says \"" + line + "\"",
+          "give the path of onecopyd by --onecopyd"};
+}
+
+Result<Client> Daemon::Connect() const {
+  return Client::Connect({.run_dir = RunDir(), .program = "onecopy-bench"});
+}
+
+std::string Daemon::EndOfLog() const {
+  std::ifstream file(folder_->path() + "/log");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string log = text.str();
+  if (log.empty()) return {};
+  return ", whose log ends in:\n" + log.substr(log.size() - std::min(log.size(), kLogTail));
+}
+
+}  // namespace onecopy::bench

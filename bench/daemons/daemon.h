@@ -1,0 +1,56 @@
+// An onecopyd of the bench's own, as an operator would start it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/daemons/process.h"
+#include "bench/daemons/temp_folder.h"
+#include "onecopy/client.h"
+
+namespace onecopy::bench {
+
+struct DaemonOptions {
+  std::string program = {};                 // path of onecopyd
+  std::string cuda_library = {};            // of the driver; empty: the system's
+  uint64_t slot_bytes = uint64_t{1} << 20;  // of its staging slots
+  unsigned slots = 64;
+
+  uint64_t slab_bytes() const { return slot_bytes * slots; }
+};
+
+// Serves on loopback, on free ports and in a folder of its own, from Start to the destructor, which
+// waits for its end. One thread at a time, but for clients.
+class Daemon {
+ public:
+  // `peers` as onecopyd takes them: "NAME=HOST:PORT". An error tells the end of its log.
+  static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
+                                               const std::string& name,
+                                               const std::vector<std::string>& peers = {});
+
+  const std::string& name() const { return name_; }
+  pid_t pid() const { return process_->pid(); }
+  std::string AsPeer() const { return name_ + "=" + address_; }
+  // From its start to the line that says that it serves.
+  double ready_seconds() const { return ready_seconds_; }
+
+  Result<Client> Connect() const;
+
+ private:
+  Daemon(std::string name, std::unique_ptr<TempFolder> folder)
+      : name_(std::move(name)), folder_(std::move(folder)) {}
+  Status Begin(const DaemonOptions& options, const std::vector<std::string>& peers);
+  std::string RunDir() const { return folder_->path() + "/run"; }
+  std::string EndOfLog() const;
+
+  const std::string name_;
+  std::unique_ptr<TempFolder> folder_;  // goes after the process
+  std::unique_ptr<Process> process_;
+  std::string address_;
+  double ready_seconds_ = 0;
+};
+
+}  // namespace onecopy::bench

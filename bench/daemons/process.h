@@ -1,0 +1,45 @@
+// A program of ours as a child process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::bench {
+
+// Ends with the object: asked to by SIGTERM, made to by SIGKILL where it takes longer than a few
+// seconds. It also ends when the thread that started it does. One thread at a time.
+class Process {
+ public:
+  // Its standard output is read here, what it says on standard error goes to the end of
+  // `error_file`. NOT_FOUND where there is no such program. A terminal's Ctrl-C does not reach it:
+  // whoever started it decides when it ends.
+  static Result<Process> Start(const std::string& program,
+                               const std::vector<std::string>& arguments,
+                               const std::string& error_file);
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&& other) noexcept;
+  ~Process();
+
+  pid_t pid() const { return pid_; }
+
+  // The next line of its output, without the line's end. DEADLINE_EXCEEDED where none comes,
+  // UNAVAILABLE where the program ends first.
+  Result<std::string> ReadLine(std::chrono::milliseconds limit);
+
+ private:
+  Process() = default;
+  void End();
+  bool EndsWithin(std::chrono::milliseconds limit);
+
+  pid_t pid_ = 0;
+  os::UniqueFd output_;
+  os::UniqueFd ended_;  // pidfd
+};
+
+}  // namespace onecopy::bench

@@ -1,0 +1,18 @@
+#include "bench/work/works.h"
+
+namespace onecopy::bench {
+
+const std::vector<Work>& AllWorks() {
+  static const std::vector<Work> works = {
+      {"tcp host to host", HostOverTcp},
+      {"tcp gpu to gpu", GpuOverTcp},
+      {"local host to host", HostInNode},
+      {"peer gpu to gpu", GpuInNode},
+      {"daemon memory", DaemonMemory},
+      {"idle cpu", IdleCpu},
+      {"ready", ReadyTime},
+  };
+  return works;
+}
+
+}  // namespace onecopy::bench
