@@ -186,7 +186,7 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
   uint32_t slot = 0;
   if (free_slots_.empty()) {
     slot = static_cast<uint32_t>(slots_.size());
-    slots_.emplace_back();
+    slots_.push_back({first_generation_, std::nullopt});
   } else {
     slot = free_slots_.back();
     free_slots_.pop_back();

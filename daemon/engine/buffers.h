@@ -13,6 +13,7 @@
 #include "daemon/engine/owners.h"
 #include "daemon/engine/request_log.h"
 #include "daemon/engine/sessions.h"
+#include "transport/os/machine.h"
 
 namespace onecopy::engine {
 
@@ -91,6 +92,9 @@ class Buffers {
 
   Context& context_;
   Sessions& sessions_;
+  // Where the generations of this daemon's life begin: an id must not outlive its daemon and name
+  // another buffer in the next one. Less than half of the range, so that none comes to 0.
+  const uint32_t first_generation_ = static_cast<uint32_t>(os::RandomNumber() >> 33);
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::map<std::string, BufferId> by_name_;

@@ -15,6 +15,9 @@ namespace {
 // The destination keeps the deadline as well; its report of that should come before this node gives
 // up.
 constexpr std::chrono::milliseconds kReportGrace{500};
+// Times that a destination says that it does not know the transfer, before that is final: it may
+// have restarted, which a greeting will tell soon.
+constexpr int kMostUnknown = 3;
 
 }  // namespace
 
@@ -40,8 +43,39 @@ Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
             "node " + parts_.context.node() + " waits for no word from node " + caller +
                 " about that transfer"};
   }
+  found->second.heard = true;
   Apply(*record, said);
   return OkStatus();
+}
+
+void Mirrors::AskWhenSilent(const TransferId& id) {
+  const auto begun = awaited_.find(id);
+  if (begun == awaited_.end() || begun->second.silence_timer != 0) return;
+  begun->second.heard = false;
+  begun->second.silence_timer =
+      parts_.context.loop.RunAfter(parts_.context.options.heartbeat, [this, id] {
+        const auto found = awaited_.find(id);
+        if (found == awaited_.end()) return;
+        found->second.silence_timer = 0;
+        const bool silent = !found->second.heard;
+        AskWhenSilent(id);
+        if (silent) Ask(id, std::string(found->second.destination));
+      });
+}
+
+void Mirrors::Ask(const TransferId& id, const std::string& node) {
+  Result<PeerApi*> peer = parts_.peers.Find(node);
+  if (!peer.ok()) return;  // asked when they next meet
+  (*peer)->Query(parts_.context.node(), id, [this, id, node](Result<TransferInfo> said) {
+    TransferRecord* asked = parts_.transfers.Find(id);
+    const auto found = awaited_.find(id);
+    if (asked == nullptr || found == awaited_.end()) return;
+    if (said.ok()) return Apply(*asked, *said);
+    if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMostUnknown) return;
+    Conclude(id);
+    parts_.transfers.Conclude(
+        *asked, said.status().WithContext("node " + node + " does not know the transfer"));
+  });
 }
 
 // Everything but what this node knows better: its own part in it, who owns it, and since when.
@@ -65,6 +99,7 @@ void Mirrors::Conclude(const TransferId& id) {
   if (found == awaited_.end()) return;
   parts_.context.loop.CancelTimer(found->second.deadline_timer);
   parts_.context.loop.CancelTimer(found->second.lost_timer);
+  parts_.context.loop.CancelTimer(found->second.silence_timer);
   awaited_.erase(found);
 }
 
@@ -117,17 +152,7 @@ void Mirrors::PeerMet(const std::string& node, bool restarted) {
                     "its buffers are gone: create them and start the transfer anew"});
       continue;
     }
-    Result<PeerApi*> peer = parts_.peers.Find(node);
-    if (!peer.ok()) continue;
-    (*peer)->Query(parts_.context.node(), id, [this, id, node](Result<TransferInfo> said) {
-      TransferRecord* asked = parts_.transfers.Find(id);
-      if (asked == nullptr || !awaited_.contains(id)) return;
-      if (said.ok()) return Apply(*asked, *said);
-      if (said.status().code() != Code::kNotFound) return;  // asked again when they next meet
-      Conclude(id);
-      parts_.transfers.Conclude(
-          *asked, said.status().WithContext("node " + node + " does not know the transfer"));
-    });
+    Ask(id, node);
   }
 }
 

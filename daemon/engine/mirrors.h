@@ -26,6 +26,10 @@ class Mirrors {
   void Await(TransferRecord& record, const std::string& destination,
              std::optional<std::chrono::milliseconds> deadline);
 
+  // The destination knows of the transfer now. A report may get lost, so where none has come for a
+  // heartbeat, it is asked.
+  void AskWhenSilent(const TransferId& id);
+
   void Drop(const TransferId& id) { Conclude(id); }
 
   // What the destination says. NOT_FOUND for a transfer that it does not decide here.
@@ -42,9 +46,13 @@ class Mirrors {
     std::string destination;
     os::EventLoop::TimerId deadline_timer = 0;
     os::EventLoop::TimerId lost_timer = 0;
+    os::EventLoop::TimerId silence_timer = 0;
+    bool heard = false;  // since the silence timer was set
+    int unknown = 0;     // answers that the destination does not know it
   };
 
   void Apply(TransferRecord& record, const TransferInfo& said);
+  void Ask(const TransferId& id, const std::string& node);
   void GiveUp(const TransferId& id, const std::string& why);
   void Conclude(const TransferId& id);
 

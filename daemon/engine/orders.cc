@@ -166,6 +166,7 @@ void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> 
     record->info.plan = outcome->plan;
     parts_.transfers.Changed(*record);
   }
+  if (order->recorded) parts_.mirrors.AskWhenSilent(order->id);
   requests_.Conclude(who, order->request.request_id, order->id);
   order->reply(record->info);
 }

@@ -54,6 +54,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   record->info.plan = request.transfer.plan;
   record->info.state = TransferState::kRunning;
   parts_.mirrors.Await(*record, caller, request.deadline);
+  parts_.mirrors.AskWhenSilent(request.id);
 
   auto run =
       std::make_shared<SourceRun>(parts_, request.id, caller, *ticket,

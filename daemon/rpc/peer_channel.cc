@@ -79,8 +79,8 @@ Status PeerChannel::Explain(const PeerMethod& method, const std::shared_ptr<Stub
   if (late) {
     const std::string message =
         Who() + " has not answered " + method.name + " within " + InSeconds(method.timeout);
-    if (greeting) return {Code::kUnavailable, reasons::kPeerDown, message};
-    return {Code::kDeadlineExceeded, reasons::kStalled, message};
+    // Not UNAVAILABLE: it may only be busy, and whoever greets it knows how often that may happen.
+    return {Code::kDeadlineExceeded, greeting ? reasons::kPeerDown : reasons::kStalled, message};
   }
   switch (theirs.code()) {
     case Code::kUnavailable:

@@ -194,6 +194,27 @@ TEST_CASE(
   CHECK(learnt.role == TransferRole::kSource);
 }
 
+TEST_CASE(
+    "an outcome whose report got lost is asked for, although the nodes never lost each other") {
+  EngineCluster cluster({"east", "west", "north"},
+                        [](const std::string&, NodePlan& plan) { plan.options.heartbeat = 50ms; });
+  const Principal alice = cluster["east"].Attach();
+  const Principal bob = cluster["west"].Attach();
+  const Principal carol = cluster["north"].Attach();
+  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "a", 1 << 20));
+  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", 1 << 20));
+  cluster.FailCalls("Report");
+  auto started = cluster["north"].Start(carol, Staged());
+  REQUIRE_OK(started);
+  CHECK(cluster["west"].Wait(bob, started->id).state == TransferState::kSucceeded);
+  for (const char* node : {"north", "east"}) {
+    INFO(node);
+    const TransferInfo learnt = cluster[node].Wait(carol, started->id);
+    CHECK(learnt.state == TransferState::kSucceeded);
+    CHECK(learnt.receipt.steps.size() == 5);
+  }
+}
+
 TEST_CASE("a source shows unconfirmed at the transfer's own deadline") {
   Pair pair(
       [](const std::string& name, NodePlan& plan) {
