@@ -12,8 +12,8 @@
 namespace onecopy::bench {
 
 // From resident memory of `bytes` into resident memory of `bytes`. Each lane is a connected socket
-// with a thread at each end that moves one stripe of the payload, each call offering all that is
-// left: plain send and recv, as a good programmer would write it. The sockets stay connected
+// with a thread at each end that moves one stripe of the payload by blocking send and recv, in
+// calls of the size that is fastest: what a good programmer would write. The sockets stay connected
 // between samples, as the link's do.
 class PlainSockets final : public Mover {
  public:
