@@ -14,13 +14,15 @@ using namespace onecopy::testing;
 constexpr uint64_t kLarge = uint64_t{1} << 30;
 
 struct Moving {
+  explicit Moving(const std::string& config = {}) : pair(config) { Begin(); }
+
   Pair pair;
   Client east = pair.east.Connect();
   Client west = pair.west.Connect();
   TransferInfo transfer;
 
-  // A large transfer from east to west that stands still while `still` is frozen.
-  Moving() {
+  // A large transfer from east to west, which stands still while either of them is frozen.
+  void Begin() {
     const std::string size = std::to_string(kLarge);
     pair.east.Do({"buffer", "create", "a", "--size", size, "--memory", "host"});
     pair.west.Do({"buffer", "create", "b", "--size", size, "--memory", "host"});
@@ -96,4 +98,18 @@ TEST_CASE("a command that meets a draining daemon exits with 5 and says why") {
         "RUNNING");
   west.Thaw();
   CHECK(moving.pair.east.process().Wait() == 0);
+}
+
+TEST_CASE("a daemon that may not wait for its transfers ends them, says so, and exits with 0") {
+  Moving moving("[transfers]\ndrain_timeout = \"0s\"\n");
+  Frozen east(moving.pair.east);
+  moving.pair.west.process().Signal(SIGTERM);
+  WaitUntilDraining(moving.west);
+  east.Thaw();
+  CHECK(moving.pair.west.process().Wait() == 0);
+  const TransferInfo ended = Must(moving.east.AwaitTransfer(moving.transfer.id));
+  CHECK(ended.state == onecopy::TransferState::kFailed);
+  CHECK(ended.error.code() == onecopy::Code::kUnavailable);
+  CHECK(ended.error.reason() == "DRAINING");
+  moving.pair.east.Do({"buffer", "rm", "a"});
 }

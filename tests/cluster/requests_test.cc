@@ -1,4 +1,5 @@
 // Requests that are repeated, that only ask, and lists longer than a page.
+#include <future>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,6 +58,20 @@ TEST_CASE("one request id starts one transfer, however often it is asked for") {
   CHECK(TransfersOf(with.west) == before_west + 1);
   CHECK(Must(with.east.RunTransfer(ToWest("job-2"))).id != first.id);
   CHECK(Must(with.east.RunTransfer(ToWest(""))).id != Must(with.east.RunTransfer(ToWest(""))).id);
+}
+
+TEST_CASE("one request id starts one transfer though many ask at the same time") {
+  WithBuffers with;
+  const size_t before = TransfersOf(with.east);
+  std::vector<std::future<onecopy::Result<TransferInfo>>> asked;
+  for (int i = 0; i < 16; ++i) {
+    asked.push_back(
+        std::async(std::launch::async, [&] { return with.east.StartTransfer(ToWest("job-1")); }));
+  }
+  std::set<std::string> ids;
+  for (auto& answer : asked) ids.insert(Must(answer.get()).id.str());
+  CHECK(ids.size() == 1);
+  CHECK(TransfersOf(with.east) == before + 1);
 }
 
 TEST_CASE("a request id that comes with another request is refused") {

@@ -54,6 +54,10 @@ TEST_CASE("a node with another authority's certificate is kept out, and both sid
   const Json seen = WaitForRefusal(stranger, "west", "CERT_REJECTED");
   CHECK(seen.at("state") != "CONNECTED");
   CHECK(seen.at("detail") != "");
+  const Json listed = stranger.Do({"node", "ls"});
+  REQUIRE(listed.size() == 2);
+  CHECK(listed[1].at("name") == "west");
+  CHECK(listed[1].at("reason") == "CERT_REJECTED");
   stranger.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
   CheckRefused(stranger.Run({"cp", "a", "west:b"}), 5, "UNAVAILABLE", "PEER_DOWN");
   // West has never met it.

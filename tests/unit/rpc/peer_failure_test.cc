@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <future>
+
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
 #include "transport/core/reasons.h"
@@ -85,8 +87,25 @@ TEST_CASE("a peer that takes connections and says nothing is PEER_DOWN after a w
   AskingNode asking;
   asking.Dial(os::LocalAddress(silent->get())->ToString());
   const Status status = asking.Hello().status();
-  CHECK(status.code() == Code::kDeadlineExceeded);  // it may only be busy
+  // Whichever is noticed first: that there is no connection, or no answer.
+  CHECK((status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded));
   CHECK(status.reason() == reasons::kPeerDown);
+}
+
+TEST_CASE("a connected peer that answers a greeting too late is not UNAVAILABLE: it may be busy") {
+  ServingNode busy;
+  busy.engine.Run([&] { busy.api.script.AnswerWith(IAm("west")); });
+  AskingNode asking;
+  asking.Dial(busy.address());
+  REQUIRE_OK(asking.Hello());
+  std::promise<void> free;
+  busy.engine.loop().Post([until = free.get_future()] { until.wait(); });
+  const Status status = asking.Hello().status();
+  free.set_value();
+  CHECK(status.code() == Code::kDeadlineExceeded);
+  CHECK(status.reason() == reasons::kPeerDown);
+  CHECK(status.message().find("has not answered Hello") != std::string::npos);
+  REQUIRE_OK(asking.Hello());
 }
 
 TEST_CASE("something else that listens at the address is PEER_DOWN") {
