@@ -258,10 +258,11 @@ void Buffers::EndSession(const SessionId& session) {
 
 void Buffers::Erase(Buffer& buffer) {
   const BufferId id = buffer.id;
+  const Status why = buffer.removing;
   by_name_.erase(buffer.name);
   slots_[id.slot].buffer.reset();
   free_slots_.push_back(id.slot);
-  if (removed_) removed_(id);
+  if (removed_) removed_(id, why);
   auto removal = removals_.extract(id);
   if (removal.empty()) return;
   for (StatusReply& done : removal.mapped()) done(OkStatus());

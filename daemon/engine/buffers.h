@@ -59,8 +59,10 @@ class Buffers {
   void OnEvict(std::function<void(const TransferId&, const Status& why)> evict) {
     evict_ = std::move(evict);
   }
-  // Called with each buffer that is gone.
-  void OnRemoved(std::function<void(BufferId)> removed) { removed_ = std::move(removed); }
+  // Called with each buffer that is gone, and why.
+  void OnRemoved(std::function<void(BufferId, const Status& why)> removed) {
+    removed_ = std::move(removed);
+  }
 
   BufferInfo Describe(const Buffer& buffer) const;
   // By name, those that `wanted` accepts.
@@ -103,7 +105,7 @@ class Buffers {
   std::map<BufferId, std::vector<StatusReply>> removals_;
   uint64_t next_name_ = 1;
   std::function<void(const TransferId&, const Status&)> evict_;
-  std::function<void(BufferId)> removed_;
+  std::function<void(BufferId, const Status&)> removed_;
 };
 
 }  // namespace onecopy::engine

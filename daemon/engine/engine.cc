@@ -100,7 +100,10 @@ void Engine::State::Wire() {
   };
   sessions.OnClosed([this](const SessionId& session) { buffers.EndSession(session); });
   buffers.OnEvict(end);
-  buffers.OnRemoved([this](BufferId buffer) { grants.DropBuffer(buffer); });
+  buffers.OnRemoved([this](BufferId buffer, const Status& why) {
+    grants.DropBuffer(buffer);
+    tickets.DropBuffer(buffer, why);
+  });
   grants.OnEnded([this, end](const GrantId& grant, const Status& why) {
     for (TransferRecord* record : transfers.Running()) {
       if (std::find(record->grants.begin(), record->grants.end(), grant) != record->grants.end()) {

@@ -55,6 +55,12 @@ void Tickets::Keep(const std::string& text, Ticket ticket) {
   context_.loop.RunAfter(kLifetime, [this, text] { tickets_.erase(text); });
 }
 
+void Tickets::DropBuffer(BufferId buffer, const Status& why) {
+  for (auto& [text, ticket] : tickets_) {
+    if (ticket.buffer == buffer) ticket.lost = why;
+  }
+}
+
 void Tickets::Restore(const std::string& text, Ticket ticket) { Keep(text, std::move(ticket)); }
 
 Result<Ticket> Tickets::Take(const std::string& caller, const std::string& ticket,
@@ -69,7 +75,9 @@ Result<Ticket> Tickets::Take(const std::string& caller, const std::string& ticke
   Ticket taken = std::move(found->second);
   tickets_.erase(found);
   const Buffer* buffer = buffers_.FindById(taken.buffer);
-  if (buffer == nullptr || !buffer->removing.ok()) {
+  if (buffer != nullptr && !buffer->removing.ok()) return buffer->removing;
+  if (buffer == nullptr) {
+    if (!taken.lost.ok()) return taken.lost;
     return Status(
         Code::kNotFound, reasons::kBufferNotFound,
         "the source buffer on node " + context_.node() + " was removed before the transfer began");

@@ -20,6 +20,7 @@ struct Ticket {
   std::string orderer;
   Owner owner;                   // who asked
   std::optional<GrantId> grant;  // that the right rests on
+  Status lost = {};              // why the buffer is gone, once it is
 };
 
 // Engine thread. A ticket holds nothing: what it names may be gone when it is used.
@@ -32,11 +33,14 @@ class Tickets {
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
 
   // Uses the ticket up, for the node `caller`. PERMISSION_DENIED for one that is unknown, used, or
-  // another's; the right is checked anew.
+  // another's; the right is checked anew. Where the buffer went meanwhile, why it did.
   Result<Ticket> Take(const std::string& caller, const std::string& ticket,
                       const TransferId& transfer);
   // Undoes Take, for a reader that is going to try another way.
   void Restore(const std::string& text, Ticket ticket);
+
+  // The buffer is gone: that is how transfers from it end which have not begun.
+  void DropBuffer(BufferId buffer, const Status& why);
 
  private:
   void Keep(const std::string& text, Ticket ticket);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <utility>
 
@@ -121,6 +122,24 @@ TEST_CASE("a transfer from memory whose owner is killed fails with OWNER_DIED") 
   CheckRefused(pair.east.Run({"transfer", "watch", started.id.str()}), 10, "ABORTED", "OWNER_DIED");
   pair.west.Do({"buffer", "rm", "b"});
   CHECK(Must(east.ListBuffers()).empty());
+}
+
+TEST_CASE("a transfer whose source's owner is killed before it has begun fails with OWNER_DIED") {
+  Pair pair;
+  Registrar owner(pair.east, "theirs", 65'536);
+  pair.west.Do({"buffer", "create", "b", "--size", "65536", "--memory", "host"});
+  Client east = pair.east.Connect();
+  Frozen west(pair.west);  // it has not accepted yet
+  auto asked = std::async(std::launch::async, [&] {
+    return east.RunTransfer(
+        {.source = {"", "theirs", {}, {}}, .destination = {"west", "b", {}, {}}});
+  });
+  WaitUntil("the transfer is known", [&] { return !Must(east.ListTransfers()).empty(); });
+  owner.Kill();
+  WaitUntilGone(east, "theirs");
+  west.Thaw();
+  CheckOwnerDied(Must(asked.get()));
+  pair.west.Do({"buffer", "rm", "b"});
 }
 
 TEST_CASE("a transfer into memory whose owner is killed fails with OWNER_DIED") {
