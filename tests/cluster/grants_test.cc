@@ -170,3 +170,22 @@ TEST_CASE("a grant ends by itself when its time is over") {
   DoAs(kOther, users.west, {"cp", "east:a", "c"});
   CHECK(Contents(users.west, "c") == users.payload);
 }
+
+TEST_CASE("taking a grant back ends the transfer that rests on it") {
+  REQUIRE_ROOT();
+  Users users;
+  const std::vector<std::string> create = {"buffer", "create",   "big", "--size",
+                                           "2GiB",   "--memory", "host"};
+  DoAs(kOwner, users.east, create);
+  DoAs(kOther, users.west, create);
+  const std::string grant = users.Grant({"big", "--to", Me(kOther), "--read"});
+  const std::string id = DoAs(kOther, users.west, {"cp", "east:big", "big", "--detach"}).at("id");
+  onecopy::Client root = users.west.Connect();  // an administrator sees every transfer
+  SeeRunning(root, onecopy::TransferId(id));
+  Frozen west(users.west);
+  DoAs(kOwner, users.east, {"grant", "rm", grant});
+  west.Thaw();
+  CheckNotOwner(RunAs(kOther, users.west, {"transfer", "watch", id}));
+  DoAs(kOwner, users.east, {"buffer", "rm", "big"});
+  DoAs(kOther, users.west, {"buffer", "rm", "big"});
+}

@@ -46,13 +46,18 @@ bool IsPayload(const std::byte* data, uint64_t bytes, uint64_t seed, uint64_t of
   return true;
 }
 
-TransferInfo StartAndSeeRunning(Client& client, const TransferRequest& request) {
-  TransferInfo transfer = Must(client.StartTransfer(request));
-  WaitUntil("transfer " + transfer.id.str() + " runs", [&] {
-    transfer = Must(client.GetTransfer(transfer.id));
+TransferInfo SeeRunning(Client& client, const TransferId& id) {
+  TransferInfo transfer;
+  WaitUntil("transfer " + id.str() + " runs", [&] {
+    transfer = Must(client.GetTransfer(id));
+    if (IsFinal(transfer.state)) throw std::runtime_error("ended already: " + id.str());
     return transfer.state == TransferState::kRunning;
   });
   return transfer;
+}
+
+TransferInfo StartAndSeeRunning(Client& client, const TransferRequest& request) {
+  return SeeRunning(client, Must(client.StartTransfer(request)).id);
 }
 
 Frozen::Frozen(Node& node) : node_(&node) {

@@ -39,6 +39,8 @@ std::string Contents(const Node& node, const std::string& endpoint);
 // Whether these are the bytes of Payload(…, seed) from `offset` on.
 bool IsPayload(const std::byte* data, uint64_t bytes, uint64_t seed, uint64_t offset = 0);
 
+// Waits until bytes of it move.
+TransferInfo SeeRunning(Client& client, const TransferId& id);
 // Starts it, and returns once bytes move.
 TransferInfo StartAndSeeRunning(Client& client, const TransferRequest& request);
 
