@@ -89,7 +89,7 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
                "How many ended transfers stay queryable.")}},
       {"peering",
        "",
-       {Number("heartbeat", kDuration, 3 * kSecond, {100, 3600 * kSecond},
+       {Number("heartbeat", kDuration, 5 * kSecond, {100, 3600 * kSecond},
                "How often a connected peer is asked whether it is still there."),
         Number(
             "reconnect_least", kDuration, 100, {10, 3600 * kSecond},

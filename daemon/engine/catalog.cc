@@ -36,7 +36,12 @@ LinkCapability AbsentRdma(const std::string& name, const std::string& node,
 
 }  // namespace
 
+void Catalog::RefreshAfter(os::Clock::duration age) {
+  if (os::Clock::now() - asked_ >= age) Refresh();
+}
+
 void Catalog::Refresh() {
+  asked_ = os::Clock::now();
   NodeCapability now;
   now.node = context_.node();
   now.host = os::HostIdentity();

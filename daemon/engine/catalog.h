@@ -5,6 +5,7 @@
 
 #include "daemon/engine/context.h"
 #include "transport/core/capability.h"
+#include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
 
@@ -15,6 +16,8 @@ class Catalog {
 
   // Asks the backends anew.
   void Refresh();
+  // The same, unless they were asked no longer than `age` ago.
+  void RefreshAfter(os::Clock::duration age);
 
   const NodeCapability& capabilities() const { return capabilities_; }
   // Grows whenever the capabilities change; never 0.
@@ -23,6 +26,7 @@ class Catalog {
  private:
   Context& context_;
   NodeCapability capabilities_;
+  os::Clock::time_point asked_;
   uint64_t generation_ = 0;
 };
 

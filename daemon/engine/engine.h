@@ -35,7 +35,7 @@ struct Options {
   uint32_t daemon_uid = 0;
   std::vector<PeerOptions> peers;
 
-  std::chrono::milliseconds heartbeat{3000};
+  std::chrono::milliseconds heartbeat{5000};
   std::chrono::milliseconds reconnect_least{100};
   std::chrono::milliseconds reconnect_most{10000};
   std::chrono::milliseconds stall_timeout{30000};

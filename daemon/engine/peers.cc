@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kMostMisses = 3;  // heartbeats without an answer, before a peer counts as lost
 constexpr std::chrono::seconds kConnectGrace{3};
+// Asking all backends what they can do costs more than a heartbeat does.
+constexpr std::chrono::seconds kDescribeEvery{10};
 constexpr size_t kMostPeers = 4096;
 
 }  // namespace
@@ -94,7 +96,7 @@ void Peers::Greet(Peer& peer) {
   if (stopped_ || peer.greeting) return;
   context_.loop.CancelTimer(std::exchange(peer.timer, 0));
   if (peer.api == nullptr) Dial(peer);
-  catalog_.Refresh();
+  catalog_.RefreshAfter(kDescribeEvery);
   HelloRequest request;
   request.self = Introduce();
   request.known_boot_id = peer.introduction.boot_id;
@@ -232,7 +234,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
     peer.greeting = false;
     ++peer.attempt;
   }
-  catalog_.Refresh();
+  catalog_.RefreshAfter(kDescribeEvery);
   HelloReply answer{Introduce()};
   if (request.known_boot_id == context_.boot_id &&
       request.known_generation == catalog_.generation()) {

@@ -64,7 +64,7 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.stall_timeout == milliseconds(30'000));
   CHECK(config.drain_timeout == milliseconds(30'000));
   CHECK(config.keep_transfers == 1000);
-  CHECK(config.heartbeat == milliseconds(3000));
+  CHECK(config.heartbeat == milliseconds(5000));
   CHECK(config.reconnect_least == milliseconds(100));
   CHECK(config.reconnect_most == milliseconds(10'000));
   CHECK(config.libraries == std::map<std::string, std::string>{{"cuda", ""}, {"ibverbs", ""}});
