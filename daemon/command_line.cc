@@ -20,7 +20,9 @@ Parsed ParseCommandLine(int argc, char** argv) {
       "  onecopyd --name east --listen 127.0.0.1:7701 --run-dir /tmp/east --peer "
       "west=127.0.0.1:7711");
   app.add_option("--config", line.config_file, "TOML file; see: onecopyd config default")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(CLI::Validator(
+          [](std::string& file) { return file.empty() ? "is empty" : std::string(); }, ""));
   app.add_option("--name", flags.name, "name of this node; default: the host's name")
       ->type_name("NAME");
   app.add_option("--listen", flags.listen, "where peers connect; default 127.0.0.1:7701")

@@ -1,5 +1,6 @@
 // The composition root: reads the configuration, opens the backends that this build has, and joins
 // the engine with its sockets. Nothing here knows any backend by name.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -184,6 +185,15 @@ Status CheckConfig(const CommandLine& line, const config::Schema& schema) {
   return OkStatus();
 }
 
+// Each buffer and each connection has a descriptor: shells begin with a limit of 1024, and let a
+// program raise it. Where that fails, the limit stays what it was.
+void UseAllDescriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Status Run(const CommandLine& line) {
   if (line.what == CommandLine::Do::kServe) return Serve(line);
   const Backends backends = AllBackends();
@@ -201,6 +211,7 @@ Status Run(const CommandLine& line) {
 int main(int argc, char** argv) {
   onecopy::shim::UsePciBusOrder();  // before any thread: it changes the environment
   onecopy::BlockSignals();
+  onecopy::UseAllDescriptors();
   const onecopy::Parsed parsed = onecopy::ParseCommandLine(argc, argv);
   if (!parsed.command_line) return parsed.exit_status;
   const onecopy::Status status = onecopy::Run(*parsed.command_line);

@@ -105,14 +105,15 @@ Status RunCp(Session& session, const CpOptions& options) {
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   const Policy& policy = options.move.policy;
-  if (options.dry_run) return SuggestFile(DryRun(session, client, ends, policy), ends);
+  if (options.dry_run)
+    return SuggestFile(DryRun(session, client, ends, policy), ends, client.node());
   TransferRequest request;
   request.source = ends.source.ToEndpoint();
   request.destination = ends.destination.ToEndpoint();
   request.policy = policy;
   request.checksum = options.checksum;
   request.deadline = deadline;
-  if (options.detach) return SuggestFile(Detach(session, client, request), ends);
+  if (options.detach) return SuggestFile(Detach(session, client, request), ends, client.node());
 
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
   FileCopyOptions file_options;
@@ -127,7 +128,7 @@ Status RunCp(Session& session, const CpOptions& options) {
   auto move = buffers ? CopyBuffers(client, request, bar, interrupt.token())
                       : CopyFile(client, ends, file_options);
   bar.Clear();
-  if (!move.ok()) return SuggestFile(move.status(), ends);
+  if (!move.ok()) return SuggestFile(move.status(), ends, client.node());
   if (session.json()) {
     Print(session.out(), ToJson(*move));
   } else if (!session.quiet()) {

@@ -105,7 +105,7 @@ Status ParseQualified(std::string_view node, std::string_view rest, ParsedEndpoi
 Result<ParsedEndpoint> ParseEndpoint(std::string_view text) {
   ParsedEndpoint endpoint;
   endpoint.typed = text;
-  if (text.empty()) return Bad(text, "is no end of a copy");
+  if (text.empty()) return Bad(text, "names neither a buffer nor a file");
   if (text == "-") {
     endpoint.kind = ParsedEndpoint::Kind::kStream;
     return endpoint;

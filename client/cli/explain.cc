@@ -16,7 +16,7 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   const auto plan = PlanMove(client, ends, options.policy);
   if (!plan.ok()) {
-    const Status status = SuggestFile(plan.status(), ends);
+    const Status status = SuggestFile(plan.status(), ends, client.node());
     if (status.refusals().empty() || session.json()) return status;
     // The refusals are the answer to the question; the error is only its outcome.
     session.out() << Printable(ends.source.typed) << " -> " << Printable(ends.destination.typed)

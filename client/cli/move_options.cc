@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <utility>
 
 #include "client/cli/output/escape.h"
@@ -35,6 +36,15 @@ Status Locate(ParsedEndpoint& end, const std::string& own_node) {
               " BUFFER`), or from here through a local path"};
 }
 
+// What is wrong with a number of copies; empty for one that the daemon can judge.
+std::string CheckCopies(const std::string& typed) {
+  uint32_t copies = 0;
+  const char* end = typed.data() + typed.size();
+  const auto [parsed, error] = std::from_chars(typed.data(), end, copies);
+  if (error == std::errc() && parsed == end) return {};
+  return Quote(typed) + " is no number of copies; write a whole number such as 1 or 3";
+}
+
 bool FileExists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
@@ -52,7 +62,8 @@ void AddMoveOptions(CLI::App& command, MoveOptions& options) {
   command
       .add_option("--at-most", options.policy.at_most_copies,
                   "Only a path of at most N copies, as in --at-most 1; else fail")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Validator([](std::string& typed) { return CheckCopies(typed); }, ""));
   command.add_option("--link", options.policy.link, "Only this link, as in --link tcp")
       ->type_name("NAME");
   command.add_flag("--allow-emulated", options.policy.allow_emulated,
@@ -82,13 +93,14 @@ LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source) {
   return {end.path, -1, end.offset_bytes, end.bytes};
 }
 
-Status SuggestFile(const Status& status, const MoveEnds& ends) {
+Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node) {
   if (status.reason() != reasons::kBufferNotFound) return status;
   for (const ParsedEndpoint* end : {&ends.source, &ends.destination}) {
     // A source must be there; a destination may be about to be made.
     const bool meant =
         end->bare && (FileExists(end->name) || (end == &ends.destination && !IsLocal(ends.source)));
-    if (!meant || status.message().find(end->name) == std::string::npos) continue;
+    const std::string missing = "node " + own_node + " has no buffer \"" + end->name + "\"";
+    if (!meant || status.message().find(missing) == std::string::npos) continue;
     const std::string file = ShellWord("./" + end->typed);
     const std::string hint = FileExists(end->name)
                                  ? "there is a file of that name here: write " + file

@@ -34,8 +34,8 @@ Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node);
 // As a file of this process: kFile, or kStream as standard input or output.
 LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
 
-// Adds "write ./word" where a word that is no buffer is, or may become, a file here.
-Status SuggestFile(const Status& status, const MoveEnds& ends);
+// Adds "write ./word" where a word that is no buffer of this node is, or may become, a file here.
+Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node);
 
 // What would happen, whatever the ends are.
 Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy);

@@ -4,10 +4,11 @@
 #include <algorithm>
 
 #include "client/cli/commands.h"
-#include "transport/core/exit_status.h"
+#include "client/cli/output/escape.h"
 #include "client/cli/output/report.h"
 #include "client/cli/session.h"
 #include "client/cli/version.h"
+#include "transport/core/exit_status.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::cli {
@@ -40,15 +41,28 @@ int Fail(const Status& status, bool json, std::ostream& out, std::ostream& err) 
   return ExitStatusOf(status.code());
 }
 
-// The command whose help fits what was typed: "onecopy buffer create".
-std::string Typed(const CLI::App& program) {
-  const CLI::App* at = &program;
-  std::string name = "onecopy";
-  while (!at->get_subcommands().empty()) {
-    at = at->get_subcommands().front();
-    name += " " + at->get_name();
+struct TypedCommand {
+  std::string name;  // "onecopy buffer create"
+  const CLI::App* app;
+};
+
+// The command whose help fits what was typed.
+TypedCommand Typed(const CLI::App& program) {
+  TypedCommand typed{"onecopy", &program};
+  while (!typed.app->get_subcommands().empty()) {
+    typed.app = typed.app->get_subcommands().front();
+    typed.name += " " + typed.app->get_name();
   }
-  return name;
+  return typed;
+}
+
+// What is wrong with the words that were typed.
+std::string Explain(const CLI::App& program, const CLI::ParseError& error) {
+  const TypedCommand typed = Typed(program);
+  const std::vector<std::string> unknown = program.remaining(true);
+  const bool group = !typed.app->get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (!group || unknown.empty() || error.get_name() != "RequiredError") return error.what();
+  return Quote(unknown[0]) + " is no command of `" + typed.name + "`";
 }
 
 }  // namespace
@@ -85,8 +99,8 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
     program.exit(wanted, out, err);
     return 0;
   } catch (const CLI::ParseError& error) {
-    return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument, error.what(),
-                       "see `" + Typed(program) + " --help`"),
+    return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument, Explain(program, error),
+                       "see `" + Typed(program).name + " --help`"),
                 json, out, err);
   }
   Session session(options, out, err);

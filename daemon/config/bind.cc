@@ -119,7 +119,7 @@ class Binder {
   std::string Name(const std::string& section, const std::string& key) {
     const std::string& text = sections_.at(section).settings.Text(key);
     if (!text.empty() && !IsName(text)) {
-      Complain(section, key, "must be of the form " + std::string(kNameSyntax));
+      Complain(section, key, "must be of the form " + std::string(kNameSyntax) + ", not " + text);
     }
     return text;
   }

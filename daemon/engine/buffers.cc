@@ -82,6 +82,13 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   if (client == nullptr) {
     return reply(Status(Code::kUnauthenticated, reasons::kNoSession, "the session has ended"));
   }
+  // First of all, so that it is closed where the request is refused.
+  os::UniqueFd fd;
+  if (request.fd_handle != 0) {
+    Result<os::UniqueFd> taken = sessions_.Take(who.session, request.fd_handle);
+    if (!taken.ok()) return reply(taken.status());
+    fd = std::move(*taken);
+  }
   if (request.bytes == 0) {
     return reply(
         Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte"));
@@ -104,12 +111,6 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   import.handle = request.handle;
   import.owner_pid = client->pid;
   import.same_pid_namespace = client->same_pid_namespace;
-  os::UniqueFd fd;
-  if (request.fd_handle != 0) {
-    Result<os::UniqueFd> taken = sessions_.Take(who.session, request.fd_handle);
-    if (!taken.ok()) return reply(taken.status());
-    fd = std::move(*taken);
-  }
 
   Buffer draft;
   draft.name = request.name;

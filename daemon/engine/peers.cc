@@ -186,6 +186,9 @@ void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
   if (!was_up && is_up && listener_.met) listener_.met(peer.name, false);
   if (is_up) {
     for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(peer.api.get());
+  } else if (state == NodeState::kIncompatible) {
+    // It has answered, and will not become another one within the grace.
+    for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
   }
 }
 

@@ -7,8 +7,10 @@ namespace onecopy {
 Status CheckWithin(const ByteRange& range, uint64_t total, const std::string& what) {
   if (range.offset <= total && range.bytes <= total - range.offset) return OkStatus();
   return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
-          "range @" + std::to_string(range.offset) + "+" + std::to_string(range.bytes) +
-              " does not lie inside " + what + " of " + std::to_string(total) + " bytes"};
+          "range @" + std::to_string(range.offset) +
+              (range.bytes > 0 ? "+" + std::to_string(range.bytes) : "") + " does not lie inside " +
+              what + " of " + std::to_string(total) + " bytes",
+          "offset and length together may be at most " + std::to_string(total)};
 }
 
 bool Overlap(const ByteRange& a, const ByteRange& b) {

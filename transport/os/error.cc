@@ -45,6 +45,8 @@ Meaning MeaningOf(int error) {
     case ENETDOWN:
     case ETIMEDOUT:
       return {Code::kUnavailable, reasons::kLinkDown};
+    case EADDRNOTAVAIL:
+      return {Code::kInvalidArgument, reasons::kBadEndpoint};
     case EADDRINUSE:
       return {Code::kAlreadyExists, reasons::kNameTaken};
     default:

@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <memory>
 
 #include "transport/core/reasons.h"
@@ -71,6 +73,10 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   } else if (host.find(':') != std::string_view::npos) {
     return bad;  // an IPv6 address needs brackets
   }
+  const auto in_hosts = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr(".:-_%", c) != nullptr;
+  };
+  if (!std::all_of(host.begin(), host.end(), in_hosts)) return bad;
   HostPort parsed{std::string(host), 0};
   const auto [stop, error] = std::from_chars(port.data(), port.data() + port.size(), parsed.port);
   if (host.empty() || error != std::errc() || stop != port.data() + port.size()) return bad;
@@ -91,10 +97,11 @@ Result<UniqueFd> ListenTcp(const HostPort& where, int backlog) {
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), backlog) != 0) {
     const int error = errno;
-    const std::string remedy = error == EADDRINUSE
-                                   ? "another program has this port: stop it or choose another"
-                               : error == EACCES ? "choose a port above 1023"
-                                                 : "";
+    const std::string remedy =
+        error == EADDRINUSE      ? "another program has this port: stop it or choose another"
+        : error == EACCES        ? "choose a port above 1023"
+        : error == EADDRNOTAVAIL ? "choose an address of this machine: see ip address"
+                                 : "";
     return ErrnoStatus(error, "listening on " + where.ToString(), remedy);
   }
   return fd;

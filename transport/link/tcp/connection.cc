@@ -102,6 +102,8 @@ void TcpConnection::EndGet(uint64_t tag, Status status) {
   if (node.empty()) return;
   Outstanding& get = node.mapped();
   lane_load_[get.lane] -= get.bytes;
+  // A lane does not know whose it is; why_ says it already.
+  if (!status.ok() && !shut_) status = status.WithContext("connection with node " + options_.peer);
   get.done(std::move(status), get.steps, get.lane - 1);
 }
 

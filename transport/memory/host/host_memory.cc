@@ -51,11 +51,18 @@ class HostMemory::Promises {
 
   Entry Add(int fd, uint64_t bytes) {
     const std::lock_guard lock(mutex_);
+    total_ += bytes;
     return entries_.insert(entries_.end(), {fd, bytes});
   }
   void Remove(Entry entry) {
     const std::lock_guard lock(mutex_);
+    total_ -= entry->second;
     entries_.erase(entry);
+  }
+  // Not below UntouchedBytes(), and known at once however many there are.
+  uint64_t TotalBytes() const {
+    const std::lock_guard lock(mutex_);
+    return total_;
   }
   uint64_t UntouchedBytes() const {
     const std::lock_guard lock(mutex_);
@@ -72,6 +79,7 @@ class HostMemory::Promises {
  private:
   mutable std::mutex mutex_;
   std::list<std::pair<int, uint64_t>> entries_;  // guarded by mutex_
+  uint64_t total_ = 0;                           // of entries_
 };
 
 HostMemory::HostMemory(std::string node, unsigned threads)
@@ -102,7 +110,8 @@ Result<std::string> HostMemory::FindDevice(const std::string& typed) const {
 Result<std::unique_ptr<Region>> HostMemory::Allocate(const std::string& device, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string none, FindDevice(device));
   const uint64_t available = os::AvailableMemoryBytes();
-  const uint64_t promised = promises_->UntouchedBytes();
+  uint64_t promised = promises_->TotalBytes();
+  if (promised > available || bytes > available - promised) promised = promises_->UntouchedBytes();
   if (promised > available || bytes > available - promised) {
     return Status(Code::kResourceExhausted, reasons::kNoMemory,
                   FormatBytes(bytes) + " of host memory do not fit: " + FormatBytes(available) +

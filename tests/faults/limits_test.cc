@@ -1,0 +1,119 @@
+// Daemons that may have little, and clients that take much.
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "tests/cluster/receipts.h"
+#include "tests/faults/serving.h"
+#include "tests/support/catch.h"
+#include "transport/os/unique_fd.h"
+#include "transport/os/unix_socket.h"
+
+namespace {
+
+using onecopy::Client;
+using onecopy::os::UniqueFd;
+using namespace onecopy::testing;
+
+std::function<void()> Limited(__rlimit_resource what, rlim_t most) {
+  return [what, most] {
+    const rlimit limit = {most, most};
+    if (::setrlimit(what, &limit) != 0) ::_exit(126);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a daemon that may lock no memory serves, staged paths included") {
+  Node west("west", {.in_child = Limited(RLIMIT_MEMLOCK, 0)});
+  Node east("east", {.peers = {west.AsPeer()}, .in_child = Limited(RLIMIT_MEMLOCK, 0)});
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  const Kept kept(east, 3 << 20);
+  const Kept there(west, 3 << 20);
+  west.Do({"buffer", "create", "b", "--size", "3MiB"});
+  for (const char* path : {"tcp-direct", "tcp-bounce", "tcp-staged"}) {
+    CheckReceipt(east.Do({"cp", "kept", "west:b", "--path", path, "--checksum"}),
+                 {path, 3 << 20, true});
+  }
+  kept.CheckUnchanged();
+  there.CheckUnchanged();
+}
+
+TEST_CASE("a daemon with few descriptors refuses what it cannot take, and recovers") {
+  Node east("east", {.in_child = Limited(RLIMIT_NOFILE, 96)});
+  const Kept kept(east);
+  {
+    std::vector<Client> clients;
+    onecopy::Status refused;
+    while (refused.ok() && clients.size() < 200) {
+      auto client = Client::Connect({.run_dir = east.run_dir(),
+                                     .program = "greedy",
+                                     .timeout = std::chrono::milliseconds(500)});
+      refused = client.status();
+      if (!client.ok()) break;
+      const auto made = client->CreateBuffer(
+          {.name = "g" + std::to_string(clients.size()), .bytes = 1, .memory = "host"});
+      refused = made.status();
+      clients.push_back(*std::move(client));
+    }
+    INFO(refused.ToString());
+    CHECK_FALSE(refused.ok());
+    CHECK(refused.message() != "");
+    CHECK((refused.code() == onecopy::Code::kResourceExhausted ||
+           refused.code() == onecopy::Code::kUnavailable));
+    // Those who were there before it may still ask.
+    REQUIRE_OK(clients.front().ListBuffers());
+    for (size_t i = 0; i < clients.size(); ++i) {
+      (void)clients.front().DeleteBuffer("g" + std::to_string(i));
+    }
+  }
+  WaitUntil("the daemon takes clients again", [&] {
+    return Client::Connect({.run_dir = east.run_dir(),
+                            .program = "test",
+                            .timeout = std::chrono::milliseconds(500)})
+        .ok();
+  });
+  kept.CheckUnchanged();
+  CheckServes(east);
+  CHECK(east.Log().find("LimitNOFILE") != std::string::npos);
+  CHECK(east.Log().size() < 20'000);
+}
+
+TEST_CASE("a client that never reads its replies is let go, and keeps nobody waiting") {
+  Node east("east");
+  const Kept kept(east);
+  const UniqueFd deaf =
+      Must(onecopy::os::ConnectUnix(east.run_dir() + "/attach.sock", SOCK_SEQPACKET));
+  const std::string hello(
+      "\x0a\x09\x08\x01\x10\x01\x1a\x03"
+      "abc",
+      11);
+  const std::string pass("\x12\x00", 2);  // PassDescriptor, without one: refused, with a reply
+  REQUIRE(::send(deaf.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == 11);
+  WaitUntil("its replies fill the socket, and it is let go", [&] {
+    while (::send(deaf.get(), pass.data(), pass.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+    }
+    return errno == EPIPE || errno == ECONNRESET;
+  });
+  kept.CheckUnchanged();
+  CheckServes(east);
+}
+
+TEST_CASE("a thousand sessions that end leave nothing behind") {
+  Node east("east");
+  const Kept kept(east);
+  CheckServes(east);
+  const size_t descriptors = OpenDescriptors(east.process().pid());
+  uint64_t memory = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Client client = east.Connect();
+    if (i % 10 == 0) (void)Must(client.CreateHostBuffer("", 4096));
+    if (i == 100) memory = ResidentBytes(east.process().pid());
+  }
+  WaitUntil("their descriptors are closed",
+            [&] { return OpenDescriptors(east.process().pid()) <= descriptors; });
+  CHECK(ResidentBytes(east.process().pid()) < memory + (uint64_t{16} << 20));
+  CHECK(east.Do({"buffer", "ls"}).size() == 1);
+  kept.CheckUnchanged();
+  CheckServes(east);
+}
