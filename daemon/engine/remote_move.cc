@@ -14,6 +14,9 @@ namespace onecopy::engine {
 namespace {
 
 constexpr uint64_t kLeastChunk = 4096;
+// For the source to say that it has let go, where a transfer was stopped: its orderer has been
+// promised an end, and the source may be what does not answer.
+constexpr std::chrono::seconds kStopGrace{1};
 
 }  // namespace
 
@@ -169,7 +172,11 @@ void RemoteMove::FinishSource() {
   if (!prepared_) return End();
   Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
   FinishRequest request{order_.transfer.id, outcome_.status, order_.checksum};
+  if (!stopped_.ok()) {
+    parts_.context.loop.RunAfter(kStopGrace, [self = self_] { self->End(); });
+  }
   auto answered = [self = self_](Result<FinishReply> reply) {
+    if (self->self_ == nullptr) return;  // too late
     MoveOutcome& outcome = self->outcome_;
     std::vector<ExecutedStep> steps;
     if (reply.ok()) {
@@ -194,6 +201,7 @@ void RemoteMove::FinishSource() {
 }
 
 void RemoteMove::End() {
+  if (self_ == nullptr) return;
   const std::shared_ptr<RemoteMove> keep = std::exchange(self_, nullptr);
   use_.reset();
   destination_.region.reset();

@@ -98,7 +98,9 @@ TEST_CASE("a copy whose source is killed fails with the peer's name") {
 TEST_CASE("a copy from a source that stops answering ends by its deadline, and both agree") {
   Copying copying(kPatient, true, {"--deadline", "2s"});
   Frozen frozen(copying.east);
+  // It does not wait for the answer of the source, which would come after half a minute.
   CheckRefusedNaming(copying.command.get(), 8, "DEADLINE_EXCEEDED", "DEADLINE", "2000 ms");
+  CHECK(copying.west.Do({"buffer", "show", "b"}).at("transfers") == 0);
   frozen.Thaw();
   CHECK(copying.CheckAgreed("FAILED").at("reason") == "DEADLINE");
   copying.east.Do({"buffer", "rm", "a"});
