@@ -90,7 +90,8 @@ std::optional<Status> FakeDaemon::Complete(v1::Endpoint& endpoint, uint64_t byte
   const Memory* memory = Find(endpoint.node(), endpoint.buffer());
   if (memory == nullptr) {
     return Status(Code::kNotFound, reasons::kBufferNotFound,
-                  "there is no buffer " + endpoint.buffer(), "see `onecopy buffer ls`");
+                  "node " + endpoint.node() + " has no buffer \"" + endpoint.buffer() + "\"",
+                  "see `onecopy buffer ls`");
   }
   endpoint.set_buffer(memory->info.name());
   if (!endpoint.has_offset_bytes()) endpoint.set_offset_bytes(0);
