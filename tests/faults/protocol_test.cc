@@ -1,6 +1,7 @@
 // Peers that speak another version, or are not who they should be.
 #include <grpcpp/grpcpp.h>
 
+#include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/peer.grpc.pb.h"
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
@@ -131,4 +132,47 @@ TEST_CASE("calls that say nobody's name, this node's, or nonsense are refused") 
   }
   CHECK(east.Do({"node", "ls"}).size() == 1);
   CheckServes(east);
+}
+
+TEST_CASE("tokens, tickets and connections that nobody gave open nothing") {
+  Survivors nodes;
+  const auto credentials = grpc::InsecureChannelCredentials();
+  const auto api = v1::BufferService::NewStub(
+      grpc::CreateChannel("unix:" + nodes.east.run_dir() + "/api.sock", credentials));
+  for (const std::string& token : {std::string(), std::string("guess"), std::string(10'000, 't')}) {
+    grpc::ClientContext context;
+    if (!token.empty()) context.AddMetadata("onecopy-session", token);
+    v1::ListBuffersResponse response;
+    const grpc::Status answered = api->ListBuffers(&context, {}, &response);
+    CHECK(answered.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+    CHECK(response.buffers_size() == 0);
+  }
+  const auto peer =
+      v1::PeerService::NewStub(grpc::CreateChannel(nodes.east.address(), credentials));
+  for (const std::string& ticket : {std::string("guess"), std::string(10'000, 't')}) {
+    grpc::ClientContext context;
+    context.AddMetadata("onecopy-node", "west");
+    v1::PrepareRequest request;
+    request.set_ticket(ticket);
+    request.set_transfer_id("guess");
+    request.set_connection(1);
+    request.set_channel(1);
+    v1::Transfer& transfer = *request.mutable_transfer();
+    transfer.set_id("guess");
+    transfer.set_state(v1::RUNNING);
+    transfer.set_role(v1::DESTINATION);
+    transfer.set_owner("0@west");
+    transfer.mutable_create_time();
+    for (v1::Endpoint* end : {transfer.mutable_source(), transfer.mutable_destination()}) {
+      end->set_node(end == &transfer.source() ? "east" : "west");
+      end->set_buffer("kept");
+    }
+    v1::PrepareResponse response;
+    const grpc::Status answered = peer->Prepare(&context, request, &response);
+    INFO(answered.error_message());
+    CHECK(answered.error_code() == (ticket.size() > 256 ? grpc::StatusCode::INVALID_ARGUMENT
+                                                        : grpc::StatusCode::PERMISSION_DENIED));
+    CHECK(response.key().empty());
+  }
+  nodes.Check();
 }
