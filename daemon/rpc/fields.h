@@ -2,6 +2,11 @@
 // peer, not a foreign program.
 #pragma once
 
+#include <google/protobuf/duration.pb.h>
+#include <google/protobuf/map.h>
+#include <google/protobuf/repeated_field.h>
+#include <google/protobuf/timestamp.pb.h>
+
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -13,10 +18,6 @@
 #include <vector>
 
 #include "daemon/engine/types.h"
-#include "google/protobuf/duration.pb.h"
-#include "google/protobuf/map.h"
-#include "google/protobuf/repeated_field.h"
-#include "google/protobuf/timestamp.pb.h"
 #include "transport/core/reasons.h"
 #include "transport/core/result.h"
 

@@ -3,13 +3,14 @@
 // conversions that are needed before this.
 #pragma once
 
+#include <google/protobuf/empty.pb.h>
+
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "daemon/engine/types.h"
 #include "daemon/rpc/call.h"
-#include "google/protobuf/empty.pb.h"
 
 namespace onecopy::rpc {
 

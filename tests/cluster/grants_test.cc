@@ -33,8 +33,8 @@ CommandResult RunAs(uid_t uid, const Node& node, std::vector<std::string> argume
   });
 }
 
-Json DoAs(uid_t uid, const Node& node, const std::vector<std::string>& arguments,
-          const std::string& input = {}) {
+Json CommandAs(uid_t uid, const Node& node, const std::vector<std::string>& arguments,
+               const std::string& input = {}) {
   const CommandResult result = RunAs(uid, node, arguments, input);
   if (result.exit_status != 0) throw std::runtime_error(result.out + result.err);
   return result.json;
@@ -57,17 +57,17 @@ struct Users {
     OpenTo(east);
     OpenTo(west);
     Create(kOwner, east, "a");
-    DoAs(kOwner, east, {"cp", "-", "a"}, payload);
+    CommandAs(kOwner, east, {"cp", "-", "a"}, payload);
     Create(kOther, east, "b");
     Create(kOther, west, "c");
   }
   static void Create(uid_t uid, const Node& node, const std::string& name) {
-    DoAs(uid, node, {"buffer", "create", name, "--size", "10000", "--memory", "host"});
+    CommandAs(uid, node, {"buffer", "create", name, "--size", "10000", "--memory", "host"});
   }
   std::string Grant(const std::vector<std::string>& arguments) {
     std::vector<std::string> all = {"grant", "add"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return DoAs(kOwner, east, all).at("id");
+    return CommandAs(kOwner, east, all).at("id");
   }
 };
 
@@ -90,13 +90,13 @@ TEST_CASE("another user may neither read, write, sum, look at nor remove a buffe
   CheckNotOwner(RunAs(kOther, users.west, {"buffer", "show", "east:a"}));
   CheckNotOwner(RunAs(kOther, users.east, {"grant", "add", "a", "--to", Me(kOther), "--read"}));
   // Only what is theirs is listed.
-  const Json listed = DoAs(kOther, users.east, {"buffer", "ls"});
+  const Json listed = CommandAs(kOther, users.east, {"buffer", "ls"});
   REQUIRE(listed.size() == 1);
   CHECK(listed[0].at("name") == "b");
-  CHECK(DoAs(kOther, users.east, {"transfer", "ls"}).empty());
+  CHECK(CommandAs(kOther, users.east, {"transfer", "ls"}).empty());
   // Nothing has changed, and the owner may do all that: from the other node, too.
-  CHECK(DoAs(kOwner, users.west, {"buffer", "sum", "east:a"}).at("value") ==
-        DoAs(kOwner, users.east, {"buffer", "sum", "a"}).at("value"));
+  CHECK(CommandAs(kOwner, users.west, {"buffer", "sum", "east:a"}).at("value") ==
+        CommandAs(kOwner, users.east, {"buffer", "sum", "a"}).at("value"));
   CHECK(Contents(users.east, "a") == users.payload);  // this is root, an administrator
 }
 
@@ -104,12 +104,12 @@ TEST_CASE("a transfer is its orderer's, and no one else's to see or cancel") {
   REQUIRE_ROOT();
   Users users;
   Users::Create(kOwner, users.west, "d");
-  const std::string id = DoAs(kOwner, users.east, {"cp", "a", "west:d"}).at("id");
+  const std::string id = CommandAs(kOwner, users.east, {"cp", "a", "west:d"}).at("id");
   for (const Node* node : {&users.east, &users.west}) {
     CHECK(RunAs(kOther, *node, {"transfer", "show", id}).exit_status != 0);
     CHECK(RunAs(kOther, *node, {"transfer", "cancel", id}).exit_status != 0);
-    CHECK(DoAs(kOwner, *node, {"transfer", "show", id}).at("state") == "SUCCEEDED");
-    CHECK(DoAs(kOther, *node, {"transfer", "ls"}).empty());
+    CHECK(CommandAs(kOwner, *node, {"transfer", "show", id}).at("state") == "SUCCEEDED");
+    CHECK(CommandAs(kOther, *node, {"transfer", "ls"}).empty());
   }
 }
 
@@ -117,9 +117,9 @@ TEST_CASE("a grant to read lets exactly its range through, here and on another n
   REQUIRE_ROOT();
   Users users;
   const std::string id = users.Grant({"a@100+1000", "--to", Me(kOther), "--read"});
-  CheckReceipt(DoAs(kOther, users.east, {"cp", "a@100+1000", "b@1"}), {"local", 1000, false});
+  CheckReceipt(CommandAs(kOther, users.east, {"cp", "a@100+1000", "b@1"}), {"local", 1000, false});
   CHECK(Contents(users.east, "b@1+1000") == users.payload.substr(100, 1000));
-  CheckReceipt(DoAs(kOther, users.west, {"cp", "east:a@101+999", "c", "--checksum"}),
+  CheckReceipt(CommandAs(kOther, users.west, {"cp", "east:a@101+999", "c", "--checksum"}),
                {"tcp-direct", 999, true});
   CHECK(Contents(users.west, "c@0+999") == users.payload.substr(101, 999));
   CheckNotOwner(RunAs(kOther, users.east, {"cp", "a@99+1000", "b"}));
@@ -129,21 +129,21 @@ TEST_CASE("a grant to read lets exactly its range through, here and on another n
   CheckNotOwner(RunAs(kOther, users.east, {"buffer", "rm", "a"}));
   CHECK(RunAs(kOther, users.east, {"buffer", "sum", "a@100+1000"}).exit_status == 0);
   CheckNotOwner(RunAs(kOther, users.east, {"buffer", "sum", "a"}));
-  CHECK(DoAs(kOther, users.east, {"buffer", "ls"}).size() == 2);
+  CHECK(CommandAs(kOther, users.east, {"buffer", "ls"}).size() == 2);
   // It is the owner's to take back.
   CHECK(RunAs(kOther, users.east, {"grant", "rm", id}).exit_status == 3);
-  DoAs(kOwner, users.east, {"grant", "rm", id});
+  CommandAs(kOwner, users.east, {"grant", "rm", id});
   CheckNotOwner(RunAs(kOther, users.east, {"cp", "a@100+1000", "b@1"}));
   CheckNotOwner(RunAs(kOther, users.west, {"cp", "east:a@100+1000", "c"}));
-  CHECK(DoAs(kOwner, users.east, {"grant", "ls"}).empty());
+  CHECK(CommandAs(kOwner, users.east, {"grant", "ls"}).empty());
 }
 
 TEST_CASE("a grant to write lets exactly its range through, and does not let read") {
   REQUIRE_ROOT();
   Users users;
   users.Grant({"a@100+1000", "--to", Me(kOther) + "@west", "--write"});
-  DoAs(kOther, users.west, {"cp", "-", "c"}, std::string(10'000, 'w'));
-  CheckReceipt(DoAs(kOther, users.west, {"cp", "c@0+1000", "east:a@100"}),
+  CommandAs(kOther, users.west, {"cp", "-", "c"}, std::string(10'000, 'w'));
+  CheckReceipt(CommandAs(kOther, users.west, {"cp", "c@0+1000", "east:a@100"}),
                {"tcp-direct", 1000, false});
   std::string expected = users.payload;
   expected.replace(100, 1000, std::string(1000, 'w'));
@@ -165,9 +165,9 @@ TEST_CASE("a grant ends by itself when its time is over") {
                "GRANT_EXPIRED");
   CheckRefused(RunAs(kOther, users.west, {"cp", "east:a", "c"}), 4, "PERMISSION_DENIED",
                "GRANT_EXPIRED");
-  CHECK(DoAs(kOwner, users.east, {"grant", "ls"}).empty());
+  CHECK(CommandAs(kOwner, users.east, {"grant", "ls"}).empty());
   users.Grant({"a", "--to", Me(kOther), "--read", "--for", "1h"});
-  DoAs(kOther, users.west, {"cp", "east:a", "c"});
+  CommandAs(kOther, users.west, {"cp", "east:a", "c"});
   CHECK(Contents(users.west, "c") == users.payload);
 }
 
@@ -176,16 +176,17 @@ TEST_CASE("taking a grant back ends the transfer that rests on it") {
   Users users;
   const std::vector<std::string> create = {"buffer", "create",   "big", "--size",
                                            "2GiB",   "--memory", "host"};
-  DoAs(kOwner, users.east, create);
-  DoAs(kOther, users.west, create);
+  CommandAs(kOwner, users.east, create);
+  CommandAs(kOther, users.west, create);
   const std::string grant = users.Grant({"big", "--to", Me(kOther), "--read"});
-  const std::string id = DoAs(kOther, users.west, {"cp", "east:big", "big", "--detach"}).at("id");
+  const std::string id =
+      CommandAs(kOther, users.west, {"cp", "east:big", "big", "--detach"}).at("id");
   onecopy::Client root = users.west.Connect();  // an administrator sees every transfer
   SeeRunning(root, onecopy::TransferId(id));
   Frozen west(users.west);
-  DoAs(kOwner, users.east, {"grant", "rm", grant});
+  CommandAs(kOwner, users.east, {"grant", "rm", grant});
   west.Thaw();
   CheckNotOwner(RunAs(kOther, users.west, {"transfer", "watch", id}));
-  DoAs(kOwner, users.east, {"buffer", "rm", "big"});
-  DoAs(kOther, users.west, {"buffer", "rm", "big"});
+  CommandAs(kOwner, users.east, {"buffer", "rm", "big"});
+  CommandAs(kOther, users.west, {"buffer", "rm", "big"});
 }

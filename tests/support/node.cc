@@ -71,6 +71,7 @@ void Node::Start() {
   process_ = std::make_unique<Process>(ProcessOptions{.program = "onecopyd",
                                                       .arguments = std::move(arguments),
                                                       .error_file = folder_ / "log",
+                                                      .environment = options_.environment,
                                                       .in_child = options_.in_child});
   const std::string ready = process_->ReadLine();
   if (ready.rfind("ready name=" + name_ + " ", 0) != 0) {

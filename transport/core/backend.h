@@ -18,8 +18,8 @@ namespace onecopy {
 struct BackendContext {
   std::string node;     // name of this node, for the steps that it reports
   Settings settings;    // of the backend's own section
-  std::string library;   // [libraries] entry of the backend's vendor library; empty: the system's
-  std::string lanes;     // HOST:PORT at which the lanes of peers arrive, for a link that listens
+  std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
+  std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
 };
 
 // Creating a backend fails only for wrong settings; a missing device or library makes it not viable

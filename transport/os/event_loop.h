@@ -94,8 +94,8 @@ class LoopThread {
   EventLoop& loop() { return loop_; }
   void StopAndJoin();  // any thread but its own; safe to repeat
 
-  // Runs `task` in the loop and waits for it; from inside the loop, runs it at once. A loop that has
-  // stopped does not run it.
+  // Runs `task` in the loop and waits for it; from inside the loop, runs it at once. A loop that
+  // has stopped does not run it.
   void RunSync(Task task);
 
  private:

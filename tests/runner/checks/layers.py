@@ -14,7 +14,7 @@ _FOLDERS = ("transport/", "proto/", "daemon/", "client/", "bench/")
 _BACKENDS = ("transport/memory/", "transport/link/", "transport/store/")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 _SET = re.compile(r"\bset\s*\(\s*ONECOPY_(\w+)([^)]*)\)")
-_GENERATED = re.compile(r"^(?:onecopy/v\d+|google/rpc)/[\w/]+\.pb\.h$")
+_GENERATED = re.compile(r"^(?:onecopy/v\d+|google/rpc|grpc/health/v\d+)/\w+(?:\.grpc)?\.pb\.h$")
 _GRPC = re.compile(r"^(?:grpc|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$")
 _STANDARD = set("""
 algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits

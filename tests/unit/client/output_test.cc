@@ -1,11 +1,11 @@
 #include <sstream>
 
-#include "transport/core/exit_status.h"
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
 #include "client/cli/time_option.h"
 #include "tests/support/catch.h"
+#include "transport/core/exit_status.h"
 
 using namespace onecopy::cli;
 using onecopy::Code;

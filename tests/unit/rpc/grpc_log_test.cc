@@ -9,7 +9,7 @@
 
 TEST_CASE("gRPC's errors go where they are sent, what is less stays out") {
   static std::vector<std::string> heard;  // gRPC may log until the process ends
-  grpc_init();  // before it gRPC says nothing at all
+  grpc_init();                            // before it gRPC says nothing at all
   onecopy::rpc::RedirectGrpcLog([](const std::string& message) { heard.push_back(message); });
   gpr_log(GPR_ERROR, "something is %s", "wrong");
   gpr_log(GPR_INFO, "nothing is");
