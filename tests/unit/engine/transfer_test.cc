@@ -55,7 +55,7 @@ TEST_CASE("every path between nodes moves exactly the range, and its receipt say
   const Receipt& receipt = copied->receipt;
   CHECK(receipt.path == (path.empty() ? "tcp-direct" : path));
   CHECK(receipt.link == "tcp");
-  CHECK(receipt.key == "token");
+  CHECK(receipt.key == "none");
   CHECK(receipt.steps.size() == (bytes == 0 ? 0 : copies));
   uint64_t carried = 0;
   for (const LaneBytes& lane : receipt.lanes) carried += lane.bytes;

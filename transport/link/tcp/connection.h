@@ -39,7 +39,7 @@ class TcpConnection final : public Connection,
 
   Executor& executor() override { return home_; }
   const std::vector<LaneInfo>& lanes() const override { return lane_infos_; }
-  LinkAccess access() const override { return {"none", "token"}; }
+  LinkAccess access() const override { return {"none", "none"}; }
   unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 

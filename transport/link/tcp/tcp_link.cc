@@ -126,9 +126,8 @@ void TcpLink::AcceptSockets() {
   while (true) {
     os::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      // Out of descriptors: look again when some may be free, instead of spinning on the waiting
-      // peer.
-      if (errno == EMFILE || errno == ENFILE) {
+      // Out of descriptors or memory: look again later instead of spinning on the waiting peer.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         os::EventLoop& loop = threads_[0]->loop();
         loop.Rewatch(listener_.get(), 0);
         loop.RunAfter(std::chrono::seconds(1),
