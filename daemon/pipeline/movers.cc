@@ -3,14 +3,14 @@
 namespace onecopy::pipeline {
 
 void CopyMover::Move(const Cell& from, const Cell& to, Done done) {
-  route_->Copy(
-      from.at, to.at, from.bytes,
-      [this, done = std::move(done)](Status status, const StepList& steps) mutable {
-        if (executor_.InThread()) return done({std::move(status), steps});
-        executor_.Post([done = std::move(done), status = std::move(status), steps]() mutable {
-          done({std::move(status), std::move(steps)});
-        });
-      });
+  route_->Copy(from.at, to.at, from.bytes,
+               [this, done = std::move(done)](Status status, const StepList& steps) mutable {
+                 if (executor_.InThread()) return done({std::move(status), steps});
+                 executor_.Post([done = std::move(done), status = std::move(status),
+                                 steps = StepList(steps)]() mutable {
+                   done({std::move(status), std::move(steps)});
+                 });
+               });
 }
 
 GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,

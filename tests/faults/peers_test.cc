@@ -8,7 +8,6 @@
 namespace {
 
 using onecopy::Client;
-using onecopy::TransferInfo;
 using namespace onecopy::testing;
 
 // A lost peer is noticed and greeted again soon, and given up soon.

@@ -40,7 +40,7 @@ class Authority {
     Run("openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=" + name +
         " -keyout " + files.key + " -out " + request);
     // `openssl ca` takes dates of the past, which `openssl x509` does not.
-    std::ofstream(folder_ / "index.txt", std::ios::trunc);
+    { const std::ofstream empty(folder_ / "index.txt", std::ios::trunc); }
     std::ofstream(folder_ / "ca.conf", std::ios::trunc)
         << "[ca]\ndefault_ca=d\n[d]\ndatabase=" << folder_ / "index.txt"
         << "\nnew_certs_dir=" << folder_.path().string() << "\ndefault_md=sha256\npolicy=p\n"

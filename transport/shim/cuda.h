@@ -72,6 +72,7 @@ namespace onecopy::shim {
 
 // The driver's functions. A plain value: a test takes a copy and wraps the calls that it watches.
 struct CudaApi {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared takes none
 #define ONECOPY_CUDA_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
   ONECOPY_CUDA_FUNCTIONS(ONECOPY_CUDA_MEMBER)
 #undef ONECOPY_CUDA_MEMBER

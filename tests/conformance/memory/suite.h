@@ -10,12 +10,14 @@
 #include "transport/core/reasons.h"
 
 // Declares `subject`, or skips the test case.
+// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none
 #define ONECOPY_SUBJECT(subject)                                     \
   std::string subject##_missing;                                     \
   const std::unique_ptr<onecopy::testing::Subject> subject##_owner = \
       onecopy::testing::MakeSubject(subject##_missing);              \
   if (subject##_owner == nullptr) ONECOPY_SKIP(subject##_missing);   \
   onecopy::testing::Subject& subject = *subject##_owner
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace onecopy::testing {
 

@@ -12,7 +12,6 @@
 
 using fake_cuda::Context;
 using fake_cuda::Current;
-using fake_cuda::State;
 using fake_cuda::TheState;
 
 namespace fake_cuda {

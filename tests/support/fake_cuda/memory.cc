@@ -16,7 +16,6 @@ using fake_cuda::Current;
 using fake_cuda::FindRange;
 using fake_cuda::kGranularity;
 using fake_cuda::Range;
-using fake_cuda::State;
 using fake_cuda::TheState;
 
 namespace fake_cuda {

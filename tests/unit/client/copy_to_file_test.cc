@@ -15,7 +15,6 @@ using onecopy::Code;
 using onecopy::CopyBufferToFile;
 using onecopy::Endpoint;
 using onecopy::FileCopyOptions;
-using onecopy::LocalFile;
 using onecopy::Status;
 using onecopy::testing::FileCopyFixture;
 using onecopy::testing::Pattern;

@@ -42,7 +42,7 @@ class FakeDaemon final : v1::BufferService::Service,
 
   explicit FakeDaemon(std::string run_dir, Options options);
   explicit FakeDaemon(std::string run_dir) : FakeDaemon(std::move(run_dir), Options()) {}
-  ~FakeDaemon();
+  ~FakeDaemon() override;
 
   const std::string& run_dir() const { return run_dir_; }
 

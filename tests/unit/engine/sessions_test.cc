@@ -132,7 +132,8 @@ TEST_CASE("a session's descriptors and the number of sessions are limited") {
   }
   os::UniqueFd fd = SomeFd();
   const int number = fd.get();
-  CHECK(sessions.Deposit(session.id, std::move(fd)).status().reason() == reasons::kQuota);
+  const Status refused = sessions.Deposit(session.id, std::move(fd)).status();
+  CHECK(refused.reason() == reasons::kQuota);
   CHECK_FALSE(IsOpen(number));
   REQUIRE_OK(sessions.Take(session.id, 1));
   REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));

@@ -146,7 +146,7 @@ TEST_CASE("bad files fail the start, and the error names the file") {
   const auto east = authority.Issue("east", "DNS:east");
   const TlsFiles good = With(authority, east);
   REQUIRE_OK(MutualTls(good, "east"));
-  std::ofstream(folder / "empty");
+  { const std::ofstream empty(folder / "empty"); }
   std::ofstream(folder / "garbage")
       << "-----BEGIN CERTIFICATE-----\nZm9v\n-----END CERTIFICATE-----\n";
 

@@ -62,7 +62,7 @@ TEST_CASE("another user's connection is told from ours") {
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setuid(12345) != 0) ::_exit(1);
-    const auto socket = os::ConnectTcp(*local);
+    [[maybe_unused]] const auto socket = os::ConnectTcp(*local);
     ::pause();
     ::_exit(0);
   }

@@ -96,7 +96,7 @@ TEST_CASE("the pidfd of a client that was killed says so while a child of it hol
   REQUIRE(::pipe(alive.data()) == 0);
   const pid_t client = ::fork();
   if (client == 0) {
-    const auto socket = os::ConnectUnix(folder / "s", SOCK_SEQPACKET);
+    [[maybe_unused]] const auto socket = os::ConnectUnix(folder / "s", SOCK_SEQPACKET);
     if (::fork() == 0) {
       ::close(alive[1]);
       char c = 0;

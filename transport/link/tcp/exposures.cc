@@ -27,9 +27,10 @@ void Exposures::Withdraw(uint64_t key, Task idle) {
       exposure = std::move(found->second);
       by_key_.erase(found);
       exposure->idle_ = std::move(idle);
+      return;
     }
   }
-  if (exposure == nullptr) home_.Post(std::move(idle));
+  home_.Post(std::move(idle));
 }
 
 Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
