@@ -30,9 +30,16 @@ std::function<void()> Limited(__rlimit_resource what, rlim_t most) {
   };
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
 }  // namespace
 
 TEST_CASE("a daemon that may lock no memory serves, staged paths included") {
+  if (kAddressSanitizer) ONECOPY_SKIP("AddressSanitizer lets every mlock succeed");
   Node west("west", {.in_child = LockNothing});
   Node east("east", {.peers = {west.AsPeer()}, .in_child = LockNothing});
   east.WaitForPeer("west");
@@ -51,6 +58,8 @@ TEST_CASE("a daemon that may lock no memory serves, staged paths included") {
 }
 
 TEST_CASE("a daemon with few descriptors refuses what it cannot take, and recovers") {
+  if (kAddressSanitizer)
+    ONECOPY_SKIP("UBSan looks at objects through pipes, and errs when there is no descriptor");
   Node east("east", {.in_child = Limited(RLIMIT_NOFILE, 96)});
   const Kept kept(east);
   {
@@ -122,7 +131,10 @@ TEST_CASE("a thousand sessions that end leave nothing behind") {
   }
   WaitUntil("their descriptors are closed",
             [&] { return OpenDescriptors(east.process().pid()) <= descriptors; });
-  CHECK(ResidentBytes(east.process().pid()) < memory + (uint64_t{16} << 20));
+  // AddressSanitizer keeps what was freed for a while.
+  if (!kAddressSanitizer) {
+    CHECK(ResidentBytes(east.process().pid()) < memory + (uint64_t{16} << 20));
+  }
   CHECK(east.Do({"buffer", "ls"}).size() == 1);
   kept.CheckUnchanged();
   CheckServes(east);

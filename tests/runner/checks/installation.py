@@ -62,7 +62,7 @@ def _library(context, build, prefix, place):
     if not headers:
         findings.append("no public header is installed")
     made = place / "made"
-    findings += lines_of(["cmake", "-S", str(project), "-B", str(made), f"-DCMAKE_PREFIX_PATH={prefix}"], place)
+    findings += lines_of(["cmake", "-G", "Ninja", "-S", str(project), "-B", str(made), f"-DCMAKE_PREFIX_PATH={prefix}"], place)
     findings = findings or lines_of(["cmake", "--build", str(made)], place)
     findings = findings or _runs(made / "consumer", place)
 
