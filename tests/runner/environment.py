@@ -6,10 +6,11 @@ import shutil
 import subprocess
 import tempfile
 
+_SUPPRESSIONS = pathlib.Path(__file__).resolve().parent.parent / "support/tsan.supp"
 _SANITIZERS = {
     "ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": "second_deadlock_stack=1",
+    "TSAN_OPTIONS": f'second_deadlock_stack=1:suppressions="{_SUPPRESSIONS}"',
 }
 
 
