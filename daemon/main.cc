@@ -25,6 +25,7 @@
 #include "daemon/version.h"
 #include "transport/core/backend.h"
 #include "transport/core/exit_status.h"
+#include "transport/core/rdma_settings.h"
 #include "transport/os/host_port.h"
 #include "transport/shim/cuda.h"
 
@@ -35,6 +36,7 @@ template <typename Interface>
 void AddTo(config::Schema& schema, const std::vector<Backend<Interface>>& backends) {
   for (const Backend<Interface>& backend : backends) {
     schema.backends[backend.name] = backend.settings;
+    if (backend.rdma) schema.backends["rdma"] = RdmaSettings();
     if (!backend.library.empty()) schema.libraries.push_back(backend.library);
   }
 }
@@ -49,6 +51,7 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     context.settings = config.backends.at(backend.name);
     if (!backend.library.empty()) context.library = config.libraries.at(backend.library);
     context.lanes = config.LanesAddress().ToString();
+    if (backend.rdma) context.rdma = config.backends.at("rdma");
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Interface> one, backend.create(context));
     opened.push_back(std::move(one));
   }

@@ -108,7 +108,7 @@ Result<ConnectReply> Connections::Accept(const std::string& caller, const Connec
   }
   ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted, link->Accept(caller, request.offer));
   const uint64_t number = next_number_++;
-  accepted_[number] = {caller, accepted.connection};
+  accepted_[number] = {caller, {request.link, accepted.connection}};
   accepted.connection->OnClosed([this, number](const Status&) {
     context_.loop.Post([this, number] { accepted_.erase(number); });
   });
@@ -118,14 +118,14 @@ Result<ConnectReply> Connections::Accept(const std::string& caller, const Connec
   return reply;
 }
 
-Result<std::shared_ptr<Connection>> Connections::FindAccepted(const std::string& caller,
-                                                              uint64_t number) const {
+Result<Connections::Serving> Connections::FindAccepted(const std::string& caller,
+                                                       uint64_t number) const {
   const auto found = accepted_.find(number);
   if (found == accepted_.end() || found->second.peer != caller) {
     return Status(Code::kUnavailable, reasons::kLinkDown,
                   "the connection on which node " + caller + " wants to read is closed");
   }
-  return found->second.connection;
+  return found->second.serving;
 }
 
 void Connections::Clear() {

@@ -31,10 +31,14 @@ class Connections {
 
   // Answers a peer that wants to read from this node.
   Result<ConnectReply> Accept(const std::string& caller, const ConnectRequest& request);
-  // The connection that this node answered with this number; NOT_FOUND unless `caller` was the one
-  // to ask.
-  Result<std::shared_ptr<Connection>> FindAccepted(const std::string& caller,
-                                                   uint64_t number) const;
+  // A peer's use of a connection that it reads on.
+  struct Serving {
+    std::string link;
+    std::shared_ptr<Connection> connection;
+  };
+  // The connection that this node answered with this number; UNAVAILABLE unless `caller` was the
+  // one to ask, and it still stands.
+  Result<Serving> FindAccepted(const std::string& caller, uint64_t number) const;
 
   void Clear();  // at the engine's end
 
@@ -49,7 +53,7 @@ class Connections {
   };
   struct Accepted {
     std::string peer;
-    std::shared_ptr<Connection> connection;
+    Serving serving;
   };
 
   void Dial(const Key& key);

@@ -15,6 +15,7 @@
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
@@ -55,6 +56,7 @@ struct Engine::State {
         catalog(context),
         peers(context, catalog, dialer),
         connections(context, peers),
+        registrations(context),
         slots(context),
         checksums(context, slots),
         tickets(context, buffers, grants),
@@ -80,12 +82,13 @@ struct Engine::State {
   Catalog catalog;
   Peers peers;
   Connections connections;
+  Registrations registrations;
   Slots slots;
   Checksums checksums;
   Tickets tickets;
   Transfers transfers;
-  Parts parts{context,     sessions, owners,    buffers, grants,    catalog, peers,
-              connections, slots,    checksums, tickets, transfers, mirrors};
+  Parts parts{context,     sessions,      owners, buffers,   grants,  catalog,   peers,
+              connections, registrations, slots,  checksums, tickets, transfers, mirrors};
   Mirrors mirrors;
   PeerFront self;
   ClientFront client;

@@ -12,6 +12,7 @@ class Grants;
 class Mirrors;
 class Owners;
 class Peers;
+class Registrations;
 class Sessions;
 class Slots;
 class Tickets;
@@ -29,6 +30,7 @@ struct Parts {
   Catalog& catalog;
   Peers& peers;
   Connections& connections;
+  Registrations& registrations;
   Slots& slots;
   Checksums& checksums;
   Tickets& tickets;

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/context.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/pipeline/remote_places.h"
 #include "transport/core/reasons.h"
@@ -42,7 +43,7 @@ void RemoteMove::Start(Task running, Done done) {
         self->channel_ =
             std::make_unique<pipeline::Channel>(self->use_->connection, self->channel_id_);
         if (self->order_.path.destination_staged) return self->TakeSlots();
-        self->AskSource();
+        self->RegisterTarget();
       });
 }
 
@@ -70,8 +71,15 @@ void RemoteMove::PrepareRoute() {
       [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
         if (route.ok())
           self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
-        if (!self->Over(route.status())) self->AskSource();
+        if (!self->Over(route.status())) self->RegisterTarget();
       });
+}
+
+void RemoteMove::RegisterTarget() {
+  parts_.registrations.Ensure(order_.path.link, lease_ ? lease_->slab : destination_.region,
+                              [self = self_](const Status& registered) {
+                                if (!self->Over(registered)) self->AskSource();
+                              });
 }
 
 void RemoteMove::AskSource() {
@@ -151,7 +159,8 @@ void RemoteMove::Stop(const Status& why) {
 }
 
 void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
-  outcome_.access = use_->connection->access();
+  outcome_.access =
+      use_->connection->Access(source_.key, lease_ ? *lease_->slab : *destination_.region);
   use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
     self->parts_.context.loop.Post(
         [self, counters = std::move(counters), then = std::move(then)]() mutable {

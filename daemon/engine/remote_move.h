@@ -36,6 +36,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
  private:
   void TakeSlots();
   void PrepareRoute();
+  void RegisterTarget();
   void AskSource();
   void Run(PrepareReply prepared);
   void GatherEvidence(UniqueFunction<void()> then);

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/context.h"
+#include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
@@ -23,13 +24,14 @@ std::vector<ExecutedStep> Planned(const StepList& steps) {
 }  // namespace
 
 SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
-                     RegionRef region, std::shared_ptr<Connection> connection)
+                     RegionRef region, Connections::Serving serving)
     : parts_(parts),
       id_(std::move(id)),
       destination_(std::move(destination)),
       ticket_(ticket),
       region_(std::move(region)),
-      connection_(std::move(connection)) {}
+      link_(std::move(serving.link)),
+      connection_(std::move(serving.connection)) {}
 
 void SourceRun::Prepare(const PrepareRequest& request, Reply<PrepareReply> reply) {
   prepare_reply_ = std::move(reply);
@@ -70,10 +72,30 @@ void SourceRun::Stage(pipeline::SlotLease lease) {
 }
 
 void SourceRun::Open(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps) {
-  Result<RemoteKey> key = connection_->Expose(span);
-  if (!key.ok()) return Cancel(key.status());
-  key_ = *key;
-  std::exchange(prepare_reply_, nullptr)(PrepareReply{*key, slot_bytes, std::move(steps)});
+  parts_.registrations.Ensure(link_, span.region,
+                              [self = shared_from_this(), span, slot_bytes,
+                               steps = std::move(steps)](const Status& registered) mutable {
+                                if (!registered.ok()) return self->Cancel(registered);
+                                if (!self->closing_)
+                                  self->Expose(span, slot_bytes, std::move(steps));
+                              });
+}
+
+void SourceRun::Expose(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps) {
+  exposing_ = true;
+  connection_->Expose(span, [self = shared_from_this(), slot_bytes,
+                             steps = std::move(steps)](Result<RemoteKey> key) mutable {
+    self->parts_.context.loop.Post(
+        [self, slot_bytes, steps = std::move(steps), key = std::move(key)]() mutable {
+          self->exposing_ = false;
+          if (key.ok()) self->key_ = *key;
+          // Closed meanwhile: this was what the closing waited for.
+          if (self->closing_) return self->CloseKey();
+          if (!key.ok()) return self->Cancel(key.status());
+          std::exchange(self->prepare_reply_,
+                        nullptr)(PrepareReply{*key, slot_bytes, std::move(steps)});
+        });
+  });
 }
 
 void SourceRun::StartChain(std::shared_ptr<CopyRoute> route) {
@@ -128,13 +150,16 @@ void SourceRun::Close(const Status& why) {
     ++parts_open_;
     chain_->Stop(why);
   }
-  if (key_) {
-    ++parts_open_;
-    connection_->Withdraw(*key_, [self = shared_from_this()] {
-      self->parts_.context.loop.Post([self] { self->OnePartClosed(); });
-    });
-  }
+  ++parts_open_;
+  if (!exposing_) CloseKey();
   OnePartClosed();
+}
+
+void SourceRun::CloseKey() {
+  if (!key_) return OnePartClosed();
+  connection_->Withdraw(*key_, [self = shared_from_this()] {
+    self->parts_.context.loop.Post([self] { self->OnePartClosed(); });
+  });
 }
 
 void SourceRun::OnePartClosed() {

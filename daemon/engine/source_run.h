@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/engine/checksum.h"
+#include "daemon/engine/connections.h"
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_api.h"
 #include "daemon/engine/run.h"
@@ -23,7 +24,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
  public:
   // The buffer has been found; the connection is the caller's.
   SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
-            RegionRef region, std::shared_ptr<Connection> connection);
+            RegionRef region, Connections::Serving serving);
 
   void Prepare(const PrepareRequest& request, Reply<PrepareReply> reply);
   // Closes the range, then answers.
@@ -37,9 +38,11 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
  private:
   void Stage(pipeline::SlotLease lease);
   void Open(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps);
+  void Expose(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps);
   void StartChain(std::shared_ptr<CopyRoute> route);
   // Lets everything go, then runs AfterClosed; safe to repeat.
   void Close(const Status& why);
+  void CloseKey();
   void OnePartClosed();
   void AfterClosed();
   void AnswerFinish(const std::string& checksum);
@@ -50,12 +53,14 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   const std::string destination_;
   const Ticket ticket_;
   RegionRef region_;
+  const std::string link_;
   const std::shared_ptr<Connection> connection_;
   Reply<PrepareReply> prepare_reply_;
   uint64_t chunk_bytes_ = 0;
 
   std::unique_ptr<pipeline::Channel> channel_;
   std::optional<pipeline::SlotLease> lease_;
+  bool exposing_ = false;
   std::optional<RemoteKey> key_;
   std::shared_ptr<pipeline::Chain> chain_;
   bool chain_running_ = false;

@@ -25,7 +25,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   }
   Result<Ticket> ticket = parts_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
-  Result<std::shared_ptr<Connection>> connection =
+  Result<Connections::Serving> connection =
       parts_.connections.FindAccepted(caller, request.connection);
   if (!connection.ok()) return refuse(connection.status());
 

@@ -21,9 +21,40 @@ struct LinkPair {
   }
 };
 
+// The outcome of one get, waited for.
+struct Got {
+  Status status;
+  StepList steps;
+  unsigned lane = 0;
+};
+
+// A connection of the pair, both ends. Memory is registered as it is used, as an engine does.
 struct Connected {
+  LinkPair* links = nullptr;
   std::shared_ptr<Connection> owner;
   std::shared_ptr<Connection> reader;
+
+  Result<RemoteKey> Expose(const Span& span) const {
+    ONECOPY_ASSIGN_OR_RETURN(const auto registered, links->owner->Register(span.region));
+    (void)registered;
+    std::promise<Result<RemoteKey>> exposed;
+    owner->Expose(span, [&](Result<RemoteKey> key) { exposed.set_value(std::move(key)); });
+    return exposed.get_future().get();
+  }
+
+  std::future<Got> StartGet(const GetRequest& request) const {
+    auto promise = std::make_shared<std::promise<Got>>();
+    std::future<Got> future = promise->get_future();
+    const auto registered = links->reader->Register(request.into.region);
+    if (!registered.ok()) {
+      promise->set_value({registered.status(), nullptr, 0});
+      return future;
+    }
+    reader->Get(request, [promise](Status status, const StepList& steps, unsigned lane) {
+      promise->set_value({std::move(status), steps, lane});
+    });
+    return future;
+  }
 };
 
 inline Result<Connected> Connect(LinkPair& links) {
@@ -34,23 +65,7 @@ inline Result<Connected> Connect(LinkPair& links) {
   dialing->Establish("127.0.0.1", accepted.answer,
                      [&](auto connection) { established.set_value(std::move(connection)); });
   ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Connection> reader, established.get_future().get());
-  return Connected{std::move(accepted.connection), std::move(reader)};
-}
-
-// The outcome of one get, waited for.
-struct Got {
-  Status status;
-  StepList steps;
-  unsigned lane = 0;
-};
-
-inline std::future<Got> StartGet(Connection& connection, const GetRequest& request) {
-  auto promise = std::make_shared<std::promise<Got>>();
-  std::future<Got> future = promise->get_future();
-  connection.Get(request, [promise](Status status, const StepList& steps, unsigned lane) {
-    promise->set_value({std::move(status), steps, lane});
-  });
-  return future;
+  return Connected{&links, std::move(accepted.connection), std::move(reader)};
 }
 
 inline void WithdrawAndWait(Connection& connection, const RemoteKey& key) {

@@ -20,6 +20,7 @@ struct BackendContext {
   Settings settings;    // of the backend's own section
   std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
   std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
+  Settings rdma = {};   // of the section [rdma], for backends that ask for it
 };
 
 // Creating a backend fails only for wrong settings; a missing device or library makes it not viable
@@ -29,6 +30,7 @@ struct Backend {
   std::string name;     // folder, section of the configuration, name in capabilities and receipts
   std::string library;  // key in [libraries] ("cuda", "ibverbs"); empty: it needs none
   std::vector<SettingSpec> settings;
+  bool rdma = false;  // is given the section [rdma], which all links over RDMA devices share
   UniqueFunction<Result<std::unique_ptr<Interface>>(const BackendContext&)> create;
 };
 

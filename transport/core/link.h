@@ -38,17 +38,31 @@ struct GetRequest {
   ChannelId channel = 0;
   const RemoteKey* key = nullptr;  // must stay valid until the get has completed
   uint64_t key_offset = 0;         // inside what the key was made for
-  Span into;
+  Span into;                       // of a region that is registered with the link
+  int lane = kAnyLane;             // of lanes(), for who measures one; normally the link chooses
+
+  static constexpr int kAnyLane = -1;
+};
+
+// How a reader comes to its right to read, for the receipt.
+struct LinkAccess {
+  // How the memory is known to the network devices: "none", "host", "dma-buf", "peermem",
+  // "ucx-writable"; unlike ends are told apart as "source > destination".
+  std::string registration = "none";
+  std::string key = "none";  // "window", "lease"
+
+  friend bool operator==(const LinkAccess&, const LinkAccess&) = default;
+};
+
+// What became of a region's registration with one network device.
+struct NicRegistration {
+  std::string nic;  // as in NicCapability
+  std::string how;  // as in LinkAccess::registration
+  Status status;    // why not; what the device or its driver said is in the text
 };
 
 // Threads: every method is safe on any thread and does not block unless it says so; every callback
 // runs on executor() and must not block.
-// How a reader comes to its right to read, for the receipt.
-struct LinkAccess {
-  std::string registration = "none";  // of the memory with the network device
-  std::string key = "none";
-};
-
 class Connection {
  public:
   // `lane` indexes lanes(). A get that succeeded has landed in memory.
@@ -63,7 +77,8 @@ class Connection {
 
   virtual Executor& executor() = 0;
   virtual const std::vector<LaneInfo>& lanes() const = 0;
-  virtual LinkAccess access() const = 0;
+  // What a get by `key` into that region rests on.
+  virtual LinkAccess Access(const RemoteKey& key, const Region& into) const = 0;
 
   // How many gets should be in flight, and of what size, for full speed.
   virtual unsigned depth() const = 0;
@@ -74,9 +89,10 @@ class Connection {
   // Reader: completes the channel's gets with CANCELLED, as soon as their memory is let go.
   virtual void CancelGets(ChannelId channel) = 0;
 
-  // Owner: allows the peer to get `span` until Withdraw. The connection holds the region meanwhile.
-  // Fails for memory that the link cannot read in place.
-  virtual Result<RemoteKey> Expose(const Span& span) = 0;
+  // Owner: allows the peer to get `span`, of a region that is registered with the link, until
+  // Withdraw. The connection holds the region meanwhile. Fails for memory that the link cannot read
+  // in place.
+  virtual void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
   // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
   // within a bounded time, after which the connection is closed to end a get that the peer does not
   // take.
@@ -113,15 +129,25 @@ class Dialing {
                          UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) = 0;
 };
 
-// Threads: every method is safe on any thread; Shutdown blocks, the others do not.
+// Threads: every method is safe on any thread; Register and Shutdown block, the others do not.
 class Link {
  public:
   virtual ~Link() = default;
 
   virtual const std::string& name() const = 0;
   virtual LinkCapability Describe() const = 0;
+  // `changed` runs, on a thread of the link, whenever Describe would say something else than before
+  // (a port that goes down or comes up). Set once, before the first connection.
+  virtual void OnChange(UniqueFunction<void()> changed) = 0;
 
-  // Reader: begins a connection to the node `peer`.
+  // Makes the region known to the link's devices, for as long as it lives: once, however many gets,
+  // exposures and slices follow; a second call answers what the first did. One entry per device; a
+  // link that needs no registration has none. May block for long (pins memory, asks a driver).
+  // Fails with the reason why no device can use this memory in place (HOST_NOT_PINNABLE, MEMLOCK,
+  // GPU_NOT_PINNABLE).
+  virtual Result<std::vector<NicRegistration>> Register(const RegionRef& region) = 0;
+
+  // Reader: begins a connection to the node `peer`, which may be this one.
   virtual Result<std::unique_ptr<Dialing>> Dial(const std::string& peer) = 0;
 
   struct Accepted {

@@ -1,5 +1,7 @@
 #include "transport/core/region.h"
 
+#include "transport/core/reasons.h"
+
 namespace onecopy {
 
 Region::~Region() {
@@ -14,6 +16,12 @@ Region::~Region() {
 std::string Region::step_name() const {
   if (!place_.device.empty()) return place_.device;
   return step_name_.empty() ? place_.kind : step_name_;
+}
+
+Result<DmaBuf> Region::ExportDmaBuf() {
+  if (export_dmabuf_) return export_dmabuf_();
+  return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                "memory of " + step_name() + " is not exported as a dma-buf");
 }
 
 void Region::OnRelease(Release hook) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/result.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy {
@@ -18,6 +19,13 @@ struct Place {
   std::string device;
 
   friend bool operator==(const Place&, const Place&) = default;
+};
+
+// A descriptor by which a network device reaches a region's bytes without their address. `fd` is
+// the caller's to close.
+struct DmaBuf {
+  int fd = -1;
+  uint64_t offset = 0;  // of the region's first byte in the descriptor's bytes; any alignment
 };
 
 // Mapped bytes of one memory. Created by a Memory, shared by every operation that uses it; the
@@ -52,6 +60,13 @@ class Region {
     step_name_ = std::move(name);
   }  // before the region is shared
 
+  // How the region is exported as a dma-buf; set before it is shared. The exporter may block.
+  using DmaBufExporter = UniqueFunction<Result<DmaBuf>()>;
+  void SetDmaBufExporter(DmaBufExporter exporter) { export_dmabuf_ = std::move(exporter); }
+  // One thread at a time. Fails with the reason why these bytes have none (NOT_APPLICABLE for a
+  // kind that has none at all, as host memory).
+  Result<DmaBuf> ExportDmaBuf();
+
   // Any thread: something that another backend attached to these bytes (a pin, a NIC's
   // registration) and that must go before they do. Hooks run in reverse order.
   void OnRelease(Release hook);
@@ -62,6 +77,7 @@ class Region {
   const uint64_t bytes_;
   const bool cpu_addressable_;
   std::string step_name_;
+  DmaBufExporter export_dmabuf_;
   std::mutex mutex_;
   std::vector<Release> hooks_;  // guarded by mutex_
   Release release_;

@@ -31,11 +31,11 @@ TEST_CASE("closing one end closes the other, and every get completes once") {
 
   const RegionRef source = HostRegion(32 << 20);
   const RegionRef sink = HostRegion(32 << 20);
-  auto key = connected->owner->Expose({source, 0, source->bytes()});
+  auto key = connected->Expose({source, 0, source->bytes()});
   REQUIRE_OK(key);
   std::vector<std::future<Got>> gets;
   for (uint64_t at = 0; at < source->bytes(); at += 1 << 20) {
-    gets.push_back(StartGet(*connected->reader, {1, &*key, at, {sink, at, 1 << 20}}));
+    gets.push_back(connected->StartGet({1, &*key, at, {sink, at, 1 << 20}}));
   }
   connected->owner->Close({Code::kUnavailable, "TEST", "closed by the test"});
   for (auto& get : gets) {
@@ -46,9 +46,9 @@ TEST_CASE("closing one end closes the other, and every get completes once") {
   CHECK(reader_closed.get().code() == Code::kUnavailable);
 
   // What comes afterwards is refused, and completes as well.
-  CHECK_FALSE(StartGet(*connected->reader, {1, &*key, 0, {sink, 0, 1}}).get().status.ok());
+  CHECK_FALSE(connected->StartGet({1, &*key, 0, {sink, 0, 1}}).get().status.ok());
   CHECK_FALSE(connected->reader->Send(1, {}).ok());
-  CHECK_FALSE(connected->reader->Expose({sink, 0, 1}).ok());
+  CHECK_FALSE(connected->Expose({source, 0, 1}).ok());
   CHECK_FALSE(Closed(*connected->reader).get().ok());
 }
 
@@ -76,16 +76,16 @@ TEST_CASE("two connections of one pair of nodes do not disturb each other") {
   REQUIRE_OK(second);
   const RegionRef source = HostRegion(1 << 20);
   const RegionRef sink = HostRegion(1 << 20);
-  auto key = second->owner->Expose({source, 0, source->bytes()});
+  auto key = second->Expose({source, 0, source->bytes()});
   REQUIRE_OK(key);
   auto closed = Closed(*first->reader);
   first->reader->Close({Code::kCancelled, "TEST", "closed by the test"});
   closed.wait();
-  CHECK(StartGet(*second->reader, {1, &*key, 0, {sink, 0, sink->bytes()}}).get().status.ok());
+  CHECK(second->StartGet({1, &*key, 0, {sink, 0, sink->bytes()}}).get().status.ok());
   // A key is good on its own connection only.
   auto third = Connect(**pair);
   REQUIRE_OK(third);
-  CHECK_FALSE(StartGet(*third->reader, {1, &*key, 0, {sink, 0, 1}}).get().status.ok());
+  CHECK_FALSE(third->StartGet({1, &*key, 0, {sink, 0, 1}}).get().status.ok());
 }
 
 TEST_CASE("an offer or an answer that makes no sense is refused") {

@@ -25,7 +25,7 @@ TEST_CASE("a get lands exactly the bytes that were asked for") {
 
   const RegionRef source = HostRegion(9 << 20);
   Fill({source, 0, source->bytes()}, 1);
-  auto key = connected->owner->Expose({source, 3, source->bytes() - 3});
+  auto key = connected->Expose({source, 3, source->bytes() - 3});
   REQUIRE_OK(key);
 
   for (const uint64_t bytes : {0ULL, 1ULL, 39ULL, 4096ULL, 65537ULL, 9ULL << 20}) {
@@ -33,8 +33,7 @@ TEST_CASE("a get lands exactly the bytes that were asked for") {
     const uint64_t length = std::min<uint64_t>(bytes, source->bytes() - 3 - offset);
     const RegionRef sink = HostRegion(length + 2);
     Fill({sink, 0, sink->bytes()}, 2);
-    const Got got =
-        StartGet(*connected->reader, {kChannel, &*key, offset, {sink, 1, length}}).get();
+    const Got got = connected->StartGet({kChannel, &*key, offset, {sink, 1, length}}).get();
     REQUIRE_OK(got.status);
     CHECK(FirstWrong({sink, 1, length}, 1, offset + 3) == length);
     CHECK(sink->address()[0] == PatternAt(0, 2));
@@ -53,9 +52,9 @@ TEST_CASE("a get reports the steps that it took and the lane that carried it") {
   const RegionRef source = HostRegion(4096);
   source->SetStepName("pinned");
   const RegionRef sink = HostRegion(4096);
-  auto key = connected->owner->Expose({source, 0, 4096});
+  auto key = connected->Expose({source, 0, 4096});
   REQUIRE_OK(key);
-  const Got got = StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, 4096}}).get();
+  const Got got = connected->StartGet({kChannel, &*key, 0, {sink, 0, 4096}}).get();
   REQUIRE_OK(got.status);
   REQUIRE(got.steps != nullptr);
   REQUIRE_FALSE(got.steps->empty());
@@ -82,12 +81,11 @@ TEST_CASE("many gets in flight all land, over every lane") {
   const RegionRef source = HostRegion(kPiece * kPieces);
   const RegionRef sink = HostRegion(kPiece * kPieces);
   Fill({source, 0, source->bytes()}, 5);
-  auto key = connected->owner->Expose({source, 0, source->bytes()});
+  auto key = connected->Expose({source, 0, source->bytes()});
   REQUIRE_OK(key);
   std::vector<std::future<Got>> gets;
   for (uint64_t i = 0; i < kPieces; ++i) {
-    gets.push_back(
-        StartGet(*connected->reader, {kChannel, &*key, i * kPiece, {sink, i * kPiece, kPiece}}));
+    gets.push_back(connected->StartGet({kChannel, &*key, i * kPiece, {sink, i * kPiece, kPiece}}));
   }
   std::set<unsigned> lanes;
   for (auto& get : gets) {
@@ -109,7 +107,7 @@ TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing 
 
   const RegionRef source = HostRegion(1000);
   const RegionRef sink = HostRegion(2000);
-  auto key = connected->owner->Expose({source, 100, 800});
+  auto key = connected->Expose({source, 100, 800});
   REQUIRE_OK(key);
   const RemoteKey guessed = std::string(key->size(), 'x');
   const RemoteKey short_key = "x";
@@ -119,10 +117,10 @@ TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing 
       {kChannel, &short_key, 0, {sink, 0, 1}},
   };
   for (const GetRequest& request : bad) {
-    const Got got = StartGet(*connected->reader, request).get();
+    const Got got = connected->StartGet(request).get();
     CHECK_FALSE(got.status.ok());
   }
-  CHECK(StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, 800}}).get().status.ok());
+  CHECK(connected->StartGet({kChannel, &*key, 0, {sink, 0, 800}}).get().status.ok());
 }
 
 TEST_CASE("what is withdrawn can no longer be read, and is let go") {
@@ -136,15 +134,15 @@ TEST_CASE("what is withdrawn can no longer be read, and is let go") {
   RegionRef source = HostRegion(32 << 20);
   const std::weak_ptr<Region> watch = source;
   const RegionRef sink = HostRegion(32 << 20);
-  auto key = connected->owner->Expose({source, 0, source->bytes()});
+  auto key = connected->Expose({source, 0, source->bytes()});
   REQUIRE_OK(key);
   source.reset();
-  auto first = StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, sink->bytes()}});
+  auto first = connected->StartGet({kChannel, &*key, 0, {sink, 0, sink->bytes()}});
   first.wait();
   CHECK_FALSE(watch.expired());
   WithdrawAndWait(*connected->owner, *key);
   CHECK(watch.expired());
-  CHECK_FALSE(StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, 1}}).get().status.ok());
+  CHECK_FALSE(connected->StartGet({kChannel, &*key, 0, {sink, 0, 1}}).get().status.ok());
   WithdrawAndWait(*connected->owner, *key);  // a second time is no error
 }
 
@@ -158,14 +156,14 @@ TEST_CASE("cancelled gets end once, let their memory go, and leave the connectio
 
   const RegionRef source = HostRegion(48 << 20);
   Fill({source, 0, source->bytes()}, 9);
-  auto key = connected->owner->Expose({source, 0, source->bytes()});
+  auto key = connected->Expose({source, 0, source->bytes()});
   REQUIRE_OK(key);
   RegionRef sink = HostRegion(source->bytes());
   const std::weak_ptr<Region> watch = sink;
   std::vector<std::future<Got>> gets;
   constexpr uint64_t kPiece = 8 << 20;
   for (uint64_t at = 0; at < source->bytes(); at += kPiece) {
-    gets.push_back(StartGet(*connected->reader, {kChannel, &*key, at, {sink, at, kPiece}}));
+    gets.push_back(connected->StartGet({kChannel, &*key, at, {sink, at, kPiece}}));
   }
   sink.reset();
   connected->reader->CancelGets(kChannel);
@@ -175,8 +173,7 @@ TEST_CASE("cancelled gets end once, let their memory go, and leave the connectio
   }
   // Another channel's get comes after what was thrown away, unharmed.
   const RegionRef other = HostRegion(1 << 20);
-  const Got got =
-      StartGet(*connected->reader, {kChannel + 1, &*key, 77, {other, 0, other->bytes()}}).get();
+  const Got got = connected->StartGet({kChannel + 1, &*key, 77, {other, 0, other->bytes()}}).get();
   REQUIRE_OK(got.status);
   CHECK(FirstWrong({other, 0, other->bytes()}, 9, 77) == other->bytes());
   CHECK(watch.expired());
@@ -192,7 +189,7 @@ TEST_CASE("what the carrier counted is at least what was got") {
 
   const RegionRef source = HostRegion(5 << 20);
   const RegionRef sink = HostRegion(5 << 20);
-  auto key = connected->owner->Expose({source, 0, source->bytes()});
+  auto key = connected->Expose({source, 0, source->bytes()});
   REQUIRE_OK(key);
   auto total = [&] {
     std::promise<uint64_t> sum;
@@ -204,7 +201,6 @@ TEST_CASE("what the carrier counted is at least what was got") {
     return sum.get_future().get();
   };
   const uint64_t before = total();
-  REQUIRE_OK(
-      StartGet(*connected->reader, {kChannel, &*key, 0, {sink, 0, sink->bytes()}}).get().status);
+  REQUIRE_OK(connected->StartGet({kChannel, &*key, 0, {sink, 0, sink->bytes()}}).get().status);
   CHECK(total() - before >= sink->bytes());
 }

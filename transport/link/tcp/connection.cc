@@ -74,12 +74,18 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   if (request.into.bytes > kMaxGetBytes) {
     refused = {Code::kInvalidArgument, reasons::kBadSize, "a tcp get of more than 64 MiB"};
   }
+  if (request.lane != GetRequest::kAnyLane &&
+      static_cast<size_t>(request.lane) >= lane_infos_.size()) {
+    refused = {Code::kInvalidArgument, reasons::kBadArgument, "a tcp get on a lane that is none"};
+  }
   if (!refused.ok()) {
     return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
   }
   const auto least = std::min_element(lane_load_.begin() + 1, lane_load_.end());
-  const auto index = static_cast<unsigned>(least - lane_load_.begin());
-  *least += request.into.bytes;
+  const unsigned index = request.lane == GetRequest::kAnyLane
+                             ? static_cast<unsigned>(least - lane_load_.begin())
+                             : static_cast<unsigned>(request.lane) + 1;
+  lane_load_[index] += request.into.bytes;
   const uint64_t tag = next_tag_++;
   gets_.emplace(tag, Outstanding{request.channel, index, request.into.bytes,
                                  StepsOf(key->memory, *request.into.region), std::move(done)});
@@ -136,7 +142,13 @@ StepList TcpConnection::StepsOf(const std::string& owner_memory, const Region& i
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
-Result<RemoteKey> TcpConnection::Expose(const Span& span) {
+void TcpConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+  InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
+    done(self->ExposeNow(span));
+  });
+}
+
+Result<RemoteKey> TcpConnection::ExposeNow(const Span& span) {
   if (closed_)
     return Status(Code::kUnavailable, reasons::kLinkDown, "the tcp connection is closed");
   if (!span.region->cpu_addressable()) {

@@ -39,13 +39,13 @@ class TcpConnection final : public Connection,
 
   Executor& executor() override { return home_; }
   const std::vector<LaneInfo>& lanes() const override { return lane_infos_; }
-  LinkAccess access() const override { return {"none", "none"}; }
+  LinkAccess Access(const RemoteKey&, const Region&) const override { return {}; }
   unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 
   void Get(const GetRequest& request, GetDone done) override;
   void CancelGets(ChannelId channel) override;
-  Result<RemoteKey> Expose(const Span& span) override;
+  void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Withdraw(const RemoteKey& key, Task done) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
@@ -69,6 +69,7 @@ class TcpConnection final : public Connection,
   };
 
   void InHome(Task task);  // at once when already there
+  Result<RemoteKey> ExposeNow(const Span& span);
   void StartGet(const GetRequest& request, GetDone done);
   void EndGet(uint64_t tag, Status status);
   StepList StepsOf(const std::string& owner_memory, const Region& into);

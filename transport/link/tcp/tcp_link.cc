@@ -77,6 +77,12 @@ LinkCapability TcpLink::Describe() const {
   return tcp;
 }
 
+Result<std::vector<NicRegistration>> TcpLink::Register(const RegionRef& region) {
+  if (region->cpu_addressable()) return std::vector<NicRegistration>();
+  return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                "sockets cannot use memory of " + region->step_name() + " in place");
+}
+
 Result<std::unique_ptr<Dialing>> TcpLink::Dial(const std::string& peer) {
   return std::unique_ptr<Dialing>(std::make_unique<TcpDialing>(*this, peer));
 }

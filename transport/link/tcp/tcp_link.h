@@ -37,6 +37,8 @@ class TcpLink final : public Link {
 
   const std::string& name() const override { return name_; }
   LinkCapability Describe() const override;
+  void OnChange(UniqueFunction<void()>) override {}  // what it describes stays as it is
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
   Result<std::unique_ptr<Dialing>> Dial(const std::string& peer) override;
   Result<Accepted> Accept(const std::string& peer, const std::string& offer) override;
   void Shutdown() override;

@@ -1,0 +1,75 @@
+#include "transport/core/rdma_settings.h"
+
+#include <string_view>
+
+namespace onecopy {
+namespace {
+
+bool Matches(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return name.empty();
+  if (pattern.front() == '*') {
+    return Matches(pattern.substr(1), name) || (!name.empty() && Matches(pattern, name.substr(1)));
+  }
+  if (name.empty() || (pattern.front() != '?' && pattern.front() != name.front())) return false;
+  return Matches(pattern.substr(1), name.substr(1));
+}
+
+}  // namespace
+
+std::vector<SettingSpec> RdmaSettings() {
+  return {
+      {.key = "devices",
+       .type = SettingType::kTextList,
+       .fallback = std::vector<std::string>(),
+       .doc = "RDMA devices to use, as \"mlx5_0\" or \"mlx5_*\"; \"!mlx5_bond_0\" leaves one out. "
+              "Empty: all."},
+      {.key = "gid_index",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{-1},
+       .doc = "Entry of a port's GID table; -1: the RoCE v2 one of an address of this machine, "
+              "link-local last.",
+       .least = -1,
+       .most = 255},
+      {.key = "pkey",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0xffff},
+       .doc = "Partition key (InfiniBand); 0xffff is the default partition.",
+       .least = 0,
+       .most = 0xffff},
+      {.key = "traffic_class",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "Traffic class of packets (RoCE: the DSCP is its upper six bits).",
+       .least = 0,
+       .most = 255},
+      {.key = "service_level",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "InfiniBand service level, or RoCE priority.",
+       .least = 0,
+       .most = 15},
+      {.key = "path_mtu",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "Largest packet payload in bytes: 256, 512, 1024, 2048 or 4096; 0: the smaller of "
+              "both ports'.",
+       .least = 0,
+       .most = 4096},
+  };
+}
+
+bool AllowsDevice(const std::vector<std::string>& devices, const std::string& name) {
+  bool any_named = false;
+  bool named = false;
+  for (const std::string& entry : devices) {
+    if (!entry.empty() && entry.front() == '!') {
+      if (Matches(std::string_view(entry).substr(1), name)) return false;
+      continue;
+    }
+    any_named = true;
+    named |= Matches(entry, name);
+  }
+  return named || !any_named;
+}
+
+}  // namespace onecopy
