@@ -26,11 +26,17 @@ void Connections::Dial(const Key& key) {
     return Conclude(
         key, Status(Code::kFailedPrecondition, reasons::kLinkMissing, "no link " + key.second), 0);
   }
+  link->Dial(key.first, [this, key](Result<std::unique_ptr<Dialing>> dialing) {
+    context_.loop.Post([this, key, dialing = std::move(dialing)]() mutable {
+      if (!dialing.ok()) return Conclude(key, dialing.status(), 0);
+      Ask(key, std::move(*dialing));
+    });
+  });
+}
+
+void Connections::Ask(const Key& key, std::shared_ptr<Dialing> dial) {
   Result<PeerApi*> peer = peers_.Find(key.first);
   if (!peer.ok()) return Conclude(key, peer.status(), 0);
-  Result<std::unique_ptr<Dialing>> dialing = link->Dial(key.first);
-  if (!dialing.ok()) return Conclude(key, dialing.status(), 0);
-  const std::shared_ptr<Dialing> dial = std::move(*dialing);
   (*peer)->Connect(
       context_.node(), {key.second, dial->offer()}, [this, key, dial](Result<ConnectReply> reply) {
         if (!reply.ok()) return Conclude(key, reply.status(), 0);
@@ -100,15 +106,28 @@ void Connections::EndUse(const Key& key, const Connection* connection) {
   });
 }
 
-Result<ConnectReply> Connections::Accept(const std::string& caller, const ConnectRequest& request) {
+void Connections::Accept(const std::string& caller, const ConnectRequest& request,
+                         Reply<ConnectReply> reply) {
   Link* link = context_.FindLink(request.link);
   if (link == nullptr) {
-    return Status(Code::kFailedPrecondition, reasons::kLinkMissing,
-                  "node " + context_.node() + " has no link \"" + request.link + "\"");
+    return reply(Status(Code::kFailedPrecondition, reasons::kLinkMissing,
+                        "node " + context_.node() + " has no link \"" + request.link + "\""));
   }
-  ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted, link->Accept(caller, request.offer));
+  link->Accept(caller, request.offer,
+               [this, caller, name = request.link,
+                reply = std::move(reply)](Result<Link::Accepted> accepted) mutable {
+                 context_.loop.Post([this, caller, name, reply = std::move(reply),
+                                     accepted = std::move(accepted)]() mutable {
+                   if (!accepted.ok()) return reply(accepted.status());
+                   reply(Remember(caller, name, std::move(*accepted)));
+                 });
+               });
+}
+
+ConnectReply Connections::Remember(const std::string& caller, const std::string& link,
+                                   Link::Accepted accepted) {
   const uint64_t number = next_number_++;
-  accepted_[number] = {caller, {request.link, accepted.connection}};
+  accepted_[number] = {caller, {link, accepted.connection}};
   accepted.connection->OnClosed([this, number](const Status&) {
     context_.loop.Post([this, number] { accepted_.erase(number); });
   });

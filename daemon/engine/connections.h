@@ -30,7 +30,7 @@ class Connections {
   void Get(const std::string& peer, const std::string& link, Reply<Use> reply);
 
   // Answers a peer that wants to read from this node.
-  Result<ConnectReply> Accept(const std::string& caller, const ConnectRequest& request);
+  void Accept(const std::string& caller, const ConnectRequest& request, Reply<ConnectReply> reply);
   // A peer's use of a connection that it reads on.
   struct Serving {
     std::string link;
@@ -57,6 +57,9 @@ class Connections {
   };
 
   void Dial(const Key& key);
+  void Ask(const Key& key, std::shared_ptr<Dialing> dial);
+  ConnectReply Remember(const std::string& caller, const std::string& link,
+                        Link::Accepted accepted);
   void Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection, uint64_t number);
   Use MakeUse(const Key& key);
   void EndUse(const Key& key, const Connection* connection);

@@ -31,7 +31,7 @@ void PeerFront::Start(const std::string& caller, StartRequest request, Reply<Tra
 
 void PeerFront::Connect(const std::string& caller, ConnectRequest request,
                         Reply<ConnectReply> reply) {
-  reply(parts_.connections.Accept(caller, request));
+  parts_.connections.Accept(caller, request, std::move(reply));
 }
 
 void PeerFront::Prepare(const std::string& caller, PrepareRequest request,

@@ -57,10 +57,23 @@ struct Connected {
   }
 };
 
+inline Result<std::unique_ptr<Dialing>> Dial(Link& link, const std::string& peer) {
+  std::promise<Result<std::unique_ptr<Dialing>>> dialled;
+  link.Dial(peer, [&](auto dialing) { dialled.set_value(std::move(dialing)); });
+  return dialled.get_future().get();
+}
+
+inline Result<Link::Accepted> Accept(Link& link, const std::string& peer,
+                                     const std::string& offer) {
+  std::promise<Result<Link::Accepted>> answered;
+  link.Accept(peer, offer, [&](auto accepted) { answered.set_value(std::move(accepted)); });
+  return answered.get_future().get();
+}
+
 inline Result<Connected> Connect(LinkPair& links) {
-  ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<Dialing> dialing, links.reader->Dial("owner"));
+  ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<Dialing> dialing, Dial(*links.reader, "owner"));
   ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted,
-                           links.owner->Accept("reader", dialing->offer()));
+                           Accept(*links.owner, "reader", dialing->offer()));
   std::promise<Result<std::shared_ptr<Connection>>> established;
   dialing->Establish("127.0.0.1", accepted.answer,
                      [&](auto connection) { established.set_value(std::move(connection)); });

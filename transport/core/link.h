@@ -147,17 +147,20 @@ class Link {
   // GPU_NOT_PINNABLE).
   virtual Result<std::vector<NicRegistration>> Register(const RegionRef& region) = 0;
 
-  // Reader: begins a connection to the node `peer`, which may be this one.
-  virtual Result<std::unique_ptr<Dialing>> Dial(const std::string& peer) = 0;
+  // Reader: begins a connection to the node `peer`, which may be this one. `done` runs on a thread
+  // of the link, or at once.
+  using Dialled = UniqueFunction<void(Result<std::unique_ptr<Dialing>>)>;
+  virtual void Dial(const std::string& peer, Dialled done) = 0;
 
   struct Accepted {
     std::shared_ptr<Connection>
         connection;  // usable once the reader has connected; closes if it never does
     std::string answer;
   };
-  // Owner: answers an offer. INVALID_ARGUMENT for one that makes no sense: it comes from another
-  // machine.
-  virtual Result<Accepted> Accept(const std::string& peer, const std::string& offer) = 0;
+  // Owner: answers an offer; likewise. INVALID_ARGUMENT for one that makes no sense: it comes from
+  // another machine.
+  using Answered = UniqueFunction<void(Result<Accepted>)>;
+  virtual void Accept(const std::string& peer, const std::string& offer, Answered done) = 0;
 
   // Closes what is open and joins the link's threads; dials under way do not complete. Nothing of
   // the link may be called afterwards.

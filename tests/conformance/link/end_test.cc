@@ -95,9 +95,9 @@ TEST_CASE("an offer or an answer that makes no sense is refused") {
   REQUIRE_OK(pair);
   for (const std::string& offer :
        {std::string(), std::string("x"), std::string(8, '\xff'), std::string(5000, 'x')}) {
-    CHECK((*pair)->owner->Accept("reader", offer).status().code() == Code::kInvalidArgument);
+    CHECK(Accept(*(*pair)->owner, "reader", offer).status().code() == Code::kInvalidArgument);
   }
-  auto dialing = (*pair)->reader->Dial("owner");
+  auto dialing = Dial(*(*pair)->reader, "owner");
   REQUIRE_OK(dialing);
   std::promise<Status> done;
   (*dialing)->Establish("127.0.0.1", "garbage",

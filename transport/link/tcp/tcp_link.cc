@@ -83,16 +83,20 @@ Result<std::vector<NicRegistration>> TcpLink::Register(const RegionRef& region) 
                 "sockets cannot use memory of " + region->step_name() + " in place");
 }
 
-Result<std::unique_ptr<Dialing>> TcpLink::Dial(const std::string& peer) {
-  return std::unique_ptr<Dialing>(std::make_unique<TcpDialing>(*this, peer));
+void TcpLink::Dial(const std::string& peer, Dialled done) {
+  done(std::unique_ptr<Dialing>(std::make_unique<TcpDialing>(*this, peer)));
 }
 
-Result<Link::Accepted> TcpLink::Accept(const std::string& peer, const std::string& offer) {
+void TcpLink::Accept(const std::string& peer, const std::string& offer, Answered done) {
+  done(Answer(peer, offer));
+}
+
+Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::string& offer) {
   ONECOPY_ASSIGN_OR_RETURN(const Offer asked, DecodeOffer(offer));
   const size_t first = NextThread();
   const std::shared_ptr<TcpConnection> connection =
       NewConnection(peer, asked.lanes, LoopOf(first, 0));
-  Answer answer;
+  tcp::Answer answer;
   answer.token = {os::RandomNumber(), os::RandomNumber()};
   answer.lanes = asked.lanes;
   answer.port = bound_.port;

@@ -39,14 +39,15 @@ class TcpLink final : public Link {
   LinkCapability Describe() const override;
   void OnChange(UniqueFunction<void()>) override {}  // what it describes stays as it is
   Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
-  Result<std::unique_ptr<Dialing>> Dial(const std::string& peer) override;
-  Result<Accepted> Accept(const std::string& peer, const std::string& offer) override;
+  void Dial(const std::string& peer, Dialled done) override;
+  void Accept(const std::string& peer, const std::string& offer, Answered done) override;
   void Shutdown() override;
 
  private:
   friend class TcpDialing;
   explicit TcpLink(LinkOptions options);
 
+  Result<Accepted> Answer(const std::string& peer, const std::string& offer);
   void AcceptSockets();
   void AdmitLane(const Result<FrameHeader>& hello, os::UniqueFd fd);
   std::shared_ptr<TcpConnection> NewConnection(const std::string& peer, uint32_t lanes,
