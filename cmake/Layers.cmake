@@ -4,6 +4,7 @@
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
+set(ONECOPY_LAYER_transport_topology transport/core transport/os)
 set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  # each folder below
 set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim)    # each folder below
 set(ONECOPY_LAYER_transport_store transport/core transport/os transport/shim)   # each folder below
@@ -30,7 +31,7 @@ set(ONECOPY_LAYER_bench_work
     bench/ceiling bench/daemons bench/measure client/lib transport/core transport/os transport/shim)
 
 # The files right in daemon/ put the program together: they may use all that is below it, and these.
-set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim)
+set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/topology)
 
 # The only folders that see gRPC.
 set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)
