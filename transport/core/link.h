@@ -30,9 +30,9 @@ using RemoteKey = std::string;
 
 // One stream of a connection.
 struct LaneInfo {
-  std::string device;       // "lo", "mlx5_0"
-  std::string peer;         // the far end's address
-  std::string peer_device;  // the far end's device, as its node names it; empty: not known
+  std::string device;            // "lo", "mlx5_0"
+  std::string peer;              // the far end's address
+  std::string peer_device = {};  // the far end's device, as its node names it; empty: not known
 };
 
 struct GetRequest {
