@@ -8,6 +8,7 @@ import sys
 import build as builder
 import checks
 import environment
+import guest
 import program
 import report
 import suites
@@ -55,7 +56,7 @@ def _run(arguments, outcome):
         if name == suites.CHECKS:
             checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
         else:
-            _run_suite(name, found.get(name, ()), required, preset, env, logs / name, outcome)
+            _run_suite(root, name, found.get(name, ()), required, preset, env, logs / name, outcome)
 
 
 def _build(root, build, preset, found, wanted, everything):
@@ -67,11 +68,11 @@ def _build(root, build, preset, found, wanted, everything):
         builder.compile_targets(root, build, sorted({each.target for each in programs}))
 
 
-def _run_suite(name, programs, required, preset, env, logs, outcome):
+def _run_suite(root, name, programs, required, preset, env, logs, outcome):
     cannot = report.FAIL if required else report.SKIP
-    sanitized = preset != "release"
     if not programs:
         outcome.case(cannot, name, "this build has no such programs")
+    tasks = []
     for each in programs:
         label = f"{name}/{each.path.name}"
         reason = each.skip_reason(preset)
@@ -80,11 +81,20 @@ def _run_suite(name, programs, required, preset, env, logs, outcome):
         elif not each.path.exists():
             outcome.case(report.FAIL, label, f"{each.path} is missing from the build")
         else:
-            time_limit = each.time_limit * (_SLOWER_UNDER_SANITIZERS if sanitized else 1)
-            outcomes = program.run(each.path, label, env, logs, time_limit, outcome.case,
-                                   environment.command_prefix(preset))
-            if required and set(outcomes) == {report.SKIP}:
-                outcome.case(report.FAIL, label, "all of it was skipped, and it is required")
+            slower = _SLOWER_UNDER_SANITIZERS if preset != "release" else 1
+            tasks.append(program.Task(each.path, label, each.time_limit * slower))
+    try:
+        if name in suites.IN_GUEST:
+            outcomes = guest.run(root, tasks, env, preset, logs, outcome.case)
+        else:
+            prefix = environment.command_prefix(preset)
+            outcomes = {task.label: program.run(task, env, logs, outcome.case, prefix) for task in tasks}
+    except guest.Cannot as reason:
+        outcome.case(cannot, name, str(reason))
+        return
+    for label, of_program in outcomes.items():
+        if required and set(of_program) == {report.SKIP}:
+            outcome.case(report.FAIL, label, "all of it was skipped, and it is required")
 
 
 if __name__ == "__main__":

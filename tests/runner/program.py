@@ -1,5 +1,7 @@
 """Runs one Catch2 program under a time limit and reports its cases."""
 
+import dataclasses
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -15,13 +17,22 @@ _ALL_SKIPPED = 4  # Catch2 3's exit status when every case was
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS")
 
 
-def run(program, name, env, logs, time_limit, on_case, prefix=()):
-    """Runs `program` and calls on_case(outcome, name, reason, detail) for each test case and each other failure.
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A program to run, what its cases' names begin with, and how many seconds it may take."""
+    path: pathlib.Path
+    label: str
+    time_limit: int
 
-    `logs` is the folder for its output (.log), its report (.xml) and sanitizers' findings. `time_limit` is in seconds.
-    `prefix` is put before the command. A crash, a time-out, a sanitizer's report (of the program or of one that it
-    started) and processes that it left running are failures. Returns the outcomes.
+
+def run(task, env, logs, on_case, prefix=()):
+    """Runs the task and calls on_case(outcome, name, reason, detail) for each test case and each other failure.
+
+    `logs` is the folder for its output (.log), its report (.xml) and sanitizers' findings. `prefix` is put before the
+    command. A crash, a time-out, a sanitizer's report (of the program or of one that it started) and processes that it
+    left running are failures. Returns the outcomes.
     """
+    program = task.path
     for old in logs.glob(f"{program.name}.*"):
         old.unlink()
     log, xml = logs / f"{program.name}.log", logs / f"{program.name}.xml"
@@ -31,12 +42,12 @@ def run(program, name, env, logs, time_limit, on_case, prefix=()):
 
     def count(outcome, case, reason, detail):
         outcomes.append(outcome)
-        on_case(outcome, f"{name}: {case}", reason, detail)
+        on_case(outcome, f"{task.label}: {case}", reason, detail)
 
     reader = catch_report.CatchReport(count)
     command = [*prefix, program, "--reporter", "xml", "--durations", "yes", "--out", xml]
     try:
-        problems = _run(command, env, log, xml, time_limit, reader, outcomes)
+        problems = _run(command, env, log, xml, task.time_limit, reader, outcomes)
     except OSError as error:
         problems = [f"cannot be started: {error}"]
     reports = sorted(logs.glob(f"{findings.name}.*"))

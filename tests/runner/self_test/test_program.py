@@ -21,8 +21,8 @@ class ProgramTest(unittest.TestCase):
         self.shown = []
         shown, report.output = report.output, lambda path, lines: self.shown.extend(lines)
         try:
-            outcomes = program.run(fixture, "s/p", dict(os.environ, MISBEHAVIOUR=misbehaviour),
-                                   pathlib.Path(place.name), time_limit,
+            outcomes = program.run(program.Task(fixture, "s/p", time_limit),
+                                   dict(os.environ, MISBEHAVIOUR=misbehaviour), pathlib.Path(place.name),
                                    lambda *case: self.cases.append(case))
         finally:
             report.output = shown
