@@ -28,6 +28,7 @@
 #include "transport/core/rdma_settings.h"
 #include "transport/os/host_port.h"
 #include "transport/shim/cuda.h"
+#include "transport/topology/topology_file.h"
 
 namespace onecopy {
 namespace {
@@ -77,7 +78,17 @@ Status OpenLog(const config::Config& config) {
   return log::SetLevel(config.log_level).status();
 }
 
-engine::Options EngineOptions(const config::Config& config) {
+// A file that somebody named must be right. A machine that cannot be read is none that nothing can
+// be moved on: its distances are unknown then.
+Result<Topology> ReadTopology(const config::Config& config) {
+  Result<Topology> topology = LoadTopology(config.topology);
+  if (topology.ok() || !config.topology.empty()) return topology;
+  log::Warning("the topology of this machine is not known",
+               {{"why", topology.status().ToString()}});
+  return Topology();
+}
+
+engine::Options EngineOptions(const config::Config& config, Topology topology) {
   engine::Options options;
   options.node = config.name;
   options.version = kVersion;
@@ -93,6 +104,7 @@ engine::Options EngineOptions(const config::Config& config) {
   options.stall_timeout = config.stall_timeout;
   options.drain_timeout = config.drain_timeout;
   options.keep_transfers = config.keep_transfers;
+  options.topology = std::move(topology);
   options.slot_bytes = config.slot_bytes;
   options.slots = config.slots;
   options.set_log_level = [](const std::string& level) { return log::SetLevel(level); };
@@ -130,6 +142,7 @@ Status Serve(const CommandLine& line) {
   AddTo(schema, backends.links);
   ONECOPY_ASSIGN_OR_RETURN(const config::Config config, ReadConfig(line, schema));
   ONECOPY_RETURN_IF_ERROR(OpenLog(config));
+  ONECOPY_ASSIGN_OR_RETURN(Topology topology, ReadTopology(config));
   ONECOPY_ASSIGN_OR_RETURN(const RunDir run_dir, RunDir::Claim(config.run_dir));
   rpc::Credentials credentials = rpc::PlainText();
   if (config.tls.enabled()) {
@@ -141,7 +154,8 @@ Status Serve(const CommandLine& line) {
   ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, config));
   ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, config));
   rpc::Dialer dialer(credentials);
-  engine::Engine engine(EngineOptions(config), std::move(memories), std::move(links), dialer);
+  engine::Engine engine(EngineOptions(config, std::move(topology)), std::move(memories),
+                        std::move(links), dialer);
   dialer.AnswerOn(engine.loop());
 
   auto report = [](const char* what) {
@@ -184,6 +198,9 @@ Status Serve(const CommandLine& line) {
 
 Status CheckConfig(const CommandLine& line, const config::Schema& schema) {
   ONECOPY_ASSIGN_OR_RETURN(const config::Config config, ReadConfig(line, schema));
+  if (!config.topology.empty()) {
+    ONECOPY_RETURN_IF_ERROR(LoadTopologyFile(config.topology).status());
+  }
   std::printf("%s: right, for node %s\n", line.config_file.c_str(), config.name.c_str());
   return OkStatus();
 }

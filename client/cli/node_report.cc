@@ -69,6 +69,30 @@ void PrintLink(std::ostream& out, const LinkCapability& link) {
 
 }  // namespace
 
+void PrintTopology(std::ostream& out, const NodeCapability& node) {
+  const Topology& topology = node.topology;
+  if (topology.devices.empty()) {
+    out << "topology\n  no GPU, RDMA device or NVMe is known\n";
+    return;
+  }
+  out << "topology, by " << Printable(topology.source) << '\n';
+  if (topology.virtual_machine) {
+    out << "  a virtual machine: these distances are what it claims, and none is relied on\n";
+  }
+  std::vector<std::vector<std::string>> rows = MatrixRows(topology);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const TopologyDevice& device = topology.devices[i - 1];
+    for (const MemoryCapability& memory : node.memories) {
+      if (memory.ordinal < 0 || NormalPciAddress(memory.address) != device.address) continue;
+      rows[i][1] += " " + memory.kind + ":" + std::to_string(memory.ordinal);
+    }
+    if (device.emulated) rows[i][1] += " emulated";
+  }
+  Table table(std::vector<Table::Column>(rows[0].size()));
+  for (std::vector<std::string>& row : rows) table.Add(std::move(row));
+  table.PrintRows(out, "  ");
+}
+
 void PrintNode(std::ostream& out, const NodeInfo& node) {
   Table table({{""}, {""}});
   std::string state(NodeStateName(node.state));
@@ -90,11 +114,11 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
   for (const auto& memory : node.capabilities->memories) PrintMemory(out, memory);
   out << "links\n";
   for (const auto& link : node.capabilities->links) PrintLink(out, link);
-  if (node.capabilities->stores.empty()) return;
-  out << "stores\n";
+  if (!node.capabilities->stores.empty()) out << "stores\n";
   for (const auto& store : node.capabilities->stores) {
     PrintItem(out, "  ", store.name, Attributes(store.attributes), store.viability);
   }
+  PrintTopology(out, *node.capabilities);
 }
 
 }  // namespace onecopy::cli

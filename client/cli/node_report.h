@@ -7,8 +7,11 @@
 
 namespace onecopy::cli {
 
+// The matrix of distances between its devices.
+void PrintTopology(std::ostream& out, const NodeCapability& node);
+
 // Who it is; then each memory, link (with its network devices) and store: "yes", or why not and
-// what to do about it.
+// what to do about it; last, the matrix.
 void PrintNode(std::ostream& out, const NodeInfo& node);
 
 }  // namespace onecopy::cli

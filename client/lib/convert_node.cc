@@ -73,6 +73,45 @@ StoreCapability FromWire(const v1::StoreCapability& wire) {
   return {wire.name(), FromWire(wire.viability()), MapFromWire(wire.attributes())};
 }
 
+Distance DistanceFromWire(int wire) {
+  switch (wire) {
+    case v1::PIX:
+      return Distance::kSameSwitch;
+    case v1::PXB:
+      return Distance::kSwitches;
+    case v1::PHB:
+      return Distance::kHostBridge;
+    case v1::NODE:
+      return Distance::kNumaNode;
+    case v1::SYS:
+      return Distance::kSystem;
+    default:
+      return Distance::kUnknown;
+  }
+}
+
+Topology FromWire(const v1::Topology& wire) {
+  Topology topology;
+  for (const v1::TopologyDevice& in : wire.devices()) {
+    TopologyDevice& device = topology.devices.emplace_back();
+    device.kind = in.kind() == v1::GPU    ? DeviceKind::kGpu
+                  : in.kind() == v1::NVME ? DeviceKind::kNvme
+                                          : DeviceKind::kNic;
+    device.name = in.name();
+    device.address = in.address();
+    device.numa_node = in.numa_node();
+    device.cpus = in.cpus();
+    device.emulated = in.emulated();
+  }
+  for (const int distance : wire.distances()) {
+    topology.distances.push_back(DistanceFromWire(distance));
+  }
+  topology.distances.resize(Topology::PairCount(topology.devices.size()), Distance::kUnknown);
+  topology.virtual_machine = wire.virtual_machine();
+  topology.source = wire.source();
+  return topology;
+}
+
 NodeCapability FromWire(const std::string& node, const v1::Capabilities& wire) {
   NodeCapability capability;
   capability.node = node;
@@ -80,6 +119,7 @@ NodeCapability FromWire(const std::string& node, const v1::Capabilities& wire) {
   for (const auto& memory : wire.memories()) capability.memories.push_back(FromWire(memory));
   for (const auto& link : wire.links()) capability.links.push_back(FromWire(link));
   for (const auto& store : wire.stores()) capability.stores.push_back(FromWire(store));
+  capability.topology = FromWire(wire.topology());
   return capability;
 }
 

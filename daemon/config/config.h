@@ -49,6 +49,7 @@ struct Config {
   std::string run_dir;                // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
   std::string uid_domain;
   bool insecure = false;
+  std::string topology;  // a file; empty: what this machine says of itself
 
   Tls tls;
   std::map<std::string, Peer> peers;  // by name

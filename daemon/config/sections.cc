@@ -48,6 +48,10 @@ const std::vector<SettingSpec>& TopKeys() {
        .type = SettingType::kBool,
        .fallback = false,
        .doc = "Whether plain text may be spoken beyond this machine where [tls] is not set."},
+      Text("topology", "",
+           "File that says where GPUs, network devices and disks sit, where the machine's own "
+           "account "
+           "is wrong, as in virtual machines; empty: that account."),
   };
   return keys;
 }

@@ -45,6 +45,7 @@ void Catalog::Refresh() {
   NodeCapability now;
   now.node = context_.node();
   now.host = os::HostIdentity();
+  now.topology = context_.options.topology;
   for (const Memory* memory : context_.memories) {
     std::vector<MemoryCapability> devices = memory->Describe();
     std::move(devices.begin(), devices.end(), std::back_inserter(now.memories));

@@ -13,6 +13,7 @@
 #include "daemon/engine/sessions.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
+#include "transport/core/topology.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
@@ -42,6 +43,7 @@ struct Options {
   std::chrono::milliseconds drain_timeout{30000};
   uint32_t keep_transfers = 1000;  // ended ones that stay queryable
   uint32_t most_buffers = 65536;
+  Topology topology;  // of this machine
   uint64_t slot_bytes = 1 << 20;
   uint32_t slots = 64;  // half for sending, half for receiving
 

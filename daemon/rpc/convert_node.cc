@@ -137,6 +137,105 @@ v1::NodeState PrintState(engine::NodeState state) {
   return v1::NODE_STATE_UNSPECIFIED;
 }
 
+Distance ParseDistance(int distance) {
+  switch (distance) {
+    case v1::PIX:
+      return Distance::kSameSwitch;
+    case v1::PXB:
+      return Distance::kSwitches;
+    case v1::PHB:
+      return Distance::kHostBridge;
+    case v1::NODE:
+      return Distance::kNumaNode;
+    case v1::SYS:
+      return Distance::kSystem;
+    default:
+      return Distance::kUnknown;
+  }
+}
+
+v1::Distance PrintDistance(Distance distance) {
+  switch (distance) {
+    case Distance::kSameSwitch:
+      return v1::PIX;
+    case Distance::kSwitches:
+      return v1::PXB;
+    case Distance::kHostBridge:
+      return v1::PHB;
+    case Distance::kNumaNode:
+      return v1::NODE;
+    case Distance::kSystem:
+      return v1::SYS;
+    case Distance::kUnknown:
+      return v1::DISTANCE_UNSPECIFIED;
+  }
+  return v1::DISTANCE_UNSPECIFIED;
+}
+
+Result<TopologyDevice> ParseDevice(const v1::TopologyDevice& in, const Field& at) {
+  TopologyDevice device;
+  switch (in.kind()) {
+    case v1::GPU:
+      device.kind = DeviceKind::kGpu;
+      break;
+    case v1::NIC:
+      device.kind = DeviceKind::kNic;
+      break;
+    case v1::NVME:
+      device.kind = DeviceKind::kNvme;
+      break;
+    default:
+      return BadField(at / "kind", "is no kind of device");
+  }
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.address(), at / "address"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.cpus(), at / "cpus", kMostText));
+  if (in.name().empty()) return BadField(at / "name", "is empty");
+  if (in.numa_node() < -1) return BadField(at / "numa_node", "is no NUMA node");
+  device.name = in.name();
+  device.address = in.address();
+  device.numa_node = in.numa_node();
+  device.cpus = in.cpus();
+  device.emulated = in.emulated();
+  return device;
+}
+
+Result<Topology> ParseTopology(const v1::Topology& in, const Field& at) {
+  const auto devices = static_cast<size_t>(in.devices_size());
+  if (devices > Topology::kMostDevices) {
+    return BadField(at / "devices", "has " + std::to_string(devices) + " entries; at most " +
+                                        std::to_string(Topology::kMostDevices) + " are taken");
+  }
+  if (static_cast<size_t>(in.distances_size()) != Topology::PairCount(devices)) {
+    return BadField(at / "distances", "has " + std::to_string(in.distances_size()) +
+                                          " entries, not one for each pair of devices");
+  }
+  Topology topology;
+  ONECOPY_ASSIGN_OR_RETURN(topology.devices, ParseEach(in.devices(), at / "devices", ParseDevice));
+  for (const int distance : in.distances()) topology.distances.push_back(ParseDistance(distance));
+  topology.virtual_machine = in.virtual_machine();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.source(), at / "source", kMostText));
+  topology.source = in.source();
+  return topology;
+}
+
+void PrintTopology(const Topology& value, v1::Topology* out) {
+  for (const TopologyDevice& device : value.devices) {
+    v1::TopologyDevice* device_out = out->add_devices();
+    device_out->set_kind(device.kind == DeviceKind::kGpu   ? v1::GPU
+                         : device.kind == DeviceKind::kNic ? v1::NIC
+                                                           : v1::NVME);
+    device_out->set_name(ToUtf8(device.name));
+    device_out->set_address(ToUtf8(device.address));
+    device_out->set_numa_node(device.numa_node);
+    device_out->set_cpus(CutUtf8(ToUtf8(device.cpus), kMostText));
+    device_out->set_emulated(device.emulated);
+  }
+  for (const Distance distance : value.distances) out->add_distances(PrintDistance(distance));
+  out->set_virtual_machine(value.virtual_machine);
+  out->set_source(CutUtf8(ToUtf8(value.source), kMostText));
+}
+
 }  // namespace
 
 Result<NodeCapability> Parse(const v1::Capabilities& in, const std::string& node, const Field& at) {
@@ -147,6 +246,7 @@ Result<NodeCapability> Parse(const v1::Capabilities& in, const std::string& node
   ONECOPY_ASSIGN_OR_RETURN(value.memories, ParseEach(in.memories(), at / "memories", ParseMemory));
   ONECOPY_ASSIGN_OR_RETURN(value.links, ParseEach(in.links(), at / "links", ParseLink));
   ONECOPY_ASSIGN_OR_RETURN(value.stores, ParseEach(in.stores(), at / "stores", ParseStore));
+  ONECOPY_ASSIGN_OR_RETURN(value.topology, ParseTopology(in.topology(), at / "topology"));
   return value;
 }
 
@@ -160,6 +260,7 @@ void Print(const NodeCapability& value, v1::Capabilities* out) {
     PrintViability(store.viability, store_out->mutable_viability());
     PrintMap(store.attributes, store_out->mutable_attributes());
   }
+  PrintTopology(value.topology, out->mutable_topology());
 }
 
 void Print(const engine::NodeInfo& value, v1::Node* out) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/topology.h"
+
 namespace onecopy {
 
 // Whether something can be used now and, where not, why and what to do about it.
@@ -90,9 +92,15 @@ struct NodeCapability {
   std::vector<MemoryCapability> memories;
   std::vector<LinkCapability> links;
   std::vector<StoreCapability> stores;
+  Topology topology;
 
   const MemoryCapability* FindMemory(const std::string& kind, const std::string& device) const;
   const LinkCapability* FindLink(const std::string& name) const;
+
+  // Between a GPU, by its UUID, and the network device of this name, or another GPU likewise.
+  // Unknown where either has no place in the topology.
+  Distance GpuToNic(const std::string& gpu, const std::string& nic) const;
+  Distance GpuToGpu(const std::string& gpu, const std::string& other) const;
 
   friend bool operator==(const NodeCapability&, const NodeCapability&) = default;
 };

@@ -124,13 +124,13 @@ int32_t Topology::NumaNodeOf(std::string_view name_or_address) const {
 
 std::vector<std::vector<std::string>> MatrixRows(const Topology& topology) {
   std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> head = {""};
-  for (const TopologyDevice& device : topology.devices) head.push_back(device.name);
+  std::vector<std::string> head = {"#", "DEVICE"};
+  for (size_t i = 0; i < topology.devices.size(); ++i) head.push_back(std::to_string(i));
   head.insert(head.end(), {"NUMA", "CPUS"});
   rows.push_back(std::move(head));
   for (size_t i = 0; i < topology.devices.size(); ++i) {
     const TopologyDevice& device = topology.devices[i];
-    std::vector<std::string> row = {device.name};
+    std::vector<std::string> row = {std::to_string(i), device.name};
     for (size_t j = 0; j < topology.devices.size(); ++j) {
       row.emplace_back(i == j ? "X" : DistanceName(topology.Claimed(i, j)));
     }

@@ -82,8 +82,9 @@ struct Topology {
 // "1B:00.0", "00000000:1B:00.0". Nothing for what is no PCI address.
 std::optional<std::string> NormalPciAddress(std::string_view text);
 
-// The matrix as cells: a row of headings, then one row per device: its name, the distance to each
-// ("X" for itself), its NUMA node and processors.
+// The matrix as cells: a row of headings, then one row per device: its number and name, the
+// distance that the machine claims to each by number ("X" for itself), its NUMA node and
+// processors.
 std::vector<std::vector<std::string>> MatrixRows(const Topology& topology);
 
 }  // namespace onecopy

@@ -59,6 +59,11 @@ Result<HwlocTopology> Load(const std::string& root) {
   if (hwloc_topology_init(&raw) != 0) return Failed("hwloc_topology_init");
   HwlocTopology topology(raw);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  // Backends that would open GPUs' drivers or displays, or move this thread to every processor. One
+  // that this hwloc does not have cannot be switched off, which is as well.
+  for (const char* backend : {"x86", "cuda", "nvml", "rsmi", "levelzero", "opencl", "gl"}) {
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, backend);
+  }
   // Processors that this process may not use count too: a device is near to them all the same.
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (hwloc_topology_load(raw) != 0) return Failed("reading " + root);

@@ -66,6 +66,29 @@ Json StoreToJson(const StoreCapability& store) {
 
 }  // namespace
 
+Json ToJson(const Topology& topology) {
+  Json devices = Json::array();
+  Json distances = Json::array();
+  for (size_t i = 0; i < topology.devices.size(); ++i) {
+    const TopologyDevice& device = topology.devices[i];
+    devices.push_back({{"kind", DeviceKindName(device.kind)},
+                       {"name", device.name},
+                       {"address", device.address},
+                       {"numa_node", device.numa_node},
+                       {"cpus", device.cpus},
+                       {"emulated", device.emulated}});
+    Json row = Json::array();
+    for (size_t j = 0; j < topology.devices.size(); ++j) {
+      row.push_back(i == j ? "X" : DistanceName(topology.Claimed(i, j)));
+    }
+    distances.push_back(std::move(row));
+  }
+  return {{"source", topology.source},
+          {"virtual_machine", topology.virtual_machine},
+          {"devices", std::move(devices)},
+          {"distances", std::move(distances)}};
+}
+
 Json ToJson(const NodeInfo& node) {
   const std::string since = FormatTime(node.since);
   Json document = {{"name", node.name},
@@ -92,6 +115,7 @@ Json ToJson(const NodeInfo& node) {
   for (const auto& store : node.capabilities->stores) {
     document["stores"].push_back(StoreToJson(store));
   }
+  document["topology"] = ToJson(node.capabilities->topology);
   return document;
 }
 

@@ -261,6 +261,29 @@ TEST_CASE("peers are not trusted either") {
             kLongName);
       },
       "self.capabilities.links[1].nics[0].fabric");
+  CheckRefused<v1::HelloRequest>(
+      [](auto& m) {
+        auto& topology = *m.mutable_self()->mutable_capabilities()->mutable_topology();
+        while (topology.devices_size() < 257) *topology.add_devices() = topology.devices(0);
+      },
+      "self.capabilities.topology.devices");
+  CheckRefused<v1::HelloRequest>(
+      [](auto& m) {
+        m.mutable_self()->mutable_capabilities()->mutable_topology()->add_distances(v1::PIX);
+      },
+      "self.capabilities.topology.distances");
+  CheckRefused<v1::HelloRequest>(
+      [](auto& m) {
+        auto& topology = *m.mutable_self()->mutable_capabilities()->mutable_topology();
+        topology.mutable_devices(1)->set_kind(v1::DEVICE_KIND_UNSPECIFIED);
+      },
+      "self.capabilities.topology.devices[1].kind");
+  CheckRefused<v1::HelloRequest>(
+      [](auto& m) {
+        auto& topology = *m.mutable_self()->mutable_capabilities()->mutable_topology();
+        topology.mutable_devices(1)->set_numa_node(-7);
+      },
+      "self.capabilities.topology.devices[1].numa_node");
   CheckRefused<Hello>(
       [](Hello& m) {
         auto* memories = m.mutable_self()->mutable_capabilities()->mutable_memories();

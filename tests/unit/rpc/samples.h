@@ -18,6 +18,12 @@ inline void Settle(v1::Transfer* transfer) {
   receipt.set_copies(static_cast<uint32_t>(receipt.steps_size()));
   receipt.set_bytes_per_second(static_cast<double>(transfer->bytes()) / receipt.seconds());
 }
+inline void Settle(v1::Introduction* self) {
+  // Two devices make one pair.
+  self->mutable_capabilities()->mutable_topology()->mutable_distances()->Truncate(1);
+}
+inline void Settle(v1::HelloRequest* hello) { Settle(hello->mutable_self()); }
+inline void Settle(v1::HelloResponse* hello) { Settle(hello->mutable_self()); }
 template <typename Message>
 void Settle(Message*) {}
 inline void Settle(v1::PrepareRequest* request) { Settle(request->mutable_transfer()); }
