@@ -6,8 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/plan/estimates.h"
 #include "daemon/plan/ladder.h"
 #include "daemon/plan/path.h"
+#include "daemon/plan/wire.h"
 #include "transport/core/capability.h"
 
 namespace onecopy::plan {
@@ -18,6 +20,7 @@ struct Ends {
   const NodeCapability& destination_node;
   const MemoryCapability& source;
   const MemoryCapability& destination;
+  const Estimates& estimates;
 
   bool InOneNode() const { return source_node.node == destination_node.node; }
   // Two daemons of one machine count too.
@@ -31,6 +34,7 @@ struct Candidate {
   Path path;  // without its estimate
   // Stages host memory, which gains nothing: taken only when nothing else is acceptable.
   bool needless = false;
+  Wire wire = {};                      // that it crosses; none inside a node
   uint64_t wire_bytes_per_second = 0;  // what the network devices can carry; 0: unknown
 };
 

@@ -64,6 +64,18 @@ Viability UseOf(const LinkCapability& link, const NodeCapability& node) {
   return why;
 }
 
+// A software device sends through the devices that sockets use too, and is no faster than they are.
+uint64_t EmulatedLimit(const NicPair& pair, const Ends& ends) {
+  const LinkCapability* source = ends.source_node.FindLink("tcp");
+  const LinkCapability* destination = ends.destination_node.FindLink("tcp");
+  const uint64_t sockets = source == nullptr || destination == nullptr || ends.OnOneHost()
+                               ? 0
+                               : FastestWire(*source, *destination) / 2;
+  const uint64_t own = pair.bytes_per_second();
+  if (own == 0 || sockets == 0) return std::max(own, sockets);
+  return std::min(own, sockets);
+}
+
 OverLink AssessLink(const Rung& rung, const Ends& ends, const std::string& name) {
   const NodeCapability& from = ends.source_node;
   const NodeCapability& to = ends.destination_node;
@@ -101,13 +113,15 @@ OverLink AssessLink(const Rung& rung, const Ends& ends, const std::string& name)
                                  "connect the devices to one fabric, or correct the addresses that "
                                  "tell them apart"));
   }
-  PairChoice choice = ChoosePairs(rung, ends, pairs);
+  PairChoice choice = ChoosePairs(rung, ends, name, pairs);
   OverLink outcome{.candidates = {}, .progress = Progress::kUnpinnable, .why = choice.why};
   for (const PairUse& use : choice.uses) {
     outcome.candidates.push_back(
         {.path = PathOverLink(rung, ends, name, use.staging, use.pair.emulated()),
          .needless = use.staging.Needless(ends),
-         .wire_bytes_per_second = use.pair.bytes_per_second()});
+         .wire = use.wire,
+         .wire_bytes_per_second =
+             use.pair.emulated() ? EmulatedLimit(use.pair, ends) : use.pair.bytes_per_second()});
   }
   return outcome;
 }

@@ -75,6 +75,8 @@ Assessment AssessTcp(const Rung& rung, const Ends& ends) {
   }
   return {.candidates = {{.path = PathOverLink(rung, ends, kTcp, staging, false),
                           .needless = staging.Needless(ends),
+                          // The processor reads and writes whatever it reaches alike.
+                          .wire = {kTcp, {"host", {}}, {"host", {}}},
                           .wire_bytes_per_second = WireLimit(ends)}},
           .refusal = {}};
 }

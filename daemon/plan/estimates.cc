@@ -55,4 +55,41 @@ Estimate Estimates::Find(const std::string& path, const std::string& link,
   return {};
 }
 
+void Estimates::MeasuredWire(const Wire& wire, double bytes_per_second, double latency_seconds) {
+  WireResult& result = wires_[wire];
+  result.viability = {};
+  result.estimate = {bytes_per_second, latency_seconds, true};
+}
+
+void Estimates::FailedWire(const Wire& wire, Viability why) {
+  WireResult& result = wires_[wire];
+  result.viability = std::move(why);
+  result.estimate = {};
+}
+
+void Estimates::ProbedPair(const Wire& wire, const std::string& source_nic,
+                           const std::string& destination_nic, PairResult result) {
+  wires_[wire].pairs[{source_nic, destination_nic}] = std::move(result);
+}
+
+const Estimate* Estimates::FindWire(const Wire& wire) const {
+  const auto found = wires_.find(wire);
+  return found == wires_.end() || !found->second.estimate.measured ? nullptr
+                                                                   : &found->second.estimate;
+}
+
+const Viability* Estimates::FindFailure(const Wire& wire) const {
+  const auto found = wires_.find(wire);
+  return found == wires_.end() || found->second.viability.viable ? nullptr
+                                                                 : &found->second.viability;
+}
+
+const PairResult* Estimates::FindPair(const Wire& wire, const std::string& source_nic,
+                                      const std::string& destination_nic) const {
+  const auto found = wires_.find(wire);
+  if (found == wires_.end()) return nullptr;
+  const auto pair = found->second.pairs.find({source_nic, destination_nic});
+  return pair == found->second.pairs.end() ? nullptr : &pair->second;
+}
+
 }  // namespace onecopy::plan

@@ -8,17 +8,12 @@ namespace onecopy::plan {
 namespace {
 
 // What a device has to read or write: the end's own memory, or pinned slots in its place.
-struct Target {
-  std::string kind;
-  std::string device;
-};
-
-Target TargetOf(const MemoryCapability& memory, bool staged) {
-  return staged ? Target{"host", {}} : Target{memory.kind, memory.device};
+WireEnd TargetOf(const MemoryCapability& memory, bool staged) {
+  return staged ? WireEnd{"host", {}} : WireEnd{memory.kind, memory.device};
 }
 
 // The entry of exactly this device counts before that of the whole kind.
-Viability Registers(const NicCapability& nic, const Target& target, const NodeCapability& node) {
+Viability Registers(const NicCapability& nic, const WireEnd& target, const NodeCapability& node) {
   const NicMemory* found = nullptr;
   for (const NicMemory& memory : nic.memories) {
     if (memory.kind != target.kind) continue;
@@ -56,17 +51,34 @@ struct Obstacle {
   Viability why;
 };
 
-Obstacle ObstacleOf(const NicPair& pair, Staging staging, const Ends& ends) {
-  const Viability source =
-      Registers(*pair.source, TargetOf(ends.source, staging.source), ends.source_node);
-  const Viability destination = Registers(
-      *pair.destination, TargetOf(ends.destination, staging.destination), ends.destination_node);
-  if (source.viable && destination.viable) return {};
+Obstacle ObstacleOf(const NicPair& pair, const Wire& wire, const Ends& ends) {
+  const Viability source = Registers(*pair.source, wire.source, ends.source_node);
+  const Viability destination =
+      Registers(*pair.destination, wire.destination, ends.destination_node);
+  if (source.viable && destination.viable) {
+    if (const Viability* why = ends.estimates.FindFailure(wire)) return {1, *why};
+    const PairResult* probed =
+        ends.estimates.FindPair(wire, pair.source->name, pair.destination->name);
+    if (probed != nullptr && !probed->viability.viable) return {1, probed->viability};
+    return {};
+  }
   if (source.viable) return {1, destination};
   if (destination.viable) return {1, source};
   Viability both = source;
   both.detail += "; " + destination.detail;
   return {2, std::move(both)};
+}
+
+bool Better(const NicPair& a, const NicPair& b, const Wire& wire, const Estimates& estimates) {
+  const PairResult* one = estimates.FindPair(wire, a.source->name, a.destination->name);
+  const PairResult* other = estimates.FindPair(wire, b.source->name, b.destination->name);
+  if (one != nullptr && other != nullptr && one->bytes_per_second != other->bytes_per_second) {
+    return one->bytes_per_second > other->bytes_per_second;
+  }
+  if (a.bytes_per_second() != b.bytes_per_second()) {
+    return a.bytes_per_second() > b.bytes_per_second();
+  }
+  return a.same_rail && !b.same_rail;
 }
 
 }  // namespace
@@ -81,10 +93,14 @@ uint64_t NicPair::bytes_per_second() const {
 std::vector<NicPair> ReachablePairs(const LinkCapability& source,
                                     const LinkCapability& destination) {
   std::vector<NicPair> pairs;
-  for (const NicCapability& here : source.nics) {
-    for (const NicCapability& there : destination.nics) {
+  for (size_t i = 0; i < source.nics.size(); ++i) {
+    for (size_t j = 0; j < destination.nics.size(); ++j) {
+      const NicCapability& here = source.nics[i];
+      const NicCapability& there = destination.nics[j];
       if (!here.viability.viable || !there.viability.viable) continue;
-      if (here.fabric == there.fabric) pairs.push_back({&here, &there});
+      if (here.fabric == there.fabric) {
+        pairs.push_back({&here, &there, here.name == there.name || i == j});
+      }
     }
   }
   return pairs;
@@ -108,22 +124,25 @@ std::string DescribeFabrics(const LinkCapability& link, const NodeCapability& no
   return text;
 }
 
-PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::vector<NicPair>& pairs) {
+PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::string& link,
+                       const std::vector<NicPair>& pairs) {
   PairChoice choice;
   Obstacle least{.ends = 3, .why = {}};
   for (const Staging staging : StagingsOf(rung.shape)) {
+    const Wire wire{link, TargetOf(ends.source, staging.source),
+                    TargetOf(ends.destination, staging.destination)};
     const NicPair* best[2] = {nullptr, nullptr};  // of hardware, emulated
     for (const NicPair& pair : pairs) {
-      Obstacle obstacle = ObstacleOf(pair, staging, ends);
+      Obstacle obstacle = ObstacleOf(pair, wire, ends);
       if (obstacle.ends != 0) {
         if (obstacle.ends < least.ends) least = std::move(obstacle);
         continue;
       }
       const NicPair*& held = best[pair.emulated() ? 1 : 0];
-      if (held == nullptr || pair.bytes_per_second() > held->bytes_per_second()) held = &pair;
+      if (held == nullptr || Better(pair, *held, wire, ends.estimates)) held = &pair;
     }
     for (const NicPair* pair : best) {
-      if (pair != nullptr) choice.uses.push_back({*pair, staging});
+      if (pair != nullptr) choice.uses.push_back({*pair, staging, wire});
     }
   }
   if (choice.uses.empty()) choice.why = std::move(least.why);

@@ -14,6 +14,7 @@ namespace onecopy::plan {
 struct NicPair {
   const NicCapability* source = nullptr;
   const NicCapability* destination = nullptr;
+  bool same_rail = false;  // by their names, or their places in their nodes' lists
 
   bool emulated() const { return source->emulated || destination->emulated; }
   uint64_t bytes_per_second() const;  // 0: unknown
@@ -32,15 +33,19 @@ std::string DescribeFabrics(const LinkCapability& link, const NodeCapability& no
 struct PairUse {
   NicPair pair;
   Staging staging;
+  Wire wire;
 };
 
 struct PairChoice {
   std::vector<PairUse> uses;
-  Viability why;  // where there is no use: what the pair that came closest cannot register
+  Viability why;  // where there is no use: what the pair that came closest cannot do
 };
 
-// For each way to stage that the rung's shape allows, the fastest pair that registers the memories
-// concerned: one of hardware and one emulated, as far as there are.
-PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::vector<NicPair>& pairs);
+// For each way to stage that the rung's shape allows, the best pair that registers the memories
+// concerned and that no probe has seen fail: one of hardware and one emulated, as far as there are.
+// The best is the fastest, as measured where both are and else by what the devices say of
+// themselves, and of equals the one on the same rail.
+PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::string& link,
+                       const std::vector<NicPair>& pairs);
 
 }  // namespace onecopy::plan

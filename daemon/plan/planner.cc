@@ -20,6 +20,7 @@ using Assessments = std::array<Assessment, kLadder.size()>;
 
 // A software device moves bytes by the processor, so nothing of the default table applies to it.
 constexpr double kEmulatedBytesPerSecond = 0.5e9;
+constexpr double kEmulatedLatencySeconds = 200e-6;
 // Rates closer than this count as equal.
 constexpr double kEqualRate = 0.9;
 
@@ -78,7 +79,8 @@ Assessments AssessAll(const Request& request) {
       all[i] = Refused(rung, memories);
       continue;
     }
-    const Ends ends{*request.source.node, *request.destination.node, *source, *destination};
+    const Ends ends{*request.source.node, *request.destination.node, *source, *destination,
+                    request.estimates};
     all[i] = AssessRung(rung, ends, request.policy);
     for (const Refusal& excluded : request.excluded) {
       if (excluded.path == rung.name) all[i] = {.candidates = {}, .refusal = excluded};
@@ -92,10 +94,23 @@ void SetEstimate(Candidate& candidate, const Request& request) {
   Estimate estimate =
       request.estimates.Find(path.name, path.link, request.source.kind, request.destination.kind);
   double& rate = estimate.bytes_per_second;
-  if (!estimate.measured && candidate.wire_bytes_per_second != 0) {
-    rate = std::min(rate, static_cast<double>(candidate.wire_bytes_per_second));
+  const Estimate* wire = request.estimates.FindWire(candidate.wire);
+  if (!estimate.measured && wire != nullptr) {
+    // What is staged is no faster than its copies, which have not been measured.
+    const bool staged = path.source_staged || path.destination_staged;
+    estimate.measured = !staged || wire->bytes_per_second <= rate;
+    if (estimate.measured) rate = wire->bytes_per_second;
+    estimate.latency_seconds =
+        staged ? std::max(estimate.latency_seconds, wire->latency_seconds) : wire->latency_seconds;
+  } else if (!estimate.measured) {
+    if (candidate.wire_bytes_per_second != 0) {
+      rate = std::min(rate, static_cast<double>(candidate.wire_bytes_per_second));
+    }
+    if (path.emulated) {
+      rate = std::min(rate, kEmulatedBytesPerSecond);
+      estimate.latency_seconds = std::max(estimate.latency_seconds, kEmulatedLatencySeconds);
+    }
   }
-  if (!estimate.measured && path.emulated) rate = std::min(rate, kEmulatedBytesPerSecond);
   // Nothing has no rate; one byte ranks by latency.
   path.estimated_bytes_per_second = estimate.RateFor(std::max<uint64_t>(request.bytes, 1));
   path.measured = estimate.measured;
@@ -166,17 +181,45 @@ Refusal PassedOver(const Assessment& assessment, const Candidate& chosen, uint64
           "ask for path=" + passed.path.name + " to have it all the same"};
 }
 
-}  // namespace
-
-Result<Plan> MakePlan(const Request& request) {
-  assert(request.source.node != nullptr && request.destination.node != nullptr);
-  ONECOPY_RETURN_IF_ERROR(
-      CheckPolicy(request.policy, *request.source.node, *request.destination.node));
+// Everything that would work and that the policy accepts, with its estimate.
+Assessments Acceptable(const Request& request) {
   Assessments all = AssessAll(request);
   for (Assessment& assessment : all) {
     ApplyPolicy(assessment, request.policy);
     for (Candidate& candidate : assessment.candidates) SetEstimate(candidate, request);
   }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Wire> ContendingWires(const Request& request) {
+  if (request.bytes == 0) return {};
+  const Assessments all = Acceptable(request);
+  std::vector<const Candidate*> candidates;
+  for (const Assessment& assessment : all) {
+    for (const Candidate& candidate : assessment.candidates) {
+      if (!candidate.needless && !candidate.wire.link.empty()) candidates.push_back(&candidate);
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate* a, const Candidate* b) {
+                     return a->path.estimated_bytes_per_second > b->path.estimated_bytes_per_second;
+                   });
+  std::vector<Wire> wires;
+  for (const Candidate* candidate : candidates) {
+    const bool known = std::find(wires.begin(), wires.end(), candidate->wire) != wires.end();
+    if (!known) wires.push_back(candidate->wire);
+  }
+  if (wires.size() < 2) wires.clear();
+  return wires;
+}
+
+Result<Plan> MakePlan(const Request& request) {
+  assert(request.source.node != nullptr && request.destination.node != nullptr);
+  ONECOPY_RETURN_IF_ERROR(
+      CheckPolicy(request.policy, *request.source.node, *request.destination.node));
+  Assessments all = Acceptable(request);
   const Candidate* chosen = Choose(all, false);
   if (chosen == nullptr) chosen = Choose(all, true);
   if (chosen == nullptr) {

@@ -13,6 +13,7 @@
 
 #include "daemon/plan/estimates.h"
 #include "daemon/plan/path.h"
+#include "daemon/plan/wire.h"
 #include "transport/core/capability.h"
 #include "transport/core/result.h"
 
@@ -38,5 +39,10 @@ struct Request {
 // INVALID_ARGUMENT (BAD_POLICY) for a glob that fits no path at all or a link that does not exist
 // anywhere; FAILED_PRECONDITION (POLICY_UNMET), with every refusal, when nothing acceptable works.
 Result<Plan> MakePlan(const Request& request);
+
+// The wires whose speed decides which path MakePlan takes, the fastest by estimate first. None
+// where there is nothing to decide: all acceptable paths cross the same wire, or there is nothing
+// to move.
+std::vector<Wire> ContendingWires(const Request& request);
 
 }  // namespace onecopy::plan

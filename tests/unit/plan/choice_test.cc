@@ -46,7 +46,7 @@ TEST_CASE("an emulated device is believed to be slower than sockets") {
   CHECK(plan->path.name == "tcp-direct");
   const auto& refusal = RefusalOf(plan->refused, "rdma-direct");
   CHECK(refusal.reason == reasons::kSlowerEstimated);
-  CHECK(refusal.detail.find("500 MB/s (estimated)") != std::string::npos);
+  CHECK(refusal.detail.find(" MB/s (estimated) against ") != std::string::npos);
 }
 
 TEST_CASE("an emulated device that was measured to be fast is used") {
