@@ -40,8 +40,8 @@ def prepare(root):
 def run(root, tasks, env, preset, logs, on_case):
     """Runs the tasks and calls on_case(outcome, name, reason, detail) for each case and each other failure.
 
-    `logs` is the folder for the output of the programs (see program.py) and of the guest: guest.console, the kernel's,
-    and guest.log. Returns the outcomes by label. Raises Cannot.
+    `logs` is the folder for the output of the programs (see program.py) and of the guest: guest-console, the kernel's,
+    and guest-output. Returns the outcomes by label. Raises Cannot.
     """
     if not tasks:
         return {}
@@ -59,15 +59,15 @@ def write_plan(tasks, env, preset, logs):
     plan = {"tasks": [{"path": str(task.path), "label": task.label, "time_limit": task.time_limit} for task in tasks],
             "env": {key: value for key, value in env.items() if key.startswith(_VARIABLES)},
             "preset": preset, "logs": str(logs)}
-    path = logs / "guest.plan"
+    path = logs / "guest-plan"
     path.write_text(json.dumps(plan, indent=1))
     return path
 
 
 def follow(command, tasks, logs, on_case):
-    """Runs `command`, which speaks as in_guest.py does; its other output goes to guest.log. Otherwise as run()."""
+    """Runs `command`, which speaks as in_guest.py does; its other output goes to guest-output. Otherwise as run()."""
     listener = _Listener(tasks, on_case)
-    log = logs / "guest.log"
+    log = logs / "guest-output"
     with log.open("w") as output, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                                    stderr=output, text=True, errors="replace",
                                                    start_new_session=True) as process:

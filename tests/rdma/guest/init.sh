@@ -31,4 +31,4 @@ $busybox mount -t tmpfs tmpfs /new/run
 $busybox mkdir -m 1777 /new/run/tmp /new/run/out
 $busybox mount -t 9p -o rw,cache=none,$nine_p out /new/run/out || echo 'init: the folder for output cannot be mounted'
 # Process 1 itself changes root, so that the kernel's own calls of modprobe follow it.
-exec $busybox chroot /new /bin/bash /run/out/guest.start </new/dev/null
+exec $busybox chroot /new /bin/bash /run/out/guest-start </new/dev/null

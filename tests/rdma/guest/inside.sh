@@ -52,7 +52,7 @@ else
   echo "guest: the RDMA devices cannot be set up" | tee /dev/console
 fi
 note "status $status"
-echo $status >/run/out/guest.status
+echo $status >/run/out/guest-status
 sync
 echo o >/proc/sysrq-trigger
 sleep 30  # process 1 must not end before the power does
