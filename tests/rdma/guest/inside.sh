@@ -35,7 +35,7 @@ set_up() {
   ip rule add pref 10 lookup local && ip rule del pref 0 lookup local || return
   for i in 0 1; do
     ip route add 10.77.0.$((2 - i))/32 dev rn$i table 10$i || return
-    ip rule add pref 5 iif lo from 10.77.0.$((i + 1)) to 10.77.0.$((2 - i)) lookup 10$i || return
+    ip rule add pref 5 dev lo from 10.77.0.$((i + 1)) to 10.77.0.$((2 - i)) lookup 10$i || return
   done
   for i in 0 1; do
     rdma link add rxe$i type rxe netdev rn$i || return
