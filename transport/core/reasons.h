@@ -63,6 +63,7 @@ inline constexpr std::string_view kStalled = "STALLED";
 inline constexpr std::string_view kUnconfirmed = "UNCONFIRMED";
 
 // RESOURCE_EXHAUSTED
+inline constexpr std::string_view kKeysExhausted = "KEYS_EXHAUSTED";
 inline constexpr std::string_view kMemlock = "MEMLOCK";
 inline constexpr std::string_view kNoMemory = "NO_MEMORY";
 inline constexpr std::string_view kNoSpace = "NO_SPACE";

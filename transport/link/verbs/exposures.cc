@@ -1,0 +1,138 @@
+#include "transport/link/verbs/exposures.h"
+
+#include <set>
+#include <utility>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::verbs {
+
+void Exposures::Add(const Span& span, std::shared_ptr<void> keep, Done done) {
+  const std::shared_ptr<const KnownMemory> known = memory_.Find(*span.region);
+  if (known == nullptr) {
+    return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                       "memory of " + span.region->step_name() + " is not registered with verbs"));
+  }
+  auto exposure = std::make_shared<Exposure>();
+  exposure->span = span;
+  exposure->done = std::move(done);
+  Key& key = exposure->key;
+  key.id = next_id_++;
+  key.memory = span.region->step_name();
+  key.registration = "none";
+  key.bytes = span.bytes;
+  key.lanes.resize(lanes_.size());
+  exposed_[key.id] = exposure;
+  exposure->pending = 1;  // until the loops below are through
+  std::set<std::shared_ptr<Device>> to_lease;
+  for (unsigned i = 0; i < lanes_.size() && span.bytes > 0; ++i) {
+    const std::shared_ptr<Device>& device = lanes_[i]->device();
+    const DeviceMemory* memory = known->On(device.get());
+    if (!lanes_[i]->usable() || memory == nullptr) continue;
+    key.registration = memory->how;
+    if (memory->how == "host" && device->has_windows()) {
+      key.window = true;
+      Bind(exposure, i, *memory);
+    } else {
+      to_lease.insert(device);
+    }
+  }
+  for (const std::shared_ptr<Device>& device : to_lease) Lease(exposure, device, keep);
+  OneDone(exposure);
+}
+
+void Exposures::Bind(const ExposureRef& exposure, unsigned lane, const DeviceMemory& memory) {
+  ++exposure->pending;
+  const uint64_t address = memory.region.base() + exposure->span.offset;
+  lanes_[lane]->Bind(memory.region.get(), address, exposure->span.bytes,
+                     [this, exposure, lane, address](uint32_t rkey) {
+                       if (rkey != 0) exposure->key.lanes[lane] = {rkey, address};
+                       OneDone(exposure);
+                     });
+}
+
+void Exposures::Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
+                      const std::shared_ptr<void>& keep) {
+  ++exposure->pending;
+  slow_.loop.Post(
+      [this, exposure, device, keep, leases = slow_.leases, peer = peer_, &home = home_]() mutable {
+        Result<Leases::Lease> lease = leases->Take(peer, device, exposure->span.region);
+        home.Post([this, exposure, device, keep = std::move(keep), lease = std::move(lease)] {
+          if (lease.ok()) {
+            exposure->leased.push_back(device.get());
+            exposure->key.registration = lease->how;
+            for (unsigned i = 0; i < lanes_.size(); ++i) {
+              if (lanes_[i]->device() != device) continue;
+              exposure->key.lanes[i] = {lease->rkey, lease->base + exposure->span.offset};
+            }
+          } else {
+            exposure->failure = lease.status();
+          }
+          OneDone(exposure);
+        });
+      });
+}
+
+void Exposures::OneDone(const ExposureRef& exposure) {
+  if (--exposure->pending > 0 || !exposure->done) return;
+  bool readable = exposure->span.bytes == 0;
+  for (const Key::Remote& lane : exposure->key.lanes) readable |= lane.rkey != 0;
+  Done done = std::exchange(exposure->done, nullptr);
+  const bool cleared = !exposed_.contains(exposure->key.id);
+  if (cleared) GiveBack(*exposure);  // what was leased after Clear
+  if (readable && !cleared) return done(Encode(exposure->key));
+  exposed_.erase(exposure->key.id);
+  if (cleared) {
+    return done(Status(Code::kUnavailable, reasons::kLinkDown, "the verbs connection is closed"));
+  }
+  if (!exposure->failure.ok()) return done(exposure->failure);
+  done(Status(Code::kResourceExhausted, reasons::kKeysExhausted,
+              "no device gave a memory window for " + exposure->key.memory));
+}
+
+void Exposures::GiveBack(Exposure& exposure) {
+  const std::vector<const Device*> leased = std::exchange(exposure.leased, {});
+  for (const Device* device : leased) {
+    slow_.leases->GiveBack(peer_, device, exposure.span.region.get());
+  }
+  // Whatever has been idle for long enough ends there; it may take a while.
+  if (!leased.empty()) {
+    slow_.loop.Post([leases = slow_.leases, &loop = slow_.loop] {
+      const auto next = leases->DropIdle();
+      if (next) loop.RunAt(*next, [leases] { leases->DropIdle(); });
+    });
+  }
+}
+
+void Exposures::End(uint64_t id, std::shared_ptr<void> keep, Task done) {
+  auto node = exposed_.extract(id);
+  if (node.empty()) return done();
+  const ExposureRef exposure = std::move(node.mapped());
+  GiveBack(*exposure);
+  struct Ending {
+    size_t pending = 1;
+    Task done;
+  };
+  auto ending = std::make_shared<Ending>();
+  ending->done = std::move(done);
+  auto one = [ending, exposure, keep = std::move(keep)] {
+    if (--ending->pending > 0) return;
+    exposure->span.region.reset();
+    ending->done();
+  };
+  if (exposure->key.window) {
+    for (unsigned i = 0; i < lanes_.size(); ++i) {
+      const uint32_t rkey = exposure->key.lanes[i].rkey;
+      if (rkey == 0) continue;
+      ++ending->pending;
+      lanes_[i]->Unbind(rkey, one);
+    }
+  }
+  one();
+}
+
+void Exposures::Clear() {
+  for (auto& [id, exposure] : std::exchange(exposed_, {})) GiveBack(*exposure);
+}
+
+}  // namespace onecopy::verbs

@@ -1,0 +1,99 @@
+#include "transport/link/verbs/factory.h"
+
+#include <algorithm>
+
+#include "transport/link/verbs/verbs_link.h"
+
+namespace onecopy::verbs {
+namespace {
+
+// Enough to cover the time that a read takes to come back, in few enough pieces to be fair.
+constexpr uint64_t kBytesInFlight = 16 << 20;
+
+std::vector<SettingSpec> Specs() {
+  return {
+      {.key = "queue_pairs",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{1},
+       .doc = "Queue pairs to each peer that this node reads from, per port.",
+       .least = 1,
+       .most = 16},
+      {.key = "threads",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{1},
+       .doc = "Threads that drive the queue pairs; each connection lives on one of them.",
+       .least = 1,
+       .most = 64},
+      {.key = "read_bytes",
+       .type = SettingType::kBytes,
+       .fallback = int64_t{1} << 20,
+       .doc = "Most that one RDMA READ asks for; less on GPUs with a small BAR1.",
+       .least = 4096,
+       .most = int64_t{1} << 30},
+      {.key = "reads_in_flight",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "RDMA READs under way on one queue pair; 0: 16 MiB of them, at least 8, at most 64.",
+       .most = 64},
+      {.key = "ack_timeout",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{14},
+       .doc = "How long a packet may stay unanswered: 4.096 us times 2 to the power of this.",
+       .least = 8,
+       .most = 22},
+      {.key = "retries",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{6},
+       .doc = "How often a packet is sent again before its queue pair fails.",
+       .least = 0,
+       .most = 6},
+      {.key = "spin",
+       .type = SettingType::kDuration,
+       .fallback = int64_t{0},
+       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores."},
+      {.key = "lease",
+       .type = SettingType::kDuration,
+       .fallback = int64_t{5000},
+       .doc = "How long a peer may still read memory without windows (a GPU's) after its last "
+              "transfer, so that the next one need not register it anew."},
+  };
+}
+
+}  // namespace
+
+Backend<Link> Describe() {
+  Backend<Link> backend;
+  backend.name = "verbs";
+  backend.library = "ibverbs";
+  backend.settings = Specs();
+  backend.rdma = true;
+  backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Link>> {
+    const Settings& own = context.settings;
+    const Settings& rdma = context.rdma;
+    Options options;
+    options.node = context.node;
+    options.library = context.library;
+    options.devices = rdma.TextList("devices");
+    options.gid_index = static_cast<int>(rdma.Integer("gid_index"));
+    options.pkey = static_cast<uint16_t>(rdma.Integer("pkey"));
+    options.traffic_class = static_cast<uint8_t>(rdma.Integer("traffic_class"));
+    options.service_level = static_cast<uint8_t>(rdma.Integer("service_level"));
+    options.path_mtu_bytes = static_cast<uint32_t>(rdma.Integer("path_mtu"));
+    options.queue_pairs = static_cast<uint32_t>(own.Integer("queue_pairs"));
+    options.threads = static_cast<unsigned>(own.Integer("threads"));
+    options.read_bytes = own.Bytes("read_bytes");
+    options.reads_per_lane = static_cast<unsigned>(own.Integer("reads_in_flight"));
+    if (options.reads_per_lane == 0) {
+      options.reads_per_lane =
+          static_cast<unsigned>(std::clamp<uint64_t>(kBytesInFlight / options.read_bytes, 8, 64));
+    }
+    options.ack_timeout = static_cast<uint8_t>(own.Integer("ack_timeout"));
+    options.retries = static_cast<uint8_t>(own.Integer("retries"));
+    options.spin = own.Duration("spin");
+    options.lease = own.Duration("lease");
+    return VerbsLink::Create(std::move(options));
+  };
+  return backend;
+}
+
+}  // namespace onecopy::verbs

@@ -1,0 +1,10 @@
+// The verbs link's entry in the list of backends.
+#pragma once
+
+#include "transport/core/backend.h"
+
+namespace onecopy::verbs {
+
+Backend<Link> Describe();
+
+}  // namespace onecopy::verbs

@@ -1,0 +1,416 @@
+#include "transport/link/verbs/lane.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::verbs {
+namespace {
+
+constexpr uint32_t kMask24 = 0xffffff;
+constexpr uint8_t kHopLimit = 64;
+constexpr uint8_t kReceiverNotReadyTimer = 20;  // 10 ms
+constexpr uint8_t kReceiverNotReadyRetries = 6;
+
+ibv_mtu MtuOf(uint32_t bytes) {
+  for (const ibv_mtu mtu : {IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512}) {
+    if (bytes >= 128U << static_cast<unsigned>(mtu)) return mtu;
+  }
+  return IBV_MTU_256;
+}
+
+// Whether the far end, or this one, refused the request itself, so that it would fail on any lane.
+bool IsRequestsFault(ibv_wc_status status) {
+  return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+         status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_LEN_ERR ||
+         status == IBV_WC_LOC_QP_OP_ERR;
+}
+
+uint8_t CapTo(int value) { return static_cast<uint8_t>(std::clamp(value, 1, 128)); }
+
+}  // namespace
+
+Lane::Lane(unsigned index, Progress& progress, std::shared_ptr<Device> device, size_t port,
+           const Options& options, LaneOwner& owner)
+    : index_(index),
+      progress_(progress),
+      device_(std::move(device)),
+      port_index_(port),
+      port_(device_->port(port)),
+      options_(options),
+      owner_(owner) {}
+
+Lane::~Lane() {
+  *alive_ = false;
+  Close();
+}
+
+Status Lane::Modify(ibv_qp_attr& attributes, int mask, const char* what) {
+  const int error = device_->api().ModifyQp(queue_pair_, &attributes, mask);
+  if (error == 0) return OkStatus();
+  return {Code::kUnavailable, reasons::kLinkDown,
+          std::string(what) + " a queue pair of " + port_.name + ": " + os::ErrnoText(error)};
+}
+
+Status Lane::Create(bool reader) {
+  reader_ = reader;
+  if (!port_.viability.viable) {
+    return {Code::kUnavailable, reasons::kLinkDown, port_.viability.detail, port_.viability.remedy};
+  }
+  Result<Endpoint*> endpoint = progress_.Find(device_);
+  if (!endpoint.ok()) {
+    return {Code::kResourceExhausted, reasons::kKeysExhausted, endpoint.status().message()};
+  }
+  endpoint_ = *endpoint;
+  ibv_qp_init_attr wanted{};
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.send_cq = endpoint_->completion_queue();
+  wanted.recv_cq = endpoint_->completion_queue();
+  wanted.srq = endpoint_->receive_queue();
+  wanted.cap.max_send_wr = Endpoint::kSendQueueDepth;
+  wanted.cap.max_send_sge = 1;
+  queue_pair_ = device_->api().CreateQp(device_->protection_domain(), &wanted);
+  if (queue_pair_ == nullptr) {
+    return {Code::kResourceExhausted, reasons::kKeysExhausted,
+            device_->name() + " gives no queue pair: " + os::ErrnoText(errno),
+            "end programs that hold many, or lower [verbs] queue_pairs"};
+  }
+  number_ = queue_pair_->qp_num;
+  place_ = *endpoint_->Join(this);
+  endpoint_->Announce(place_, number_);
+  first_packet_ = static_cast<uint32_t>(os::RandomNumber()) & kMask24;
+  for (uint32_t slot = 0; slot < Endpoint::kSendSlots; ++slot) {
+    free_slots_.push_back(static_cast<int>(slot));
+  }
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = port_.pkey_index;
+  attributes.port_num = port_.number;
+  attributes.qp_access_flags = reader ? 0 : IBV_ACCESS_REMOTE_READ;
+  return Modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+                "initialising");
+}
+
+QueuePairAddress Lane::address() const {
+  const ibv_device_attr& limits = device_->attributes();
+  QueuePairAddress address;
+  address.nic = port_.name;
+  address.fabric = port_.Fabric();
+  address.ethernet = port_.ethernet;
+  address.emulated = device_->emulated();
+  address.gid = port_.gid.gid;
+  address.lid = port_.lid;
+  address.number = number_;
+  address.packet_sequence = first_packet_;
+  address.mtu_bytes = port_.mtu_bytes;
+  address.reads = CapTo(reader_ ? limits.max_qp_init_rd_atom : limits.max_qp_rd_atom);
+  return address;
+}
+
+Status Lane::Connect(const QueuePairAddress& remote) {
+  remote_ = remote;
+  const uint8_t reads = std::min(address().reads, remote.reads);
+  ibv_qp_attr ready{};
+  ready.qp_state = IBV_QPS_RTR;
+  ready.path_mtu = MtuOf(std::min(port_.mtu_bytes, remote.mtu_bytes));
+  ready.dest_qp_num = remote.number;
+  ready.rq_psn = remote.packet_sequence;
+  ready.max_dest_rd_atomic = reader_ ? 0 : reads;
+  ready.min_rnr_timer = kReceiverNotReadyTimer;
+  ready.ah_attr.dlid = remote.lid;
+  ready.ah_attr.sl = options_.service_level;
+  ready.ah_attr.port_num = port_.number;
+  // Within one InfiniBand subnet the local identifier is enough.
+  if (port_.ethernet ||
+      !std::equal(remote.gid.begin(), remote.gid.begin() + 8, port_.gid.gid.begin())) {
+    ready.ah_attr.is_global = 1;
+    std::copy(remote.gid.begin(), remote.gid.end(), ready.ah_attr.grh.dgid.raw);
+    ready.ah_attr.grh.sgid_index = static_cast<uint8_t>(port_.gid.index);
+    ready.ah_attr.grh.hop_limit = kHopLimit;
+    ready.ah_attr.grh.traffic_class = options_.traffic_class;
+  }
+  ONECOPY_RETURN_IF_ERROR(Modify(ready,
+                                 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                     IBV_QP_MIN_RNR_TIMER,
+                                 "addressing"));
+  ibv_qp_attr send{};
+  send.qp_state = IBV_QPS_RTS;
+  send.timeout = options_.ack_timeout;
+  send.retry_cnt = options_.retries;
+  send.rnr_retry = kReceiverNotReadyRetries;
+  send.sq_psn = first_packet_;
+  send.max_rd_atomic = reader_ ? reads : 0;
+  ONECOPY_RETURN_IF_ERROR(Modify(send,
+                                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                                 "starting"));
+  ibv_port_attr limits{};
+  if (device_->api().QueryPort(device_->context(), port_.number, &limits) != 0) {
+    limits.max_msg_sz = 1U << 30;
+  }
+  most_piece_bytes_ =
+      static_cast<uint32_t>(std::min<uint64_t>(limits.max_msg_sz, options_.read_bytes));
+  connected_ = true;
+  return OkStatus();
+}
+
+void Lane::Read(const GetRef& get, uint64_t local, uint32_t lkey) {
+  const Key::Remote& remote = get->remote[index_];
+  get->lane = index_;
+  get->pieces = 0;
+  const uint64_t bytes = get->into.bytes;
+  for (uint64_t at = 0; at < bytes; at += most_piece_bytes_) {
+    const auto length = static_cast<uint32_t>(std::min<uint64_t>(most_piece_bytes_, bytes - at));
+    queued_.push_back(
+        {get, remote.address + get->key_offset + at, local + at, remote.rkey, lkey, length});
+    ++get->pieces;
+  }
+  load_bytes_ += bytes;
+  ScheduleFlush();
+}
+
+std::vector<GetRef> Lane::TakeQueued(ChannelId channel) {
+  std::vector<GetRef> taken;
+  std::erase_if(queued_, [&](const Piece& piece) {
+    if (piece.get->channel != channel) return false;
+    load_bytes_ -= piece.bytes;
+    if (--piece.get->pieces == 0) taken.push_back(piece.get);
+    piece.get->cancelled = true;
+    return true;
+  });
+  return taken;
+}
+
+void Lane::Send(std::string frame, uint64_t number) {
+  Work& work = work_.emplace_back();
+  work.request.opcode = IBV_WR_SEND;
+  work.frame = std::move(frame);
+  work.number = number;
+  ScheduleFlush();
+}
+
+// Once a turn, so that what comes together is posted together.
+void Lane::ScheduleFlush() {
+  if (std::exchange(flush_scheduled_, true)) return;
+  progress_.loop().Post([this, alive = alive_] {
+    if (!*alive) return;
+    flush_scheduled_ = false;
+    Flush();
+  });
+}
+
+void Lane::Flush() {
+  if (!usable() || state_ == State::kDead || !FlushWork()) return;
+  FlushReads();
+}
+
+// False when the lane has failed.
+bool Lane::FlushWork() {
+  while (!work_.empty() && posted_.size() < Endpoint::kSendQueueDepth) {
+    Work& work = work_.front();
+    ibv_sge piece{};
+    if (!work.frame.empty()) {
+      if (free_slots_.empty()) return true;
+      const int slot = free_slots_.back();
+      free_slots_.pop_back();
+      std::byte* at = endpoint_->SendSlot(place_, static_cast<uint32_t>(slot));
+      std::memcpy(at, work.frame.data(), work.frame.size());
+      piece = {reinterpret_cast<uintptr_t>(at), static_cast<uint32_t>(work.frame.size()),
+               endpoint_->slots_lkey()};
+      work.request.sg_list = &piece;
+      work.request.num_sge = 1;
+      work.done = [this, slot, number = work.number](bool ok) {
+        free_slots_.push_back(slot);
+        if (ok && number > 0) owner_.OnFramesArrived(index_, number);
+      };
+    }
+    work.request.wr_id = Endpoint::WorkId(place_, next_sequence_);
+    work.request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    const int error = ibv_post_send(queue_pair_, &work.request, &bad);
+    // The device compares the old key with the new one, so it changes only now.
+    if (work.request.opcode == IBV_WR_BIND_MW) {
+      work.request.bind_mw.mw->rkey = work.request.bind_mw.rkey;
+    }
+    Operation& operation = posted_.emplace_back();
+    operation.sequence = next_sequence_++;
+    operation.done = std::move(work.done);
+    work_.pop_front();
+    if (error != 0) {
+      Fail({Code::kUnavailable, reasons::kLinkDown,
+            "posting work on " + port_.name + ": " + os::ErrnoText(error)});
+      return false;
+    }
+    progress_.Kick();
+  }
+  return true;
+}
+
+void Lane::FlushReads() {
+  std::array<ibv_send_wr, Endpoint::kSendQueueDepth> requests;
+  std::array<ibv_sge, Endpoint::kSendQueueDepth> pieces;
+  size_t count = 0;
+  while (!queued_.empty() && posted_.size() < Endpoint::kSendQueueDepth &&
+         reads_posted_ < options_.reads_per_lane) {
+    Piece& piece = queued_.front();
+    pieces[count] = {piece.local, piece.bytes, piece.lkey};
+    ibv_send_wr& request = requests[count];
+    request = {};
+    request.wr_id = Endpoint::WorkId(place_, next_sequence_);
+    request.opcode = IBV_WR_RDMA_READ;
+    request.sg_list = &pieces[count];
+    request.num_sge = 1;
+    request.wr.rdma.remote_addr = piece.remote;
+    request.wr.rdma.rkey = piece.rkey;
+    if (count > 0) requests[count - 1].next = &request;
+    Operation& operation = posted_.emplace_back();
+    operation.sequence = next_sequence_++;
+    operation.bytes = piece.bytes;
+    operation.get = std::move(piece.get);
+    ++reads_posted_;
+    ++count;
+    queued_.pop_front();
+  }
+  if (count == 0) return;
+  // One completion speaks for all before it. With half of the reads still under way the next batch
+  // is asked for.
+  if (count > 1) requests[(count - 1) / 2].send_flags = IBV_SEND_SIGNALED;
+  requests[count - 1].send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (const int error = ibv_post_send(queue_pair_, requests.data(), &bad)) {
+    return Fail({Code::kUnavailable, reasons::kLinkDown,
+                 "posting reads on " + port_.name + ": " + os::ErrnoText(error)});
+  }
+  progress_.Kick();
+}
+
+void Lane::Bind(ibv_mr* region, uint64_t address, uint64_t bytes,
+                UniqueFunction<void(uint32_t)> done) {
+  ibv_mw* window = nullptr;
+  if (!free_windows_.empty()) {
+    window = free_windows_.back();
+    free_windows_.pop_back();
+  } else {
+    window = ibv_alloc_mw(device_->protection_domain(), IBV_MW_TYPE_2);
+    if (window == nullptr) return done(0);
+  }
+  Work& work = work_.emplace_back();
+  ibv_send_wr& request = work.request;
+  request.opcode = IBV_WR_BIND_MW;
+  request.bind_mw.mw = window;
+  request.bind_mw.rkey = ibv_inc_rkey(window->rkey);
+  request.bind_mw.bind_info = {region, address, bytes, IBV_ACCESS_REMOTE_READ};
+  bound_windows_.push_back({window, request.bind_mw.rkey});
+  work.done = [rkey = request.bind_mw.rkey, done = std::move(done)](bool ok) mutable {
+    done(ok ? rkey : 0);
+  };
+  ScheduleFlush();
+}
+
+void Lane::Unbind(uint32_t rkey, Task done) {
+  const auto found = std::find_if(bound_windows_.begin(), bound_windows_.end(),
+                                  [&](const BoundWindow& bound) { return bound.rkey == rkey; });
+  if (found == bound_windows_.end()) return done();  // went with the queue pair
+  ibv_mw* window = found->window;
+  bound_windows_.erase(found);
+  Work& work = work_.emplace_back();
+  work.request.opcode = IBV_WR_LOCAL_INV;
+  work.request.invalidate_rkey = rkey;
+  work.done = [this, window, done = std::move(done)](bool) mutable {
+    if (std::erase(unbinding_, window) > 0) free_windows_.push_back(window);
+    done();
+  };
+  unbinding_.push_back(window);
+  ScheduleFlush();
+}
+
+void Lane::OnSent(uint64_t sequence, ibv_wc_status status) {
+  if (state_ == State::kDead) return;  // flushed; Close completes what is left
+  active_ = true;
+  ++completions_;
+  // The queue is worked off in order: what was posted before this one is done, and well.
+  while (!posted_.empty() && posted_.front().sequence <= sequence) {
+    Operation operation = std::move(posted_.front());
+    posted_.pop_front();
+    const bool this_one = operation.sequence == sequence;
+    if (!this_one || status == IBV_WC_SUCCESS) {
+      Complete(operation, true);
+      continue;
+    }
+    const GetRef get = operation.get;
+    const std::string text = device_->api().WcStatusText(status);
+    // Back in the line, so that closing finds it with the others.
+    posted_.push_front(std::move(operation));
+    return Fail({Code::kUnavailable, reasons::kLinkDown,
+                 (get != nullptr ? "a read from " : "work with ") + remote_.nic + " (" +
+                     GidText(remote_.gid) + ") over " + port_.name + " failed: " + text},
+                IsRequestsFault(status) ? get : nullptr);
+  }
+  if (!queued_.empty() || !work_.empty()) ScheduleFlush();
+}
+
+void Lane::Complete(Operation& operation, bool ok) {
+  if (operation.done) operation.done(ok);
+  if (operation.get == nullptr) return;
+  --reads_posted_;
+  load_bytes_ -= operation.bytes;
+  if (!ok) return;
+  bytes_read_ += operation.bytes;
+  if (--operation.get->pieces == 0) owner_.OnGetDone(operation.get);
+}
+
+void Lane::OnReceived(std::span<const std::byte> bytes) {
+  active_ = true;
+  owner_.OnFrame(index_, bytes);
+}
+
+void Lane::Fail(const Status& why, const GetRef& culprit) {
+  if (state_ == State::kDead) return;
+  state_ = State::kDead;
+  // Not from inside a call of the owner's.
+  progress_.loop().Post([this, alive = alive_, why, culprit] {
+    if (*alive) owner_.OnLaneFailed(index_, why, culprit);
+  });
+}
+
+std::vector<GetRef> Lane::Close() {
+  state_ = State::kDead;
+  std::vector<GetRef> unfinished;
+  if (queue_pair_ == nullptr) return unfinished;
+  const shim::VerbsApi& api = device_->api();
+  // Windows hold on to their queue pair, and nobody may use them any more.
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_ERR;
+  api.ModifyQp(queue_pair_, &error, IBV_QP_STATE);
+  for (const BoundWindow& bound : std::exchange(bound_windows_, {})) ibv_dealloc_mw(bound.window);
+  for (auto* windows : {&free_windows_, &unbinding_}) {
+    for (ibv_mw* window : std::exchange(*windows, {})) ibv_dealloc_mw(window);
+  }
+  // Afterwards the device neither reads nor writes for it.
+  api.DestroyQp(std::exchange(queue_pair_, nullptr));
+  endpoint_->Leave(place_, number_);
+  auto add = [&](const GetRef& get) {
+    if (get != nullptr && std::find(unfinished.begin(), unfinished.end(), get) == unfinished.end())
+      unfinished.push_back(get);
+  };
+  for (Operation& operation : std::exchange(posted_, {})) {
+    add(operation.get);
+    Complete(operation, false);
+  }
+  for (const Piece& piece : std::exchange(queued_, {})) {
+    load_bytes_ -= piece.bytes;
+    add(piece.get);
+  }
+  for (Work& work : std::exchange(work_, {})) {
+    if (work.done) work.done(false);
+  }
+  return unfinished;
+}
+
+}  // namespace onecopy::verbs

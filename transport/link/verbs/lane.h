@@ -1,0 +1,168 @@
+// One queue pair: reads, frames and windows, posted in order and completed in order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/core/link.h"
+#include "transport/link/verbs/device.h"
+#include "transport/link/verbs/offer.h"
+#include "transport/link/verbs/progress.h"
+
+namespace onecopy::verbs {
+
+// A get that is under way; on one lane at a time.
+struct Get {
+  ChannelId channel = 0;
+  uint64_t exposure = 0;
+  uint64_t key_offset = 0;
+  Span into;
+  std::vector<Key::Remote> remote;  // by lane
+  StepList steps;
+  Connection::GetDone done;
+  int asked_lane = GetRequest::kAnyLane;
+  unsigned lane = 0;
+  uint32_t pieces = 0;  // not yet completed
+  bool cancelled = false;
+};
+using GetRef = std::shared_ptr<Get>;
+
+// What a lane tells its connection; on the lane's thread, never from inside a call to the lane that
+// posts.
+class LaneOwner {
+ public:
+  virtual ~LaneOwner() = default;
+  virtual void OnGetDone(const GetRef& get) = 0;
+  virtual void OnFrame(unsigned lane, std::span<const std::byte> bytes) = 0;
+  // The frames up to this number have arrived.
+  virtual void OnFramesArrived(unsigned lane, uint64_t number) = 0;
+  // The lane carries no more, and its queue pair is gone. `culprit` is the get that it failed on,
+  // if it was the get's own fault.
+  virtual void OnLaneFailed(unsigned lane, const Status& why, const GetRef& culprit) = 0;
+};
+
+// Lives on its thread.
+class Lane final : public QueuePairEvents {
+ public:
+  enum class State { kConnecting, kLive, kDead };
+
+  Lane(unsigned index, Progress& progress, std::shared_ptr<Device> device, size_t port,
+       const Options& options, LaneOwner& owner);
+  ~Lane() override;
+
+  // Makes the queue pair. `reads` is how many RDMA READs this end would have in flight, or allow.
+  Status Create(bool reader);
+  QueuePairAddress address() const;
+  // Connects it with the far end's.
+  Status Connect(const QueuePairAddress& remote);
+
+  State state() const { return state_; }
+  void SetLive() { state_ = State::kLive; }
+  bool usable() const { return queue_pair_ != nullptr && connected_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
+  const Port& port() const { return port_; }
+  const QueuePairAddress& remote() const { return remote_; }
+  uint32_t number() const { return number_; }
+
+  uint64_t load_bytes() const { return load_bytes_; }
+  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t completions() const { return completions_; }
+  // Whether anything completed or arrived since this was last asked.
+  bool TakeActivity() { return std::exchange(active_, false); }
+
+  // Queues a get's reads; `local` is where the device sees its destination.
+  void Read(const GetRef& get, uint64_t local, uint32_t lkey);
+  // Those of the channel that are not posted yet are taken back.
+  std::vector<GetRef> TakeQueued(ChannelId channel);
+  void Send(std::string frame, uint64_t number);
+  // Binds a window of this lane to `bytes` at `address` of the region and answers with its key, 0
+  // if it failed; Unbind ends that.
+  void Bind(ibv_mr* region, uint64_t address, uint64_t bytes, UniqueFunction<void(uint32_t)> done);
+  void Unbind(uint32_t rkey, Task done);
+
+  // Ends the queue pair: the device has let go of everything afterwards. Returns the gets that have
+  // not completed. Binds and unbinds complete.
+  std::vector<GetRef> Close();
+  // The port or the device is gone.
+  void Fail(const Status& why, const GetRef& culprit = nullptr);
+
+  void OnSent(uint64_t sequence, ibv_wc_status status) override;
+  void OnReceived(std::span<const std::byte> bytes) override;
+
+ private:
+  struct Piece {
+    GetRef get;
+    uint64_t remote = 0;
+    uint64_t local = 0;
+    uint32_t rkey = 0;
+    uint32_t lkey = 0;
+    uint32_t bytes = 0;
+  };
+  struct Operation {
+    uint64_t sequence = 0;
+    GetRef get;
+    uint32_t bytes = 0;
+    UniqueFunction<void(bool)> done;
+  };
+  struct BoundWindow {
+    ibv_mw* window = nullptr;
+    uint32_t rkey = 0;
+  };
+  // Anything but a read.
+  struct Work {
+    ibv_send_wr request{};
+    std::string frame;
+    uint64_t number = 0;  // of the frame
+    UniqueFunction<void(bool)> done;
+  };
+
+  void ScheduleFlush();
+  void Flush();
+  bool FlushWork();
+  void FlushReads();
+  void Complete(Operation& operation, bool ok);
+  Status Modify(ibv_qp_attr& attributes, int mask, const char* what);
+
+  const unsigned index_;
+  Progress& progress_;
+  const std::shared_ptr<Device> device_;
+  const size_t port_index_;
+  const Port port_;
+  const Options& options_;
+  LaneOwner& owner_;
+  bool reader_ = false;
+  bool connected_ = false;
+  State state_ = State::kConnecting;
+
+  Endpoint* endpoint_ = nullptr;
+  uint32_t place_ = 0;
+  ibv_qp* queue_pair_ = nullptr;
+  uint32_t number_ = 0;
+  uint32_t first_packet_ = 0;
+  uint32_t most_piece_bytes_ = 0;
+  QueuePairAddress remote_;
+
+  std::deque<Piece> queued_;
+  std::deque<Work> work_;
+  std::deque<Operation> posted_;
+  uint32_t reads_posted_ = 0;
+  std::vector<int> free_slots_;
+  std::vector<ibv_mw*> free_windows_;
+  std::vector<BoundWindow> bound_windows_;
+  std::vector<ibv_mw*> unbinding_;
+  uint64_t next_sequence_ = 1;
+  bool flush_scheduled_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+
+  uint64_t load_bytes_ = 0;
+  uint64_t bytes_read_ = 0;
+  uint64_t completions_ = 0;
+  bool active_ = false;
+};
+
+}  // namespace onecopy::verbs

@@ -1,0 +1,53 @@
+// Read-only registrations for one peer, of memory that cannot have windows.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "transport/core/result.h"
+#include "transport/link/verbs/memory_region.h"
+#include "transport/os/event_loop.h"
+
+namespace onecopy::verbs {
+
+// A peer that has been lent a region keeps the right to read it until nothing is exposed to it any
+// more and `idle` has passed, or the region ends: registering anew for each transfer would cost
+// more than many transfers. Any thread.
+class Leases : public std::enable_shared_from_this<Leases> {
+ public:
+  explicit Leases(os::Clock::duration idle) : idle_(idle) {}
+
+  struct Lease {
+    uint32_t rkey = 0;
+    uint64_t base = 0;  // what the device calls the region's first byte
+    std::string how;    // "dma-buf", "peermem", "host"
+  };
+  // One more exposure. Blocks.
+  Result<Lease> Take(const std::string& peer, const std::shared_ptr<Device>& device,
+                     const RegionRef& region);
+  // One exposure less.
+  void GiveBack(const std::string& peer, const Device* device, const Region* region);
+  // Ends those that have been idle for long enough; when to look again, if ever. Blocks.
+  std::optional<os::Clock::time_point> DropIdle();
+  // Ends all of this peer's that are not in use.
+  void DropPeer(const std::string& peer);
+
+ private:
+  using Key = std::tuple<const Region*, const Device*, std::string>;
+  struct Entry {
+    DeviceMemory memory;
+    size_t uses = 0;
+    os::Clock::time_point idle_since;
+  };
+  void Forget(const Region* region);
+
+  const os::Clock::duration idle_;
+  std::mutex taking_;  // one at a time
+  std::mutex mutex_;
+  std::map<Key, Entry> entries_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::verbs

@@ -1,0 +1,81 @@
+// Memory that devices know: each region once per device, for as long as it lives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/core/link.h"
+#include "transport/core/region.h"
+#include "transport/link/verbs/device.h"
+
+namespace onecopy::verbs {
+
+// Ownership of one registration. Deregistered when it goes, which may block.
+class MemoryRegion {
+ public:
+  MemoryRegion() = default;
+  MemoryRegion(std::shared_ptr<Device> device, ibv_mr* region, uint64_t base)
+      : device_(std::move(device)), region_(region), base_(base) {}
+  ~MemoryRegion();
+  MemoryRegion(MemoryRegion&& other) noexcept;
+  MemoryRegion& operator=(MemoryRegion&& other) noexcept;
+
+  explicit operator bool() const { return region_ != nullptr; }
+  ibv_mr* get() const { return region_; }
+  uint32_t lkey() const { return region_->lkey; }
+  uint32_t rkey() const { return region_->rkey; }
+  // What the device calls the region's first byte.
+  uint64_t base() const { return base_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  ibv_mr* region_ = nullptr;
+  uint64_t base_ = 0;
+};
+
+// How one device knows a region.
+struct DeviceMemory {
+  std::shared_ptr<Device> device;
+  MemoryRegion region;  // empty where it could not be registered
+  std::string how;      // "host", "dma-buf", "peermem"
+  Status status;
+};
+
+// What all devices know of one region. Immutable once it is made.
+struct KnownMemory {
+  std::vector<DeviceMemory> devices;
+
+  // Null where that device does not know it.
+  const DeviceMemory* On(const Device* device) const;
+};
+
+// Registers with one device. `access` as of ibv_reg_mr. For host memory by its address; for other
+// memory by its dma-buf, and by its address (nvidia-peermem) where there is none or the device
+// takes none. Blocks. Fails with the reason why the device cannot use the memory
+// (HOST_NOT_PINNABLE, MEMLOCK, GPU_NOT_PINNABLE).
+Result<DeviceMemory> RegisterWith(const std::shared_ptr<Device>& device, Region& region,
+                                  unsigned access);
+
+// Any thread.
+class MemoryTable : public std::enable_shared_from_this<MemoryTable> {
+ public:
+  explicit MemoryTable(std::vector<std::shared_ptr<Device>> devices)
+      : devices_(std::move(devices)) {}
+
+  // See Link::Register. Blocks.
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region);
+  // Null for what has not been registered.
+  std::shared_ptr<const KnownMemory> Find(const Region& region) const;
+
+ private:
+  const std::vector<std::shared_ptr<Device>> devices_;
+  std::mutex registering_;  // one at a time: drivers serialise them anyway
+  mutable std::mutex mutex_;
+  std::unordered_map<const Region*, std::shared_ptr<const KnownMemory>> known_;  // by mutex_
+};
+
+}  // namespace onecopy::verbs

@@ -1,0 +1,62 @@
+// The link over RDMA devices, by libibverbs: the remote side's processor takes no part in a get.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "transport/core/link.h"
+#include "transport/link/verbs/connection.h"
+#include "transport/link/verbs/device.h"
+#include "transport/link/verbs/leases.h"
+#include "transport/link/verbs/memory_region.h"
+#include "transport/link/verbs/options.h"
+#include "transport/link/verbs/progress.h"
+
+namespace onecopy::verbs {
+
+class VerbsLink final : public Link {
+ public:
+  // Never fails: without devices it is a link that is not viable, and says why.
+  static std::unique_ptr<Link> Create(Options options);
+  ~VerbsLink() override;
+
+  const std::string& name() const override { return name_; }
+  LinkCapability Describe() const override;
+  void OnChange(UniqueFunction<void()> changed) override;
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
+  void Dial(const std::string& peer, Dialled done) override;
+  void Accept(const std::string& peer, const std::string& offer, Answered done) override;
+  void Shutdown() override;
+
+ private:
+  explicit VerbsLink(Options options);
+
+  void WatchDevices();
+  void OnAsyncEvents(const std::shared_ptr<Device>& device);
+  void HandleEvent(const std::shared_ptr<Device>& device, const ibv_async_event& event);
+  Status NotViable() const;
+  std::shared_ptr<VerbsConnection> NewConnection(const std::string& peer, Progress& progress);
+  Progress& NextThread() { return *threads_[next_thread_.fetch_add(1) % threads_.size()]; }
+  std::vector<std::shared_ptr<VerbsConnection>> Connections() const;
+
+  const std::string name_ = "verbs";
+  const Options options_;
+  const DeviceList devices_;
+  const std::shared_ptr<MemoryTable> memory_;
+  const std::shared_ptr<Leases> leases_;
+  std::vector<std::unique_ptr<Progress>> threads_;  // none where the link is not viable
+  std::unique_ptr<os::LoopThread> slow_;
+  std::atomic<size_t> next_thread_{0};
+
+  mutable std::mutex mutex_;
+  std::set<std::shared_ptr<VerbsConnection>> connections_;  // open; guarded by mutex_
+  bool shut_ = false;                                       // guarded by mutex_
+  UniqueFunction<void()> changed_;                          // guarded by mutex_
+};
+
+}  // namespace onecopy::verbs
