@@ -12,6 +12,7 @@ _KERNELS = ("backports", "stable")  # the first one has udmabuf; without it, the
 _BOOT_SECONDS = 180  # under software emulation on a busy machine
 _PROGRAM_SECONDS = 30  # beside a program's own time: its start, and the end of what it leaves running
 _END_SECONDS = 10  # from the last line of output to the end
+_TIME_OUT = 124  # run-in-guest's status for it
 _MEMORY_MIB = 3072
 _CPUS = 4  # at most
 # What programs in the guest get of the environment: nothing that is about this machine or this user.
@@ -82,7 +83,8 @@ def follow(command, tasks, logs, on_case):
         finally:
             session.end(process.pid)
             status = process.wait()
-    if listener.finish(f"the guest ended with status {status}"):
+    ended = "the guest's time ran out" if status == _TIME_OUT else f"the guest ended with status {status}"
+    if listener.finish(ended):
         report.output(log, log.read_text(errors="replace").splitlines()[-100:])
     return listener.outcomes
 
