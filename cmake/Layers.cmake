@@ -21,7 +21,8 @@ set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto proto/codec trans
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/shim)
-set(ONECOPY_LAYER_client_cli client/cli/output client/lib transport/core transport/os)
+set(ONECOPY_LAYER_client_doctor client/lib transport/core transport/os transport/shim transport/topology)
+set(ONECOPY_LAYER_client_cli client/cli/output client/doctor client/lib transport/core transport/os)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench bench/measure bench/work transport/core transport/shim)
 set(ONECOPY_LAYER_bench_measure transport/core)

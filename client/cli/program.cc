@@ -28,6 +28,7 @@ Examples:
   onecopy cp ./frame.bin frame
   onecopy cp frame west:frame
   onecopy explain frame west:frame
+  onecopy doctor
 
 Exit status: 0 done, 2 wrong arguments, 3 not found, 4 not allowed, 5 no daemon or peer, 6 data
 lost, 7 no acceptable path, 8 too late, 9 no room, 10 aborted, 130 cancelled, 1 anything else.)";
@@ -89,6 +90,7 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   AddGrant(program, chosen);
   AddTransfer(program, chosen);
   AddNode(program, chosen);
+  AddDoctor(program, chosen);
   AddTop(program, chosen);
 
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
@@ -112,7 +114,7 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
                        "what was printed could not be written to standard output"),
                 false, out, err);
   }
-  return 0;
+  return ExitStatusOf(session.outcome());
 }
 
 }  // namespace onecopy::cli

@@ -24,11 +24,16 @@ class Session {
 
   bool json() const { return options_.json; }
   bool quiet() const { return options_.quiet; }
+  const std::string& run_dir() const { return options_.run_dir; }  // as typed
   std::ostream& out() { return *out_; }
   std::ostream& err() { return err_; }
 
   // From now on out() is standard error, because the payload of a copy goes to standard output.
   void LeaveStdoutToPayload() { out_ = &err_; }
+
+  // What a command that has said all that there is to say ends with.
+  void SetOutcome(Code outcome) { outcome_ = outcome; }
+  Code outcome() const { return outcome_; }
 
   // UNAVAILABLE (DAEMON_UNREACHABLE) without a daemon.
   Result<Client> Connect() const;
@@ -37,6 +42,7 @@ class Session {
   const GlobalOptions& options_;
   std::ostream* out_;
   std::ostream& err_;
+  Code outcome_ = Code::kOk;
 };
 
 // What was typed, ready to run. A failure is printed by the caller.

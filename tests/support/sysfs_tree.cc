@@ -57,13 +57,15 @@ std::string Config(const Pci& pci) {
 
 }  // namespace
 
-Pci Gpu(const std::string& address) { return {address, 0x030200, 0x10de}; }
-Pci Nic(const std::string& address) { return {address, 0x020700, 0x15b3}; }
-Pci Nvme(const std::string& address) { return {address, 0x010802, 0x144d}; }
-Pci Port(const std::string& address, std::vector<Pci> below) {
+Pci PciGpu(const std::string& address) { return {address, 0x030200, 0x10de}; }
+Pci PciNic(const std::string& address) { return {address, 0x020700, 0x15b3}; }
+Pci PciNvme(const std::string& address) { return {address, 0x010802, 0x144d}; }
+Pci PciPort(const std::string& address, std::vector<Pci> below) {
   return {address, 0x060400, 0x1000, std::move(below)};
 }
-Pci Switch(const std::string& up, std::vector<Pci> ports) { return Port(up, std::move(ports)); }
+Pci PciSwitch(const std::string& up, std::vector<Pci> ports) {
+  return PciPort(up, std::move(ports));
+}
 
 SysfsTree::SysfsTree(std::string root, int nodes, int cpus_per_node)
     : root_(std::move(root)), nodes_(nodes), cpus_per_node_(cpus_per_node) {

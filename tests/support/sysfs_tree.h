@@ -19,12 +19,12 @@ struct Pci {
   uint64_t bar1_bytes = uint64_t{128} << 30;  // of a GPU
 };
 
-Pci Gpu(const std::string& address);
-Pci Nic(const std::string& address);
-Pci Nvme(const std::string& address);
+Pci PciGpu(const std::string& address);
+Pci PciNic(const std::string& address);
+Pci PciNvme(const std::string& address);
 // A PCIe switch: one port up, at `up`, and below it one port down at each function of `ports`.
-Pci Switch(const std::string& up, std::vector<Pci> ports);
-Pci Port(const std::string& address, std::vector<Pci> below);
+Pci PciSwitch(const std::string& up, std::vector<Pci> ports);
+Pci PciPort(const std::string& address, std::vector<Pci> below);
 
 struct RdmaPort {
   std::string state = "4: ACTIVE";

@@ -132,8 +132,8 @@ TEST_CASE("software RDMA devices are near to nothing") {
 
 TEST_CASE("firmware that does not say the NUMA node leaves distances open") {
   const Server server([](SysfsTree& tree) {
-    tree.AddHostBridge("0000:10", -1, {Port("0000:10:01.0", {Gpu("0000:11:00.0")})});
-    tree.AddHostBridge("0000:20", -1, {Port("0000:20:01.0", {Nic("0000:21:00.0")})});
+    tree.AddHostBridge("0000:10", -1, {PciPort("0000:10:01.0", {PciGpu("0000:11:00.0")})});
+    tree.AddHostBridge("0000:20", -1, {PciPort("0000:20:01.0", {PciNic("0000:21:00.0")})});
     tree.AddRdma("mlx5_0", "0000:21:00.0");
   });
   CHECK(server.Row("0000:11:00.0", {"mlx5_0"}) == "UNKNOWN");
@@ -143,7 +143,7 @@ TEST_CASE("firmware that does not say the NUMA node leaves distances open") {
 TEST_CASE("two RDMA devices of one PCI function, and functions below one port") {
   const Server server([](SysfsTree& tree) {
     tree.AddHostBridge("0000:20", 1,
-                       {Port("0000:20:01.0", {Nic("0000:21:00.0"), Nic("0000:21:00.1")})});
+                       {PciPort("0000:20:01.0", {PciNic("0000:21:00.0"), PciNic("0000:21:00.1")})});
     tree.AddRdma("mlx5_0", "0000:21:00.0");
     tree.AddRdma("mlx5_1", "0000:21:00.1");
     tree.AddRdma("mlx5_2", "0000:21:00.1");
@@ -153,12 +153,12 @@ TEST_CASE("two RDMA devices of one PCI function, and functions below one port") 
 
 TEST_CASE("AMD's GPUs count, and other vendors' displays do not") {
   const Server server([](SysfsTree& tree) {
-    Pci instinct = Gpu("0000:11:00.0");
+    Pci instinct = PciGpu("0000:11:00.0");
     instinct.vendor = 0x1002;
     instinct.class_code = 0x120000;
-    Pci console = Gpu("0000:11:01.0");
+    Pci console = PciGpu("0000:11:01.0");
     console.vendor = 0x1a03;
-    tree.AddHostBridge("0000:10", 0, {Port("0000:10:01.0", {instinct, console})});
+    tree.AddHostBridge("0000:10", 0, {PciPort("0000:10:01.0", {instinct, console})});
   });
   CHECK(server.Names(DeviceKind::kGpu) == std::vector<std::string>{"0000:11:00.0"});
 }

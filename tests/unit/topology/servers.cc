@@ -33,16 +33,16 @@ void PlantDgxH100(SysfsTree& tree) {
   for (size_t i = 0; i < kPairs.size(); ++i) {
     const Pair& pair = kPairs[i];
     const int root = pair.nic_bus - 3;
-    const Pci up =
-        Switch(Address(root + 1), {Port(Address(root + 2, 0), {Nic(Address(pair.nic_bus))}),
-                                   Port(Address(root + 2, 1), {Gpu(Address(pair.gpu_bus))})});
-    tree.AddHostBridge(Bus(root), i < 4 ? 0 : 1, {Port(Address(root, 1), {up})});
+    const Pci up = PciSwitch(Address(root + 1),
+                             {PciPort(Address(root + 2, 0), {PciNic(Address(pair.nic_bus))}),
+                              PciPort(Address(root + 2, 1), {PciGpu(Address(pair.gpu_bus))})});
+    tree.AddHostBridge(Bus(root), i < 4 ? 0 : 1, {PciPort(Address(root, 1), {up})});
     tree.AddRdma(pair.nic, Address(pair.nic_bus), {.link_layer = "InfiniBand", .gids = {}});
   }
   // Two disks of the system, right below a host bridge of the first socket.
   tree.AddHostBridge(Bus(0x00), 0,
-                     {Port(Address(0x00, 1), {Nvme(Address(0x01))}),
-                      Port(Address(0x00, 2), {Nvme(Address(0x02))})});
+                     {PciPort(Address(0x00, 1), {PciNvme(Address(0x01))}),
+                      PciPort(Address(0x00, 2), {PciNvme(Address(0x02))})});
   tree.AddDisk("nvme0n1", Address(0x01));
   tree.AddDisk("nvme1n1", Address(0x02));
 }
@@ -56,14 +56,16 @@ void PlantDgx2(SysfsTree& tree) {
     for (int half = 0; half < 2; ++half) {
       const int lower = bus;  // port up; its ports down are on the next bus
       std::vector<Pci> leaves;
-      leaves.push_back(Port(Address(lower + 1, 0), {Gpu(Address(lower + 2))}));
-      leaves.push_back(Port(Address(lower + 1, 1), {Gpu(Address(lower + 3))}));
-      leaves.push_back(Port(Address(lower + 1, 2), {Nic(Address(lower + 4))}));
-      ports.push_back(Port(Address(root + 2, half), {Switch(Address(lower), std::move(leaves))}));
+      leaves.push_back(PciPort(Address(lower + 1, 0), {PciGpu(Address(lower + 2))}));
+      leaves.push_back(PciPort(Address(lower + 1, 1), {PciGpu(Address(lower + 3))}));
+      leaves.push_back(PciPort(Address(lower + 1, 2), {PciNic(Address(lower + 4))}));
+      ports.push_back(
+          PciPort(Address(root + 2, half), {PciSwitch(Address(lower), std::move(leaves))}));
       bus += 5;
     }
-    tree.AddHostBridge(Bus(root), quarter / 2,
-                       {Port(Address(root, 1), {Switch(Address(root + 1), std::move(ports))})});
+    tree.AddHostBridge(
+        Bus(root), quarter / 2,
+        {PciPort(Address(root, 1), {PciSwitch(Address(root + 1), std::move(ports))})});
     for (int half = 0; half < 2; ++half) {
       tree.AddRdma("mlx5_" + std::to_string(nic++), Address(root + 3 + half * 5 + 4));
     }
@@ -77,13 +79,14 @@ void PlantTwoSockets(SysfsTree& tree) {
     for (int half = 0; half < 2; ++half) {
       const int lower = root + 3 + half * 4;
       ports.push_back(
-          Port(Address(root + 2, half),
-               {Switch(Address(lower), {Port(Address(lower + 1, 0), {Gpu(Address(lower + 2))}),
-                                        Port(Address(lower + 1, 1), {Gpu(Address(lower + 3))})})}));
+          PciPort(Address(root + 2, half),
+                  {PciSwitch(Address(lower),
+                             {PciPort(Address(lower + 1, 0), {PciGpu(Address(lower + 2))}),
+                              PciPort(Address(lower + 1, 1), {PciGpu(Address(lower + 3))})})}));
     }
     std::vector<Pci> below = {
-        Port(Address(root, 1), {Switch(Address(root + 1), std::move(ports))})};
-    if (socket == 1) below.push_back(Port(Address(root, 2), {Nic(Address(root + 0x10))}));
+        PciPort(Address(root, 1), {PciSwitch(Address(root + 1), std::move(ports))})};
+    if (socket == 1) below.push_back(PciPort(Address(root, 2), {PciNic(Address(root + 0x10))}));
     tree.AddHostBridge(Bus(root), socket, below);
   }
   tree.AddRdma("mlx5_0", Address(0x90));
@@ -94,12 +97,12 @@ void PlantEc2P4d(SysfsTree& tree) {
   int disk = 0;
   int nic = 0;
   for (const int bus : {0x10, 0x20, 0x90, 0xa0}) {
-    Pci efa = Nic(Address(bus, 0x1b));
+    Pci efa = PciNic(Address(bus, 0x1b));
     efa.vendor = 0x1d0f;
     efa.class_code = 0x020000;
     tree.AddHostBridge(Bus(bus), bus < 0x80 ? 0 : 1,
-                       {efa, Gpu(Address(bus, 0x1c)), Gpu(Address(bus, 0x1d)),
-                        Nvme(Address(bus, 0x1e)), Nvme(Address(bus, 0x1f))});
+                       {efa, PciGpu(Address(bus, 0x1c)), PciGpu(Address(bus, 0x1d)),
+                        PciNvme(Address(bus, 0x1e)), PciNvme(Address(bus, 0x1f))});
     tree.AddRdma("rdmap" + std::to_string(nic++), Address(bus, 0x1b));
     for (const int device : {0x1e, 0x1f}) {
       tree.AddDisk("nvme" + std::to_string(disk++) + "n1", Address(bus, device));

@@ -1,0 +1,27 @@
+#include "client/doctor/gather.h"
+
+#include "client/doctor/gather_parts.h"
+
+namespace onecopy::doctor {
+
+Facts Gather(const GatherOptions& options) {
+  Facts facts;
+  GatherTopology(options.root, facts);
+  GatherNics(options.root, facts);
+  GatherGpus(options.root, facts);
+  GatherKernel(options.root, facts);
+  GatherMemlock(options.root, facts);
+  GatherPcie(options.root, facts);
+  if (options.root != "/") {
+    facts.daemon.why_not = "it was not asked";
+    return facts;
+  }
+  AskCuda(facts);
+  AskNvml(facts);
+  AskVerbs(facts);
+  AskUcx(facts);
+  AddDaemon(options, facts);
+  return facts;
+}
+
+}  // namespace onecopy::doctor

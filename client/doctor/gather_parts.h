@@ -1,0 +1,22 @@
+// Inside the doctor: gatherers, by what they look at. `root` as in GatherOptions.
+#pragma once
+
+#include <string>
+
+#include "client/doctor/facts.h"
+
+namespace onecopy::doctor {
+
+void GatherTopology(const std::string& root, Facts& facts);
+void GatherNics(const std::string& root, Facts& facts);
+void GatherGpus(const std::string& root, Facts& facts);  // from files only; after the topology
+void GatherKernel(const std::string& root, Facts& facts);
+void GatherMemlock(const std::string& root, Facts& facts);
+void GatherPcie(const std::string& root, Facts& facts);  // IOMMU, ACS; after the topology
+
+void AskCuda(Facts& facts);   // after GatherGpus
+void AskNvml(Facts& facts);   // likewise
+void AskVerbs(Facts& facts);  // after GatherNics
+void AskUcx(Facts& facts);
+
+}  // namespace onecopy::doctor

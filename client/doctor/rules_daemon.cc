@@ -1,0 +1,120 @@
+// UCX, and what a daemon and its probes tell.
+#include <algorithm>
+#include <map>
+
+#include "client/doctor/rules.h"
+#include "transport/core/size.h"
+
+namespace onecopy::doctor {
+namespace {
+
+// Rates below this part of what was expected, or of another NIC's, are worth a word.
+constexpr double kWorthAWord = 0.8;
+
+std::string Rate(uint64_t bytes_per_second) {
+  return FormatRate(static_cast<double>(bytes_per_second));
+}
+
+std::string Describe(const Probe& probe) {
+  std::string text = probe.link + " from " + (probe.peer.empty() ? "this node" : probe.peer);
+  if (!probe.peer_nic.empty()) text += " " + probe.peer_nic;
+  if (!probe.nic.empty()) text += " to " + probe.nic;
+  return text + ", " + probe.peer_memory + " to " + probe.memory + " memory";
+}
+
+bool Slower(uint64_t slow, uint64_t fast) {
+  return static_cast<double>(slow) < kWorthAWord * static_cast<double>(fast);
+}
+
+// A NIC that is there and carries nothing, faster than all that do.
+void JudgeIdleNics(const Facts& facts, Findings& findings) {
+  for (const LinkCapability& link : facts.daemon.capabilities.links) {
+    if (!link.rdma || !link.viability.viable) continue;
+    const NicCapability* used = nullptr;
+    const NicCapability* idle = nullptr;
+    for (const NicCapability& nic : link.nics) {
+      if (nic.emulated) continue;
+      const NicCapability*& best = nic.viability.viable ? used : idle;
+      if (best == nullptr || nic.bytes_per_second > best->bytes_per_second) best = &nic;
+    }
+    if (used == nullptr || idle == nullptr) continue;
+    if (!Slower(used->bytes_per_second, idle->bytes_per_second)) continue;
+    findings.Add("SLOWER_NIC_USED", Severity::kSlows,
+                 link.name + " uses " + used->name + " (" + Rate(used->bytes_per_second) +
+                     ") and not " + idle->name + " (" + Rate(idle->bytes_per_second) +
+                     "): " + idle->viability.reason + ", " + idle->viability.detail,
+                 idle->viability.remedy.empty() ? "see `onecopy node show` for what " + idle->name +
+                                                      " lacks, and [rdma] devices"
+                                                : idle->viability.remedy);
+  }
+}
+
+// Lanes on one pair of NICs where another pair was seen to be faster.
+void JudgeLanes(const Facts& facts, Findings& findings) {
+  for (const Probe& used : facts.probes) {
+    if (!used.used || !used.viable || used.emulated) continue;
+    const Probe* best = &used;
+    for (const Probe& other : facts.probes) {
+      if (!other.viable || other.emulated || other.link != used.link || other.peer != used.peer ||
+          other.memory != used.memory || other.peer_memory != used.peer_memory) {
+        continue;
+      }
+      // What also carries lanes is not passed over.
+      if (!other.used && other.bytes_per_second > best->bytes_per_second) best = &other;
+    }
+    if (!Slower(used.bytes_per_second, best->bytes_per_second)) continue;
+    findings.Add(
+        "SLOWER_NIC_USED", Severity::kSlows,
+        "lanes take " + Describe(used) + " at " + Rate(used.bytes_per_second) + ", and " +
+            Describe(*best) + " was measured at " + Rate(best->bytes_per_second),
+        "onecopy probe, so that lanes are chosen anew; see [rdma] devices for what is shut "
+        "out");
+  }
+}
+
+}  // namespace
+
+void JudgeUcx(const Facts& facts, Findings& findings) {
+  if (facts.ucx.found) {
+    const std::string seen = "UCX " + facts.ucx.version + " has these modules in " +
+                             facts.ucx.modules_folder + ": " + Join(facts.ucx.modules, 12);
+    const std::string remedy =
+        "install a vendor's UCX that has verbs and CUDA (HPC-X, DOCA-OFED), and name its "
+        "libucp.so.0 under [libraries] ucx; the verbs link does without UCX";
+    if (!facts.ucx.verbs) findings.Add("UCX_WITHOUT_VERBS", Severity::kNote, seen, remedy);
+    if (!facts.ucx.cuda) findings.Add("UCX_WITHOUT_CUDA", Severity::kNote, seen, remedy);
+  }
+  const LinkCapability* own = facts.daemon.capabilities.FindLink("ucx");
+  if (own == nullptr || own->version.empty()) return;
+  for (const Peer& peer : facts.daemon.peers) {
+    const LinkCapability* theirs = peer.capabilities.FindLink("ucx");
+    if (theirs == nullptr || theirs->version.empty() || theirs->version == own->version) continue;
+    findings.Add("UCX_VERSIONS_UNLIKE", Severity::kSlows,
+                 "UCX is " + own->version + " here and " + theirs->version + " on " + peer.name +
+                     ": the two do not talk to each other",
+                 "install one UCX on both nodes, or name the same one under [libraries] ucx");
+  }
+}
+
+void JudgeProbes(const Facts& facts, Findings& findings) {
+  for (const Probe& probe : facts.probes) {
+    if (!probe.viable && !probe.emulated &&
+        (probe.memory == "cuda" || probe.peer_memory == "cuda")) {
+      findings.Add("PROBE_FAILED", Severity::kBlocks,
+                   Describe(probe) + ": " + probe.reason + ", " + probe.detail,
+                   "see the other findings for the cause, then onecopy probe");
+    }
+    if (probe.viable && !probe.emulated && probe.expected_bytes_per_second != 0 &&
+        Slower(probe.bytes_per_second, probe.expected_bytes_per_second)) {
+      findings.Add("PROBE_BELOW_EXPECTATION", Severity::kSlows,
+                   Describe(probe) + " was measured at " + Rate(probe.bytes_per_second) +
+                       ", and its ports do " + Rate(probe.expected_bytes_per_second),
+                   "see ACS_IN_THE_WAY, IOMMU_IN_THE_WAY and GPU_NIC_ACROSS_SOCKETS; "
+                   "compare with ib_read_bw --use_cuda=0 between the two nodes");
+    }
+  }
+  JudgeIdleNics(facts, findings);
+  JudgeLanes(facts, findings);
+}
+
+}  // namespace onecopy::doctor

@@ -1,0 +1,126 @@
+// GPUs, their driver, and what lets a network device register their memory.
+#include <algorithm>
+
+#include "client/doctor/rules.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::doctor {
+namespace {
+
+constexpr int kOldestMajor = 5;
+constexpr int kOldestMinor = 12;  // the first kernel with ibv_reg_dmabuf_mr
+
+std::string NameOf(const Gpu& gpu) {
+  return gpu.address + (gpu.name.empty() ? "" : " (" + gpu.name + ")");
+}
+
+template <typename Condition>
+std::vector<std::string> GpusThat(const Facts& facts, Condition condition) {
+  std::vector<std::string> names;
+  for (const Gpu& gpu : facts.gpus) {
+    if (condition(gpu)) names.push_back(NameOf(gpu));
+  }
+  return names;
+}
+
+void JudgeDriver(const Facts& facts, Findings& findings) {
+  const Part& driver = facts.driver;
+  if (facts.gpus.empty() && (driver.found || driver.reason != reasons::kDriverFailed)) {
+    findings.Add(
+        "NO_GPU", Severity::kBlocks,
+        driver.found ? "the driver shows no GPU" : "no GPU of NVIDIA or AMD is on the PCI bus",
+        "install a GPU; in a container or virtual machine, pass one in (--gpus all)");
+    return;
+  }
+  if (driver.found || (!facts.HasNvidiaGpu() && !facts.gpus.empty())) return;
+  const std::string code = driver.reason.empty() ? "NO_DRIVER" : driver.reason;
+  findings.Add(code, Severity::kBlocks, driver.detail,
+               !driver.remedy.empty() && code != "NO_DRIVER"
+                   ? driver.remedy
+                   : "install NVIDIA's driver with the open kernel modules (apt install "
+                     "nvidia-driver nvidia-open-kernel-dkms), then nvidia-smi must list the GPUs");
+}
+
+void JudgePeerAccess(const Facts& facts, Findings& findings) {
+  if (!facts.driver.found) return;
+  std::vector<std::string> pairs;
+  for (const Gpu& gpu : facts.gpus) {
+    for (const Gpu& other : facts.gpus) {
+      if (gpu.address >= other.address || !gpu.nvidia || !other.nvidia) continue;
+      const auto& peers = gpu.direct_peers;
+      if (std::find(peers.begin(), peers.end(), other.address) != peers.end()) continue;
+      pairs.push_back(gpu.address + " and " + other.address);
+    }
+  }
+  if (pairs.empty()) return;
+  findings.Add("P2P_DISABLED", Severity::kSlows,
+               "the driver lets these GPUs not reach each other: " + Join(pairs, 4),
+               "nvidia-smi topo -p2p r tells why; it takes NVLink or PCIe without ACS redirection, "
+               "and no MIG or vGPU");
+}
+
+}  // namespace
+
+void JudgeGpus(const Facts& facts, Findings& findings) {
+  JudgeDriver(facts, findings);
+  JudgePeerAccess(facts, findings);
+  std::vector<std::string> small;
+  for (const Gpu& gpu : facts.gpus) {
+    if (gpu.bar1_bytes == 0 || gpu.total_bytes == 0 || gpu.bar1_bytes >= gpu.total_bytes) continue;
+    small.push_back(NameOf(gpu) + " shows " + FormatBytes(gpu.bar1_bytes) + " of " +
+                    FormatBytes(gpu.total_bytes));
+  }
+  if (!small.empty()) {
+    findings.Add("BAR1_TOO_SMALL", Severity::kSlows,
+                 "a NIC reaches GPU memory through BAR1, and " + Join(small, 4),
+                 "switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware (on "
+                 "workstation GPUs: displaymodeselector --gpumode compute)");
+  }
+  const auto off =
+      GpusThat(facts, [](const Gpu& gpu) { return gpu.persistence && !*gpu.persistence; });
+  if (!off.empty()) {
+    findings.Add("PERSISTENCE_OFF", Severity::kSlows,
+                 "persistence mode is off: " + Join(off, 4) +
+                     "; the driver starts the GPU anew whenever nobody uses it",
+                 "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1");
+  }
+}
+
+void JudgeRegistration(const Facts& facts, Findings& findings) {
+  if (!facts.HasNvidiaGpu()) return;
+  const auto without = GpusThat(facts, [](const Gpu& gpu) { return gpu.dma_buf && !*gpu.dma_buf; });
+  const Kernel& kernel = facts.kernel;
+  const bool old =
+      kernel.major != 0 && (kernel.major < kOldestMajor ||
+                            (kernel.major == kOldestMajor && kernel.minor < kOldestMinor));
+  const bool lacking = old || !kernel.options_off.empty();
+  if (without.empty() && !lacking) return;
+  // nvidia_peermem is the other way to register GPU memory.
+  const bool peermem = kernel.peermem.value_or(false);
+  const Severity severity = peermem ? Severity::kNote : Severity::kBlocks;
+  if (!without.empty()) {
+    findings.Add("DMABUF_UNSUPPORTED_DRIVER", severity,
+                 "the driver exports no dma-buf of the memory of " + Join(without, 4),
+                 "install the driver's open kernel modules (apt install nvidia-open-kernel-dkms); "
+                 "it takes a GPU from Turing on, outside a vGPU");
+  }
+  if (lacking) {
+    findings.Add(
+        "DMABUF_UNSUPPORTED_KERNEL", severity,
+        old ? "the kernel is " + kernel.release +
+                  ", and network devices register dma-bufs from 5.12 on"
+            : "the kernel " + kernel.release + " was built without " + Join(kernel.options_off),
+        "run a distribution's kernel from 5.12 on, with CONFIG_DMA_SHARED_BUFFER and "
+        "CONFIG_INFINIBAND_ON_DEMAND_PAGING");
+  }
+  if (peermem) return;
+  findings.Add("PEERMEM_ABSENT", Severity::kBlocks,
+               kernel.peermem ? "dma-buf does not work here, and the module nvidia_peermem, the "
+                                "other way to register GPU memory, is not loaded"
+                              : "dma-buf does not work here, and whether nvidia_peermem is loaded "
+                                "cannot be read from /proc/modules",
+               "modprobe nvidia_peermem (it comes with the driver), and have it loaded at boot");
+}
+
+}  // namespace onecopy::doctor

@@ -1,0 +1,122 @@
+#include "transport/shim/nvml.h"
+
+#include <array>
+#include <type_traits>
+
+#include "transport/core/reasons.h"
+#include "transport/shim/library.h"
+
+namespace onecopy::shim {
+namespace {
+
+// What is used of nvml.h, which does not come with the toolkit everywhere. The library keeps the
+// layout of what a function of this name and suffix takes.
+using Return = int;
+using Device = struct NvmlDevice*;
+constexpr Return kSuccess = 0;
+
+struct Bar1Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+struct PciInfo {
+  std::array<char, 16> legacy_bus_id;
+  unsigned int domain;
+  unsigned int bus;
+  unsigned int device;
+  unsigned int device_id;
+  unsigned int subsystem_id;
+  std::array<char, 32> bus_id;
+};
+static_assert(sizeof(Bar1Memory) == 24 && sizeof(PciInfo) == 68);
+
+struct Api {
+  Return (*Init)();
+  Return (*Shutdown)();
+  const char* (*ErrorString)(Return);
+  Return (*SystemGetDriverVersion)(char*, unsigned int);
+  Return (*DeviceGetCount)(unsigned int*);
+  Return (*DeviceGetHandleByIndex)(unsigned int, Device*);
+  Return (*DeviceGetUuid)(Device, char*, unsigned int);
+  Return (*DeviceGetName)(Device, char*, unsigned int);
+  Return (*DeviceGetPciInfo)(Device, PciInfo*);
+  Return (*DeviceGetBar1MemoryInfo)(Device, Bar1Memory*);
+  Return (*DeviceGetPersistenceMode)(Device, int*);
+};
+
+Result<Api> Resolve(const Library& library) {
+  Api api{};
+  std::string missing;
+  const auto find = [&](auto& member, const char* symbol) {
+    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(library.Find(symbol));
+    if (member == nullptr) missing += std::string(" ") + symbol;
+  };
+  find(api.Init, "nvmlInit_v2");
+  find(api.Shutdown, "nvmlShutdown");
+  find(api.ErrorString, "nvmlErrorString");
+  find(api.SystemGetDriverVersion, "nvmlSystemGetDriverVersion");
+  find(api.DeviceGetCount, "nvmlDeviceGetCount_v2");
+  find(api.DeviceGetHandleByIndex, "nvmlDeviceGetHandleByIndex_v2");
+  find(api.DeviceGetUuid, "nvmlDeviceGetUUID");
+  find(api.DeviceGetName, "nvmlDeviceGetName");
+  find(api.DeviceGetPciInfo, "nvmlDeviceGetPciInfo_v3");
+  find(api.DeviceGetBar1MemoryInfo, "nvmlDeviceGetBAR1MemoryInfo");
+  find(api.DeviceGetPersistenceMode, "nvmlDeviceGetPersistenceMode");
+  if (missing.empty()) return api;
+  return Status(Code::kFailedPrecondition, reasons::kNoDriver, library.name() + " lacks" + missing,
+                "install NVIDIA's driver, which brings its own");
+}
+
+Status Failed(const Api& api, const char* what, Return error) {
+  const char* text = api.ErrorString(error);
+  return {Code::kFailedPrecondition, reasons::kDriverFailed,
+          std::string(what) + ": " + (text == nullptr ? "?" : text) + " (" + std::to_string(error) +
+              ")",
+          "see whether nvidia-smi works"};
+}
+
+NvmlGpu Describe(const Api& api, Device device) {
+  NvmlGpu gpu;
+  std::array<char, 96> text{};
+  if (api.DeviceGetUuid(device, text.data(), text.size()) == kSuccess) gpu.uuid = text.data();
+  text = {};
+  if (api.DeviceGetName(device, text.data(), text.size()) == kSuccess) gpu.name = text.data();
+  PciInfo pci{};
+  if (api.DeviceGetPciInfo(device, &pci) == kSuccess) {
+    pci.bus_id.back() = '\0';
+    gpu.address = pci.bus_id.data();
+  }
+  Bar1Memory bar1{};
+  if (api.DeviceGetBar1MemoryInfo(device, &bar1) == kSuccess) gpu.bar1_bytes = bar1.total;
+  int mode = 0;
+  if (api.DeviceGetPersistenceMode(device, &mode) == kSuccess) gpu.persistence = mode != 0;
+  return gpu;
+}
+
+}  // namespace
+
+Result<NvmlInfo> QueryNvml(const std::string& path) {
+  ONECOPY_ASSIGN_OR_RETURN(const Library library,
+                           Library::Open(path, "libnvidia-ml.so.1", "nvml", reasons::kNoDriver));
+  ONECOPY_ASSIGN_OR_RETURN(const Api api, Resolve(library));
+  if (const Return error = api.Init(); error != kSuccess) return Failed(api, "nvmlInit", error);
+  NvmlInfo info;
+  std::array<char, 96> version{};
+  if (api.SystemGetDriverVersion(version.data(), version.size()) == kSuccess) {
+    info.driver_version = version.data();
+  }
+  unsigned int count = 0;
+  const Return counted = api.DeviceGetCount(&count);
+  for (unsigned int i = 0; counted == kSuccess && i < count; ++i) {
+    Device device = nullptr;
+    if (api.DeviceGetHandleByIndex(i, &device) == kSuccess) {
+      info.gpus.push_back(Describe(api, device));
+    }
+  }
+  api.Shutdown();
+  if (counted != kSuccess) return Failed(api, "nvmlDeviceGetCount", counted);
+  return info;
+}
+
+}  // namespace onecopy::shim

@@ -1,0 +1,34 @@
+// NVIDIA's management library, opened at run time: what the CUDA driver does not tell. Opens no
+// context and needs no GPU memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/core/result.h"
+
+namespace onecopy::shim {
+
+struct NvmlGpu {
+  std::string uuid;     // "GPU-5f…"
+  std::string address;  // PCI, as the library writes it: "00000000:1B:00.0"
+  std::string name;
+  uint64_t bar1_bytes = 0;          // 0: not told
+  std::optional<bool> persistence;  // empty: not told
+};
+
+struct NvmlInfo {
+  std::string driver_version;  // "580.65.06"
+  std::vector<NvmlGpu> gpus;
+};
+
+// Opens `path`, or libnvidia-ml.so.1 where that is empty, asks about every GPU, and shuts the
+// library down again. Any thread; may take a second. FAILED_PRECONDITION with the reason NO_DRIVER
+// where the library is not there or lacks a function, DRIVER_FAILED with its own words where it
+// does not answer. A question that one GPU does not answer leaves its field empty.
+Result<NvmlInfo> QueryNvml(const std::string& path = {});
+
+}  // namespace onecopy::shim
