@@ -28,6 +28,7 @@
 #include "transport/core/rdma_settings.h"
 #include "transport/os/host_port.h"
 #include "transport/shim/cuda.h"
+#include "transport/shim/ucx.h"
 #include "transport/topology/topology_file.h"
 
 namespace onecopy {
@@ -53,6 +54,8 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     if (!backend.library.empty()) context.library = config.libraries.at(backend.library);
     context.lanes = config.LanesAddress().ToString();
     if (backend.rdma) context.rdma = config.backends.at("rdma");
+    context.peers_authenticated = config.tls.enabled();
+    context.loopback_only = os::IsLoopback(config.listen.host);
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Interface> one, backend.create(context));
     opened.push_back(std::move(one));
   }
@@ -229,7 +232,8 @@ Status Run(const CommandLine& line) {
 }  // namespace onecopy
 
 int main(int argc, char** argv) {
-  onecopy::shim::UsePciBusOrder();  // before any thread: it changes the environment
+  onecopy::shim::UsePciBusOrder();         // before any thread: it changes the environment
+  onecopy::shim::PrepareUcxEnvironment();  // likewise
   onecopy::BlockSignals();
   onecopy::UseAllDescriptors();
   const onecopy::Parsed parsed = onecopy::ParseCommandLine(argc, argv);

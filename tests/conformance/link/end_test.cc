@@ -20,8 +20,7 @@ std::future<Status> Closed(Connection& connection) {
 }  // namespace
 
 TEST_CASE("closing one end closes the other, and every get completes once") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -53,8 +52,7 @@ TEST_CASE("closing one end closes the other, and every get completes once") {
 }
 
 TEST_CASE("a link that shuts down ends its connections on both sides") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -66,8 +64,7 @@ TEST_CASE("a link that shuts down ends its connections on both sides") {
 }
 
 TEST_CASE("two connections of one pair of nodes do not disturb each other") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto first = Connect(**pair);
@@ -89,8 +86,7 @@ TEST_CASE("two connections of one pair of nodes do not disturb each other") {
 }
 
 TEST_CASE("an offer or an answer that makes no sense is refused") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   for (const std::string& offer :

@@ -16,8 +16,7 @@ constexpr ChannelId kChannel = 7;
 }  // namespace
 
 TEST_CASE("a get lands exactly the bytes that were asked for") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -42,8 +41,7 @@ TEST_CASE("a get lands exactly the bytes that were asked for") {
 }
 
 TEST_CASE("a get reports the steps that it took and the lane that carried it") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -69,8 +67,7 @@ TEST_CASE("a get reports the steps that it took and the lane that carried it") {
 }
 
 TEST_CASE("many gets in flight all land, over every lane") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -98,8 +95,7 @@ TEST_CASE("many gets in flight all land, over every lane") {
 }
 
 TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing else") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -124,8 +120,7 @@ TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing 
 }
 
 TEST_CASE("what is withdrawn can no longer be read, and is let go") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -147,8 +142,7 @@ TEST_CASE("what is withdrawn can no longer be read, and is let go") {
 }
 
 TEST_CASE("cancelled gets end once, let their memory go, and leave the connection whole") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -180,8 +174,7 @@ TEST_CASE("cancelled gets end once, let their memory go, and leave the connectio
 }
 
 TEST_CASE("what the carrier counted is at least what was got") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);

@@ -21,8 +21,7 @@ std::string Text(std::span<const std::byte> bytes) {
 }  // namespace
 
 TEST_CASE("messages arrive in order, in both directions, by channel") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -51,8 +50,7 @@ TEST_CASE("messages arrive in order, in both directions, by channel") {
 }
 
 TEST_CASE("empty and largest messages pass, larger ones are refused") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);
@@ -72,8 +70,7 @@ TEST_CASE("empty and largest messages pass, larger ones are refused") {
 }
 
 TEST_CASE("a handler may end its own listening") {
-  const LinkUnderTest& link = GENERATE(from_range(Links()));
-  CAPTURE(link.name);
+  ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
   auto connected = Connect(**pair);

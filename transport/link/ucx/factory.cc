@@ -1,0 +1,74 @@
+#include "transport/link/ucx/factory.h"
+
+#include <algorithm>
+
+#include "transport/link/ucx/ucx_link.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::ucx {
+namespace {
+
+// Devices move the bytes; a thread only posts and completes.
+unsigned DefaultThreads() { return std::clamp(os::UsableCores() / 16, 1U, 4U); }
+
+std::vector<SettingSpec> Specs() {
+  return {
+      {.key = "trust",
+       .type = SettingType::kTextList,
+       .fallback = std::vector<std::string>(),
+       .doc = "Nodes with which UCX may be used, over [tls]: its keys let them write memory, and "
+              "so does its port any machine that reaches it. Not needed between daemons of one "
+              "machine on loopback."},
+      {.key = "transports",
+       .type = SettingType::kTextList,
+       .fallback = std::vector<std::string>(),
+       .doc = "Transports, as UCX_TLS has them, which counts before this. Empty: RDMA and those "
+              "inside the machine; on loopback only the latter."},
+      {.key = "threads",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "Threads with a UCX worker each; 0: one per 16 cores, at most 4.",
+       .most = 64},
+      {.key = "chunk_bytes",
+       .type = SettingType::kBytes,
+       .fallback = int64_t{4} << 20,
+       .doc = "Payload asked for at once.",
+       .least = 4096,
+       .most = int64_t{1} << 30},
+      {.key = "gets",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{8},
+       .doc = "Chunks under way on one connection.",
+       .least = 1,
+       .most = 64},
+  };
+}
+
+}  // namespace
+
+Backend<Link> Describe() {
+  Backend<Link> backend;
+  backend.name = "ucx";
+  backend.library = "ucx";
+  backend.settings = Specs();
+  backend.rdma = true;
+  backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Link>> {
+    const Settings& settings = context.settings;
+    LinkOptions options;
+    options.node = context.node;
+    options.library = context.library;
+    options.trust.trusted = settings.TextList("trust");
+    options.trust.authenticated = context.peers_authenticated;
+    options.trust.loopback_only = context.loopback_only;
+    options.transports = settings.TextList("transports");
+    options.devices = context.rdma.TextList("devices");
+    options.threads = static_cast<unsigned>(settings.Integer("threads"));
+    if (options.threads == 0) options.threads = DefaultThreads();
+    options.chunk_bytes = settings.Bytes("chunk_bytes");
+    options.gets = static_cast<unsigned>(settings.Integer("gets"));
+    return UcxLink::Create(std::move(options));
+  };
+  return backend;
+}
+
+}  // namespace onecopy::ucx

@@ -1,0 +1,12 @@
+// UCX as a backend of the daemon.
+#pragma once
+
+#include "transport/core/backend.h"
+
+namespace onecopy::ucx {
+
+// Viable where UCX is installed and the configuration names somebody to use it with. Settings:
+// trust, transports, threads, chunk_bytes, gets; devices of [rdma].
+Backend<Link> Describe();
+
+}  // namespace onecopy::ucx

@@ -1,0 +1,61 @@
+#include "transport/link/ucx/message.h"
+
+#include "transport/link/ucx/bytes.h"
+
+namespace onecopy::ucx {
+namespace {
+
+constexpr uint32_t kMark = 0x4d55434f;  // "OCUM"
+constexpr size_t kMostName = 256;
+
+}  // namespace
+
+std::string Encode(const Message& message) {
+  std::string bytes;
+  bytes.reserve(40 + message.text.size());
+  Put(bytes, kMark);
+  Put(bytes, static_cast<uint8_t>(message.kind));
+  Put(bytes, message.to);
+  Put(bytes, message.sequence);
+  Put(bytes, message.key);
+  PutText(bytes, message.text);
+  return bytes;
+}
+
+std::optional<Message> DecodeMessage(std::string_view bytes) {
+  Taker taker(bytes);
+  if (taker.Take<uint32_t>() != kMark) return std::nullopt;
+  const auto kind = taker.Take<uint8_t>();
+  Message message;
+  message.kind = static_cast<MessageKind>(kind);
+  message.to = taker.Take<EndId>();
+  message.sequence = taker.Take<uint64_t>();
+  message.key = taker.Take<uint64_t>();
+  message.text = taker.TakeText(kMostText);
+  const bool known = kind >= static_cast<uint8_t>(MessageKind::kHello) &&
+                     kind <= static_cast<uint8_t>(MessageKind::kPong);
+  if (!taker.done() || !known) return std::nullopt;
+  return message;
+}
+
+std::string Encode(const Exposing& exposing) {
+  std::string bytes;
+  Put(bytes, exposing.address);
+  Put(bytes, exposing.bytes);
+  PutText(bytes, exposing.memory);
+  PutText(bytes, exposing.rkey);
+  return bytes;
+}
+
+std::optional<Exposing> DecodeExposing(std::string_view bytes) {
+  Taker taker(bytes);
+  Exposing exposing;
+  exposing.address = taker.Take<uint64_t>();
+  exposing.bytes = taker.Take<uint64_t>();
+  exposing.memory = taker.TakeText(kMostName);
+  exposing.rkey = taker.TakeText(kMostText);
+  if (!taker.done() || exposing.rkey.empty()) return std::nullopt;
+  return exposing;
+}
+
+}  // namespace onecopy::ucx

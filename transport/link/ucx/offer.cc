@@ -1,0 +1,96 @@
+#include "transport/link/ucx/offer.h"
+
+#include "transport/core/reasons.h"
+#include "transport/link/ucx/bytes.h"
+
+namespace onecopy::ucx {
+namespace {
+
+constexpr uint32_t kOfferMark = 0x3155434f;    // "OCU1"
+constexpr uint32_t kAddressMark = 0x4155434f;  // "OCUA"
+constexpr uint32_t kKeyMark = 0x4b55434f;      // "OCUK"
+constexpr size_t kMostName = 256;
+
+Status Nonsense(const char* what) {
+  return {Code::kInvalidArgument, reasons::kBadHandle,
+          std::string("what was sent is no ") + what + " of a ucx link"};
+}
+
+// Takes the checksum off the end; false where it is wrong.
+bool TakeChecksum(std::string_view& text) {
+  if (text.size() < sizeof(uint64_t)) return false;
+  const size_t body = text.size() - sizeof(uint64_t);
+  if (Taker(text.substr(body)).Take<uint64_t>() != Checksum(text.substr(0, body))) return false;
+  text.remove_suffix(sizeof(uint64_t));
+  return true;
+}
+
+}  // namespace
+
+std::string Encode(const Offer& offer) {
+  std::string text;
+  Put(text, kOfferMark);
+  Put(text, offer.end);
+  PutText(text, offer.version);
+  PutText(text, offer.host);
+  Put(text, static_cast<uint8_t>(offer.network ? 1 : 0));
+  Put(text, offer.process);
+  Put(text, offer.descriptor);
+  PutText(text, offer.address);
+  Put(text, Checksum(text));
+  return text;
+}
+
+Result<Offer> DecodeOffer(std::string_view text) {
+  if (!TakeChecksum(text)) return Nonsense("offer");
+  Taker taker(text);
+  if (taker.Take<uint32_t>() != kOfferMark) return Nonsense("offer");
+  Offer offer;
+  offer.end = taker.Take<EndId>();
+  offer.version = taker.TakeText(kMostName);
+  offer.host = taker.TakeText(kMostName);
+  const auto network = taker.Take<uint8_t>();
+  offer.network = network != 0;
+  offer.process = taker.Take<uint32_t>();
+  offer.descriptor = taker.Take<uint32_t>();
+  offer.address = taker.TakeText(kMostAddressBytes + 64);
+  if (!taker.done() || network > 1) return Nonsense("offer");
+  return offer;
+}
+
+std::string Seal(std::string_view address) {
+  std::string text;
+  Put(text, kAddressMark);
+  PutText(text, address);
+  Put(text, Checksum(text));
+  return text;
+}
+
+Result<std::string> Unseal(std::string_view sealed) {
+  if (!TakeChecksum(sealed)) return Nonsense("address");
+  Taker taker(sealed);
+  if (taker.Take<uint32_t>() != kAddressMark) return Nonsense("address");
+  std::string address(taker.TakeText(kMostAddressBytes));
+  if (!taker.done() || address.empty()) return Nonsense("address");
+  return address;
+}
+
+std::string Encode(const KeyName& key) {
+  std::string text;
+  Put(text, kKeyMark);
+  Put(text, key.reader);
+  Put(text, key.exposure);
+  return text;
+}
+
+Result<KeyName> DecodeKey(std::string_view text) {
+  Taker taker(text);
+  const auto mark = taker.Take<uint32_t>();
+  KeyName key;
+  key.reader = taker.Take<EndId>();
+  key.exposure = taker.Take<uint64_t>();
+  if (mark != kKeyMark || !taker.done()) return Nonsense("key");
+  return key;
+}
+
+}  // namespace onecopy::ucx
