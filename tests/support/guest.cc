@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -28,35 +28,58 @@ constexpr const char* kUdmabuf = "/dev/udmabuf";
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-int TrafficControl(std::vector<std::string> arguments) {
-  return Process({.program = "/sbin/tc", .arguments = std::move(arguments)}).Wait();
+// Runs a command of the administrator's. Throws unless it succeeds.
+void Do(const std::string& program, std::vector<std::string> arguments) {
+  std::string command = program;
+  for (const std::string& argument : arguments) command += " " + argument;
+  const int status = Process({.program = program, .arguments = std::move(arguments)}).Wait();
+  if (status != 0)
+    throw std::runtime_error(command + " ended with status " + std::to_string(status));
+}
+
+// The same at the end of a scope, where throwing is not possible.
+void Undo(const std::string& program, std::vector<std::string> arguments) {
+  try {
+    Do(program, std::move(arguments));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "the network stays as a test made it: %s\n", error.what());
+  }
 }
 
 }  // namespace
 
 PacketLoss::PacketLoss(std::string interface, int percent) : interface_(std::move(interface)) {
-  const int status = TrafficControl(
-      {"qdisc", "add", "dev", interface_, "root", "netem", "loss", std::to_string(percent) + "%"});
-  if (status != 0)
-    throw std::runtime_error("tc ended with status " + std::to_string(status) + " on " +
-                             interface_);
+  Do("/sbin/tc",
+     {"qdisc", "add", "dev", interface_, "root", "netem", "loss", std::to_string(percent) + "%"});
 }
 
-PacketLoss::~PacketLoss() {
-  try {
-    if (TrafficControl({"qdisc", "del", "dev", interface_, "root"}) == 0) return;
-    std::fprintf(stderr, "packets still get lost on %s\n", interface_.c_str());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "packets still get lost on %s: %s\n", interface_.c_str(), error.what());
+PacketLoss::~PacketLoss() { Undo("/sbin/tc", {"qdisc", "del", "dev", interface_, "root"}); }
+
+LinkDown::LinkDown(const GuestDevice& device) : device_(device) {
+  Do("/sbin/ip", {"link", "set", device_.interface, "down"});
+}
+
+LinkDown::~LinkDown() {
+  Undo("/sbin/ip", {"link", "set", device_.interface, "up"});
+  // The kernel has dropped the route that guest/inside.sh made for sockets of this address.
+  for (size_t i = 0; i < std::size(kGuestDevices); ++i) {
+    if (std::string(kGuestDevices[i].name) == device_.name)
+      Undo("/sbin/ip", {"route", "replace", std::string(kGuestDevices[1 - i].address) + "/32",
+                        "dev", device_.interface, "table", "10" + std::to_string(i)});
   }
 }
 
 std::map<std::string, uint64_t> RdmaCounters(const std::string& device) {
+  // Not from /sys, which repeats the last answer for a while.
+  Process rdma({.program = "/usr/bin/rdma",
+                .arguments = {"-j", "statistic", "show", "link", device + "/1"}});
+  const std::string answer = rdma.ReadAll();
+  const auto document = nlohmann::json::parse(answer, nullptr, false);
+  if (rdma.Wait() != 0 || !document.is_array() || document.empty())
+    throw std::runtime_error("rdma statistic show link " + device + "/1 said: " + answer);
   std::map<std::string, uint64_t> counters;
-  const std::string folder = "/sys/class/infiniband/" + device + "/ports/1/hw_counters";
-  for (const auto& file : std::filesystem::directory_iterator(folder)) {
-    uint64_t value = 0;
-    if (std::ifstream(file.path()) >> value) counters[file.path().filename()] = value;
+  for (const auto& [name, value] : document[0].items()) {
+    if (name != "port" && value.is_number_unsigned()) counters[name] = value.get<uint64_t>();
   }
   return counters;
 }

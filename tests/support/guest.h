@@ -33,6 +33,20 @@ class PacketLoss {
   const std::string interface_;
 };
 
+// Takes a device's network interface down for as long as it lives: both devices' ports are down
+// then, since the interfaces are the ends of one wire. Throws where the kernel refuses. One at a
+// time.
+class LinkDown {
+ public:
+  explicit LinkDown(const GuestDevice& device);
+  ~LinkDown();
+  LinkDown(const LinkDown&) = delete;
+  LinkDown& operator=(const LinkDown&) = delete;
+
+ private:
+  const GuestDevice& device_;
+};
+
 // The counters of an RDMA device's only port: sent_pkts, rcvd_pkts, rdma_sends, retry_exceeded_err
 // and the like. They only grow. Throws where there is no such device.
 std::map<std::string, uint64_t> RdmaCounters(const std::string& device);
