@@ -1,5 +1,6 @@
 #include "daemon/engine/catalog.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -34,10 +35,42 @@ LinkCapability AbsentRdma(const std::string& name, const std::string& node,
   return link;
 }
 
+// In place of what is there about the same memory.
+void Put(std::vector<NicMemory>& memories, const NicMemory& memory) {
+  const auto same = std::find_if(memories.begin(), memories.end(), [&](const NicMemory& other) {
+    return other.kind == memory.kind && other.device == memory.device;
+  });
+  if (same == memories.end()) {
+    memories.push_back(memory);
+  } else {
+    *same = memory;
+  }
+}
+
 }  // namespace
 
 void Catalog::RefreshAfter(os::Clock::duration age) {
   if (os::Clock::now() - asked_ >= age) Refresh();
+}
+
+void Catalog::ProveNicMemories(const std::string& link,
+                               const std::vector<std::pair<std::string, NicMemory>>& found) {
+  if (found.empty()) return;
+  for (const auto& [nic, memory] : found) Put(proven_[{link, nic}], memory);
+  Refresh();
+}
+
+void Catalog::ForgetNicMemories(const std::string& link) {
+  std::erase_if(proven_, [&](const auto& entry) { return entry.first.first == link; });
+  Refresh();
+}
+
+void Catalog::AddProven(LinkCapability& link) const {
+  for (NicCapability& nic : link.nics) {
+    const auto found = proven_.find({link.name, nic.name});
+    if (found == proven_.end()) continue;
+    for (const NicMemory& memory : found->second) Put(nic.memories, memory);
+  }
 }
 
 void Catalog::Refresh() {
@@ -50,7 +83,10 @@ void Catalog::Refresh() {
     std::vector<MemoryCapability> devices = memory->Describe();
     std::move(devices.begin(), devices.end(), std::back_inserter(now.memories));
   }
-  for (const Link* link : context_.links) now.links.push_back(link->Describe());
+  for (const Link* link : context_.links) {
+    now.links.push_back(link->Describe());
+    AddProven(now.links.back());
+  }
   const std::vector<std::string> rdma_devices = os::RdmaDevices();
   for (const char* name : kRdmaLinks) {
     if (now.FindLink(name) == nullptr)

@@ -52,6 +52,11 @@ class ClientApi {
   virtual void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) = 0;
   // This node first, then its peers by name.
   virtual void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) = 0;
+  // Probes the way from that node to this one anew, or that of every connected peer and this node's
+  // own devices where the name is empty; answers with what is known then. Whoever is no
+  // administrator has to wait with what was probed lately.
+  virtual void ProbeNode(const Principal& who, std::string name,
+                         Reply<std::vector<ProbeInfo>> reply) = 0;
   virtual void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) = 0;
   // The previous level. Levels: "trace", "debug", "info", "warning", "error".
   virtual void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) = 0;

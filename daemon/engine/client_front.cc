@@ -11,6 +11,7 @@
 #include "daemon/engine/paging.h"
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/probes.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
@@ -201,9 +202,25 @@ NodeInfo ClientFront::DescribeSelf() const {
 }
 
 void ClientFront::GetNode(const Principal&, std::string name, Reply<NodeInfo> reply) {
-  if (!parts_.context.IsSelf(name)) return reply(parts_.peers.Describe(name));
+  if (!parts_.context.IsSelf(name)) {
+    Result<NodeInfo> peer = parts_.peers.Describe(name);
+    if (peer.ok()) AddProbes(*peer);
+    return reply(std::move(peer));
+  }
   parts_.catalog.Refresh();
-  reply(DescribeSelf());
+  NodeInfo self = DescribeSelf();
+  AddProbes(self);
+  reply(std::move(self));
+}
+
+void ClientFront::AddProbes(NodeInfo& node) const {
+  node.probes = parts_.probes.Describe(node.name);
+  node.slow_transfers = parts_.probes.slow_transfers(node.name);
+}
+
+void ClientFront::ProbeNode(const Principal& who, std::string name,
+                            Reply<std::vector<ProbeInfo>> reply) {
+  parts_.probes.ProbeNode(name, who.administrator, std::move(reply));
 }
 
 void ClientFront::ListNodes(const Principal&, PageRequest page, Reply<Page<NodeInfo>> reply) {

@@ -42,6 +42,8 @@ class ClientFront final : public ClientApi {
 
   void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) override;
   void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) override;
+  void ProbeNode(const Principal& who, std::string name,
+                 Reply<std::vector<ProbeInfo>> reply) override;
   void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) override;
   void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
 
@@ -51,6 +53,7 @@ class ClientFront final : public ClientApi {
   // The buffer of this node, if `who` owns it.
   Result<Buffer*> FindOwn(const Principal& who, const std::string& name);
   NodeInfo DescribeSelf() const;
+  void AddProbes(NodeInfo& node) const;
 
   Parts& parts_;
   PeerApi& self_;

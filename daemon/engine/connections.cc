@@ -9,6 +9,7 @@ namespace onecopy::engine {
 namespace {
 
 constexpr std::chrono::seconds kIdleLimit{60};
+constexpr const char* kLoopback = "127.0.0.1";
 
 }  // namespace
 
@@ -35,19 +36,26 @@ void Connections::Dial(const Key& key) {
 }
 
 void Connections::Ask(const Key& key, std::shared_ptr<Dialing> dial) {
+  const ConnectRequest request{key.second, dial->offer()};
+  auto answered = [this, key, dial](Result<ConnectReply> reply) {
+    if (!reply.ok()) return Conclude(key, reply.status(), 0);
+    dial->Establish(
+        reply->host, reply->answer,
+        [this, key, dial, number = reply->connection](auto connection) mutable {
+          context_.loop.Post([this, key, number, connection = std::move(connection)]() mutable {
+            Conclude(key, std::move(connection), number);
+          });
+        });
+  };
+  if (context_.IsSelf(key.first)) {
+    return Accept(key.first, request, [answered](Result<ConnectReply> reply) mutable {
+      if (reply.ok()) reply->host = kLoopback;
+      answered(std::move(reply));
+    });
+  }
   Result<PeerApi*> peer = peers_.Find(key.first);
   if (!peer.ok()) return Conclude(key, peer.status(), 0);
-  (*peer)->Connect(
-      context_.node(), {key.second, dial->offer()}, [this, key, dial](Result<ConnectReply> reply) {
-        if (!reply.ok()) return Conclude(key, reply.status(), 0);
-        dial->Establish(
-            reply->host, reply->answer,
-            [this, key, dial, number = reply->connection](auto connection) mutable {
-              context_.loop.Post([this, key, number, connection = std::move(connection)]() mutable {
-                Conclude(key, std::move(connection), number);
-              });
-            });
-      });
+  (*peer)->Connect(context_.node(), request, std::move(answered));
 }
 
 void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> connection,

@@ -26,7 +26,8 @@ class Connections {
 
   Connections(Context& context, Peers& peers) : context_(context), peers_(peers) {}
 
-  // A connection on which this node reads from `peer`.
+  // A connection on which this node reads from `peer`, which may be this node: the end that serves
+  // it is then found like any other's.
   void Get(const std::string& peer, const std::string& link, Reply<Use> reply);
 
   // Answers a peer that wants to read from this node.

@@ -6,13 +6,19 @@
 #include "daemon/engine/context.h"
 #include "daemon/engine/local_move.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/probes.h"
 #include "daemon/engine/remote_move.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
 #include "transport/core/reasons.h"
+#include "transport/core/size.h"
 
 namespace onecopy::engine {
 namespace {
+
+// Shorter transfers are over before a wire is at full speed.
+constexpr uint64_t kLeastToCompare = uint64_t{16} << 20;
+constexpr double kFarSlower = 0.5;
 
 double Seconds(os::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -48,8 +54,13 @@ void DestinationRun::Begin() {
   if (IsLocal()) {
     move_ = std::make_shared<LocalMove>(parts_, path, *order_.source_span, order_.destination);
   } else {
-    RemoteMove::Order order{
-        path, order_.source.source.node, order_.source.ticket, order_.checksum, {}, record().info};
+    RemoteMove::Order order{path,
+                            order_.source.source.node,
+                            order_.source.ticket,
+                            order_.checksum,
+                            order_.client_buffer,
+                            {},
+                            record().info};
     if (order_.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
@@ -64,6 +75,7 @@ void DestinationRun::Begin() {
 
 void DestinationRun::OnRunning() {
   running_ = true;
+  shared_ = parts_.transfers.running() > 1;
   progressed_ = os::Clock::now();
   TransferInfo& info = record().info;
   info.state = TransferState::kRunning;
@@ -81,6 +93,7 @@ void DestinationRun::Cancel(const Status& why) {
 
 void DestinationRun::Tick() {
   if (!running_ || move_ == nullptr) return;
+  shared_ = shared_ || parts_.transfers.running() > 1;
   const uint64_t bytes = move_->bytes_done();
   const os::Clock::time_point now = os::Clock::now();
   if (bytes != bytes_seen_) {
@@ -154,9 +167,28 @@ void DestinationRun::Note(MoveOutcome outcome) {
                                  [](const ExecutedStep& step) { return step.step.emulated; });
 }
 
+void DestinationRun::CompareWithProbe() {
+  const plan::Path& path = order_.plan.path;
+  Receipt& receipt = record().info.receipt;
+  const uint64_t bytes = order_.destination.bytes;
+  if (!path.measured || shared_ || bytes < kLeastToCompare || receipt.seconds <= 0) return;
+  const double rate = static_cast<double>(bytes) / receipt.seconds;
+  if (rate >= kFarSlower * path.estimated_bytes_per_second) return;
+  const std::string figures = FormatRate(rate) + ", although its probe lets expect " +
+                              FormatRate(path.estimated_bytes_per_second);
+  receipt.evidence["alarm"] = "far slower than probed: " + figures;
+  parts_.probes.CountSlow(order_.source.source.node);
+  log::Warning("transfer far slower than probed", {{"transfer", order_.id.str()},
+                                                   {"from", record().info.source.ToString()},
+                                                   {"path", path.name},
+                                                   {"link", path.link},
+                                                   {"rate", figures}});
+}
+
 void DestinationRun::Verify(MoveOutcome outcome) {
   const std::string source_sum = outcome.source_checksum;
   Note(std::move(outcome));
+  CompareWithProbe();
   if (!cancelled_.ok()) return End(cancelled_);
   if (!order_.checksum) return End(OkStatus());
   auto self = shared_from_this();

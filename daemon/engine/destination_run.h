@@ -33,6 +33,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     std::optional<std::chrono::milliseconds> deadline;
     BufferId buffer;
     Span destination;
+    std::string client_buffer = {};  // the destination's name, where a client registered it
     // When the source is on this node too: its bytes, held like the destination's.
     std::optional<BufferId> source_buffer;
     std::optional<Span> source_span;
@@ -60,6 +61,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void End(const Status& status);
   TransferRecord& record();
   void Note(MoveOutcome outcome);  // into the receipt
+  // Says so where the bytes came far slower than the probe lets expect.
+  void CompareWithProbe();
 
   Parts& parts_;
   Order order_;
@@ -71,6 +74,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   os::Clock::time_point progressed_;
   uint64_t bytes_seen_ = 0;
   bool running_ = false;
+  bool shared_ = false;  // other transfers ran meanwhile
   bool ended_ = false;
   Status cancelled_;
   os::EventLoop::TimerId deadline_timer_ = 0;

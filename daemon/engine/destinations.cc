@@ -8,6 +8,7 @@
 #include "daemon/engine/grants.h"
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/probes.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
@@ -31,14 +32,29 @@ void Destinations::Start(const std::string& caller, const StartRequest& request,
                          Reply<TransferInfo> reply) {
   const std::string& source_node = request.reservation.source.node;
   if (parts_.context.IsSelf(source_node)) return reply(Accept(caller, request));
-  parts_.peers.WhenConnected(source_node,
-                             [this, caller, request, reply = std::move(reply)](auto peer) mutable {
-                               if (!peer.ok()) return reply(peer.status());
-                               reply(Accept(caller, request));
-                             });
+  parts_.peers.WhenConnected(source_node, [this, caller, request, source_node,
+                                           reply = std::move(reply)](auto peer) mutable {
+    if (!peer.ok()) return reply(peer.status());
+    const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request);
+    if (!unknowns.ok()) return reply(unknowns.status());
+    parts_.probes.Await(source_node, *unknowns,
+                        [this, caller, request, reply = std::move(reply)]() mutable {
+                          reply(Accept(caller, request));
+                        });
+  });
 }
 
-Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
+Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller,
+                                                       const StartRequest& request) {
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
+  ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
+                           Question(request.reservation, checked.span, request.policy, {}));
+  // A plan that cannot be made now is refused in full by Accept.
+  return plan::ContendingWires(question);
+}
+
+Result<Destinations::Checked> Destinations::Check(const std::string& caller,
+                                                  const StartRequest& request) {
   Context& context = parts_.context;
   if (context.draining && !request.validate_only) {
     return Status(Code::kUnavailable, reasons::kDraining,
@@ -46,7 +62,6 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   }
   const Reservation& source = request.reservation;
   ONECOPY_RETURN_IF_ERROR(CheckComplete(source, request.id));
-  const bool local = context.IsSelf(source.source.node);
   const ByteRange source_range{*source.source.offset, *source.source.bytes};
 
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(request.destination.buffer));
@@ -63,8 +78,17 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
                            parts_.grants.Check(who, *buffer, range, Access::kWrite));
+  return Checked{buffer, {buffer->region, range.offset, range.bytes}, std::move(grant)};
+}
 
-  const Span span{buffer->region, range.offset, range.bytes};
+Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
+  Context& context = parts_.context;
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
+  const auto& [buffer, span, grant] = checked;
+  const ByteRange range{span.offset, span.bytes};
+  const Reservation& source = request.reservation;
+  const bool local = context.IsSelf(source.source.node);
+  const ByteRange source_range{*source.source.offset, *source.source.bytes};
   ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, MakePlan(source, span, request.policy, {}));
   TransferInfo info;
   info.id = request.id;
@@ -85,6 +109,7 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   order.deadline = request.deadline;
   order.buffer = buffer->id;
   order.destination = span;
+  if (buffer->registered) order.client_buffer = buffer->name;
   std::vector<GrantId> grants;
   if (grant) grants.push_back(*grant);
   if (local) {
@@ -137,6 +162,14 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
 Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span& destination,
                                           const plan::Policy& policy,
                                           std::vector<Refusal> excluded) const {
+  ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
+                           Question(source, destination, policy, std::move(excluded)));
+  return plan::MakePlan(question);
+}
+
+Result<plan::Request> Destinations::Question(const Reservation& source, const Span& destination,
+                                             const plan::Policy& policy,
+                                             std::vector<Refusal> excluded) const {
   const NodeCapability& here = parts_.catalog.capabilities();
   const NodeCapability* there = parts_.context.IsSelf(source.source.node)
                                     ? &here
@@ -151,9 +184,9 @@ Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span&
                          destination.region->place().device};
   request.bytes = destination.bytes;
   request.policy = policy;
-  request.estimates = estimates_;
+  request.estimates = parts_.probes.EstimatesFor(there->node);
   request.excluded = std::move(excluded);
-  return plan::MakePlan(request);
+  return request;
 }
 
 }  // namespace onecopy::engine

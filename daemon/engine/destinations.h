@@ -1,12 +1,13 @@
 // Transfers whose bytes come to this node.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/engine/destination_run.h"
 #include "daemon/engine/parts.h"
-#include "daemon/plan/estimates.h"
+#include "daemon/plan/planner.h"
 
 namespace onecopy::engine {
 
@@ -19,12 +20,23 @@ class Destinations {
   void Start(const std::string& caller, const StartRequest& request, Reply<TransferInfo> reply);
 
  private:
+  // The destination's side of a request that may be carried out.
+  struct Checked {
+    Buffer* buffer = nullptr;
+    Span span;
+    std::optional<GrantId> grant;
+  };
+
+  Result<Checked> Check(const std::string& caller, const StartRequest& request);
+  // What has to be known about the ways between the two nodes before a plan is made.
+  Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request);
+  Result<plan::Request> Question(const Reservation& source, const Span& destination,
+                                 const plan::Policy& policy, std::vector<Refusal> excluded) const;
   Result<plan::Plan> MakePlan(const Reservation& source, const Span& destination,
                               const plan::Policy& policy, std::vector<Refusal> excluded) const;
 
   Parts& parts_;
-  plan::Estimates estimates_;
 };
 
 }  // namespace onecopy::engine

@@ -15,6 +15,8 @@
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/probe_slabs.h"
+#include "daemon/engine/probes.h"
 #include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/tickets.h"
@@ -56,12 +58,14 @@ struct Engine::State {
         catalog(context),
         peers(context, catalog, dialer),
         connections(context, peers),
-        registrations(context),
+        registrations(context, connections),
         slots(context),
         checksums(context, slots),
         tickets(context, buffers, grants),
         transfers(context),
         mirrors(parts),
+        probes(parts),
+        probe_slabs(parts),
         self(parts),
         client(parts, self) {}
 
@@ -87,9 +91,11 @@ struct Engine::State {
   Checksums checksums;
   Tickets tickets;
   Transfers transfers;
-  Parts parts{context,     sessions,      owners, buffers,   grants,  catalog,   peers,
-              connections, registrations, slots,  checksums, tickets, transfers, mirrors};
+  Parts parts{context,       sessions, owners,    buffers, grants,    catalog, peers,  connections,
+              registrations, slots,    checksums, tickets, transfers, mirrors, probes, probe_slabs};
   Mirrors mirrors;
+  Probes probes;
+  ProbeSlabs probe_slabs;
   PeerFront self;
   ClientFront client;
   bool stopped = false;
@@ -116,9 +122,23 @@ void Engine::State::Wire() {
   });
   transfers.OnFinal(
       [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
-  peers.Listen({.lost = [this](const std::string& node) { mirrors.PeerLost(node); },
-                .met = [this](const std::string& node,
-                              bool restarted) { mirrors.PeerMet(node, restarted); }});
+  peers.Listen(
+      {.lost = [this](const std::string& node) { mirrors.PeerLost(node); },
+       .met =
+           [this](const std::string& node, bool restarted) {
+             if (restarted) probes.PeerRestarted(node);
+             mirrors.PeerMet(node, restarted);
+           },
+       .changed = [this](const std::string& node, const NodeCapability& before,
+                         const NodeCapability& now) { probes.PeerChanged(node, before, now); }});
+  for (Link* link : context.links) {
+    link->OnChange([this, name = link->name()] {
+      context.loop.Post([this, name] {
+        catalog.Refresh();
+        probes.LinkChanged(name);
+      });
+    });
+  }
 }
 
 void Engine::State::CancelAll(const Status& why) {
@@ -181,7 +201,7 @@ void Engine::Stop() {
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
       state->peers.Stop();
-      idle.set_value();
+      state->probes.Stop([&idle] { idle.set_value(); });
     });
   });
   idle.get_future().wait();

@@ -47,6 +47,12 @@ struct Options {
   uint64_t slot_bytes = 1 << 20;
   uint32_t slots = 64;  // half for sending, half for receiving
 
+  uint64_t probe_bytes = 16 << 20;               // of memory at each end of a probe; at most 64 MiB
+  std::chrono::milliseconds probe_wait{2000};    // of a transfer, for what it needs to know
+  std::chrono::milliseconds probe_limit{10000};  // of one probe
+  std::chrono::milliseconds probe_lifetime{600000};  // of what one found
+  std::chrono::milliseconds probe_retry{5000};       // after a failure; doubles up to 2 min
+
   // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
   std::function<Result<std::string>(const std::string& level)> set_log_level;
 };

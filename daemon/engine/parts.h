@@ -12,6 +12,8 @@ class Grants;
 class Mirrors;
 class Owners;
 class Peers;
+class ProbeSlabs;
+class Probes;
 class Registrations;
 class Sessions;
 class Slots;
@@ -36,6 +38,8 @@ struct Parts {
   Tickets& tickets;
   Transfers& transfers;
   Mirrors& mirrors;
+  Probes& probes;
+  ProbeSlabs& probe_slabs;
 };
 
 }  // namespace onecopy::engine

@@ -106,6 +106,20 @@ struct FinishReply {
   std::string checksum;
 };
 
+struct OpenProbeRequest {
+  uint64_t connection = 0;
+  std::string memory;
+  std::string device;
+  uint64_t bytes = 0;
+  uint64_t seed = 0;
+};
+
+struct OpenProbeReply {
+  uint64_t probe = 0;
+  std::string key;
+  uint64_t bytes = 0;  // at most what was asked for
+};
+
 // `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on
 // the engine's thread of the asking side, exactly once; a proxy bounds each call in time
 // (UNAVAILABLE, DEADLINE_EXCEEDED).
@@ -124,6 +138,9 @@ class PeerApi {
                        Reply<PrepareReply> reply) = 0;
   virtual void Finish(const std::string& caller, FinishRequest request,
                       Reply<FinishReply> reply) = 0;
+  virtual void OpenProbe(const std::string& caller, OpenProbeRequest request,
+                         Reply<OpenProbeReply> reply) = 0;
+  virtual void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) = 0;
   virtual void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) = 0;
   virtual void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) = 0;
   virtual void Cancel(const std::string& caller, uint32_t uid, TransferId id,

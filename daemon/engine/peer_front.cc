@@ -10,6 +10,7 @@
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
@@ -41,6 +42,19 @@ void PeerFront::Prepare(const std::string& caller, PrepareRequest request,
 
 void PeerFront::Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) {
   sources_.Finish(caller, request, std::move(reply));
+}
+
+void PeerFront::OpenProbe(const std::string& caller, OpenProbeRequest request,
+                          Reply<OpenProbeReply> reply) {
+  if (parts_.context.draining) {
+    return reply(Status(Code::kUnavailable, reasons::kDraining,
+                        "node " + parts_.context.node() + " is shutting down"));
+  }
+  parts_.probe_slabs.Open(caller, std::move(request), std::move(reply));
+}
+
+void PeerFront::CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) {
+  parts_.probe_slabs.Close(caller, probe, std::move(reply));
 }
 
 void PeerFront::Report(const std::string& caller, TransferInfo transfer, StatusReply reply) {

@@ -23,6 +23,9 @@ class PeerFront final : public PeerApi {
   void Prepare(const std::string& caller, PrepareRequest request,
                Reply<PrepareReply> reply) override;
   void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override;
+  void OpenProbe(const std::string& caller, OpenProbeRequest request,
+                 Reply<OpenProbeReply> reply) override;
+  void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) override;
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;
   void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;
   void Cancel(const std::string& caller, uint32_t uid, TransferId id,

@@ -158,9 +158,12 @@ Status Peers::Learn(Peer& peer, Introduction introduction) {
             "bring both to versions that overlap"};
   }
   if (capabilities && said.generation != peer.generation) {
-    peer.capabilities = std::move(*capabilities);
+    const NodeCapability before = std::exchange(peer.capabilities, std::move(*capabilities));
     peer.capabilities.node = peer.name;
     peer.generation = said.generation;
+    if (!before.node.empty() && !restarted && listener_.changed) {
+      listener_.changed(peer.name, before, peer.capabilities);
+    }
   }
   if (restarted && listener_.met) listener_.met(peer.name, true);
   return OkStatus();

@@ -51,6 +51,10 @@ class Peers {
   struct Listener {
     std::function<void(const std::string& node)> lost;
     std::function<void(const std::string& node, bool restarted)> met;
+    // It can do something else than before.
+    std::function<void(const std::string& node, const NodeCapability& before,
+                       const NodeCapability& now)>
+        changed;
   };
   void Listen(Listener listener) { listener_ = std::move(listener); }
 

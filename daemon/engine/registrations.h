@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/engine/connections.h"
 #include "daemon/engine/context.h"
 
 namespace onecopy::engine {
@@ -14,24 +15,35 @@ namespace onecopy::engine {
 // Engine thread.
 class Registrations {
  public:
-  explicit Registrations(Context& context) : context_(context) {}
+  Registrations(Context& context, Connections& connections)
+      : context_(context), connections_(connections) {}
 
   // Registers the region with the link, on the thread for slow calls about such memory; at once
-  // where that has happened before. Those who ask meanwhile share one call. Fails with the link's
-  // reason why it cannot use this memory in place, which is asked again by the next caller.
-  void Ensure(const std::string& link, const RegionRef& region, StatusReply reply);
+  // where that has happened before. Those who ask meanwhile share one call. Fails, with
+  // FAILED_PRECONDITION, with the link's reason why it cannot use this memory in place, which is
+  // asked again by the next caller.
+  //
+  // `client_buffer`: the name of the buffer where the memory is a client's, else empty. Where
+  // devices know such memory by a descriptor that the client passed, it is first made sure that the
+  // descriptor names the buffer's own memory; one that does not is refused (BAD_HANDLE) for ever.
+  void Ensure(const std::string& link, const RegionRef& region, const std::string& client_buffer,
+              StatusReply reply);
 
  private:
   using Key = std::pair<std::string, const Region*>;
   struct Entry {
     std::weak_ptr<Region> region;
     bool done = false;
+    Status refused;  // counts when done
     std::vector<StatusReply> waiting;
   };
 
+  void Registered(const Key& key, const RegionRef& region, const std::string& client_buffer,
+                  const Result<std::vector<NicRegistration>>& outcome);
   void Conclude(const Key& key, const Status& status);
 
   Context& context_;
+  Connections& connections_;
   std::map<Key, Entry> entries_;
 };
 

@@ -77,6 +77,7 @@ void RemoteMove::PrepareRoute() {
 
 void RemoteMove::RegisterTarget() {
   parts_.registrations.Ensure(order_.path.link, lease_ ? lease_->slab : destination_.region,
+                              lease_ ? std::string() : order_.client_buffer,
                               [self = self_](const Status& registered) {
                                 if (!self->Over(registered)) self->AskSource();
                               });

@@ -21,7 +21,8 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     plan::Path path;
     std::string source_node;
     std::string ticket;
-    bool checksum = false;  // of the source's range, afterwards
+    bool checksum = false;           // of the source's range, afterwards
+    std::string client_buffer = {};  // the destination's name, where a client registered it
     std::optional<std::chrono::milliseconds> deadline;
     TransferInfo transfer;  // for the source's own list
   };

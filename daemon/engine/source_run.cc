@@ -72,7 +72,10 @@ void SourceRun::Stage(pipeline::SlotLease lease) {
 }
 
 void SourceRun::Open(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps) {
-  parts_.registrations.Ensure(link_, span.region,
+  // A buffer on its way out is being let go, and so is this transfer.
+  const Buffer* buffer = lease_ ? nullptr : parts_.buffers.FindById(ticket_.buffer);
+  const bool client = buffer != nullptr && buffer->registered;
+  parts_.registrations.Ensure(link_, span.region, client ? buffer->name : std::string(),
                               [self = shared_from_this(), span, slot_bytes,
                                steps = std::move(steps)](const Status& registered) mutable {
                                 if (!registered.ok()) return self->Cancel(registered);

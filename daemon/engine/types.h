@@ -175,6 +175,24 @@ struct CreateGrantRequest {
   std::optional<std::chrono::milliseconds> lifetime;
 };
 
+// What a probe found of one direction, from the source to this node; see onecopy.v1.Probe.
+struct ProbeInfo {
+  std::string peer;  // the source's node; this node's own name for a probe in loopback
+  std::string link;
+  std::string source_memory;
+  std::string source_device;
+  std::string destination_memory;
+  std::string destination_device;
+  // One pair of network devices; both empty: all lanes together.
+  std::string source_nic;
+  std::string destination_nic;
+  Viability viability;
+  double bytes_per_second = 0;
+  double latency_seconds = 0;
+  WallTime time;
+  WallTime expire_time;
+};
+
 enum class NodeState { kConnected, kDisconnected, kIncompatible, kDraining };
 std::string_view NodeStateName(NodeState state);
 
@@ -193,6 +211,9 @@ struct NodeInfo {
   WallTime since;
   std::string uid_domain;
   NodeCapability capabilities;
+  // Of the way from it to this node; of this node itself, in loopback.
+  std::vector<ProbeInfo> probes = {};
+  uint64_t slow_transfers = 0;  // from it, that were far slower than their probe
 };
 
 struct Sum {

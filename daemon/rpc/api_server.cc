@@ -100,6 +100,7 @@ class ApiServer::Core {
     Serve(buffers_, &Buffers::RequestDeleteGrant, &ClientApi::DeleteGrant, serving);
     Serve(nodes_, &Nodes::RequestGetNode, &ClientApi::GetNode, serving);
     Serve(nodes_, &Nodes::RequestListNodes, &ClientApi::ListNodes, serving);
+    Serve(nodes_, &Nodes::RequestProbeNode, &ClientApi::ProbeNode, serving);
     Serve(nodes_, &Nodes::RequestReleaseDevice, &ClientApi::ReleaseDevice, serving);
     Serve(nodes_, &Nodes::RequestSetLogLevel, &ClientApi::SetLogLevel, serving);
   }

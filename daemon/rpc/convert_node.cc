@@ -123,6 +123,22 @@ Result<StoreCapability> ParseStore(const v1::StoreCapability& in, const Field& a
   return value;
 }
 
+void PrintProbe(const engine::ProbeInfo& value, v1::Probe* out) {
+  out->set_node(ToUtf8(value.peer));
+  out->set_link(ToUtf8(value.link));
+  out->set_source_memory(ToUtf8(value.source_memory));
+  out->set_source_device(ToUtf8(value.source_device));
+  out->set_destination_memory(ToUtf8(value.destination_memory));
+  out->set_destination_device(ToUtf8(value.destination_device));
+  out->set_source_nic(ToUtf8(value.source_nic));
+  out->set_destination_nic(ToUtf8(value.destination_nic));
+  PrintViability(value.viability, out->mutable_viability());
+  out->set_bytes_per_second(value.bytes_per_second);
+  out->set_latency_seconds(value.latency_seconds);
+  Print(value.time, out->mutable_time());
+  Print(value.expire_time, out->mutable_expire_time());
+}
+
 v1::NodeState PrintState(engine::NodeState state) {
   switch (state) {
     case engine::NodeState::kConnected:
@@ -277,6 +293,8 @@ void Print(const engine::NodeInfo& value, v1::Node* out) {
   Print(value.since, out->mutable_since());
   out->set_uid_domain(ToUtf8(value.uid_domain));
   if (!value.capabilities.node.empty()) Print(value.capabilities, out->mutable_capabilities());
+  for (const engine::ProbeInfo& probe : value.probes) PrintProbe(probe, out->add_probes());
+  out->set_slow_transfers(value.slow_transfers);
 }
 
 void Print(const engine::Page<engine::NodeInfo>& value, v1::ListNodesResponse* out) {
@@ -286,6 +304,10 @@ void Print(const engine::Page<engine::NodeInfo>& value, v1::ListNodesResponse* o
     node_out->clear_capabilities();
   }
   out->set_next_page_token(ToUtf8(value.next_token));
+}
+
+void Print(const std::vector<engine::ProbeInfo>& value, v1::ProbeNodeResponse* out) {
+  for (const engine::ProbeInfo& probe : value) PrintProbe(probe, out->add_probes());
 }
 
 void Print(const std::string& previous_level, v1::SetLogLevelResponse* out) {
@@ -298,6 +320,10 @@ Result<std::string> Parse(const v1::GetNodeRequest& in) {
 
 Result<engine::PageRequest> Parse(const v1::ListNodesRequest& in) {
   return ParsePage(in.page_size(), in.page_token(), Field());
+}
+
+Result<std::string> Parse(const v1::ProbeNodeRequest& in) {
+  return ParseName(in.name(), Field() / "name");
 }
 
 Result<std::string> Parse(const v1::ReleaseDeviceRequest& in) {

@@ -265,6 +265,34 @@ void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   out->set_checksum(value.checksum);
 }
 
+Result<engine::OpenProbeRequest> Parse(const v1::OpenProbeRequest& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
+  return engine::OpenProbeRequest{in.connection(), in.memory(), in.device(), in.bytes(), in.seed()};
+}
+
+void Print(const engine::OpenProbeRequest& value, v1::OpenProbeRequest* out) {
+  out->set_connection(value.connection);
+  out->set_memory(ToUtf8(value.memory));
+  out->set_device(ToUtf8(value.device));
+  out->set_bytes(value.bytes);
+  out->set_seed(value.seed);
+}
+
+Result<engine::OpenProbeReply> Parse(const v1::OpenProbeResponse& in) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", kMostOpaque));
+  return engine::OpenProbeReply{in.probe(), in.key(), in.bytes()};
+}
+
+void Print(const engine::OpenProbeReply& value, v1::OpenProbeResponse* out) {
+  out->set_probe(value.probe);
+  out->set_key(value.key);
+  out->set_bytes(value.bytes);
+}
+
+Result<uint64_t> Parse(const v1::CloseProbeRequest& in) { return in.probe(); }
+
 Result<engine::TransferInfo> Parse(const v1::ReportRequest& in) {
   const Field at;
   if (!in.has_transfer()) return BadField(at / "transfer", "is missing");

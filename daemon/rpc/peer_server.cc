@@ -71,6 +71,8 @@ class PeerServer::Core {
     Serve(&Peers::RequestConnect, &PeerApi::Connect, serving);
     Serve(&Peers::RequestPrepare, &PeerApi::Prepare, serving);
     Serve(&Peers::RequestFinish, &PeerApi::Finish, serving);
+    Serve(&Peers::RequestOpenProbe, &PeerApi::OpenProbe, serving);
+    Serve(&Peers::RequestCloseProbe, &PeerApi::CloseProbe, serving);
     Serve(&Peers::RequestReport, &PeerApi::Report, serving);
     Serve(&Peers::RequestQueryTransfer, &PeerApi::Query, serving);
     Serve(&Peers::RequestCancelTransfer, &PeerApi::Cancel, serving);

@@ -113,6 +113,21 @@ void RemoteNode::Finish(const std::string& caller, engine::FinishRequest request
   Ask(caller, {"Finish", timeout}, &Stub::AsyncFinish, message, std::move(reply));
 }
 
+void RemoteNode::OpenProbe(const std::string& caller, engine::OpenProbeRequest request,
+                           Reply<engine::OpenProbeReply> reply) {
+  v1::OpenProbeRequest message;
+  Print(request, &message);
+  Ask(caller, {"OpenProbe", kNegotiation}, &Stub::AsyncOpenProbe, message, std::move(reply));
+}
+
+void RemoteNode::CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) {
+  v1::CloseProbeRequest message;
+  message.set_probe(probe);
+  Call(caller, {"CloseProbe", kNegotiation}, &Stub::AsyncCloseProbe, message,
+       [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
+                                  const std::string&) mutable { reply(status); });
+}
+
 void RemoteNode::Report(const std::string& caller, engine::TransferInfo transfer,
                         StatusReply reply) {
   v1::ReportRequest message;

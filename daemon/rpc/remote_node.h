@@ -28,6 +28,9 @@ class RemoteNode final : public engine::PeerApi {
                engine::Reply<engine::PrepareReply> reply) override;
   void Finish(const std::string& caller, engine::FinishRequest request,
               engine::Reply<engine::FinishReply> reply) override;
+  void OpenProbe(const std::string& caller, engine::OpenProbeRequest request,
+                 engine::Reply<engine::OpenProbeReply> reply) override;
+  void CloseProbe(const std::string& caller, uint64_t probe, engine::StatusReply reply) override;
   void Report(const std::string& caller, engine::TransferInfo transfer,
               engine::StatusReply reply) override;
   void Query(const std::string& caller, TransferId id,

@@ -63,6 +63,29 @@ class DirectPeer final : public PeerApi {
       api.Finish(caller, request, std::move(answer));
     });
   }
+  void OpenProbe(const std::string& caller, OpenProbeRequest request,
+                 Reply<OpenProbeReply> reply) override {
+    Call<OpenProbeReply>(
+        "OpenProbe",
+        [&cluster = cluster_, reply = std::move(reply)](Result<OpenProbeReply> opened) mutable {
+          if (opened.ok()) cluster.Change(*opened);
+          reply(std::move(opened));
+        },
+        [caller, request](PeerApi& api, auto answer) {
+          api.OpenProbe(caller, request, std::move(answer));
+        });
+  }
+  void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) override {
+    Call<bool>(
+        "CloseProbe",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        [caller, probe](PeerApi& api, auto answer) {
+          api.CloseProbe(caller, probe, [answer = std::move(answer)](const Status& told) mutable {
+            if (told.ok()) return answer(true);
+            answer(told);
+          });
+        });
+  }
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override {
     Call<bool>(
         "Report",
@@ -120,6 +143,7 @@ class DirectPeer final : public PeerApi {
     auto shared = std::make_shared<Reply<T>>(std::move(reply));
     const uint64_t number = pending_->next++;
     pending_->calls[number] = [shared](Status why) { (*shared)(std::move(why)); };
+    if (cluster_.Hangs(method)) return;
     // An answer finds its way back only while the network is whole.
     auto answer = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_,
                    number, shared](Result<T> result) {

@@ -198,6 +198,32 @@ void EngineCluster::AllowCalls(const std::string& method) {
   failing_.erase(method);
 }
 
+void EngineCluster::HangCalls(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  hanging_.insert(method);
+}
+
+size_t EngineCluster::calls(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  return calls_[method];
+}
+
+bool EngineCluster::Hangs(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  ++calls_[method];
+  return hanging_.contains(method);
+}
+
+void EngineCluster::ChangeProbes(std::function<void(engine::OpenProbeReply&)> change) {
+  const std::lock_guard lock(mutex_);
+  change_probes_ = std::move(change);
+}
+
+void EngineCluster::Change(engine::OpenProbeReply& reply) {
+  const std::lock_guard lock(mutex_);
+  if (change_probes_) change_probes_(reply);
+}
+
 Status EngineCluster::Reachable(const std::string& from, const std::string& to,
                                 const std::string& method) {
   const std::lock_guard lock(mutex_);

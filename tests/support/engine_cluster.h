@@ -96,11 +96,20 @@ class EngineCluster {
   // Such calls ("Report", "Finish", …) of any node get no answer but a failure.
   void FailCalls(const std::string& method);
   void AllowCalls(const std::string& method);
+  // Such calls are never answered, as long as the callee stays.
+  void HangCalls(const std::string& method);
+  // How many of them were made.
+  size_t calls(const std::string& method);
+  // What OpenProbe is answered with is changed on its way.
+  void ChangeProbes(std::function<void(engine::OpenProbeReply&)> change);
   // Waits until `from` shows `to` in this state.
   void WaitForPeer(const std::string& from, const std::string& to, engine::NodeState state);
 
   // For the direct calls.
   Status Reachable(const std::string& from, const std::string& to, const std::string& method);
+  // Whether this call is never to be answered.
+  bool Hangs(const std::string& method);
+  void Change(engine::OpenProbeReply& reply);
   // Runs `call` on that node's engine thread, if it is there; false otherwise.
   bool PostTo(const std::string& name, UniqueFunction<void(engine::PeerApi&)> call);
   // Likewise for an answer on its way back; dropped when the node is gone.
@@ -117,6 +126,9 @@ class EngineCluster {
   std::map<std::string, engine::Engine*> answered_;     // that wait for answers; guarded by mutex_
   std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
   std::set<std::string> failing_;                       // guarded by mutex_
+  std::set<std::string> hanging_;                       // guarded by mutex_
+  std::map<std::string, size_t> calls_;                 // guarded by mutex_
+  std::function<void(engine::OpenProbeReply&)> change_probes_;  // guarded by mutex_
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;
 };

@@ -258,6 +258,30 @@ TEST_CASE("GetNode and ListNodes") {
   CHECK(page.token == list.page_token());
 }
 
+TEST_CASE("ProbeNode") {
+  ApiRig rig;
+  AnswerWith(rig, std::vector<engine::ProbeInfo>{SampleProbe()});
+  v1::ProbeNodeRequest request;
+  request.set_name("west");
+  const auto got = Ask<v1::ProbeNodeResponse>(rig, *rig.nodes, &Nodes::ProbeNode, request);
+  REQUIRE_OK(got);
+  CHECK(std::get<0>(Asked<std::string>(rig, "ProbeNode")) == "west");
+  REQUIRE(got->probes_size() == 1);
+  const v1::Probe& probe = got->probes(0);
+  CHECK(probe.node() == "west");
+  CHECK(probe.link() == "verbs");
+  CHECK(probe.source_memory() == "cuda");
+  CHECK(probe.source_device() == "GPU-a");
+  CHECK(probe.destination_device() == "GPU-b");
+  CHECK(probe.source_nic() == "mlx5_0");
+  CHECK(probe.destination_nic() == "mlx5_1");
+  CHECK(probe.viability().detail() == "what was seen");
+  CHECK(probe.bytes_per_second() == 47e9);
+  CHECK(probe.latency_seconds() == 3e-6);
+  CHECK(probe.time().seconds() == 1'700'000'000);
+  CHECK(probe.expire_time().seconds() == 1'700'000'600);
+}
+
 TEST_CASE("ReleaseDevice and SetLogLevel") {
   ApiRig rig;
   rig.engine.Run([&] { rig.api.script.AnswerOk(); });

@@ -156,6 +156,10 @@ class FakeClientApi final : public engine::ClientApi {
                  engine::Reply<engine::Page<engine::NodeInfo>> reply) override {
     Handle("ListNodes", asker, std::move(reply), std::move(page));
   }
+  void ProbeNode(const Principal& asker, std::string name,
+                 engine::Reply<std::vector<engine::ProbeInfo>> reply) override {
+    Handle("ProbeNode", asker, std::move(reply), std::move(name));
+  }
   void ReleaseDevice(const Principal& asker, std::string device,
                      engine::StatusReply reply) override {
     HandleStatus("ReleaseDevice", asker, std::move(reply), std::move(device));
@@ -214,6 +218,15 @@ class FakePeerApi final : public engine::PeerApi {
   void Finish(const std::string& asker, engine::FinishRequest request,
               engine::Reply<engine::FinishReply> reply) override {
     Handle("Finish", asker, std::move(reply), std::move(request));
+  }
+  void OpenProbe(const std::string& asker, engine::OpenProbeRequest request,
+                 engine::Reply<engine::OpenProbeReply> reply) override {
+    Handle("OpenProbe", asker, std::move(reply), std::move(request));
+  }
+  void CloseProbe(const std::string& asker, uint64_t probe, engine::StatusReply reply) override {
+    caller = asker;
+    script.Record("CloseProbe", probe);
+    script.ReplyStatus(std::move(reply));
   }
   void Report(const std::string& asker, engine::TransferInfo transfer,
               engine::StatusReply reply) override {

@@ -66,6 +66,21 @@ TEST_CASE("Hello, Reserve, Start, Prepare and Finish keep every field both ways"
   CheckCall<v1::ConnectRequest, v1::ConnectResponse>("Connect", &PeerApi::Connect);
   CheckCall<v1::PrepareRequest, v1::PrepareResponse>("Prepare", &PeerApi::Prepare);
   CheckCall<v1::FinishRequest, v1::FinishResponse>("Finish", &PeerApi::Finish);
+  CheckCall<v1::OpenProbeRequest, v1::OpenProbeResponse>("OpenProbe", &PeerApi::OpenProbe);
+}
+
+TEST_CASE("CloseProbe tells which") {
+  Nodes nodes;
+  Waiting<int> closed;
+  nodes.asking.engine.Run([&] {
+    nodes.asking.peer->CloseProbe("east", 0xfedcba9876543210,
+                                  [reply = closed.Reply()](Status status) mutable {
+                                    if (!status.ok()) return reply(status);
+                                    reply(1);
+                                  });
+  });
+  REQUIRE_OK(closed.Get());
+  CHECK(std::get<0>(nodes.Asked<uint64_t>("CloseProbe")) == 0xfedcba9876543210);
 }
 
 TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways") {

@@ -64,6 +64,24 @@ inline engine::GrantInfo SampleGrant() {
   return grant;
 }
 
+inline engine::ProbeInfo SampleProbe() {
+  engine::ProbeInfo probe;
+  probe.peer = "west";
+  probe.link = "verbs";
+  probe.source_memory = "cuda";
+  probe.source_device = "GPU-a";
+  probe.destination_memory = "cuda";
+  probe.destination_device = "GPU-b";
+  probe.source_nic = "mlx5_0";
+  probe.destination_nic = "mlx5_1";
+  probe.viability = {true, "NIC_UNREACHABLE", "what was seen", "what to do"};
+  probe.bytes_per_second = 47e9;
+  probe.latency_seconds = 3e-6;
+  probe.time = engine::WallTime(std::chrono::milliseconds(1'700'000'000'789));
+  probe.expire_time = engine::WallTime(std::chrono::milliseconds(1'700'000'600'789));
+  return probe;
+}
+
 inline engine::NodeInfo SampleNode() {
   const engine::Introduction self = Parsed(Sample<v1::HelloRequest>()).self;
   engine::NodeInfo node;
@@ -80,6 +98,8 @@ inline engine::NodeInfo SampleNode() {
   node.since = engine::WallTime(std::chrono::milliseconds(1'700'000'000'456));
   node.uid_domain = "cluster";
   node.capabilities = *self.capabilities;
+  node.probes = {SampleProbe()};
+  node.slow_transfers = 3;
   return node;
 }
 

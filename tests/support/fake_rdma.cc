@@ -1,0 +1,240 @@
+#include "tests/support/fake_rdma.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace onecopy::testing {
+
+void FakeNics::Set(const std::function<void(Hooks&)>& change) {
+  const std::lock_guard lock(mutex_);
+  change(hooks_);
+}
+
+FakeNics::Hooks FakeNics::hooks() const {
+  const std::lock_guard lock(mutex_);
+  return hooks_;
+}
+
+void FakeNics::Release() {
+  std::vector<Task> held;
+  {
+    const std::lock_guard lock(mutex_);
+    hooks_.hold = false;
+    held.swap(held_);
+  }
+  for (Task& task : held) task();
+}
+
+void FakeNics::Change() {
+  std::function<void()> changed;
+  {
+    const std::lock_guard lock(mutex_);
+    changed = changed_;
+  }
+  changed();
+}
+
+size_t FakeNics::registered() const {
+  const std::lock_guard lock(mutex_);
+  return registered_;
+}
+
+class FakeRdmaConnection final : public Connection,
+                                 public std::enable_shared_from_this<FakeRdmaConnection> {
+ public:
+  FakeRdmaConnection(std::shared_ptr<Connection> carrier, size_t nics,
+                     std::shared_ptr<FakeNics> control)
+      : carrier_(std::move(carrier)), control_(std::move(control)) {
+    for (size_t here = 0; here < nics; ++here) {
+      for (size_t there = 0; there < nics; ++there) {
+        lanes_.push_back({"nic" + std::to_string(here), "fake", "nic" + std::to_string(there)});
+      }
+    }
+    steps_ = std::make_shared<const std::vector<Step>>(
+        std::vector<Step>{{.node = "fake", .from = "host", .to = "host", .by = "wire"}});
+  }
+
+  Executor& executor() override { return carrier_->executor(); }
+  const std::vector<LaneInfo>& lanes() const override { return lanes_; }
+  LinkAccess Access(const RemoteKey&, const Region&) const override { return {"host", "lease"}; }
+  unsigned depth() const override { return carrier_->depth(); }
+  uint64_t chunk_bytes() const override { return carrier_->chunk_bytes(); }
+
+  void Get(const GetRequest& request, GetDone done) override {
+    const FakeNics::Hooks hooks = control_->hooks();
+    const bool chosen = request.lane != GetRequest::kAnyLane;
+    if (chosen) {
+      const std::lock_guard lock(control_->mutex_);
+      if (control_->hooks_.hold) {
+        control_->held_.emplace_back(
+            [self = shared_from_this(), request, done = std::move(done)]() mutable {
+              self->Get(request, std::move(done));
+            });
+        return;
+      }
+    }
+    const size_t lane = chosen ? static_cast<size_t>(request.lane) : next_lane_++ % lanes_.size();
+    if (hooks.on_get) {
+      if (Status failed = hooks.on_get(lanes_[lane]); !failed.ok()) {
+        return executor().Post([done = std::move(done), failed, lane]() mutable {
+          done(failed, nullptr, static_cast<unsigned>(lane));
+        });
+      }
+    }
+    GetRequest carried = request;
+    carried.lane = GetRequest::kAnyLane;
+    GetAgain(carried, std::max(hooks.repeat, 1), lane, std::move(done));
+  }
+
+  void CancelGets(ChannelId channel) override { carrier_->CancelGets(channel); }
+  void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
+    Span named = span;
+    if (const auto instead = control_->hooks().names_instead) {
+      if (RegionRef other = instead(span.region)) named.region = std::move(other);
+    }
+    carrier_->Expose(named, std::move(done));
+  }
+  void Withdraw(const RemoteKey& key, Task done) override {
+    carrier_->Withdraw(key, std::move(done));
+  }
+  void Listen(ChannelId channel, MessageHandler handler) override {
+    carrier_->Listen(channel, std::move(handler));
+  }
+  void Ignore(ChannelId channel) override { carrier_->Ignore(channel); }
+  Status Send(ChannelId channel, std::span<const std::byte> message) override {
+    return carrier_->Send(channel, message);
+  }
+  void OnClosed(UniqueFunction<void(Status)> closed) override {
+    carrier_->OnClosed(std::move(closed));
+  }
+  void Close(Status why) override { carrier_->Close(std::move(why)); }
+  void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override {
+    carrier_->Evidence(std::move(done));
+  }
+
+ private:
+  void GetAgain(const GetRequest& request, int times, size_t lane, GetDone done) {
+    carrier_->Get(request,
+                  [self = shared_from_this(), request, times, lane, done = std::move(done)](
+                      Status status, const StepList&, unsigned) mutable {
+                    if (status.ok() && times > 1)
+                      return self->GetAgain(request, times - 1, lane, std::move(done));
+                    const FakeNics::Hooks hooks = self->control_->hooks();
+                    if (status.ok() && hooks.on_landed) hooks.on_landed(request.into);
+                    done(std::move(status), self->steps_, static_cast<unsigned>(lane));
+                  });
+  }
+
+  const std::shared_ptr<Connection> carrier_;
+  const std::shared_ptr<FakeNics> control_;
+  std::vector<LaneInfo> lanes_;
+  StepList steps_;
+  std::atomic<size_t> next_lane_{0};
+};
+
+namespace {
+
+class FakeDialing final : public Dialing {
+ public:
+  FakeDialing(std::unique_ptr<Dialing> carrier, size_t nics, std::shared_ptr<FakeNics> control)
+      : carrier_(std::move(carrier)), nics_(nics), control_(std::move(control)) {}
+
+  const std::string& offer() const override { return carrier_->offer(); }
+  void Establish(const std::string& host, const std::string& answer,
+                 UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) override {
+    carrier_->Establish(host, answer,
+                        [nics = nics_, control = control_,
+                         done = std::move(done)](Result<std::shared_ptr<Connection>> made) mutable {
+                          if (!made.ok()) return done(made.status());
+                          done(std::shared_ptr<Connection>(
+                              std::make_shared<FakeRdmaConnection>(*made, nics, control)));
+                        });
+  }
+
+ private:
+  const std::unique_ptr<Dialing> carrier_;
+  const size_t nics_;
+  const std::shared_ptr<FakeNics> control_;
+};
+
+}  // namespace
+
+class FakeRdmaLink final : public Link {
+ public:
+  FakeRdmaLink(std::unique_ptr<Link> carrier, size_t nics, std::shared_ptr<FakeNics> control)
+      : carrier_(std::move(carrier)), nics_(nics), control_(std::move(control)) {}
+
+  const std::string& name() const override { return name_; }
+  LinkCapability Describe() const override {
+    LinkCapability link;
+    link.name = name_;
+    link.rdma = true;
+    for (size_t i = 0; i < nics_; ++i) {
+      NicCapability nic;
+      nic.name = "nic" + std::to_string(i);
+      nic.fabric = "fake";
+      nic.memories = {{"host", {}, {}}, {"cuda", {}, {}}};
+      link.nics.push_back(std::move(nic));
+    }
+    return link;
+  }
+  void OnChange(UniqueFunction<void()> changed) override {
+    const std::lock_guard lock(control_->mutex_);
+    control_->changed_ = [changed = std::make_shared<UniqueFunction<void()>>(std::move(changed))] {
+      (*changed)();
+    };
+  }
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override {
+    const FakeNics::Hooks hooks = control_->hooks();
+    {
+      const std::lock_guard lock(control_->mutex_);
+      ++control_->registered_;
+    }
+    std::vector<NicRegistration> all;
+    size_t failed = 0;
+    for (size_t i = 0; i < nics_; ++i) {
+      const std::string nic = "nic" + std::to_string(i);
+      all.push_back(hooks.on_register ? hooks.on_register(nic, *region)
+                                      : NicRegistration{nic, "host", {}});
+      if (!all.back().status.ok()) ++failed;
+    }
+    if (failed == nics_) return all.front().status;
+    return all;
+  }
+  void Dial(const std::string& peer, Dialled done) override {
+    carrier_->Dial(peer, [nics = nics_, control = control_, done = std::move(done)](
+                             Result<std::unique_ptr<Dialing>> dialing) mutable {
+      if (!dialing.ok()) return done(dialing.status());
+      done(std::unique_ptr<Dialing>(
+          std::make_unique<FakeDialing>(std::move(*dialing), nics, control)));
+    });
+  }
+  void Accept(const std::string& peer, const std::string& offer, Answered done) override {
+    carrier_->Accept(peer, offer,
+                     [nics = nics_, control = control_,
+                      done = std::move(done)](Result<Accepted> accepted) mutable {
+                       if (!accepted.ok()) return done(accepted.status());
+                       accepted->connection = std::make_shared<FakeRdmaConnection>(
+                           accepted->connection, nics, control);
+                       done(std::move(accepted));
+                     });
+  }
+  void Shutdown() override {
+    control_->Release();
+    carrier_->Shutdown();
+  }
+
+ private:
+  const std::string name_ = "verbs";
+  const std::unique_ptr<Link> carrier_;
+  const size_t nics_;
+  const std::shared_ptr<FakeNics> control_;
+};
+
+std::unique_ptr<Link> MakeFakeRdma(std::unique_ptr<Link> carrier, size_t nics,
+                                   std::shared_ptr<FakeNics> control) {
+  return std::make_unique<FakeRdmaLink>(std::move(carrier), nics, std::move(control));
+}
+
+}  // namespace onecopy::testing

@@ -1,0 +1,60 @@
+// A link with RDMA devices that are none: it carries bytes by another link, and does with its
+// devices whatever a test wants.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transport/core/link.h"
+
+namespace onecopy::testing {
+
+// What the devices of one node do; shared by the test and the link. Every hook may be called on any
+// thread, and is set through Set.
+class FakeNics {
+ public:
+  struct Hooks {
+    // What registering this memory with this device comes to.
+    std::function<NicRegistration(const std::string& nic, const Region&)> on_register;
+    // Whether a get on that lane fails.
+    std::function<Status(const LaneInfo&)> on_get;
+    // Called with what a get has brought.
+    std::function<void(const Span&)> on_landed;
+    // The memory that the registration of this one really names.
+    std::function<RegionRef(const RegionRef&)> names_instead;
+    // How often each get of a transfer is carried out.
+    int repeat = 1;
+    // Gets on a lane of the caller's choice wait for Release.
+    bool hold = false;
+  };
+
+  void Set(const std::function<void(Hooks&)>& change);
+  Hooks hooks() const;
+  // What is held goes on, and nothing is held any more.
+  void Release();
+  // As when a port changes: the link says so.
+  void Change();
+
+  size_t registered() const;
+
+ private:
+  friend class FakeRdmaLink;
+  friend class FakeRdmaConnection;
+
+  mutable std::mutex mutex_;
+  Hooks hooks_;
+  std::vector<Task> held_;
+  std::function<void()> changed_;
+  size_t registered_ = 0;
+};
+
+// A link "verbs" with devices "nic0", "nic1", … that carries by `carrier`; both ends of a
+// connection have equally many, and every device reaches every other.
+std::unique_ptr<Link> MakeFakeRdma(std::unique_ptr<Link> carrier, size_t nics,
+                                   std::shared_ptr<FakeNics> control);
+
+}  // namespace onecopy::testing
