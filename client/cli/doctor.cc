@@ -8,6 +8,7 @@ namespace onecopy::cli {
 namespace {
 
 Status RunDoctor(Session& session) {
+  doctor::PrepareEnvironment();
   doctor::GatherOptions options;
   options.run_dir = session.run_dir();
   const doctor::Facts facts = doctor::Gather(options);

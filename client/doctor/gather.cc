@@ -1,8 +1,15 @@
 #include "client/doctor/gather.h"
 
 #include "client/doctor/gather_parts.h"
+#include "transport/shim/cuda.h"
+#include "transport/shim/ucx.h"
 
 namespace onecopy::doctor {
+
+void PrepareEnvironment() {
+  shim::UsePciBusOrder();
+  shim::PrepareUcxEnvironment();
+}
 
 Facts Gather(const GatherOptions& options) {
   Facts facts;

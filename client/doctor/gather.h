@@ -15,6 +15,10 @@ struct GatherOptions {
   std::string program = "onecopy-doctor";
 };
 
+// Sets what drivers and libraries read of the environment. For a program's main thread, before
+// there are others and before Gather.
+void PrepareEnvironment();
+
 // Blocks for as long as drivers and daemon take to answer. Never fails: what cannot be looked at is
 // empty. Loads vendors' libraries into this process, and opens no context on any GPU.
 Facts Gather(const GatherOptions& options);

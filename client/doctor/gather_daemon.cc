@@ -1,7 +1,6 @@
 // What a daemon tells.
-#include <algorithm>
-
 #include "client/doctor/gather.h"
+#include "client/doctor/gather_parts.h"
 #include "onecopy/client.h"
 
 namespace onecopy::doctor {
@@ -31,6 +30,16 @@ void AddRefusals(const NodeCapability& node, std::vector<Probe>& probes) {
   }
 }
 
+// The daemon's UCX may be another one than this process finds.
+void AddUcx(const NodeCapability& node, Ucx& ucx) {
+  const LinkCapability* link = node.FindLink("ucx");
+  if (link == nullptr || !link->attributes.contains("library")) return;
+  ucx.found = true;
+  ucx.version = link->version;
+  const std::string& library = link->attributes.at("library");
+  if (library.starts_with('/')) ReadUcxModules(library, ucx);
+}
+
 }  // namespace
 
 void AddDaemon(const GatherOptions& options, Facts& facts) {
@@ -55,6 +64,7 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
     // The daemon's may come from a file, which is believed more than the machine.
     facts.topology = facts.daemon.capabilities.topology;
   }
+  AddUcx(facts.daemon.capabilities, facts.ucx);
   AddRefusals(facts.daemon.capabilities, facts.probes);
   for (const NodeInfo& node : *nodes) {
     if (node.self || facts.daemon.peers.size() == kMostPeers) continue;

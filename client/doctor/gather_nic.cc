@@ -96,7 +96,7 @@ void GatherNics(const std::string& root, Facts& facts) {
   }
   const std::string folder = root + "/dev/infiniband";
   for (const std::string& name : sysfs::List(folder)) {
-    if (!name.starts_with("uverbs") && name != "rdma_cm") continue;
+    if (!name.starts_with("uverbs")) continue;
     DeviceFile file{"/dev/infiniband/" + name, {}};
     const os::UniqueFd fd(::open((folder + "/" + name).c_str(), O_RDWR | O_CLOEXEC));
     if (!fd) file.error = os::ErrnoText(errno);

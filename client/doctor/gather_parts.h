@@ -19,4 +19,7 @@ void AskNvml(Facts& facts);   // likewise
 void AskVerbs(Facts& facts);  // after GatherNics
 void AskUcx(Facts& facts);
 
+// The modules in the folder `ucx` beside a libucp.
+void ReadUcxModules(const std::string& library, Ucx& ucx);
+
 }  // namespace onecopy::doctor

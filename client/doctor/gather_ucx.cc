@@ -4,50 +4,50 @@
 #include <filesystem>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/core/reasons.h"
-#include "transport/shim/library.h"
+#include "transport/shim/ucx.h"
 #include "transport/topology/sysfs.h"
 
 namespace onecopy::doctor {
 namespace {
 
-// Where the loader found the library.
-std::string FileOf(const void* symbol) {
+// Where the loader found the library of a function.
+std::string FileOf(const void* function) {
   Dl_info info{};
-  return ::dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+  return ::dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 }  // namespace
 
-void AskUcx(Facts& facts) {
-  const auto library = shim::Library::Open("", "libucp.so.0", "ucx", reasons::kLinkMissing);
-  if (!library.ok()) {
-    facts.ucx.reason = library.status().reason();
-    facts.ucx.detail = library.status().message();
-    facts.ucx.remedy = library.status().remedy();
-    return;
+void ReadUcxModules(const std::string& library, Ucx& ucx) {
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::canonical(library, ignored);
+  ucx.modules_folder = (file.parent_path() / "ucx").string();
+  ucx.modules.clear();
+  ucx.verbs = ucx.cuda = false;
+  for (const std::string& name : sysfs::List(ucx.modules_folder)) {
+    if (!name.starts_with("libuc") || name.starts_with("libucx_")) continue;  // tools
+    if (!name.ends_with(".so.0") && !name.ends_with(".so")) continue;
+    const std::string module = name.substr(0, name.find(".so"));
+    if (!ucx.modules.empty() && ucx.modules.back() == module) continue;
+    ucx.modules.push_back(module);
+    // libuct_ib, and in newer ones libuct_ib_mlx5 beside it; not libuct_rdmacm, which only
+    // connects.
+    if (module.starts_with("libuct_ib")) ucx.verbs = true;
+    if (module.starts_with("libuct_cuda")) ucx.cuda = true;
   }
-  void* symbol = library->Find("ucp_get_version_string");
-  if (symbol == nullptr) {
-    facts.ucx.reason = reasons::kLinkMissing;
-    facts.ucx.detail = library->name() + " has no ucp_get_version_string";
+}
+
+void AskUcx(Facts& facts) {
+  const auto api = shim::LoadUcx();
+  if (!api.ok()) {
+    facts.ucx.reason = api.status().reason();
+    facts.ucx.detail = api.status().message();
+    facts.ucx.remedy = api.status().remedy();
     return;
   }
   facts.ucx.found = true;
-  facts.ucx.version = reinterpret_cast<const char* (*)()>(symbol)();
-  // Its transports are modules, in a folder beside it.
-  std::error_code ignored;
-  const std::filesystem::path file = std::filesystem::canonical(FileOf(symbol), ignored);
-  facts.ucx.modules_folder = (file.parent_path() / "ucx").string();
-  for (const std::string& name : sysfs::List(facts.ucx.modules_folder)) {
-    if (!name.ends_with(".so.0") && !name.ends_with(".so")) continue;
-    const std::string module = name.substr(0, name.find(".so"));
-    if (!facts.ucx.modules.empty() && facts.ucx.modules.back() == module) continue;
-    facts.ucx.modules.push_back(module);
-    // libuct_ib, and since 1.17 libuct_ib_mlx5 beside it; not libuct_rdmacm, which only connects.
-    if (module.starts_with("libuct_ib")) facts.ucx.verbs = true;
-    if (module.starts_with("libuct_cuda")) facts.ucx.cuda = true;
-  }
+  facts.ucx.version = (*api)->GetVersionString();
+  ReadUcxModules(FileOf(reinterpret_cast<const void*>((*api)->GetVersionString)), facts.ucx);
 }
 
 }  // namespace onecopy::doctor

@@ -1,6 +1,5 @@
 // UCX, and what a daemon and its probes tell.
 #include <algorithm>
-#include <map>
 
 #include "client/doctor/rules.h"
 #include "transport/core/size.h"
@@ -72,6 +71,42 @@ void JudgeLanes(const Facts& facts, Findings& findings) {
   }
 }
 
+struct PortMtu {
+  std::string name;  // "mlx5_0"
+  std::string bytes;
+};
+
+// Hardware ports of the verbs link, which tells their MTUs by attributes such as "mtu mlx5_0".
+std::vector<PortMtu> PortMtus(const NodeCapability& node) {
+  std::vector<PortMtu> ports;
+  const LinkCapability* verbs = node.FindLink("verbs");
+  if (verbs == nullptr) return ports;
+  for (const NicCapability& nic : verbs->nics) {
+    const auto mtu = verbs->attributes.find("mtu " + nic.name);
+    if (nic.emulated || !nic.viability.viable || mtu == verbs->attributes.end()) continue;
+    ports.push_back({nic.name, mtu->second});
+  }
+  return ports;
+}
+
+// One line for each peer: a lane takes the smaller MTU of its two ports.
+void JudgePeerMtus(const Facts& facts, Findings& findings) {
+  for (const Peer& peer : facts.daemon.peers) {
+    const std::vector<PortMtu> theirs = PortMtus(peer.capabilities);
+    for (const PortMtu& own : PortMtus(facts.daemon.capabilities)) {
+      const auto other = std::find_if(theirs.begin(), theirs.end(),
+                                      [&](const PortMtu& port) { return port.bytes != own.bytes; });
+      if (other == theirs.end()) continue;
+      findings.Add("MTU_MISMATCH", Severity::kSlows,
+                   own.name + " moves " + own.bytes + " bytes a packet, and " + other->name +
+                       " of " + peer.name + " " + other->bytes,
+                   "give the network devices of both nodes, and the switches between, one MTU: ip "
+                   "link set NETDEV mtu 9000");
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 void JudgeUcx(const Facts& facts, Findings& findings) {
@@ -113,6 +148,7 @@ void JudgeProbes(const Facts& facts, Findings& findings) {
                    "compare with ib_read_bw --use_cuda=0 between the two nodes");
     }
   }
+  JudgePeerMtus(facts, findings);
   JudgeIdleNics(facts, findings);
   JudgeLanes(facts, findings);
 }

@@ -58,7 +58,9 @@ class Filler {
           break;
         case FieldDescriptor::CPPTYPE_ENUM: {
           const int last = field->enum_type()->value_count() - 1;
-          reflection.SetEnum(message, field, field->enum_type()->value(1 + number % last));
+          const auto* value = field->enum_type()->value(1 + number % last);
+          add ? reflection.AddEnum(message, field, value)
+              : reflection.SetEnum(message, field, value);
           break;
         }
         case FieldDescriptor::CPPTYPE_BOOL:

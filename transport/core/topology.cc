@@ -92,7 +92,10 @@ std::optional<size_t> Topology::Find(std::string_view name_or_address) const {
     if (devices[i].name == name_or_address) return i;
   }
   const std::optional<std::string> address = NormalPciAddress(name_or_address);
-  if (!address) return std::nullopt;
+  if (!address) {
+    const size_t port = name_or_address.rfind(':');
+    return port == std::string_view::npos ? std::nullopt : Find(name_or_address.substr(0, port));
+  }
   for (size_t i = 0; i < devices.size(); ++i) {
     if (devices[i].address == *address) return i;
   }

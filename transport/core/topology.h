@@ -62,7 +62,8 @@ struct Topology {
   // Of two different devices, by their places in `devices`.
   size_t PairIndex(size_t one, size_t other) const;
 
-  // The place of the device with this name or PCI address (in any spelling).
+  // The place of the device with this name or PCI address (in any spelling). Links name a port of a
+  // network device by its number ("mlx5_0:2"): that is the device's place.
   std::optional<size_t> Find(std::string_view name_or_address) const;
 
   // What to count on: unknown under a hypervisor, and for a device that is not here. A device is

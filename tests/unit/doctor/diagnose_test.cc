@@ -349,6 +349,21 @@ TEST_CASE("a faster NIC that a link passes over is told with its reason") {
   CHECK(finding->remedy == "edit [rdma]");
 }
 
+TEST_CASE("a port's MTU unlike a peer's is told once for the peer") {
+  Facts facts = HealthyFacts();
+  NodeCapability& here = facts.daemon.capabilities;
+  NodeCapability& there = facts.daemon.peers[0].capabilities;
+  there.links.push_back(here.links[0]);
+  here.links[0].attributes = {{"mtu mlx5_0", "4096"}};
+  there.links.back().attributes = {{"mtu mlx5_0", "4096"}};
+  CHECK(Codes(Diagnose(facts)).empty());
+  there.links.back().attributes = {{"mtu mlx5_0", "1024"}};
+  const Diagnosis diagnosis = Diagnose(facts);
+  CHECK(Codes(diagnosis) == "MTU_MISMATCH");
+  CHECK(diagnosis.findings[0].evidence ==
+        "mlx5_0 moves 4096 bytes a packet, and mlx5_0 of west 1024");
+}
+
 TEST_CASE("unlike versions of UCX are told for each peer") {
   Facts facts = HealthyFacts();
   facts.daemon.peers[0].capabilities.links[0].version = "1.13.1";

@@ -2,6 +2,7 @@
 #include "client/doctor/gather.h"
 
 #include "client/doctor/diagnose.h"
+#include "client/doctor/gather_parts.h"
 #include "tests/support/catch.h"
 #include "tests/support/sysfs_tree.h"
 #include "tests/support/temp_folder.h"
@@ -26,6 +27,7 @@ class Machine {
     tree.Write("boot/config-6.1.0-13-amd64",
                "#\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_INFINIBAND_ON_DEMAND_PAGING=y\n");
     tree.Write("dev/infiniband/uverbs0", "");
+    tree.Write("dev/infiniband/rdma_cm", "");  // opens no device
   }
 
   void PlantDevices(bool acs_redirect = false, bool no_config = false) {
@@ -179,6 +181,23 @@ TEST_CASE("an empty root is a machine of which nothing is known") {
   CHECK(diagnosis.Find("NO_GPU") != nullptr);
   CHECK(diagnosis.Find("NOT_PROVEN") != nullptr);
   CHECK(diagnosis.Find("MEMLOCK_LIMIT") == nullptr);
+}
+
+TEST_CASE("a UCX's modules tell what it brings") {
+  TempFolder folder;
+  SysfsTree tree(folder.path().string(), 1, 2);
+  for (const char* name : {"libucp.so.0", "ucx/libuct_ib.so", "ucx/libuct_ib.so.0",
+                           "ucx/libuct_rdmacm.so.0", "ucx/libucx_perftest_cuda.so.0"}) {
+    tree.Write(name, "");
+  }
+  Ucx ucx;
+  ReadUcxModules(tree.root() + "/libucp.so.0", ucx);
+  CHECK(ucx.modules == std::vector<std::string>{"libuct_ib", "libuct_rdmacm"});
+  CHECK(ucx.verbs);
+  CHECK_FALSE(ucx.cuda);
+  tree.Write("ucx/libuct_cuda.so.0", "");
+  ReadUcxModules(tree.root() + "/libucp.so.0", ucx);
+  CHECK(ucx.cuda);
 }
 
 TEST_CASE("this machine is looked at, without a daemon") {

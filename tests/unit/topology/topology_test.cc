@@ -52,6 +52,9 @@ TEST_CASE("devices are found by name and by address") {
   CHECK(topology.Between("mlx5_1", "mlx5_0") == Distance::kNumaNode);
   CHECK(topology.Between("mlx5_1", "mlx5_1") == Distance::kSameSwitch);
   CHECK(topology.Between("mlx5_1", "mlx5_7") == Distance::kUnknown);
+  CHECK(topology.Between("mlx5_1:2", "mlx5_0:1") == Distance::kNumaNode);
+  CHECK(topology.Between("mlx5_7:2", "mlx5_0:1") == Distance::kUnknown);
+  CHECK(topology.Between(":::", "mlx5_0") == Distance::kUnknown);
   CHECK(topology.Between("", "mlx5_0") == Distance::kUnknown);
   CHECK(topology.NumaNodeOf("mlx5_1") == 1);
   CHECK(topology.NumaNodeOf("mlx5_2") == -1);
