@@ -10,12 +10,8 @@
 namespace onecopy::verbs {
 namespace {
 
-constexpr uint64_t kHelloNumber = UINT64_MAX;  // of no frame that is numbered
-constexpr std::chrono::seconds kTick{2};       // a quiet lane is asked for its life that often
-constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::seconds kWithdrawLimit{2};
 constexpr std::chrono::milliseconds kByeLimit{500};
-constexpr size_t kMostEarly = 4096;
 constexpr size_t kMostStepLists = 64;
 
 std::string EncodeStatus(const Status& status) {
@@ -38,177 +34,20 @@ Status DecodeStatus(std::string_view text, const std::string& peer) {
 }  // namespace
 
 VerbsConnection::VerbsConnection(const Options& options, std::string peer, Progress& progress,
+                                 std::vector<std::shared_ptr<Device>> devices,
                                  std::shared_ptr<MemoryTable> memory, SlowCalls slow)
     : options_(options),
       peer_(std::move(peer)),
       progress_(progress),
       home_(progress.loop()),
+      devices_(std::move(devices)),
       memory_(std::move(memory)),
-      exposures_(peer_, home_, *memory_, std::move(slow), lanes_) {}
+      exposures_(peer_, home_, *memory_, std::move(slow), lanes_),
+      control_(lanes_, [this](const Frame& frame) { Deliver(frame); }) {}
 
 void VerbsConnection::InHome(Task task) {
   if (home_.InThread()) return task();
   home_.Post(std::move(task));
-}
-
-std::unique_ptr<Lane> VerbsConnection::MakeLane(const std::shared_ptr<Device>& device,
-                                                size_t port) {
-  return std::make_unique<Lane>(static_cast<unsigned>(lanes_.size()), progress_, device, port,
-                                options_, *this);
-}
-
-Result<Offer> VerbsConnection::MakeOffer(const std::vector<std::shared_ptr<Device>>& devices) {
-  reader_ = true;
-  Status failure(Code::kUnavailable, reasons::kLinkDown, "no port of this node is active");
-  // Round after round over the ports, so that neighbours in the list are on different ones.
-  for (uint32_t pair = 0; pair < options_.queue_pairs; ++pair) {
-    for (const std::shared_ptr<Device>& device : devices) {
-      for (size_t port = 0; port < device->port_count() && lanes_.size() < kMaxLanes; ++port) {
-        std::unique_ptr<Lane> lane = MakeLane(device, port);
-        const Status created = lane->Create(true);
-        if (created.ok()) {
-          lanes_.push_back(std::move(lane));
-        } else {
-          failure = created;
-        }
-      }
-    }
-  }
-  if (lanes_.empty()) return failure;
-  Offer offer;
-  for (const auto& lane : lanes_) offer.lanes.push_back(lane->address());
-  return offer;
-}
-
-Result<Answer> VerbsConnection::MakeAnswer(const Offer& offer,
-                                           const std::vector<std::shared_ptr<Device>>& devices) {
-  Answer answer;
-  Status failure(Code::kUnavailable, reasons::kNicUnreachable,
-                 "no port of this node is on a fabric of node " + peer_ + "'s");
-  struct Candidate {
-    std::shared_ptr<Device> device;
-    size_t port = 0;
-    size_t lanes = 0;  // given to it so far
-  };
-  std::vector<Candidate> candidates;
-  for (const std::shared_ptr<Device>& device : devices) {
-    for (size_t port = 0; port < device->port_count(); ++port) {
-      if (device->port(port).viability.viable) candidates.push_back({device, port});
-    }
-  }
-  for (const QueuePairAddress& theirs : offer.lanes) {
-    AnsweredLane& mine = answer.lanes.emplace_back();
-    // The port of the same name is on the same rail, where fabrics have rails; else the one with
-    // the fewest lanes.
-    Candidate* best = nullptr;
-    for (Candidate& candidate : candidates) {
-      const Port port = candidate.device->port(candidate.port);
-      if (port.Fabric() != theirs.fabric || port.ethernet != theirs.ethernet) continue;
-      if (port.name == theirs.nic) {
-        best = &candidate;
-        break;
-      }
-      if (best == nullptr || candidate.lanes < best->lanes) best = &candidate;
-    }
-    if (best == nullptr) {
-      // Lanes are numbered alike at both ends: one that is missing here keeps its place.
-      lanes_.push_back(MakeLane(devices.front(), 0));
-      lanes_.back()->Close();
-      continue;
-    }
-    Lane& lane = *lanes_.emplace_back(MakeLane(best->device, best->port));
-    Status made = lane.Create(false);
-    if (made.ok()) made = lane.Connect(theirs);
-    if (!made.ok()) {
-      lane.Close();
-      failure = std::move(made);
-      continue;
-    }
-    ++best->lanes;
-    mine.present = true;
-    mine.address = lane.address();
-  }
-  if (std::none_of(answer.lanes.begin(), answer.lanes.end(),
-                   [](const AnsweredLane& lane) { return lane.present; })) {
-    return failure;
-  }
-  BeginTicking();
-  LimitConnecting();
-  return answer;
-}
-
-void VerbsConnection::LimitConnecting() {
-  home_.RunAfter(kHelloLimit, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr || self->shut_) return;
-    for (const auto& lane : self->lanes_) {
-      if (lane->state() != Lane::State::kConnecting) continue;
-      lane->Fail({Code::kUnavailable, reasons::kLinkDown,
-                  "the lane between " + lane->port().name + " and " + lane->remote().nic +
-                      " of node " + self->peer_ + " did not come up in time"});
-    }
-  });
-}
-
-void VerbsConnection::Establish(const Answer& answer, UniqueFunction<void(Status)> done) {
-  establishing_ = std::move(done);
-  if (answer.lanes.size() != lanes_.size()) {
-    last_failure_ = {Code::kInvalidArgument, reasons::kBadArgument,
-                     "a verbs answer that does not fit its offer"};
-    for (const auto& lane : lanes_) lane->Close();
-    return ResolveEstablishing();
-  }
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    if (!answer.lanes[i].present) {
-      lanes_[i]->Close();
-      continue;
-    }
-    const Status connected = lanes_[i]->Connect(answer.lanes[i].address);
-    if (!connected.ok()) {
-      last_failure_ = connected;
-      lanes_[i]->Close();
-      continue;
-    }
-    lanes_[i]->Send(Encode(Frame{FrameKind::kHello, 0, 0, {}}), kHelloNumber);
-  }
-  for (const auto& lane : lanes_) {
-    lane_infos_.push_back({lane->port().name, GidText(lane->remote().gid), lane->remote().nic});
-  }
-  BeginTicking();
-  LimitConnecting();
-  ResolveEstablishing();
-}
-
-void VerbsConnection::ResolveEstablishing() {
-  if (!establishing_) return;
-  bool any = false;
-  for (const auto& lane : lanes_) {
-    if (lane->state() == Lane::State::kConnecting) return;
-    any |= lane->state() == Lane::State::kLive;
-  }
-  if (any) return std::exchange(establishing_, nullptr)(OkStatus());
-  Status why = last_failure_.ok() ? Status(Code::kUnavailable, reasons::kNicUnreachable,
-                                           "no port of node " + peer_ + " is on a fabric of ours")
-                                  : last_failure_;
-  Shut(why, false);
-  std::exchange(establishing_, nullptr)(std::move(why));
-}
-
-void VerbsConnection::BeginTicking() {
-  tick_timer_ = home_.RunAfter(kTick, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Tick();
-  });
-}
-
-// The passive side of a read learns nothing from it, and a lane without work nothing at all.
-void VerbsConnection::Tick() {
-  if (shut_) return;
-  for (const auto& lane : lanes_) {
-    if (lane->state() == Lane::State::kLive && !lane->TakeActivity()) {
-      lane->Send(Encode(Frame{FrameKind::kPing, 0, 0, {}}), 0);
-    }
-  }
-  BeginTicking();
 }
 
 unsigned VerbsConnection::depth() const {
@@ -291,6 +130,7 @@ Status VerbsConnection::Assign(const GetRef& get) {
       continue;
     }
     if (!empty && (i >= get->remote.size() || get->remote[i].rkey == 0)) continue;
+    if (get->exposure < repairs_[i].first_exposure) continue;  // its key is of a former lane
     const DeviceMemory* on = known->On(lane.device().get());
     if (on == nullptr) continue;
     const auto rate = static_cast<double>(std::max<uint64_t>(lane.port().bytes_per_second, 1));
@@ -327,7 +167,7 @@ void VerbsConnection::EndGet(const GetRef& get, const Status& status) {
   const auto reading = reading_.find(exposure);
   if (reading == reading_.end() || --reading->second > 0) return;
   reading_.erase(reading);
-  if (to_acknowledge_.erase(exposure) > 0) SendFrame(FrameKind::kWithdrawn, exposure, {});
+  if (to_acknowledge_.erase(exposure) > 0) control_.Send(FrameKind::kWithdrawn, exposure, {});
 }
 
 void VerbsConnection::CancelGets(ChannelId channel) {
@@ -374,7 +214,7 @@ void VerbsConnection::Withdraw(const RemoteKey& text, Task done) {
     withdrawal.done.push_back(std::move(done));
     if (withdrawal.done.size() > 1 || self->shut_) return;  // else it ends with the connection
     // The peer lets its reads end; one that does not answer is cut off.
-    self->SendFrame(FrameKind::kWithdraw, id, {});
+    self->control_.Send(FrameKind::kWithdraw, id, {});
     withdrawal.timer = self->home_.RunAfter(kWithdrawLimit, [weak = self->weak_from_this(), id] {
       if (const auto self = weak.lock()) self->OnWithdrawn(id);
     });
@@ -389,8 +229,11 @@ void VerbsConnection::OnWithdraw(uint64_t exposure) {
   withdrawn_.insert(exposure);
   // Exposures are numbered in order, and end nearly so: what is behind needs no entry of its own.
   while (withdrawn_.erase(withdrawn_below_) > 0) ++withdrawn_below_;
-  if (!reading_.contains(exposure)) return SendFrame(FrameKind::kWithdrawn, exposure, {});
-  to_acknowledge_.insert(exposure);
+  if (reading_.contains(exposure)) {
+    to_acknowledge_.insert(exposure);
+  } else {
+    control_.Send(FrameKind::kWithdrawn, exposure, {});
+  }
 }
 
 void VerbsConnection::OnWithdrawn(uint64_t exposure) {
@@ -426,42 +269,14 @@ Status VerbsConnection::Send(ChannelId channel, std::span<const std::byte> messa
   if (closed_) return {Code::kUnavailable, reasons::kLinkDown, "the verbs connection is closed"};
   InHome([self = shared_from_this(), channel,
           text = std::string(reinterpret_cast<const char*>(message.data()), message.size())] {
-    if (!self->shut_) self->SendFrame(FrameKind::kMessage, channel, text);
+    if (!self->shut_) self->control_.Send(FrameKind::kMessage, channel, text);
   });
   return OkStatus();
 }
 
-Lane* VerbsConnection::ControlLane() {
-  if (control_ >= 0 && lanes_[static_cast<size_t>(control_)]->usable() &&
-      lanes_[static_cast<size_t>(control_)]->state() != Lane::State::kDead) {
-    return lanes_[static_cast<size_t>(control_)].get();
-  }
-  control_ = -1;
-  for (const Lane::State wanted : {Lane::State::kLive, Lane::State::kConnecting}) {
-    for (size_t i = 0; control_ < 0 && i < lanes_.size(); ++i) {
-      if (lanes_[i]->usable() && lanes_[i]->state() == wanted) control_ = static_cast<int>(i);
-    }
-  }
-  return control_ < 0 ? nullptr : lanes_[static_cast<size_t>(control_)].get();
-}
-
-void VerbsConnection::SendFrame(FrameKind kind, uint64_t subject, std::string_view text) {
-  const uint64_t number = next_number_++;
-  unacknowledged_.push_back({number, Encode(Frame{kind, number, subject, text})});
-  // Without a lane the connection is about to end.
-  if (Lane* lane = ControlLane()) lane->Send(unacknowledged_.back().bytes, number);
-}
-
 void VerbsConnection::OnFramesArrived(unsigned lane, uint64_t number) {
-  if (number == kHelloNumber) {
-    if (lanes_[lane]->state() != Lane::State::kConnecting) return;
-    lanes_[lane]->SetLive();
-    ++live_lanes_;
-    return ResolveEstablishing();
-  }
-  while (!unacknowledged_.empty() && unacknowledged_.front().number <= number) {
-    unacknowledged_.pop_front();
-  }
+  if (number == kHelloNumber) return OnLaneUp(lane);
+  control_.OnArrived(number);
   if (shut_ && bye_number_ != 0 && number >= bye_number_) {
     home_.Post([self = shared_from_this()] { self->Finish(); });
   }
@@ -475,30 +290,9 @@ void VerbsConnection::OnFrame(unsigned lane, std::span<const std::byte> bytes) {
                 true);
   }
   if (frame->kind == FrameKind::kPing) return;
-  if (frame->kind == FrameKind::kHello) {
-    if (lanes_[lane]->state() != Lane::State::kConnecting) return;
-    lanes_[lane]->SetLive();
-    ++live_lanes_;
-    return;
-  }
-  if (frame->number < next_expected_) return;  // sent twice, as its lane died
-  if (frame->number > next_expected_) {
-    if (early_.size() >= kMostEarly) {
-      return Shut({Code::kUnavailable, reasons::kLinkDown, "frames of node " + peer_ + " are lost"},
-                  true);
-    }
-    early_.emplace(frame->number,
-                   std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    return;
-  }
-  ++next_expected_;
-  Deliver(*frame);
-  while (!shut_ && !early_.empty() && early_.begin()->first == next_expected_) {
-    const std::string next = std::move(early_.begin()->second);
-    early_.erase(early_.begin());
-    ++next_expected_;
-    Deliver(*DecodeFrame(std::as_bytes(std::span(next))));
-  }
+  if (frame->kind == FrameKind::kHello) return OnLaneUp(lane);
+  const Status taken = control_.OnFrame(*frame);
+  if (!taken.ok()) Shut(taken, true);
 }
 
 void VerbsConnection::Deliver(const Frame& frame) {
@@ -518,6 +312,10 @@ void VerbsConnection::Deliver(const Frame& frame) {
       return reader_ ? OnWithdraw(frame.subject) : void();
     case FrameKind::kWithdrawn:
       return reader_ ? void() : OnWithdrawn(frame.subject);
+    case FrameKind::kRepair:
+      return reader_ ? void() : OnRepair(frame);
+    case FrameKind::kRepaired:
+      return reader_ ? OnRepaired(frame) : void();
     case FrameKind::kBye:
       return Shut(DecodeStatus(frame.text, peer_), false);
     case FrameKind::kHello:
@@ -533,49 +331,6 @@ void VerbsConnection::OnClosed(UniqueFunction<void(Status)> closed) {
   });
 }
 
-void VerbsConnection::OnPortDown(const Device* device, uint8_t port, const Status& why) {
-  home_.Post([self = shared_from_this(), device, port, why] {
-    for (const auto& lane : self->lanes_) {
-      if (lane->device().get() != device || (port != 0 && lane->port().number != port)) continue;
-      lane->Fail(why);
-    }
-  });
-}
-
-void VerbsConnection::OnLaneFailed(unsigned index, const Status& why, const GetRef& culprit) {
-  Lane& lane = *lanes_[index];
-  const bool was_control = control_ == static_cast<int>(index);
-  last_failure_ = why;
-  const std::vector<GetRef> unfinished = lane.Close();
-  unsigned live = 0;
-  for (const auto& one : lanes_) live += one->state() == Lane::State::kLive ? 1 : 0;
-  live_lanes_ = live;
-  if (finished_) return;
-  for (const GetRef& get : unfinished) {
-    if (get == culprit) {
-      EndGet(get, {Code::kPermissionDenied, reasons::kAccessDenied, why.message()});
-      continue;
-    }
-    if (get->cancelled || shut_) {
-      OnGetDone(get);
-      continue;
-    }
-    const Status moved = live > 0 ? Assign(get) : why;
-    if (!moved.ok()) EndGet(get, moved);
-  }
-  if (was_control && !shut_) {
-    if (Lane* next = ControlLane()) {
-      for (const Numbered& frame : unacknowledged_) next->Send(frame.bytes, frame.number);
-    }
-  }
-  ResolveEstablishing();
-  const bool any = std::any_of(lanes_.begin(), lanes_.end(),
-                               [](const auto& one) { return one->state() != Lane::State::kDead; });
-  if (any) return;
-  if (shut_) return Finish();
-  Shut(why, false);
-}
-
 void VerbsConnection::Close(Status why) {
   closed_ = true;
   home_.Post([self = shared_from_this(), why = std::move(why)] { self->Shut(why, true); });
@@ -586,13 +341,10 @@ void VerbsConnection::Shut(Status why, bool tell_peer) {
   closed_ = true;
   why_ = why.WithContext("connection with node " + peer_);
   home_.CancelTimer(tick_timer_);
-  Lane* lane = tell_peer ? ControlLane() : nullptr;
-  if (lane != nullptr) {
-    bye_number_ = next_number_;
-    SendFrame(FrameKind::kBye, 0, EncodeStatus(why));
-  }
+  const bool farewell = tell_peer && control_.HasLane();
+  if (farewell) bye_number_ = control_.Send(FrameKind::kBye, 0, EncodeStatus(why));
   shut_ = true;
-  if (lane == nullptr) {
+  if (!farewell) {
     home_.Post([self = shared_from_this()] { self->Finish(); });
     return;
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,7 +12,7 @@
 #include <vector>
 
 #include "transport/core/link.h"
-#include "transport/link/verbs/control.h"
+#include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/exposures.h"
 #include "transport/link/verbs/lane.h"
 #include "transport/link/verbs/memory_region.h"
@@ -30,16 +29,16 @@ class VerbsConnection final : public Connection,
                               public std::enable_shared_from_this<VerbsConnection> {
  public:
   VerbsConnection(const Options& options, std::string peer, Progress& progress,
-                  std::shared_ptr<MemoryTable> memory, SlowCalls slow);
+                  std::vector<std::shared_ptr<Device>> devices, std::shared_ptr<MemoryTable> memory,
+                  SlowCalls slow);
 
   // Home thread, reader: a lane per active port and queue pair, and then what the owner answered.
   // `done` runs once every lane carries or has failed; it fails when none carries.
-  Result<Offer> MakeOffer(const std::vector<std::shared_ptr<Device>>& devices);
+  Result<Offer> MakeOffer();
   void Establish(const Answer& answer, UniqueFunction<void(Status)> done);
   // Home thread, owner: its ends of the offered lanes. Closes unless the reader speaks within a few
   // seconds.
-  Result<Answer> MakeAnswer(const Offer& offer,
-                            const std::vector<std::shared_ptr<Device>>& devices);
+  Result<Answer> MakeAnswer(const Offer& offer);
   // Any thread: a port, or all of a device's (0), is gone.
   void OnPortDown(const Device* device, uint8_t port, const Status& why);
 
@@ -65,9 +64,12 @@ class VerbsConnection final : public Connection,
   void OnLaneFailed(unsigned lane, const Status& why, const GetRef& culprit) override;
 
  private:
-  struct Numbered {
-    uint64_t number = 0;
-    std::string bytes;
+  static constexpr uint64_t kHelloNumber = UINT64_MAX;  // of no frame that is numbered
+
+  struct LaneRepair {
+    os::Clock::time_point next;
+    os::Clock::duration pause{};
+    uint64_t first_exposure = 0;  // whose key is good for the present lane
   };
   struct Withdrawal {
     std::vector<Task> done;
@@ -75,8 +77,17 @@ class VerbsConnection final : public Connection,
   };
 
   void InHome(Task task);  // at once when already there
-  std::unique_ptr<Lane> MakeLane(const std::shared_ptr<Device>& device, size_t port);
+  // In connection_lanes.cc:
+  std::unique_ptr<Lane> MakeLane(unsigned index, const std::shared_ptr<Device>& device,
+                                 size_t port);
+  std::unique_ptr<Lane> MatchLane(unsigned index, const QueuePairAddress& theirs);
+  Result<std::unique_ptr<Lane>> AnswerLane(unsigned index, const QueuePairAddress& theirs);
   void LimitConnecting();
+  void OnLaneUp(unsigned index);
+  void CountLive();
+  void Repair(unsigned index);
+  void OnRepair(const Frame& frame);
+  void OnRepaired(const Frame& frame);
   void BeginTicking();
   void Tick();
 
@@ -88,8 +99,6 @@ class VerbsConnection final : public Connection,
   StepList StepsOf(const std::string& owner_memory, const Region& into, const Lane& lane);
   void ResolveEstablishing();
 
-  void SendFrame(FrameKind kind, uint64_t subject, std::string_view text);
-  Lane* ControlLane();
   void Deliver(const Frame& frame);
   bool IsWithdrawn(uint64_t exposure) const;
   void OnWithdraw(uint64_t exposure);
@@ -101,6 +110,7 @@ class VerbsConnection final : public Connection,
   const std::string peer_;
   Progress& progress_;
   os::EventLoop& home_;
+  const std::vector<std::shared_ptr<Device>> devices_;
   const std::shared_ptr<MemoryTable> memory_;
   std::vector<LaneInfo> lane_infos_;  // complete before the connection is handed out
   std::atomic<bool> closed_{false};   // refuses early, on any thread
@@ -112,7 +122,9 @@ class VerbsConnection final : public Connection,
   // Home thread only.
   bool reader_ = false;
   Exposures::LaneList lanes_;
-  Exposures exposures_;  // after lanes_
+  std::map<unsigned, LaneRepair> repairs_;  // by lane
+  Exposures exposures_;                     // after lanes_
+  ControlChannel control_;                  // likewise
   UniqueFunction<void(Status)> establishing_;
   Status last_failure_;
   std::set<GetRef> gets_;
@@ -122,12 +134,6 @@ class VerbsConnection final : public Connection,
   std::set<uint64_t> to_acknowledge_;      // withdrawn, and still being read
   std::map<uint64_t, Withdrawal> ending_;  // owner: exposures that the peer has been told about
   std::map<std::tuple<std::string, std::string, unsigned>, StepList> steps_;
-
-  int control_ = -1;
-  uint64_t next_number_ = 1;
-  std::deque<Numbered> unacknowledged_;
-  uint64_t next_expected_ = 1;
-  std::map<uint64_t, std::string> early_;  // frames that came before an earlier one
 
   bool shut_ = false;
   bool finished_ = false;

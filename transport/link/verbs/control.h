@@ -18,7 +18,9 @@ enum class FrameKind : uint8_t {
   kMessage = 3,    // of a channel
   kWithdraw = 4,   // owner: an exposure ends; `subject` is its id
   kWithdrawn = 5,  // reader: nothing of it is being read any more
-  kBye = 6,        // either: the connection ends; the text says why
+  kRepair = 6,     // reader: a new queue pair for the lane `subject`; the text is its address
+  kRepaired = 7,   // owner: its end of that
+  kBye = 8,        // either: the connection ends; the text says why
 };
 
 // Frames from kMessage on are numbered, from 1, in the order in which they were sent: a lane that

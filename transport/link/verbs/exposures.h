@@ -34,6 +34,7 @@ class Exposures {
   // `keep` is held until `done` has run.
   void Add(const Span& span, std::shared_ptr<void> keep, Done done);
   // Whether there is such an exposure; the connection then tells the peer and calls End.
+  uint64_t next_id() const { return next_id_; }
   bool Has(uint64_t id) const { return exposed_.contains(id); }
   // The device takes no read of it any more when `done` runs.
   void End(uint64_t id, std::shared_ptr<void> keep, Task done);

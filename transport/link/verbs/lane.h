@@ -66,6 +66,7 @@ class Lane final : public QueuePairEvents {
   bool usable() const { return queue_pair_ != nullptr && connected_; }
   const std::shared_ptr<Device>& device() const { return device_; }
   const Port& port() const { return port_; }
+  size_t port_index() const { return port_index_; }
   const QueuePairAddress& remote() const { return remote_; }
   uint32_t number() const { return number_; }
 

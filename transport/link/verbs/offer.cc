@@ -12,18 +12,6 @@ constexpr uint32_t kKeyMagic = 0x31766b6b;     // "kkv1"
 constexpr size_t kMostNameBytes = 64;
 constexpr uint32_t kMask24 = 0xffffff;
 
-void Put(Writer& out, const QueuePairAddress& address) {
-  out.PutText(address.nic.substr(0, kMostNameBytes));
-  out.PutText(address.fabric.substr(0, kMostNameBytes));
-  out.Put(static_cast<uint8_t>((address.ethernet ? 1 : 0) | (address.emulated ? 2 : 0)));
-  out.PutBytes(address.gid.data(), address.gid.size());
-  out.Put(address.lid);
-  out.Put(address.number);
-  out.Put(address.packet_sequence);
-  out.Put(address.mtu_bytes);
-  out.Put(address.reads);
-}
-
 bool IsMtu(uint32_t bytes) {
   return bytes == 256 || bytes == 512 || bytes == 1024 || bytes == 2048 || bytes == 4096;
 }
@@ -37,8 +25,26 @@ bool IsName(const std::string& text) {
   return true;
 }
 
-// False for an address that no device can have.
-bool Get(Reader& in, QueuePairAddress* address) {
+Status Nonsense(const char* what) {
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          std::string("a verbs ") + what + " that makes no sense"};
+}
+
+}  // namespace
+
+void PutAddress(Writer& out, const QueuePairAddress& address) {
+  out.PutText(address.nic.substr(0, kMostNameBytes));
+  out.PutText(address.fabric.substr(0, kMostNameBytes));
+  out.Put(static_cast<uint8_t>((address.ethernet ? 1 : 0) | (address.emulated ? 2 : 0)));
+  out.PutBytes(address.gid.data(), address.gid.size());
+  out.Put(address.lid);
+  out.Put(address.number);
+  out.Put(address.packet_sequence);
+  out.Put(address.mtu_bytes);
+  out.Put(address.reads);
+}
+
+bool GetAddress(Reader& in, QueuePairAddress* address) {
   address->nic = in.GetText();
   address->fabric = in.GetText();
   const auto flags = in.Get<uint8_t>();
@@ -56,18 +62,11 @@ bool Get(Reader& in, QueuePairAddress* address) {
          IsMtu(address->mtu_bytes) && address->reads > 0;
 }
 
-Status Nonsense(const char* what) {
-  return {Code::kInvalidArgument, reasons::kBadArgument,
-          std::string("a verbs ") + what + " that makes no sense"};
-}
-
-}  // namespace
-
 std::string Encode(const Offer& offer) {
   Writer out;
   out.Put(kOfferMagic);
   out.Put(static_cast<uint16_t>(offer.lanes.size()));
-  for (const QueuePairAddress& lane : offer.lanes) Put(out, lane);
+  for (const QueuePairAddress& lane : offer.lanes) PutAddress(out, lane);
   return out.Take();
 }
 
@@ -79,7 +78,7 @@ Result<Offer> DecodeOffer(const std::string& text) {
   if (!in.ok() || count == 0 || count > kMaxLanes) return Nonsense("offer");
   offer.lanes.resize(count);
   for (QueuePairAddress& lane : offer.lanes) {
-    if (!Get(in, &lane)) return Nonsense("offer");
+    if (!GetAddress(in, &lane)) return Nonsense("offer");
   }
   if (!in.AtEnd()) return Nonsense("offer");
   return offer;
@@ -91,7 +90,7 @@ std::string Encode(const Answer& answer) {
   out.Put(static_cast<uint16_t>(answer.lanes.size()));
   for (const AnsweredLane& lane : answer.lanes) {
     out.Put(static_cast<uint8_t>(lane.present ? 1 : 0));
-    if (lane.present) Put(out, lane.address);
+    if (lane.present) PutAddress(out, lane.address);
   }
   return out.Take();
 }
@@ -106,7 +105,7 @@ Result<Answer> DecodeAnswer(const std::string& text) {
   for (AnsweredLane& lane : answer.lanes) {
     const auto present = in.Get<uint8_t>();
     lane.present = present == 1;
-    if (present > 1 || (lane.present && !Get(in, &lane.address))) return Nonsense("answer");
+    if (present > 1 || (lane.present && !GetAddress(in, &lane.address))) return Nonsense("answer");
   }
   if (!in.AtEnd()) return Nonsense("answer");
   return answer;

@@ -8,6 +8,7 @@
 
 #include "transport/core/result.h"
 #include "transport/link/verbs/gid.h"
+#include "transport/link/verbs/wire.h"
 
 namespace onecopy::verbs {
 
@@ -41,6 +42,10 @@ struct AnsweredLane {
 struct Answer {
   std::vector<AnsweredLane> lanes;
 };
+
+// One address, as part of something else; false for one that no device can have.
+void PutAddress(Writer& out, const QueuePairAddress& address);
+bool GetAddress(Reader& in, QueuePairAddress* address);
 
 std::string Encode(const Offer& offer);
 std::string Encode(const Answer& answer);

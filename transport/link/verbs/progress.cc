@@ -81,12 +81,16 @@ void Endpoint::Leave(uint32_t place, uint32_t queue_pair_number) {
   places_[place] = nullptr;
   by_number_.erase(queue_pair_number);
   // Its place and its number may be given to another: nothing of it may be left by then.
-  std::array<ibv_wc, kCompletionsPerPoll> completions;
-  int count = 0;
-  do {
-    count = ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
-    for (int i = 0; i < count; ++i) Dispatch(completions[static_cast<size_t>(i)]);
-  } while (count > 0);
+  while (Fetch() > 0) {
+  }
+  std::erase_if(fetched_, [&](const ibv_wc& completion) {
+    const bool received = completion.wr_id >> 48 == 0;
+    if (received && completion.qp_num == queue_pair_number) {
+      PostReceive(static_cast<uint32_t>(completion.wr_id));
+      return true;
+    }
+    return completion.wr_id >> 48 == place + 1;
+  });
   --joined_;
 }
 
@@ -108,14 +112,25 @@ void Endpoint::PostReceive(uint32_t slot) {
   (void)ibv_post_srq_recv(srq_, &request, &bad);
 }
 
-int Endpoint::Poll() {
+int Endpoint::Fetch() {
   std::array<ibv_wc, kCompletionsPerPoll> completions;
+  const int count = ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
+  if (count > 0) fetched_.insert(fetched_.end(), completions.begin(), completions.begin() + count);
+  return std::max(count, 0);
+}
+
+// Handling one completion may end queue pairs, and so take others out of the line.
+int Endpoint::Poll() {
   int total = 0;
   for (int turn = 0; turn < kPollsPerTurn; ++turn) {
-    const int count = ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
-    for (int i = 0; i < count; ++i) Dispatch(completions[static_cast<size_t>(i)]);
-    if (count <= 0) break;
+    const int count = Fetch();
     total += count;
+    while (!fetched_.empty()) {
+      const ibv_wc completion = fetched_.front();
+      fetched_.pop_front();
+      Dispatch(completion);
+    }
+    if (count == 0) break;
   }
   return total;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +74,7 @@ class Endpoint {
   explicit Endpoint(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   Status Open();
   void PostReceive(uint32_t slot);
+  int Fetch();  // from the completion queue; how many
   void Dispatch(const ibv_wc& completion);
 
   const std::shared_ptr<Device> device_;
@@ -84,6 +86,7 @@ class Endpoint {
   std::vector<QueuePairEvents*> places_;
   std::unordered_map<uint32_t, QueuePairEvents*> by_number_;
   uint32_t joined_ = 0;
+  std::deque<ibv_wc> fetched_;  // in order, not yet handled
 };
 
 // Any thread, except what says otherwise.

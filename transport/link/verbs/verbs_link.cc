@@ -123,8 +123,8 @@ Result<std::vector<NicRegistration>> VerbsLink::Register(const RegionRef& region
 
 std::shared_ptr<VerbsConnection> VerbsLink::NewConnection(const std::string& peer,
                                                           Progress& progress) {
-  auto connection = std::make_shared<VerbsConnection>(options_, peer, progress, memory_,
-                                                      SlowCalls{slow_->loop(), leases_});
+  auto connection = std::make_shared<VerbsConnection>(options_, peer, progress, devices_.devices,
+                                                      memory_, SlowCalls{slow_->loop(), leases_});
   {
     const std::lock_guard lock(mutex_);
     if (shut_) return nullptr;
@@ -153,7 +153,7 @@ void VerbsLink::Dial(const std::string& peer, Dialled done) {
     if (connection == nullptr) {
       return done(Status(Code::kUnavailable, reasons::kDraining, "the verbs link is shut down"));
     }
-    const Result<Offer> offer = connection->MakeOffer(devices_.devices);
+    const Result<Offer> offer = connection->MakeOffer();
     if (!offer.ok()) {
       connection->Close(offer.status());
       return done(offer.status());
@@ -174,7 +174,7 @@ void VerbsLink::Accept(const std::string& peer, const std::string& offer, Answer
     if (connection == nullptr) {
       return done(Status(Code::kUnavailable, reasons::kDraining, "the verbs link is shut down"));
     }
-    const Result<Answer> answer = connection->MakeAnswer(offer, devices_.devices);
+    const Result<Answer> answer = connection->MakeAnswer(offer);
     if (!answer.ok()) {
       connection->Close(answer.status());
       return done(answer.status());
