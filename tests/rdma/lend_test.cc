@@ -76,6 +76,15 @@ TEST_CASE("a dma-buf that the test tells of is registered, and read at its offse
   CHECK(Verbs().DeregMr(local) == 0);
 }
 
+TEST_CASE("a dma-buf of more than 64 MiB is registered as a whole") {
+  if (!DmaBuf::WhyNot().empty()) ONECOPY_SKIP(DmaBuf::WhyNot());
+  Port port(Verbs(), kGuestDevices[0]);
+  REQUIRE(port.pd != nullptr);
+  DmaBuf buffer((64 << 20) + kPage);
+  Lent().Tell(buffer);
+  CHECK(ErrorOf(port, buffer, kReadable, 0, buffer.bytes().size()) == 0);
+}
+
 TEST_CASE("a withdrawn region's key is refused by the device") {
   if (!DmaBuf::WhyNot().empty()) ONECOPY_SKIP(DmaBuf::WhyNot());
   Port reader(Verbs(), kGuestDevices[0]);

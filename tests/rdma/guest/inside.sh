@@ -23,6 +23,7 @@ set_up() {
   local i
   modprobe -a ib_uverbs rdma_ucm rdma_rxe veth sch_netem || return
   modprobe -q udmabuf || true  # built in, a module or absent
+  if [ -e /dev/udmabuf ]; then echo 1024 >/sys/module/udmabuf/parameters/size_limit_mb || return; fi  # 64 is its default
   for i in all default; do
     echo 1 >/proc/sys/net/ipv4/conf/$i/accept_local
     echo 0 >/proc/sys/net/ipv4/conf/$i/rp_filter
