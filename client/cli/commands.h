@@ -14,6 +14,7 @@ void AddBuffer(CLI::App& program, Command& chosen);
 void AddGrant(CLI::App& program, Command& chosen);
 void AddTransfer(CLI::App& program, Command& chosen);
 void AddNode(CLI::App& program, Command& chosen);
+void AddProbe(CLI::App& program, Command& chosen);
 void AddDoctor(CLI::App& program, Command& chosen);
 void AddTop(CLI::App& program, Command& chosen);
 

@@ -3,6 +3,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
+#include "client/cli/probe_report.h"
 #include "transport/core/size.h"
 
 namespace onecopy::cli {
@@ -119,6 +120,12 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
     PrintItem(out, "  ", store.name, Attributes(store.attributes), store.viability);
   }
   PrintTopology(out, *node.capabilities);
+  if (node.probes.empty()) return;
+  out << "probes\n";
+  PrintProbes(out, node.probes, "  ");
+  if (node.slow_transfers > 0) {
+    out << "  transfers far slower than their probe: " << node.slow_transfers << '\n';
+  }
 }
 
 }  // namespace onecopy::cli

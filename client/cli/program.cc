@@ -90,6 +90,7 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   AddGrant(program, chosen);
   AddTransfer(program, chosen);
   AddNode(program, chosen);
+  AddProbe(program, chosen);
   AddDoctor(program, chosen);
   AddTop(program, chosen);
 

@@ -35,6 +35,18 @@ Result<NodeInfo> Client::GetNode(const std::string& name) {
   return client::FromWire(node);
 }
 
+Result<std::vector<ProbeInfo>> Client::ProbeNode(const std::string& name) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", name));
+  v1::ProbeNodeRequest request;
+  request.set_name(name);
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::ProbeNodeResponse response,
+      connection_->Call(connection_->nodes(), &NodeStub::ProbeNode, request, Patience::kUnlimited));
+  std::vector<ProbeInfo> probes;
+  for (const v1::Probe& probe : response.probes()) probes.push_back(client::FromWire(probe));
+  return probes;
+}
+
 Result<std::vector<NodeInfo>> Client::ListNodes() {
   return connection_->CallAllPages<NodeInfo>(
       connection_->nodes(), &NodeStub::ListNodes, v1::ListNodesRequest(),

@@ -29,5 +29,6 @@ TransferInfo FromWire(const v1::Transfer& wire);
 BufferInfo FromWire(const v1::Buffer& wire);
 GrantInfo FromWire(const v1::Grant& wire);
 NodeInfo FromWire(const v1::Node& wire);
+ProbeInfo FromWire(const v1::Probe& wire);
 
 }  // namespace onecopy::client

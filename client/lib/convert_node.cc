@@ -125,6 +125,24 @@ NodeCapability FromWire(const std::string& node, const v1::Capabilities& wire) {
 
 }  // namespace
 
+ProbeInfo FromWire(const v1::Probe& wire) {
+  ProbeInfo probe;
+  probe.node = wire.node();
+  probe.link = wire.link();
+  probe.source_memory = wire.source_memory();
+  probe.source_device = wire.source_device();
+  probe.destination_memory = wire.destination_memory();
+  probe.destination_device = wire.destination_device();
+  probe.source_nic = wire.source_nic();
+  probe.destination_nic = wire.destination_nic();
+  probe.viability = FromWire(wire.viability());
+  probe.bytes_per_second = wire.bytes_per_second();
+  probe.latency_seconds = wire.latency_seconds();
+  probe.time = FromWire(wire.time());
+  probe.expire_time = FromWire(wire.expire_time());
+  return probe;
+}
+
 NodeInfo FromWire(const v1::Node& wire) {
   NodeInfo node;
   node.name = wire.name();
@@ -140,6 +158,8 @@ NodeInfo FromWire(const v1::Node& wire) {
   node.since = FromWire(wire.since());
   node.uid_domain = wire.uid_domain();
   if (wire.has_capabilities()) node.capabilities = FromWire(wire.name(), wire.capabilities());
+  for (const v1::Probe& probe : wire.probes()) node.probes.push_back(FromWire(probe));
+  node.slow_transfers = wire.slow_transfers();
   return node;
 }
 

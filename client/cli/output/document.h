@@ -34,6 +34,7 @@ Json ToJson(const TransferInfo& transfer);  // the receipt, and what else is kno
 Json ToJson(const BufferInfo& buffer);
 Json ToJson(const GrantInfo& grant);
 Json ToJson(const NodeInfo& node);
+Json ToJson(const ProbeInfo& probe);
 Json ToJson(const Topology& topology);
 Json PlanToJson(const std::string& source, const std::string& destination, const Plan& plan);
 

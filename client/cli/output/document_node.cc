@@ -89,6 +89,22 @@ Json ToJson(const Topology& topology) {
           {"distances", std::move(distances)}};
 }
 
+Json ToJson(const ProbeInfo& probe) {
+  return {{"node", probe.node},
+          {"link", probe.link},
+          {"source_memory", probe.source_memory},
+          {"source_device", probe.source_device},
+          {"destination_memory", probe.destination_memory},
+          {"destination_device", probe.destination_device},
+          {"source_nic", probe.source_nic},
+          {"destination_nic", probe.destination_nic},
+          {"viability", ViabilityToJson(probe.viability)},
+          {"bytes_per_second", probe.bytes_per_second},
+          {"latency_seconds", probe.latency_seconds},
+          {"time", FormatTime(probe.time)},
+          {"expire_time", FormatTime(probe.expire_time)}};
+}
+
 Json ToJson(const NodeInfo& node) {
   const std::string since = FormatTime(node.since);
   Json document = {{"name", node.name},
@@ -102,7 +118,9 @@ Json ToJson(const NodeInfo& node) {
                    {"reason", node.reason},
                    {"detail", node.detail},
                    {"since", since.empty() ? Json(nullptr) : Json(since)},
-                   {"uid_domain", node.uid_domain}};
+                   {"uid_domain", node.uid_domain},
+                   {"probes", ListToJson(node.probes)},
+                   {"slow_transfers", node.slow_transfers}};
   if (!node.capabilities.has_value()) return document;
   document["host"] = node.capabilities->host;
   document["memories"] = Json::array();

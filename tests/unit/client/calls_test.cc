@@ -244,6 +244,26 @@ TEST_CASE("nodes are listed, and shown with all that they can do") {
   CHECK(node->capabilities->stores.at(0).name == "posix");
 }
 
+TEST_CASE("a node is probed") {
+  Fixture f;
+  const auto probes = f.client.ProbeNode("north");
+  REQUIRE_OK(probes);
+  REQUIRE(probes->size() == 2);
+  const onecopy::ProbeInfo& all = probes->front();
+  CHECK(all.node == "north");
+  CHECK(all.link == "verbs");
+  CHECK(all.source_memory == "cuda");
+  CHECK(all.source_device == "GPU-a");
+  CHECK(all.destination_memory == "host");
+  CHECK(all.source_nic.empty());
+  CHECK(all.viability.viable);
+  CHECK(all.bytes_per_second == 47e9);
+  CHECK(all.latency_seconds == 3e-6);
+  CHECK(all.expire_time - all.time == std::chrono::minutes(10));
+  CHECK(probes->back().destination_nic == "mlx5_1");
+  CHECK(probes->back().viability.detail == "transport retry counter exceeded");
+}
+
 TEST_CASE("a device is released and the log level changed") {
   Fixture f;
   REQUIRE_OK(f.client.ReleaseDevice("cuda:0"));

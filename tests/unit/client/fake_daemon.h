@@ -139,6 +139,8 @@ class FakeDaemon final : v1::BufferService::Service,
   grpc::Status DeleteGrant(grpc::ServerContext*, const v1::DeleteGrantRequest*,
                            google::protobuf::Empty*) override;
   grpc::Status GetNode(grpc::ServerContext*, const v1::GetNodeRequest*, v1::Node*) override;
+  grpc::Status ProbeNode(grpc::ServerContext*, const v1::ProbeNodeRequest*,
+                         v1::ProbeNodeResponse*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
                          v1::ListNodesResponse*) override;
   grpc::Status ReleaseDevice(grpc::ServerContext*, const v1::ReleaseDeviceRequest*,

@@ -238,6 +238,32 @@ grpc::Status FakeDaemon::GetNode(grpc::ServerContext* context, const v1::GetNode
   return grpc::Status::OK;
 }
 
+grpc::Status FakeDaemon::ProbeNode(grpc::ServerContext* context,
+                                   const v1::ProbeNodeRequest* request,
+                                   v1::ProbeNodeResponse* reply) {
+  if (const auto status = Check(context); !status.ok()) return status;
+  v1::Probe& all = *reply->add_probes();
+  all.set_node(request->name().empty() ? "west" : request->name());
+  all.set_link("verbs");
+  all.set_source_memory("cuda");
+  all.set_source_device("GPU-a");
+  all.set_destination_memory("host");
+  all.mutable_viability()->set_viable(true);
+  all.set_bytes_per_second(47e9);
+  all.set_latency_seconds(3e-6);
+  all.mutable_time()->set_seconds(1'700'000'000);
+  all.mutable_expire_time()->set_seconds(1'700'000'600);
+  v1::Probe& pair = *reply->add_probes();
+  pair = all;
+  pair.set_source_nic("mlx5_0");
+  pair.set_destination_nic("mlx5_1");
+  pair.set_bytes_per_second(0);
+  pair.mutable_viability()->set_viable(false);
+  pair.mutable_viability()->set_reason("NIC_UNREACHABLE");
+  pair.mutable_viability()->set_detail("transport retry counter exceeded");
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeDaemon::ListNodes(grpc::ServerContext* context,
                                    const v1::ListNodesRequest* request,
                                    v1::ListNodesResponse* reply) {

@@ -384,3 +384,20 @@ TEST_CASE("output that cannot be written is an error") {
   CHECK(onecopy::cli::RunProgram({"--run-dir", onecopy.dir.path(), "buffer", "ls"}, out, err) == 1);
   CHECK(Has(err.str(), "standard output"));
 }
+
+TEST_CASE("probe prints a matrix, and a list for programs") {
+  Fixture onecopy;
+  const Run people = onecopy({"probe", "west"});
+  CHECK(people.exit_status == 0);
+  CHECK(Has(people.out, "WHY NOT"));
+  CHECK(Has(people.out, "47 GB/s"));
+  CHECK(Has(people.out, "3 us"));
+  CHECK(Has(people.out, "mlx5_0 > mlx5_1"));
+  CHECK(Has(people.out, "NIC_UNREACHABLE, transport retry counter exceeded"));
+  const Run programs = onecopy({"--json", "probe"});
+  CHECK(programs.exit_status == 0);
+  REQUIRE(programs.json().is_array());
+  CHECK(programs.json()[0]["link"] == "verbs");
+  CHECK(programs.json()[0]["bytes_per_second"] == 47e9);
+  CHECK(programs.json()[1]["viability"]["reason"] == "NIC_UNREACHABLE");
+}

@@ -127,6 +127,11 @@ class Client {
 
   // This node or a peer as seen from here, with its capabilities. `name` empty: this one.
   Result<NodeInfo> GetNode(const std::string& name = {});
+
+  // Probes the way from a node to this one, or, where the name is empty, that of every connected
+  // peer and this node's own devices. Takes as long as that takes. For whoever is no administrator
+  // what was probed lately is not probed again.
+  Result<std::vector<ProbeInfo>> ProbeNode(const std::string& name = {});
   // This node first, then its peers by name.
   Result<std::vector<NodeInfo>> ListNodes();
 

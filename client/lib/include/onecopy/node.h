@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "onecopy/transfer.h"
 #include "transport/core/capability.h"
@@ -16,6 +17,25 @@ enum class NodeState { kUnknown, kConnected, kDisconnected, kIncompatible, kDrai
 
 // "CONNECTED" and the like.
 std::string_view NodeStateName(NodeState state);
+
+// What a probe found of one direction: bytes were read from `node` by this client's node, and
+// compared.
+struct ProbeInfo {
+  std::string node;  // this client's own node for a probe in loopback
+  std::string link;
+  std::string source_memory;  // kind
+  std::string source_device;  // UUID of a GPU
+  std::string destination_memory;
+  std::string destination_device;
+  // One pair of network devices; both empty: all lanes together.
+  std::string source_nic;
+  std::string destination_nic;
+  Viability viability;
+  double bytes_per_second = 0;  // where viable
+  double latency_seconds = 0;   // of the smallest reading, where viable
+  WallTime time;
+  WallTime expire_time;
+};
 
 struct NodeInfo {
   std::string name;
@@ -31,6 +51,9 @@ struct NodeInfo {
   WallTime since;  // when this state began
   std::string uid_domain;
   std::optional<NodeCapability> capabilities;  // absent from a list of nodes
+  // Of the way from it to this client's node; of that node itself, in loopback.
+  std::vector<ProbeInfo> probes;
+  uint64_t slow_transfers = 0;  // from it, that were far slower than their probe
 };
 
 }  // namespace onecopy
