@@ -8,24 +8,12 @@
 
 #include "transport/core/capability.h"
 #include "transport/core/executor.h"
+#include "transport/core/import_request.h"
 #include "transport/core/region.h"
 #include "transport/core/result.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
-
-// A client's existing memory, as the client passed it.
-struct ImportRequest {
-  std::string form;     // "memfd", "cuda-ipc", "cuda-vmm"; each kind of memory knows its own
-  std::string device;   // UUID; empty for host memory
-  uint64_t bytes = 0;   // of the piece to be registered
-  uint64_t offset = 0;  // where the piece begins inside the shared allocation or file
-  uint64_t allocation_bytes = 0;   // of the whole allocation, where the form needs it ("cuda-vmm")
-  int fd = -1;                     // borrowed for the call; a backend duplicates what it keeps
-  std::string handle;              // the 64 bytes of a legacy IPC handle
-  int32_t owner_pid = 0;           // of the client, as the kernel told it
-  bool same_pid_namespace = true;  // legacy IPC does not cross PID namespaces
-};
 
 // A prepared way from one region to another of the same node. Holds both regions and whatever the
 // copies need (a pin, peer access, an open device) for as long as it lives; let it go on a thread

@@ -24,6 +24,14 @@ Result<DmaBuf> Region::ExportDmaBuf() {
                 "memory of " + step_name() + " is not exported as a dma-buf");
 }
 
+Result<ImportRequest> Region::Share() {
+  if (share_) return share_();
+  return Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                "memory of " + step_name() + " is not shared with other processes");
+}
+
+Status Region::FlushRemoteWrites() { return flush_ ? flush_() : OkStatus(); }
+
 void Region::OnRelease(Release hook) {
   const std::lock_guard lock(mutex_);
   hooks_.push_back(std::move(hook));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/import_request.h"
 #include "transport/core/result.h"
 #include "transport/core/unique_function.h"
 
@@ -67,6 +68,24 @@ class Region {
   // kind that has none at all, as host memory).
   Result<DmaBuf> ExportDmaBuf();
 
+  // How another process of this host is let use the region; set before it is shared. The sharer may
+  // block.
+  using Sharer = UniqueFunction<Result<ImportRequest>()>;
+  void SetSharer(Sharer sharer) { share_ = std::move(sharer); }
+  // One thread at a time. What the other process's Memory imports to have these very bytes; its
+  // `fd` is the caller's to close. Fails with the reason why these bytes stay in this process
+  // (NOT_SHAREABLE).
+  Result<ImportRequest> Share();
+
+  // What makes bytes that network devices have written here visible to whoever reads them next; set
+  // before the region is shared, and only where that takes a call. It may block.
+  using Flush = UniqueFunction<Status()>;
+  void SetFlush(Flush flush) { flush_ = std::move(flush); }
+  bool needs_flush() const { return static_cast<bool>(flush_); }
+  // One thread at a time; nothing where no call is needed. After a failure the bytes may be seen
+  // later than they are said to have arrived.
+  Status FlushRemoteWrites();
+
   // Any thread: something that another backend attached to these bytes (a pin, a NIC's
   // registration) and that must go before they do. Hooks run in reverse order.
   void OnRelease(Release hook);
@@ -78,6 +97,8 @@ class Region {
   const bool cpu_addressable_;
   std::string step_name_;
   DmaBufExporter export_dmabuf_;
+  Sharer share_;
+  Flush flush_;
   std::mutex mutex_;
   std::vector<Release> hooks_;  // guarded by mutex_
   Release release_;

@@ -65,6 +65,9 @@ Status ResolveAll(const Library& library, CudaApi& api) {
   if (!Resolve(library, #symbol, api.member)) missing += std::string(" ") + #symbol;
   ONECOPY_CUDA_FUNCTIONS(ONECOPY_CUDA_RESOLVE)
 #undef ONECOPY_CUDA_RESOLVE
+#define ONECOPY_CUDA_RESOLVE(member, symbol) (void)Resolve(library, #symbol, api.member);
+  ONECOPY_CUDA_OPTIONAL_FUNCTIONS(ONECOPY_CUDA_RESOLVE)
+#undef ONECOPY_CUDA_RESOLVE
   if (missing.empty()) return OkStatus();
   return TooOld("the driver says that it supports CUDA " + CudaVersionText(api.driver_version) +
                 ", but " + library.name() + " lacks" + missing);

@@ -70,11 +70,17 @@ namespace onecopy::shim {
   X(EventRecord, cuEventRecord)                                                   \
   X(EventQuery, cuEventQuery)
 
+// The same for functions that a driver may lack, or that something stands in the way of: null then.
+#define ONECOPY_CUDA_OPTIONAL_FUNCTIONS(X)                      \
+  X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange) \
+  X(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites)
+
 // The driver's functions. A plain value: a test takes a copy and wraps the calls that it watches.
 struct CudaApi {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared takes none
 #define ONECOPY_CUDA_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
   ONECOPY_CUDA_FUNCTIONS(ONECOPY_CUDA_MEMBER)
+  ONECOPY_CUDA_OPTIONAL_FUNCTIONS(ONECOPY_CUDA_MEMBER)
 #undef ONECOPY_CUDA_MEMBER
 
   // The version of CUDA that the driver supports, as cuda.h writes it: 13000 is 13.0.

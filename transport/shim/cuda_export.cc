@@ -155,8 +155,8 @@ Status ExportVmm(const CudaApi& api, CUdeviceptr pointer, CudaExport& result) {
   return OkStatus();
 }
 
-// Everything that can be told from a pointer's attributes alone.
-Status CheckKind(const Facts& facts) {
+// What can be told from a pointer's attributes alone: whether it is memory of one GPU …
+Status CheckOnGpu(const Facts& facts) {
   if (!facts.known()) {
     return NotShareable("it is ordinary host memory, unknown to the CUDA driver",
                         "use a shared host buffer (a sealed memfd), or pass a device pointer");
@@ -169,6 +169,11 @@ Status CheckKind(const Facts& facts) {
   if (facts.memory_type != CU_MEMORYTYPE_DEVICE) {
     return NotShareable("it is neither host nor plain device memory");
   }
+  return OkStatus();
+}
+
+// … and whether another process can map it.
+Status CheckMappable(const Facts& facts) {
   if (facts.pool != nullptr) {
     return NotShareable("it comes from a memory pool (cudaMallocAsync)");
   }
@@ -181,6 +186,56 @@ Status CheckKind(const Facts& facts) {
   return OkStatus();
 }
 
+// Where a pointer's memory lies, and a context in which the driver answers about it.
+class Place {
+ public:
+  Place(const CudaApi& api, CUdeviceptr pointer) : api_(api), pointer_(pointer) {}
+
+  const Facts& facts() const { return facts_; }
+  CUdevice device() const { return device_; }
+
+  // Before everything else. Refuses what is no memory of a GPU.
+  Status Find(uint64_t bytes) {
+    if (bytes == 0) {
+      return {Code::kInvalidArgument, reasons::kBadSize, "a range of no bytes",
+              "pass at least 1 byte"};
+    }
+    ONECOPY_ASSIGN_OR_RETURN(facts_, QueryAnywhere(api_, pointer_));
+    ONECOPY_RETURN_IF_ERROR(CheckOnGpu(facts_));
+    const CUresult error = api_.DeviceGet(&device_, facts_.device);
+    if (error != CUDA_SUCCESS) return NotShareable("cuDeviceGet: " + CudaErrorText(api_, error));
+    return OkStatus();
+  }
+
+  // The pointer's own context; that of its GPU for memory without one (cuMemCreate), which every
+  // process that uses the GPU through the CUDA runtime has open anyway.
+  Status Enter() {
+    const CUresult error = facts_.context != nullptr ? own_.emplace(api_, facts_.context).outcome()
+                                                     : primary_.emplace(api_, device_).outcome();
+    if (error == CUDA_SUCCESS) return OkStatus();
+    return NotShareable("its context cannot be entered: " + CudaErrorText(api_, error));
+  }
+
+  // After Enter. Refuses a range that is not inside it.
+  Result<Allocation> FindAllocation(uint64_t bytes) {
+    Allocation allocation;
+    const CUresult error = api_.MemGetAddressRange(&allocation.start, &allocation.bytes, pointer_);
+    if (error != CUDA_SUCCESS) {
+      return NotShareable("cuMemGetAddressRange: " + CudaErrorText(api_, error));
+    }
+    ONECOPY_RETURN_IF_ERROR(CheckRange(api_, pointer_, bytes, allocation));
+    return allocation;
+  }
+
+ private:
+  const CudaApi& api_;
+  const CUdeviceptr pointer_;
+  Facts facts_;
+  CUdevice device_ = 0;
+  std::optional<ScopedCudaContext> own_;
+  std::optional<PrimaryContext> primary_;
+};
+
 }  // namespace
 
 Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes) {
@@ -189,49 +244,48 @@ Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes) {
 }
 
 Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes) {
-  if (bytes == 0) {
-    return Status(Code::kInvalidArgument, reasons::kBadSize, "a range of no bytes",
-                  "pass at least 1 byte");
-  }
-  const CUdeviceptr pointer = device_pointer;
-  ONECOPY_ASSIGN_OR_RETURN(const Facts facts, QueryAnywhere(api, pointer));
-  ONECOPY_RETURN_IF_ERROR(CheckKind(facts));
-  CUdevice device = 0;
-  CUresult error = api.DeviceGet(&device, facts.device);
-  if (error != CUDA_SUCCESS) return NotShareable("cuDeviceGet: " + CudaErrorText(api, error));
-  ONECOPY_ASSIGN_OR_RETURN(const CudaUuid uuid, ReadCudaUuid(api, device));
+  Place place(api, device_pointer);
+  ONECOPY_RETURN_IF_ERROR(place.Find(bytes));
+  ONECOPY_RETURN_IF_ERROR(CheckMappable(place.facts()));
+  ONECOPY_ASSIGN_OR_RETURN(const CudaUuid uuid, ReadCudaUuid(api, place.device()));
   if (uuid.mig) {
     return NotShareable("it lies on the MIG instance " + uuid.text +
                             ", and MIG has no CUDA memory sharing between processes",
                         "use a GPU that is not in MIG mode");
   }
-
-  // The pointer's own context; that of its GPU for memory without one (cuMemCreate), which every
-  // process that uses the GPU through the CUDA runtime has open anyway.
-  std::optional<ScopedCudaContext> own;
-  std::optional<PrimaryContext> primary;
-  if (facts.context != nullptr) {
-    error = own.emplace(api, facts.context).outcome();
-  } else {
-    error = primary.emplace(api, device).outcome();
-  }
-  if (error != CUDA_SUCCESS) {
-    return NotShareable("its context cannot be entered: " + CudaErrorText(api, error));
-  }
-  Allocation allocation;
-  error = api.MemGetAddressRange(&allocation.start, &allocation.bytes, pointer);
-  if (error != CUDA_SUCCESS) {
-    return NotShareable("cuMemGetAddressRange: " + CudaErrorText(api, error));
-  }
-  ONECOPY_RETURN_IF_ERROR(CheckRange(api, pointer, bytes, allocation));
+  ONECOPY_RETURN_IF_ERROR(place.Enter());
+  ONECOPY_ASSIGN_OR_RETURN(const Allocation allocation, place.FindAllocation(bytes));
 
   CudaExport result;
   result.device_uuid = uuid.text;
-  result.offset = pointer - allocation.start;
+  result.offset = device_pointer - allocation.start;
   result.allocation_bytes = allocation.bytes;
-  ONECOPY_RETURN_IF_ERROR(facts.legacy_ipc != 0 ? ExportIpc(api, allocation, result)
-                                                : ExportVmm(api, pointer, result));
+  if (place.facts().legacy_ipc == 0) {
+    ONECOPY_RETURN_IF_ERROR(ExportVmm(api, device_pointer, result));
+    return result;
+  }
+  ONECOPY_RETURN_IF_ERROR(ExportIpc(api, allocation, result));
+  Result<CudaDmaBuf> dmabuf = ExportDmaBuf(api, place.device(), device_pointer, bytes);
+  if (dmabuf.ok()) {
+    result.dmabuf = std::move(*dmabuf);
+  } else {
+    result.dmabuf_refusal = dmabuf.status().message();
+  }
   return result;
+}
+
+Result<CudaDmaBuf> ExportCudaDmaBuf(uintptr_t device_pointer, uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaApi> api, LoadCuda());
+  return ExportCudaDmaBuf(*api, device_pointer, bytes);
+}
+
+Result<CudaDmaBuf> ExportCudaDmaBuf(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes) {
+  Place place(api, device_pointer);
+  ONECOPY_RETURN_IF_ERROR(place.Find(bytes));
+  ONECOPY_RETURN_IF_ERROR(place.Enter());
+  // What lies beyond the allocation may be another one's, which is nobody's wish.
+  ONECOPY_RETURN_IF_ERROR(place.FindAllocation(bytes).status());
+  return ExportDmaBuf(api, place.device(), device_pointer, bytes);
 }
 
 }  // namespace onecopy::shim

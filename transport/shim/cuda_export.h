@@ -10,6 +10,18 @@
 
 namespace onecopy::shim {
 
+// A range of GPU memory as network devices reach it.
+struct CudaDmaBuf {
+  os::UniqueFd fd;
+  uint64_t offset = 0;  // of the range's first byte in the descriptor's bytes
+};
+
+// Exports whole pages of the host around the `bytes` bytes at `pointer`, which lie on `device`,
+// with a context of that device current. FAILED_PRECONDITION (GPU_NOT_PINNABLE) where the driver,
+// the device or the memory allows none.
+Result<CudaDmaBuf> ExportDmaBuf(const CudaApi& api, CUdevice device, CUdeviceptr pointer,
+                                uint64_t bytes);
+
 // A range of GPU memory in a form that the daemon can import.
 struct CudaExport {
   std::string form;               // "cuda-ipc" or "cuda-vmm", as in ImportRequest
@@ -18,6 +30,10 @@ struct CudaExport {
   os::UniqueFd fd;                // "cuda-vmm": the allocation
   uint64_t offset = 0;            // of the range inside the allocation, in bytes
   uint64_t allocation_bytes = 0;  // of the whole allocation
+
+  // "cuda-ipc": only this process can export the memory to network devices, so it does; or why not.
+  CudaDmaBuf dmabuf;
+  std::string dmabuf_refusal;
 };
 
 // Finds out what the `bytes` bytes at `device_pointer` of the calling process are, and exports
@@ -29,5 +45,10 @@ struct CudaExport {
 // allocation; INVALID_ARGUMENT (BAD_SIZE) for no bytes; as LoadCuda where there is no driver.
 Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes);
 Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes);
+
+// The same for a dma-buf alone, which memory of a pool (cudaMallocAsync) has too.
+// FAILED_PRECONDITION (NOT_SHAREABLE) for what is no memory of a GPU; as ExportDmaBuf.
+Result<CudaDmaBuf> ExportCudaDmaBuf(uintptr_t device_pointer, uint64_t bytes);
+Result<CudaDmaBuf> ExportCudaDmaBuf(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes);
 
 }  // namespace onecopy::shim

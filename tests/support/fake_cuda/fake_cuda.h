@@ -10,6 +10,10 @@
 //   FAKE_CUDA_INIT     error that cuInit returns
 //   FAKE_CUDA_MIG      set: every device is a MIG instance
 //   FAKE_CUDA_NO_PEER  set: no GPU reaches another one
+//   FAKE_CUDA_NO_DMABUF     set: no device has dma-buf
+//   FAKE_CUDA_NO_PCIE_FLAG  set: dma-bufs are not exported with flags
+//   FAKE_CUDA_ORDERING      of remote writes, as the attribute says it; default 200
+//   FAKE_CUDA_NO_FLUSH      set: no device flushes remote writes
 //
 // The functions below are its own, to be found in the library by name.
 #pragma once
@@ -38,6 +42,13 @@ typedef CUdeviceptr FakeCudaAllocate(FakeCudaKind kind, int device, size_t bytes
 // Returns its bytes, as that process sees them.
 typedef void* FakeCudaForeign(FakeCudaKind kind, int device, size_t bytes, CUipcMemHandle* handle,
                               int* fd);
+
+// What begins the file that stands for a dma-buf: what cuMemGetHandleForAddressRange was asked.
+struct FakeCudaDmaBuf {
+  CUdeviceptr address;
+  size_t bytes;
+  unsigned long long flags;
+};
 
 // Things that were still open (streams, events, pins, IPC handles) when their context closed.
 typedef int FakeCudaLeaks();

@@ -346,6 +346,39 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
+// Not a dma-buf, but a file of the same size that tells what was asked for.
+CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags) {
+  constexpr size_t kPage = 4096;
+  if (Current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || address % kPage != 0 || bytes % kPage != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (flags != 0 && std::getenv("FAKE_CUDA_NO_PCIE_FLAG") != nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::lock_guard lock(TheState().mutex);
+  CUdeviceptr start = 0;
+  const Range* const range = FindRange(address, 1, &start);
+  const bool imported = range != nullptr && range->imported && range->kind == FAKE_CUDA_LEGACY;
+  if (range == nullptr || imported || range->kind == FAKE_CUDA_PINNED_HOST ||
+      range->kind == FAKE_CUDA_MANAGED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (address + bytes > start + (range->bytes + kPage - 1) / kPage * kPage) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int fd = ::memfd_create("fakedmabuf", 0);
+  const FakeCudaDmaBuf asked{address, bytes, flags};
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
+      ::pwrite(fd, &asked, sizeof asked, 0) != static_cast<ssize_t>(sizeof asked)) {
+    ::close(fd);
+    return CUDA_ERROR_UNKNOWN;
+  }
+  *static_cast<int*>(out) = fd;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   const std::lock_guard lock(TheState().mutex);
   const Range* const range = FindRange(address, 1);

@@ -1,5 +1,8 @@
 #include "transport/shim/cuda_export.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <limits>
 
 #include "tests/support/catch.h"
@@ -128,6 +131,80 @@ TEST_CASE("memory of a MIG instance cannot be shared") {
   const ScopedEnvironment mig("FAKE_CUDA_MIG", "1");
   const Driver driver;
   CheckNotShareable(driver, driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0), 1, "MIG");
+}
+
+FakeCudaDmaBuf Asked(const os::UniqueFd& fd) {
+  FakeCudaDmaBuf asked{};
+  REQUIRE(::pread(fd.get(), &asked, sizeof asked, 0) == static_cast<ssize_t>(sizeof asked));
+  return asked;
+}
+
+TEST_CASE("a dma-buf covers whole pages, and says where the range begins in them") {
+  const Driver driver;
+  for (const FakeCudaKind kind : {FAKE_CUDA_LEGACY, FAKE_CUDA_VMM, FAKE_CUDA_POOL}) {
+    INFO(kind);
+    const CUdeviceptr start = driver.allocate(kind, 1, kBytes, 0);
+    const auto exported = shim::ExportCudaDmaBuf(*driver.api, start + 4096 + 77, 4096);
+    REQUIRE_OK(exported);
+    CHECK(exported->offset == 77);
+    const FakeCudaDmaBuf asked = Asked(exported->fd);
+    CHECK(asked.address == start + 4096);
+    CHECK(asked.bytes == 8192);
+    CHECK(asked.flags == 1);
+    CHECK((::fcntl(exported->fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+}
+
+TEST_CASE("a driver that does not map dma-bufs over PCIe on request is asked without") {
+  const Driver driver;
+  const ScopedEnvironment refuses("FAKE_CUDA_NO_PCIE_FLAG", "1");
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0);
+  const auto exported = shim::ExportCudaDmaBuf(*driver.api, start, kBytes);
+  REQUIRE_OK(exported);
+  CHECK(Asked(exported->fd).flags == 0);
+}
+
+TEST_CASE("cudaMalloc memory goes with its dma-buf, or with the reason why it has none") {
+  Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0);
+  {
+    const auto exported = shim::ExportCuda(*driver.api, start + 4099, 1001);
+    REQUIRE_OK(exported);
+    REQUIRE(exported->dmabuf.fd);
+    CHECK(exported->dmabuf.offset == 3);
+    CHECK(Asked(exported->dmabuf.fd).address == start + 4096);
+    CHECK(exported->dmabuf_refusal.empty());
+  }
+  {
+    const ScopedEnvironment none("FAKE_CUDA_NO_DMABUF", "1");
+    const auto exported = shim::ExportCuda(*driver.api, start, 1);
+    REQUIRE_OK(exported);
+    CHECK_FALSE(exported->dmabuf.fd);
+    CHECK(exported->dmabuf_refusal.find("has no dma-buf") != std::string::npos);
+  }
+  auto without = *driver.api;
+  without.MemGetHandleForAddressRange = nullptr;
+  const auto exported = shim::ExportCuda(without, start, 1);
+  REQUIRE_OK(exported);
+  CHECK_FALSE(exported->dmabuf.fd);
+  CHECK(exported->dmabuf_refusal.find("cuMemGetHandleForAddressRange") != std::string::npos);
+  const Status status = shim::ExportCudaDmaBuf(without, start, 1).status();
+  CHECK(status.code() == Code::kFailedPrecondition);
+  CHECK(status.reason() == reasons::kGpuNotPinnable);
+  CHECK_FALSE(status.remedy().empty());
+}
+
+TEST_CASE("what is no memory of a GPU has no dma-buf, nor has a range beyond an allocation") {
+  const Driver driver;
+  int local = 0;
+  const auto reason = [&](uintptr_t pointer, uint64_t bytes) {
+    return shim::ExportCudaDmaBuf(*driver.api, pointer, bytes).status().reason();
+  };
+  CHECK(reason(reinterpret_cast<uintptr_t>(&local), 4) == reasons::kNotShareable);
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 0);
+  CHECK(reason(start, 0) == reasons::kBadSize);
+  CHECK(reason(start + 1, kBytes) == reasons::kRangeOutOfBuffer);
+  CHECK(reason(driver.allocate(FAKE_CUDA_MANAGED, 0, kBytes, 0), 1) == reasons::kNotShareable);
 }
 
 }  // namespace

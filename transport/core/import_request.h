@@ -1,0 +1,27 @@
+// Memory of another process, as that process passed it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace onecopy {
+
+struct ImportRequest {
+  std::string form;     // "memfd", "cuda-ipc", "cuda-vmm"; each kind of memory knows its own
+  std::string device;   // UUID; empty for host memory
+  uint64_t bytes = 0;   // of the piece to be registered
+  uint64_t offset = 0;  // where the piece begins inside the shared allocation or file
+  uint64_t allocation_bytes = 0;   // of the whole allocation, where the form needs it ("cuda-vmm")
+  int fd = -1;                     // borrowed for the call; a backend duplicates what it keeps
+  std::string handle;              // the 64 bytes of a legacy IPC handle
+  int32_t owner_pid = 0;           // of the client, as the kernel told it
+  bool same_pid_namespace = true;  // legacy IPC does not cross PID namespaces
+
+  // A dma-buf of the piece, where the form itself gives network devices none ("cuda-ipc") and the
+  // client exported one: borrowed like `fd`. Else why there is none, by the client's word.
+  int dmabuf_fd = -1;
+  uint64_t dmabuf_offset = 0;  // of the piece's first byte in the descriptor's bytes
+  std::string dmabuf_refusal;
+};
+
+}  // namespace onecopy

@@ -1,0 +1,51 @@
+#include "transport/os/dma_buf.h"
+
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
+
+namespace onecopy::os {
+namespace {
+
+Status NoDmaBuf(const std::string& why) {
+  return {Code::kInvalidArgument, reasons::kBadHandle, "the descriptor is no dma-buf: " + why,
+          "pass one that a driver exported (cuMemGetHandleForAddressRange)"};
+}
+
+// Only dma-bufs have this line, which the kernel writes without asking the file's own code.
+bool HasExporter(int fd) {
+  std::ifstream facts("/proc/self/fdinfo/" + std::to_string(fd));
+  std::string line;
+  while (std::getline(facts, line)) {
+    if (line.starts_with("exp_name:")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<uint64_t> DmaBufBytes(int fd) {
+  if (fd < 0) return NoDmaBuf("there is none");
+  if (!HasExporter(fd)) return NoDmaBuf("the kernel names no exporter of it");
+  struct statfs facts {};
+  if (::fstatfs(fd, &facts) != 0) return ErrnoStatus(errno, "asking what a descriptor is");
+  if (static_cast<uint64_t>(facts.f_type) != DMA_BUF_MAGIC) {
+    return NoDmaBuf("its file system is another one");
+  }
+  const off_t bytes = ::lseek(fd, 0, SEEK_END);
+  if (bytes < 0) return ErrnoStatus(errno, "asking a dma-buf's size");
+  return static_cast<uint64_t>(bytes);
+}
+
+}  // namespace onecopy::os

@@ -1,0 +1,15 @@
+// What the kernel says about a descriptor that is said to be a dma-buf.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/core/result.h"
+
+namespace onecopy::os {
+
+// Its size in bytes. INVALID_ARGUMENT (BAD_HANDLE) for any other descriptor, of which nothing but
+// the kernel's own account is read: one of another process may be a file whose server never
+// answers.
+Result<uint64_t> DmaBufBytes(int fd);
+
+}  // namespace onecopy::os

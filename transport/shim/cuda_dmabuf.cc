@@ -1,0 +1,57 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+#include "transport/shim/cuda_export.h"
+
+namespace onecopy::shim {
+namespace {
+
+// CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE, which headers before CUDA 12.8 lack: network devices
+// are to reach the memory over PCIe, also where the processor has a faster way to it. Drivers that
+// do not know it, and GPUs that have no other way, may refuse it.
+constexpr unsigned long long kMappedOverPcie = 1;
+
+Status NotPinnable(const std::string& why) {
+  return {
+      Code::kFailedPrecondition, reasons::kGpuNotPinnable,
+      "GPU memory cannot be exported as a dma-buf: " + why,
+      "use the open kernel modules of NVIDIA's driver on Linux 5.12 or newer; where that cannot "
+      "be, load nvidia-peermem"};
+}
+
+}  // namespace
+
+Result<CudaDmaBuf> ExportDmaBuf(const CudaApi& api, CUdevice device, CUdeviceptr pointer,
+                                uint64_t bytes) {
+  if (api.MemGetHandleForAddressRange == nullptr) {
+    return NotPinnable("the driver (CUDA " + CudaVersionText(api.driver_version) +
+                       ") has no cuMemGetHandleForAddressRange");
+  }
+  int supported = 0;
+  CUresult error =
+      api.DeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device);
+  if (error != CUDA_SUCCESS || supported == 0) {
+    return NotPinnable("the driver says that this GPU, with this kernel, has no dma-buf" +
+                       (error == CUDA_SUCCESS ? "" : ": " + CudaErrorText(api, error)));
+  }
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const CUdeviceptr first = pointer / page * page;
+  const uint64_t whole = (pointer - first + bytes + page - 1) / page * page;
+  int fd = -1;
+  for (const unsigned long long flags : {kMappedOverPcie, 0ULL}) {
+    error = api.MemGetHandleForAddressRange(&fd, first, whole, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                            flags);
+    if (error == CUDA_SUCCESS) break;
+  }
+  if (error != CUDA_SUCCESS) {
+    return NotPinnable("cuMemGetHandleForAddressRange of " + FormatBytes(whole) + ": " +
+                       CudaErrorText(api, error));
+  }
+  CudaDmaBuf exported{os::UniqueFd(fd), pointer - first};
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return exported;
+}
+
+}  // namespace onecopy::shim
