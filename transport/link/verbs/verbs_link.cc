@@ -103,6 +103,12 @@ LinkCapability VerbsLink::Describe() const {
                       {"threads", std::to_string(options_.threads)},
                       {"key", windows ? "window" : "lease"},
                       {"encrypted", "no"}};
+  for (const std::shared_ptr<Device>& device : devices_.devices) {
+    for (const Port& port : device->ports()) {
+      if (!port.viability.viable) continue;
+      verbs.attributes["mtu " + port.name] = std::to_string(port.mtu_bytes);
+    }
+  }
   return verbs;
 }
 
