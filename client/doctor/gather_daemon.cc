@@ -1,4 +1,7 @@
 // What a daemon tells.
+#include <algorithm>
+#include <chrono>
+
 #include "client/doctor/gather.h"
 #include "client/doctor/gather_parts.h"
 #include "onecopy/client.h"
@@ -40,7 +43,80 @@ void AddUcx(const NodeCapability& node, Ucx& ucx) {
   if (library.starts_with('/')) ReadUcxModules(library, ucx);
 }
 
+const NicCapability* FindNic(const NodeCapability& node, const std::string& link,
+                             const std::string& name) {
+  const LinkCapability* found = node.FindLink(link);
+  if (found == nullptr) return nullptr;
+  for (const NicCapability& nic : found->nics) {
+    if (nic.name == name) return &nic;
+  }
+  return nullptr;
+}
+
+// What is not known for sure to be hardware counts as emulated. All lanes together are hardware
+// where every device that the link uses is.
+bool Emulated(const NodeCapability& node, const std::string& link, const std::string& name) {
+  if (!name.empty()) {
+    const NicCapability* nic = FindNic(node, link, name);
+    return nic == nullptr || nic->emulated;
+  }
+  const LinkCapability* found = node.FindLink(link);
+  bool any = false;
+  if (found == nullptr) return true;
+  for (const NicCapability& nic : found->nics) {
+    if (!nic.viability.viable) continue;
+    any = true;
+    if (nic.emulated) return true;
+  }
+  return !any;
+}
+
+uint64_t RateOf(const NodeCapability& node, const std::string& link, const std::string& name) {
+  const NicCapability* nic = FindNic(node, link, name);
+  return nic == nullptr ? 0 : nic->bytes_per_second;
+}
+
+bool CarriesLanes(const Probe& probe, const std::vector<TransferInfo>& transfers) {
+  for (const TransferInfo& transfer : transfers) {
+    if (transfer.receipt.link != probe.link || transfer.source.node != probe.peer) continue;
+    for (const LaneBytes& lane : transfer.receipt.lanes) {
+      if (!probe.nic.empty() && lane.device == probe.nic) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+std::vector<Probe> ProbesFrom(const NodeInfo& node, const NodeCapability& own,
+                              const std::vector<TransferInfo>& transfers, WallTime now) {
+  std::vector<Probe> probes;
+  if (!node.capabilities) return probes;
+  const NodeCapability& theirs = *node.capabilities;
+  for (const ProbeInfo& info : node.probes) {
+    const LinkCapability* link = own.FindLink(info.link);
+    if (link == nullptr || !link->rdma || info.expire_time <= now) continue;
+    if (info.link == "ucx" && own.host == theirs.host) continue;
+    Probe probe;
+    probe.link = info.link;
+    probe.nic = info.destination_nic;
+    probe.peer = node.self ? "" : node.name;
+    probe.peer_nic = info.source_nic;
+    probe.memory = info.destination_memory;
+    probe.peer_memory = info.source_memory;
+    probe.emulated =
+        Emulated(own, info.link, probe.nic) || Emulated(theirs, info.link, probe.peer_nic);
+    probe.viable = info.viability.viable;
+    probe.reason = info.viability.reason;
+    probe.detail = info.viability.detail;
+    probe.bytes_per_second = static_cast<uint64_t>(info.bytes_per_second);
+    probe.expected_bytes_per_second =
+        std::min(RateOf(own, info.link, probe.nic), RateOf(theirs, info.link, probe.peer_nic));
+    probe.used = CarriesLanes(probe, transfers);
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
 
 void AddDaemon(const GatherOptions& options, Facts& facts) {
   ConnectOptions connect;
@@ -66,6 +142,16 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
   }
   AddUcx(facts.daemon.capabilities, facts.ucx);
   AddRefusals(facts.daemon.capabilities, facts.probes);
+  const std::vector<TransferInfo> none;
+  const auto listed = client->ListTransfers();
+  const std::vector<TransferInfo>& transfers = listed.ok() ? *listed : none;
+  const auto add_probes = [&](const NodeInfo& node) {
+    for (Probe& probe :
+         ProbesFrom(node, facts.daemon.capabilities, transfers, std::chrono::system_clock::now())) {
+      facts.probes.push_back(std::move(probe));
+    }
+  };
+  add_probes(*own);
   for (const NodeInfo& node : *nodes) {
     if (node.self || facts.daemon.peers.size() == kMostPeers) continue;
     Peer peer;
@@ -73,6 +159,7 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
     peer.connected = node.state == NodeState::kConnected;
     if (const auto full = client->GetNode(node.name); full.ok() && full->capabilities) {
       peer.capabilities = *full->capabilities;
+      add_probes(*full);
     }
     facts.daemon.peers.push_back(std::move(peer));
   }

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "client/doctor/facts.h"
+#include "onecopy/node.h"
+#include "onecopy/transfer.h"
 
 namespace onecopy::doctor {
 
@@ -18,6 +21,12 @@ void AskCuda(Facts& facts);   // after GatherGpus
 void AskNvml(Facts& facts);   // likewise
 void AskVerbs(Facts& facts);  // after GatherNics
 void AskUcx(Facts& facts);
+
+// The probes that a daemon tells of a node, itself or a peer, as far as they still count and went
+// over RDMA: UCX inside one machine does not. What they were made with is looked up in the
+// descriptions of both nodes; which of them carry lanes, in recent transfers.
+std::vector<Probe> ProbesFrom(const NodeInfo& node, const NodeCapability& own,
+                              const std::vector<TransferInfo>& transfers, WallTime now);
 
 // The modules in the folder `ucx` beside a libucp.
 void ReadUcxModules(const std::string& library, Ucx& ucx);
