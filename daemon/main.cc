@@ -55,7 +55,6 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     context.lanes = config.LanesAddress().ToString();
     if (backend.rdma) context.rdma = config.backends.at("rdma");
     context.peers_authenticated = config.tls.enabled();
-    context.loopback_only = os::IsLoopback(config.listen.host);
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Interface> one, backend.create(context));
     opened.push_back(std::move(one));
   }

@@ -22,7 +22,6 @@ struct BackendContext {
   std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
   Settings rdma = {};   // of the section [rdma], for backends that ask for it
   bool peers_authenticated = false;  // peers' names are proven by certificates ([tls])
-  bool loopback_only = false;        // peers can only be other daemons of this machine
 };
 
 // Creating a backend fails only for wrong settings; a missing device or library makes it not viable

@@ -17,7 +17,6 @@ Result<std::unique_ptr<Link>> MakeUcx(const std::string& node, int64_t threads) 
   Backend<Link> ucx = ucx::Describe();
   BackendContext context{node, Settings(ucx.settings), {}, {}};
   context.rdma = Settings(RdmaSettings());
-  context.loopback_only = true;
   context.settings.Set("transports", std::vector<std::string>{"tcp"});
   context.settings.Set("threads", threads);
   return ucx.create(context);

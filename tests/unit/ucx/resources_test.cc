@@ -44,9 +44,10 @@ TEST_CASE("resources are read from what UCX prints") {
 
 TEST_CASE("sockets and unknown transports are used only where they are named") {
   const auto resources = ParseResources(kPrinted);
-  CHECK(DefaultTransports(resources, false) ==
+  CHECK(DefaultTransports(resources, true) ==
         std::vector<std::string>{"self", "sysv", "rc_verbs", "ud_verbs", "cuda_ipc"});
-  CHECK(DefaultTransports(resources, true) == std::vector<std::string>{"self", "sysv", "cuda_ipc"});
+  CHECK(DefaultTransports(resources, false) ==
+        std::vector<std::string>{"self", "sysv", "cuda_ipc"});
 }
 
 TEST_CASE("[rdma] devices leaves RDMA devices out, nothing else") {
@@ -58,8 +59,8 @@ TEST_CASE("[rdma] devices leaves RDMA devices out, nothing else") {
 
 TEST_CASE("devices are described once each, with the memories that UCX does not rule out") {
   const auto resources = ParseResources(kPrinted);
-  const auto nics =
-      NicsOf(resources, {false, "host-1", [](const std::string& name) { return name == "rxe0"; }});
+  const auto nics = NicsOf(
+      resources, {{}, false, "host-1", [](const std::string& name) { return name == "rxe0"; }});
   REQUIRE(nics.size() == 3);
   CHECK(nics[0].name == "rxe0");
   CHECK(nics[0].emulated);
@@ -68,8 +69,11 @@ TEST_CASE("devices are described once each, with the memories that UCX does not 
   CHECK_FALSE(nics[0].memories[1].viability.viable);
   CHECK(nics[2].name == "cuda_ipc");
   CHECK(nics[2].fabric == "host-1");
-  CHECK(NicsOf(resources, {true, "host-1", None})[2].memories[0].viability.viable);
-  CHECK(NicsOf({{"tcp", "lo"}, {"self", "memory0"}}, {true, "host-1", None}).empty());
+  CHECK(NicsOf(resources, {{}, true, "host-1", None})[2].memories[0].viability.viable);
+  CHECK(NicsOf({{"tcp", "lo"}, {"self", "memory0"}}, {{}, true, "host-1", None}).empty());
+  const auto unused = NicsOf({}, {resources, false, "host-1", None});
+  REQUIRE(unused.size() == 2);
+  CHECK(unused[0].viability.reason == "INSECURE");
 }
 
 TEST_CASE("a device without hardware behind it is software") {

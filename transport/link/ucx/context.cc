@@ -6,6 +6,7 @@
 
 #include "transport/core/rdma_settings.h"
 #include "transport/core/reasons.h"
+#include "transport/link/ucx/route.h"
 
 namespace onecopy::ucx {
 namespace {
@@ -50,9 +51,9 @@ void Context::Set(const std::string& name, const std::string& value) {
 }
 
 Status Context::ChooseTransports(const ContextOptions& options) {
-  const std::vector<std::string> transports =
-      options.transports.empty() ? DefaultTransports(resources_, options.loopback_only)
-                                 : options.transports;
+  const std::vector<std::string> transports = options.transports.empty()
+                                                  ? DefaultTransports(resources_, options.network)
+                                                  : options.transports;
   if (transports.empty()) {
     return {Code::kFailedPrecondition, reasons::kNoRdmaDevice,
             "this UCX has no transport that is used without being named",
@@ -60,6 +61,12 @@ Status Context::ChooseTransports(const ContextOptions& options) {
             "name one under [ucx] transports"};
   }
   Set("UCX_TLS", Join(transports));
+  if (options.transports.empty() && !options.network && !UserHasSet("UCX_TLS")) {
+    for (const Resource& resource : resources_) {
+      if (!IsRdmaTransport(resource.transport)) continue;
+      if (AllowsDevice(options.devices, DeviceName(resource))) unused_.push_back(resource);
+    }
+  }
   const std::vector<std::string> devices = AllowedDevices(
       resources_, [&](const std::string& name) { return AllowsDevice(options.devices, name); });
   if (!devices.empty()) Set("UCX_NET_DEVICES", Join(devices));

@@ -18,7 +18,7 @@ struct ContextOptions {
   std::shared_ptr<const shim::UcxApi> api;
   std::vector<std::string> transports;  // empty: see DefaultTransports
   std::vector<std::string> devices;     // as [rdma] devices
-  bool loopback_only = false;
+  bool network = false;                 // somebody on another machine is trusted
 };
 
 // A region that is known to UCX: its handle and its key, for as long as the region lives.
@@ -38,6 +38,8 @@ class Context : public std::enable_shared_from_this<Context> {
   const shim::UcxApi& api() const { return *api_; }
   ucp_context_h handle() const { return handle_; }
   const std::vector<Resource>& resources() const { return resources_; }
+  // RDMA ones that are there and allowed, but not used.
+  const std::vector<Resource>& unused() const { return unused_; }
   bool has_cuda() const { return cuda_; }
 
   // Whether a failing endpoint completes what is under way on it (see README.md, error handling).
@@ -72,6 +74,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::map<std::string, std::string> settings_;
   ucp_context_h handle_ = nullptr;
   std::vector<Resource> resources_;
+  std::vector<Resource> unused_;
   bool cuda_ = false;
   bool names_routes_ = false;
 

@@ -16,14 +16,15 @@ std::vector<SettingSpec> Specs() {
       {.key = "trust",
        .type = SettingType::kTextList,
        .fallback = std::vector<std::string>(),
-       .doc = "Nodes with which UCX may be used, over [tls]: its keys let them write memory, and "
-              "so does its port any machine that reaches it. Not needed between daemons of one "
-              "machine on loopback."},
+       .doc =
+           "Nodes with which UCX may be used, over [tls]: its keys let them write memory, and so "
+           "do "
+           "its ports whoever reaches them. Not needed between daemons of one machine and user."},
       {.key = "transports",
        .type = SettingType::kTextList,
        .fallback = std::vector<std::string>(),
-       .doc = "Transports, as UCX_TLS has them, which counts before this. Empty: RDMA and those "
-              "inside the machine; on loopback only the latter."},
+       .doc = "Transports, as UCX_TLS has them, which counts before this. Empty: those inside the "
+              "machine and, where a node is trusted, RDMA."},
       {.key = "threads",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
@@ -59,7 +60,6 @@ Backend<Link> Describe() {
     options.library = context.library;
     options.trust.trusted = settings.TextList("trust");
     options.trust.authenticated = context.peers_authenticated;
-    options.trust.loopback_only = context.loopback_only;
     options.transports = settings.TextList("transports");
     options.devices = context.rdma.TextList("devices");
     options.threads = static_cast<unsigned>(settings.Integer("threads"));

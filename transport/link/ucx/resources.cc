@@ -55,12 +55,11 @@ bool HaveRdma(const std::vector<Resource>& resources) {
                      [](const Resource& r) { return IsRdmaTransport(r.transport); });
 }
 
-std::vector<std::string> DefaultTransports(const std::vector<Resource>& resources,
-                                           bool loopback_only) {
+std::vector<std::string> DefaultTransports(const std::vector<Resource>& resources, bool network) {
   std::vector<std::string> transports;
   for (const Resource& resource : resources) {
     const bool local = IsLocalTransport(resource.transport);
-    const bool rdma = !loopback_only && IsRdmaTransport(resource.transport);
+    const bool rdma = network && IsRdmaTransport(resource.transport);
     if (local || rdma) AddOnce(transports, resource.transport);
   }
   return transports;
@@ -87,21 +86,29 @@ std::vector<NicCapability> NicsOf(const std::vector<Resource>& resources, const 
   const Viability no_cuda =
       Viability::No(reasons::kGpuNotPinnable, "this UCX was built without CUDA",
                     "name a UCX that has CUDA under [libraries] ucx, or use the link verbs");
+  const Viability untrusted = Viability::No(
+      reasons::kInsecure,
+      "UCX's keys and ports let others write memory, and no node is trusted with that",
+      "name nodes under [ucx] trust and set [tls], or use the link verbs");
   std::vector<NicCapability> nics;
-  bool cuda_ipc = false;
-  for (const Resource& resource : resources) {
-    cuda_ipc |= resource.transport == "cuda_ipc";
-    if (!IsRdmaTransport(resource.transport)) continue;
+  auto add = [&](const Resource& resource, const Viability& viability) {
     const std::string name = DeviceName(resource);
     const bool known = std::any_of(nics.begin(), nics.end(),
                                    [&](const NicCapability& nic) { return nic.name == name; });
-    if (known) continue;
+    if (known || !IsRdmaTransport(resource.transport)) return;
     NicCapability nic;
     nic.name = name;
     nic.emulated = facts.is_emulated(name);
+    nic.viability = viability;
     nic.memories = {{"host", {}, {}}, {"cuda", {}, facts.cuda ? Viability() : no_cuda}};
     nics.push_back(std::move(nic));
+  };
+  bool cuda_ipc = false;
+  for (const Resource& resource : resources) {
+    cuda_ipc |= resource.transport == "cuda_ipc";
+    add(resource, {});
   }
+  for (const Resource& resource : facts.unused) add(resource, untrusted);
   if (cuda_ipc) {
     NicCapability nic;
     nic.name = "cuda_ipc";

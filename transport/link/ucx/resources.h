@@ -28,11 +28,10 @@ std::string DeviceName(const Resource& resource);
 bool ReachNetwork(const std::vector<Resource>& resources);
 bool HaveRdma(const std::vector<Resource>& resources);
 
-// The transports that this node uses where nobody chose any: all that are known to be RDMA ones or
-// local ones; on a node for this machine's daemons only, the local ones. Never sockets: any process
-// that reaches UCX's ports could write this process's memory.
-std::vector<std::string> DefaultTransports(const std::vector<Resource>& resources,
-                                           bool loopback_only);
+// The transports that this node uses where nobody chose any: the local ones and, where somebody on
+// another machine is trusted, the RDMA ones. Never sockets: any process that reaches UCX's ports
+// could write this process's memory.
+std::vector<std::string> DefaultTransports(const std::vector<Resource>& resources, bool network);
 
 // Devices for UCX_NET_DEVICES, as UCX names them, where `allows` leaves some out; empty where all
 // of them may be used.
@@ -40,8 +39,9 @@ std::vector<std::string> AllowedDevices(const std::vector<Resource>& resources,
                                         const std::function<bool(const std::string&)>& allows);
 
 struct NicFacts {
-  bool cuda = false;  // this UCX knows CUDA's memory
-  std::string host;   // identity of this machine
+  std::vector<Resource> unused;  // RDMA ones that are there, and not used as nobody is trusted
+  bool cuda = false;             // this UCX knows CUDA's memory
+  std::string host;              // identity of this machine
   std::function<bool(const std::string&)> is_emulated;
 };
 

@@ -6,28 +6,24 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
-
 namespace onecopy::ucx {
 
 // What the node's configuration says about peers.
 struct TrustSettings {
   std::vector<std::string> trusted;  // [ucx] trust
   bool authenticated = false;        // peers show certificates: their names are theirs
-  bool loopback_only = false;        // peers are other daemons of this machine
 };
 
-// How a peer's worker address may come.
+// From where a peer's worker address is taken.
 enum class AddressSource {
-  kMessage,   // in the offer or answer itself: the peer is trusted by name
-  kSameUser,  // in a sealed file of a process of this machine and of this user, which could as well
-              // write to this process's memory by itself
+  kMessage,   // from the offer or answer itself: the peer is trusted by name
+  kSameUser,  // from a sealed file of a process of this machine and of this user, which could as
+              // well write to this process's memory by itself; nowhere else
 };
 
-// PERMISSION_DENIED for a peer that this node does not talk UCX with.
-Result<AddressSource> Judge(const TrustSettings& settings, const std::string& peer);
+AddressSource SourceFor(const TrustSettings& settings, const std::string& peer);
 
-// Why this node talks UCX with nobody; OK where somebody is allowed.
-Status CheckTrustSettings(const TrustSettings& settings);
+// Whether anybody on another machine is trusted; where not, nothing may listen to the network.
+bool TrustsAnyone(const TrustSettings& settings);
 
 }  // namespace onecopy::ucx

@@ -59,10 +59,8 @@ Status UcxLink::Start() {
   ONECOPY_ASSIGN_OR_RETURN(const auto api, shim::LoadUcx(options_.library));
   capability_.version = api->GetVersionString();
   capability_.attributes["library"] = api->library;
-  // A worker listens to the network with nobody asked who is there: none is made for nobody.
-  ONECOPY_RETURN_IF_ERROR(CheckTrustSettings(options_.trust));
   ONECOPY_ASSIGN_OR_RETURN(context_, Context::Open({api, options_.transports, options_.devices,
-                                                    options_.trust.loopback_only}));
+                                                    TrustsAnyone(options_.trust)}));
   for (unsigned i = 0; i < options_.threads; ++i) {
     auto seat = std::make_unique<Seat>("ucx-" + std::to_string(i));
     ONECOPY_ASSIGN_OR_RETURN(seat->worker, Worker::Create(context_, seat->thread));
@@ -75,10 +73,10 @@ Status UcxLink::Start() {
 
 void UcxLink::DescribeWhatIs() {
   const std::vector<Resource>& resources = context_->resources();
-  capability_.rdma = HaveRdma(resources);
-  capability_.nics = NicsOf(resources, {context_->has_cuda(), host_, [](const std::string& name) {
-                                          return IsSoftwareDevice(name);
-                                        }});
+  capability_.rdma = HaveRdma(resources) || !context_->unused().empty();
+  capability_.nics =
+      NicsOf(resources, {context_->unused(), context_->has_cuda(), host_,
+                         [](const std::string& name) { return IsSoftwareDevice(name); }});
   std::vector<std::string> transports;
   std::vector<std::string> devices;
   for (const Resource& resource : resources) {
@@ -90,8 +88,7 @@ void UcxLink::DescribeWhatIs() {
   device_ = devices.empty() ? "memory" : Join(devices, "+");
   auto& attributes = capability_.attributes;
   attributes["transports"] = Join(transports, " ");
-  attributes["trust"] = options_.trust.loopback_only ? "this machine's daemons of the same user"
-                                                     : Join(options_.trust.trusted, " ");
+  attributes["trust"] = TrustsAnyone(options_.trust) ? Join(options_.trust.trusted, " ") : "nobody";
   attributes["error_handling"] = context_->reaches_network() ? "peer" : "none";
   attributes["routes_named"] = context_->names_routes() ? "yes" : "no";
   attributes["emulation"] = context_->may_emulate() ? "allowed" : "refused";
@@ -143,7 +140,6 @@ Offer UcxLink::MakeOffer(AddressSource source, const Seat& seat) const {
 }
 
 Result<UcxLink::Far> UcxLink::CheckFar(const std::string& peer, const std::string& text) const {
-  ONECOPY_ASSIGN_OR_RETURN(const AddressSource source, Judge(options_.trust, peer));
   Far far;
   ONECOPY_ASSIGN_OR_RETURN(far.offer, DecodeOffer(text));
   if (far.offer.version != capability_.version) {
@@ -152,12 +148,13 @@ Result<UcxLink::Far> UcxLink::CheckFar(const std::string& peer, const std::strin
                       " on " + peer + ", and unlike versions of it cannot talk",
                   "install the same version of UCX on both nodes");
   }
-  if (source == AddressSource::kMessage) {
+  if (SourceFor(options_.trust, peer) == AddressSource::kMessage) {
     ONECOPY_ASSIGN_OR_RETURN(far.address, Unseal(far.offer.address));
   } else if (far.offer.host != host_) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                  "node " + peer + " is not a daemon of this machine",
-                  "name it under [ucx] trust, set [tls], and listen beyond loopback");
+                  "node " + peer + " is on another machine and not trusted for ucx, whose keys " +
+                      "and ports let others write memory",
+                  "add \"" + peer + "\" to [ucx] trust and set [tls], or use the link verbs");
   } else {
     ONECOPY_ASSIGN_OR_RETURN(far.address, ReadAddress(far.offer.process, far.offer.descriptor));
   }
@@ -188,11 +185,9 @@ std::shared_ptr<UcxConnection> UcxLink::NewConnection(const std::string& peer, c
 
 void UcxLink::Dial(const std::string& peer, Dialled done) {
   if (Status why = Unusable(); !why.ok()) return done(std::move(why));
-  const Result<AddressSource> source = Judge(options_.trust, peer);
-  if (!source.ok()) return done(source.status());
   Seat& seat = NextSeat();
-  done(std::unique_ptr<Dialing>(
-      std::make_unique<UcxDialing>(*this, peer, seat, MakeOffer(*source, seat))));
+  done(std::unique_ptr<Dialing>(std::make_unique<UcxDialing>(
+      *this, peer, seat, MakeOffer(SourceFor(options_.trust, peer), seat))));
 }
 
 void UcxLink::Accept(const std::string& peer, const std::string& offer, Answered done) {
@@ -205,8 +200,7 @@ void UcxLink::Accept(const std::string& peer, const std::string& offer, Answered
         const bool reports = far.offer.network && context_->reaches_network();
         Result<EndpointRef> endpoint = seat.worker->Connect(far.address, reports);
         if (!endpoint.ok()) return done(endpoint.status());
-        const AddressSource source = *Judge(options_.trust, peer);
-        const Offer answer = MakeOffer(source, seat);
+        const Offer answer = MakeOffer(SourceFor(options_.trust, peer), seat);
         auto connection = NewConnection(peer, far, answer.end, false, peer, seat);
         if (connection == nullptr) {
           return done(Status(Code::kUnavailable, reasons::kDraining, "the ucx link is shut down"));
