@@ -82,6 +82,7 @@ lanes = "10.0.0.1:9100"
 run_dir = "/tmp/east"
 uid_domain = "lab"
 insecure = true
+topology = "/etc/onecopy/topology.toml"
 
 [tls]
 ca = "/etc/ca.pem"
@@ -137,6 +138,7 @@ label = "ü"
   CHECK(config.run_dir == "/tmp/east");
   CHECK(config.uid_domain == "lab");
   CHECK(config.insecure);
+  CHECK(config.topology == "/etc/onecopy/topology.toml");
   CHECK(config.tls.enabled());
   CHECK(config.tls.ca == "/etc/ca.pem");
   CHECK(config.tls.certificate == "/etc/east.pem");
