@@ -150,8 +150,7 @@ TEST_CASE("of devices that say the same of themselves the same rail, or the prob
   NodeCapability east = Node("roce");
   NodeCapability west = Twin(east, "west");
   west.host = "host-west";
-  // Two devices a node on one fabric, of which the crossed pairs are software: which pair was
-  // chosen shows in the path.
+  // Two devices a node on one fabric.
   for (NodeCapability* node : {&east, &west}) {
     auto& nics = node->links.back().nics;
     nics.resize(1);
