@@ -8,6 +8,7 @@
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/remote_move.h"
+#include "daemon/engine/shared_move.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
 #include "transport/core/reasons.h"
@@ -22,6 +23,18 @@ constexpr double kFarSlower = 0.5;
 
 double Seconds(os::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// A device that has run out of what it gives, or that does not reach the other, says nothing about
+// sockets; where the sockets fail there is nothing left to try.
+bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
+  if (failure.code() == Code::kFailedPrecondition) return true;
+  if (failure.reason() == reasons::kMemlock || failure.reason() == reasons::kKeysExhausted) {
+    return true;
+  }
+  const bool unreachable =
+      failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
+  return unreachable && path.name.starts_with("rdma-");
 }
 
 }  // namespace
@@ -66,7 +79,11 @@ void DestinationRun::Begin() {
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
       order.deadline = std::max(*order_.deadline - passed, std::chrono::milliseconds(1));
     }
-    move_ = std::make_shared<RemoteMove>(parts_, std::move(order), order_.destination);
+    if (path.link.empty()) {
+      move_ = std::make_shared<SharedMove>(parts_, std::move(order), order_.destination);
+    } else {
+      move_ = std::make_shared<RemoteMove>(parts_, std::move(order), order_.destination);
+    }
   }
   move_->Start(
       [self = shared_from_this()] { self->OnRunning(); },
@@ -132,7 +149,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     return Verify(std::move(outcome));
   }
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
-  if (!outcome.began && cancelled_.ok() && failure.code() == Code::kFailedPrecondition &&
+  if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
       std::none_of(excluded_.begin(), excluded_.end(),
                    [&](const Refusal& r) { return r.path == path.name; })) {
     excluded_.push_back({path.name, failure.reason(), failure.message(), failure.remedy()});

@@ -27,12 +27,18 @@ void CheckSteps(const Json& receipt, const ExpectedReceipt& expected) {
 }
 
 void CheckLanes(const Json& receipt, const ExpectedReceipt& expected) {
-  const bool remote = expected.path.rfind("tcp-", 0) == 0;
-  CHECK(receipt.at("link") == (remote ? "tcp" : ""));
+  const bool tcp = expected.path.rfind("tcp-", 0) == 0;
+  const bool remote = tcp || !expected.link.empty();
+  CHECK(receipt.at("link") == (tcp ? "tcp" : expected.link));
   uint64_t carried = 0;
   for (const Json& lane : receipt.at("lanes")) {
-    CHECK(lane.at("device") == "lo");
-    CHECK(lane.at("peer").get<std::string>().rfind("127.0.0.1:", 0) == 0);
+    if (tcp) {
+      CHECK(lane.at("device") == "lo");
+      CHECK(lane.at("peer").get<std::string>().rfind("127.0.0.1:", 0) == 0);
+    } else {
+      CHECK(lane.at("device") != "");
+      CHECK(lane.at("peer") != "");
+    }
     carried += lane.at("bytes").get<uint64_t>();
   }
   CHECK(carried == (remote ? expected.bytes : 0));
@@ -41,6 +47,7 @@ void CheckLanes(const Json& receipt, const ExpectedReceipt& expected) {
     if (step.at("by") != "wire") continue;
     ++wires;
     CHECK(step.at("loopback") == true);
+    CHECK(step.at("emulated") == expected.emulated);
   }
   CHECK(wires == (remote && expected.bytes > 0 ? 1 : 0));
 }
@@ -55,7 +62,8 @@ void CheckRefusals(const Json& receipt, const ExpectedReceipt& expected) {
   CHECK(refused.count(expected.path) == 0);
   for (const char* better : {"rdma-direct", "peer-direct", "local"}) {
     INFO(better);
-    CHECK((refused.count(better) == 1 || expected.path == "local"));
+    const bool best = expected.path == "local" || expected.path == "rdma-direct";
+    CHECK((refused.count(better) == 1 || best));
   }
 }
 
@@ -63,7 +71,8 @@ void CheckRefusals(const Json& receipt, const ExpectedReceipt& expected) {
 
 size_t CopiesOf(const std::string& path) {
   static const std::map<std::string, size_t> kCopies = {
-      {"local", 1}, {"peer-bounce", 2}, {"tcp-direct", 3}, {"tcp-bounce", 4}, {"tcp-staged", 5}};
+      {"rdma-direct", 1}, {"local", 1},      {"peer-bounce", 2}, {"rdma-staged", 3},
+      {"tcp-direct", 3},  {"tcp-bounce", 4}, {"tcp-staged", 5}};
   return kCopies.at(path);
 }
 
@@ -73,7 +82,7 @@ void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected) {
   CHECK(receipt.at("state") == "SUCCEEDED");
   CHECK(receipt.at("path") == expected.path);
   CHECK(receipt.at("bytes") == expected.bytes);
-  CHECK(receipt.at("emulated") == false);
+  CHECK(receipt.at("emulated") == (expected.emulated && expected.bytes > 0));
   CheckSteps(receipt, expected);
   CheckLanes(receipt, expected);
   CheckRefusals(receipt, expected);

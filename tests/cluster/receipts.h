@@ -13,6 +13,8 @@ struct ExpectedReceipt {
   std::string path;
   uint64_t bytes = 0;
   bool checksum = false;  // asked for
+  std::string link = {};  // where the path is no tcp one: what carries it
+  bool emulated = false;  // a software device does
 };
 
 // Copies of host memory over such a path: 1 of "local" to 5 of "tcp-staged".

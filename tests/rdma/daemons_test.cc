@@ -1,0 +1,123 @@
+// Two daemons with an RDMA device each: what the paths over it carry, and how.
+#include <cstring>
+
+#include "tests/cluster/receipts.h"
+#include "tests/rdma/rdma_pair.h"
+#include "tests/support/catch.h"
+
+using onecopy::Client;
+using onecopy::HostBuffer;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kSlot = uint64_t{1} << 20;
+constexpr uint64_t kMost = uint64_t{64} << 20;
+
+}  // namespace
+
+TEST_CASE("every size arrives at odd places, over the device and nothing else") {
+  RdmaPair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  const HostBuffer source = Filled(east, "a", kMost + 16, 1);
+  const HostBuffer destination = Must(west.CreateHostBuffer("b", kMost + 32));
+  for (const char* path : {"rdma-direct", "rdma-staged"}) {
+    for (const uint64_t bytes :
+         {uint64_t{0}, uint64_t{1}, uint64_t{4097}, kSlot - 1, 3 * kSlot + 7, kMost}) {
+      INFO(path << ", " << bytes << " bytes");
+      std::memset(destination.data(), 0xa7, destination.bytes());
+      const uint64_t before = PacketsReceived();
+      const auto done = Must(east.RunTransfer({.source = source.endpoint(3, bytes),
+                                               .destination = {"west", "b", 5, {}},
+                                               .policy = {.path_glob = path},
+                                               .checksum = true}));
+      REQUIRE_OK(onecopy::OutcomeOf(done));
+      CheckReceipt(done, {path, bytes, true, "verbs", true});
+      CHECK(IsPayload(destination.data() + 5, bytes, 1, 3));
+      CHECK(destination.data()[4] == std::byte{0xa7});
+      CHECK(destination.data()[5 + bytes] == std::byte{0xa7});
+      // Packets carry at most 4 KiB each.
+      CHECK(PacketsReceived() - before >= bytes / 4096);
+      if (bytes == 0) continue;
+      CHECK(done.receipt.registration == "host");
+      CHECK(done.receipt.key == "window");
+      uint64_t read = 0;
+      for (const auto& [name, text] : done.receipt.evidence) {
+        if (name.find("bytes read") != std::string::npos) read += std::stoull(text);
+      }
+      CHECK(read >= bytes);
+    }
+  }
+}
+
+TEST_CASE("a staged transfer's slots serve the processor and the device alike: no step between") {
+  RdmaPair pair;
+  pair.east.Do({"buffer", "create", "a", "--size", "4MiB", "--memory", "host"});
+  pair.west.Do({"buffer", "create", "b", "--size", "4MiB", "--memory", "host"});
+  const Json receipt = pair.east.Do({"cp", "a", "west:b", "--path", "rdma-staged"});
+  REQUIRE(receipt.at("steps").size() == 3);
+  CHECK(receipt.at("steps")[0].at("to") == receipt.at("steps")[1].at("from"));
+  CHECK(receipt.at("steps")[1].at("to") == receipt.at("steps")[2].at("from"));
+  CHECK(receipt.at("steps")[1].at("by") == "wire");
+  CHECK(receipt.at("steps")[1].at("emulated") == true);
+}
+
+TEST_CASE("a software device does not count as fewer copies unless that is allowed") {
+  RdmaPair pair;
+  pair.east.Do({"buffer", "create", "a", "--size", "1MiB", "--memory", "host"});
+  pair.west.Do({"buffer", "create", "b", "--size", "1MiB", "--memory", "host"});
+  CheckRefused(pair.east.Run({"cp", "a", "west:b", "--at-most", "1"}), 7, "FAILED_PRECONDITION",
+               "POLICY_UNMET");
+  const Json receipt = pair.east.Do({"cp", "a", "west:b", "--at-most", "1", "--allow-emulated"});
+  CHECK(receipt.at("path") == "rdma-direct");
+  CHECK(receipt.at("emulated") == true);
+}
+
+TEST_CASE("two devices at each end share the bytes") {
+  RdmaPair pair({.west_devices = {"rxe0", "rxe1"}, .east_devices = {"rxe0", "rxe1"}});
+  pair.east.Do({"buffer", "create", "a", "--size", "16MiB", "--memory", "host"});
+  pair.west.Do({"buffer", "create", "b", "--size", "16MiB", "--memory", "host"});
+  const Json receipt = pair.east.Do({"cp", "a", "west:b", "--path", "rdma-direct", "--checksum"});
+  REQUIRE(receipt.at("lanes").size() == 2);
+  for (const Json& lane : receipt.at("lanes")) CHECK(lane.at("bytes") > 0);
+}
+
+TEST_CASE("queue pairs and regions are as many after many transfers as before") {
+  RdmaPair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  const HostBuffer source = Filled(east, "a", 1 << 16, 1);
+  const HostBuffer destination = Must(west.CreateHostBuffer("b", 1 << 16));
+  const onecopy::TransferRequest request{.source = source.endpoint(0, 1 << 16),
+                                         .destination = {"west", "b", 0, {}},
+                                         .policy = {.path_glob = "rdma-direct"}};
+  REQUIRE_OK(onecopy::OutcomeOf(Must(east.RunTransfer(request))));
+  const size_t queue_pairs = CountResources("qp");
+  const size_t regions = CountResources("mr");
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE_OK(onecopy::OutcomeOf(Must(east.RunTransfer(request))));
+  }
+  CHECK(CountResources("qp") == queue_pairs);
+  CHECK(CountResources("mr") == regions);
+}
+
+TEST_CASE("a thousand slices of one buffer cost one registration") {
+  RdmaPair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  constexpr uint64_t kSlice = 512;
+  const HostBuffer source = Filled(east, "a", 1000 * kSlice, 1);
+  const HostBuffer destination = Must(west.CreateHostBuffer("b", 1000 * kSlice));
+  auto move = [&](uint64_t slice) {
+    REQUIRE_OK(
+        onecopy::OutcomeOf(Must(east.RunTransfer({.source = source.endpoint(slice * kSlice, kSlice),
+                                                  .destination = {"west", "b", slice * kSlice, {}},
+                                                  .policy = {.path_glob = "rdma-direct"}}))));
+  };
+  move(0);
+  const size_t regions = CountResources("mr");
+  for (uint64_t slice = 1; slice < 1000; ++slice) move(slice);
+  CHECK(CountResources("mr") == regions);
+  CHECK(IsPayload(destination.data(), 1000 * kSlice, 1));
+}

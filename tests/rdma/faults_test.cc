@@ -1,0 +1,110 @@
+// What becomes of transfers and devices when the wire, the peer or the device fails.
+#include "tests/cluster/receipts.h"
+#include "tests/rdma/rdma_pair.h"
+#include "tests/support/catch.h"
+#include "tests/support/lent_verbs.h"
+
+using onecopy::Client;
+using onecopy::HostBuffer;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kBytes = uint64_t{256} << 20;
+
+onecopy::TransferRequest Direct(uint64_t bytes) {
+  return {.source = {"east", "a", 0, bytes},
+          .destination = {"west", "b", 0, {}},
+          .policy = {.path_glob = "rdma-direct"}};
+}
+
+void MakeBuffers(RdmaPair& pair, const std::string& size) {
+  pair.east.Do({"buffer", "create", "a", "--size", size, "--memory", "host"});
+  pair.west.Do({"buffer", "create", "b", "--size", size, "--memory", "host"});
+}
+
+// Loses everything both ways, but lets the daemons' calls through: they go over loopback addresses
+// of the same wire, so they are lost too, and come back with it.
+struct Outage {
+  PacketLoss east{"rn0"};
+  PacketLoss west{"rn1"};
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a wire that is cut ends a transfer as LINK_DOWN or PEER_DOWN, and the next one goes through") {
+  RdmaPair pair;
+  MakeBuffers(pair, "256MiB");
+  Client west = pair.west.Connect();
+  Client east = pair.east.Connect();
+  const onecopy::TransferInfo running = StartAndSeeRunning(east, Direct(kBytes));
+  Json ended;
+  {
+    const Outage outage;
+    // The destination decides, and hears of it from its own device.
+    WaitUntil("the destination's transfer has ended", [&] {
+      ended = pair.west.Do({"transfer", "show", running.id.str()});
+      return ended.at("state") == "FAILED";
+    });
+  }
+  INFO(ended.dump(2));
+  CHECK((ended.at("error").at("reason") == "LINK_DOWN" ||
+         ended.at("error").at("reason") == "PEER_DOWN"));
+  pair.east.WaitForPeer("west");
+  pair.west.WaitForPeer("east");
+  const Json again = pair.east.Do({"cp", "a@0+1MiB", "west:b@0+1MiB", "--path", "rdma-direct"});
+  CHECK(again.at("path") == "rdma-direct");
+}
+
+TEST_CASE("a hundred failed transfers leave no queue pair, region or window behind") {
+  RdmaPair pair;
+  MakeBuffers(pair, "64MiB");
+  Client east = pair.east.Connect();
+  REQUIRE_OK(onecopy::OutcomeOf(Must(east.RunTransfer(Direct(4096)))));
+  const size_t queue_pairs = CountResources("qp");
+  const size_t regions = CountResources("mr");
+  for (int i = 0; i < 100; ++i) {
+    const onecopy::TransferInfo started = Must(east.StartTransfer(Direct(uint64_t{64} << 20)));
+    const auto ended = east.CancelTransfer(started.id);
+    const auto waited = Must(east.AwaitTransfer(started.id));
+    CHECK((ended.ok() || waited.state == onecopy::TransferState::kSucceeded));
+  }
+  REQUIRE_OK(onecopy::OutcomeOf(Must(east.RunTransfer(Direct(4096)))));
+  CHECK(CountResources("qp") == queue_pairs);
+  CHECK(CountResources("mr") == regions);
+}
+
+TEST_CASE("a device that is removed fails its transfers, and others go by sockets") {
+  const LentVerbs lent;
+  RdmaPair pair({.config = "[libraries]\nibverbs = \"" + LentVerbs::Library().string() + "\"\n",
+                 .environment = {lent.Environment()}});
+  MakeBuffers(pair, "256MiB");
+  Client east = pair.east.Connect();
+  const onecopy::TransferInfo running = StartAndSeeRunning(east, Direct(kBytes));
+  const_cast<LentVerbs&>(lent).Remove("rxe1");
+  const onecopy::TransferInfo ended = Must(east.AwaitTransfer(running.id));
+  CHECK(ended.state == onecopy::TransferState::kFailed);
+  CHECK(ended.error.reason() == "LINK_DOWN");
+  const Json receipt = pair.east.Do({"cp", "a@0+1MiB", "west:b@0+1MiB"});
+  CHECK(receipt.at("path") == "tcp-direct");
+  const CommandResult asked =
+      pair.east.Run({"cp", "a@0+1MiB", "west:b@0+1MiB", "--path", "rdma-direct"});
+  CheckRefused(asked, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
+}
+
+TEST_CASE("where no queue pair is left, the next path is taken, with the reason") {
+  const LentVerbs lent;
+  const_cast<LentVerbs&>(lent).SetQueuePairsUsedUp(true);
+  RdmaPair pair({.config = "[libraries]\nibverbs = \"" + LentVerbs::Library().string() + "\"\n",
+                 .environment = {lent.Environment()}});
+  MakeBuffers(pair, "1MiB");
+  const Json receipt = pair.east.Do(
+      {"cp", "a", "west:b", "--at-most", "3", "--allow-emulated", "--path", "*-direct"});
+  CHECK(receipt.at("path") == "tcp-direct");
+  bool said = false;
+  for (const Json& refused : receipt.at("refused")) {
+    if (refused.at("path") == "rdma-direct") said = refused.at("reason") == "KEYS_EXHAUSTED";
+  }
+  CHECK(said);
+}
