@@ -31,6 +31,17 @@ os::Clock::duration Jittered(std::chrono::milliseconds pause) {
          std::chrono::milliseconds(static_cast<int64_t>(os::RandomNumber() % spread));
 }
 
+// A probe uses memory that it allocates. What only clients have shows what it can do when it is
+// registered (see Registrations).
+bool CanProbe(const std::string& kind, const std::string& device) {
+  return kind == "host" || !device.empty();
+}
+
+bool CanProbe(const plan::Wire& wire) {
+  return CanProbe(wire.source.kind, wire.source.device) &&
+         CanProbe(wire.destination.kind, wire.destination.device);
+}
+
 std::string Text(const plan::WireEnd& end) { return end.device.empty() ? end.kind : end.device; }
 
 // Somebody who waits for several probes, but not for ever.
@@ -114,12 +125,14 @@ void Probes::AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::mi
 void Probes::Await(const std::string& peer, const std::vector<plan::Wire>& wires, Task then) {
   std::vector<Key> keys;
   keys.reserve(wires.size());
-  for (const plan::Wire& wire : wires) keys.push_back({peer, wire});
+  for (const plan::Wire& wire : wires) {
+    if (CanProbe(wire)) keys.push_back({peer, wire});
+  }
   AwaitKeys(keys, false, parts_.context.options.probe_wait, std::move(then));
 }
 
 void Probes::EnsureOwn(const std::string& link, const Place& place, StatusReply reply) {
-  if (!HasDevices(link)) return reply(OkStatus());
+  if (!HasDevices(link) || !CanProbe(place.kind, place.device)) return reply(OkStatus());
   const plan::WireEnd end{place.kind, place.device};
   const Key key{parts_.context.node(), {link, end, end}};
   auto shared = std::make_shared<StatusReply>(std::move(reply));
@@ -309,8 +322,8 @@ std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
   const auto usable = [](const NodeCapability& of, bool rdma) {
     std::vector<plan::WireEnd> ends;
     for (const MemoryCapability& memory : of.memories) {
-      const bool host = memory.kind == "host";
-      if (memory.viability.viable && (host || (rdma && !memory.device.empty()))) {
+      const bool reached = rdma || memory.kind == "host";
+      if (memory.viability.viable && reached && CanProbe(memory.kind, memory.device)) {
         ends.push_back({memory.kind, memory.device});
       }
     }

@@ -31,13 +31,14 @@ class Probes {
 
   // Runs `then` when these ways from the peer have been probed: at once where nothing has to be
   // found out, and in any case when the time that a transfer waits is over. What is known but old
-  // is found out anew without waiting.
+  // is found out anew without waiting. Ways that begin or end in memory that only clients have
+  // (dma-bufs) are not probed.
   void Await(const std::string& peer, const std::vector<plan::Wire>& wires, Task then);
   // What is known about the ways from a peer, for the planner.
   plan::Estimates EstimatesFor(const std::string& peer) const;
 
   // Why no device of the link reaches memory of this node at that place; OK where one does, where
-  // the link has no such devices, and where it could not be found out.
+  // the link has no such devices, and where it is not or could not be found out.
   void EnsureOwn(const std::string& link, const Place& place, StatusReply reply);
 
   // Probes all there is from that node, or from every connected peer and from this node itself
@@ -55,7 +56,7 @@ class Probes {
                    const NodeCapability& now);
   void PeerRestarted(const std::string& node);
 
-  // Held by whatever a probe keeps busy.
+  // Held by whatever must have come back before the workers and the engine's thread end.
   std::shared_ptr<void> Activity();
   // Ends all probes, then runs `done`; nobody who waits is answered.
   void Stop(Task done);

@@ -47,7 +47,9 @@ void Registrations::Registered(const Key& key, const RegionRef& region,
   for (const NicRegistration& nic : *outcome) {
     if (nic.status.ok() && nic.how == kByDescriptor) check.nics.push_back(nic.nic);
   }
-  if (client_buffer.empty() || check.nics.empty() || region->bytes() == 0) {
+  // What is not mapped here has nothing to be compared with: the descriptor is all there is.
+  const bool mapped = region->address() != nullptr;
+  if (client_buffer.empty() || check.nics.empty() || region->bytes() == 0 || !mapped) {
     return Conclude(key, OkStatus());
   }
   std::make_shared<RegistrationCheck>(context_, connections_, std::move(check))

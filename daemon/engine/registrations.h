@@ -25,7 +25,8 @@ class Registrations {
   //
   // `client_buffer`: the name of the buffer where the memory is a client's, else empty. Where
   // devices know such memory by a descriptor that the client passed, it is first made sure that the
-  // descriptor names the buffer's own memory; one that does not is refused (BAD_HANDLE) for ever.
+  // descriptor names the buffer's own memory; one that does not is refused (BAD_HANDLE) for ever. A
+  // region without an address is nothing but its descriptor, and is believed.
   void Ensure(const std::string& link, const RegionRef& region, const std::string& client_buffer,
               StatusReply reply);
 

@@ -25,7 +25,7 @@ Viability Registers(const NicCapability& nic, const WireEnd& target, const NodeC
   }
   if (found != nullptr && found->viability.viable) return {};
   const bool host = target.kind == "host";
-  const std::string memory = host ? "host memory" : target.device;
+  const std::string memory = target.device.empty() ? target.kind + " memory" : target.device;
   const std::string detail = nic.name + " of " + node.node + " cannot register " + memory + ": ";
   return Viability::No(
       host ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,

@@ -9,7 +9,7 @@ constexpr const char* kPinned = "pinned";
 constexpr const char* kKernel = "kernel";
 
 std::string CopierOf(const MemoryCapability& memory) {
-  return IsHost(memory) ? "cpu" : "copy-engine";
+  return IsGpu(memory) ? "copy-engine" : "cpu";
 }
 
 // Adds step after step, each from where the one before ended.
@@ -40,17 +40,19 @@ bool Staging::Needless(const Ends& ends) const {
 
 bool IsHost(const MemoryCapability& memory) { return memory.kind == "host"; }
 
+bool IsGpu(const MemoryCapability& memory) { return !memory.device.empty(); }
+
 std::string StepName(const MemoryCapability& memory) {
   return memory.device.empty() ? memory.kind : memory.device;
 }
 
 std::string Describe(const MemoryCapability& memory, const NodeCapability& node) {
-  return (IsHost(memory) ? "host memory" : StepName(memory)) + " of " + node.node;
+  return (IsGpu(memory) ? memory.device : memory.kind + " memory") + " of " + node.node;
 }
 
 Path PathInNode(const Rung& rung, const Ends& ends, Staging staging) {
   Walk walk(ends.source);
-  std::string last_copier = IsHost(ends.source) ? CopierOf(ends.destination) : "copy-engine";
+  std::string last_copier = CopierOf(IsGpu(ends.source) ? ends.source : ends.destination);
   if (staging.source || staging.destination) {
     walk.Copy(kPinned, CopierOf(ends.source), ends.source_node);
     last_copier = CopierOf(ends.destination);

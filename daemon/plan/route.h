@@ -17,6 +17,9 @@ struct Staging {
 };
 
 bool IsHost(const MemoryCapability& memory);
+// Memory with a copy engine. Neither host memory nor a GPU's is what lies behind a client's
+// dma-buf.
+bool IsGpu(const MemoryCapability& memory);
 
 // The memory's name in steps, and with its node for people: "GPU-5f… of east".
 std::string StepName(const MemoryCapability& memory);

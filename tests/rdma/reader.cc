@@ -26,7 +26,7 @@ Port::Port(const shim::VerbsApi& verbs, const GuestDevice& device)
   ::fcntl(context->async_fd, F_SETFL, ::fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
   pd = verbs.AllocPd(context);
   if (pd == nullptr) return;
-  cq = verbs.CreateCq(context, 16, nullptr, nullptr, 0);
+  cq = verbs.CreateCq(context, 2 * kMostReceives, nullptr, nullptr, 0);
   if (cq == nullptr) return;
   qp = MakeQueuePair();
 }
@@ -61,7 +61,7 @@ ibv_qp* Port::MakeQueuePair() {
   wanted.qp_type = IBV_QPT_RC;
   wanted.sq_sig_all = 1;
   wanted.cap = {.max_send_wr = 4,
-                .max_recv_wr = 1,
+                .max_recv_wr = kMostReceives,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = 0};
@@ -71,7 +71,7 @@ ibv_qp* Port::MakeQueuePair() {
 namespace {
 
 int MakeReady(const shim::VerbsApi& verbs, Port& port, int gid_index, const ibv_gid& other_gid,
-              uint32_t other_number) {
+              uint32_t other_number, uint32_t other_first_packet = 0) {
   ibv_qp_attr state = {};
   state.qp_state = IBV_QPS_INIT;
   state.port_num = kPort;
@@ -82,6 +82,7 @@ int MakeReady(const shim::VerbsApi& verbs, Port& port, int gid_index, const ibv_
   state.qp_state = IBV_QPS_RTR;
   state.path_mtu = IBV_MTU_4096;
   state.dest_qp_num = other_number;
+  state.rq_psn = other_first_packet;
   state.max_dest_rd_atomic = 1;
   state.min_rnr_timer = 12;
   state.ah_attr.is_global = 1;
@@ -114,6 +115,14 @@ int Connect(const shim::VerbsApi& verbs, Port& one, Port& other) {
   if (one_index < 0 || other_index < 0) return EADDRNOTAVAIL;
   const int error = MakeReady(verbs, one, one_index, other_gid, other.qp->qp_num);
   return error != 0 ? error : MakeReady(verbs, other, other_index, one_gid, one.qp->qp_num);
+}
+
+int ConnectTo(const shim::VerbsApi& verbs, Port& port, const ibv_gid& other_gid,
+              uint32_t other_number, uint32_t other_first_packet) {
+  ibv_gid own = {};
+  const int index = port.GidIndex(&own);
+  if (index < 0) return EADDRNOTAVAIL;
+  return MakeReady(verbs, port, index, other_gid, other_number, other_first_packet);
 }
 
 int PostRead(Port& port, const ibv_mr& local, uint64_t local_address, uint64_t remote,

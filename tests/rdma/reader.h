@@ -23,6 +23,7 @@ class Port {
   int GidIndex(ibv_gid* gid) const;
   // As Port does for its own. Null with errno where that is refused.
   ibv_qp* MakeQueuePair();
+  static constexpr int kMostReceives = 16;
 
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
@@ -36,6 +37,10 @@ class Port {
 
 // Makes the two queue pairs ready to send to each other. 0, or the first errno.
 int Connect(const shim::VerbsApi& verbs, Port& one, Port& other);
+// Makes one end ready for a queue pair whose first packet has that number; its own first packet is
+// number 0.
+int ConnectTo(const shim::VerbsApi& verbs, Port& port, const ibv_gid& other_gid,
+              uint32_t other_number, uint32_t other_first_packet);
 
 // Posts a read of `bytes` from `remote` of the other port into `local` of this one. 0 or an errno.
 int PostRead(Port& port, const ibv_mr& local, uint64_t local_address, uint64_t remote,

@@ -28,9 +28,9 @@ std::string LentVerbs::Environment() const {
 
 void LentVerbs::ControlThisProcess() const { ::setenv(kVariable, folder_.path().c_str(), 1); }
 
-void LentVerbs::Tell(const DmaBuf& buffer) {
+void LentVerbs::Tell(const DmaBuf& buffer, const DmaBuf& memory) {
   std::filesystem::create_symlink(
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(buffer.memory_fd()),
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory.memory_fd()),
       folder_.path() / "dmabufs" / std::to_string(buffer.inode()));
 }
 

@@ -24,7 +24,9 @@ class LentVerbs {
   void ControlThisProcess() const;
 
   // Lets the dma-buf be registered, for as long as this process has it open.
-  void Tell(const DmaBuf& buffer);
+  void Tell(const DmaBuf& buffer) { Tell(buffer, buffer); }
+  // The same, but what is registered is the memory of another.
+  void Tell(const DmaBuf& buffer, const DmaBuf& memory);
   void Forget(const DmaBuf& buffer);
 
   // A removed device's contexts get IBV_EVENT_DEVICE_FATAL and then EIO from every call, for good;

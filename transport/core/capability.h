@@ -28,7 +28,7 @@ struct Viability {
 // One device of one kind of memory; host memory is one device without UUID. A backend without any
 // device describes itself by one entry that is not viable.
 struct MemoryCapability {
-  std::string kind;      // "host", "cuda"
+  std::string kind;      // "host", "cuda", "dmabuf"
   std::string device;    // UUID of a GPU, "GPU-5f…"
   std::string name;      // "NVIDIA H200"
   std::string address;   // PCI address

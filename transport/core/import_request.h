@@ -7,7 +7,7 @@
 namespace onecopy {
 
 struct ImportRequest {
-  std::string form;     // "memfd", "cuda-ipc", "cuda-vmm"; each kind of memory knows its own
+  std::string form;     // "memfd", "cuda-ipc", "cuda-vmm", "dmabuf"; each kind knows its own
   std::string device;   // UUID; empty for host memory
   uint64_t bytes = 0;   // of the piece to be registered
   uint64_t offset = 0;  // where the piece begins inside the shared allocation or file

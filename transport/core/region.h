@@ -14,7 +14,7 @@
 
 namespace onecopy {
 
-// Where bytes live: the kind of memory ("host", "cuda", …) and, for a GPU, its UUID.
+// Where bytes live: the kind of memory ("host", "cuda", "dmabuf") and, for a GPU, its UUID.
 struct Place {
   std::string kind;
   std::string device;

@@ -18,7 +18,8 @@ namespace {
 std::vector<Place> Places(Subject& subject) {
   std::vector<Place> places = {{"host", ""}};
   for (const std::string& device : subject.devices()) {
-    if (!device.empty()) places.push_back({subject.memory().kind(), device});
+    const Place place{subject.memory().kind(), device};
+    if (place != places.front()) places.push_back(place);
   }
   return places;
 }
@@ -224,7 +225,7 @@ TEST_CASE("routes over one region are prepared and let go by several threads at 
   for (unsigned t = 0; t < 6; ++t) {
     threads.emplace_back([&, t] {
       for (unsigned round = 0; round < 20; ++round) {
-        auto region = subject.memory().Allocate(devices[t % devices.size()], source.size());
+        auto region = subject.Make(devices[t % devices.size()], source.size());
         if (!region.ok()) {
           ++failures;
           continue;

@@ -31,6 +31,13 @@ class Subject {
   // UUIDs of its devices; one empty name for host memory.
   virtual std::vector<std::string> devices() = 0;
 
+  // Whether onecopy allocates such memory, or takes only what clients have.
+  virtual bool allocates() const { return true; }
+  // New memory, zeroed, for the suite to use; any thread.
+  virtual Result<std::unique_ptr<Region>> Make(const std::string& device, uint64_t bytes) {
+    return memory().Allocate(device, bytes);
+  }
+
   // The largest allocation that this machine surely grants.
   virtual uint64_t large_bytes() = 0;
 

@@ -22,7 +22,7 @@
 namespace onecopy::testing {
 
 inline RegionRef AllocateOrFail(Subject& subject, const std::string& device, uint64_t bytes) {
-  auto region = subject.memory().Allocate(device, bytes);
+  auto region = subject.Make(device, bytes);
   REQUIRE_OK(region);
   return RegionRef(std::move(*region));
 }

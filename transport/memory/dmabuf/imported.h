@@ -1,0 +1,58 @@
+// What the daemon holds of a client's dma-buf.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "transport/core/region.h"
+#include "transport/core/result.h"
+#include "transport/os/mapping.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::dmabuf {
+
+// The descriptor, and the piece's mapping where the exporter allows one. Immutable once it is made,
+// but for what the exporter does behind it.
+class Imported {
+ public:
+  // `fd` is a dma-buf of at least `offset + bytes` bytes.
+  Imported(os::UniqueFd fd, uint64_t offset, uint64_t bytes);
+
+  int fd() const { return fd_.get(); }
+  uint64_t offset() const { return offset_; }
+  // Null where the piece could not be mapped, for the reason that Unmapped() tells.
+  std::byte* address() const { return address_; }
+  const Status& unmapped() const { return unmapped_; }
+
+  // Brackets what the processor reads or writes, as the kernel asks of whoever maps a dma-buf:
+  // without it the processor may see old bytes, or the device may. Either may wait for the
+  // exporter's own work with the memory.
+  Status BeginCpuAccess(bool write) const;
+  Status EndCpuAccess(bool write) const;
+
+ private:
+  const os::UniqueFd fd_;
+  const uint64_t offset_;
+  os::Mapping mapping_;
+  std::byte* address_ = nullptr;
+  Status unmapped_;
+};
+
+using ImportedRef = std::shared_ptr<const Imported>;
+
+// Which region is which dma-buf. Any thread.
+class ImportedTable : public std::enable_shared_from_this<ImportedTable> {
+ public:
+  // Until the region goes.
+  void Add(Region& region, ImportedRef imported);
+  // Null for a region of another memory.
+  ImportedRef Find(const Region& region) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const Region*, ImportedRef> entries_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::dmabuf
