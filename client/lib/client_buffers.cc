@@ -28,15 +28,19 @@ Result<BufferInfo> Register(Connection& connection, v1::RegisterBufferRequest re
   return client::FromWire(buffer);
 }
 
-Result<BufferInfo> RegisterFd(Connection& connection, const std::string& name, int fd,
-                              uint64_t offset_bytes, uint64_t bytes) {
+// `memory`: the part of the request that says what the descriptor is of.
+template <typename Memory>
+Result<BufferInfo> RegisterFd(Connection& connection,
+                              Memory* (v1::RegisterBufferRequest::*memory)(),
+                              const std::string& name, int fd, uint64_t offset_bytes,
+                              uint64_t bytes) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
   v1::RegisterBufferRequest request;
   request.set_name(name);
   request.set_bytes(bytes);
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, connection.attach().PassDescriptor(fd));
-  request.mutable_memfd()->set_fd_handle(handle);
-  request.mutable_memfd()->set_offset_bytes(offset_bytes);
+  (request.*memory)()->set_fd_handle(handle);
+  (request.*memory)()->set_offset_bytes(offset_bytes);
   return Register(connection, std::move(request));
 }
 
@@ -63,13 +67,22 @@ Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t by
   }
   ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
-  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, RegisterFd(*connection_, name, fd.get(), 0, bytes));
+  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info,
+                           RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_memfd, name,
+                                      fd.get(), 0, bytes));
   return HostBuffer(connection_, std::move(mapping), std::move(info));
 }
 
 Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes,
                                          uint64_t bytes) {
-  return RegisterFd(*connection_, name, fd, offset_bytes, bytes);
+  return RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_memfd, name, fd, offset_bytes,
+                    bytes);
+}
+
+Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
+                                          uint64_t bytes) {
+  return RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_dma_buf, name, fd,
+                    offset_bytes, bytes);
 }
 
 Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t device_pointer,

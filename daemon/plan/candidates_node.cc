@@ -28,14 +28,20 @@ Assessment AssessInNode(const Rung& rung, const Ends& ends) {
     }
     return Refused(rung, reasons::kOtherNode, nodes + " are two nodes");
   }
-  const bool two_gpus = !IsHost(ends.source) && !IsHost(ends.destination) &&
-                        StepName(ends.source) != StepName(ends.destination);
+  const bool two_devices = !IsHost(ends.source) && !IsHost(ends.destination) &&
+                           StepName(ends.source) != StepName(ends.destination);
+  const bool two_gpus = two_devices && IsGpu(ends.source) && IsGpu(ends.destination);
+  if (two_devices && !two_gpus && rung.shape != Shape::kBounce) {
+    return Refused(rung, reasons::kNotApplicable,
+                   "nothing copies between " + source + " and " + destination + " in one pass",
+                   "peer-bounce goes through host memory");
+  }
   if (rung.carrier == Carrier::kLocal) {
     if (!two_gpus) return Offer(rung, ends, {}, false);
     return Refused(rung, reasons::kNotApplicable,
                    source + " and " + destination + " are two GPUs: peer-direct is their one copy");
   }
-  if (rung.shape == Shape::kBounce) return Offer(rung, ends, {.source = true}, !two_gpus);
+  if (rung.shape == Shape::kBounce) return Offer(rung, ends, {.source = true}, !two_devices);
   if (!two_gpus) {
     return Refused(rung, reasons::kNotApplicable,
                    IsHost(ends.source) ? source + " is not a GPU's: local is the one copy"

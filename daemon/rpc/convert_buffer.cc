@@ -151,10 +151,19 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
       value.allocation_bytes = vmm.allocation_bytes();
       return value;
     }
+    case v1::RegisterBufferRequest::kDmaBuf: {
+      const auto& dma_buf = in.dma_buf();
+      ONECOPY_RETURN_IF_ERROR(CheckFdHandle(dma_buf.fd_handle(), at / "dma_buf" / "fd_handle"));
+      value.kind = "dmabuf";
+      value.form = "dmabuf";
+      value.fd_handle = dma_buf.fd_handle();
+      value.offset = dma_buf.offset_bytes();
+      return value;
+    }
     case v1::RegisterBufferRequest::MEMORY_NOT_SET:
       break;
   }
-  return BadField(at / "memory", "is missing: one of memfd, cuda_ipc, cuda_vmm");
+  return BadField(at / "memory", "is missing: one of memfd, cuda_ipc, cuda_vmm, dma_buf");
 }
 
 Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in) {

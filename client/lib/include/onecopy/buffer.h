@@ -16,7 +16,7 @@ struct BufferInfo {
   std::string node;
   std::string name;
   std::string id;      // changes when a buffer is made anew under the same name
-  std::string memory;  // "host", "cuda"
+  std::string memory;  // "host", "cuda", "dmabuf"
   std::string device;  // UUID of the GPU; empty for host memory
   uint64_t bytes = 0;
   std::string owner;        // uid@node

@@ -79,6 +79,13 @@ class Client {
   Result<BufferInfo> RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                   uint64_t bytes);
 
+  // A piece of a dma-buf: memory of another vendor's GPU, of an FPGA, of any driver that exports
+  // it. The descriptor must be open for reading and writing; `fd` is borrowed for the call. The
+  // memory is used in place for as long as the buffer lives. INVALID_ARGUMENT (BAD_HANDLE) for what
+  // is no dma-buf.
+  Result<BufferInfo> RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
+                                    uint64_t bytes);
+
   // `node` empty: this one. `name` may be an id.
   Result<BufferInfo> GetBuffer(const std::string& node, const std::string& name);
   // Buffers of the node that the caller owns or has a grant on (all, for an administrator), by
