@@ -146,6 +146,7 @@ Result<std::shared_ptr<const MappedMemory>> Context::Map(const RegionRef& region
                   "UCX " + std::string(api_->GetVersionString()) + " was built without CUDA",
                   "name a UCX that has CUDA under [libraries] ucx");
   }
+  if (cuda) ONECOPY_RETURN_IF_ERROR(gpus_.UseFor(region->address()));
   auto mapped = std::make_shared<MappedMemory>();
   mapped->type = cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
   ucp_mem_map_params_t params{};
@@ -195,6 +196,7 @@ void Context::Unmap(const Region* region) {
     mapped = std::move(found->second);
     mapped_.erase(found);
   }
+  if (mapped->type == UCS_MEMORY_TYPE_CUDA) gpus_.UseAny();
   api_->MemUnmap(handle_, mapped->handle);
 }
 

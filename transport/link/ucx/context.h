@@ -9,6 +9,7 @@
 
 #include "transport/core/region.h"
 #include "transport/core/result.h"
+#include "transport/link/ucx/gpu_contexts.h"
 #include "transport/link/ucx/resources.h"
 #include "transport/shim/ucx.h"
 
@@ -53,6 +54,7 @@ class Context : public std::enable_shared_from_this<Context> {
 
   // Maps the region once, for as long as it lives. May block for long.
   Result<std::shared_ptr<const MappedMemory>> Map(const RegionRef& region);
+  GpuContexts& gpus() { return gpus_; }
   // What Map has made of it; null where it was not called.
   std::shared_ptr<const MappedMemory> Find(const Region& region) const;
 
@@ -78,6 +80,7 @@ class Context : public std::enable_shared_from_this<Context> {
   bool cuda_ = false;
   bool names_routes_ = false;
 
+  GpuContexts gpus_;
   mutable std::mutex mutex_;
   std::map<const Region*, std::shared_ptr<const MappedMemory>> mapped_;  // guarded by mutex_
 };

@@ -203,6 +203,15 @@ void Worker::Get(const EndpointRef& endpoint, GetOperation operation, const Told
     got_.push_back(raw);
     return loop_.KickPoller();
   }
+  if (raw->memory->type == UCS_MEMORY_TYPE_CUDA) {
+    if (!context_->gpus().UseFor(into.region->address()).ok()) {
+      raw->status = UCS_ERR_NO_DEVICE;
+      got_.push_back(raw);
+      return loop_.KickPoller();
+    }
+  } else {
+    context_->gpus().UseAny();
+  }
   ucp_request_param_t param{};
   // A request even where it is done at once, since only a request can be asked for its route.
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -266,6 +275,7 @@ void Worker::OnFailure(void* self, ucp_ep_h endpoint, ucs_status_t status) {
 }
 
 Result<ucp_rkey_h> Worker::Unpack(const EndpointRef& endpoint, const std::string& rkey) {
+  context_->gpus().UseAny();
   ucp_rkey_h unpacked = nullptr;
   const ucs_status_t status = endpoint->failure.ok()
                                   ? api_.RkeyUnpack(endpoint->handle, rkey.data(), &unpacked)
