@@ -26,8 +26,7 @@ ProbeRun::ProbeRun(Parts& parts, Order order)
     : parts_(parts),
       order_(std::move(order)),
       seed_(os::RandomNumber()),
-      channel_(os::RandomNumber()),
-      activity_(parts.probes.Activity()) {}
+      channel_(os::RandomNumber()) {}
 
 void ProbeRun::Start(UniqueFunction<void(ProbeOutcome)> done) {
   done_ = std::move(done);
@@ -55,7 +54,7 @@ void ProbeRun::MakeTarget() {
         if (registered.ok()) target.registrations = std::move(*registered);
         return target;
       },
-      [self = shared_from_this()](Result<Target> target) {
+      [self = shared_from_this(), busy = parts_.probes.Activity()](Result<Target> target) {
         if (self->over()) return;
         if (!target.ok()) return self->End(ProbeOutcome::Kind::kUnknown, target.status());
         self->target_ = std::move(target->region);
@@ -207,7 +206,8 @@ void ProbeRun::Read(const Job& job, const TimedReadResult& result) {
         ONECOPY_RETURN_IF_ERROR(CheckPattern(context, landed, seed));
         return true;
       },
-      [self = shared_from_this(), job, result](const Result<bool>& checked) {
+      [self = shared_from_this(), busy = parts_.probes.Activity(), job,
+       result](const Result<bool>& checked) {
         if (self->over()) return;
         self->Note(job, result, checked.status());
         self->NextJob();

@@ -87,7 +87,6 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
   const uint64_t seed_;
   const ChannelId channel_;
   UniqueFunction<void(ProbeOutcome)> done_;
-  std::shared_ptr<void> activity_;
   os::EventLoop::TimerId timer_ = 0;
   std::optional<Connections::Use> use_;
   RegionRef target_;

@@ -17,13 +17,13 @@ FakeNics::Hooks FakeNics::hooks() const {
 }
 
 void FakeNics::Release() {
-  std::vector<Task> held;
+  std::vector<Held> held;
   {
     const std::lock_guard lock(mutex_);
     hooks_.hold = false;
     held.swap(held_);
   }
-  for (Task& task : held) task();
+  for (Held& get : held) get.go_on();
 }
 
 void FakeNics::Change() {
@@ -67,10 +67,16 @@ class FakeRdmaConnection final : public Connection,
     if (chosen) {
       const std::lock_guard lock(control_->mutex_);
       if (control_->hooks_.hold) {
-        control_->held_.emplace_back(
-            [self = shared_from_this(), request, done = std::move(done)]() mutable {
-              self->Get(request, std::move(done));
-            });
+        auto shared = std::make_shared<GetDone>(std::move(done));
+        const auto lane = static_cast<unsigned>(request.lane);
+        control_->held_.push_back(
+            {request.channel,
+             [self = shared_from_this(), request, shared] {
+               self->Get(request, std::move(*shared));
+             },
+             [self = shared_from_this(), shared, lane] {
+               (*shared)({Code::kCancelled, "CANCELLED", "no longer wanted"}, nullptr, lane);
+             }});
         return;
       }
     }
@@ -87,7 +93,15 @@ class FakeRdmaConnection final : public Connection,
     GetAgain(carried, std::max(hooks.repeat, 1), lane, std::move(done));
   }
 
-  void CancelGets(ChannelId channel) override { carrier_->CancelGets(channel); }
+  void CancelGets(ChannelId channel) override {
+    carrier_->CancelGets(channel);
+    const std::lock_guard lock(control_->mutex_);
+    auto& held = control_->held_;
+    const auto kept = std::stable_partition(
+        held.begin(), held.end(), [&](const auto& get) { return get.channel != channel; });
+    for (auto get = kept; get != held.end(); ++get) executor().Post(std::move(get->cancel));
+    held.erase(kept, held.end());
+  }
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
     Span named = span;
     if (const auto instead = control_->hooks().names_instead) {

@@ -47,7 +47,12 @@ class FakeNics {
 
   mutable std::mutex mutex_;
   Hooks hooks_;
-  std::vector<Task> held_;
+  struct Held {
+    ChannelId channel = 0;
+    Task go_on;
+    Task cancel;
+  };
+  std::vector<Held> held_;
   std::function<void()> changed_;
   size_t registered_ = 0;
 };

@@ -1,0 +1,218 @@
+// Many peers: no probe that nobody needs.
+#include <algorithm>
+#include <atomic>
+
+#include "daemon/log/log.h"
+#include "tests/support/engine_cluster.h"
+#include "tests/support/fake_rdma.h"
+#include "transport/core/reasons.h"
+#include "transport/link/tcp/factory.h"
+#include "transport/memory/host/factory.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr size_t kPeers = 64;
+
+// What the peers were asked, all together and each.
+struct Crowd {
+  std::atomic<size_t> hellos{0};
+  std::atomic<size_t> probes{0};
+  std::array<std::atomic<size_t>, kPeers> connects{};
+};
+
+// A node that introduces itself, with RDMA devices, and is good for nothing else.
+class FakePeer final : public PeerApi {
+ public:
+  FakePeer(std::string name, size_t number, Crowd& crowd)
+      : name_(std::move(name)), number_(number), crowd_(crowd) {}
+
+  void Hello(const std::string&, HelloRequest, Reply<HelloReply> reply) override {
+    ++crowd_.hellos;
+    HelloReply answer;
+    answer.self.node = name_;
+    answer.self.boot_id = "boot";
+    answer.self.protocol_min = 1;
+    answer.self.protocol_max = 1;
+    answer.self.generation = 1;
+    NodeCapability can;
+    can.node = name_;
+    can.host = "host of " + name_;
+    MemoryCapability host;
+    host.kind = "host";
+    host.cpu_addressable = true;
+    can.memories = {host};
+    LinkCapability tcp;
+    tcp.name = "tcp";
+    LinkCapability verbs;
+    verbs.name = "verbs";
+    verbs.rdma = true;
+    NicCapability nic;
+    nic.name = "nic0";
+    nic.fabric = "fake";
+    nic.memories = {{"host", {}, {}}};
+    verbs.nics = {nic};
+    can.links = {tcp, verbs};
+    answer.self.capabilities = can;
+    reply(std::move(answer));
+  }
+  void Connect(const std::string&, ConnectRequest, Reply<ConnectReply> reply) override {
+    ++crowd_.connects[number_];
+    reply(No());
+  }
+  void OpenProbe(const std::string&, OpenProbeRequest, Reply<OpenProbeReply> reply) override {
+    ++crowd_.probes;
+    reply(No());
+  }
+  void CloseProbe(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
+  void Borrow(const std::string&, BorrowRequest, Reply<Loan> reply) override { reply(No()); }
+  void Recall(const std::string&, uint64_t, TransferId, StatusReply reply) override { reply(No()); }
+  void Reserve(const std::string&, ReserveRequest, Reply<Reservation> reply) override {
+    reply(No());
+  }
+  void Start(const std::string&, StartRequest, Reply<TransferInfo> reply) override { reply(No()); }
+  void Prepare(const std::string&, PrepareRequest, Reply<PrepareReply> reply) override {
+    reply(No());
+  }
+  void Finish(const std::string&, FinishRequest, Reply<FinishReply> reply) override { reply(No()); }
+  void Report(const std::string&, TransferInfo, StatusReply reply) override { reply(No()); }
+  void Query(const std::string&, TransferId, Reply<TransferInfo> reply) override { reply(No()); }
+  void Cancel(const std::string&, uint32_t, TransferId, Reply<TransferInfo> reply) override {
+    reply(No());
+  }
+  void GetBuffer(const std::string&, uint32_t, std::string, Reply<BufferInfo> reply) override {
+    reply(No());
+  }
+  void ListBuffers(const std::string&, uint32_t, PageRequest,
+                   Reply<Page<BufferInfo>> reply) override {
+    reply(No());
+  }
+  void SumBuffer(const std::string&, uint32_t, Endpoint, Reply<Sum> reply) override { reply(No()); }
+
+ private:
+  static Status No() {
+    return {Code::kFailedPrecondition, reasons::kNicUnreachable, "this peer only says hello"};
+  }
+
+  const std::string name_;
+  const size_t number_;
+  Crowd& crowd_;
+};
+
+class CrowdDialer final : public PeerDialer {
+ public:
+  explicit CrowdDialer(Crowd& crowd) : crowd_(crowd) {}
+  std::unique_ptr<PeerApi> Dial(const std::string& name, const std::string&) override {
+    return std::make_unique<FakePeer>(name, std::stoul(name.substr(4)), crowd_);
+  }
+
+ private:
+  Crowd& crowd_;
+};
+
+// One real engine in the crowd.
+struct Rig {
+  Rig() : dialer(crowd), nics(std::make_shared<FakeNics>()) {
+    REQUIRE_OK(log::SetLevel("error"));
+    Options options;
+    options.node = "here";
+    options.version = "test";
+    options.heartbeat = std::chrono::milliseconds(10);
+    options.probe_bytes = 64 << 10;
+    options.probe_wait = std::chrono::minutes(1);
+    options.probe_limit = std::chrono::minutes(1);
+    options.set_log_level = [](const std::string&) { return std::string("info"); };
+    for (size_t i = 0; i < kPeers; ++i) {
+      options.peers.push_back({"peer" + std::to_string(i), "127.0.0.1:1", std::nullopt});
+    }
+    std::vector<std::unique_ptr<Memory>> memories;
+    Backend<Memory> host = host::Describe();
+    memories.push_back(std::move(*host.create({"here", Settings(host.settings), {}, {}})));
+    std::vector<std::unique_ptr<Link>> links;
+    for (int i = 0; i < 2; ++i) {
+      Backend<Link> tcp = tcp::Describe();
+      BackendContext context{"here", Settings(tcp.settings), {}, {}};
+      context.lanes = "127.0.0.1:0";
+      links.push_back(std::move(*tcp.create(context)));
+    }
+    links[1] = MakeFakeRdma(std::move(links[1]), 1, nics);
+    engine =
+        std::make_unique<Engine>(std::move(options), std::move(memories), std::move(links), dialer);
+    engine->Start("127.0.0.1:1");
+  }
+  ~Rig() { engine->Stop(); }
+
+  template <typename T, typename F>
+  Result<T> Ask(F call) {
+    std::promise<Result<T>> promise;
+    engine->loop().Post(
+        [&] { call(Reply<T>([&](Result<T> result) { promise.set_value(std::move(result)); })); });
+    return promise.get_future().get();
+  }
+
+  size_t connected() {
+    const auto nodes = Ask<Page<NodeInfo>>([&](auto reply) {
+      engine->client().ListNodes({}, {1000, {}}, std::move(reply));
+    });
+    REQUIRE_OK(nodes);
+    return static_cast<size_t>(std::count_if(
+        nodes->items.begin(), nodes->items.end(),
+        [](const NodeInfo& node) { return !node.self && node.state == NodeState::kConnected; }));
+  }
+  size_t connects() const {
+    size_t all = 0;
+    for (const auto& of_one : crowd.connects) all += of_one;
+    return all;
+  }
+
+  Crowd crowd;
+  CrowdDialer dialer;
+  std::shared_ptr<FakeNics> nics;
+  std::unique_ptr<Engine> engine;
+};
+
+}  // namespace
+
+TEST_CASE("64 peers are met without one probe, and one is probed when a transfer needs it") {
+  Rig rig;
+  while (rig.connected() < kPeers) std::this_thread::yield();
+  // A good while of heartbeats.
+  const size_t seen = rig.crowd.hellos;
+  while (rig.crowd.hellos < seen + 5 * kPeers) std::this_thread::yield();
+  CHECK(rig.crowd.probes == 0);
+  CHECK(rig.connects() == 0);
+  CHECK(rig.nics->registered() == 0);
+
+  REQUIRE_OK(rig.Ask<BufferInfo>([&](auto reply) {
+    ClientIdentity identity;
+    identity.uid = 1000;
+    const auto session = rig.engine->sessions().Open(identity);
+    CreateBufferRequest request;
+    request.name = "b";
+    request.bytes = 4096;
+    request.memory = "host";
+    rig.engine->client().CreateBuffer(*rig.engine->sessions().Find(session->token), request,
+                                      std::move(reply));
+  }));
+  const auto planned = rig.Ask<TransferInfo>([&](auto reply) {
+    StartRequest request;
+    request.id = TransferId("t");
+    request.uid = 1000;
+    request.administrator = true;
+    request.reservation.source = {"peer7", "a", 0, 4096};
+    request.reservation.memory = "host";
+    request.destination.buffer = "b";
+    request.validate_only = true;
+    rig.engine->node().Start("here", request, std::move(reply));
+  });
+  REQUIRE_OK(planned);
+  CHECK(planned->plan->path.name == "tcp-direct");
+  for (size_t i = 0; i < kPeers; ++i) {
+    CAPTURE(i);
+    // Once for each link.
+    CHECK(rig.crowd.connects[i] == (i == 7 ? 2 : 0));
+  }
+}

@@ -1,0 +1,170 @@
+// A client's descriptor beside its handle: whether both name the same memory.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "tests/support/engine_cluster.h"
+#include "tests/support/fake_rdma.h"
+#include "tests/support/memory.h"
+#include "transport/core/reasons.h"
+#include "transport/link/tcp/factory.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kBytes = 100'003;
+
+struct Rig {
+  Rig()
+      : cluster({"east", "west"},
+                [this](const std::string& name, NodePlan& plan) {
+                  Backend<Link> tcp = tcp::Describe();
+                  BackendContext context{name, Settings(tcp.settings), {}, {}};
+                  context.lanes = "127.0.0.1:0";
+                  controls[name] = std::make_shared<FakeNics>();
+                  plan.links.push_back(
+                      MakeFakeRdma(std::move(*tcp.create(context)), 2, controls[name]));
+                }),
+        east(cluster["east"]),
+        west(cluster["west"]),
+        alice(east.Attach()),
+        bob(west.Attach()) {
+    auto a = east.Register(alice, "a", kBytes);
+    auto b = west.Register(bob, "b", kBytes);
+    REQUIRE_OK(a);
+    REQUIRE_OK(b);
+    source = *a;
+    sink = *b;
+    for (uint64_t i = 0; i < kBytes; ++i) source.data[i] = PatternAt(i, 1);
+    for (uint64_t i = 0; i < kBytes; ++i) sink.data[i] = PatternAt(i, 2);
+    for (auto& [node, control] : controls) {
+      control->Set([](FakeNics::Hooks& hooks) {
+        hooks.on_register = [](const std::string& nic, const Region& region) {
+          return NicRegistration{nic, region.bytes() == kBytes ? "dma-buf" : "host", {}};
+        };
+      });
+    }
+  }
+
+  // The registrations of what is as large as the buffers name `other` instead.
+  void NameInstead(const std::string& node, RegionRef other) {
+    controls[node]->Set([other](FakeNics::Hooks& hooks) {
+      hooks.names_instead = [other](const RegionRef& region) {
+        return region->bytes() == kBytes ? other : nullptr;
+      };
+    });
+  }
+
+  TransferInfo Copy(const std::string& glob, const std::string& from = "east:a") {
+    TransferRequest request = Request(from, "west:b");
+    request.policy.path_glob = glob;
+    auto copied = west.Copy(bob, request);
+    REQUIRE_OK(copied);
+    return *copied;
+  }
+
+  std::map<std::string, std::shared_ptr<FakeNics>> controls;
+  EngineCluster cluster;
+  EngineNode& east;
+  EngineNode& west;
+  Principal alice;
+  Principal bob;
+  EngineNode::Registered source;
+  EngineNode::Registered sink;
+};
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a descriptor that names the buffer's memory is believed once it was compared") {
+  Rig rig;
+  const TransferInfo copied = rig.Copy("rdma-direct");
+  INFO(copied.error.ToString());
+  CHECK(copied.state == TransferState::kSucceeded);
+  CHECK(std::equal(rig.source.data, rig.source.data + kBytes, rig.sink.data));
+}
+
+TEST_CASE("a descriptor that names other memory is refused, and the transfer takes its next path") {
+  const std::string node = GENERATE("east", "west");
+  CAPTURE(node);
+  Rig rig;
+  const RegionRef other = HostRegion(kBytes);
+  Fill({other, 0, kBytes}, 99);
+  rig.NameInstead(node, other);
+  for (int time = 0; time < 2; ++time) {
+    const TransferInfo copied = rig.Copy("*-direct");
+    INFO(copied.error.ToString());
+    REQUIRE(copied.state == TransferState::kSucceeded);
+    CHECK(copied.receipt.path == "tcp-direct");
+    CHECK(std::equal(rig.source.data, rig.source.data + kBytes, rig.sink.data));
+    const auto& refused = copied.receipt.refused;
+    const auto refusal = std::find_if(refused.begin(), refused.end(),
+                                      [](const Refusal& one) { return one.path == "rdma-direct"; });
+    REQUIRE(refusal != refused.end());
+    CHECK(refusal->reason == reasons::kBadHandle);
+    CHECK(Has(refusal->detail, node == "east" ? "buffer \"a\"" : "buffer \"b\""));
+    CHECK(Has(refusal->detail, "nic0"));
+  }
+  // What was shown of the other memory went nowhere.
+  CHECK(FirstWrong({other, 0, kBytes}, 99) == kBytes);
+}
+
+TEST_CASE("that only the last page differs is noticed") {
+  Rig rig;
+  const RegionRef other = HostRegion(kBytes);
+  std::copy_n(rig.source.data, kBytes, other->address());
+  other->address()[kBytes - 1] ^= std::byte{1};
+  rig.NameInstead("east", other);
+  CHECK(rig.Copy("*-direct").receipt.path == "tcp-direct");
+}
+
+TEST_CASE("under a policy without another path the transfer fails with the reason") {
+  Rig rig;
+  const RegionRef other = HostRegion(kBytes);
+  rig.NameInstead("east", other);
+  const TransferInfo copied = rig.Copy("rdma-direct");
+  CHECK(copied.state == TransferState::kFailed);
+  CHECK(copied.error.reason() == reasons::kPolicyUnmet);
+  const auto& refusals = copied.error.refusals();
+  CHECK(std::any_of(refusals.begin(), refusals.end(),
+                    [](const Refusal& refusal) { return refusal.reason == reasons::kBadHandle; }));
+}
+
+TEST_CASE("a client that writes meanwhile is no reason to refuse its memory") {
+  Rig rig;
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    // Some bytes of each page, as a counter in it would be.
+    for (uint8_t value = 0; !stop; ++value) {
+      for (uint64_t i = 0; i < 64; ++i) {
+        rig.source.data[i] = std::byte{value};
+        rig.source.data[kBytes - 1 - i] = std::byte{value};
+      }
+      std::this_thread::yield();
+    }
+  });
+  const TransferInfo copied = rig.Copy("rdma-direct");
+  stop = true;
+  writer.join();
+  INFO(copied.error.ToString());
+  CHECK(copied.state == TransferState::kSucceeded);
+}
+
+TEST_CASE("the daemon's own memory needs no comparison") {
+  Rig rig;
+  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "own", kBytes));
+  const RegionRef other = HostRegion(kBytes);
+  Fill({other, 0, kBytes}, 5);
+  rig.NameInstead("east", other);
+  // Were it compared it would be refused: what arrives shows whose bytes were read.
+  const TransferInfo copied = rig.Copy("rdma-direct", "east:own");
+  CHECK(copied.state == TransferState::kSucceeded);
+  CHECK(FirstWrong({other, 0, kBytes}, 5) == kBytes);
+  CHECK(std::equal(other->address(), other->address() + kBytes, rig.sink.data));
+}
