@@ -15,8 +15,9 @@ set(ONECOPY_LAYER_daemon_log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rundir transport/core transport/os)
 set(ONECOPY_LAYER_daemon_plan transport/core)
 set(ONECOPY_LAYER_daemon_pipeline transport/core)
+set(ONECOPY_LAYER_daemon_handover proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine
-    daemon/plan daemon/pipeline daemon/log transport/core transport/os)
+    daemon/plan daemon/pipeline daemon/handover daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf

@@ -1,9 +1,24 @@
 #include "client/lib/register_cuda.h"
 
 #include "onecopy/v1/buffer.pb.h"
+#include "proto/codec/utf8.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::client {
+namespace {
+
+// The buffer works without: only network devices need it.
+void AddDmaBuf(AttachSocket& attach, const shim::CudaExport& exported,
+               v1::RegisterBufferRequest::DmaBuf& dma_buf) {
+  dma_buf.set_refusal(ToUtf8(exported.dmabuf_refusal));
+  if (!exported.dmabuf.fd) return;
+  const Result<uint64_t> handle = attach.PassDescriptor(exported.dmabuf.fd.get());
+  if (!handle.ok()) return dma_buf.set_refusal(ToUtf8(handle.status().message()));
+  dma_buf.set_fd_handle(*handle);
+  dma_buf.set_offset_bytes(exported.dmabuf.offset);
+}
+
+}  // namespace
 
 Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
                v1::RegisterBufferRequest& request) {
@@ -12,6 +27,7 @@ Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
     ipc.set_handle(exported.handle);
     ipc.set_offset_bytes(exported.offset);
     ipc.set_device(exported.device_uuid);
+    AddDmaBuf(attach, exported, *ipc.mutable_dma_buf());
     return OkStatus();
   }
   if (exported.form == "cuda-vmm") {

@@ -76,19 +76,22 @@ void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
       std::move(reply));
 }
 
+Result<os::UniqueFd> Buffers::TakeIfNamed(const SessionId& session, uint64_t fd_handle) {
+  if (fd_handle == 0) return os::UniqueFd();
+  return sessions_.Take(session, fd_handle);
+}
+
 void Buffers::Register(const Principal& who, const RegisterBufferRequest& request,
                        Reply<BufferInfo> reply) {
   const ClientIdentity* client = sessions_.Identity(who.session);
   if (client == nullptr) {
     return reply(Status(Code::kUnauthenticated, reasons::kNoSession, "the session has ended"));
   }
-  // First of all, so that it is closed where the request is refused.
-  os::UniqueFd fd;
-  if (request.fd_handle != 0) {
-    Result<os::UniqueFd> taken = sessions_.Take(who.session, request.fd_handle);
-    if (!taken.ok()) return reply(taken.status());
-    fd = std::move(*taken);
-  }
+  // First of all, so that they are closed where the request is refused.
+  Result<os::UniqueFd> fd = TakeIfNamed(who.session, request.fd_handle);
+  Result<os::UniqueFd> dmabuf = TakeIfNamed(who.session, request.dmabuf_fd_handle);
+  if (!fd.ok()) return reply(fd.status());
+  if (!dmabuf.ok()) return reply(dmabuf.status());
   if (request.bytes == 0) {
     return reply(
         Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte"));
@@ -109,6 +112,8 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   import.offset = request.offset;
   import.allocation_bytes = request.allocation_bytes;
   import.handle = request.handle;
+  import.dmabuf_offset = request.dmabuf_offset;
+  import.dmabuf_refusal = request.dmabuf_refusal;
   import.owner_pid = client->pid;
   import.same_pid_namespace = client->same_pid_namespace;
 
@@ -128,8 +133,10 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   Make(
       {request.request_id, content, request.validate_only}, std::move(draft),
       WorkerFor(memory->kind(), *device),
-      [memory, import = std::move(import), fd = std::move(fd)]() mutable {
+      [memory, import = std::move(import), fd = std::move(*fd),
+       dmabuf = std::move(*dmabuf)]() mutable {
         import.fd = fd.get();
+        import.dmabuf_fd = dmabuf.get();
         return memory->Import(import);
       },
       std::move(reply));

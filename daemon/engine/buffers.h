@@ -80,6 +80,8 @@ class Buffers {
   using MakeRegion = UniqueFunction<Result<std::unique_ptr<Region>>()>;
 
   Status CheckNew(const std::string& name) const;
+  // What the session has deposited under that number; nothing for 0.
+  Result<os::UniqueFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
   struct Order {
     std::string request_id;
     std::string content;  // of the request, to be compared with a repetition's

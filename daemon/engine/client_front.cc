@@ -6,6 +6,7 @@
 #include "daemon/engine/catalog.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/grants.h"
+#include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
 #include "daemon/engine/paging.h"
@@ -123,10 +124,15 @@ void ClientFront::DeleteBuffer(const Principal& who, std::string name, bool forc
                                StatusReply reply) {
   Result<Buffer*> buffer = FindOwn(who, name);
   if (!buffer.ok()) return reply(buffer.status());
-  parts_.buffers.Remove((*buffer)->id, force,
+  const BufferId id = (*buffer)->id;
+  // Memory that another daemon still has open must not be freed by its owner.
+  auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
+    parts_.lender.WhenRecalled(id, [status, reply = std::move(reply)]() mutable { reply(status); });
+  };
+  parts_.buffers.Remove(id, force,
                         {Code::kCancelled, reasons::kCancelled,
                          "buffer \"" + (*buffer)->name + "\" was removed by " + who.ToString()},
-                        std::move(reply));
+                        std::move(removed));
 }
 
 void ClientFront::SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) {

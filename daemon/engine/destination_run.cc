@@ -154,7 +154,9 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
                    [&](const Refusal& r) { return r.path == path.name; })) {
     excluded_.push_back({path.name, failure.reason(), failure.message(), failure.remedy()});
     Result<plan::Plan> other = replan_(order_.source, order_.destination, order_.policy, excluded_);
-    if (!other.ok()) return End(other.status());
+    // Of what may be otherwise in a moment, the caller hears as such: it can try again.
+    const bool passing = failure.code() != Code::kFailedPrecondition;
+    if (!other.ok()) return End(passing ? failure : other.status());
     log::Info("path refused when it was tried", {{"transfer", order_.id.str()},
                                                  {"path", path.name},
                                                  {"why", failure.ToString()},

@@ -3,6 +3,7 @@
 #include <future>
 #include <utility>
 
+#include "daemon/engine/borrower.h"
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/catalog.h"
 #include "daemon/engine/checksum.h"
@@ -10,6 +11,7 @@
 #include "daemon/engine/connections.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/grants.h"
+#include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/owners.h"
 #include "daemon/engine/parts.h"
@@ -63,6 +65,8 @@ struct Engine::State {
         checksums(context, slots),
         tickets(context, buffers, grants),
         transfers(context),
+        lender(context, peers, buffers, tickets),
+        borrower(context),
         mirrors(parts),
         probes(parts),
         probe_slabs(parts),
@@ -91,8 +95,11 @@ struct Engine::State {
   Checksums checksums;
   Tickets tickets;
   Transfers transfers;
-  Parts parts{context,       sessions, owners,    buffers, grants,    catalog, peers,  connections,
-              registrations, slots,    checksums, tickets, transfers, mirrors, probes, probe_slabs};
+  Lender lender;
+  Borrower borrower;
+  Parts parts{context,   sessions,    owners,        buffers,     grants,    catalog,
+              peers,     connections, registrations, slots,       checksums, tickets,
+              transfers, mirrors,     probes,        probe_slabs, lender,    borrower};
   Mirrors mirrors;
   Probes probes;
   ProbeSlabs probe_slabs;
@@ -112,6 +119,7 @@ void Engine::State::Wire() {
   buffers.OnRemoved([this](BufferId buffer, const Status& why) {
     grants.DropBuffer(buffer);
     tickets.DropBuffer(buffer, why);
+    lender.DropBuffer(buffer);
   });
   grants.OnEnded([this, end](const GrantId& grant, const Status& why) {
     for (TransferRecord* record : transfers.Running()) {
@@ -123,10 +131,19 @@ void Engine::State::Wire() {
   transfers.OnFinal(
       [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
   peers.Listen(
-      {.lost = [this](const std::string& node) { mirrors.PeerLost(node); },
+      {.lost =
+           [this](const std::string& node) {
+             lender.PeerLost(node);
+             borrower.PeerLost(node);
+             mirrors.PeerLost(node);
+           },
        .met =
            [this](const std::string& node, bool restarted) {
-             if (restarted) probes.PeerRestarted(node);
+             if (restarted) {
+               lender.PeerLost(node);
+               borrower.PeerLost(node);
+               probes.PeerRestarted(node);
+             }
              mirrors.PeerMet(node, restarted);
            },
        .changed = [this](const std::string& node, const NodeCapability& before,
@@ -208,6 +225,8 @@ void Engine::Stop() {
   for (const auto& link : state->links) link->Shutdown();
   state->thread.RunSync([state] {
     state->self.sources().Clear();
+    state->lender.Clear();
+    state->borrower.Clear();
     state->connections.Clear();
     state->slots.Clear();
     state->buffers.Clear();

@@ -53,6 +53,9 @@ struct Options {
   std::chrono::milliseconds probe_lifetime{600000};  // of what one found
   std::chrono::milliseconds probe_retry{5000};       // after a failure; doubles up to 2 min
 
+  // How long memory of another daemon of this host stays mapped that no transfer uses any more.
+  std::chrono::milliseconds borrowed_idle{10000};
+
   // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
   std::function<Result<std::string>(const std::string& level)> set_log_level;
 };

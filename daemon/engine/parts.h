@@ -4,11 +4,13 @@
 namespace onecopy::engine {
 
 struct Context;
+class Borrower;
 class Buffers;
 class Catalog;
 class Checksums;
 class Connections;
 class Grants;
+class Lender;
 class Mirrors;
 class Owners;
 class Peers;
@@ -40,6 +42,8 @@ struct Parts {
   Mirrors& mirrors;
   Probes& probes;
   ProbeSlabs& probe_slabs;
+  Lender& lender;
+  Borrower& borrower;
 };
 
 }  // namespace onecopy::engine

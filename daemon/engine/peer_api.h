@@ -86,12 +86,26 @@ struct PrepareRequest {
   uint64_t chunk_bytes = 0;  // staged: the largest chunk that the reader can take
   std::optional<std::chrono::milliseconds> deadline;
   TransferInfo transfer;
+  uint64_t loan = 0;  // not 0: the reader has borrowed the memory, and uses no connection
 };
 
 struct PrepareReply {
   std::string key;
   uint64_t slot_bytes = 0;
   std::vector<ExecutedStep> steps;  // that the source is going to execute; their bytes are not set
+  ByteRange lent = {};              // by loan: what of the lent memory may be read
+};
+
+struct BorrowRequest {
+  std::string ticket;
+  TransferId id;
+};
+
+// Memory of another daemon of this host, to be fetched over a Unix socket (see daemon/handover).
+struct Loan {
+  uint64_t id = 0;  // one buffer's in one generation; never 0
+  std::string address;
+  std::string token;
 };
 
 struct FinishRequest {
@@ -141,6 +155,9 @@ class PeerApi {
   virtual void OpenProbe(const std::string& caller, OpenProbeRequest request,
                          Reply<OpenProbeReply> reply) = 0;
   virtual void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) = 0;
+  virtual void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) = 0;
+  virtual void Recall(const std::string& caller, uint64_t loan, TransferId id,
+                      StatusReply reply) = 0;
   virtual void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) = 0;
   virtual void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) = 0;
   virtual void Cancel(const std::string& caller, uint32_t uid, TransferId id,

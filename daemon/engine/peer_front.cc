@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "daemon/engine/borrower.h"
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/checksum.h"
 #include "daemon/engine/connections.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/grants.h"
+#include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
@@ -55,6 +57,14 @@ void PeerFront::OpenProbe(const std::string& caller, OpenProbeRequest request,
 
 void PeerFront::CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) {
   parts_.probe_slabs.Close(caller, probe, std::move(reply));
+}
+
+void PeerFront::Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) {
+  parts_.lender.Lend(caller, request, std::move(reply));
+}
+
+void PeerFront::Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) {
+  parts_.borrower.Recall(caller, loan, id, std::move(reply));
 }
 
 void PeerFront::Report(const std::string& caller, TransferInfo transfer, StatusReply reply) {

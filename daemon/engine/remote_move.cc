@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/engine/catalog.h"
 #include "daemon/engine/context.h"
-#include "daemon/engine/peers.h"
 #include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/pipeline/remote_places.h"
@@ -15,14 +15,15 @@ namespace onecopy::engine {
 namespace {
 
 constexpr uint64_t kLeastChunk = 4096;
-// For the source to say that it has let go, where a transfer was stopped: its orderer has been
-// promised an end, and the source may be what does not answer.
-constexpr std::chrono::seconds kStopGrace{1};
 
 }  // namespace
 
 RemoteMove::RemoteMove(Parts& parts, Order order, Span destination)
-    : parts_(parts), order_(std::move(order)), destination_(std::move(destination)) {}
+    : parts_(parts),
+      order_(std::move(order)),
+      destination_(std::move(destination)),
+      source_half_(std::make_shared<SourceHalf>(parts, order_.source_node, order_.transfer.id,
+                                                order_.checksum)) {}
 
 bool RemoteMove::Over(const Status& step) {
   if (step.ok() && stopped_.ok()) return false;
@@ -84,8 +85,6 @@ void RemoteMove::RegisterTarget() {
 }
 
 void RemoteMove::AskSource() {
-  Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
-  if (Over(peer.status())) return;
   PrepareRequest request;
   request.ticket = order_.ticket;
   request.id = order_.transfer.id;
@@ -95,14 +94,9 @@ void RemoteMove::AskSource() {
   if (request.staged) request.chunk_bytes = lease_ ? lease_->slot_bytes : parts_.slots.slot_bytes();
   request.deadline = order_.deadline;
   request.transfer = order_.transfer;
-  prepared_ = true;  // even if the answer is lost
-  (*peer)->Prepare(parts_.context.node(), std::move(request),
-                   [self = self_](Result<PrepareReply> reply) {
-                     if (!reply.ok() && reply.status().code() != Code::kUnavailable)
-                       self->prepared_ = false;
-                     if (self->Over(reply.status())) return;
-                     self->Run(std::move(*reply));
-                   });
+  source_half_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
+    if (!self->Over(reply.status())) self->Run(std::move(*reply));
+  });
 }
 
 void RemoteMove::Run(PrepareReply prepared) {
@@ -148,7 +142,7 @@ void RemoteMove::Run(PrepareReply prepared) {
   chain_->Start([self = self_](pipeline::ChainReport report) {
     self->parts_.context.loop.Post([self, report = std::move(report)] {
       AddReport(report, self->use_->connection->lanes(), &self->outcome_);
-      self->GatherEvidence([self] { self->FinishSource(); });
+      self->GatherEvidence([self] { self->FlushTarget(); });
     });
   });
 }
@@ -174,40 +168,33 @@ void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
   });
 }
 
+void RemoteMove::FlushTarget() {
+  const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
+  const bool needed = outcome_.status.ok() && !lease_ && link != nullptr && link->rdma &&
+                      destination_.region->needs_flush();
+  if (!needed) return FinishSource();
+  parts_.context.workers.Run<bool>(
+      WorkerOf(destination_.region->place()),
+      [region = destination_.region]() -> Result<bool> {
+        ONECOPY_RETURN_IF_ERROR(region->FlushRemoteWrites());
+        return true;
+      },
+      [self = self_](const Result<bool>& flushed) {
+        if (!flushed.ok()) self->outcome_.status = flushed.status();
+        self->FinishSource();
+      });
+}
+
 void RemoteMove::FinishSource() {
   chain_.reset();
   route_.reset();
   lease_.reset();
   channel_.reset();
-  if (!prepared_) return End();
-  Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
-  FinishRequest request{order_.transfer.id, outcome_.status, order_.checksum};
-  if (!stopped_.ok()) {
-    parts_.context.loop.RunAfter(kStopGrace, [self = self_] { self->End(); });
-  }
-  auto answered = [self = self_](Result<FinishReply> reply) {
-    if (self->self_ == nullptr) return;  // too late
-    MoveOutcome& outcome = self->outcome_;
-    std::vector<ExecutedStep> steps;
-    if (reply.ok()) {
-      // What the source saw is why, where this side only saw that nothing came any more.
-      if (!reply->failure.ok() && self->stopped_.ok()) {
-        outcome.status = reply->failure.WithContext("node " + self->order_.source_node);
-      }
-      outcome.source_checksum = std::move(reply->checksum);
-      steps = std::move(reply->steps);
-    } else if (outcome.status.ok()) {
-      // The bytes are here all the same. The source's steps are those that it promised.
-      steps = self->source_.steps;
-      for (ExecutedStep& step : steps) step.bytes = self->destination_.bytes;
-      outcome.evidence["source steps"] =
-          "as promised: node " + self->order_.source_node + " did not answer";
-    }
-    outcome.steps.insert(outcome.steps.begin(), steps.begin(), steps.end());
-    self->End();
-  };
-  if (!peer.ok()) return answered(peer.status());
-  (*peer)->Finish(parts_.context.node(), std::move(request), std::move(answered));
+  source_half_->Finish(!stopped_.ok(), destination_.bytes, std::move(outcome_),
+                       [self = self_](MoveOutcome outcome) {
+                         self->outcome_ = std::move(outcome);
+                         self->End();
+                       });
 }
 
 void RemoteMove::End() {

@@ -10,6 +10,7 @@
 #include "daemon/engine/move.h"
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_api.h"
+#include "daemon/engine/source_half.h"
 #include "daemon/pipeline/channel.h"
 #include "daemon/pipeline/places.h"
 
@@ -42,6 +43,8 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Run(PrepareReply prepared);
   void GatherEvidence(UniqueFunction<void()> then);
   void FinishSource();
+  // Bytes that a network device wrote into a GPU's memory, before anybody reads them.
+  void FlushTarget();
   void End();
   // True when the move has been stopped or has failed meanwhile, and has been brought to its end.
   bool Over(const Status& step = {});
@@ -57,7 +60,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   std::unique_ptr<pipeline::Channel> channel_;
   std::optional<pipeline::SlotLease> lease_;
   std::shared_ptr<CopyRoute> route_;  // from the slots to the destination
-  bool prepared_ = false;  // the source may hold something for us: it must be told the end
+  std::shared_ptr<SourceHalf> source_half_;
   PrepareReply source_;
   std::shared_ptr<pipeline::Chain> chain_;
   std::map<std::string, uint64_t> counters_before_;

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/context.h"
+#include "daemon/engine/lender.h"
 #include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/transfers.h"
@@ -31,9 +32,15 @@ SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const
       ticket_(ticket),
       region_(std::move(region)),
       link_(std::move(serving.link)),
-      connection_(std::move(serving.connection)) {}
+      connection_(std::move(serving.connection)),
+      lent_(connection_ == nullptr) {}
 
 void SourceRun::Prepare(const PrepareRequest& request, Reply<PrepareReply> reply) {
+  if (lent_) {
+    PrepareReply prepared;
+    prepared.lent = ticket_.range;
+    return reply(std::move(prepared));
+  }
   prepare_reply_ = std::move(reply);
   channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
   if (!request.staged) return Open({region_, ticket_.range.offset, ticket_.range.bytes}, 0, {});
@@ -154,8 +161,18 @@ void SourceRun::Close(const Status& why) {
     chain_->Stop(why);
   }
   ++parts_open_;
-  if (!exposing_) CloseKey();
+  if (lent_) {
+    CloseLoan();
+  } else if (!exposing_) {
+    CloseKey();
+  }
   OnePartClosed();
+}
+
+void SourceRun::CloseLoan() {
+  if (finish_) return OnePartClosed();
+  parts_.lender.Recall(destination_, ticket_.buffer, id_,
+                       [self = shared_from_this()] { self->OnePartClosed(); });
 }
 
 void SourceRun::CloseKey() {

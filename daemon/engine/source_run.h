@@ -22,7 +22,8 @@ namespace onecopy::engine {
 // first; what became of the transfer is the destination's to say, and the mirrors' to learn.
 class SourceRun final : public Run, public std::enable_shared_from_this<SourceRun> {
  public:
-  // The buffer has been found; the connection is the caller's.
+  // The buffer has been found; the connection is the caller's, and there is none for a caller that
+  // has borrowed the buffer's memory.
   SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
             RegionRef region, Connections::Serving serving);
 
@@ -43,6 +44,8 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   // Lets everything go, then runs AfterClosed; safe to repeat.
   void Close(const Status& why);
   void CloseKey();
+  // Of memory that the destination uses in place: it must let go, unless it says that it has.
+  void CloseLoan();
   void OnePartClosed();
   void AfterClosed();
   void AnswerFinish(const std::string& checksum);
@@ -60,6 +63,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
 
   std::unique_ptr<pipeline::Channel> channel_;
   std::optional<pipeline::SlotLease> lease_;
+  const bool lent_;  // instead of read over a connection
   bool exposing_ = false;
   std::optional<RemoteKey> key_;
   std::shared_ptr<pipeline::Chain> chain_;

@@ -5,6 +5,7 @@
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/connections.h"
 #include "daemon/engine/context.h"
+#include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
@@ -19,14 +20,23 @@ constexpr uint64_t kLeastChunk = 4096;
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
   auto refuse = [&](const Status& why) { reply(why); };
+  if (request.staged && request.loan != 0) {
+    return refuse({Code::kInvalidArgument, reasons::kBadArgument,
+                   "memory that is used in place is not staged"});
+  }
   if (request.staged && request.chunk_bytes < kLeastChunk) {
     return refuse(
         {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
   }
   Result<Ticket> ticket = parts_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
-  Result<Connections::Serving> connection =
-      parts_.connections.FindAccepted(caller, request.connection);
+  Result<Connections::Serving> connection = Connections::Serving();
+  if (request.loan == 0) {
+    connection = parts_.connections.FindAccepted(caller, request.connection);
+  } else if (Status lent = parts_.lender.Check(caller, ticket->buffer, request.loan); !lent.ok()) {
+    parts_.tickets.Restore(request.ticket, std::move(*ticket));
+    return refuse(lent);
+  }
   if (!connection.ok()) return refuse(connection.status());
 
   // Where this node ordered the transfer it has a record of it already.

@@ -154,6 +154,9 @@ struct RegisterBufferRequest {
   uint64_t allocation_bytes = 0;
   uint64_t fd_handle = 0;  // from Sessions::Deposit; 0: none
   std::string handle;
+  uint64_t dmabuf_fd_handle = 0;  // likewise, of a dma-buf beside the handle
+  uint64_t dmabuf_offset = 0;
+  std::string dmabuf_refusal;  // why there is none, by the client's word
   bool validate_only = false;
 };
 

@@ -52,7 +52,7 @@ Assessment Refused(const Rung& rung, Viability why);
 // both at once.
 Viability Both(Viability source, const Viability& destination);
 
-// local, peer-*: inside one node.
+// local, peer-*: inside one node, and peer-direct between two daemons of one host.
 Assessment AssessInNode(const Rung& rung, const Ends& ends);
 // tcp-*: between two nodes.
 Assessment AssessTcp(const Rung& rung, const Ends& ends);

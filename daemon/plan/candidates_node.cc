@@ -12,22 +12,54 @@ Assessment Offer(const Rung& rung, const Ends& ends, Staging staging, bool needl
           .refusal = {}};
 }
 
+Assessment NoPeerAccess(const Rung& rung, const std::string& source,
+                        const std::string& destination) {
+  return Refused(rung, reasons::kNoPeerAccess,
+                 source + " cannot reach the memory of " + destination +
+                     ": the driver offers no peer access between the two",
+                 "use GPUs joined by NVLink, or on one PCIe root with ACS off and a driver that "
+                 "allows P2P (nvidia-smi topo -p2p r)");
+}
+
+// Two daemons of one host use each other's GPU memory in place; the destination's copies, and so
+// must see the source's GPU.
+Assessment AssessBetweenNodes(const Rung& rung, const Ends& ends) {
+  const std::string nodes = ends.source_node.node + " and " + ends.destination_node.node;
+  if (!ends.OnOneHost()) return Refused(rung, reasons::kOtherNode, nodes + " are two nodes");
+  const bool gpus = !IsHost(ends.source) && ends.source.kind == ends.destination.kind &&
+                    !ends.source.device.empty();
+  if (rung.carrier != Carrier::kPeer || rung.shape != Shape::kDirect || !gpus) {
+    return Refused(rung, reasons::kOtherNode,
+                   nodes +
+                       " are two daemons of one host, which share memory of GPUs with each other, "
+                       "and no other",
+                   "keep both buffers on one of the two daemons");
+  }
+  const MemoryCapability* seen =
+      ends.destination_node.FindMemory(ends.source.kind, ends.source.device);
+  if (seen == nullptr || !seen->viability.viable) {
+    return Refused(rung, reasons::kDeviceNotFound,
+                   ends.destination_node.node + " does not see " + StepName(ends.source) +
+                       ", whose memory it would have to copy from",
+                   "let both daemons see the same GPUs (CUDA_VISIBLE_DEVICES)");
+  }
+  const std::vector<std::string>& peers = seen->direct_peers;
+  const bool reaches =
+      seen->device == ends.destination.device ||
+      std::find(peers.begin(), peers.end(), ends.destination.device) != peers.end();
+  if (!reaches) {
+    return NoPeerAccess(rung, Describe(ends.source, ends.source_node), ends.destination.device);
+  }
+  Path path = PathInNode(rung, ends, {});
+  return {.candidates = {{.path = std::move(path)}}, .refusal = {}};
+}
+
 }  // namespace
 
 Assessment AssessInNode(const Rung& rung, const Ends& ends) {
   const std::string source = Describe(ends.source, ends.source_node);
   const std::string destination = Describe(ends.destination, ends.destination_node);
-  if (!ends.InOneNode()) {
-    const std::string nodes = ends.source_node.node + " and " + ends.destination_node.node;
-    if (ends.OnOneHost()) {
-      return Refused(rung, reasons::kOtherNode,
-                     nodes +
-                         " are two daemons of one host, and memory is not shared between "
-                         "daemons",
-                     "keep both buffers on one of the two daemons");
-    }
-    return Refused(rung, reasons::kOtherNode, nodes + " are two nodes");
-  }
+  if (!ends.InOneNode()) return AssessBetweenNodes(rung, ends);
   const bool two_devices = !IsHost(ends.source) && !IsHost(ends.destination) &&
                            StepName(ends.source) != StepName(ends.destination);
   const bool two_gpus = two_devices && IsGpu(ends.source) && IsGpu(ends.destination);
@@ -51,11 +83,7 @@ Assessment AssessInNode(const Rung& rung, const Ends& ends) {
   }
   const std::vector<std::string>& peers = ends.source.direct_peers;
   if (std::find(peers.begin(), peers.end(), ends.destination.device) == peers.end()) {
-    return Refused(rung, reasons::kNoPeerAccess,
-                   source + " cannot reach the memory of " + ends.destination.device +
-                       ": the driver offers no peer access between the two",
-                   "use GPUs joined by NVLink, or on one PCIe root with ACS off and a driver that "
-                   "allows P2P (nvidia-smi topo -p2p r)");
+    return NoPeerAccess(rung, source, ends.destination.device);
   }
   return Offer(rung, ends, {}, false);
 }

@@ -136,6 +136,11 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
       value.handle = ipc.handle();
       value.offset = ipc.offset_bytes();
       value.device = ipc.device();
+      ONECOPY_RETURN_IF_ERROR(
+          CheckText(ipc.dma_buf().refusal(), ipc_at / "dma_buf" / "refusal", kMostText));
+      value.dmabuf_fd_handle = ipc.dma_buf().fd_handle();
+      value.dmabuf_offset = ipc.dma_buf().offset_bytes();
+      value.dmabuf_refusal = ipc.dma_buf().refusal();
       return value;
     }
     case v1::RegisterBufferRequest::kCudaVmm: {

@@ -199,6 +199,7 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
   value.ticket = in.ticket();
   ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
   value.connection = in.connection();
+  value.loan = in.loan();
   value.channel = in.channel();
   value.staged = in.staged();
   value.chunk_bytes = in.chunk_bytes();
@@ -214,6 +215,7 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_ticket(value.ticket);
   out->set_transfer_id(ToUtf8(value.id.str()));
   out->set_connection(value.connection);
+  out->set_loan(value.loan);
   out->set_channel(value.channel);
   out->set_staged(value.staged);
   out->set_chunk_bytes(value.chunk_bytes);
@@ -227,6 +229,7 @@ Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in) {
   engine::PrepareReply value;
   value.key = in.key();
   value.slot_bytes = in.slot_bytes();
+  value.lent = {in.lent_offset_bytes(), in.lent_bytes()};
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
   return value;
 }
@@ -234,6 +237,8 @@ Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in) {
 void Print(const engine::PrepareReply& value, v1::PrepareResponse* out) {
   out->set_key(value.key);
   out->set_slot_bytes(value.slot_bytes);
+  out->set_lent_offset_bytes(value.lent.offset);
+  out->set_lent_bytes(value.lent.bytes);
   for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
 }
 
@@ -292,6 +297,37 @@ void Print(const engine::OpenProbeReply& value, v1::OpenProbeResponse* out) {
 }
 
 Result<uint64_t> Parse(const v1::CloseProbeRequest& in) { return in.probe(); }
+
+Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
+  ONECOPY_ASSIGN_OR_RETURN(TransferId id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
+  return engine::BorrowRequest{in.ticket(), std::move(id)};
+}
+
+void Print(const engine::BorrowRequest& value, v1::BorrowRequest* out) {
+  out->set_ticket(value.ticket);
+  out->set_transfer_id(ToUtf8(value.id.str()));
+}
+
+Result<engine::Loan> Parse(const v1::Loan& in) {
+  const Field at;
+  if (in.loan() == 0) return BadField(at / "loan", "is missing");
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.address(), at / "address"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.token(), at / "token"));
+  return engine::Loan{in.loan(), in.address(), in.token()};
+}
+
+void Print(const engine::Loan& value, v1::Loan* out) {
+  out->set_loan(value.id);
+  out->set_address(ToUtf8(value.address));
+  out->set_token(value.token);
+}
+
+Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), Field() / "transfer_id"));
+  return std::tuple(in.loan(), TransferId(in.transfer_id()));
+}
 
 Result<engine::TransferInfo> Parse(const v1::ReportRequest& in) {
   const Field at;

@@ -128,6 +128,23 @@ void RemoteNode::CloseProbe(const std::string& caller, uint64_t probe, StatusRep
                                   const std::string&) mutable { reply(status); });
 }
 
+void RemoteNode::Borrow(const std::string& caller, engine::BorrowRequest request,
+                        Reply<engine::Loan> reply) {
+  v1::BorrowRequest message;
+  Print(request, &message);
+  Ask(caller, {"Borrow", kNegotiation}, &Stub::AsyncBorrow, message, std::move(reply));
+}
+
+void RemoteNode::Recall(const std::string& caller, uint64_t loan, TransferId id,
+                        StatusReply reply) {
+  v1::RecallRequest message;
+  message.set_loan(loan);
+  message.set_transfer_id(id.str());
+  Call(caller, {"Recall", kNegotiation}, &Stub::AsyncRecall, message,
+       [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
+                                  const std::string&) mutable { reply(status); });
+}
+
 void RemoteNode::Report(const std::string& caller, engine::TransferInfo transfer,
                         StatusReply reply) {
   v1::ReportRequest message;

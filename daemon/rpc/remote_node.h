@@ -31,6 +31,10 @@ class RemoteNode final : public engine::PeerApi {
   void OpenProbe(const std::string& caller, engine::OpenProbeRequest request,
                  engine::Reply<engine::OpenProbeReply> reply) override;
   void CloseProbe(const std::string& caller, uint64_t probe, engine::StatusReply reply) override;
+  void Borrow(const std::string& caller, engine::BorrowRequest request,
+              engine::Reply<engine::Loan> reply) override;
+  void Recall(const std::string& caller, uint64_t loan, TransferId id,
+              engine::StatusReply reply) override;
   void Report(const std::string& caller, engine::TransferInfo transfer,
               engine::StatusReply reply) override;
   void Query(const std::string& caller, TransferId id,

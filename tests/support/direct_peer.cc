@@ -86,6 +86,28 @@ class DirectPeer final : public PeerApi {
           });
         });
   }
+  void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override {
+    Call<Loan>(
+        "Borrow",
+        [&cluster = cluster_, reply = std::move(reply)](Result<Loan> loan) mutable {
+          if (loan.ok()) cluster.Change(*loan);
+          reply(std::move(loan));
+        },
+        [caller, request](PeerApi& api, auto answer) {
+          api.Borrow(caller, request, std::move(answer));
+        });
+  }
+  void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override {
+    Call<bool>(
+        "Recall",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        [caller, loan, id](PeerApi& api, auto answer) {
+          api.Recall(caller, loan, id, [answer = std::move(answer)](const Status& told) mutable {
+            if (told.ok()) return answer(true);
+            answer(told);
+          });
+        });
+  }
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override {
     Call<bool>(
         "Report",

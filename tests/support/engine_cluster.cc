@@ -224,6 +224,16 @@ void EngineCluster::Change(engine::OpenProbeReply& reply) {
   if (change_probes_) change_probes_(reply);
 }
 
+void EngineCluster::ChangeLoans(std::function<void(engine::Loan&)> change) {
+  const std::lock_guard lock(mutex_);
+  change_loans_ = std::move(change);
+}
+
+void EngineCluster::Change(engine::Loan& loan) {
+  const std::lock_guard lock(mutex_);
+  if (change_loans_) change_loans_(loan);
+}
+
 Status EngineCluster::Reachable(const std::string& from, const std::string& to,
                                 const std::string& method) {
   const std::lock_guard lock(mutex_);

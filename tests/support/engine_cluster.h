@@ -102,6 +102,8 @@ class EngineCluster {
   size_t calls(const std::string& method);
   // What OpenProbe is answered with is changed on its way.
   void ChangeProbes(std::function<void(engine::OpenProbeReply&)> change);
+  // Likewise what Borrow is answered with.
+  void ChangeLoans(std::function<void(engine::Loan&)> change);
   // Waits until `from` shows `to` in this state.
   void WaitForPeer(const std::string& from, const std::string& to, engine::NodeState state);
 
@@ -110,6 +112,7 @@ class EngineCluster {
   // Whether this call is never to be answered.
   bool Hangs(const std::string& method);
   void Change(engine::OpenProbeReply& reply);
+  void Change(engine::Loan& loan);
   // Runs `call` on that node's engine thread, if it is there; false otherwise.
   bool PostTo(const std::string& name, UniqueFunction<void(engine::PeerApi&)> call);
   // Likewise for an answer on its way back; dropped when the node is gone.
@@ -129,6 +132,7 @@ class EngineCluster {
   std::set<std::string> hanging_;                       // guarded by mutex_
   std::map<std::string, size_t> calls_;                 // guarded by mutex_
   std::function<void(engine::OpenProbeReply&)> change_probes_;  // guarded by mutex_
+  std::function<void(engine::Loan&)> change_loans_;             // guarded by mutex_
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "transport/core/reasons.h"
@@ -46,6 +47,24 @@ Status RemoveStaleSocket(const std::string& path) {
 Status OwnerDied(int32_t pid) {
   return {Code::kAborted, reasons::kOwnerDied,
           "process " + std::to_string(pid) + " has connected and ended"};
+}
+
+template <typename Use>
+Result<UniqueFd> OpenAbstract(const std::string& name, int type, const std::string& what,
+                              const Use& use) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.empty() || name.size() > sizeof address.sun_path - 1) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument, "no socket can have that name");
+  }
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return ErrnoStatus(errno, "socket");
+  if (!use(fd.get(), reinterpret_cast<const sockaddr*>(&address), size)) {
+    return ErrnoStatus(errno, what);
+  }
+  return fd;
 }
 
 }  // namespace
@@ -87,6 +106,20 @@ Result<UniqueFd> ConnectUnix(const std::string& path, int type) {
     return ErrnoStatus(errno, "connecting to " + path);
   }
   return fd;
+}
+
+Result<UniqueFd> ListenAbstract(const std::string& name, int type, int backlog) {
+  return OpenAbstract(name, type, "listening at @" + name,
+                      [backlog](int fd, const sockaddr* address, socklen_t size) {
+                        return ::bind(fd, address, size) == 0 && ::listen(fd, backlog) == 0;
+                      });
+}
+
+Result<UniqueFd> ConnectAbstract(const std::string& name, int type) {
+  return OpenAbstract(name, type, "connecting to @" + name,
+                      [](int fd, const sockaddr* address, socklen_t size) {
+                        return ::connect(fd, address, size) == 0;
+                      });
 }
 
 Result<PeerProcess> UnixPeer(int fd) {

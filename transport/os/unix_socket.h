@@ -22,6 +22,11 @@ Result<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mode, int 
 // A connected, non-blocking socket. UNAVAILABLE when nobody listens.
 Result<UniqueFd> ConnectUnix(const std::string& path, int type);
 
+// The same with a name that no file stands for (Linux's abstract sockets): seen in one network
+// namespace, gone with its socket, and anybody's to connect to, so ask who it is.
+Result<UniqueFd> ListenAbstract(const std::string& name, int type, int backlog);
+Result<UniqueFd> ConnectAbstract(const std::string& name, int type);
+
 // The process that connected, as it was then. `pid` is 0 for one in a PID namespace that cannot be
 // seen from here.
 struct PeerProcess {

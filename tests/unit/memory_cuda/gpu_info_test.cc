@@ -94,6 +94,7 @@ TEST_CASE("what is known about a GPU goes into its capability") {
   gpu.total_bytes = 141'000'000'000;
   gpu.compute_major = 9;
   gpu.gpu_direct_rdma = true;
+  gpu.dma_buf = true;
   gpu.mig = true;
   gpu.numa_node = 1;
   gpu.direct_peers = {"GPU-x"};
@@ -108,6 +109,7 @@ TEST_CASE("what is known about a GPU goes into its capability") {
   CHECK(capability.direct_peers == gpu.direct_peers);
   CHECK(capability.viability.reason == "GPU_LOST");
   CHECK(capability.attributes == std::map<std::string, std::string>{{"compute_capability", "9.0"},
+                                                                    {"dma_buf", "yes"},
                                                                     {"gpu_direct_rdma", "yes"},
                                                                     {"mig", "yes"},
                                                                     {"numa_node", "1"}});

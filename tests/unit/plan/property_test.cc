@@ -48,7 +48,10 @@ std::string FaultOf(const Request& request, const Path& path, const Rung& rung) 
   if (path.steps.front().from != NameOf(request.source)) return "it does not begin at the source";
   if (path.steps.back().to != NameOf(request.destination)) return "it does not end at the end";
   const bool one_node = request.source.node->node == request.destination.node->node;
-  if (path.link.empty() != one_node) return "a link inside a node, or none between nodes";
+  // Two daemons of one host share GPU memory without a link.
+  const bool in_place =
+      rung.carrier == Carrier::kPeer && request.source.node->host == request.destination.node->host;
+  if (path.link.empty() != (one_node || in_place)) return "a link inside a node, or none between";
   const int staged = (path.source_staged ? 1 : 0) + (path.destination_staged ? 1 : 0);
   if (staged != static_cast<int>(rung.shape)) return "it stages other ends than its name says";
   bool crossed = one_node;

@@ -87,14 +87,45 @@ TEST_CASE("what both nodes lack is said of both") {
   CHECK(Has(pins.detail, StepNameOf("no-dmabuf/cuda:0")));
 }
 
-TEST_CASE("two daemons of one host are two nodes, and the refusal says so") {
-  const auto west = onecopy::testing::Twin(onecopy::testing::Node("hopper-pair"), "west");
+TEST_CASE("two daemons of one host share GPU memory, where both see the GPU and one reaches it") {
+  auto west = onecopy::testing::Twin(onecopy::testing::Node("hopper-pair"), "west");
   auto request = Move("hopper-pair/cuda:0", "hopper-pair/cuda:1");
   request.destination.node = &west;
-  const Refusal refusal = Refused(request, "peer-direct");
-  CHECK(refusal.reason == reasons::kOtherNode);
-  CHECK(Has(refusal.detail, "hopper-pair and west are two daemons of one host"));
-  CHECK(Has(refusal.detail, "not shared between daemons"));
+  const auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "peer-direct");
+  CHECK(plan->path.link.empty());
+  CHECK(plan->path.copies() == 1);
+  CHECK(plan->path.steps[0].node == "west");
+
+  auto same = request;
+  same.destination.device = same.source.device;
+  const auto inside = MakePlan(same);
+  REQUIRE_OK(inside);
+  CHECK(inside->path.name == "peer-direct");
+  CHECK(RefusalOf(inside->refused, "rdma-direct").reason == reasons::kNoRdmaDevice);
+
+  for (auto& memory : west.memories) memory.direct_peers.clear();
+  CHECK(Refused(request, "peer-direct").reason == reasons::kNoPeerAccess);
+  std::erase_if(west.memories,
+                [&](const auto& memory) { return memory.device == request.source.device; });
+  const Refusal blind = Refused(request, "peer-direct");
+  CHECK(blind.reason == reasons::kDeviceNotFound);
+  CHECK(Has(blind.detail, "west does not see"));
+}
+
+TEST_CASE("two daemons of one host are two nodes to host memory, and the refusal says so") {
+  const auto west = onecopy::testing::Twin(onecopy::testing::Node("hopper-pair"), "west");
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"hopper-pair/host", "hopper-pair/host"}, {"hopper-pair/cuda:0", "hopper-pair/host"}}) {
+    auto request = Move(from, to);
+    request.destination.node = &west;
+    for (const std::string path : {"local", "peer-direct"}) {
+      const Refusal refusal = Refused(request, path);
+      CHECK(refusal.reason == reasons::kOtherNode);
+      CHECK(Has(refusal.detail, "hopper-pair and west are two daemons of one host"));
+    }
+  }
 }
 
 TEST_CASE("memory that a NIC does not offer is not registrable") {

@@ -48,6 +48,8 @@ TEST_CASE("messages that are read and written keep every field") {
   CheckRoundTrip<v1::ConnectResponse>();
   CheckRoundTrip<v1::PrepareRequest>();
   CheckRoundTrip<v1::PrepareResponse>();
+  CheckRoundTrip<v1::BorrowRequest>();
+  CheckRoundTrip<v1::Loan>();
   CheckRoundTrip<v1::FinishRequest>();
   CheckRoundTrip<v1::FinishResponse>();
   CheckRoundTrip<v1::Buffer>();
@@ -161,7 +163,13 @@ TEST_CASE("each form of registered memory becomes the engine's") {
   message.mutable_cuda_ipc()->set_handle(std::string(64, '\0'));
   message.mutable_cuda_ipc()->set_offset_bytes(5);
   message.mutable_cuda_ipc()->set_device("GPU-1");
+  message.mutable_cuda_ipc()->mutable_dma_buf()->set_fd_handle(9);
+  message.mutable_cuda_ipc()->mutable_dma_buf()->set_offset_bytes(10);
+  message.mutable_cuda_ipc()->mutable_dma_buf()->set_refusal("none");
   request = Parsed(message);
+  CHECK(request.dmabuf_fd_handle == 9);
+  CHECK(request.dmabuf_offset == 10);
+  CHECK(request.dmabuf_refusal == "none");
   CHECK(request.kind == "cuda");
   CHECK(request.form == "cuda-ipc");
   CHECK(request.handle == std::string(64, '\0'));
@@ -341,6 +349,12 @@ TEST_CASE("peers are not trusted either") {
   CheckRefused<Query>([](Query& m) { m.clear_transfer_id(); }, "transfer_id");
   using Key = v1::PrepareResponse;
   CheckRefused<Key>([](Key& m) { m.set_key(std::string(65537, 'k')); }, "key");
+  using Borrow = v1::BorrowRequest;
+  CheckRefused<Borrow>([](Borrow& m) { m.clear_transfer_id(); }, "transfer_id");
+  using Loan = v1::Loan;
+  CheckRefused<Loan>([](Loan& m) { m.clear_loan(); }, "loan");
+  CheckRefused<Loan>([](Loan& m) { m.set_address(std::string(257, 'a')); }, "address");
+  CheckRefused<Loan>([](Loan& m) { m.set_token(std::string(257, 't')); }, "token");
 }
 
 TEST_CASE("durations are rounded up to milliseconds, so that something does not become nothing") {

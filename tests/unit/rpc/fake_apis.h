@@ -228,6 +228,16 @@ class FakePeerApi final : public engine::PeerApi {
     script.Record("CloseProbe", probe);
     script.ReplyStatus(std::move(reply));
   }
+  void Borrow(const std::string& asker, engine::BorrowRequest request,
+              engine::Reply<engine::Loan> reply) override {
+    Handle("Borrow", asker, std::move(reply), std::move(request));
+  }
+  void Recall(const std::string& asker, uint64_t loan, TransferId id,
+              engine::StatusReply reply) override {
+    caller = asker;
+    script.Record("Recall", loan, std::move(id));
+    script.ReplyStatus(std::move(reply));
+  }
   void Report(const std::string& asker, engine::TransferInfo transfer,
               engine::StatusReply reply) override {
     caller = asker;

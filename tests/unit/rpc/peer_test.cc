@@ -67,6 +67,23 @@ TEST_CASE("Hello, Reserve, Start, Prepare and Finish keep every field both ways"
   CheckCall<v1::PrepareRequest, v1::PrepareResponse>("Prepare", &PeerApi::Prepare);
   CheckCall<v1::FinishRequest, v1::FinishResponse>("Finish", &PeerApi::Finish);
   CheckCall<v1::OpenProbeRequest, v1::OpenProbeResponse>("OpenProbe", &PeerApi::OpenProbe);
+  CheckCall<v1::BorrowRequest, v1::Loan>("Borrow", &PeerApi::Borrow);
+}
+
+TEST_CASE("Recall tells of what") {
+  Nodes nodes;
+  Waiting<int> recalled;
+  nodes.asking.engine.Run([&] {
+    nodes.asking.peer->Recall("east", 0xfedcba9876543210, TransferId("t"),
+                              [reply = recalled.Reply()](Status status) mutable {
+                                if (!status.ok()) return reply(status);
+                                reply(1);
+                              });
+  });
+  REQUIRE_OK(recalled.Get());
+  const auto [loan, id] = nodes.Asked<uint64_t, TransferId>("Recall");
+  CHECK(loan == 0xfedcba9876543210);
+  CHECK(id == TransferId("t"));
 }
 
 TEST_CASE("CloseProbe tells which") {

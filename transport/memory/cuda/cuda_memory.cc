@@ -6,6 +6,7 @@
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 #include "transport/memory/cuda/copy_route.h"
+#include "transport/memory/cuda/region_ways.h"
 
 namespace onecopy::cuda {
 namespace {
@@ -95,7 +96,12 @@ Result<std::unique_ptr<Region>> CudaMemory::Allocate(const std::string& device, 
     mapping = VmmMapping();
     use.Reset();
   };
-  return std::make_unique<Region>(Place{kind_, device}, data, bytes, false, std::move(release));
+  auto region =
+      std::make_unique<Region>(Place{kind_, device}, data, bytes, false, std::move(release));
+  ExportDmaBufOf(*region, found->gpu);
+  ShareOwn(*region, found->gpu);
+  FlushIfNeeded(*region, found->gpu);
+  return region;
 }
 
 Result<std::unique_ptr<Region>> CudaMemory::Import(const ImportRequest& request) {
@@ -125,6 +131,7 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportIpc(const Device& device,
                   "run the container in the host's PID namespace, or use memory of cuMemCreate or "
                   "of the daemon");
   }
+  ONECOPY_ASSIGN_OR_RETURN(KeptDmaBuf dmabuf, KeepDmaBuf(request, options_.dmabuf_bytes));
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
   ONECOPY_ASSIGN_OR_RETURN(const IpcCache::Opened opened, device.ipc->Open(*use, request.handle));
   const Status inside =
@@ -138,8 +145,12 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportIpc(const Device& device,
     ipc->Close(*use, handle);
     use.Reset();
   };
-  return std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
-                                  std::move(release));
+  auto region = std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
+                                         std::move(release));
+  LendDmaBufOf(*region, std::move(dmabuf));
+  ShareHandle(*region, request);
+  FlushIfNeeded(*region, device.gpu);
+  return region;
 }
 
 Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
@@ -150,6 +161,7 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
     return Status(Code::kInvalidArgument, reasons::kBadHandle, "no descriptor was passed",
                   "pass the descriptor of cuMemExportToShareableHandle");
   }
+  ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd original, Duplicate(request.fd));
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
   ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Import(device.gpu, vmm_, request.fd,
                                                                   request.allocation_bytes));
@@ -158,8 +170,12 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
     mapping = VmmMapping();
     use.Reset();
   };
-  return std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
-                                  std::move(release));
+  auto region = std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
+                                         std::move(release));
+  ExportDmaBufOf(*region, device.gpu);
+  ShareDescriptor(*region, request, std::move(original));
+  FlushIfNeeded(*region, device.gpu);
+  return region;
 }
 
 bool CudaMemory::Copies(const Place& from, const Place& to) const {

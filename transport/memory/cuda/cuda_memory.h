@@ -1,6 +1,7 @@
 // Memory of NVIDIA GPUs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "transport/memory/cuda/host_pins.h"
 #include "transport/memory/cuda/ipc_cache.h"
 #include "transport/memory/cuda/vmm.h"
+#include "transport/os/dma_buf.h"
 
 namespace onecopy::cuda {
 
@@ -20,6 +22,8 @@ class CudaMemory final : public Memory {
   struct Options {
     std::string node;  // names this node in steps
     Gpu::Options gpu;
+    // The size of a client's dma-buf; BAD_HANDLE for what is none.
+    std::function<Result<uint64_t>(int fd)> dmabuf_bytes = os::DmaBufBytes;
   };
 
   // Lists the GPUs, and opens none. `api` is what LoadCuda gave: without a driver or a GPU this
@@ -37,7 +41,9 @@ class CudaMemory final : public Memory {
   // Form "cuda-ipc": a legacy IPC handle; PID_NAMESPACE for one from another PID namespace,
   // NOT_SHAREABLE on a MIG instance. Form "cuda-vmm": the descriptor of an allocation of
   // cuMemCreate. BAD_HANDLE for what is neither, or lies on another GPU than it is said to;
-  // RANGE_OUT_OF_BUFFER for a piece that is not inside it.
+  // RANGE_OUT_OF_BUFFER for a piece that is not inside it. A dma-buf beside the handle must have
+  // room for the piece (BAD_HANDLE); whether it names the same memory, only reading through a
+  // network device can tell.
   Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override;
 
   // One end on a GPU, the other on a GPU or in host memory.

@@ -118,6 +118,11 @@ GpuInfo ReadGpu(const shim::CudaApi& api, int driver_ordinal, CUresult& error) {
   gpu.gpu_direct_rdma = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0;
   gpu.posix_fd_handles =
       attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
+  gpu.dma_buf = attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
+  gpu.writes_ordering = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+  gpu.flushes = api.FlushGPUDirectRDMAWrites != nullptr &&
+                (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+                 CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0;
   if (api.DeviceGetAttribute(&gpu.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, gpu.device) !=
       CUDA_SUCCESS) {
     gpu.numa_node = -1;  // for people only
@@ -199,6 +204,7 @@ MemoryCapability Describe(const GpuInfo& gpu, Viability viability) {
   capability.attributes["compute_capability"] =
       std::to_string(gpu.compute_major) + "." + std::to_string(gpu.compute_minor);
   capability.attributes["gpu_direct_rdma"] = gpu.gpu_direct_rdma ? "yes" : "no";
+  capability.attributes["dma_buf"] = gpu.dma_buf ? "yes" : "no";
   if (gpu.mig) capability.attributes["mig"] = "yes";
   if (gpu.numa_node >= 0) capability.attributes["numa_node"] = std::to_string(gpu.numa_node);
   return capability;

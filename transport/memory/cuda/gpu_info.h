@@ -24,7 +24,10 @@ struct GpuInfo {
   int compute_minor = 0;
   bool gpu_direct_rdma = false;  // of cuMemCreate memory; what the driver says, not a proof
   bool posix_fd_handles = false;
-  int numa_node = -1;                     // -1: unknown
+  bool dma_buf = false;     // what the driver says
+  int writes_ordering = 0;  // who reads remote writes without a flush, as the driver counts it
+  bool flushes = false;     // cuFlushGPUDirectRDMAWrites works
+  int numa_node = -1;       // -1: unknown
   std::vector<std::string> direct_peers;  // UUIDs; what the driver says, proven by Prepare
 };
 

@@ -1,0 +1,85 @@
+#include "daemon/handover/taker.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "onecopy/v1/handover.pb.h"
+#include "proto/codec/status_codec.h"
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+#include "transport/os/machine.h"
+#include "transport/os/packet.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::handover {
+namespace {
+
+constexpr size_t kMostReplyBytes = 4096;
+
+Status Unusable(std::string why) {
+  return {Code::kUnavailable, reasons::kLinkDown,
+          "the other daemon's memory could not be fetched: " + std::move(why),
+          "run both daemons in one network namespace, as one user"};
+}
+
+Status AwaitReply(int socket, std::chrono::milliseconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return Unusable("it does not answer");
+    pollfd wait{socket, POLLIN, 0};
+    const int ready = ::poll(&wait, 1, static_cast<int>(left.count()));
+    if (ready > 0) return OkStatus();
+    if (ready < 0 && errno != EINTR) return os::ErrnoStatus(errno, "waiting for another daemon");
+  }
+}
+
+}  // namespace
+
+Result<Taken> Take(const Address& address, std::chrono::milliseconds patience) {
+  Result<os::UniqueFd> socket = os::ConnectAbstract(address.name, SOCK_SEQPACKET);
+  if (!socket.ok()) return Unusable(socket.status().message());
+  ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(socket->get()));
+  if (peer.uid != ::geteuid()) {
+    return Status(Code::kPermissionDenied, reasons::kAccessDenied,
+                  "the socket of the other daemon is served by uid " + std::to_string(peer.uid) +
+                      ", and this daemon runs as uid " + std::to_string(::geteuid()),
+                  "run both daemons as one user");
+  }
+  v1::HandoverRequest request;
+  request.set_token(address.token);
+  ONECOPY_RETURN_IF_ERROR(os::SendPacket(socket->get(), request.SerializeAsString()));
+  ONECOPY_RETURN_IF_ERROR(AwaitReply(socket->get(), patience));
+  Result<std::optional<os::Packet>> packet = os::ReceivePacket(socket->get(), kMostReplyBytes);
+  if (!packet.ok()) return Unusable(packet.status().message());
+  if (!*packet || (*packet)->end) return Unusable("it closed the connection");
+  v1::HandoverReply reply;
+  if ((*packet)->bytes_cut || (*packet)->fds_cut || (*packet)->fds.size() > 1 ||
+      !reply.ParseFromString((*packet)->bytes)) {
+    return Unusable("it answers with something else than a piece of memory");
+  }
+  if (!reply.has_memory()) {
+    const Status error = FromProto(reply.error());
+    return error.ok() ? Unusable("it answers with nothing") : error;
+  }
+  Taken taken;
+  if (!(*packet)->fds.empty()) taken.fd = std::move((*packet)->fds.front());
+  taken.memory.form = reply.memory().form();
+  taken.memory.device = reply.memory().device();
+  taken.memory.bytes = reply.memory().bytes();
+  taken.memory.offset = reply.memory().offset_bytes();
+  taken.memory.allocation_bytes = reply.memory().allocation_bytes();
+  taken.memory.handle = reply.memory().handle();
+  taken.memory.fd = taken.fd.get();
+  taken.memory.owner_pid = peer.pid;
+  // Its owner's namespace is the other daemon's, and that one's is this one's.
+  taken.memory.same_pid_namespace =
+      reply.memory().same_pid_namespace() && os::SharesPidNamespace(peer.pid);
+  return taken;
+}
+
+}  // namespace onecopy::handover

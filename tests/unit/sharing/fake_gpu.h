@@ -1,0 +1,48 @@
+// GPU memory that is none: two devices of memfds, which other processes can map, and which does
+// whatever a test wants.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transport/core/memory.h"
+
+namespace onecopy::testing {
+
+// What the memory of one node does; shared by the test and the memory. Any thread.
+class FakeGpus {
+ public:
+  struct Hooks {
+    std::function<Status()> on_share;
+    std::function<Status()> on_import;
+    std::function<Status()> on_flush;  // unset: nothing needs to be flushed
+    bool hold = false;                 // copies between GPUs wait for Release
+  };
+  void Set(const std::function<void(Hooks&)>& change);
+  Hooks hooks() const;
+  void Release();
+
+  // What was made, and is there now.
+  size_t imports() const;
+  size_t imported() const;  // now
+  size_t flushes() const;
+  size_t held() const;
+
+ private:
+  friend class FakeGpuMemory;
+  friend class FakeGpuRoute;
+  mutable std::mutex mutex_;
+  Hooks hooks_;
+  size_t imports_ = 0;
+  size_t imported_ = 0;
+  size_t flushes_ = 0;
+  std::vector<Task> held_;
+};
+
+// Kind "cuda", devices "GPU-fake-0" and "GPU-fake-1" ("cuda:0", "cuda:1").
+std::unique_ptr<Memory> MakeFakeGpuMemory(std::string node, std::shared_ptr<FakeGpus> control);
+
+}  // namespace onecopy::testing

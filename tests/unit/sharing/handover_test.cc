@@ -1,0 +1,175 @@
+// Memory handed from daemon to daemon over a Unix socket, and all that may go wrong there.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "daemon/handover/giver.h"
+#include "daemon/handover/taker.h"
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+#include "transport/os/mapping.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::handover {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{5000};
+
+struct Rig {
+  explicit Rig(Giver::Limits limits = {}) {
+    thread.RunSync([&] { giver = std::make_unique<Giver>(thread.loop(), limits); });
+  }
+  ~Rig() {
+    thread.RunSync([&] { giver.reset(); });
+  }
+  Result<Address> Offer(const ImportRequest& memory, os::UniqueFd fd = {}) {
+    std::promise<Result<Address>> offered;
+    thread.loop().Post([&] { offered.set_value(giver->Offer(memory, std::move(fd))); });
+    return offered.get_future().get();
+  }
+  os::LoopThread thread{"giver"};
+  std::unique_ptr<Giver> giver;
+};
+
+ImportRequest Sample() {
+  ImportRequest memory;
+  memory.form = "cuda-vmm";
+  memory.device = "GPU-1";
+  memory.bytes = 4000;
+  memory.offset = 96;
+  memory.allocation_bytes = 4096;
+  memory.handle = std::string(64, '\0');
+  return memory;
+}
+
+TEST_CASE("what is offered is fetched whole, with its descriptor, and once") {
+  Rig rig;
+  auto memfd = os::SealedMemfd("test", 4096);
+  REQUIRE_OK(memfd);
+  auto view = os::MapShared(memfd->get(), 4096);
+  REQUIRE_OK(view);
+  view->data()[96] = std::byte{7};
+  const auto address = rig.Offer(Sample(), std::move(*memfd));
+  REQUIRE_OK(address);
+  const auto taken = Take(*address, kPatience);
+  REQUIRE_OK(taken);
+  CHECK(taken->memory.form == "cuda-vmm");
+  CHECK(taken->memory.device == "GPU-1");
+  CHECK(taken->memory.bytes == 4000);
+  CHECK(taken->memory.offset == 96);
+  CHECK(taken->memory.allocation_bytes == 4096);
+  CHECK(taken->memory.handle == std::string(64, '\0'));
+  CHECK(taken->memory.owner_pid == ::getpid());
+  CHECK(taken->memory.same_pid_namespace);
+  REQUIRE(taken->fd);
+  CHECK(taken->memory.fd == taken->fd.get());
+  CHECK((::fcntl(taken->fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  auto mapped = os::MapShared(taken->fd.get(), 4096);
+  REQUIRE_OK(mapped);
+  CHECK(mapped->data()[96] == std::byte{7});
+
+  const Status again = Take(*address, kPatience).status();
+  CHECK(again.code() == Code::kPermissionDenied);
+  CHECK(again.reason() == reasons::kGrantExpired);
+}
+
+TEST_CASE("a lender in another PID namespace than its client says so") {
+  Rig rig;
+  ImportRequest memory = Sample();
+  memory.same_pid_namespace = false;
+  const auto address = rig.Offer(memory);
+  REQUIRE_OK(address);
+  const auto taken = Take(*address, kPatience);
+  REQUIRE_OK(taken);
+  CHECK_FALSE(taken->memory.same_pid_namespace);
+  CHECK_FALSE(taken->fd);
+}
+
+TEST_CASE("a token that nobody gave gets nothing, and takes nothing from others") {
+  Rig rig;
+  auto address = rig.Offer(Sample());
+  REQUIRE_OK(address);
+  for (const std::string& token : {std::string("x"), std::string(32, '0'), std::string(200, 'y')}) {
+    CHECK(Take({address->name, token}, kPatience).status().code() == Code::kPermissionDenied);
+  }
+  // Nothing, which is no request; and too long to be any.
+  CHECK_FALSE(Take({address->name, {}}, kPatience).ok());
+  CHECK_FALSE(Take({address->name, std::string(300, 'z')}, kPatience).ok());
+  REQUIRE_OK(Take(*address, kPatience));
+}
+
+TEST_CASE("an offer ends with its time, and there are only so many") {
+  Rig rig({.most_offers = 2, .lifetime = std::chrono::milliseconds(1)});
+  const auto address = rig.Offer(Sample());
+  REQUIRE_OK(address);
+  Status status;
+  while ((status = Take(*address, kPatience).status()).ok()) {
+    // It was fetched in time: offer another one.
+    const auto other = rig.Offer(Sample());
+    REQUIRE_OK(other);
+  }
+  CHECK(status.code() == Code::kPermissionDenied);
+
+  Rig few({.most_offers = 2});
+  REQUIRE_OK(few.Offer(Sample()));
+  const auto second = few.Offer(Sample());
+  REQUIRE_OK(second);
+  CHECK(few.Offer(Sample()).status().reason() == reasons::kQuota);
+  REQUIRE_OK(Take(*second, kPatience));
+  REQUIRE_OK(few.Offer(Sample()));
+}
+
+TEST_CASE("connections that say nothing are closed, and leave room for others") {
+  Rig rig({.most_connections = 2, .patience = std::chrono::milliseconds(20)});
+  const auto address = rig.Offer(Sample());
+  REQUIRE_OK(address);
+  std::vector<os::UniqueFd> silent;
+  for (int i = 0; i < 2; ++i) {
+    auto socket = os::ConnectAbstract(address->name, SOCK_SEQPACKET);
+    REQUIRE_OK(socket);
+    silent.push_back(std::move(*socket));
+  }
+  for (const os::UniqueFd& socket : silent) {
+    char byte = 0;
+    ::fcntl(socket.get(), F_SETFL, 0);  // waits
+    CHECK(::recv(socket.get(), &byte, 1, 0) == 0);
+  }
+  REQUIRE_OK(Take(*address, kPatience));
+}
+
+TEST_CASE("who does not answer, or answers nonsense, is given up") {
+  const std::string name = "onecopy-test-" + std::to_string(::getpid());
+  auto listener = os::ListenAbstract(name, SOCK_SEQPACKET, 8);
+  REQUIRE_OK(listener);
+  // Connected, and never accepted.
+  CHECK(Take({name, "t"}, std::chrono::milliseconds(20)).status().code() == Code::kUnavailable);
+  for (const std::string& answer : {std::string("\xff\xff\xff"), std::string("\x12\x00", 2),
+                                    std::string(5000, 'x'), std::string()}) {
+    std::future<Status> taken = std::async(std::launch::async, [&] {
+      return Take({name, "t"}, kPatience).status();
+    });
+    os::UniqueFd socket;
+    char byte = 0;
+    ::fcntl(listener->get(), F_SETFL, 0);  // waits
+    // The one that was given up comes first, and has hung up.
+    do {
+      socket = os::UniqueFd(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    } while (::recv(socket.get(), &byte, 1, MSG_PEEK) == 0 ||
+             ::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL) < 0);
+    socket.Reset();
+    const Status status = taken.get();
+    INFO(status.ToString());
+    CHECK_FALSE(status.ok());
+  }
+  listener->Reset();
+  const Status gone = Take({name, "t"}, kPatience).status();
+  CHECK(gone.code() == Code::kUnavailable);
+  CHECK_FALSE(gone.remedy().empty());
+  CHECK_FALSE(Take({"", "t"}, kPatience).ok());
+  CHECK_FALSE(Take({std::string(200, 'n'), "t"}, kPatience).ok());
+}
+
+}  // namespace
+}  // namespace onecopy::handover

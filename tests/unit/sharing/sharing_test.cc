@@ -1,0 +1,396 @@
+// GPU memory that one daemon of a host uses in another's place, between two engines.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "daemon/handover/giver.h"
+#include "tests/support/engine_cluster.h"
+#include "tests/support/fake_rdma.h"
+#include "tests/support/memory.h"
+#include "tests/unit/sharing/fake_gpu.h"
+#include "transport/core/reasons.h"
+#include "transport/link/tcp/factory.h"
+#include "transport/os/unix_socket.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kBytes = 300'007;
+
+struct Rig {
+  explicit Rig(const std::function<void(const std::string&, NodePlan&)>& change = {})
+      : cluster({"east", "west"},
+                [this, change](const std::string& name, NodePlan& plan) {
+                  if (controls[name] == nullptr) controls[name] = std::make_shared<FakeGpus>();
+                  if (change) change(name, plan);
+                  plan.memories.push_back(MakeFakeGpuMemory(name, controls[name]));
+                }),
+        alice(cluster["east"].Attach()),
+        bob(cluster["west"].Attach()) {
+    Create("east", alice, "a", "cuda:0");
+    Create("west", bob, "b", "cuda:1");
+    Put("east", alice, "a", 1);
+  }
+
+  void Create(const std::string& node, const Principal& who, const std::string& name,
+              const std::string& memory) {
+    const auto made = cluster[node].Ask<BufferInfo>([&](ClientApi& api, auto reply) {
+      CreateBufferRequest request;
+      request.name = name;
+      request.bytes = kBytes;
+      request.memory = memory;
+      api.CreateBuffer(who, request, std::move(reply));
+    });
+    REQUIRE_OK(made);
+  }
+  Status Remove(const std::string& node, const Principal& who, const std::string& name,
+                bool force = false) {
+    return cluster[node]
+        .Ask<bool>([&](ClientApi& api, auto reply) {
+          api.DeleteBuffer(who, name, force,
+                           [reply = std::move(reply)](const Status& status) mutable {
+                             if (!status.ok()) return reply(status);
+                             reply(true);
+                           });
+        })
+        .status();
+  }
+  // Known bytes into a buffer of that node, and whether they are there.
+  void Put(const std::string& node, const Principal& who, const std::string& name, uint64_t seed) {
+    const auto plain = Plain(node, who);
+    for (uint64_t i = 0; i < kBytes; ++i) plain.data[i] = PatternAt(i, seed);
+    REQUIRE_OK(cluster[node].Copy(who, Request(":" + plain.info.name, ":" + name)));
+  }
+  bool Holds(const std::string& node, const Principal& who, const std::string& name,
+             uint64_t seed) {
+    const auto plain = Plain(node, who);
+    REQUIRE_OK(cluster[node].Copy(who, Request(":" + name, ":" + plain.info.name)));
+    for (uint64_t i = 0; i < kBytes; ++i) {
+      if (plain.data[i] != PatternAt(i, seed)) return false;
+    }
+    return true;
+  }
+
+  TransferInfo Copy(TransferRequest request = Request("east:a", "west:b")) {
+    auto copied = cluster["west"].Copy(bob, std::move(request));
+    REQUIRE_OK(copied);
+    return *copied;
+  }
+
+  std::map<std::string, std::shared_ptr<FakeGpus>> controls;
+  EngineCluster cluster;
+  Principal alice;
+  Principal bob;
+
+ private:
+  EngineNode::Registered Plain(const std::string& node, const Principal& who) {
+    auto plain = cluster[node].Register(who, "plain" + std::to_string(next_++), kBytes);
+    REQUIRE_OK(plain);
+    return *plain;
+  }
+  int next_ = 0;
+};
+
+Refusal AgainstSharing(const TransferInfo& info) {
+  for (const Refusal& refusal : info.receipt.refused) {
+    if (refusal.path == "peer-direct") return refusal;
+  }
+  return {};
+}
+
+void CheckShared(const TransferInfo& info) {
+  INFO(info.error.ToString());
+  INFO(AgainstSharing(info).reason << " " << AgainstSharing(info).detail);
+  CHECK(info.state == TransferState::kSucceeded);
+  CHECK(info.receipt.path == "peer-direct");
+  CHECK(info.receipt.link.empty());
+  REQUIRE(info.receipt.steps.size() == 1);
+  CHECK(info.receipt.steps[0].step.from == "GPU-fake-0");
+  CHECK(info.receipt.steps[0].step.to == "GPU-fake-1");
+  CHECK(info.receipt.steps[0].step.node == "west");
+  CHECK(info.receipt.steps[0].bytes == info.bytes);
+  CHECK(info.receipt.evidence.at("shared") == "vmm-fd");
+}
+
+// It took the next path, and says why.
+void CheckInstead(Rig& rig, const TransferInfo& info, std::string_view reason) {
+  INFO(info.error.ToString());
+  CHECK(info.state == TransferState::kSucceeded);
+  CHECK(info.receipt.path == "tcp-staged");
+  CHECK(AgainstSharing(info).reason == reason);
+  CHECK_FALSE(AgainstSharing(info).detail.empty());
+  CHECK(rig.Holds("west", rig.bob, "b", 1));
+  CHECK(rig.controls["west"]->imported() == 0);
+}
+
+void AwaitUnmapped(const FakeGpus& gpus) {
+  while (gpus.imported() > 0) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's memory of another daemon is copied from in place, and mapped once") {
+  Rig rig;
+  CheckShared(rig.Copy());
+  CHECK(rig.Holds("west", rig.bob, "b", 1));
+  rig.Put("east", rig.alice, "a", 2);
+  TransferRequest checked = Request("east:a", "west:b");
+  checked.checksum = true;
+  const TransferInfo again = rig.Copy(checked);
+  CheckShared(again);
+  CHECK(again.receipt.checksum.value().verified);
+  CHECK(rig.Holds("west", rig.bob, "b", 2));
+  CHECK(rig.controls["west"]->imports() == 1);
+  CHECK(rig.cluster.calls("Borrow") == 1);
+}
+
+TEST_CASE("ranges of lent memory begin and end where they should") {
+  Rig rig;
+  rig.Put("west", rig.bob, "b", 7);
+  CheckShared(rig.Copy(Request("east:a@5+100001", "west:b@17")));
+  CheckShared(rig.Copy(Request("east:a@300006+1", "west:b@0")));
+  const TransferInfo nothing = rig.Copy(Request("east:a@3+0", "west:b@9"));
+  CHECK(nothing.state == TransferState::kSucceeded);
+  CHECK(nothing.receipt.path == "peer-direct");
+  auto plain = rig.cluster["west"].Register(rig.bob, "seen", kBytes);
+  REQUIRE_OK(plain);
+  REQUIRE_OK(rig.cluster["west"].Copy(rig.bob, Request(":b", ":seen")));
+  for (uint64_t i = 0; i < kBytes; ++i) {
+    const std::byte wanted = i == 0                       ? PatternAt(300006, 1)
+                             : i >= 17 && i < 17 + 100001 ? PatternAt(i - 17 + 5, 1)
+                                                          : PatternAt(i, 7);
+    if (plain->data[i] != wanted) {
+      CAPTURE(i);
+      REQUIRE(plain->data[i] == wanted);
+    }
+  }
+}
+
+TEST_CASE("what no transfer uses any more is unmapped after a while") {
+  Rig rig([](const std::string&, NodePlan& plan) {
+    plan.options.borrowed_idle = std::chrono::milliseconds(1);
+  });
+  CheckShared(rig.Copy());
+  AwaitUnmapped(*rig.controls["west"]);
+  CheckShared(rig.Copy());
+  CHECK(rig.controls["west"]->imports() == 2);
+}
+
+TEST_CASE("a buffer is removed when nobody has it mapped any more, and its name means a new one") {
+  Rig rig;
+  CheckShared(rig.Copy());
+  CHECK(rig.controls["west"]->imported() == 1);
+  REQUIRE_OK(rig.Remove("east", rig.alice, "a"));
+  CHECK(rig.controls["west"]->imported() == 0);
+  rig.Create("east", rig.alice, "a", "cuda:0");
+  rig.Put("east", rig.alice, "a", 3);
+  CheckShared(rig.Copy());
+  CHECK(rig.Holds("west", rig.bob, "b", 3));
+  CHECK(rig.controls["west"]->imports() == 2);
+}
+
+TEST_CASE("a borrower that does not answer does not hold a removal up for ever") {
+  Rig rig;
+  CheckShared(rig.Copy());
+  rig.cluster.HangCalls("Recall");
+  REQUIRE_OK(rig.Remove("east", rig.alice, "a"));
+}
+
+TEST_CASE("a mapping of a buffer that is not there any more is not used again") {
+  Rig rig;
+  CheckShared(rig.Copy());
+  rig.cluster.FailCalls("Recall");
+  REQUIRE_OK(rig.Remove("east", rig.alice, "a"));
+  rig.cluster.AllowCalls("Recall");
+  rig.Create("east", rig.alice, "a", "cuda:0");
+  rig.Put("east", rig.alice, "a", 4);
+  CHECK(rig.controls["west"]->imported() == 1);
+  CheckShared(rig.Copy());
+  CHECK(rig.Holds("west", rig.bob, "b", 4));
+  CHECK(rig.controls["west"]->imports() == 2);
+}
+
+TEST_CASE("a source that restarts has lent nothing") {
+  Rig rig;
+  CheckShared(rig.Copy());
+  rig.cluster.Restart("east");
+  rig.cluster.WaitForPeer("east", "west", NodeState::kConnected);
+  AwaitUnmapped(*rig.controls["west"]);
+  rig.alice = rig.cluster["east"].Attach();
+  rig.Create("east", rig.alice, "a", "cuda:0");
+  rig.Put("east", rig.alice, "a", 5);
+  rig.cluster.WaitForPeer("west", "east", NodeState::kConnected);
+  CheckShared(rig.Copy());
+  CHECK(rig.Holds("west", rig.bob, "b", 5));
+}
+
+TEST_CASE("a buffer that is taken away ends the copy that reads it, and is let go") {
+  Rig rig;
+  rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) { hooks.hold = true; });
+  const auto started = rig.cluster["west"].Start(rig.bob, Request("east:a", "west:b"));
+  REQUIRE_OK(started);
+  while (rig.controls["west"]->held() == 0) std::this_thread::yield();
+  CHECK(rig.Remove("east", rig.alice, "a").reason() == reasons::kBufferInUse);
+  std::thread remover([&] { CHECK(rig.Remove("east", rig.alice, "a", true).ok()); });
+  while (rig.cluster.calls("Recall") == 0) std::this_thread::yield();
+  rig.controls["west"]->Release();
+  const TransferInfo ended = rig.cluster["west"].Wait(rig.bob, started->id);
+  INFO(ended.error.ToString());
+  CHECK(ended.state == TransferState::kCancelled);
+  CHECK(ended.error.message().find("was removed by") != std::string::npos);
+  remover.join();
+  CHECK(rig.controls["west"]->imported() == 0);
+}
+
+TEST_CASE("memory that cannot be shared goes another way, with its reason") {
+  Rig rig;
+  SECTION("the source refuses") {
+    rig.controls["east"]->Set([](FakeGpus::Hooks& hooks) {
+      hooks.on_share = [] {
+        return Status(Code::kFailedPrecondition, reasons::kNotShareable, "not this memory");
+      };
+    });
+    CheckInstead(rig, rig.Copy(), reasons::kNotShareable);
+  }
+  SECTION("the destination cannot map it") {
+    rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) {
+      hooks.on_import = [] {
+        return Status(Code::kFailedPrecondition, reasons::kPidNamespace, "not from there");
+      };
+    });
+    CheckInstead(rig, rig.Copy(), reasons::kPidNamespace);
+  }
+  SECTION("a policy that wants nothing else fails") {
+    rig.controls["east"]->Set([](FakeGpus::Hooks& hooks) {
+      hooks.on_share = [] { return Status(Code::kInternal, reasons::kInternal, "it broke"); };
+    });
+    TransferRequest request = Request("east:a", "west:b");
+    request.policy.path_glob = "peer-direct";
+    const TransferInfo ended = rig.Copy(request);
+    CHECK(ended.state == TransferState::kFailed);
+    CHECK(ended.error.reason() == reasons::kPolicyUnmet);
+  }
+}
+
+TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
+  Rig rig;
+  const std::string name = "onecopy-test-" + std::to_string(::getpid());
+  SECTION("another token") {
+    rig.cluster.ChangeLoans([](Loan& loan) { loan.token = std::string(32, '0'); });
+    CheckInstead(rig, rig.Copy(), reasons::kGrantExpired);
+  }
+  SECTION("nobody there") {
+    rig.cluster.ChangeLoans([&](Loan& loan) { loan.address = name; });
+    CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
+  }
+  SECTION("a socket that never answers") {
+    const auto listener = os::ListenAbstract(name, SOCK_SEQPACKET, 8);
+    REQUIRE_OK(listener);
+    rig.cluster.ChangeLoans([&](Loan& loan) { loan.address = name; });
+    CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
+  }
+  SECTION("memory without its descriptor") {
+    handover::Giver* giver = nullptr;
+    os::LoopThread thread("giver");
+    handover::Address address;
+    thread.RunSync([&] {
+      giver = new handover::Giver(thread.loop());
+      ImportRequest memory;
+      memory.form = "cuda-vmm";
+      memory.device = "GPU-fake-0";
+      memory.bytes = kBytes;
+      address = *giver->Offer(memory, {});
+    });
+    rig.cluster.ChangeLoans([&](Loan& loan) {
+      loan.address = address.name;
+      loan.token = address.token;
+    });
+    CheckInstead(rig, rig.Copy(), reasons::kBadHandle);
+    thread.RunSync([&] { delete giver; });
+  }
+  // What went wrong once does not stay.
+  rig.cluster.ChangeLoans({});
+  CheckShared(rig.Copy());
+}
+
+TEST_CASE("many transfers at once share one mapping") {
+  Rig rig;
+  for (int i = 0; i < 8; ++i) rig.Create("west", rig.bob, "b" + std::to_string(i), "cuda:1");
+  std::vector<TransferInfo> started;
+  for (int i = 0; i < 8; ++i) {
+    const auto one =
+        rig.cluster["west"].Start(rig.bob, Request("east:a", "west:b" + std::to_string(i)));
+    REQUIRE_OK(one);
+    started.push_back(*one);
+  }
+  for (const TransferInfo& one : started) CheckShared(rig.cluster["west"].Wait(rig.bob, one.id));
+  CHECK(rig.controls["west"]->imports() == 1);
+  for (int i = 0; i < 8; ++i) CHECK(rig.Holds("west", rig.bob, "b" + std::to_string(i), 1));
+}
+
+TEST_CASE("nobody borrows without a ticket, or what was not lent") {
+  Rig rig;
+  rig.cluster["west"].engine().loop();
+  std::promise<Status> answered;
+  rig.cluster["east"].engine().loop().Post([&] {
+    rig.cluster["east"].engine().node().Borrow(
+        "west", {"no ticket", TransferId("t")},
+        [&](const Result<Loan>& loan) { answered.set_value(loan.status()); });
+  });
+  CHECK(answered.get_future().get().code() == Code::kPermissionDenied);
+  std::promise<Status> recalled;
+  rig.cluster["west"].engine().loop().Post([&] {
+    rig.cluster["west"].engine().node().Recall(
+        "east", 4711, {}, [&](const Status& status) { recalled.set_value(status); });
+  });
+  REQUIRE_OK(recalled.get_future().get());
+}
+
+TEST_CASE("what network devices wrote into a GPU is flushed before it counts as there") {
+  std::map<std::string, std::shared_ptr<FakeNics>> nics;
+  Status outcome;
+  std::atomic<bool> landed{false};
+  std::atomic<bool> flushed_early{false};
+  Rig rig([&](const std::string& name, NodePlan& plan) {
+    Backend<Link> tcp = tcp::Describe();
+    BackendContext context{name, Settings(tcp.settings), {}, {}};
+    context.lanes = "127.0.0.1:0";
+    nics[name] = std::make_shared<FakeNics>();
+    plan.links.push_back(MakeFakeRdma(std::move(*tcp.create(context)), 1, nics[name]));
+  });
+  rig.controls["west"]->Set([&](FakeGpus::Hooks& hooks) {
+    hooks.on_flush = [&] {
+      if (!landed) flushed_early = true;
+      return outcome;
+    };
+  });
+  nics["west"]->Set(
+      [&](FakeNics::Hooks& hooks) { hooks.on_landed = [&](const Span&) { landed = true; }; });
+  rig.Create("west", rig.bob, "g", "cuda:0");
+  auto plain = rig.cluster["east"].Register(rig.alice, "h", kBytes);
+  REQUIRE_OK(plain);
+  TransferRequest request = Request("east:h", "west:g");
+  request.policy.path_glob = "rdma-direct";
+  const TransferInfo copied = rig.Copy(request);
+  INFO(copied.error.ToString());
+  CHECK(copied.state == TransferState::kSucceeded);
+  CHECK(rig.controls["west"]->flushes() == 1);
+  CHECK_FALSE(flushed_early);
+  SECTION("a failure of that is the transfer's") {
+    outcome = Status(Code::kInternal, reasons::kInternal, "the driver said no");
+    const TransferInfo failed = rig.Copy(request);
+    CHECK(failed.state == TransferState::kFailed);
+    CHECK(failed.error.message().find("the driver said no") != std::string::npos);
+  }
+  SECTION("what came through host memory needs none") {
+    request.policy.path_glob = "tcp-bounce";
+    CHECK(rig.Copy(request).state == TransferState::kSucceeded);
+    CHECK(rig.controls["west"]->flushes() == 1);
+  }
+}
