@@ -271,8 +271,8 @@ Result<PeerApi*> Peers::Find(const std::string& name) {
         "onecopy node ls shows those it knows; --peer NAME=HOST:PORT or [peers] adds one");
   }
   const Peer& peer = *found->second;
-  if (peer.state == NodeState::kConnected || peer.state == NodeState::kDraining)
-    return peer.api.get();
+  const bool up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+  if (up && !stopped_) return peer.api.get();
   return DownStatus(peer);
 }
 

@@ -14,6 +14,9 @@ namespace onecopy::engine {
 namespace {
 
 constexpr size_t kMostSlabs = 4;
+// The closing of one may be heard after the opening of the next.
+constexpr int kMostOfCaller = 2;
+constexpr size_t kMostWithClosing = 16;
 constexpr std::chrono::seconds kLifetime{20};  // where the reader never says that it is done
 
 Status Gone() {
@@ -30,9 +33,14 @@ Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& requ
                 std::to_string(kMostProbeBytes) + " are lent"};
   }
   const bool self = parts_.context.IsSelf(caller);
-  const auto of_caller = std::count_if(slabs_.begin(), slabs_.end(),
-                                       [&](const auto& s) { return s.second.caller == caller; });
-  if (!self && (of_caller > 0 || slabs_.size() >= kMostSlabs)) {
+  const auto lent = std::count_if(slabs_.begin(), slabs_.end(),
+                                  [](const auto& slab) { return !slab.second.unwanted; });
+  const auto to_caller = std::count_if(slabs_.begin(), slabs_.end(), [&](const auto& slab) {
+    return !slab.second.unwanted && slab.second.caller == caller;
+  });
+  const bool too_many = to_caller >= kMostOfCaller || static_cast<size_t>(lent) >= kMostSlabs ||
+                        slabs_.size() >= kMostWithClosing;
+  if (!self && too_many) {
     return {Code::kResourceExhausted, reasons::kQuota,
             "node " + node + " lends no more memory to probes just now"};
   }
