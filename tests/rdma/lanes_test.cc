@@ -1,0 +1,114 @@
+// Lanes that fail one by one, and are mended.
+#include "tests/support/catch.h"
+#include "tests/support/link_pair.h"
+#include "tests/support/memory.h"
+#include "tests/support/process.h"
+#include "transport/core/rdma_settings.h"
+#include "transport/link/verbs/factory.h"
+#include "transport/link/verbs/offer.h"
+
+using namespace onecopy;
+using namespace onecopy::testing;
+
+namespace {
+
+Result<std::unique_ptr<Link>> Make(const std::string& node, const std::string& device) {
+  Backend<Link> backend = verbs::Describe();
+  BackendContext context{node, Settings(backend.settings), {}, {}};
+  context.rdma = Settings(RdmaSettings());
+  context.rdma.Set("devices", std::vector<std::string>{device});
+  context.settings.Set("queue_pairs", int64_t{3});
+  return backend.create(context);
+}
+
+// The key with what opens the lane to this one exchanged for what opens nothing.
+RemoteKey Spoil(const RemoteKey& key, size_t lane) {
+  verbs::Key spoilt = *verbs::DecodeKey(key);
+  spoilt.lanes.at(lane).rkey ^= 0x5a;
+  return verbs::Encode(spoilt);
+}
+
+}  // namespace
+
+TEST_CASE("a lane that the device closes is mended, and takes its share again") {
+  LinkPair pair;
+  auto owner = Make("owner", "rxe0");
+  auto reader = Make("reader", "rxe1");
+  REQUIRE_OK(owner);
+  REQUIRE_OK(reader);
+  pair.owner = std::move(*owner);
+  pair.reader = std::move(*reader);
+  auto connected = Connect(pair);
+  REQUIRE_OK(connected);
+  REQUIRE(connected->reader->lanes().size() == 3);
+
+  const RegionRef source = HostRegion(4 << 20);
+  Fill({source, 0, source->bytes()}, 3);
+  const RegionRef sink = HostRegion(4 << 20);
+  auto key = connected->Expose({source, 0, source->bytes()});
+  REQUIRE_OK(key);
+
+  for (int lane = 0; lane < 3; ++lane) {
+    INFO("lane " << lane);
+    const RemoteKey spoilt = Spoil(*key, static_cast<size_t>(lane));
+    // Others are under way on all lanes, and must not suffer.
+    std::vector<std::future<Got>> others;
+    for (uint64_t at = 0; at < source->bytes(); at += 1 << 19) {
+      others.push_back(connected->StartGet({1, &*key, at, {sink, at, 1 << 19}}));
+    }
+    const Got refused = connected->StartGet({2, &spoilt, 0, {sink, 0, 4096}, lane}).get();
+    CHECK(refused.status.code() == Code::kPermissionDenied);
+    CHECK(refused.status.message().find("remote access") != std::string::npos);
+    for (auto& other : others) REQUIRE_OK(other.get().status);
+    CHECK(FirstWrong({sink, 0, sink->bytes()}, 3) == sink->bytes());
+
+    // A key that is made after the mending opens the new lane too.
+    WaitUntil("the lane carries again", [&] {
+      auto fresh = connected->Expose({source, 0, source->bytes()});
+      REQUIRE_OK(fresh);
+      const Got got = connected->StartGet({3, &*fresh, 0, {sink, 0, 4096}, lane}).get();
+      WithdrawAndWait(*connected->owner, *fresh);
+      return got.status.ok();
+    });
+    key = connected->Expose({source, 0, source->bytes()});
+    REQUIRE_OK(key);
+  }
+}
+
+TEST_CASE("messages keep their order, each once, while lanes fail") {
+  LinkPair pair;
+  auto owner = Make("owner", "rxe0");
+  auto reader = Make("reader", "rxe1");
+  REQUIRE_OK(owner);
+  REQUIRE_OK(reader);
+  pair.owner = std::move(*owner);
+  pair.reader = std::move(*reader);
+  auto connected = Connect(pair);
+  REQUIRE_OK(connected);
+  const RegionRef source = HostRegion(4096);
+  const RegionRef sink = HostRegion(4096);
+  auto key = connected->Expose({source, 0, 4096});
+  REQUIRE_OK(key);
+
+  constexpr uint32_t kMessages = 400;
+  std::vector<uint32_t> arrived;
+  std::promise<void> all;
+  connected->owner->Listen(9, [&](std::span<const std::byte> bytes) {
+    uint32_t number = 0;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    arrived.push_back(number);
+    if (arrived.size() == kMessages) all.set_value();
+  });
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    REQUIRE_OK(connected->reader->Send(9, std::as_bytes(std::span(&i, 1))));
+    if (i != kMessages / 3 && i != 2 * kMessages / 3) continue;
+    // The first lane that lives carries the messages, and fails while they are on their way.
+    const int lane = i < kMessages / 2 ? 0 : 1;
+    const RemoteKey spoilt = Spoil(*key, static_cast<size_t>(lane));
+    CHECK_FALSE(connected->StartGet({2, &spoilt, 0, {sink, 0, 4096}, lane}).get().status.ok());
+  }
+  all.get_future().wait();
+  connected->owner->Ignore(9);
+  REQUIRE(arrived.size() == kMessages);
+  for (uint32_t i = 0; i < kMessages; ++i) CHECK(arrived[i] == i);
+}

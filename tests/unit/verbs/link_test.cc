@@ -1,0 +1,55 @@
+// The link where it cannot work, and what its settings select.
+#include "tests/support/catch.h"
+#include "transport/core/rdma_settings.h"
+#include "transport/core/reasons.h"
+#include "transport/link/verbs/factory.h"
+#include "transport/os/machine.h"
+
+using namespace onecopy;
+
+namespace {
+
+Result<std::unique_ptr<Link>> Make(const std::string& library) {
+  Backend<Link> verbs = verbs::Describe();
+  BackendContext context{"here", Settings(verbs.settings), library, {}};
+  context.rdma = Settings(RdmaSettings());
+  return verbs.create(context);
+}
+
+}  // namespace
+
+TEST_CASE("a library that is not there makes the link not viable, with the reason") {
+  const auto link = Make("/no/such/libibverbs.so.1");
+  REQUIRE_OK(link);
+  const LinkCapability verbs = (*link)->Describe();
+  CHECK_FALSE(verbs.viability.viable);
+  CHECK(verbs.viability.reason == reasons::kLinkMissing);
+  CHECK(verbs.viability.detail.find("/no/such/libibverbs.so.1") != std::string::npos);
+  CHECK_FALSE(verbs.viability.remedy.empty());
+  bool refused = false;
+  (*link)->Dial("there", [&](auto dialing) { refused = !dialing.ok(); });
+  CHECK(refused);
+  (*link)->Shutdown();
+}
+
+TEST_CASE("a machine without RDMA devices says so") {
+  if (!os::RdmaDevices().empty()) {
+    ONECOPY_SKIP("this machine has RDMA devices");
+  }
+  const auto link = Make({});
+  REQUIRE_OK(link);
+  CHECK((*link)->Describe().viability.reason == reasons::kNoRdmaDevice);
+  (*link)->Shutdown();
+}
+
+TEST_CASE("the list of devices names those that may be used") {
+  CHECK(AllowsDevice({}, "mlx5_0"));
+  CHECK(AllowsDevice({"mlx5_0"}, "mlx5_0"));
+  CHECK_FALSE(AllowsDevice({"mlx5_0"}, "mlx5_1"));
+  CHECK(AllowsDevice({"mlx5_*"}, "mlx5_11"));
+  CHECK(AllowsDevice({"mlx5_?"}, "mlx5_1"));
+  CHECK_FALSE(AllowsDevice({"mlx5_?"}, "mlx5_11"));
+  CHECK_FALSE(AllowsDevice({"!mlx5_bond_0"}, "mlx5_bond_0"));
+  CHECK(AllowsDevice({"!mlx5_bond_0"}, "mlx5_0"));
+  CHECK_FALSE(AllowsDevice({"mlx5_*", "!mlx5_3"}, "mlx5_3"));
+}
