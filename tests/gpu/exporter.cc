@@ -133,6 +133,17 @@ Bytes Exporter::Read(uint32_t id, uint64_t bytes) {
   return content;
 }
 
+Exporter::DmaBuf Exporter::ExportDmaBuf(uint32_t id) {
+  ExporterRequest request;
+  request.what = ExporterRequest::What::kDmaBuf;
+  request.id = id;
+  DmaBuf exported;
+  const ExporterReply reply = Ask(request, {}, &exported.fd);
+  if (reply.code < 0) throw std::runtime_error(std::string("the exporter: ") + reply.message);
+  exported.offset = reply.offset;
+  return exported;
+}
+
 void Exporter::Flip(uint32_t id) {
   ExporterRequest request;
   request.what = ExporterRequest::What::kFlip;

@@ -107,6 +107,14 @@ class Server {
       case ExporterRequest::What::kFree:
         Free(allocation);
         break;
+      case ExporterRequest::What::kDmaBuf: {
+        auto exported =
+            shim::ExportCudaDmaBuf(reinterpret_cast<uintptr_t>(piece), allocation.bytes);
+        if (!exported.ok()) throw Failure{exported.status().ToString()};
+        reply.offset = exported->offset;
+        fd = std::move(exported->fd);
+        break;
+      }
     }
   }
 

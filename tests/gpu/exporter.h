@@ -40,6 +40,12 @@ class Exporter {
   };
   Exported Allocate(const Piece& piece, const Bytes& content);
   Bytes Read(uint32_t id, uint64_t bytes);
+  // The piece as a dma-buf, exported as the client library does.
+  struct DmaBuf {
+    os::UniqueFd fd;
+    uint64_t offset = 0;
+  };
+  DmaBuf ExportDmaBuf(uint32_t id);
   void Flip(uint32_t id);
   void Free(uint32_t id);
 
