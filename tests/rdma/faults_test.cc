@@ -1,4 +1,8 @@
 // What becomes of transfers and devices when the wire, the peer or the device fails.
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
 #include "tests/cluster/receipts.h"
 #include "tests/rdma/rdma_pair.h"
 #include "tests/support/catch.h"
@@ -107,4 +111,47 @@ TEST_CASE("where no queue pair is left, the next path is taken, with the reason"
     if (refused.at("path") == "rdma-direct") said = refused.at("reason") == "KEYS_EXHAUSTED";
   }
   CHECK(said);
+}
+
+TEST_CASE("where no memory may be locked, the next path is taken, with the reason") {
+  // Root may lock what it likes until it loses that right.
+  const auto without_memlock = [] {
+    const rlimit limit{64 << 10, 64 << 10};
+    ::setrlimit(RLIMIT_MEMLOCK, &limit);
+    ::prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);
+  };
+  RdmaPair pair({.in_child = without_memlock});
+  MakeBuffers(pair, "1MiB");
+  const Json receipt = pair.east.Do({"cp", "a", "west:b", "--path", "*-direct"});
+  CHECK(receipt.at("path") == "tcp-direct");
+  bool said = false;
+  for (const Json& refused : receipt.at("refused")) {
+    if (refused.at("path") == "rdma-direct") said = refused.at("reason") == "MEMLOCK";
+  }
+  CHECK(said);
+  const CommandResult asked = pair.east.Run({"cp", "a", "west:b", "--path", "rdma-direct"});
+  CHECK(asked.exit_status == 9);
+  CHECK(asked.reason() == "MEMLOCK");
+}
+
+TEST_CASE("a peer that is killed while its memory is read fails the transfer, and is met again") {
+  RdmaPair pair;
+  MakeBuffers(pair, "256MiB");
+  Client west = pair.west.Connect();
+  const onecopy::TransferInfo running =
+      Must(west.StartTransfer({.source = {"east", "a", 0, kBytes},
+                               .destination = {"west", "b", 0, {}},
+                               .policy = {.path_glob = "rdma-direct"}}));
+  SeeRunning(west, running.id);
+  pair.east.Kill();
+  const onecopy::TransferInfo ended = Must(west.AwaitTransfer(running.id));
+  CHECK(ended.state == onecopy::TransferState::kFailed);
+  CHECK(ended.error.code() == onecopy::Code::kUnavailable);
+  pair.east.Restart();
+  pair.west.WaitForPeer("east");
+  pair.east.WaitForPeer("west");
+  pair.east.Do({"buffer", "create", "a", "--size", "1MiB", "--memory", "host"});
+  const Json again =
+      pair.west.Do({"cp", "east:a", "west:b@0+1MiB", "--path", "rdma-direct", "--checksum"});
+  CHECK(again.at("path") == "rdma-direct");
 }

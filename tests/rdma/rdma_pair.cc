@@ -19,6 +19,7 @@ NodeOptions OptionsFor(const RdmaPairOptions& options, bool west) {
                 "\n";
   node.listen = west ? "10.77.0.2:0" : "10.77.0.1:0";
   node.environment = options.environment;
+  node.in_child = options.in_child;
   return node;
 }
 

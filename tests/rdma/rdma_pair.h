@@ -1,6 +1,7 @@
 // Two real daemons in the guest, each with one of its RDMA devices.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct RdmaPairOptions {
   std::string config = {};       // of both, after what they need
   std::string west_config = {};  // of west alone
   std::vector<std::string> environment = {};
+  std::function<void()> in_child = {};
   std::vector<std::string> west_devices = {"rxe1"};
   std::vector<std::string> east_devices = {"rxe0"};
 };

@@ -243,6 +243,13 @@ DeviceList OpenDevices(const Options& options) {
           name, Viability::No(reasons::kNotRequested, "[rdma] devices leaves " + name + " out"));
       continue;
     }
+    if (devices[i]->transport_type != IBV_TRANSPORT_IB) {
+      list.refused.emplace_back(
+          name, Viability::No(reasons::kNotApplicable,
+                              name + " is neither InfiniBand nor RoCE (iWARP, or a maker's own)",
+                              "use a device that does InfiniBand or RoCE v2"));
+      continue;
+    }
     auto device = Device::Open(*api, devices[i], options);
     if (device.ok()) {
       list.devices.push_back(std::move(*device));

@@ -63,9 +63,7 @@ Status Lane::Create(bool reader) {
     return {Code::kUnavailable, reasons::kLinkDown, port_.viability.detail, port_.viability.remedy};
   }
   Result<Endpoint*> endpoint = progress_.Find(device_);
-  if (!endpoint.ok()) {
-    return {Code::kResourceExhausted, reasons::kKeysExhausted, endpoint.status().message()};
-  }
+  if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *endpoint;
   ibv_qp_init_attr wanted{};
   wanted.qp_type = IBV_QPT_RC;

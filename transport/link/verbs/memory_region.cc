@@ -45,19 +45,6 @@ Outcome ByDmaBuf(const std::shared_ptr<Device>& device, Region& region, unsigned
   return {MemoryRegion(device, made, base), 0};
 }
 
-Status HostRefused(const Device& device, const Region& region, int error) {
-  const std::string what = device.name() + " cannot register " + FormatBytes(region.bytes()) +
-                           " of host memory: " + os::ErrnoText(error);
-  rlimit limit{};
-  const bool limited = ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  if (error == ENOMEM && limited && limit.rlim_cur < region.bytes()) {
-    return {Code::kResourceExhausted, reasons::kMemlock,
-            what + ", and this process may lock " + FormatBytes(limit.rlim_cur) + " only",
-            "set LimitMEMLOCK=infinity in the service's unit, or ulimit -l unlimited"};
-  }
-  return {Code::kFailedPrecondition, reasons::kHostNotPinnable, what};
-}
-
 Result<DeviceMemory> RegisterOther(const std::shared_ptr<Device>& device, Region& region,
                                    unsigned access) {
   std::string why;
@@ -83,6 +70,19 @@ Result<DeviceMemory> RegisterOther(const std::shared_ptr<Device>& device, Region
 }
 
 }  // namespace
+
+Status HostRefused(const Device& device, uint64_t bytes, int error) {
+  const std::string what = device.name() + " cannot register " + FormatBytes(bytes) +
+                           " of host memory: " + os::ErrnoText(error);
+  rlimit limit{};
+  const bool limited = ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (error == ENOMEM && limited && limit.rlim_cur < bytes) {
+    return {Code::kResourceExhausted, reasons::kMemlock,
+            what + ", and this process may lock " + FormatBytes(limit.rlim_cur) + " only",
+            "set LimitMEMLOCK=infinity in the service's unit, or ulimit -l unlimited"};
+  }
+  return {Code::kFailedPrecondition, reasons::kHostNotPinnable, what};
+}
 
 MemoryRegion::~MemoryRegion() {
   if (region_ != nullptr) device_->api().DeregMr(region_);
@@ -113,7 +113,7 @@ Result<DeviceMemory> RegisterWith(const std::shared_ptr<Device>& device, Region&
   // Windows are bound to what allows it; a dma-buf's registration does not.
   if (device->has_windows()) access |= IBV_ACCESS_MW_BIND;
   Outcome outcome = ByAddress(device, region, access);
-  if (!outcome.region) return HostRefused(*device, region, outcome.error);
+  if (!outcome.region) return HostRefused(*device, region.bytes(), outcome.error);
   return DeviceMemory{device, std::move(outcome.region), "host", {}};
 }
 

@@ -53,6 +53,10 @@ struct KnownMemory {
   const DeviceMemory* On(const Device* device) const;
 };
 
+// Why a device does not register that much host memory: MEMLOCK where the process's limit is in the
+// way, else HOST_NOT_PINNABLE.
+Status HostRefused(const Device& device, uint64_t bytes, int error);
+
 // Registers with one device. `access` as of ibv_reg_mr. For host memory by its address; for other
 // memory by its dma-buf, and by its address (nvidia-peermem) where there is none or the device
 // takes none. Blocks. Fails with the reason why the device cannot use the memory

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "transport/core/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::verbs {
@@ -15,8 +16,10 @@ constexpr int kCompletionsPerPoll = 32;
 constexpr int kPollsPerTurn = 8;
 constexpr std::chrono::hours kUntilToldOtherwise{24};
 
+// Queues are what a device has a number of.
 Status Failed(const Device& device, const char* what) {
-  return os::ErrnoStatus(errno == 0 ? EIO : errno, std::string(what) + " of " + device.name());
+  return {Code::kResourceExhausted, reasons::kKeysExhausted,
+          device.name() + " gives no " + what + ": " + os::ErrnoText(errno == 0 ? EIO : errno)};
 }
 
 }  // namespace
@@ -35,20 +38,20 @@ Status Endpoint::Open() {
   const auto address = reinterpret_cast<uintptr_t>(slab_.data());
   ibv_mr* slots = api.RegMr(device_->protection_domain(), slab_.data(), kSlots * kSlotBytes,
                             address, IBV_ACCESS_LOCAL_WRITE);
-  if (slots == nullptr) return Failed(*device_, "registering buffers for messages");
+  if (slots == nullptr) return HostRefused(*device_, kSlots * kSlotBytes, errno == 0 ? EIO : errno);
   slots_ = MemoryRegion(device_, slots, address);
   channel_ = api.CreateCompChannel(device_->context());
-  if (channel_ == nullptr) return Failed(*device_, "a completion channel");
+  if (channel_ == nullptr) return Failed(*device_, "completion channel");
   ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   const auto depth = std::min<int>(
       limits.max_cqe, kMostQueuePairs * kSendQueueDepth + static_cast<int>(kReceiveSlots));
   cq_ = api.CreateCq(device_->context(), depth, nullptr, channel_, 0);
-  if (cq_ == nullptr) return Failed(*device_, "a completion queue");
+  if (cq_ == nullptr) return Failed(*device_, "completion queue");
   ibv_srq_init_attr wanted{};
   wanted.attr.max_wr = kReceiveSlots;
   wanted.attr.max_sge = 1;
   srq_ = api.CreateSrq(device_->protection_domain(), &wanted);
-  if (srq_ == nullptr) return Failed(*device_, "a shared receive queue");
+  if (srq_ == nullptr) return Failed(*device_, "shared receive queue");
   places_.resize(kMostQueuePairs);
   for (uint32_t slot = 0; slot < kReceiveSlots; ++slot) PostReceive(slot);
   Arm();
