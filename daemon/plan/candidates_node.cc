@@ -51,6 +51,7 @@ Assessment AssessBetweenNodes(const Rung& rung, const Ends& ends) {
     return NoPeerAccess(rung, Describe(ends.source, ends.source_node), ends.destination.device);
   }
   Path path = PathInNode(rung, ends, {});
+  for (Step& step : path.steps) step.node = ends.destination_node.node;
   return {.candidates = {{.path = std::move(path)}}, .refusal = {}};
 }
 
