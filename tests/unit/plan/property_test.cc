@@ -54,7 +54,7 @@ std::string FaultOf(const Request& request, const Path& path, const Rung& rung) 
   if (path.link.empty() != (one_node || in_place)) return "a link inside a node, or none between";
   const int staged = (path.source_staged ? 1 : 0) + (path.destination_staged ? 1 : 0);
   if (staged != static_cast<int>(rung.shape)) return "it stages other ends than its name says";
-  bool crossed = one_node;
+  bool crossed = one_node || in_place;
   for (size_t i = 0; i < path.steps.size(); ++i) {
     const Step& step = path.steps[i];
     if (i > 0 && step.from != path.steps[i - 1].to) return "its steps do not chain";

@@ -230,8 +230,18 @@ TEST_CASE("bad requests of clients are refused with the field's name") {
                          "memfd.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>([](Register& m) { m.mutable_cuda_vmm()->set_fd_handle(0); },
                          "cuda_vmm.fd_handle", reasons::kBadHandle);
-  CheckRefused<Register>([](Register& m) { m.mutable_cuda_vmm()->set_device(kLongName); },
-                         "cuda_vmm.device");
+  CheckRefused<Register>(
+      [](Register& m) {
+        m.mutable_cuda_vmm()->set_fd_handle(1);
+        m.mutable_cuda_vmm()->set_device(kLongName);
+      },
+      "cuda_vmm.device");
+  CheckRefused<Register>(
+      [](Register& m) {
+        m.mutable_cuda_ipc()->set_handle(std::string(64, 'h'));
+        m.mutable_cuda_ipc()->mutable_dma_buf()->set_refusal(std::string(4097, 'r'));
+      },
+      "cuda_ipc.dma_buf.refusal");
   for (const size_t bytes : {0, 63, 65}) {
     CheckRefused<Register>(
         [bytes](Register& m) { m.mutable_cuda_ipc()->set_handle(std::string(bytes, 'h')); },
