@@ -1,0 +1,80 @@
+// GPU memory between two daemons of this host, with all of their code and a driver that has no GPU.
+#include "tests/cluster/pair.h"
+#include "tests/cluster/receipts.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_cuda.h"
+
+namespace {
+
+using namespace onecopy::testing;
+
+constexpr uint64_t kBytes = 5'000'003;
+
+std::string WithFakeCuda() { return "[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n"; }
+
+struct Gpus : Pair {
+  Gpus() : Pair(WithFakeCuda()) {
+    Create(east, "a", "cuda:0");
+    Create(west, "b", "cuda:1");
+    east.Do({"cp", "-", "a"}, Payload(kBytes, 1));
+  }
+  static void Create(const Node& node, const std::string& name, const std::string& memory) {
+    node.Do({"buffer", "create", name, "--size", std::to_string(kBytes), "--memory", memory});
+  }
+};
+
+void CheckShared(const Json& receipt) {
+  INFO(receipt.dump(2));
+  CHECK(receipt.at("state") == "SUCCEEDED");
+  CHECK(receipt.at("path") == "peer-direct");
+  CHECK(receipt.at("copies") == 1);
+  CHECK(receipt.at("link") == "");
+  CHECK(receipt.at("evidence").at("shared") == "vmm-fd");
+}
+
+}  // namespace
+
+TEST_CASE("a daemon copies from another one's GPU memory in place, whoever orders it") {
+  Gpus gpus;
+  const Json receipt = gpus.east.Do({"cp", "a", "west:b", "--checksum"});
+  CheckShared(receipt);
+  CHECK(receipt.at("checksum").at("verified") == true);
+  CHECK(Contents(gpus.west, "b") == Payload(kBytes, 1));
+  gpus.east.Do({"cp", "-", "a"}, Payload(kBytes, 2));
+  CheckShared(gpus.west.Do({"cp", "east:a", "b"}));
+  CHECK(Contents(gpus.west, "b") == Payload(kBytes, 2));
+  // A part, into another place.
+  CheckShared(gpus.east.Do({"cp", "a@4097+1000000", "west:b@13"}));
+  CHECK(Contents(gpus.west, "b@13+1000000") == Payload(kBytes, 2).substr(4097, 1'000'000));
+}
+
+TEST_CASE("a GPU is let go of when the other daemon's buffer goes") {
+  Gpus gpus;
+  CheckShared(gpus.east.Do({"cp", "a", "west:b"}));
+  CHECK(gpus.west.Run({"node", "release", "cuda:0"}).reason() == "DEVICE_IN_USE");
+  gpus.east.Do({"buffer", "rm", "a"});
+  CHECK(gpus.west.Run({"node", "release", "cuda:0"}).exit_status == 0);
+}
+
+TEST_CASE("a GPU is let go of when the other daemon is killed") {
+  Gpus gpus;
+  CheckShared(gpus.east.Do({"cp", "a", "west:b"}));
+  gpus.east.process().Signal(SIGKILL);
+  gpus.east.process().Wait();
+  WaitUntil("west has let go", [&] {
+    return gpus.west.Run({"node", "release", "cuda:0"}).exit_status == 0;
+  });
+  CHECK(Contents(gpus.west, "b") == Payload(kBytes, 1));
+}
+
+TEST_CASE("who asks for another path between two daemons gets it, and one GPU reaches itself") {
+  Gpus gpus;
+  const Json staged = gpus.east.Do({"cp", "a", "west:b", "--path", "tcp-staged", "--checksum"});
+  CHECK(staged.at("path") == "tcp-staged");
+  CHECK(staged.at("copies") == 5);
+  CHECK(Contents(gpus.west, "b") == Payload(kBytes, 1));
+  // From a GPU to itself, too, it is one copy.
+  Gpus::Create(gpus.west, "same", "cuda:0");
+  CheckShared(gpus.east.Do({"cp", "a", "west:same", "--checksum"}));
+  CHECK(Contents(gpus.west, "same") == Payload(kBytes, 1));
+}
