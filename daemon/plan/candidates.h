@@ -59,6 +59,9 @@ Assessment AssessTcp(const Rung& rung, const Ends& ends);
 // rdma-*: between two nodes, over the link of that name, or over any where it is empty.
 Assessment AssessRdma(const Rung& rung, const Ends& ends, const std::string& link);
 
+// Whether this device never leaves its machine: what goes over it is no RDMA.
+bool IsWithinHost(const NicCapability& nic);
+
 // Whether this is a link that the rdma paths may use.
 bool IsRdmaLink(const LinkCapability& link);
 

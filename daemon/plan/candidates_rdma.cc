@@ -128,6 +128,8 @@ OverLink AssessLink(const Rung& rung, const Ends& ends, const std::string& name)
 
 }  // namespace
 
+bool IsWithinHost(const NicCapability& nic) { return nic.name == "cuda_ipc"; }
+
 bool IsRdmaLink(const LinkCapability& link) {
   return link.rdma || link.name == "verbs" || link.name == "ucx";
 }

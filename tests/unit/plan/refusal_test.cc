@@ -114,6 +114,36 @@ TEST_CASE("two daemons of one host share GPU memory, where both see the GPU and 
   CHECK(Has(blind.detail, "west does not see"));
 }
 
+TEST_CASE("a link within the host carries peer-direct where it is asked for, and is no RDMA") {
+  auto east = onecopy::testing::Node("hopper-pair");
+  std::erase_if(east.links, [](const auto& link) { return link.name == "ucx"; });
+  auto& ucx = east.links.emplace_back();
+  ucx.name = "ucx";
+  ucx.version = "1.22.0";
+  ucx.version_must_match = true;
+  auto& nic = ucx.nics.emplace_back();
+  nic.name = "cuda_ipc";
+  nic.fabric = "host";
+  nic.memories = {{"cuda", {}, {}}};
+  auto west = onecopy::testing::Twin(east, "west");
+  auto request = Move("hopper-pair/cuda:0", "hopper-pair/cuda:1");
+  request.source.node = &east;
+  request.destination.node = &west;
+  const auto borrowed = MakePlan(request);
+  REQUIRE_OK(borrowed);
+  CHECK(borrowed->path.name == "peer-direct");
+  CHECK(borrowed->path.link.empty());
+
+  request.policy.link = "ucx";
+  const auto carried = MakePlan(request);
+  REQUIRE_OK(carried);
+  CHECK(carried->path.name == "peer-direct");
+  CHECK(carried->path.link == "ucx");
+
+  west.links.back().version = "1.23.0";
+  CHECK_FALSE(MakePlan(request).ok());
+}
+
 TEST_CASE("two daemons of one host are two nodes to host memory, and the refusal says so") {
   const auto west = onecopy::testing::Twin(onecopy::testing::Node("hopper-pair"), "west");
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
