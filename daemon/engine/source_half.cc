@@ -17,15 +17,15 @@ void SourceHalf::Prepare(PrepareRequest request, Reply<PrepareReply> reply) {
   Result<PeerApi*> peer = parts_.peers.Find(node_);
   if (!peer.ok()) return reply(peer.status());
   prepared_ = true;  // even if the answer is lost
-  (*peer)->Prepare(parts_.context.node(), std::move(request),
-                   [self = shared_from_this(),
-                    reply = std::move(reply)](Result<PrepareReply> prepared) mutable {
-                     if (!prepared.ok() && prepared.status().code() != Code::kUnavailable) {
-                       self->prepared_ = false;
-                     }
-                     if (prepared.ok()) self->promised_ = prepared->steps;
-                     reply(std::move(prepared));
-                   });
+  (*peer)->Prepare(
+      parts_.context.node(), std::move(request),
+      [self = shared_from_this(), reply = std::move(reply)](Result<PrepareReply> prepared) mutable {
+        if (!prepared.ok() && prepared.status().code() != Code::kUnavailable) {
+          self->prepared_ = false;
+        }
+        if (prepared.ok()) self->promised_ = prepared->steps;
+        reply(std::move(prepared));
+      });
 }
 
 void SourceHalf::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Move::Done done) {

@@ -37,8 +37,8 @@ struct ExporterRequest {
   uint32_t on_new_thread = 0;  // export from a thread that has not used CUDA
 };
 
-// A descriptor comes beside it where the form is "cuda-vmm", and for a dma-buf; `offset` is then the
-// piece's in it.
+// A descriptor comes beside it where the form is "cuda-vmm", and for a dma-buf; `offset` is then
+// the piece's in it.
 struct ExporterReply {
   int32_t code = 0;  // of the export's Status, or -1: the exporter itself failed, see `message`
   uint32_t id = 0;   // of the allocation
