@@ -35,6 +35,7 @@ struct Options {
   std::string size = "1GiB";
   std::string idle = "10s";
   std::string onecopyd;
+  std::vector<std::string> link_keys;
   Settings settings;
 };
 
@@ -71,6 +72,7 @@ Result<Settings> SettingsOf(const Options& options) {
     return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + settings.daemon.program,
                   "name it by --onecopyd PATH");
   }
+  for (const std::string& key : options.link_keys) settings.link_keys += key + "\n";
   settings.stopped = [] { return stop_requested != 0; };
   return settings;
 }
@@ -134,6 +136,16 @@ void AddOptions(CLI::App& run, Options& options) {
       ->check(CLI::Range(1U, 10000U));
   run.add_option("--idle", options.idle, "how long idle daemons are watched; default 10s")
       ->type_name("DURATION");
+  run.add_option("--link-key", options.link_keys,
+                 "in works over RDMA devices, a line of the link's section, as 'threads = 2'")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  run.add_option("--cut", options.settings.loss_interfaces,
+                 "network interfaces between RDMA devices that \"rdma after losses\" may cut")
+      ->type_name("INTERFACE")
+      ->delimiter(',');
+  run.add_option("--cycles", options.settings.cycles, "how often it does; default 100")
+      ->check(CLI::Range(20U, 100000U));
   run.add_option("--onecopyd", options.onecopyd, "the daemon; default: the one beside this program")
       ->type_name("PATH");
   run.add_option("--cuda", options.settings.daemon.cuda_library,

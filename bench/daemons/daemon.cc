@@ -25,9 +25,11 @@ std::string Quoted(const std::string& text) {
 
 Status WriteConfig(const std::string& path, const DaemonOptions& options) {
   std::ofstream file(path);
-  file << "version = 1\n[staging]\nslot_bytes = " << options.slot_bytes
-       << "\nslots = " << options.slots << "\n[libraries]\ncuda = " << Quoted(options.cuda_library)
-       << "\n";
+  file << "version = 1\n";
+  if (options.address.rfind("127.", 0) != 0) file << "insecure = true\nuid_domain = \"bench\"\n";
+  file << "[staging]\nslot_bytes = " << options.slot_bytes << "\nslots = " << options.slots
+       << "\n[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n"
+       << options.sections;
   if (file.flush()) return OkStatus();
   return {Code::kInternal, reasons::kIo, path + " cannot be written"};
 }
@@ -56,8 +58,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options, cons
 Status Daemon::Begin(const DaemonOptions& options, const std::vector<std::string>& peers) {
   const std::string config = folder_->path() + "/config.toml";
   ONECOPY_RETURN_IF_ERROR(WriteConfig(config, options));
-  std::vector<std::string> arguments = {"--config", config,        "--name",    name_,
-                                        "--listen", "127.0.0.1:0", "--run-dir", RunDir()};
+  std::vector<std::string> arguments = {"--config",  config,     "--name",
+                                        name_,       "--listen", options.address + ":0",
+                                        "--run-dir", RunDir()};
   for (const std::string& peer : peers) {
     arguments.insert(arguments.end(), {"--peer", peer});
   }

@@ -18,12 +18,15 @@ struct DaemonOptions {
   std::string cuda_library = {};            // of the driver; empty: the system's
   uint64_t slot_bytes = uint64_t{1} << 20;  // of its staging slots
   unsigned slots = 64;
+  std::string address =
+      "127.0.0.1";            // at which it serves; off loopback it is told to do so in the clear
+  std::string sections = {};  // further ones of its configuration
 
   uint64_t slab_bytes() const { return slot_bytes * slots; }
 };
 
-// Serves on loopback, on free ports and in a folder of its own, from Start to the destructor, which
-// waits for its end. One thread at a time, but for clients.
+// Serves on loopback where nothing else is said, on free ports and in a folder of its own, from
+// Start to the destructor, which waits for its end. One thread at a time, but for clients.
 class Daemon {
  public:
   // `peers` as onecopyd takes them: "NAME=HOST:PORT". An error tells the end of its log.

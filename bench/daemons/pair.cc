@@ -30,10 +30,10 @@ Status AwaitPeer(const Daemon& daemon, const std::string& peer) {
 
 }  // namespace
 
-Result<Pair> Pair::Start(const DaemonOptions& options) {
+Result<Pair> Pair::Start(const DaemonOptions& east, const DaemonOptions& west) {
   Pair pair;
-  ONECOPY_ASSIGN_OR_RETURN(pair.west, Daemon::Start(options, "west"));
-  ONECOPY_ASSIGN_OR_RETURN(pair.east, Daemon::Start(options, "east", {pair.west->AsPeer()}));
+  ONECOPY_ASSIGN_OR_RETURN(pair.west, Daemon::Start(west, "west"));
+  ONECOPY_ASSIGN_OR_RETURN(pair.east, Daemon::Start(east, "east", {pair.west->AsPeer()}));
   ONECOPY_RETURN_IF_ERROR(AwaitPeer(*pair.east, "west"));
   return pair;
 }

@@ -13,7 +13,8 @@ struct Pair {
 
   // Returns once east sees west as connected; UNAVAILABLE where that takes too long. No
   // client stays connected.
-  static Result<Pair> Start(const DaemonOptions& options);
+  static Result<Pair> Start(const DaemonOptions& options) { return Start(options, options); }
+  static Result<Pair> Start(const DaemonOptions& east, const DaemonOptions& west);
 };
 
 }  // namespace onecopy::bench

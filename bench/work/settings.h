@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "bench/daemons/daemon.h"
 #include "bench/measure/compare.h"
@@ -15,6 +17,9 @@ struct Settings {
   DaemonOptions daemon = {};
   uint64_t bytes = uint64_t{1} << 30;  // payload of works that move some; at least 1
   unsigned samples = 5;                // after one warm-up; at least 1
+  std::string link_keys = {};          // lines of the link's section, in works over RDMA devices
+  std::vector<std::string> loss_interfaces = {};              // that a work may cut; empty: none
+  unsigned cycles = 100;                                      // of loss and return
   std::chrono::milliseconds idle = std::chrono::seconds(10);  // how long idle daemons are watched
   std::function<bool()> stopped = {};                         // true: no further sample
 

@@ -41,10 +41,11 @@ Result<bool> End::Holds(uint64_t seed) {
 Result<Moved> TransferMover::Move() {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done,
-                           source_.client().RunTransfer({.source = source_.endpoint(),
-                                                         .destination = destination_.endpoint(),
-                                                         .policy = {.path_glob = path_}}));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const TransferInfo done,
+      source_.client().RunTransfer({.source = source_.endpoint(),
+                                    .destination = destination_.endpoint(),
+                                    .policy = {.path_glob = path_, .link = link_}}));
   const double client_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(done));
   Moved moved;
@@ -59,8 +60,8 @@ Result<Moved> TransferMover::Move() {
 Result<std::unique_ptr<Mover>> MakeTransfer(const Way& way, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(way.from, way.from_memory, bytes));
   ONECOPY_ASSIGN_OR_RETURN(End destination, End::Create(way.to, way.to_memory, bytes));
-  return std::unique_ptr<Mover>(
-      std::make_unique<TransferMover>(std::move(source), std::move(destination), way.path));
+  return std::unique_ptr<Mover>(std::make_unique<TransferMover>(
+      std::move(source), std::move(destination), way.path, way.link));
 }
 
 }  // namespace onecopy::bench

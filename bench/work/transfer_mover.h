@@ -38,8 +38,11 @@ class End {
 // client_bytes_per_second.
 class TransferMover final : public Mover {
  public:
-  TransferMover(End source, End destination, std::string path)
-      : source_(std::move(source)), destination_(std::move(destination)), path_(std::move(path)) {}
+  TransferMover(End source, End destination, std::string path, std::string link)
+      : source_(std::move(source)),
+        destination_(std::move(destination)),
+        path_(std::move(path)),
+        link_(std::move(link)) {}
 
   Status Fill(uint64_t seed) override { return source_.Put(seed); }
   Result<Moved> Move() override;
@@ -49,6 +52,7 @@ class TransferMover final : public Mover {
   End source_;
   End destination_;
   const std::string path_;
+  const std::string link_;
 };
 
 // Which memory of which daemon the bytes leave, and which they reach.
@@ -58,6 +62,7 @@ struct Way {
   const Daemon& to;
   std::string to_memory;
   std::string path;
+  std::string link = {};  // by which; empty: any
 };
 Result<std::unique_ptr<Mover>> MakeTransfer(const Way& way, uint64_t bytes);
 

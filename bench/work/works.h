@@ -25,6 +25,11 @@ std::vector<Row> HostInNode(const Settings& settings);
 // gpu_rates.cc
 std::vector<Row> GpuOverTcp(const Settings& settings);
 std::vector<Row> GpuInNode(const Settings& settings);
+// rdma_rates.cc
+std::vector<Row> HostOverRdma(const Settings& settings);
+std::vector<Row> HostOverUcx(const Settings& settings);
+// rdma_losses.cc
+std::vector<Row> RdmaAfterLosses(const Settings& settings);
 // footprint.cc
 std::vector<Row> DaemonMemory(const Settings& settings);
 std::vector<Row> IdleCpu(const Settings& settings);
