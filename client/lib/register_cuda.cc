@@ -3,6 +3,7 @@
 #include "onecopy/v1/buffer.pb.h"
 #include "proto/codec/utf8.h"
 #include "transport/core/reasons.h"
+#include "transport/os/dma_buf.h"
 
 namespace onecopy::client {
 namespace {
@@ -12,6 +13,11 @@ void AddDmaBuf(AttachSocket& attach, const shim::CudaExport& exported,
                v1::RegisterBufferRequest::DmaBuf& dma_buf) {
   dma_buf.set_refusal(ToUtf8(exported.dmabuf_refusal));
   if (!exported.dmabuf.fd) return;
+  // A sandbox's kernel may know nothing of dma-bufs, whatever the driver says: the daemon would
+  // refuse it, and the buffer with it.
+  if (Status known = os::DmaBufBytes(exported.dmabuf.fd.get()).status(); !known.ok()) {
+    return dma_buf.set_refusal(ToUtf8(known.message()));
+  }
   const Result<uint64_t> handle = attach.PassDescriptor(exported.dmabuf.fd.get());
   if (!handle.ok()) return dma_buf.set_refusal(ToUtf8(handle.status().message()));
   dma_buf.set_fd_handle(*handle);
