@@ -1,5 +1,6 @@
 // The owning end of a ucx link, for a test to read from: a process of its own, since cuda_ipc joins
-// processes. Arguments: device ("cuda:0"), bytes, the file of libucp (may be empty). Speaks lines,
+// processes. Arguments: device ("cuda:0"), bytes, the file of libucp (may be empty), and whose
+// memory: "daemon" as the product allocates it (cuMemCreate), "client" by cuMemAlloc. Speaks lines,
 // one answer each, bytes as hexadecimal digits:
 //   accept OFFER -> answer ANSWER    expose -> key KEY    withdraw -> withdrawn
 #include <cstdio>
@@ -33,11 +34,34 @@ Status FillGpu(const shim::CudaApi& api, const Region& region) {
   return {Code::kInternal, "TEST", shim::CudaErrorText(api, error)};
 }
 
-Status Serve(const std::string& device, uint64_t bytes, const std::string& library) {
+// Memory as programs have it; it stays until the process ends.
+Result<RegionRef> ClientsMemory(const shim::CudaApi& api, int ordinal, const std::string& uuid,
+                                uint64_t bytes) {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CUdeviceptr address = 0;
+  CUresult error = api.DeviceGet(&device, ordinal);
+  if (error == CUDA_SUCCESS) error = api.DevicePrimaryCtxRetain(&context, device);
+  if (error == CUDA_SUCCESS) error = api.CtxSetCurrent(context);
+  if (error == CUDA_SUCCESS) error = api.MemAlloc(&address, bytes);
+  if (error != CUDA_SUCCESS) {
+    return Status(Code::kInternal, "TEST", shim::CudaErrorText(api, error));
+  }
+  return std::make_shared<Region>(Place{"cuda", uuid}, reinterpret_cast<std::byte*>(address), bytes,
+                                  false, Region::Release());
+}
+
+Status Serve(const std::string& device, uint64_t bytes, const std::string& library, bool daemons) {
   cuda::CudaMemory memory({"owner", {}}, TheDriver());
   ONECOPY_ASSIGN_OR_RETURN(const std::string uuid, memory.FindDevice(device));
-  ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> allocated, memory.Allocate(uuid, bytes));
-  RegionRef region = std::move(allocated);
+  RegionRef region;
+  if (daemons) {
+    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> allocated, memory.Allocate(uuid, bytes));
+    region = std::move(allocated);
+  } else {
+    ONECOPY_ASSIGN_OR_RETURN(
+        region, ClientsMemory(**TheDriver(), std::stoi(device.substr(5)), uuid, bytes));
+  }
   ONECOPY_RETURN_IF_ERROR(FillGpu(**TheDriver(), *region));
   const std::unique_ptr<Link> link = MakeUcxLink("owner", library);
   ONECOPY_ASSIGN_OR_RETURN(const auto registered, link->Register(region));
@@ -71,9 +95,10 @@ Status Serve(const std::string& device, uint64_t bytes, const std::string& libra
 }  // namespace onecopy::testing
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 5) return 2;
   onecopy::shim::PrepareUcxEnvironment();
-  const onecopy::Status status = onecopy::testing::Serve(argv[1], std::stoull(argv[2]), argv[3]);
+  const onecopy::Status status = onecopy::testing::Serve(argv[1], std::stoull(argv[2]), argv[3],
+                                                         std::string(argv[4]) == "daemon");
   if (status.ok()) return 0;
   std::cout << "error " << status.ToString() << std::endl;
   return 1;

@@ -38,18 +38,29 @@ Result<CudaDmaBuf> ExportDmaBuf(const CudaApi& api, CUdevice device, CUdeviceptr
   }
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const CUdeviceptr first = pointer / page * page;
-  const uint64_t whole = (pointer - first + bytes + page - 1) / page * page;
+  uint64_t whole = (pointer - first + bytes + page - 1) / page * page;
   int fd = -1;
   for (const unsigned long long flags : {kMappedOverPcie, 0ULL}) {
     error = api.MemGetHandleForAddressRange(&fd, first, whole, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
                                             flags);
     if (error == CUDA_SUCCESS) break;
   }
+  uint64_t offset = pointer - first;
+  CUdeviceptr base = 0;
+  size_t size = 0;
+  if (error == CUDA_ERROR_INVALID_VALUE &&
+      api.MemGetAddressRange(&base, &size, pointer) == CUDA_SUCCESS && base % page == 0) {
+    // Memory of a pool is exported from its allocation's first byte on, or not at all.
+    offset = pointer - base;
+    whole = (size + page - 1) / page * page;
+    error =
+        api.MemGetHandleForAddressRange(&fd, base, whole, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  }
   if (error != CUDA_SUCCESS) {
     return NotPinnable("cuMemGetHandleForAddressRange of " + FormatBytes(whole) + ": " +
                        CudaErrorText(api, error));
   }
-  CudaDmaBuf exported{os::UniqueFd(fd), pointer - first};
+  CudaDmaBuf exported{os::UniqueFd(fd), offset};
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   return exported;
 }
