@@ -15,6 +15,20 @@ namespace {
   return true;
 }();
 
+// UCX keeps mappings of peers' memory beyond its end, in the contexts of the GPUs. A daemon has one
+// UCX for as long as it lives; this program opens several, one after the other.
+void KeepContexts() {
+  const auto& api = **TheDriver();
+  int count = 0;
+  REQUIRE(api.DeviceGetCount(&count) == CUDA_SUCCESS);
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = 0;
+    CUcontext context = nullptr;
+    REQUIRE(api.DeviceGet(&device, i) == CUDA_SUCCESS);
+    REQUIRE(api.DevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
+  }
+}
+
 std::string LibraryPath() {
   const char* path = std::getenv("ONECOPY_TEST_UCX");
   return path == nullptr ? std::string() : path;
@@ -64,6 +78,7 @@ Got GetAll(Connection& reader, const RemoteKey& key, const RegionRef& sink, uint
 
 // UCX 1.22 lends memory of cuMemAlloc to other processes, and of cuMemCreate only over a fabric.
 void ReadBetweenGpus(const std::string& from, const std::string& to, const char* whose) {
+  KeepContexts();
   const auto memory = RealMemory();  // outlives the link, as in a daemon
   const std::unique_ptr<Link> link = MakeUcxLink("reader", LibraryPath());
   if (const std::string why = WhyNot(*link); !why.empty()) ONECOPY_SKIP(why);

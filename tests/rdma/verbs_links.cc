@@ -36,9 +36,14 @@ Result<std::unique_ptr<LinkPair>> MakePair(const Shape& shape) {
 
 const std::vector<LinkUnderTest>& Links() {
   static const std::vector<LinkUnderTest> links = {
-      {"verbs, one lane", [] { return MakePair({{"rxe0"}, {"rxe1"}}); }},
+      {"verbs, one lane",
+       [] {
+         return MakePair({{"rxe0"}, {"rxe1"}});
+       }},
       {"verbs, two devices at each end, two queue pairs, small reads",
-       [] { return MakePair({{"rxe*"}, {"rxe0", "rxe1"}, 2, 100'000}); }},
+       [] {
+         return MakePair({{"rxe*"}, {"rxe0", "rxe1"}, 2, 100'000});
+       }},
   };
   return links;
 }

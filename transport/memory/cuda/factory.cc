@@ -19,7 +19,7 @@ std::vector<SettingSpec> Specs() {
        .most = 1'000'000},
       {.key = "peer_chunk",
        .type = SettingType::kBytes,
-       .fallback = 64 * kMiB,
+       .fallback = 256 * kMiB,
        .doc = "Size of the pieces in which memory is copied between GPUs of this node.",
        .least = kMiB,
        .most = 1024 * kMiB},

@@ -54,7 +54,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
  public:
   struct Options {
     std::chrono::microseconds spin{200};  // how long to poll before napping between polls
-    uint64_t peer_chunk_bytes = uint64_t{64} << 20;
+    uint64_t peer_chunk_bytes = uint64_t{256} << 20;
     uint64_t host_chunk_bytes = uint64_t{8} << 20;
   };
 
