@@ -188,6 +188,15 @@ TEST_CASE("each form of registered memory becomes the engine's") {
   CHECK(request.offset == 7);
   CHECK(request.device == "GPU-2");
   CHECK(request.allocation_bytes == 8);
+
+  message.mutable_dma_buf()->set_fd_handle(11);
+  message.mutable_dma_buf()->set_offset_bytes(12);
+  request = Parsed(message);
+  CHECK(request.kind == "dmabuf");
+  CHECK(request.form == "dmabuf");
+  CHECK(request.fd_handle == 11);
+  CHECK(request.offset == 12);
+  CHECK(request.dmabuf_fd_handle == 0);
 }
 
 TEST_CASE("bad requests of clients are refused with the field's name") {
@@ -230,6 +239,8 @@ TEST_CASE("bad requests of clients are refused with the field's name") {
                          "memfd.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>([](Register& m) { m.mutable_cuda_vmm()->set_fd_handle(0); },
                          "cuda_vmm.fd_handle", reasons::kBadHandle);
+  CheckRefused<Register>([](Register& m) { m.mutable_dma_buf()->set_offset_bytes(1); },
+                         "dma_buf.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>(
       [](Register& m) {
         m.mutable_cuda_vmm()->set_fd_handle(1);
