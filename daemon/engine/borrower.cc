@@ -41,8 +41,7 @@ Borrower::UseRef Borrower::Find(const std::string& node, const std::string& buff
 }
 
 void Borrower::Get(const std::string& node, const std::string& buffer, const std::string& kind,
-                   const Loan& loan, const TransferId& id, Recalled recalled,
-                   Reply<UseRef> reply) {
+                   const Loan& loan, const TransferId& id, Recalled recalled, Reply<UseRef> reply) {
   Memory* memory = context_.FindMemory(kind);
   if (memory == nullptr) {
     return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
@@ -99,10 +98,11 @@ RegionRef Borrower::Share(const Key& key, const std::string& worker,
   const std::shared_ptr<Answers> answers =
       found == held_.end() ? std::make_shared<Answers>() : found->second.recalls;
   return RegionRef(region.release(), [&context = context_, worker, answers](Region* last) {
-    context.workers.Post(worker, [&context, last = std::unique_ptr<Region>(last), answers]() mutable {
-      last.reset();
-      context.loop.Post([answers] { Answer(*answers); });
-    });
+    context.workers.Post(worker,
+                         [&context, last = std::unique_ptr<Region>(last), answers]() mutable {
+                           last.reset();
+                           context.loop.Post([answers] { Answer(*answers); });
+                         });
   });
 }
 

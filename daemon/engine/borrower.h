@@ -25,8 +25,8 @@ class Borrower {
   // What a transfer uses it by. Let go of on the engine's thread.
   class Use {
    public:
-    Use(Borrower& borrower, std::pair<std::string, uint64_t> key, uint64_t number,
-        RegionRef region, std::string how)
+    Use(Borrower& borrower, std::pair<std::string, uint64_t> key, uint64_t number, RegionRef region,
+        std::string how)
         : region(std::move(region)),
           how(std::move(how)),
           borrower_(borrower),
@@ -67,7 +67,7 @@ class Borrower {
   // It is not used for new transfers, and goes with those that run.
   void Retire(const std::string& node, uint64_t loan);
   void PeerLost(const std::string& node);  // retires all of it
-  void Clear();  // at the engine's end
+  void Clear();                            // at the engine's end
 
  private:
   using Key = std::pair<std::string, uint64_t>;  // node and loan

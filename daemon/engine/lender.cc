@@ -71,8 +71,7 @@ Status Lender::Check(const std::string& caller, BufferId buffer, uint64_t loan) 
   return NotLent(caller);
 }
 
-void Lender::Recall(const std::string& borrower, BufferId buffer, const TransferId& id,
-                    Task done) {
+void Lender::Recall(const std::string& borrower, BufferId buffer, const TransferId& id, Task done) {
   const auto lent = lent_.find(buffer);
   if (lent == lent_.end() || !lent->second.borrowers.contains(borrower)) return done();
   Ask(borrower, buffer, id, std::move(done));

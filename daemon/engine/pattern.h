@@ -13,8 +13,8 @@
 
 namespace onecopy::engine {
 
-// The bytes of a pattern from `offset` on, as OpenProbeRequest.seed in peer.proto says; both ends of
-// a probe make them.
+// The bytes of a pattern from `offset` on, as OpenProbeRequest.seed in peer.proto says; both ends
+// of a probe make them.
 void FillPattern(std::byte* out, uint64_t offset, uint64_t bytes, uint64_t seed);
 
 // New memory at that place. NOT_FOUND for a kind that this node does not have.

@@ -26,9 +26,9 @@ Borrower::Recalled SharedMove::OnRecall() {
   return [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    self->recalled_ = Status(
-        Code::kAborted, reasons::kOwnerDied,
-        "node " + self->order_.source_node + " has called the source's memory back");
+    self->recalled_ =
+        Status(Code::kAborted, reasons::kOwnerDied,
+               "node " + self->order_.source_node + " has called the source's memory back");
     if (self->chain_ != nullptr) self->chain_->Stop(self->recalled_);
   };
 }
@@ -37,8 +37,8 @@ void SharedMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  use_ = parts_.borrower.Find(order_.source_node, order_.transfer.source.buffer,
-                               order_.transfer.id, OnRecall());
+  use_ = parts_.borrower.Find(order_.source_node, order_.transfer.source.buffer, order_.transfer.id,
+                              OnRecall());
   found_ = use_ != nullptr;
   if (found_) return PrepareRoute();
   Borrow();

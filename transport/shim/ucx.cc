@@ -7,7 +7,7 @@
 
 namespace onecopy::shim {
 
-bool UcxApi::AtLeast(unsigned major, unsigned minor) const {
+bool UcxApi::NotOlderThan(unsigned major, unsigned minor) const {
   unsigned has_major = 0;
   unsigned has_minor = 0;
   unsigned release = 0;
@@ -43,7 +43,7 @@ Result<std::shared_ptr<const UcxApi>> LoadUcx(const std::string& path) {
                   library.name() + " has no function " + missing + ": it is older than UCX 1.13",
                   "install UCX 1.13 or newer");
   }
-  if (!api->AtLeast(kOldestUcxMajor, kOldestUcxMinor)) {
+  if (!api->NotOlderThan(kOldestUcxMajor, kOldestUcxMinor)) {
     return Status(Code::kFailedPrecondition, reasons::kLinkMissing,
                   library.name() + " is UCX " + api->GetVersionString() + ", older than 1.13",
                   "install UCX 1.13 or newer");

@@ -59,7 +59,7 @@ struct UcxApi {
   std::string library;  // the path or soname that was opened
 
   // Whether the library is at least that version.
-  bool AtLeast(unsigned major, unsigned minor) const;
+  bool NotOlderThan(unsigned major, unsigned minor) const;
 };
 
 // Sets what UCX reads once, when it is loaded, and that a daemon needs otherwise than UCX has it;

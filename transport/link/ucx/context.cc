@@ -78,13 +78,13 @@ bool Context::ChooseProtocols() {
   bool set = false;
   // Before 1.15 UCX ends the process where an emulated get that it can name must be given up; so
   // where there is nothing but sockets, whose gets are emulated, it stays without names.
-  const bool harmless = HaveRdma(resources_) || !reaches_network() || api_->AtLeast(1, 15);
-  if (!api_->AtLeast(1, 16) && harmless && !UserHasSet(kVariable)) {
+  const bool harmless = HaveRdma(resources_) || !reaches_network() || api_->NotOlderThan(1, 15);
+  if (!api_->NotOlderThan(1, 16) && harmless && !UserHasSet(kVariable)) {
     Set(kVariable, "y");
     set = true;
   }
   const char* users = std::getenv(kVariable);
-  names_routes_ = users != nullptr ? MeansYes(users) : set || api_->AtLeast(1, 16);
+  names_routes_ = users != nullptr ? MeansYes(users) : set || api_->NotOlderThan(1, 16);
   return set;
 }
 

@@ -48,7 +48,9 @@ class Context : public std::enable_shared_from_this<Context> {
   // Whether UCX names the route of each operation.
   bool names_routes() const { return names_routes_; }
   // Whether a get that UCX emulates can be given up: before 1.15, UCX ends the process instead.
-  bool may_emulate() const { return reaches_network() && (!names_routes_ || api_->AtLeast(1, 15)); }
+  bool may_emulate() const {
+    return reaches_network() && (!names_routes_ || api_->NotOlderThan(1, 15));
+  }
   // What this link set, as the variables of the environment that would do the same.
   const std::map<std::string, std::string>& settings() const { return settings_; }
 

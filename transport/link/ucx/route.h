@@ -11,7 +11,7 @@
 
 namespace onecopy::ucx {
 
-// How a get's payload went. Where UCX does not say it in words known here, kUnknown.
+// How of a get payload went. Where UCX does not say it in words known here, kUnknown.
 enum class Method {
   kZeroCopy,   // straight from memory to memory
   kCopyOut,    // the device wrote to UCX's own buffer, from which a CPU copied

@@ -118,7 +118,7 @@ Result<std::vector<NicRegistration>> UcxLink::Register(const RegionRef& region) 
         std::any_of(nic.memories.begin(), nic.memories.end(), [&](const NicMemory& memory) {
           return memory.kind == region->place().kind && memory.viability.viable;
         });
-    // UCX says nothing of single devices; which one carries a get is in the get's evidence.
+    // UCX says nothing of single devices; which one carries a get is in the evidence of that get.
     if (takes) registrations.push_back({nic.name, "ucx-writable", {}});
   }
   return registrations;

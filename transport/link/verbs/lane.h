@@ -42,7 +42,7 @@ class LaneOwner {
   // The frames up to this number have arrived.
   virtual void OnFramesArrived(unsigned lane, uint64_t number) = 0;
   // The lane carries no more, and its queue pair is gone. `culprit` is the get that it failed on,
-  // if it was the get's own fault.
+  // if the fault was its own.
   virtual void OnLaneFailed(unsigned lane, const Status& why, const GetRef& culprit) = 0;
 };
 
@@ -76,7 +76,7 @@ class Lane final : public QueuePairEvents {
   // Whether anything completed or arrived since this was last asked.
   bool TakeActivity() { return std::exchange(active_, false); }
 
-  // Queues a get's reads; `local` is where the device sees its destination.
+  // Queues the reads of a get; `local` is where the device sees its destination.
   void Read(const GetRef& get, uint64_t local, uint32_t lkey);
   // Those of the channel that are not posted yet are taken back.
   std::vector<GetRef> TakeQueued(ChannelId channel);
