@@ -239,7 +239,7 @@ TEST_CASE("bad requests of clients are refused with the field's name") {
                          "memfd.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>([](Register& m) { m.mutable_cuda_vmm()->set_fd_handle(0); },
                          "cuda_vmm.fd_handle", reasons::kBadHandle);
-  CheckRefused<Register>([](Register& m) { m.mutable_dma_buf()->set_offset_bytes(1); },
+  CheckRefused<Register>([](Register& m) { m.mutable_dma_buf()->set_fd_handle(0); },
                          "dma_buf.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>(
       [](Register& m) {
