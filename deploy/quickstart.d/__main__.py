@@ -14,7 +14,7 @@ from node import CommandFailed, Failed, Node
 
 # The ladder of paths, fewest copies first.
 _INSIDE_A_NODE = ("peer-direct", "local", "peer-bounce")
-_BETWEEN_NODES = ("rdma-direct", "rdma-bounce", "rdma-staged", "tcp-direct", "tcp-bounce", "tcp-staged")
+_BETWEEN_NODES = ("peer-direct", "rdma-direct", "rdma-bounce", "rdma-staged", "tcp-direct", "tcp-bounce", "tcp-staged")
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _MEET_SECONDS = 30
 _LOG_LINES = 40  # shown of a daemon's log when something failed
