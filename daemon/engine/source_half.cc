@@ -1,5 +1,7 @@
 #include "daemon/engine/source_half.h"
 
+#include "transport/core/reasons.h"
+
 #include <utility>
 
 #include "daemon/engine/context.h"
@@ -57,6 +59,14 @@ void SourceHalf::Finished(bool stopped, uint64_t bytes, Result<FinishReply> repl
     steps = promised_;
     for (ExecutedStep& step : steps) step.bytes = bytes;
     outcome_.evidence["source steps"] = "as promised: node " + node_ + " did not answer";
+  } else if (outcome_.status.code() == Code::kPermissionDenied) {
+    // A daemon that dies takes its keys with it before its queue pairs: what looks like a right
+    // that was withdrawn is a peer that is gone.
+    outcome_.status = {Code::kUnavailable, reasons::kPeerDown,
+                       "node " + node_ +
+                           ", which sends the bytes, no longer answers; before that, " +
+                           outcome_.status.message(),
+                       "try again when it is back: onecopy node ls"};
   }
   outcome_.steps.insert(outcome_.steps.begin(), steps.begin(), steps.end());
   End();

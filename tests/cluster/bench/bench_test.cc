@@ -100,9 +100,9 @@ TEST_CASE("one GPU is enough between nodes, and not inside one") {
 
 TEST_CASE("more than fits is WAIVED with the reason") {
   const auto rows = RowsOf({"--filter", "* host to host", "--size", "1000TiB"});
-  REQUIRE(rows.size() == 2);
-  for (const auto& [work, row] : rows) {
+  for (const char* work : {"tcp host to host", "local host to host"}) {
     INFO(work);
+    const auto& row = rows.at(work);
     CHECK(row.at(0).at("status") == "WAIVED");
     CHECK(row.at(0).at("reason") == "NO_MEMORY");
   }
