@@ -9,13 +9,15 @@ else()
   target_link_libraries(onecopy_catch_main INTERFACE onecopy_catch2_main)
 endif()
 
-# onecopy_test(suite name SOURCES file… [DEPENDS folder…] [LINKS library…] [NEEDS programs…] [TIME_LIMIT seconds])
+# onecopy_test(suite name SOURCES file… [DEPENDS folder…] [LINKS library…] [NEEDS programs…] [TIME_LIMIT seconds]
+#              [GUEST_KERNEL stable])
 #
 # One test program of a suite: <build>/bin/tests/<suite>/<name>. NEEDS names the programs of ours that it starts
 # (onecopyd, onecopy, …; found in $ONECOPY_BIN_DIR): they are built with it. TIME_LIMIT is for the whole program where
-# tests/run's default of five minutes is not enough.
+# tests/run's default of five minutes is not enough. GUEST_KERNEL is for a program of suite rdma that needs another
+# kernel than the rest.
 function(onecopy_test suite name)
-  cmake_parse_arguments(ARG "" "TIME_LIMIT" "SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIME_LIMIT;GUEST_KERNEL" "SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
   set(target onecopy_test_${suite}_${name})
   add_executable(${target} ${ARG_SOURCES})
   set_target_properties(${target} PROPERTIES
@@ -28,7 +30,8 @@ function(onecopy_test suite name)
   endforeach()
   if(suite STREQUAL rdma)  # in the guest that has RDMA devices; 126: it cannot run here
     add_test(NAME ${suite}.${name} COMMAND
-      "${PROJECT_SOURCE_DIR}/tests/rdma/guest/run-in-guest" -t 900 -- $<TARGET_FILE:${target}>)
+      "${PROJECT_SOURCE_DIR}/tests/rdma/guest/run-in-guest"
+      -k "$<IF:$<BOOL:${ARG_GUEST_KERNEL}>,${ARG_GUEST_KERNEL},backports>" -t 900 -- $<TARGET_FILE:${target}>)
     set_tests_properties(${suite}.${name} PROPERTIES SKIP_RETURN_CODE 126)
   else()
     add_test(NAME ${suite}.${name} COMMAND ${target})
@@ -36,7 +39,8 @@ function(onecopy_test suite name)
   set_tests_properties(${suite}.${name} PROPERTIES
     LABELS ${suite} ENVIRONMENT "ONECOPY_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
   set_target_properties(${target} PROPERTIES ONECOPY_SUITE ${suite} ONECOPY_NAME ${name}
-    ONECOPY_TIME_LIMIT "${ARG_TIME_LIMIT}" ONECOPY_NEEDS "${ARG_NEEDS}")
+    ONECOPY_TIME_LIMIT "${ARG_TIME_LIMIT}" ONECOPY_NEEDS "${ARG_NEEDS}"
+    ONECOPY_GUEST_KERNEL "${ARG_GUEST_KERNEL}")
   set_property(GLOBAL APPEND PROPERTY ONECOPY_TESTS ${target})
 endfunction()
 
@@ -45,7 +49,7 @@ function(onecopy_write_test_manifest)
   get_property(targets GLOBAL PROPERTY ONECOPY_TESTS)
   set(entries "")
   foreach(target IN LISTS targets)
-    foreach(property SUITE NAME TIME_LIMIT NEEDS)
+    foreach(property SUITE NAME TIME_LIMIT NEEDS GUEST_KERNEL)
       get_target_property(${property} ${target} ONECOPY_${property})
     endforeach()
     set(needs "")
@@ -56,6 +60,9 @@ function(onecopy_write_test_manifest)
     onecopy_links_grpc(${target} links_grpc)
     if(links_grpc)
       list(APPEND needs "\"grpc\"")
+    endif()
+    if(GUEST_KERNEL)
+      list(APPEND needs "\"kernel-${GUEST_KERNEL}\"")
     endif()
     list(JOIN needs ", " needs)
     if(NOT TIME_LIMIT)

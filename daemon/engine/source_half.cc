@@ -1,11 +1,10 @@
 #include "daemon/engine/source_half.h"
 
-#include "transport/core/reasons.h"
-
 #include <utility>
 
 #include "daemon/engine/context.h"
 #include "daemon/engine/peers.h"
+#include "transport/core/reasons.h"
 
 namespace onecopy::engine {
 namespace {

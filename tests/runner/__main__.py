@@ -82,7 +82,7 @@ def _run_suite(root, name, programs, required, preset, env, logs, outcome):
             outcome.case(report.FAIL, label, f"{each.path} is missing from the build")
         else:
             slower = _SLOWER_UNDER_SANITIZERS if preset != "release" else 1
-            tasks.append(program.Task(each.path, label, each.time_limit * slower))
+            tasks.append(program.Task(each.path, label, each.time_limit * slower, each.kernel))
     try:
         if name in suites.IN_GUEST:
             outcomes = guest.run(root, tasks, env, preset, logs, outcome.case)

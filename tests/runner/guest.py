@@ -1,4 +1,5 @@
-"""Runs a suite's programs one after the other in one boot of the guest that has RDMA devices (tests/rdma)."""
+"""Runs a suite's programs one after the other in the guest that has RDMA devices (tests/rdma): in one boot of it, and
+in one more for each other kernel that some of them need."""
 
 import json
 import os
@@ -24,10 +25,11 @@ class Cannot(Exception):
     """Why the guest cannot run here."""
 
 
-def prepare(root):
-    """Downloads and unpacks a kernel where that has not been done. Returns its name; raises Cannot."""
+def prepare(root, wanted=""):
+    """Downloads and unpacks a kernel, the wanted one or any, where that has not been done. Returns its name; raises
+    Cannot."""
     reasons = []
-    for kernel in _KERNELS:
+    for kernel in (wanted,) if wanted else _KERNELS:
         done = subprocess.run([_script(root), "-p", "-k", kernel], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, errors="replace", check=False)
         if done.returncode == 0:
@@ -44,9 +46,17 @@ def run(root, tasks, env, preset, logs, on_case):
     `logs` is the folder for the output of the programs (see program.py) and of the guest: guest-console, the kernel's,
     and guest-output. Returns the outcomes by label. Raises Cannot.
     """
-    if not tasks:
-        return {}
-    kernel = prepare(root)
+    outcomes = {}
+    for wanted in sorted({task.kernel for task in tasks}):
+        of_boot = logs / wanted
+        of_boot.mkdir(exist_ok=True)
+        here = [task for task in tasks if task.kernel == wanted]
+        outcomes.update(_boot(root, prepare(root, wanted), here, env, preset, of_boot, on_case))
+    return outcomes
+
+
+def _boot(root, kernel, tasks, env, preset, logs, on_case):
+    """run(), in one boot of that kernel."""
     plan = write_plan(tasks, env, preset, logs)
     time_limit = _BOOT_SECONDS + sum(task.time_limit + _PROGRAM_SECONDS for task in tasks)
     command = [_script(root), "-k", kernel, "-c", str(min(_CPUS, len(os.sched_getaffinity(0)))),

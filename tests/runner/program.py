@@ -19,10 +19,12 @@ _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS")
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A program to run, what its cases' names begin with, and how many seconds it may take."""
+    """A program to run, what its cases' names begin with, how many seconds it may take, and the guest's kernel if it
+    needs another one than the rest."""
     path: pathlib.Path
     label: str
     time_limit: int
+    kernel: str = ""
 
 
 def run(task, env, logs, on_case, prefix=()):

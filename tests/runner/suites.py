@@ -17,8 +17,13 @@ _DEFAULT_TIME_LIMIT = 300
 class Program:
     path: pathlib.Path
     target: str = ""  # CMake's; empty where the program was found by its place alone
-    needs: tuple = ()  # beside itself: "grpc" in its process, "programs" to start
+    needs: tuple = ()  # beside itself: "grpc" in its process, "programs" to start, "kernel-stable" in the guest
     time_limit: int = _DEFAULT_TIME_LIMIT  # seconds
+
+    @property
+    def kernel(self):
+        """The guest's kernel that it has to have; empty: whichever the others run on."""
+        return next((need.removeprefix("kernel-") for need in self.needs if need.startswith("kernel-")), "")
 
     def skip_reason(self, preset):
         """Why it cannot run under the preset, or nothing."""
