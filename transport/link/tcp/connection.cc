@@ -174,20 +174,10 @@ void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
 }
 
 void TcpConnection::Listen(ChannelId channel, MessageHandler handler) {
-  auto shared = std::make_shared<MessageHandler>(std::move(handler));
-  const std::lock_guard lock(handlers_mutex_);
-  handlers_[channel].swap(shared);
+  listeners_.Listen(channel, std::move(handler));
 }
 
-void TcpConnection::Ignore(ChannelId channel) {
-  std::shared_ptr<MessageHandler>
-      ended;  // destroyed outside the lock, or by the call that is under way
-  const std::lock_guard lock(handlers_mutex_);
-  const auto found = handlers_.find(channel);
-  if (found == handlers_.end()) return;
-  ended = std::move(found->second);
-  handlers_.erase(found);
-}
+void TcpConnection::Ignore(ChannelId channel) { listeners_.Ignore(channel); }
 
 Status TcpConnection::Send(ChannelId channel, std::span<const std::byte> message) {
   if (message.size() > kMaxMessageBytes) {
@@ -204,14 +194,7 @@ Status TcpConnection::Send(ChannelId channel, std::span<const std::byte> message
 }
 
 void TcpConnection::MessageArrived(uint64_t channel, std::span<const std::byte> message) {
-  std::shared_ptr<MessageHandler> handler;  // it may end its own listening
-  {
-    const std::lock_guard lock(handlers_mutex_);
-    const auto found = handlers_.find(channel);
-    if (found == handlers_.end()) return;
-    handler = found->second;
-  }
-  (*handler)(message);
+  listeners_.Deliver(channel, message);
 }
 
 void TcpConnection::OnClosed(UniqueFunction<void(Status)> closed) {
@@ -251,10 +234,7 @@ void TcpConnection::LaneClosed() {
   if (--open_lanes_ > 0) return;
   for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why_, nullptr, get.lane - 1);
   exposures_.Clear();
-  {
-    const std::lock_guard lock(handlers_mutex_);
-    handlers_.clear();
-  }
+  listeners_.Clear();
   done_ = true;
   // After what the end of the exposures has posted.
   home_.Post([self = shared_from_this()] {

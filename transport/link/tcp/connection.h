@@ -4,11 +4,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "transport/core/channel_listeners.h"
 #include "transport/core/link.h"
 #include "transport/link/tcp/exposures.h"
 #include "transport/link/tcp/lane.h"
@@ -82,10 +82,7 @@ class TcpConnection final : public Connection,
   std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
   std::atomic<bool> closed_{false};   // refuses messages early, on any thread
 
-  std::mutex handlers_mutex_;
-  // Guarded by handlers_mutex_: whoever listens and then asks the peer to speak must not miss a
-  // word.
-  std::unordered_map<ChannelId, std::shared_ptr<MessageHandler>> handlers_;
+  ChannelListeners listeners_;
 
   // Home thread only.
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached

@@ -74,19 +74,10 @@ void UcxConnection::KeepWatch() {
 }
 
 void UcxConnection::Listen(ChannelId channel, MessageHandler handler) {
-  auto shared = std::make_shared<MessageHandler>(std::move(handler));
-  const std::lock_guard lock(handlers_mutex_);
-  handlers_[channel].swap(shared);
+  listeners_.Listen(channel, std::move(handler));
 }
 
-void UcxConnection::Ignore(ChannelId channel) {
-  std::shared_ptr<MessageHandler> ended;  // destroyed outside the lock, or by the call under way
-  const std::lock_guard lock(handlers_mutex_);
-  const auto found = handlers_.find(channel);
-  if (found == handlers_.end()) return;
-  ended = std::move(found->second);
-  handlers_.erase(found);
-}
+void UcxConnection::Ignore(ChannelId channel) { listeners_.Ignore(channel); }
 
 Status UcxConnection::Send(ChannelId channel, std::span<const std::byte> message) {
   if (message.size() > kMaxMessageBytes) {
@@ -140,7 +131,7 @@ void UcxConnection::Handle(const Message& message) {
       if (options_.reader) BecomeReady();
       return;
     case MessageKind::kText:
-      return HandleText(message);
+      return listeners_.Deliver(message.key, std::as_bytes(std::span(message.text)));
     case MessageKind::kExpose:
       if (!shut_) TakeExposing(message);
       return;
@@ -163,17 +154,6 @@ void UcxConnection::Handle(const Message& message) {
     case MessageKind::kPong:
       return;
   }
-}
-
-void UcxConnection::HandleText(const Message& message) {
-  std::shared_ptr<MessageHandler> handler;  // it may end its own listening
-  {
-    const std::lock_guard lock(handlers_mutex_);
-    const auto found = handlers_.find(message.key);
-    if (found == handlers_.end()) return;
-    handler = found->second;
-  }
-  (*handler)(std::as_bytes(std::span(message.text)));
 }
 
 void UcxConnection::OnClosed(UniqueFunction<void(Status)> closed) {
@@ -252,10 +232,7 @@ void UcxConnection::Finish() {
     if (exposure.done) exposure.done(why_);
     for (Task& done : exposure.withdrawing) done();
   }
-  {
-    const std::lock_guard lock(handlers_mutex_);
-    handlers_.clear();
-  }
+  listeners_.Clear();
   // After what the end of the exposures has posted.
   loop_.Post([self = shared_from_this()] {
     for (auto& closed : std::exchange(self->closed_callbacks_, {})) closed(self->why_);

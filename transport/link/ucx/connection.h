@@ -7,12 +7,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "transport/core/channel_listeners.h"
 #include "transport/core/link.h"
 #include "transport/link/ucx/route.h"
 #include "transport/link/ucx/worker.h"
@@ -94,7 +94,6 @@ class UcxConnection final : public Connection,
 
   void Tell(MessageKind kind, uint64_t key = 0, std::string text = {});
   void Handle(const Message& message);
-  void HandleText(const Message& message);
   void BecomeReady();
   void KeepWatch();
 
@@ -109,10 +108,7 @@ class UcxConnection final : public Connection,
   std::vector<LaneInfo> lanes_;
   std::atomic<bool> closed_{false};  // refuses messages early, on any thread
 
-  std::mutex handlers_mutex_;
-  // Guarded by handlers_mutex_: whoever listens and then asks the peer to speak must not miss a
-  // word.
-  std::unordered_map<ChannelId, std::shared_ptr<MessageHandler>> handlers_;
+  ChannelListeners listeners_;
 
   // The worker's thread only.
   EndpointRef endpoint_;

@@ -248,19 +248,10 @@ void VerbsConnection::OnWithdrawn(uint64_t exposure) {
 }
 
 void VerbsConnection::Listen(ChannelId channel, MessageHandler handler) {
-  auto shared = std::make_shared<MessageHandler>(std::move(handler));
-  const std::lock_guard lock(handlers_mutex_);
-  handlers_[channel].swap(shared);
+  listeners_.Listen(channel, std::move(handler));
 }
 
-void VerbsConnection::Ignore(ChannelId channel) {
-  std::shared_ptr<MessageHandler> ended;  // destroyed outside the lock, or by a call under way
-  const std::lock_guard lock(handlers_mutex_);
-  const auto found = handlers_.find(channel);
-  if (found == handlers_.end()) return;
-  ended = std::move(found->second);
-  handlers_.erase(found);
-}
+void VerbsConnection::Ignore(ChannelId channel) { listeners_.Ignore(channel); }
 
 Status VerbsConnection::Send(ChannelId channel, std::span<const std::byte> message) {
   if (message.size() > kMaxMessageBytes) {
@@ -298,16 +289,8 @@ void VerbsConnection::OnFrame(unsigned lane, std::span<const std::byte> bytes) {
 void VerbsConnection::Deliver(const Frame& frame) {
   if (shut_) return;
   switch (frame.kind) {
-    case FrameKind::kMessage: {
-      std::shared_ptr<MessageHandler> handler;  // it may end its own listening
-      {
-        const std::lock_guard lock(handlers_mutex_);
-        const auto found = handlers_.find(frame.subject);
-        if (found == handlers_.end()) return;
-        handler = found->second;
-      }
-      return (*handler)(std::as_bytes(std::span(frame.text)));
-    }
+    case FrameKind::kMessage:
+      return listeners_.Deliver(frame.subject, std::as_bytes(std::span(frame.text)));
     case FrameKind::kWithdraw:
       return reader_ ? OnWithdraw(frame.subject) : void();
     case FrameKind::kWithdrawn:
@@ -369,10 +352,7 @@ void VerbsConnection::Finish() {
     home_.CancelTimer(withdrawal.timer);
     for (Task& done : withdrawal.done) done();
   }
-  {
-    const std::lock_guard lock(handlers_mutex_);
-    handlers_.clear();
-  }
+  listeners_.Clear();
   // After what the ends above have posted.
   home_.Post([self = shared_from_this()] {
     for (auto& closed : std::exchange(self->closed_callbacks_, {})) closed(self->why_);

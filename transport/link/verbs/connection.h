@@ -4,13 +4,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "transport/core/channel_listeners.h"
 #include "transport/core/link.h"
 #include "transport/link/verbs/control_channel.h"
 #include "transport/link/verbs/exposures.h"
@@ -116,8 +116,7 @@ class VerbsConnection final : public Connection,
   std::atomic<bool> closed_{false};   // refuses early, on any thread
   std::atomic<unsigned> live_lanes_{0};
 
-  std::mutex handlers_mutex_;
-  std::unordered_map<ChannelId, std::shared_ptr<MessageHandler>> handlers_;  // by handlers_mutex_
+  ChannelListeners listeners_;
 
   // Home thread only.
   bool reader_ = false;

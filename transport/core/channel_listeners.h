@@ -1,0 +1,58 @@
+// Who listens to which channel of a connection.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "transport/core/link.h"
+
+namespace onecopy {
+
+// Any thread: whoever listens and then asks the peer to speak must not miss a word.
+class ChannelListeners {
+ public:
+  using Handler = Connection::MessageHandler;
+
+  void Listen(ChannelId channel, Handler handler) {
+    auto shared = std::make_shared<Handler>(std::move(handler));
+    const std::lock_guard lock(mutex_);
+    handlers_[channel].swap(shared);
+  }
+
+  void Ignore(ChannelId channel) {
+    std::shared_ptr<Handler> ended;  // destroyed outside the lock, or by the call under way
+    const std::lock_guard lock(mutex_);
+    const auto found = handlers_.find(channel);
+    if (found == handlers_.end()) return;
+    ended = std::move(found->second);
+    handlers_.erase(found);
+  }
+
+  // Calls the channel's handler, which may end its own listening; drops what nobody listens to.
+  void Deliver(ChannelId channel, std::span<const std::byte> message) {
+    std::shared_ptr<Handler> handler;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = handlers_.find(channel);
+      if (found == handlers_.end()) return;
+      handler = found->second;
+    }
+    (*handler)(message);
+  }
+
+  void Clear() {
+    std::unordered_map<ChannelId, std::shared_ptr<Handler>> ended;  // destroyed outside the lock
+    const std::lock_guard lock(mutex_);
+    handlers_.swap(ended);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<ChannelId, std::shared_ptr<Handler>> handlers_;  // guarded by mutex_
+};
+
+}  // namespace onecopy
