@@ -151,8 +151,8 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
       std::none_of(excluded_.begin(), excluded_.end(),
-                   [&](const Refusal& r) { return r.path == path.name; })) {
-    excluded_.push_back({path.name, failure.reason(), failure.message(), failure.remedy()});
+                   [&](const plan::Exclusion& one) { return one.Covers(path); })) {
+    excluded_.push_back(plan::Exclusion::Of(path, failure));
     Result<plan::Plan> other = replan_(order_.source, order_.destination, order_.policy, excluded_);
     // Of what may be otherwise in a moment, the caller hears as such: it can try again.
     const bool passing = failure.code() != Code::kFailedPrecondition;

@@ -44,7 +44,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   // Plans anew, with what has turned out meanwhile; see Destinations.
   using Replan =
       std::function<Result<plan::Plan>(const Reservation&, const Span& destination,
-                                       const plan::Policy&, std::vector<Refusal> excluded)>;
+                                       const plan::Policy&, std::vector<plan::Exclusion> excluded)>;
   void Start(std::shared_ptr<Reporter> reporter, Replan replan);
 
   void Cancel(const Status& why) override;
@@ -69,7 +69,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;
   std::shared_ptr<Move> move_;
-  std::vector<Refusal> excluded_;
+  std::vector<plan::Exclusion> excluded_;
   os::Clock::time_point accepted_;
   os::Clock::time_point progressed_;
   uint64_t bytes_seen_ = 0;

@@ -153,7 +153,7 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   const TransferInfo accepted = record->info;
   run->Start(std::move(reporter),
              [this](const Reservation& from, const Span& to, const plan::Policy& policy,
-                    std::vector<Refusal> excluded) {
+                    std::vector<plan::Exclusion> excluded) {
                return MakePlan(from, to, policy, std::move(excluded));
              });
   return accepted;
@@ -161,7 +161,7 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
 
 Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span& destination,
                                           const plan::Policy& policy,
-                                          std::vector<Refusal> excluded) const {
+                                          std::vector<plan::Exclusion> excluded) const {
   ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
                            Question(source, destination, policy, std::move(excluded)));
   return plan::MakePlan(question);
@@ -169,7 +169,7 @@ Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span&
 
 Result<plan::Request> Destinations::Question(const Reservation& source, const Span& destination,
                                              const plan::Policy& policy,
-                                             std::vector<Refusal> excluded) const {
+                                             std::vector<plan::Exclusion> excluded) const {
   const NodeCapability& here = parts_.catalog.capabilities();
   const NodeCapability* there = parts_.context.IsSelf(source.source.node)
                                     ? &here

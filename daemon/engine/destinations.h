@@ -32,9 +32,11 @@ class Destinations {
   Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request);
   Result<plan::Request> Question(const Reservation& source, const Span& destination,
-                                 const plan::Policy& policy, std::vector<Refusal> excluded) const;
+                                 const plan::Policy& policy,
+                                 std::vector<plan::Exclusion> excluded) const;
   Result<plan::Plan> MakePlan(const Reservation& source, const Span& destination,
-                              const plan::Policy& policy, std::vector<Refusal> excluded) const;
+                              const plan::Policy& policy,
+                              std::vector<plan::Exclusion> excluded) const;
 
   Parts& parts_;
 };

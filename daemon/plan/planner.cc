@@ -64,6 +64,27 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Policy& policy) 
   return AssessRdma(rung, ends, NamesRdmaLink(policy.link, ends) ? policy.link : std::string());
 }
 
+// Takes out what has failed; a rung that has nothing left is refused as it was said, of several
+// links by what each of them said.
+void Exclude(Assessment& assessment, const Rung& rung, const std::vector<Exclusion>& excluded) {
+  std::vector<const Exclusion*> reasons;
+  for (const Exclusion& one : excluded) {
+    const size_t before = assessment.candidates.size();
+    std::erase_if(assessment.candidates,
+                  [&](const Candidate& candidate) { return one.Covers(candidate.path); });
+    const bool concerns = assessment.candidates.size() != before || one.refusal.path == rung.name;
+    if (concerns) reasons.push_back(&one);
+  }
+  if (reasons.empty() || !assessment.candidates.empty()) return;
+  Refusal refusal = reasons.front()->refusal;
+  refusal.path = rung.name;
+  for (size_t i = 1; i < reasons.size(); ++i) {
+    const std::string& detail = reasons[i]->refusal.detail;
+    if (refusal.detail.find(detail) == std::string::npos) refusal.detail += "; " + detail;
+  }
+  assessment.refusal = std::move(refusal);
+}
+
 Assessments AssessAll(const Request& request) {
   const MemoryCapability* source =
       request.source.node->FindMemory(request.source.kind, request.source.device);
@@ -82,9 +103,7 @@ Assessments AssessAll(const Request& request) {
     const Ends ends{*request.source.node, *request.destination.node, *source, *destination,
                     request.estimates};
     all[i] = AssessRung(rung, ends, request.policy);
-    for (const Refusal& excluded : request.excluded) {
-      if (excluded.path == rung.name) all[i] = {.candidates = {}, .refusal = excluded};
-    }
+    Exclude(all[i], rung, request.excluded);
   }
   return all;
 }
@@ -192,6 +211,23 @@ Assessments Acceptable(const Request& request) {
 }
 
 }  // namespace
+
+Exclusion Exclusion::Of(const Path& path, const Status& failure) {
+  // How a path is staged changes nothing about that its link does not connect.
+  const bool unconnected =
+      failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
+  return {.refusal = {path.name, failure.reason(), failure.message(), failure.remedy()},
+          .link = path.link,
+          .source_staged = path.source_staged,
+          .destination_staged = path.destination_staged,
+          .whole_link = unconnected && !path.link.empty()};
+}
+
+bool Exclusion::Covers(const Path& path) const {
+  if (path.link != link) return false;
+  return whole_link || (path.name == refusal.path && path.source_staged == source_staged &&
+                        path.destination_staged == destination_staged);
+}
 
 std::vector<Wire> ContendingWires(const Request& request) {
   if (request.bytes == 0) return {};

@@ -15,6 +15,7 @@
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
 #include "transport/core/capability.h"
+#include "transport/core/refusal.h"
 #include "transport/core/result.h"
 
 namespace onecopy::plan {
@@ -26,14 +27,26 @@ struct End {
   std::string device;
 };
 
+// A way to go that turned out impossible although it seemed to work: its preparation failed.
+struct Exclusion {
+  Refusal refusal;   // of the path of that name, as it is shown
+  std::string link = {};  // empty inside a node
+  bool source_staged = false;
+  bool destination_staged = false;
+  bool whole_link = false;  // the link does not connect at all, whatever the path
+
+  static Exclusion Of(const Path& path, const Status& failure);
+  bool Covers(const Path& path) const;
+};
+
 struct Request {
   End source;
   End destination;
   uint64_t bytes = 0;
   Policy policy;
   Estimates estimates;
-  // Paths that turned out impossible although they seemed to work (their preparation failed).
-  std::vector<Refusal> excluded;
+  // A path that keeps another way, by another link or staged elsewhere, is not refused for one.
+  std::vector<Exclusion> excluded;
 };
 
 // INVALID_ARGUMENT (BAD_POLICY) for a glob that fits no path at all or a link that does not exist

@@ -176,8 +176,12 @@ class FakeDialing final : public Dialing {
 
 class FakeRdmaLink final : public Link {
  public:
-  FakeRdmaLink(std::unique_ptr<Link> carrier, size_t nics, std::shared_ptr<FakeNics> control)
-      : carrier_(std::move(carrier)), nics_(nics), control_(std::move(control)) {}
+  FakeRdmaLink(std::unique_ptr<Link> carrier, size_t nics, std::shared_ptr<FakeNics> control,
+               std::string name)
+      : name_(std::move(name)),
+        carrier_(std::move(carrier)),
+        nics_(nics),
+        control_(std::move(control)) {}
 
   const std::string& name() const override { return name_; }
   LinkCapability Describe() const override {
@@ -240,15 +244,16 @@ class FakeRdmaLink final : public Link {
   }
 
  private:
-  const std::string name_ = "verbs";
+  const std::string name_;
   const std::unique_ptr<Link> carrier_;
   const size_t nics_;
   const std::shared_ptr<FakeNics> control_;
 };
 
 std::unique_ptr<Link> MakeFakeRdma(std::unique_ptr<Link> carrier, size_t nics,
-                                   std::shared_ptr<FakeNics> control) {
-  return std::make_unique<FakeRdmaLink>(std::move(carrier), nics, std::move(control));
+                                   std::shared_ptr<FakeNics> control, std::string name) {
+  return std::make_unique<FakeRdmaLink>(std::move(carrier), nics, std::move(control),
+                                        std::move(name));
 }
 
 }  // namespace onecopy::testing

@@ -57,9 +57,9 @@ class FakeNics {
   size_t registered_ = 0;
 };
 
-// A link "verbs" with devices "nic0", "nic1", … that carries by `carrier`; both ends of a
+// A link of that name with devices "nic0", "nic1", … that carries by `carrier`; both ends of a
 // connection have equally many, and every device reaches every other.
 std::unique_ptr<Link> MakeFakeRdma(std::unique_ptr<Link> carrier, size_t nics,
-                                   std::shared_ptr<FakeNics> control);
+                                   std::shared_ptr<FakeNics> control, std::string name = "verbs");
 
 }  // namespace onecopy::testing

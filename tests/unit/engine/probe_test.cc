@@ -138,6 +138,33 @@ TEST_CASE("the first transfer that has a choice waits for what decides it") {
   CHECK(rig.opened() == 2);
 }
 
+TEST_CASE("what fails over one link when it is tried is tried over the other") {
+  const auto ucx = std::make_shared<FakeNics>();
+  bool west = false;  // the second to be made
+  Rig rig(1, [&](NodePlan& plan) {
+    plan.links.push_back(MakeFakeRdma(Tcp(west ? "west" : "east"), 1,
+                                      west ? ucx : std::make_shared<FakeNics>(), "ucx"));
+    west = true;
+  });
+  // What is probed is smaller, and so works.
+  rig.control("west")->Set([](FakeNics::Hooks& hooks) {
+    hooks.on_register = [](const std::string& nic, const Region& region) -> NicRegistration {
+      if (region.bytes() < kBytes) return {nic, "host", {}};
+      return {nic, "", {Code::kResourceExhausted, reasons::kKeysExhausted, "no more regions"}};
+    };
+  });
+  // Never measured as the slower of the two, nor tried first.
+  ucx->Set([](FakeNics::Hooks& hooks) { hooks.repeat = 16; });
+  const TransferInfo copied = rig.Copy("rdma-direct");
+  CHECK(copied.receipt.path == "rdma-direct");
+  CHECK(copied.receipt.link == "ucx");
+  const auto& attempts = copied.receipt.attempts;
+  REQUIRE(attempts.size() == 2);
+  CHECK(attempts[0].path == "rdma-direct");
+  CHECK(attempts[0].outcome == reasons::kKeysExhausted);
+  CHECK(attempts[1].outcome == "SUCCEEDED");
+}
+
 TEST_CASE("nothing is probed where there is nothing to choose") {
   const std::string path = GENERATE("tcp-*", "rdma-direct");
   CAPTURE(path);

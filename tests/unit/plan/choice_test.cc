@@ -98,7 +98,13 @@ TEST_CASE("within ten percent the path with fewer copies is taken") {
 TEST_CASE("with equal copies and rates the higher rung is taken") {
   auto request = Move("rail-a/host", "rail-b/host");
   request.policy.path_glob = "*";
-  request.excluded = {{"rdma-direct", "LINK_DOWN", "", ""}, {"rdma-bounce", "LINK_DOWN", "", ""}};
+  request.excluded = {{.refusal = {"rdma-direct", "KEYS_EXHAUSTED", "", ""}, .link = "verbs"},
+                      {.refusal = {"rdma-bounce", "KEYS_EXHAUSTED", "", ""},
+                       .link = "verbs",
+                       .source_staged = true},
+                      {.refusal = {"rdma-bounce", "KEYS_EXHAUSTED", "", ""},
+                       .link = "verbs",
+                       .destination_staged = true}};
   request.estimates.Measured("rdma-staged", "verbs", "host", "host", 10e9, 0);
   request.estimates.Measured("tcp-direct", "tcp", "host", "host", 10e9, 0);
   auto plan = MakePlan(request);
@@ -229,11 +235,12 @@ TEST_CASE("that host memory was not staged is no matter of speed") {
 
 TEST_CASE("host memory is staged when nothing else has worked") {
   auto request = Move("consumer/host", "consumer/cuda:0");
-  request.excluded = {{"local", "HOST_NOT_PINNABLE", "cuMemHostRegister failed", "raise memlock"}};
+  request.excluded = {
+      {.refusal = {"local", "HOST_NOT_PINNABLE", "cuMemHostRegister failed", "raise memlock"}}};
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "peer-bounce");
-  CHECK(RefusalOf(plan->refused, "local") == request.excluded[0]);
+  CHECK(RefusalOf(plan->refused, "local") == request.excluded[0].refusal);
 }
 
 TEST_CASE("what sounds better and was not taken is refused with its reason, and nothing else") {

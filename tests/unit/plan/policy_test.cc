@@ -182,10 +182,9 @@ TEST_CASE("who cannot have what was asked for hears what there is") {
 TEST_CASE("what is excluded is refused as it was said, also where that leaves nothing") {
   auto request = Move("laptop/host", "consumer/host");
   const onecopy::Refusal failed{"tcp-direct", "LINK_DOWN", "no lane could be opened", "open 7702"};
-  request.excluded = {failed,
-                      {"tcp-bounce", "LINK_DOWN", "no lane could be opened", ""},
-                      {"tcp-staged", "LINK_DOWN", "no lane could be opened", ""}};
+  request.excluded = {{.refusal = failed, .link = "tcp", .whole_link = true}};
   const auto plan = MakePlan(request);
   REQUIRE_FALSE(plan.ok());
   CHECK(RefusalOf(plan.status().refusals(), "tcp-direct") == failed);
+  CHECK(RefusalOf(plan.status().refusals(), "tcp-staged").detail == failed.detail);
 }

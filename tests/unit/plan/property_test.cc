@@ -192,14 +192,16 @@ TEST_CASE("where nothing works without a policy, nothing works with one") {
 
 TEST_CASE("a path that failed is not taken again, and the alternatives come to an end") {
   ForEveryPair([](Request& request) -> std::string {
-    for (size_t attempt = 0; attempt <= kLadder.size(); ++attempt) {
+    // Each path over each of three links, staged at either end.
+    for (size_t attempt = 0; attempt <= 3 * kLadder.size(); ++attempt) {
       const Result<Plan> plan = MakePlan(request);
       if (std::string fault = FaultOf(request, plan); !fault.empty()) return fault;
       if (!plan.ok()) return "";
-      for (const Refusal& excluded : request.excluded) {
-        if (excluded.path == plan->path.name) return "it was taken again";
+      for (const Exclusion& excluded : request.excluded) {
+        if (excluded.Covers(plan->path)) return "it was taken again";
       }
-      request.excluded.push_back({plan->path.name, "LINK_DOWN", "it broke", ""});
+      request.excluded.push_back(Exclusion::Of(
+          plan->path, {Code::kResourceExhausted, reasons::kKeysExhausted, "it broke"}));
     }
     return "there is always one more";
   });
