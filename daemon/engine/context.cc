@@ -16,6 +16,10 @@ Link* Context::FindLink(const std::string& name) const {
   return nullptr;
 }
 
+void Context::EndLeases(const RegionRef& region) const {
+  for (Link* link : links) link->EndLeases(region);
+}
+
 Memory* Context::CopierFor(const Place& from, const Place& to) const {
   for (Memory* memory : memories) {
     if (memory->Copies(from, to)) return memory;

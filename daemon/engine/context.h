@@ -30,6 +30,8 @@ struct Context {
   // Null when this daemon has no such backend.
   Memory* FindMemory(const std::string& kind) const;
   Link* FindLink(const std::string& name) const;
+  // See Link::EndLeases, of all links.
+  void EndLeases(const RegionRef& region) const;
   // The backend that copies between these two, null when none does.
   Memory* CopierFor(const Place& from, const Place& to) const;
 };

@@ -121,12 +121,17 @@ void Engine::State::Wire() {
     tickets.DropBuffer(buffer, why);
     lender.DropBuffer(buffer);
   });
-  grants.OnEnded([this, end](const GrantId& grant, const Status& why) {
+  grants.OnEnded([this, end](const Grants::Grant& grant, const Status& why) {
     for (TransferRecord* record : transfers.Running()) {
-      if (std::find(record->grants.begin(), record->grants.end(), grant) != record->grants.end()) {
+      const std::vector<GrantId>& rests_on = record->grants;
+      if (std::find(rests_on.begin(), rests_on.end(), grant.id) != rests_on.end()) {
         end(record->info.id, why);
       }
     }
+    // What earlier transfers left for the next one ends too. Whose node they read from is not
+    // known any more; others' next transfer makes its key anew.
+    const Buffer* buffer = grant.read ? buffers.FindById(grant.buffer) : nullptr;
+    if (buffer != nullptr) context.EndLeases(buffer->region);
   });
   transfers.OnFinal(
       [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });

@@ -66,7 +66,8 @@ const Grants::Grant* Grants::Find(const GrantId& id) const {
 }
 
 void Grants::Delete(const GrantId& id, const Status& why) {
-  if (grants_.erase(id.str()) > 0 && ended_) ended_(id, why);
+  const auto ended = grants_.extract(id.str());
+  if (!ended.empty() && ended_) ended_(ended.mapped(), why);
 }
 
 void Grants::DropBuffer(BufferId buffer) {

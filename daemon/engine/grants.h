@@ -47,8 +47,8 @@ class Grants {
   Result<Page<GrantInfo>> List(const PageRequest& page,
                                const std::function<bool(const Grant&)>& wanted) const;
 
-  // Called with each grant that ends; transfers that rest on it must end.
-  void OnEnded(std::function<void(const GrantId&, const Status& why)> ended) {
+  // Called with each grant that ends before its buffer; transfers that rest on it must end.
+  void OnEnded(std::function<void(const Grant&, const Status& why)> ended) {
     ended_ = std::move(ended);
   }
 
@@ -62,7 +62,7 @@ class Grants {
   // was.
   std::map<BufferId, std::vector<Owner>> expired_;
   uint64_t next_ = 1;
-  std::function<void(const GrantId&, const Status&)> ended_;
+  std::function<void(const Grant&, const Status&)> ended_;
 };
 
 }  // namespace onecopy::engine

@@ -185,6 +185,10 @@ void SourceRun::CloseKey() {
 void SourceRun::OnePartClosed() {
   if (--parts_open_ > 0) return;
   closed_ = true;
+  // A right that ended while the key was being made: nothing of it may be left for the next
+  // transfer.
+  const bool revoked = failure_.code() == Code::kPermissionDenied;
+  if (revoked && region_ != nullptr) parts_.context.EndLeases(region_);
   chain_.reset();
   lease_.reset();
   channel_.reset();

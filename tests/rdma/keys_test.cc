@@ -141,6 +141,42 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     region.reset();
     CHECK(rig.reader.Read(key.lanes[0], kBytes) == IBV_WC_REM_ACCESS_ERR);
   }
+  SECTION("ended when a right to the memory is, whatever its time") {
+    Rig rig(kLong);
+    Lent().Tell(buffer);
+    const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
+    const RemoteKey first = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey second = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    WithdrawAndWait(rig.reader.connection(), first);
+    rig.links.owner->EndLeases(region);
+    // Another transfer's key is another, and nobody's who still reads ends.
+    const RemoteKey third = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    CHECK(Decoded(third).lanes[0].rkey != Decoded(second).lanes[0].rkey);
+    REQUIRE(rig.reader.Read(Decoded(second).lanes[0], kBytes) == IBV_WC_SUCCESS);
+    WithdrawAndWait(rig.reader.connection(), second);
+    REQUIRE(rig.reader.Read(Decoded(third).lanes[0], kBytes) == IBV_WC_SUCCESS);
+    ibv_wc_status status = IBV_WC_SUCCESS;
+    WaitUntil("the region is taken back", [&] {
+      status = rig.reader.Read(Decoded(second).lanes[0], 8);
+      return status != IBV_WC_SUCCESS;
+    });
+    CHECK(status == IBV_WC_REM_ACCESS_ERR);
+  }
+  SECTION("ended at once when nobody reads") {
+    Rig rig(kLong);
+    Lent().Tell(buffer);
+    const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
+    const RemoteKey text = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    WithdrawAndWait(rig.reader.connection(), text);
+    REQUIRE(rig.reader.Read(Decoded(text).lanes[0], 8) == IBV_WC_SUCCESS);
+    rig.links.owner->EndLeases(region);
+    ibv_wc_status status = IBV_WC_SUCCESS;
+    WaitUntil("the region is taken back", [&] {
+      status = rig.reader.Read(Decoded(text).lanes[0], 8);
+      return status != IBV_WC_SUCCESS;
+    });
+    CHECK(status == IBV_WC_REM_ACCESS_ERR);
+  }
   SECTION("no byte beyond the region") {
     Rig rig(kLong);
     Lent().Tell(buffer);

@@ -220,6 +220,9 @@ class FakeRdmaLink final : public Link {
     if (failed == nics_) return all.front().status;
     return all;
   }
+  void EndLeases(const RegionRef& region) override {
+    if (const auto told = control_->hooks().on_end_leases) told(region);
+  }
   void Dial(const std::string& peer, Dialled done) override {
     carrier_->Dial(peer, [nics = nics_, control = control_, done = std::move(done)](
                              Result<std::unique_ptr<Dialing>> dialing) mutable {

@@ -26,6 +26,8 @@ class FakeNics {
     std::function<void(const Span&)> on_landed;
     // The memory that the registration of this one really names.
     std::function<RegionRef(const RegionRef&)> names_instead;
+    // Called with each region whose leases end.
+    std::function<void(const RegionRef&)> on_end_leases;
     // How often each get of a transfer is carried out.
     int repeat = 1;
     // Gets on a lane of the caller's choice wait for Release.

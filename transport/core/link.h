@@ -148,6 +148,11 @@ class Link {
   // GPU_NOT_PINNABLE).
   virtual Result<std::vector<NicRegistration>> Register(const RegionRef& region) = 0;
 
+  // Owner: what the link lets peers read of this region beyond their exposures, for the sake of the
+  // next transfer, ends: soon, or with the last exposure that shares it. Nothing to do for a link
+  // whose keys end with their exposures.
+  virtual void EndLeases(const RegionRef& /*region*/) {}
+
   // Reader: begins a connection to the node `peer`, which may be this one. `done` runs on a thread
   // of the link, or at once.
   using Dialled = UniqueFunction<void(Result<std::unique_ptr<Dialing>>)>;

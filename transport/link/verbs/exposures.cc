@@ -59,7 +59,7 @@ void Exposures::Lease(const ExposureRef& exposure, const std::shared_ptr<Device>
         Result<Leases::Lease> lease = leases->Take(peer, device, exposure->span.region);
         home.Post([this, exposure, device, keep = std::move(keep), lease = std::move(lease)] {
           if (lease.ok()) {
-            exposure->leased.push_back(device.get());
+            exposure->leases.push_back(lease->id);
             exposure->key.registration = lease->how;
             for (unsigned i = 0; i < lanes_.size(); ++i) {
               if (lanes_[i]->device() != device) continue;
@@ -91,12 +91,10 @@ void Exposures::OneDone(const ExposureRef& exposure) {
 }
 
 void Exposures::GiveBack(Exposure& exposure) {
-  const std::vector<const Device*> leased = std::exchange(exposure.leased, {});
-  for (const Device* device : leased) {
-    slow_.leases->GiveBack(peer_, device, exposure.span.region.get());
-  }
+  const std::vector<uint64_t> given = std::exchange(exposure.leases, {});
+  for (const uint64_t id : given) slow_.leases->GiveBack(id);
   // Whatever has been idle for long enough ends there; it may take a while.
-  if (!leased.empty()) {
+  if (!given.empty()) {
     slow_.loop.Post([leases = slow_.leases, &loop = slow_.loop] {
       const auto next = leases->DropIdle();
       if (next) loop.RunAt(*next, [leases] { leases->DropIdle(); });

@@ -45,8 +45,8 @@ class Exposures {
   struct Exposure {
     Span span;
     Key key;
-    std::vector<const Device*> leased;
-    size_t pending = 0;  // binds, or leases, under way
+    std::vector<uint64_t> leases;  // of this exposure, to be given back
+    size_t pending = 0;            // binds, or leases, under way
     Status failure;
     Done done;
   };

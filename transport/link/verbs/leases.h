@@ -14,13 +14,14 @@
 namespace onecopy::verbs {
 
 // A peer that has been lent a region keeps the right to read it until nothing is exposed to it any
-// more and `idle` has passed, or the region ends: registering anew for each transfer would cost
-// more than many transfers. Any thread.
+// more and `idle` has passed, or the region ends, or somebody's right to it does (Retire):
+// registering anew for each transfer would cost more than many transfers. Any thread.
 class Leases : public std::enable_shared_from_this<Leases> {
  public:
   explicit Leases(os::Clock::duration idle) : idle_(idle) {}
 
   struct Lease {
+    uint64_t id = 0;  // for GiveBack
     uint32_t rkey = 0;
     uint64_t base = 0;  // what the device calls the region's first byte
     std::string how;    // "dma-buf", "peermem", "host"
@@ -28,9 +29,13 @@ class Leases : public std::enable_shared_from_this<Leases> {
   // One more exposure. Blocks.
   Result<Lease> Take(const std::string& peer, const std::shared_ptr<Device>& device,
                      const RegionRef& region);
-  // One exposure less.
-  void GiveBack(const std::string& peer, const Device* device, const Region* region);
-  // Ends those that have been idle for long enough; when to look again, if ever. Blocks.
+  // One exposure less. What then has to end does so with the next DropIdle.
+  void GiveBack(uint64_t id);
+  // No more exposures share those of this region: they end now, or when the last one that has them
+  // gives back. Blocks.
+  void Retire(const Region* region);
+  // Ends those that are retired or have been idle for long enough; when to look again, if ever.
+  // Blocks.
   std::optional<os::Clock::time_point> DropIdle();
   // Ends all of this peer's that are not in use.
   void DropPeer(const std::string& peer);
@@ -38,16 +43,23 @@ class Leases : public std::enable_shared_from_this<Leases> {
  private:
   using Key = std::tuple<const Region*, const Device*, std::string>;
   struct Entry {
+    Key key;
     DeviceMemory memory;
     size_t uses = 0;
+    bool retired = false;
     os::Clock::time_point idle_since;
   };
-  void Forget(const Region* region);
+  using Entries = std::map<uint64_t, Entry>;
+  // Ends those that `ended` picks. Blocks.
+  template <typename Ended>
+  void Drop(Ended ended);
 
   const os::Clock::duration idle_;
   std::mutex taking_;  // one at a time
   std::mutex mutex_;
-  std::map<Key, Entry> entries_;  // guarded by mutex_
+  uint64_t next_id_ = 1;              // guarded by mutex_
+  Entries entries_;                   // by id; guarded by mutex_
+  std::map<Key, uint64_t> to_share_;  // those that are not retired; guarded by mutex_
 };
 
 }  // namespace onecopy::verbs

@@ -127,6 +127,11 @@ Result<std::vector<NicRegistration>> VerbsLink::Register(const RegionRef& region
   return memory_->Register(region);
 }
 
+void VerbsLink::EndLeases(const RegionRef& region) {
+  if (slow_ == nullptr) return;
+  slow_->loop().Post([leases = leases_, region] { leases->Retire(region.get()); });
+}
+
 std::shared_ptr<VerbsConnection> VerbsLink::NewConnection(const std::string& peer,
                                                           Progress& progress) {
   auto connection = std::make_shared<VerbsConnection>(options_, peer, progress, devices_.devices,

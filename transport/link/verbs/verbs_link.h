@@ -29,6 +29,7 @@ class VerbsLink final : public Link {
   LinkCapability Describe() const override;
   void OnChange(UniqueFunction<void()> changed) override;
   Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
+  void EndLeases(const RegionRef& region) override;
   void Dial(const std::string& peer, Dialled done) override;
   void Accept(const std::string& peer, const std::string& offer, Answered done) override;
   void Shutdown() override;
