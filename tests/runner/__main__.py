@@ -60,12 +60,14 @@ def _run(arguments, outcome):
 
 
 def _build(root, build, preset, found, wanted, everything):
-    """Builds what the wanted suites need, and all that there is if that is asked for or checked."""
-    programs = [each for name in wanted for each in found.get(name, ()) if not each.skip_reason(preset)]
-    if preset != "tsan" and everything or suites.CHECKS in wanted:
+    """Builds what the wanted suites need, and all that there is if that is asked for."""
+    targets = {each.target for name in wanted for each in found.get(name, ()) if not each.skip_reason(preset)}
+    if suites.CHECKS in wanted:
+        targets.add(suites.CHECKED)
+    if preset != "tsan" and everything:
         builder.compile_targets(root, build, [])
-    elif programs:
-        builder.compile_targets(root, build, sorted({each.target for each in programs}))
+    elif targets:
+        builder.compile_targets(root, build, sorted(targets))
 
 
 def _run_suite(root, name, programs, required, preset, env, logs, outcome):

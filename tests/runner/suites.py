@@ -8,6 +8,7 @@ import pathlib
 # Those that the documentation names, quick and basic ones first; a build may have fewer, and more.
 KNOWN = ("unit", "conformance", "cluster", "faults", "rdma", "gpu")
 CHECKS = "checks"
+CHECKED = "onecopy_checked"  # CMake's target of what the checks need of a build
 IN_GUEST = ("rdma",)  # those whose programs run in the guest that has RDMA devices
 
 _DEFAULT_TIME_LIMIT = 300
