@@ -11,7 +11,6 @@
 #include "tests/support/lent_verbs.h"
 
 using onecopy::Client;
-using onecopy::HostBuffer;
 using namespace onecopy::testing;
 
 namespace {

@@ -19,9 +19,9 @@ struct LinkUnderTest {
 const std::vector<LinkUnderTest>& Links();
 
 // At the beginning of a test case: runs it for each link, skips it for one that is missing.
-#define ONECOPY_FOR_EACH_LINK(link)                          \
-  const LinkUnderTest& link = GENERATE(from_range(Links())); \
-  CAPTURE(link.name);                                        \
-  if (!link.missing.empty()) ONECOPY_SKIP(link.missing)
+#define ONECOPY_FOR_EACH_LINK(link)                           \
+  const LinkUnderTest&(link) = GENERATE(from_range(Links())); \
+  CAPTURE((link).name);                                       \
+  if (!(link).missing.empty()) ONECOPY_SKIP((link).missing)
 
 }  // namespace onecopy::testing

@@ -5,7 +5,6 @@
 
 using namespace onecopy;
 using namespace onecopy::plan;
-using onecopy::testing::Move;
 using onecopy::testing::RefusalOf;
 
 namespace {

@@ -3,7 +3,6 @@
 #include "tests/unit/plan/nodes.h"
 #include "transport/core/reasons.h"
 
-using onecopy::LinkCapability;
 using onecopy::NodeCapability;
 using onecopy::Viability;
 using onecopy::plan::ContendingWires;

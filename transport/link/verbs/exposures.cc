@@ -54,23 +54,23 @@ void Exposures::Bind(const ExposureRef& exposure, unsigned lane, const DeviceMem
 void Exposures::Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
                       const std::shared_ptr<void>& keep) {
   ++exposure->pending;
-  slow_.loop.Post(
-      [this, exposure, device, keep, leases = slow_.leases, peer = peer_, &home = home_]() mutable {
-        Result<Leases::Lease> lease = leases->Take(peer, device, exposure->span.region);
-        home.Post([this, exposure, device, keep = std::move(keep), lease = std::move(lease)] {
-          if (lease.ok()) {
-            exposure->leases.push_back(lease->id);
-            exposure->key.registration = lease->how;
-            for (unsigned i = 0; i < lanes_.size(); ++i) {
-              if (lanes_[i]->device() != device) continue;
-              exposure->key.lanes[i] = {lease->rkey, lease->base + exposure->span.offset};
-            }
-          } else {
-            exposure->failure = lease.status();
-          }
-          OneDone(exposure);
-        });
-      });
+  slow_.loop.Post([this, exposure, device, keep = keep, leases = slow_.leases, peer = peer_,
+                   &home = home_]() mutable {
+    Result<Leases::Lease> lease = leases->Take(peer, device, exposure->span.region);
+    home.Post([this, exposure, device, keep = std::move(keep), lease = std::move(lease)] {
+      if (lease.ok()) {
+        exposure->leases.push_back(lease->id);
+        exposure->key.registration = lease->how;
+        for (unsigned i = 0; i < lanes_.size(); ++i) {
+          if (lanes_[i]->device() != device) continue;
+          exposure->key.lanes[i] = {lease->rkey, lease->base + exposure->span.offset};
+        }
+      } else {
+        exposure->failure = lease.status();
+      }
+      OneDone(exposure);
+    });
+  });
 }
 
 void Exposures::OneDone(const ExposureRef& exposure) {
