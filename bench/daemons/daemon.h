@@ -16,7 +16,7 @@ namespace onecopy::bench {
 struct DaemonOptions {
   std::string program = {};                 // path of onecopyd
   std::string cuda_library = {};            // of the driver; empty: the system's
-  uint64_t slot_bytes = uint64_t{1} << 20;  // of its staging slots
+  uint64_t slot_bytes = uint64_t{2} << 20;  // of its staging slots
   unsigned slots = 64;
   std::string address =
       "127.0.0.1";            // at which it serves; off loopback it is told to do so in the clear

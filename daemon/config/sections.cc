@@ -80,7 +80,7 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
              "text.")}},
       {"staging",
        "Pinned host memory through which bytes pass where no direct path works.",
-       {Number("slot_bytes", kBytes, kMiB, {4 * kKiB, 64 * kMiB}, "Size of one slot."),
+       {Number("slot_bytes", kBytes, 2 * kMiB, {4 * kKiB, 64 * kMiB}, "Size of one slot."),
         Number("slots", kInteger, 64, {4, 65536},
                "How many there are, half of them for sending, half for receiving.")}},
       {"transfers",

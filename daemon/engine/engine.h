@@ -44,7 +44,7 @@ struct Options {
   uint32_t keep_transfers = 1000;  // ended ones that stay queryable
   uint32_t most_buffers = 65536;
   Topology topology;  // of this machine
-  uint64_t slot_bytes = 1 << 20;
+  uint64_t slot_bytes = 2 << 20;
   uint32_t slots = 64;  // half for sending, half for receiving
 
   uint64_t probe_bytes = 16 << 20;               // of memory at each end of a probe; at most 64 MiB

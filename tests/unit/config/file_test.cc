@@ -59,7 +59,7 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.peers.empty());
   CHECK(config.log_level == "info");
   CHECK(config.log_format == LogFormat::kAuto);
-  CHECK(config.slot_bytes == 1 << 20);
+  CHECK(config.slot_bytes == 2 << 20);
   CHECK(config.slots == 64);
   CHECK(config.stall_timeout == milliseconds(30'000));
   CHECK(config.drain_timeout == milliseconds(30'000));

@@ -81,9 +81,8 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   if (!refused.ok()) {
     return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
   }
-  const auto least = std::min_element(lane_load_.begin() + 1, lane_load_.end());
   const unsigned index = request.lane == GetRequest::kAnyLane
-                             ? static_cast<unsigned>(least - lane_load_.begin())
+                             ? LeastLoaded()
                              : static_cast<unsigned>(request.lane) + 1;
   lane_load_[index] += request.into.bytes;
   const uint64_t tag = next_tag_++;
@@ -94,6 +93,17 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   lane->loop().Post([lane, tag, id = key->id, offset = request.key_offset, into = request.into] {
     lane->Get(tag, id, offset, into);
   });
+}
+
+// Of those that are equal, the one whose turn it is: they share the work evenly.
+unsigned TcpConnection::LeastLoaded() {
+  const auto lanes = static_cast<unsigned>(lane_infos_.size());
+  unsigned least = last_lane_ % lanes + 1;
+  for (unsigned i = 1; i < lanes; ++i) {
+    const unsigned lane = (last_lane_ + i) % lanes + 1;
+    if (lane_load_[lane] < lane_load_[least]) least = lane;
+  }
+  return last_lane_ = least;
 }
 
 void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status) {

@@ -71,6 +71,7 @@ class TcpConnection final : public Connection,
   void InHome(Task task);  // at once when already there
   Result<RemoteKey> ExposeNow(const Span& span);
   void StartGet(const GetRequest& request, GetDone done);
+  unsigned LeastLoaded();  // a payload lane's index, from 1 on
   void EndGet(uint64_t tag, Status status);
   StepList StepsOf(const std::string& owner_memory, const Region& into);
   void Shut(Status why);
@@ -89,6 +90,7 @@ class TcpConnection final : public Connection,
   uint32_t attached_ = 0;
   std::unordered_map<uint64_t, Outstanding> gets_;
   std::vector<uint64_t> lane_load_;  // bytes asked for and not yet here, by lane
+  unsigned last_lane_ = 0;           // that LeastLoaded() chose
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, StepList> steps_;
   bool loopback_ = false;  // the wire never leaves the machine

@@ -12,6 +12,13 @@ namespace {
 // measured.
 uint32_t DefaultLanes() { return std::clamp(os::UsableCores() / 2, 2U, 16U); }
 
+// A thread that receives a chunk is away for a tenth of a millisecond, and messages that keep the
+// rings moving must not wait for it, where there are cores enough to do better.
+unsigned DefaultControlThreads(unsigned threads) {
+  constexpr unsigned kThreadsServed = 16;
+  return os::UsableCores() < 4 ? 0 : (threads + kThreadsServed - 1) / kThreadsServed;
+}
+
 std::vector<SettingSpec> Specs() {
   return {
       {.key = "lanes",
@@ -26,6 +33,13 @@ std::vector<SettingSpec> Specs() {
        .doc =
            "Threads that serve the sockets of all peers; 0: as many as lanes, at most the cores.",
        .most = 64},
+      {.key = "control_threads",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{-1},
+       .doc = "Threads for messages, so that they do not wait behind payload; -1: one for each 16 "
+              "of the others, none on fewer than 4 cores; 0: the others do it.",
+       .least = -1,
+       .most = 16},
       {.key = "chunk_bytes",
        .type = SettingType::kBytes,
        .fallback = int64_t{1} << 20,
@@ -38,10 +52,11 @@ std::vector<SettingSpec> Specs() {
        .doc = "Chunks under way on one lane, so that its owner never waits for the next request.",
        .least = 1,
        .most = 64},
-      {.key = "spin",
-       .type = SettingType::kDuration,
+      {.key = "spin_microseconds",
+       .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores."},
+       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores.",
+       .most = 1'000'000},
   };
 }
 
@@ -60,9 +75,12 @@ Backend<Link> Describe() {
     if (options.lanes == 0) options.lanes = DefaultLanes();
     options.threads = static_cast<unsigned>(settings.Integer("threads"));
     if (options.threads == 0) options.threads = std::min(options.lanes, os::UsableCores());
+    const int64_t control = settings.Integer("control_threads");
+    options.control_threads =
+        control < 0 ? DefaultControlThreads(options.threads) : static_cast<unsigned>(control);
     options.chunk_bytes = settings.Bytes("chunk_bytes");
     options.gets_per_lane = static_cast<unsigned>(settings.Integer("gets_per_lane"));
-    options.spin = settings.Duration("spin");
+    options.spin = std::chrono::microseconds(settings.Integer("spin_microseconds"));
     return TcpLink::Create(std::move(options));
   };
   return backend;

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include "transport/core/link.h"
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
 
@@ -19,6 +21,8 @@ constexpr uint64_t kTurnBytes = uint64_t{8} << 20;  // then the thread's other l
 constexpr size_t kSendVector = 32;
 constexpr size_t kMaxOutgoing = 4096;  // replies that a peer may ask for without taking them
 constexpr size_t kDiscardBytes = size_t{256} << 10;
+constexpr size_t kInboxBytes = size_t{64} << 10;
+static_assert(kInboxBytes > kHeaderBytes + Connection::kMaxMessageBytes);
 
 // Where abandoned bytes go: one per thread, written by the kernel, read by nobody.
 std::byte* DiscardBuffer() {
@@ -79,7 +83,18 @@ void Lane::Abandon(const std::vector<uint64_t>& tags) {
 void Lane::SendMessage(uint64_t channel, std::string message) {
   if (owner_ == nullptr) return;
   const FrameHeader header{FrameKind::kMessage, channel, 0, 0, message.size()};
-  Queue({.header = Encode(header), .text = std::move(message)});
+  outgoing_.push_back({.header = Encode(header), .text = std::move(message)});
+  SendLater();
+}
+
+// A send wakes the peer, which costs both ends more than the messages themselves.
+void Lane::SendLater() {
+  if (send_posted_ || write_interest_) return;
+  send_posted_ = true;
+  loop_.Post([self = shared_from_this()] {
+    self->send_posted_ = false;
+    if (self->owner_ != nullptr) self->Send();
+  });
 }
 
 void Lane::Close(const Status& why) {
@@ -108,7 +123,38 @@ void Lane::OnEvents(uint32_t events) {
   const std::shared_ptr<Lane> keep = shared_from_this();
   if ((events & EPOLLOUT) != 0) Send();
   // An error or a hang-up shows itself to recvmsg.
-  if (owner_ != nullptr && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) Receive();
+  if (owner_ == nullptr || (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return;
+  if (index_ == 0) return ReceiveMessages();
+  Receive();
+}
+
+void Lane::ReceiveMessages() {
+  if (inbox_.empty()) inbox_.resize(kInboxBytes);
+  const ssize_t got =
+      ::recv(fd_.get(), inbox_.data() + inbox_have_, inbox_.size() - inbox_have_, MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got < 0) return Fail(Broken("receiving: " + os::ErrnoText(errno)));
+  if (got == 0) return Fail(Broken("the peer closed the connection"));
+  inbox_have_ += static_cast<size_t>(got);
+  const std::optional<size_t> delivered = Deliver({inbox_.data(), inbox_have_});
+  if (!delivered) return Fail(Broken("the peer broke the protocol"));
+  inbox_have_ -= *delivered;
+  std::memmove(inbox_.data(), inbox_.data() + *delivered, inbox_have_);
+}
+
+// The bytes of the whole messages at the beginning, which their listeners have had; nothing where
+// something else is there. A listener may end the lane.
+std::optional<size_t> Lane::Deliver(std::span<const std::byte> received) {
+  size_t at = 0;
+  while (owner_ != nullptr && received.size() - at >= kHeaderBytes) {
+    std::memcpy(header_.data(), received.data() + at, kHeaderBytes);
+    const std::optional<FrameHeader> header = Decode(header_);
+    if (!header || header->kind != FrameKind::kMessage) return std::nullopt;
+    if (received.size() - at - kHeaderBytes < header->bytes) break;
+    owner_->MessageArrived(header->tag, received.subspan(at + kHeaderBytes, header->bytes));
+    at += kHeaderBytes + header->bytes;
+  }
+  return at;
 }
 
 void Lane::Receive() {
@@ -160,17 +206,11 @@ bool Lane::HandleHeader() {
     case FrameKind::kFail:
       return HandleReply(frame_);
     case FrameKind::kMessage:
-      if (index_ != 0) return false;
-      text_.resize(frame_.bytes);
-      body_at_ = text_.data();
-      break;
     case FrameKind::kHello:
     case FrameKind::kWelcome:
-      return false;
+      break;
   }
-  body_left_ = frame_.bytes;
-  if (body_left_ == 0) EndBody();
-  return true;
+  return false;
 }
 
 bool Lane::HandleGet(const FrameHeader& get) {
@@ -205,10 +245,6 @@ bool Lane::HandleReply(const FrameHeader& reply) {
 }
 
 void Lane::EndBody() {
-  if (frame_.kind == FrameKind::kMessage) {
-    owner_->MessageArrived(frame_.tag, text_);
-    return;
-  }
   const Expected ended = std::move(expected_.front());
   expected_.pop_front();
   if (ended.into.region == nullptr) return;

@@ -1,5 +1,5 @@
 // One socket of a connection: sends frames in order, and receives bodies straight to where they
-// belong.
+// belong. Lane 0 carries messages and nothing else: many at a time, through a buffer.
 #pragma once
 
 #include <sys/uio.h>
@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void Get(uint64_t tag, uint64_t key, uint64_t offset, Span into);
   // Reader: ends these gets with CANCELLED at once; bytes that still come for them are thrown away.
   void Abandon(const std::vector<uint64_t>& tags);
+  // Lane 0 only. Messages of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);
   // Ends the outstanding gets with `why`.
   void Close(const Status& why);
@@ -77,10 +80,13 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   void OnEvents(uint32_t events);
   void Receive();
+  void ReceiveMessages();  // lane 0's way of receiving
+  std::optional<size_t> Deliver(std::span<const std::byte> received);
   void Send();
   size_t FillSendVector(iovec* vector) const;
   void Consumed(size_t bytes);  // moves the send queue on
   void Queue(Outgoing outgoing);
+  void SendLater();
 
   bool HandleHeader();  // false: protocol error
   bool HandleGet(const FrameHeader& header);
@@ -98,6 +104,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   std::deque<Outgoing> outgoing_;
   bool write_interest_ = false;
+  bool send_posted_ = false;
 
   std::deque<Expected> expected_;  // gets asked for, in order of their replies
   HeaderBytes header_{};
@@ -105,7 +112,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
   FrameHeader frame_;             // whose body is being received
   std::byte* body_at_ = nullptr;  // null: thrown away
   uint64_t body_left_ = 0;
-  std::vector<std::byte> text_;  // body of FAIL and MESSAGE
+  std::vector<std::byte> text_;   // body of FAIL
+  std::vector<std::byte> inbox_;  // lane 0: what was received, from its beginning on
+  size_t inbox_have_ = 0;
 };
 
 }  // namespace onecopy::tcp

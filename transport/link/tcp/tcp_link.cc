@@ -23,6 +23,9 @@ constexpr size_t kMostGreetings = 1024;  // sockets that have not shown a token 
 constexpr std::chrono::seconds kLanesLimit{10};
 constexpr unsigned kUserTimeoutMs = 15'000;  // unacknowledged bytes end a lane after this
 constexpr int kKeepIdleSeconds = 10;
+// While bytes move, the next message is never far, and falling asleep and waking up cost more than
+// it.
+constexpr os::Clock::duration kControlSpin = std::chrono::microseconds(50);
 
 // A peer that has gone is noticed by the kernel, in bounded time, also where nobody sends.
 void WatchForLoss(int fd) {
@@ -46,11 +49,18 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
   if (!listener.ok()) return listener.status().WithContext("tcp lanes");
   link->listener_ = std::move(*listener);
   ONECOPY_ASSIGN_OR_RETURN(link->bound_, os::LocalAddress(link->listener_.get()));
-  for (unsigned i = 0; i < link->options_.threads; ++i) {
-    auto thread = std::make_unique<os::LoopThread>("tcp-" + std::to_string(i));
-    thread->RunSync([&] { thread->loop().SetSpin(link->options_.spin); });
-    link->threads_.push_back(std::move(thread));
-  }
+  const auto start = [&](const char* name, unsigned count, os::Clock::duration spin,
+                         auto& threads) {
+    for (unsigned i = 0; i < count; ++i) {
+      auto thread = std::make_unique<os::LoopThread>(name + std::to_string(i));
+      thread->RunSync([&] { thread->loop().SetSpin(spin); });
+      threads.push_back(std::move(thread));
+    }
+  };
+  const os::Clock::duration spin = link->options_.spin;
+  start("tcp-", link->options_.threads, spin, link->threads_);
+  start("tcp-control-", link->options_.control_threads, std::max(spin, kControlSpin),
+        link->control_);
   Status watching;
   link->threads_[0]->RunSync([&] {
     watching = link->threads_[0]->loop().Watch(
@@ -127,7 +137,7 @@ void TcpLink::Remember(const std::shared_ptr<TcpConnection>& connection) {
 }
 
 os::EventLoop& TcpLink::LoopOf(size_t first, uint32_t index) {
-  // Messages share the first data lane's thread, so that they need no hop.
+  if (index == 0 && !control_.empty()) return control_[first % control_.size()]->loop();
   const size_t step = index == 0 ? 0 : index - 1;
   return threads_[(first + step) % threads_.size()]->loop();
 }
@@ -197,7 +207,9 @@ void TcpLink::Shutdown() {
     connection->OnClosed([&](const Status&) { closed.set_value(); });
     closed.get_future().wait();
   }
-  for (auto& thread : threads_) thread->StopAndJoin();
+  for (auto* threads : {&threads_, &control_}) {
+    for (auto& thread : *threads) thread->StopAndJoin();
+  }
 }
 
 }  // namespace onecopy::tcp

@@ -22,8 +22,9 @@ namespace onecopy::tcp {
 struct LinkOptions {
   std::string node;
   os::HostPort listen;
-  uint32_t lanes = 1;  // data lanes of a connection that this node reads from
-  unsigned threads = 1;
+  uint32_t lanes = 1;            // data lanes of a connection that this node reads from
+  unsigned threads = 1;          // for payload
+  unsigned control_threads = 0;  // for messages and gets' bookkeeping; 0: those for payload do it
   uint64_t chunk_bytes = 0;
   unsigned gets_per_lane = 2;
   os::Clock::duration spin{};
@@ -52,9 +53,9 @@ class TcpLink final : public Link {
   void AdmitLane(const Result<FrameHeader>& hello, os::UniqueFd fd);
   std::shared_ptr<TcpConnection> NewConnection(const std::string& peer, uint32_t lanes,
                                                os::EventLoop& home);
-  // Lane `index` of a connection whose first lane is on thread `first`.
+  // Lane `index` of a connection that drew the number `first`; lane 0, of messages, is on its home.
   os::EventLoop& LoopOf(size_t first, uint32_t index);
-  size_t NextThread() { return next_thread_.fetch_add(1) % threads_.size(); }
+  size_t NextThread() { return next_thread_.fetch_add(1); }
   void Remember(const std::shared_ptr<TcpConnection>& connection);
 
   struct Awaited {
@@ -68,6 +69,7 @@ class TcpLink final : public Link {
   os::HostPort bound_;
   os::UniqueFd listener_;
   std::vector<std::unique_ptr<os::LoopThread>> threads_;
+  std::vector<std::unique_ptr<os::LoopThread>> control_;
   std::atomic<size_t> next_thread_{0};
   size_t greetings_ = 0;  // thread 0
 

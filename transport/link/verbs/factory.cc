@@ -47,10 +47,11 @@ std::vector<SettingSpec> Specs() {
        .doc = "How often a packet is sent again before its queue pair fails.",
        .least = 0,
        .most = 6},
-      {.key = "spin",
-       .type = SettingType::kDuration,
+      {.key = "spin_microseconds",
+       .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores."},
+       .doc = "How long a thread looks for more work before it sleeps; spinning costs cores.",
+       .most = 1'000'000},
       {.key = "lease",
        .type = SettingType::kDuration,
        .fallback = int64_t{5000},
@@ -89,7 +90,7 @@ Backend<Link> Describe() {
     }
     options.ack_timeout = static_cast<uint8_t>(own.Integer("ack_timeout"));
     options.retries = static_cast<uint8_t>(own.Integer("retries"));
-    options.spin = own.Duration("spin");
+    options.spin = std::chrono::microseconds(own.Integer("spin_microseconds"));
     options.lease = own.Duration("lease");
     return VerbsLink::Create(std::move(options));
   };
