@@ -1,19 +1,13 @@
 #include "bench/program.h"
 
-#include <fnmatch.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 
-#include "bench/measure/row_json.h"
-#include "bench/measure/row_table.h"
+#include "bench/report_command.h"
+#include "bench/run_command.h"
 #include "bench/version.h"
-#include "bench/work/works.h"
-#include "transport/core/duration.h"
+#include "bench/work/lend.h"
 #include "transport/core/exit_status.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
@@ -26,17 +20,14 @@ volatile sig_atomic_t stop_requested = 0;
 constexpr char kFooter[] =
     "Rows end OK, WAIVED (cannot run here; says why) or FAILED (below its floor, or broken).\n"
     "Exit status: 0 no row FAILED, 1 one did, 130 stopped by a signal, else as onecopy's.\n"
-    "Example:\n"
-    "  onecopy-bench run --filter '*host to host' --size 256MiB --json rows.json";
+    "Examples:\n"
+    "  onecopy-bench run --filter '*host to host' --sizes 1MiB,256MiB --json rows.json\n"
+    "  onecopy-bench run --peer west --json rows.json     (on west: onecopy-bench lend)\n"
+    "  onecopy-bench report rows.json --html rows.html";
 
-struct Options {
-  std::string filter = "*";
-  std::string json_file;
+struct LendArguments {
   std::string size = "1GiB";
-  std::string idle = "10s";
-  std::string onecopyd;
-  std::vector<std::string> link_keys;
-  Settings settings;
+  LendOptions options;
 };
 
 // The first of these signals lets the sample under way end; a second one ends the process, and with
@@ -49,108 +40,87 @@ void StopOnSignals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-Status BadArgument(std::string what) {
-  return {Code::kInvalidArgument, reasons::kBadArgument, std::move(what)};
-}
+bool Stopped() { return stop_requested != 0; }
 
-// The daemon of this build or installation: beside this program.
-std::string BesideThisProgram(const std::string& name) {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / name).string();
-}
-
-Result<Settings> SettingsOf(const Options& options) {
-  Settings settings = options.settings;
-  ONECOPY_ASSIGN_OR_RETURN(settings.bytes, ParseBytes(options.size));
-  if (settings.bytes == 0) return BadArgument("--size must be at least 1");
-  ONECOPY_ASSIGN_OR_RETURN(settings.idle, ParseDuration(options.idle));
-  if (settings.idle.count() == 0) return BadArgument("--idle must be longer than nothing");
-  settings.daemon.program =
-      options.onecopyd.empty() ? BesideThisProgram("onecopyd") : options.onecopyd;
-  if (!std::filesystem::exists(settings.daemon.program)) {
-    return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + settings.daemon.program,
-                  "name it by --onecopyd PATH");
+Result<int> LendUntilStopped(const LendArguments& arguments, const ProgramIo& io) {
+  LendOptions options = arguments.options;
+  ONECOPY_ASSIGN_OR_RETURN(options.bytes, ParseBytes(arguments.size));
+  if (options.bytes == 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument, "--size must be at least 1");
   }
-  for (const std::string& key : options.link_keys) settings.link_keys += key + "\n";
-  settings.stopped = [] { return stop_requested != 0; };
-  return settings;
+  options.stopped = Stopped;
+  ONECOPY_RETURN_IF_ERROR(Lend(options, io.out));
+  return 0;
 }
 
-Result<std::vector<Work>> Chosen(const std::string& glob) {
-  std::vector<Work> chosen;
-  std::string all;
-  for (const Work& work : AllWorks()) {
-    all += (all.empty() ? "\"" : ", \"") + work.name + "\"";
-    if (::fnmatch(glob.c_str(), work.name.c_str(), 0) == 0) chosen.push_back(work);
-  }
-  if (!chosen.empty()) return chosen;
-  return BadArgument("no work is called like \"" + glob + "\"; there are " + all);
-}
-
-std::vector<Row> Measure(const std::vector<Work>& works, const Settings& settings,
-                         std::ostream& progress) {
-  std::vector<Row> rows;
-  for (const Work& work : works) {
-    progress << work.name << " …" << std::flush;
-    for (Row& row : work.run(settings)) {
-      progress << ' ' << RowStatusName(row.status);
-      rows.push_back(std::move(row));
-    }
-    progress << std::endl;
-    if (settings.stopped()) break;
-  }
-  return rows;
-}
-
-Result<int> Run(const Options& options, const ProgramIo& io) {
-  ONECOPY_ASSIGN_OR_RETURN(const Settings settings, SettingsOf(options));
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<Work> works, Chosen(options.filter));
-  std::ofstream json;
-  if (!options.json_file.empty()) {
-    json.open(options.json_file);  // before minutes of measuring, not after
-    if (!json) {
-      return Status(Code::kInvalidArgument, reasons::kIo, options.json_file + " cannot be written");
-    }
-  }
-  StopOnSignals();
-  const std::vector<Row> rows = Measure(works, settings, io.progress);
-  PrintTable(rows, io.out);
-  io.out.flush();
-  if (json.is_open() && !(json << ToJson(rows)).flush()) {
-    return Status(Code::kInternal, reasons::kIo, "writing " + options.json_file + " failed");
-  }
-  if (stop_requested != 0) return ExitStatusOf(Code::kCancelled);
-  const bool failed = std::any_of(rows.begin(), rows.end(),
-                                  [](const Row& row) { return row.status == RowStatus::kFailed; });
-  return failed ? ExitStatusOf(Code::kUnknown) : 0;
-}
-
-void AddOptions(CLI::App& run, Options& options) {
+void AddRunOptions(CLI::App& run, RunOptions& options) {
+  Settings& settings = options.settings;
   run.add_option("--filter", options.filter, "only works whose name is like this; default: all")
       ->type_name("GLOB");
   run.add_option("--json", options.json_file, "write the rows there, too")->type_name("FILE");
-  run.add_option("--size", options.size, "payload of one sample; default 1GiB")->type_name("BYTES");
-  run.add_option("--samples", options.settings.samples,
-                 "how often each is measured after one warm-up; default 5")
+  run.add_option("--csv", options.csv_file, "likewise, for spreadsheets")->type_name("FILE");
+  run.add_option("--sizes", options.sizes,
+                 "payloads of one sample; default 4KiB,64KiB,1MiB,16MiB,256MiB,1GiB")
+      ->type_name("BYTES")
+      ->delimiter(',');
+  run.add_option("--size", options.size, "one payload for all")->type_name("BYTES");
+  run.add_option(
+         "--lanes", options.lanes,
+         "lanes of works over tcp, one number after the other; default: the daemon's choice")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 64U));
+  run.add_option("--samples", settings.samples,
+                 "how often each is measured after one warm-up; default 5, small payloads 4 times "
+                 "as often")
       ->check(CLI::Range(1U, 10000U));
+  run.add_option("--peer", settings.given.peer,
+                 "use the daemon that runs here and this peer of it, instead of starting two")
+      ->type_name("NAME");
+  run.add_option("--run-dir", settings.given.run_dir, "that daemon's run directory")
+      ->type_name("DIR");
+  run.add_option("--rivals", settings.rivals, "measure those that bench/rivals/install put there")
+      ->type_name("DIR");
   run.add_option("--idle", options.idle, "how long idle daemons are watched; default 10s")
       ->type_name("DURATION");
   run.add_option("--link-key", options.link_keys,
                  "in works over RDMA devices, a line of the link's section, as 'threads = 2'")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  run.add_option("--cut", options.settings.loss_interfaces,
+  run.add_option("--cut", settings.loss_interfaces,
                  "network interfaces between RDMA devices that \"rdma after losses\" may cut")
       ->type_name("INTERFACE")
       ->delimiter(',');
-  run.add_option("--cycles", options.settings.cycles, "how often it does; default 100")
+  run.add_option("--cycles", settings.cycles, "how often it does; default 100")
       ->check(CLI::Range(20U, 100000U));
   run.add_option("--onecopyd", options.onecopyd, "the daemon; default: the one beside this program")
       ->type_name("PATH");
-  run.add_option("--cuda", options.settings.daemon.cuda_library,
+  run.add_option("--cuda", settings.daemon.cuda_library,
                  "the CUDA driver's library; default: the system's")
       ->type_name("PATH");
+}
+
+void AddReportOptions(CLI::App& report, ReportOptions& options) {
+  report.add_option("FILE", options.files, "what run --json has written; several are put together")
+      ->required();
+  report.add_option("--html", options.html_file, "the page to write")
+      ->type_name("FILE")
+      ->required();
+}
+
+void AddLendOptions(CLI::App& lend, LendArguments& arguments) {
+  lend.add_option("--size", arguments.size, "of each buffer; default 1GiB")->type_name("BYTES");
+  lend.add_option("--to", arguments.options.to,
+                  "who else may use them: UID@NODE of the one who runs the bench there")
+      ->type_name("OWNER");
+  lend.add_option("--run-dir", arguments.options.run_dir, "the daemon's run directory")
+      ->type_name("DIR");
+}
+
+int Tell(const Result<int>& status, std::ostream& errors) {
+  if (status.ok()) return *status;
+  errors << "onecopy-bench: " << status.status().message() << '\n';
+  if (!status.status().remedy().empty()) errors << "  try: " << status.status().remedy() << '\n';
+  return ExitStatusOf(status.status().code());
 }
 
 }  // namespace
@@ -161,10 +131,18 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
   program.footer(kFooter);
   program.require_subcommand(1);
   program.set_version_flag("--version", "onecopy-bench " ONECOPY_VERSION, "Print the version");
-  Options options;
+  RunOptions run_options;
+  ReportOptions report_options;
+  LendArguments lend_arguments;
   CLI::App* const run = program.add_subcommand(
-      "run", "measure, between daemons that are started for it and end with it");
-  AddOptions(*run, options);
+      "run", "measure, between daemons that are started for it and end with it, or given ones");
+  CLI::App* const report =
+      program.add_subcommand("report", "make one HTML page of what runs have written");
+  CLI::App* const lend = program.add_subcommand(
+      "lend", "lend memory of this node to a bench on another one, until Ctrl-C");
+  AddRunOptions(*run, run_options);
+  AddReportOptions(*report, report_options);
+  AddLendOptions(*lend, lend_arguments);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     program.parse(reversed);
@@ -172,16 +150,16 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
     program.exit(wanted, io.out, io.progress);
     return 0;
   } catch (const CLI::ParseError& error) {
-    io.progress << "onecopy-bench: " << error.what() << "\n  try: onecopy-bench run --help\n";
+    io.progress << "onecopy-bench: " << error.what() << "\n  try: onecopy-bench --help\n";
     return ExitStatusOf(Code::kInvalidArgument);
   }
-  const Result<int> status = Run(options, io);
-  if (status.ok()) return *status;
-  io.progress << "onecopy-bench: " << status.status().message() << '\n';
-  if (!status.status().remedy().empty()) {
-    io.progress << "  try: " << status.status().remedy() << '\n';
+  if (report->parsed()) {
+    const Status status = Report(report_options);
+    return status.ok() ? 0 : Tell(status, io.progress);
   }
-  return ExitStatusOf(status.status().code());
+  StopOnSignals();
+  return Tell(lend->parsed() ? LendUntilStopped(lend_arguments, io) : Run(run_options, Stopped, io),
+              io.progress);
 }
 
 }  // namespace onecopy::bench

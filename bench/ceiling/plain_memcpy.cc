@@ -1,5 +1,6 @@
 #include "bench/ceiling/plain_memcpy.h"
 
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -8,6 +9,11 @@
 #include "bench/measure/payload.h"
 
 namespace onecopy::bench {
+namespace {
+
+constexpr uint64_t kWorthThreads = uint64_t{256} << 10;  // waking them takes longer for less
+
+}  // namespace
 
 Result<std::unique_ptr<Mover>> PlainMemcpy::Create(uint64_t bytes, unsigned threads) {
   std::unique_ptr<PlainMemcpy> copy(new PlainMemcpy(threads));
@@ -23,6 +29,12 @@ Status PlainMemcpy::Fill(uint64_t seed) {
 }
 
 Result<Moved> PlainMemcpy::Move() {
+  if (source_.bytes() < kWorthThreads) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::memcpy(destination_.data(), source_.data(), source_.bytes());
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    return Moved{.seconds = time.count()};
+  }
   std::vector<std::function<void()>> jobs;
   for (unsigned i = 0; i < threads_; ++i) {
     const Stripe stripe = StripeOf(source_.bytes(), threads_, i);

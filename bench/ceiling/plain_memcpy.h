@@ -8,7 +8,8 @@
 
 namespace onecopy::bench {
 
-// memcpy from resident memory of `bytes` into resident memory of `bytes`, one stripe a thread.
+// memcpy from resident memory of `bytes` into resident memory of `bytes`, one stripe a thread; of
+// little, all by the calling one.
 class PlainMemcpy final : public Mover {
  public:
   static Result<std::unique_ptr<Mover>> Create(uint64_t bytes, unsigned threads);

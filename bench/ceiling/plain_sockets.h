@@ -11,13 +11,25 @@
 
 namespace onecopy::bench {
 
-// From resident memory of `bytes` into resident memory of `bytes`. Each lane is a connected socket
-// with a thread at each end that moves one stripe of the payload by blocking send and recv, in
-// calls of the size that is fastest: what a good programmer would write. The sockets stay connected
-// between samples, as the link's do.
+// How plain sockets move.
+struct SocketsWay {
+  uint64_t bytes = 1;
+  unsigned lanes = 1;
+  // Of one send or recv. Longer calls are slower (by a third where all that is left is offered at
+  // once): the receiver then begins when much of it has left the cache already; so are shorter
+  // ones.
+  uint64_t call_bytes = uint64_t{256} << 10;
+  // Whether each end of a lane uses one buffer of a call's size again and again, which stays in the
+  // cache, rather than memory of the payload's size.
+  bool reused = false;
+};
+
+// Between resident memories. Each lane is a connected socket with a thread at each end that moves
+// one stripe of the payload by blocking send and recv, in calls of the size that is fastest: what a
+// good programmer would write. The sockets stay connected between samples, as the link's do.
 class PlainSockets final : public Mover {
  public:
-  static Result<std::unique_ptr<Mover>> Create(uint64_t bytes, unsigned lanes);
+  static Result<std::unique_ptr<Mover>> Create(const SocketsWay& way);
 
   Status Fill(uint64_t seed) override;
   Result<Moved> Move() override;
@@ -28,9 +40,13 @@ class PlainSockets final : public Mover {
     os::UniqueFd sender;
     os::UniqueFd receiver;
   };
-  PlainSockets() = default;
+  explicit PlainSockets(const SocketsWay& way) : way_(way) {}
   Status AddLane(int listener);
+  // Where a lane's buffers begin, and how long they are.
+  uint64_t BufferBegin(unsigned lane) const;
+  uint64_t BufferBytes(unsigned lane) const;
 
+  const SocketsWay way_;
   os::Mapping source_;
   os::Mapping destination_;
   std::vector<Lane> lanes_;

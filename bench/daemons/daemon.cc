@@ -1,11 +1,15 @@
 #include "bench/daemons/daemon.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "transport/core/reasons.h"
+#include "transport/os/error.h"
 
 namespace onecopy::bench {
 namespace {
@@ -30,8 +34,17 @@ Status WriteConfig(const std::string& path, const DaemonOptions& options) {
   file << "[staging]\nslot_bytes = " << options.slot_bytes << "\nslots = " << options.slots
        << "\n[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n"
        << options.sections;
+  errno = 0;
   if (file.flush()) return OkStatus();
-  return {Code::kInternal, reasons::kIo, path + " cannot be written"};
+  return os::ErrnoStatus(errno == 0 ? EIO : errno, "writing " + path);
+}
+
+// Whether there is no room for what a daemon writes: its configuration, its log, its sockets.
+bool IsFull(const std::string& folder) {
+  constexpr uint64_t kNeeded = uint64_t{64} << 10;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  return !error && space.available < kNeeded;
 }
 
 // Of "ready name=east listen=127.0.0.1:7701 run-dir=…"; empty for any other line.
@@ -50,6 +63,11 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options, cons
   ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<TempFolder> folder, TempFolder::Create());
   std::unique_ptr<Daemon> daemon(new Daemon(name, std::move(folder)));
   if (Status status = daemon->Begin(options, peers); !status.ok()) {
+    if (IsFull(daemon->folder_->path())) {
+      return Status(Code::kResourceExhausted, reasons::kNoSpace,
+                    "there is no room for a daemon's files in " + daemon->folder_->path(),
+                    "name a folder with more room by TMPDIR");
+    }
     return status.WithContext("starting onecopyd as " + name + daemon->EndOfLog());
   }
   return daemon;
@@ -77,9 +95,7 @@ Status Daemon::Begin(const DaemonOptions& options, const std::vector<std::string
           "give the path of onecopyd by --onecopyd"};
 }
 
-Result<Client> Daemon::Connect() const {
-  return Client::Connect({.run_dir = RunDir(), .program = "onecopy-bench"});
-}
+Result<Client> Daemon::Connect() const { return AsNode().Connect(); }
 
 std::string Daemon::EndOfLog() const {
   std::ifstream file(folder_->path() + "/log");

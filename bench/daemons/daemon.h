@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/daemons/node.h"
 #include "bench/daemons/process.h"
 #include "bench/daemons/temp_folder.h"
 #include "onecopy/client.h"
@@ -41,6 +42,7 @@ class Daemon {
   double ready_seconds() const { return ready_seconds_; }
 
   Result<Client> Connect() const;
+  Node AsNode() const { return {.name = name_, .run_dir = RunDir(), .pid = pid()}; }
 
  private:
   Daemon(std::string name, std::unique_ptr<TempFolder> folder)

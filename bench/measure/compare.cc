@@ -1,6 +1,7 @@
 #include "bench/measure/compare.h"
 
-#include <vector>
+#include <algorithm>
+#include <optional>
 
 #include "bench/measure/statistics.h"
 #include "transport/core/reasons.h"
@@ -8,40 +9,53 @@
 namespace onecopy::bench {
 namespace {
 
+constexpr double kGigabyte = 1e9;
+constexpr double kCpuToReach = 1.1;
+
 class Comparison {
  public:
   Comparison(Row row, Mover& work, const CompareOptions& options)
-      : row_(std::move(row)), work_(work), options_(options) {}
+      : result_{std::move(row), {}, {}}, work_(work), options_(options) {}
 
   Status Run(const MakeCeiling& make_ceiling) {
-    row_.verified = true;
+    row().verified = true;
     ONECOPY_ASSIGN_OR_RETURN(const Moved warm_up, Sample(work_));
     ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<Mover> ceiling, make_ceiling(warm_up));
-    ONECOPY_RETURN_IF_ERROR(Sample(*ceiling).status());
-    if (warm_up.lanes > 0) row_.details["lanes"] = warm_up.lanes;
+    if (ceiling == nullptr) {
+      row().ceiling.clear();
+      row().floor.reset();
+      row().target.reset();
+    } else {
+      ONECOPY_RETURN_IF_ERROR(Sample(*ceiling).status());
+    }
+    if (warm_up.lanes > 0) row().details["lanes"] = warm_up.lanes;
     for (unsigned i = 0; i < options_.samples; ++i) {
       const bool ceiling_first = i % 2 == 0;
-      if (ceiling_first) ONECOPY_RETURN_IF_ERROR(TakeCeiling(*ceiling));
+      if (ceiling && ceiling_first) ONECOPY_RETURN_IF_ERROR(TakeCeiling(*ceiling));
       ONECOPY_RETURN_IF_ERROR(TakeWork());
-      if (!ceiling_first) ONECOPY_RETURN_IF_ERROR(TakeCeiling(*ceiling));
+      if (ceiling && !ceiling_first) ONECOPY_RETURN_IF_ERROR(TakeCeiling(*ceiling));
     }
-    for (auto& [name, values] : details_) row_.details[name] = Summarise(values).median;
+    for (auto& [name, values] : details_) row().details[name] = Summarise(values).median;
     return OkStatus();
   }
 
-  Row& row() { return row_; }
+  Row& row() { return result_.row; }
+  Compared& result() { return result_; }
 
  private:
   Status TakeWork() {
     ONECOPY_ASSIGN_OR_RETURN(const Moved moved, Sample(work_));
-    row_.values.push_back(Rate(moved));
+    row().values.push_back(Rate(moved));
     for (const auto& [name, value] : moved.details) details_[name].push_back(value);
+    NoteCpu(moved, result_.cpu);
     return OkStatus();
   }
 
   Status TakeCeiling(Mover& ceiling) {
     ONECOPY_ASSIGN_OR_RETURN(const Moved moved, Sample(ceiling));
-    row_.ceiling_values.push_back(Rate(moved));
+    row().ceiling_values.push_back(Rate(moved));
+    for (const auto& [name, value] : moved.details) details_["ceiling_" + name].push_back(value);
+    NoteCpu(moved, result_.ceiling_cpu);
     return OkStatus();
   }
 
@@ -53,15 +67,20 @@ class Comparison {
     ONECOPY_RETURN_IF_ERROR(mover.Fill(seed_));
     ONECOPY_ASSIGN_OR_RETURN(Moved moved, mover.Move());
     ONECOPY_ASSIGN_OR_RETURN(const bool right, mover.Verify(seed_));
-    if (!right) row_.verified = false;
+    if (!right) row().verified = false;
     return moved;
   }
 
-  double Rate(const Moved& moved) const {
-    return moved.seconds > 0 ? static_cast<double>(row_.bytes) / moved.seconds : 0;
+  double Rate(const Moved& moved) {
+    return moved.seconds > 0 ? static_cast<double>(row().bytes) / moved.seconds : 0;
   }
 
-  Row row_;
+  void NoteCpu(const Moved& moved, std::vector<double>& into) {
+    if (!moved.cpu_seconds) return;
+    into.push_back(*moved.cpu_seconds * kGigabyte / static_cast<double>(row().bytes));
+  }
+
+  Compared result_;
   Mover& work_;
   const CompareOptions& options_;
   std::map<std::string, std::vector<double>> details_;
@@ -70,17 +89,57 @@ class Comparison {
 
 }  // namespace
 
-Row Compare(Row row, Mover& work, const MakeCeiling& make_ceiling, const CompareOptions& options) {
+Compared CompareWithCpu(Row row, Mover& work, const MakeCeiling& make_ceiling,
+                        const CompareOptions& options) {
   Comparison comparison(std::move(row), work, options);
   const Status status = comparison.Run(make_ceiling);
-  Row& result = comparison.row();
-  if (status.ok()) return Judged(std::move(result));
+  Compared& result = comparison.result();
+  Row& measured = result.row;
+  if (!result.cpu.empty()) {
+    measured.details["cpu_seconds_per_gb"] = Summarise(result.cpu).median;
+  }
+  if (status.ok()) {
+    measured = Judged(std::move(measured));
+    return std::move(result);
+  }
   // Of a comparison that broke off, only whole pairs say something.
-  const size_t pairs = std::min(result.values.size(), result.ceiling_values.size());
-  result.values.resize(pairs);
-  result.ceiling_values.resize(pairs);
-  if (pairs == 0) result.verified.reset();
-  return Failed(std::move(result), status);
+  if (!measured.ceiling.empty()) {
+    const size_t pairs = std::min(measured.values.size(), measured.ceiling_values.size());
+    measured.values.resize(pairs);
+    measured.ceiling_values.resize(pairs);
+  }
+  if (measured.values.empty()) measured.verified.reset();
+  measured = Failed(std::move(measured), status);
+  return std::move(result);
+}
+
+Row CpuRow(const Compared& compared) {
+  Row row = {.work = "cpu " + compared.row.work,
+             .path = compared.row.path,
+             .bytes = compared.row.bytes,
+             .unit = Unit::kSecondsPerGigabyte};
+  row.verified = compared.row.verified;
+  if (auto lanes = compared.row.details.find("lanes"); lanes != compared.row.details.end()) {
+    row.details["lanes"] = lanes->second;
+  }
+  if (compared.row.values.empty()) {
+    row.status = compared.row.status;
+    row.reason = compared.row.reason;
+    row.detail = compared.row.detail;
+    return row;
+  }
+  row.values = compared.cpu;
+  if (compared.cpu.empty()) {
+    return Waived(std::move(row),
+                  {Code::kFailedPrecondition, reasons::kNotApplicable,
+                   "the CPU time of daemons that were given is not seen from here"});
+  }
+  if (compared.ceiling_cpu.size() == compared.cpu.size()) {
+    row.ceiling = compared.row.ceiling;
+    row.ceiling_values = compared.ceiling_cpu;
+    row.target = kCpuToReach;
+  }
+  return Judged(std::move(row));
 }
 
 }  // namespace onecopy::bench

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "transport/core/result.h"
@@ -10,8 +11,11 @@
 namespace onecopy::bench {
 
 struct Moved {
-  double seconds = 0;  // from the first byte submitted to the last one's arrival
-  unsigned lanes = 0;  // streams that carried it, where there are such
+  double seconds = 0;     // from the first byte submitted to the last one's arrival
+  unsigned lanes = 0;     // streams that carried it, where there are such
+  bool loopback = false;  // whether those never left the machine
+  // CPU time that moving took, of everything that took part; absent: not known.
+  std::optional<double> cpu_seconds = {};
   std::map<std::string, double> details = {};  // further figures, named with their unit
 };
 

@@ -38,6 +38,10 @@ std::string_view UnitName(Unit unit) {
       return "cores";
     case Unit::kSeconds:
       return "s";
+    case Unit::kSecondsPerGigabyte:
+      return "s/GB";
+    case Unit::kBytesPerByte:
+      return "B/B";
   }
   return "";
 }
@@ -77,6 +81,11 @@ Row Judged(Row row) {
     std::string detail = Number(*ratio) + " of " + row.ceiling + ", and " + Number(*row.floor) +
                          " is the least that is good enough";
     return WithOutcome(std::move(row), kFailed, kBelowFloor, std::move(detail));
+  }
+  if (const auto ratio = row.ratio(); row.roof && ratio && *ratio > *row.roof) {
+    std::string detail = Number(*ratio) + " of " + row.ceiling + ", and " + Number(*row.roof) +
+                         " is the most that is good enough";
+    return WithOutcome(std::move(row), kFailed, kOverLimit, std::move(detail));
   }
   const double median = Summarise(row.values).median;
   if (row.limit && median > *row.limit) {

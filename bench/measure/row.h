@@ -13,7 +13,14 @@
 namespace onecopy::bench {
 
 // Of a row's values. kBytesPerSecond: more is better; the others: less is.
-enum class Unit { kBytesPerSecond, kBytes, kCores, kSeconds };
+enum class Unit {
+  kBytesPerSecond,
+  kBytes,
+  kCores,
+  kSeconds,
+  kSecondsPerGigabyte,  // of CPU time, per 10^9 bytes of payload
+  kBytesPerByte,        // through a memory, per byte of payload
+};
 
 // "B/s" and the like.
 std::string_view UnitName(Unit unit);
@@ -27,6 +34,7 @@ std::string_view RowStatusName(RowStatus status);
 inline constexpr std::string_view kBelowFloor = "BELOW_FLOOR";
 inline constexpr std::string_view kOverLimit = "OVER_LIMIT";
 inline constexpr std::string_view kPayloadWrong = "PAYLOAD_WRONG";
+inline constexpr std::string_view kToolFailed = "TOOL_FAILED";  // somebody else's program
 
 struct Row {
   std::string work = {};
@@ -37,6 +45,8 @@ struct Row {
   std::string ceiling = {};         // what the same samples are held against; empty: nothing
   std::vector<double> ceiling_values = {};  // as long as `values` where there is a ceiling
   std::optional<double> floor = {};         // the least ratio of values to ceiling that is OK
+  std::optional<double> roof = {};          // the largest one, where less is better
+  std::optional<double> target = {};        // the ratio to reach, which decides about nothing
   std::optional<double> limit = {};         // the largest median that is OK
   std::optional<bool> verified = {};  // whether every payload arrived unchanged; absent: none moved
   RowStatus status = RowStatus::kOk;

@@ -16,7 +16,7 @@ Json OrNull(const std::optional<T>& value) {
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-Json ToJson(const Row& row) {
+Json ToJson(const Row& row, const RunFacts& run) {
   const bool measured = !row.values.empty();
   const bool rate = row.unit == Unit::kBytesPerSecond;
   const bool held = measured && !row.ceiling_values.empty();
@@ -36,6 +36,8 @@ Json ToJson(const Row& row) {
   json["ceiling_bytes_per_second"] = held && rate ? Json(ceiling.median) : Json();
   json["ratio"] = OrNull(row.ratio());
   json["floor"] = OrNull(row.floor);
+  json["roof"] = OrNull(row.roof);
+  json["target"] = OrNull(row.target);
   json["limit"] = OrNull(row.limit);
   json["verified"] = OrNull(row.verified);
   json["status"] = RowStatusName(row.status);
@@ -44,14 +46,17 @@ Json ToJson(const Row& row) {
   json["values"] = row.values;
   json["ceiling_values"] = row.ceiling_values;
   json["details"] = row.details;
+  json["machine"] = TextOrNull(run.machine);
+  json["time"] = TextOrNull(run.time);
+  json["version"] = TextOrNull(run.version);
   return json;
 }
 
 }  // namespace
 
-std::string ToJson(const std::vector<Row>& rows) {
+std::string ToJson(const std::vector<Row>& rows, const RunFacts& run) {
   Json list = Json::array();
-  for (const Row& row : rows) list.push_back(ToJson(row));
+  for (const Row& row : rows) list.push_back(ToJson(row, run));
   // What is not UTF-8 (in an error's text) is replaced rather than thrown about.
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

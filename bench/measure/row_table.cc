@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "bench/measure/statistics.h"
 #include "transport/core/size.h"
@@ -11,17 +12,19 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr size_t kColumns = 9;
+constexpr size_t kColumns = 10;
 using Line = std::array<std::string, kColumns>;
 
-const Line kTitles = {"work",    "path",  "bytes",          "median", "min to max",
-                      "ceiling", "ratio", "floor or limit", "status"};
+const Line kTitles = {"work",    "path",  "bytes",          "median",   "min to max",
+                      "ceiling", "ratio", "floor or limit", "to reach", "status"};
 
 std::string Formatted(const char* format, double value) {
   char text[32];
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
+
+}  // namespace
 
 std::string ValueText(Unit unit, double value) {
   switch (unit) {
@@ -32,10 +35,17 @@ std::string ValueText(Unit unit, double value) {
     case Unit::kCores:
       return Formatted("%.3f", value * 100) + " % core";
     case Unit::kSeconds:
-      return Formatted("%.1f", value * 1000) + " ms";
+      return value < 1e-3 ? Formatted("%.1f", value * 1e6) + " µs"
+                          : Formatted("%.1f", value * 1e3) + " ms";
+    case Unit::kSecondsPerGigabyte:
+      return Formatted("%.3f", value) + " s/GB";
+    case Unit::kBytesPerByte:
+      return Formatted("%.2f", value) + " B/B";
   }
   return {};
 }
+
+namespace {
 
 Line LineOf(const Row& row) {
   Line line = {row.work, row.path, row.bytes == 0 ? "" : FormatBytes(row.bytes)};
@@ -50,8 +60,10 @@ Line LineOf(const Row& row) {
   }
   if (const auto ratio = row.ratio()) line[6] = Formatted("%.3f", *ratio);
   if (row.floor) line[7] = "≥ " + Formatted("%.2f", *row.floor);
+  if (row.roof) line[7] = "≤ " + Formatted("%.2f", *row.roof);
   if (row.limit) line[7] = "≤ " + ValueText(row.unit, *row.limit);
-  line[8] = RowStatusName(row.status);
+  if (row.target) line[8] = Formatted("%.2f", *row.target);
+  line[9] = RowStatusName(row.status);
   for (std::string& cell : line) {
     if (cell.empty()) cell = "-";
   }
@@ -62,6 +74,26 @@ Line LineOf(const Row& row) {
 size_t Width(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+// Each reason once, with the works that it keeps from being OK.
+void PrintReasons(const std::vector<Row>& rows, std::ostream& out) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const Row& row : rows) {
+    if (row.status == RowStatus::kOk) continue;
+    const std::string why =
+        std::string(RowStatusName(row.status)) + ", " + row.reason + ": " + row.detail;
+    auto found = std::find_if(reasons.begin(), reasons.end(),
+                              [&](const auto& one) { return one.first == why; });
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {why, {}});
+    std::vector<std::string>& works = found->second;
+    if (std::find(works.begin(), works.end(), row.work) == works.end()) works.push_back(row.work);
+  }
+  for (const auto& [why, works] : reasons) {
+    out << '\n';
+    for (size_t i = 0; i < works.size(); ++i) out << (i == 0 ? "" : "; ") << works[i];
+    out << ": " << why << '\n';
+  }
 }
 
 }  // namespace
@@ -80,12 +112,7 @@ void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
     }
     out << '\n';
   }
-  for (const Row& row : rows) {
-    if (row.status == RowStatus::kOk) continue;
-    out << '\n'
-        << row.work << ": " << RowStatusName(row.status) << ", " << row.reason << ": " << row.detail
-        << '\n';
-  }
+  PrintReasons(rows, out);
 }
 
 }  // namespace onecopy::bench

@@ -63,7 +63,8 @@ Status Watch(Row& east_row, Row& west_row, const Settings& settings) {
   ONECOPY_ASSIGN_OR_RETURN(const Pair pair, Pair::Start(settings.daemon));
   ONECOPY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Mover> transfer,
-      MakeTransfer({*pair.east, "host", *pair.west, "host", east_row.path}, bytes));
+      MakeTransfer({pair.east->AsNode(), "host", pair.west->AsNode(), "host", east_row.path},
+                   bytes));
   PeakMemory east(pair.east->pid(), bytes);
   PeakMemory west(pair.west->pid(), bytes);
   bool right = true;
@@ -167,7 +168,7 @@ std::vector<Row> DaemonMemory(const Settings& settings) {
                 .limit = static_cast<double>(settings.daemon.slab_bytes() + kMemoryBesideSlots)};
     Row west = east;
     west.work = "daemon memory west";
-    Status status = CheckHostMemory(settings, 2);
+    Status status = CheckHostMemory(settings.bytes, 2);
     if (status.ok()) status = Watch(east, west, settings);
     for (Row* row : {&east, &west}) {
       rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "bench/daemons/pair.h"
+#include "bench/tools/rdma_ports.h"
 #include "bench/work/outage.h"
-#include "bench/work/rdma_ports.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
 #include "transport/core/reasons.h"
@@ -75,8 +75,9 @@ Status Measure(const Settings& settings, const RdmaPorts& ports, Row& row) {
     return own;
   };
   ONECOPY_ASSIGN_OR_RETURN(const Pair pair, Pair::Start(options(ports.east), options(ports.west)));
-  ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(*pair.east, "host", settings.bytes));
-  ONECOPY_ASSIGN_OR_RETURN(End destination, End::Create(*pair.west, "host", settings.bytes));
+  ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(pair.east->AsNode(), "host", settings.bytes));
+  ONECOPY_ASSIGN_OR_RETURN(End destination,
+                           End::Create(pair.west->AsNode(), "host", settings.bytes));
   const TransferRequest order = Order(source.endpoint(), destination.endpoint());
   Client& west = destination.client();
   row.verified = true;

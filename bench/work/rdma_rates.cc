@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "bench/daemons/pair.h"
-#include "bench/work/perftest_mover.h"
-#include "bench/work/rdma_ports.h"
-#include "bench/work/transfer_mover.h"
+#include "bench/tools/perftest.h"
+#include "bench/tools/rdma_ports.h"
+#include "bench/work/hold.h"
 #include "bench/work/works.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
@@ -15,7 +15,8 @@ namespace {
 constexpr double kLeastDirect = 0.95;
 constexpr double kLeastStaged = 0.9;
 constexpr uint64_t kReads[] = {uint64_t{64} << 10, uint64_t{1} << 20};
-constexpr unsigned kPayloadsInMemory = 2;  // the plain programs have one read's
+// The plain programs have one read's payload, and where there are ports, there is the path.
+constexpr HoldOptions kHold = {.payloads_in_memory = 2, .must_be_there = true};
 
 struct Try {
   std::string work;
@@ -46,13 +47,11 @@ Row Measure(const Try& one, const std::string& section, uint64_t read_bytes, con
   const Result<Pair> pair =
       Pair::Start(OptionsFor(settings, ports.east, keys), OptionsFor(settings, ports.west, keys));
   if (!pair.ok()) return NotSetUp(row, pair.status());
-  const auto work =
-      MakeTransfer({*pair->east, "host", *pair->west, "host", one.path, one.link}, settings.bytes);
-  if (!work.ok()) return NotSetUp(row, work.status());
   const MakeCeiling ceiling = [&](const Moved&) {
     return one.make_ceiling(ports, settings.bytes, read_bytes);
   };
-  return Compare(std::move(row), **work, ceiling, settings.compare());
+  const Way way = {pair->east->AsNode(), "host", pair->west->AsNode(), "host", one.path, one.link};
+  return HoldTransfer(std::move(row), way, ceiling, settings, kHold).row;
 }
 
 // The rows of all reads; where the machine cannot run them, one that says why.
@@ -67,7 +66,7 @@ std::vector<Row> MeasureAll(const std::vector<Try>& tries, const Settings& setti
   if (!ports.ok()) return {Waived(none, ports.status())};
   const auto tool = tries.front().make_ceiling(*ports, settings.bytes, kReads[0]);
   if (!tool.ok()) return {Waived(none, tool.status())};
-  const Status room = CheckHostMemory(settings, kPayloadsInMemory);
+  const Status room = CheckHostMemory(settings.bytes, kHold.payloads_in_memory);
   if (!room.ok()) return {NotSetUp(none, room)};
   std::vector<Row> rows;
   for (const uint64_t read_bytes : kReads) {

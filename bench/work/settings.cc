@@ -6,18 +6,19 @@
 
 namespace onecopy::bench {
 
-Status CheckHostMemory(const Settings& settings, unsigned copies) {
+Status CheckHostMemory(uint64_t bytes, unsigned copies) {
   const uint64_t available = os::AvailableMemoryBytes();
-  if (settings.bytes <= available / copies) return OkStatus();
+  if (bytes <= available / copies) return OkStatus();
   return {Code::kResourceExhausted, reasons::kNoMemory,
-          std::to_string(copies) + " times " + FormatBytes(settings.bytes) +
+          std::to_string(copies) + " times " + FormatBytes(bytes) +
               " of host memory are needed, and " + FormatBytes(available) + " are available",
-          "ask for less by --size"};
+          "ask for less by --sizes"};
 }
 
 Row NotSetUp(Row row, const Status& why) {
-  return why.code() == Code::kResourceExhausted ? Waived(std::move(row), why)
-                                                : Failed(std::move(row), why);
+  const bool waived =
+      why.code() == Code::kResourceExhausted || why.reason() == reasons::kBufferNotFound;
+  return waived ? Waived(std::move(row), why) : Failed(std::move(row), why);
 }
 
 }  // namespace onecopy::bench

@@ -2,68 +2,93 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "bench/daemons/daemon.h"
+#include "bench/daemons/node.h"
 #include "bench/measure/mover.h"
 #include "onecopy/client.h"
 
 namespace onecopy::bench {
 
-// A buffer of a daemon, whose bytes the bench can write and read by itself: host memory that both
-// map, or, for a GPU, a buffer of the daemon's with such a window beside it.
+// A buffer of a node, whose bytes the bench can write and read by itself: host memory that both
+// map, or, for a GPU or another machine, a buffer there with such a window beside it. A buffer that
+// was made for it goes with it.
 class End {
  public:
-  // `memory`: "host" or a GPU's UUID. RESOURCE_EXHAUSTED where there is no room.
-  static Result<End> Create(const Daemon& daemon, const std::string& memory, uint64_t bytes);
+  // `memory`: "host" or a GPU's UUID. RESOURCE_EXHAUSTED where there is no room; NOT_FOUND where
+  // nothing was lent on a node elsewhere.
+  static Result<End> Create(const Node& node, const std::string& memory, uint64_t bytes);
 
-  Client& client() { return client_; }
-  Endpoint endpoint() const { return gpu_ ? *gpu_ : window_.endpoint(); }
+  Client& client() { return *client_; }
+  Endpoint endpoint() const { return far_ ? far_->endpoint : window_.endpoint(); }
 
   Status Put(uint64_t seed);
   Result<bool> Holds(uint64_t seed);
 
  private:
-  End(Client client, HostBuffer window) : client_(std::move(client)), window_(std::move(window)) {}
+  // A buffer that this process does not map.
+  struct Far {
+    std::shared_ptr<Client> client;
+    Endpoint endpoint;
+    bool made = false;  // for this End
+
+    Far(std::shared_ptr<Client> its_client, Endpoint its_endpoint, bool was_made)
+        : client(std::move(its_client)), endpoint(std::move(its_endpoint)), made(was_made) {}
+    ~Far();
+    Far(const Far&) = delete;
+    Far& operator=(const Far&) = delete;
+  };
+  End(std::shared_ptr<Client> client, HostBuffer window)
+      : client_(std::move(client)), window_(std::move(window)) {}
   Status Copy(const Endpoint& from, const Endpoint& to);
 
-  Client client_;
+  std::shared_ptr<Client> client_;
   HostBuffer window_;
-  std::optional<Endpoint> gpu_;
+  std::unique_ptr<Far> far_;  // null: the window itself is the buffer
+};
+
+// Which memory of which node the bytes leave, and which they reach.
+struct Way {
+  Node from;
+  std::string from_memory;
+  Node to;
+  std::string to_memory;
+  std::string path;
+  std::string link = {};  // by which; empty: any
+
+  Policy policy() const { return {.path_glob = path, .link = link}; }
 };
 
 // By exactly this path. `Moved::seconds` are the receipt's, from the first byte submitted to the
-// last completion; what the client saw by its own clock, asking and waiting included, is the detail
-// client_bytes_per_second.
+// last completion; CPU time is that of both daemons while the client waited, where they are the
+// bench's own. What the client saw by its own clock, asking and waiting included, are the details
+// client_….
 class TransferMover final : public Mover {
  public:
-  TransferMover(End source, End destination, std::string path, std::string link)
-      : source_(std::move(source)),
-        destination_(std::move(destination)),
-        path_(std::move(path)),
-        link_(std::move(link)) {}
+  // RESOURCE_EXHAUSTED where there is no room for the payload.
+  static Result<std::unique_ptr<TransferMover>> Create(const Way& way, uint64_t bytes);
+
+  // Whether a path of the way's can be taken; else FAILED_PRECONDITION with the reason against the
+  // first of them.
+  Status Plan();
 
   Status Fill(uint64_t seed) override { return source_.Put(seed); }
   Result<Moved> Move() override;
   Result<bool> Verify(uint64_t seed) override { return destination_.Holds(seed); }
 
  private:
+  TransferMover(End source, End destination, const Way& way);
+  TransferRequest Request() const;
+  std::optional<double> DaemonsCpuSeconds() const;
+
   End source_;
   End destination_;
-  const std::string path_;
-  const std::string link_;
+  const Policy policy_;
+  std::vector<pid_t> daemons_;  // empty: not the bench's own
 };
 
-// Which memory of which daemon the bytes leave, and which they reach.
-struct Way {
-  const Daemon& from;
-  std::string from_memory;
-  const Daemon& to;
-  std::string to_memory;
-  std::string path;
-  std::string link = {};  // by which; empty: any
-};
+// As TransferMover::Create.
 Result<std::unique_ptr<Mover>> MakeTransfer(const Way& way, uint64_t bytes);
 
 }  // namespace onecopy::bench

@@ -1,20 +1,51 @@
 #include "bench/work/works.h"
 
+#include <algorithm>
+
+#include "bench/work/rates.h"
+
 namespace onecopy::bench {
+namespace {
+
+// One work for each name in the table of rates.
+std::vector<Work> RateWorks() {
+  std::vector<Work> works;
+  for (const Rate& rate : AllRates()) {
+    const bool there = std::any_of(works.begin(), works.end(),
+                                   [&](const Work& work) { return work.name == rate.work; });
+    if (there) continue;
+    works.push_back({rate.work, [name = rate.work](const Settings& settings) {
+                       std::vector<Rate> rates;
+                       for (const Rate& one : AllRates()) {
+                         if (one.work == name) rates.push_back(one);
+                       }
+                       return MeasureRates(rates, settings);
+                     }});
+  }
+  return works;
+}
+
+}  // namespace
 
 const std::vector<Work>& AllWorks() {
-  static const std::vector<Work> works = {
-      {"tcp host to host", HostOverTcp},
-      {"tcp gpu to gpu", GpuOverTcp},
-      {"local host to host", HostInNode},
-      {"peer gpu to gpu", GpuInNode},
-      {"rdma host to host", HostOverRdma},
-      {"ucx host to host", HostOverUcx},
-      {"rdma after losses", RdmaAfterLosses},
-      {"daemon memory", DaemonMemory},
-      {"idle cpu", IdleCpu},
-      {"ready", ReadyTime},
-  };
+  static const std::vector<Work> works = [] {
+    std::vector<Work> all = RateWorks();
+    const std::vector<Work> others = {
+        {"rdma host to host", HostOverRdma, true},
+        {"ucx host to host", HostOverUcx, true},
+        {"rdma after losses", RdmaAfterLosses, true},
+        {"direct to staged", DirectToStaged},
+        {"registration", Registration},
+        {"first byte", FirstByte},
+        {"ceiling check", CeilingChecks},
+        {"rival", Rivals, true},
+        {"daemon memory", DaemonMemory, true},
+        {"idle cpu", IdleCpu, true},
+        {"ready", ReadyTime, true},
+    };
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  }();
   return works;
 }
 

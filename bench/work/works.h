@@ -12,19 +12,25 @@
 namespace onecopy::bench {
 
 struct Work {
-  std::string name;  // of its rows, too, some of which say more after it
+  std::string name;  // of its rows, too, some of which say more around it
   std::function<std::vector<Row>(const Settings&)> run;
+  bool own_daemons = false;  // cannot use such as are given
 };
 
 // In the order in which they run.
 const std::vector<Work>& AllWorks();
 
-// host_rates.cc
-std::vector<Row> HostOverTcp(const Settings& settings);
-std::vector<Row> HostInNode(const Settings& settings);
-// gpu_rates.cc
-std::vector<Row> GpuOverTcp(const Settings& settings);
-std::vector<Row> GpuInNode(const Settings& settings);
+// The rates of paths: rates.h
+// direct_to_staged.cc
+std::vector<Row> DirectToStaged(const Settings& settings);
+// registration.cc
+std::vector<Row> Registration(const Settings& settings);
+// first_byte.cc
+std::vector<Row> FirstByte(const Settings& settings);
+// ceiling_checks.cc
+std::vector<Row> CeilingChecks(const Settings& settings);
+// rivals.cc
+std::vector<Row> Rivals(const Settings& settings);
 // rdma_rates.cc
 std::vector<Row> HostOverRdma(const Settings& settings);
 std::vector<Row> HostOverUcx(const Settings& settings);

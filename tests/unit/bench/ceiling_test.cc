@@ -1,12 +1,17 @@
 // The ceilings move what they say: a ceiling that moved less would make everything look slow.
 #include <atomic>
+#include <filesystem>
 
 #include "bench/ceiling/peer_copy.h"
+#include "bench/ceiling/pinned_copy.h"
+#include "bench/ceiling/plain_file.h"
 #include "bench/ceiling/plain_memcpy.h"
 #include "bench/ceiling/plain_sockets.h"
+#include "bench/ceiling/slower_of.h"
 #include "bench/ceiling/together.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/temp_folder.h"
 
 namespace onecopy::bench {
 namespace {
@@ -31,10 +36,83 @@ void MovesEverySeed(const Result<std::unique_ptr<Mover>>& made) {
 }
 
 TEST_CASE("plain sockets move all bytes, over any number of lanes") {
-  for (const unsigned lanes : {1U, 3U}) MovesEverySeed(PlainSockets::Create(3'000'001, lanes));
+  for (const unsigned lanes : {1U, 3U})
+    MovesEverySeed(PlainSockets::Create({.bytes = 3'000'001, .lanes = lanes}));
 }
 
-TEST_CASE("more lanes than bytes are no trouble") { MovesEverySeed(PlainSockets::Create(2, 4)); }
+TEST_CASE("more lanes than bytes are no trouble") {
+  for (const bool reused : {false, true}) {
+    MovesEverySeed(PlainSockets::Create({.bytes = 2, .lanes = 4, .reused = reused}));
+  }
+}
+
+TEST_CASE("sockets that use their buffers again move all bytes through them") {
+  for (const uint64_t call_bytes : {uint64_t{4096}, uint64_t{1} << 20, uint64_t{1} << 30}) {
+    const auto mover = PlainSockets::Create(
+        {.bytes = 3'000'001, .lanes = 3, .call_bytes = call_bytes, .reused = true});
+    REQUIRE(mover.ok());
+    REQUIRE((*mover)->Fill(1).ok());
+    const auto moved = (*mover)->Move();
+    REQUIRE(moved.ok());
+    CHECK(moved->lanes == 3);
+    CHECK(moved->loopback);
+    CHECK(*moved->cpu_seconds > 0);
+    CHECK(*(*mover)->Verify(1));
+    REQUIRE((*mover)->Fill(2).ok());
+    CHECK_FALSE(*(*mover)->Verify(2));  // another payload than the one that is there
+  }
+}
+
+// Takes as long, and verifies, as it is told.
+class Fixed final : public Mover {
+ public:
+  Fixed(double seconds, std::optional<double> cpu, bool right)
+      : moved_{.seconds = seconds, .lanes = 2, .cpu_seconds = cpu}, right_(right) {}
+  Status Fill(uint64_t) override { return OkStatus(); }
+  Result<Moved> Move() override { return moved_; }
+  Result<bool> Verify(uint64_t) override { return right_; }
+
+ private:
+  const Moved moved_;
+  const bool right_;
+};
+
+TEST_CASE("the slower of several takes as long as the slowest, and is right where all are") {
+  for (const bool right : {true, false}) {
+    std::vector<SlowerOf::Part> parts;
+    parts.push_back({"a", std::make_unique<Fixed>(2, 0.5, true)});
+    parts.push_back({"b", std::make_unique<Fixed>(3, std::nullopt, right)});
+    SlowerOf both(std::move(parts));
+    REQUIRE(both.Fill(1).ok());
+    const auto moved = both.Move();
+    REQUIRE(moved.ok());
+    CHECK(moved->seconds == 3);
+    CHECK(moved->lanes == 2);
+    CHECK(moved->cpu_seconds == 0.5);
+    CHECK(moved->details.at("a_seconds") == 2);
+    CHECK(moved->details.at("b_seconds") == 3);
+    CHECK(*both.Verify(1) == right);
+  }
+}
+
+TEST_CASE("files are read past the page cache, and go") {
+  const testing::TempFolder folder;
+  const std::string path = folder / "file";
+  {
+    auto file = PlainFile::Create(path, 1 << 20, 1 << 18);
+    if (!file.ok() && file.status().reason() == "NOT_APPLICABLE") {
+      ONECOPY_SKIP(file.status().message());
+    }
+    MovesEverySeed(Result<std::unique_ptr<Mover>>(std::move(*file)));
+    CHECK_FALSE(std::filesystem::exists(path));
+    REQUIRE(PlainFile::Create(path, 4096, 4096).ok());
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(PlainFile::Create("/nonexistent/file", 4096, 4096)
+            .status()
+            .message()
+            .find("/nonexistent/file") != std::string::npos);
+}
 
 TEST_CASE("plain copies move all bytes") { MovesEverySeed(PlainMemcpy::Create(1'000'003, 3)); }
 
@@ -56,7 +134,7 @@ TEST_CASE("jobs that run together have all ended when the time is told") {
   CHECK(ended == 3);
 }
 
-TEST_CASE("the driver's peer copy moves all bytes, in either kind of memory") {
+std::vector<std::shared_ptr<Gpu>> TwoGpus() {
   const auto api = shim::LoadCuda(testing::FakeCudaPath());
   REQUIRE(api.ok());
   std::vector<std::shared_ptr<Gpu>> gpus;
@@ -67,6 +145,20 @@ TEST_CASE("the driver's peer copy moves all bytes, in either kind of memory") {
     REQUIRE(gpu.ok());
     gpus.push_back(*gpu);
   }
+  return gpus;
+}
+
+TEST_CASE("pinned copies move all bytes, either way and both at once") {
+  std::vector<std::shared_ptr<Gpu>> gpus = TwoGpus();
+  for (const PinnedWay way : {PinnedWay::kToHost, PinnedWay::kFromHost, PinnedWay::kBoth}) {
+    MovesEverySeed(PinnedCopy::Create(gpus[0], gpus[1], way, 3'000'001));
+  }
+  gpus.clear();
+  CHECK(testing::FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")() == 0);
+}
+
+TEST_CASE("the driver's peer copy moves all bytes, in either kind of memory") {
+  std::vector<std::shared_ptr<Gpu>> gpus = TwoGpus();
   for (const GpuMemoryKind kind : {GpuMemoryKind::kVmm, GpuMemoryKind::kMalloc}) {
     MovesEverySeed(PeerCopy::Create(gpus[0], gpus[1], kind, 3'000'001));
   }

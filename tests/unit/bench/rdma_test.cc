@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/work/perftest_mover.h"
-#include "bench/work/rdma_ports.h"
+#include "bench/tools/perftest.h"
+#include "bench/tools/rdma_ports.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "transport/core/reasons.h"

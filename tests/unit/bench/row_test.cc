@@ -25,7 +25,7 @@ Row RateRow() {
 }
 
 Json OnlyRow(const Row& row) {
-  const Json list = Json::parse(ToJson({row}));
+  const Json list = Json::parse(ToJson({row}, {}));
   REQUIRE(list.size() == 1);
   return list.front();
 }
@@ -39,6 +39,16 @@ TEST_CASE("a row at its floor is OK and one below it FAILED, with both figures")
   CHECK(slow.reason == "BELOW_FLOOR");
   CHECK(slow.detail.find("0.79") != std::string::npos);
   CHECK(slow.detail.find("0.8") != std::string::npos);
+}
+
+TEST_CASE("a row over its roof FAILED, and its target decides about nothing") {
+  Row row = RateRow();
+  row.floor.reset();
+  row.target = 0.95;
+  row.roof = 0.8;
+  CHECK(Judged(row).status == RowStatus::kOk);
+  row.roof = 0.7;
+  CHECK(Judged(row).reason == "OVER_LIMIT");
 }
 
 TEST_CASE("a row without a floor is OK however slow") {
@@ -127,6 +137,15 @@ TEST_CASE("people get a line for each row, and the reason of each that is not OK
   CHECK(text.find("tcp-direct") != std::string::npos);
   CHECK(text.find("0.800") != std::string::npos);
   CHECK(text.find("BELOW_FLOOR") != std::string::npos);
+}
+
+TEST_CASE("a reason that several works have is printed once, with all of them") {
+  const Status none(Code::kFailedPrecondition, reasons::kNoGpu, "no GPU");
+  std::ostringstream out;
+  PrintTable(
+      {Waived({.work = "a"}, none), Waived({.work = "a"}, none), Waived({.work = "b"}, none)}, out);
+  CHECK(out.str().find("\na; b: WAIVED, NO_GPU: no GPU\n") != std::string::npos);
+  CHECK(out.str().find("no GPU") == out.str().rfind("no GPU"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "bench/work/rdma_ports.h"
+#include "bench/tools/rdma_ports.h"
 
 #include <algorithm>
 #include <cstdio>

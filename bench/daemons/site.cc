@@ -1,0 +1,44 @@
+#include "bench/daemons/site.h"
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::bench {
+namespace {
+
+Result<Site> OpenGiven(const GivenDaemons& given) {
+  Site site;
+  site.here.run_dir = given.run_dir;
+  ONECOPY_ASSIGN_OR_RETURN(Client client, site.here.Connect());
+  site.here.name = client.node();
+  site.here.run_dir = client.run_dir();
+  ONECOPY_ASSIGN_OR_RETURN(const NodeInfo peer, client.GetNode(given.peer));
+  if (peer.self) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  given.peer + " is the node of the daemon itself, not a peer of it");
+  }
+  if (peer.state != NodeState::kConnected) {
+    const bool other_version = peer.state == NodeState::kIncompatible;
+    return Status(
+        Code::kUnavailable, other_version ? reasons::kPeerIncompatible : reasons::kPeerDown,
+        given.peer + " is " + std::string(NodeStateName(peer.state)) +
+            (peer.detail.empty() ? "" : ": " + peer.detail),
+        other_version ? "install the same version of onecopy on both nodes"
+                      : "start onecopyd there; onecopy node show " + given.peer + " says more");
+  }
+  site.there = {.name = given.peer, .run_dir = client.run_dir(), .pid = {}, .elsewhere = true};
+  return site;
+}
+
+}  // namespace
+
+Result<Site> Site::Open(const GivenDaemons& given, const DaemonOptions& options) {
+  if (!given.peer.empty()) return OpenGiven(given);
+  ONECOPY_ASSIGN_OR_RETURN(Pair pair, Pair::Start(options));
+  Site site;
+  site.here = pair.east->AsNode();
+  site.there = pair.west->AsNode();
+  site.own = std::move(pair);
+  return site;
+}
+
+}  // namespace onecopy::bench

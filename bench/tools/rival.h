@@ -1,0 +1,28 @@
+// Other software that moves memory, by the scripts of bench/rivals.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench/measure/mover.h"
+#include "bench/tools/tool_mover.h"
+
+namespace onecopy::bench {
+
+struct RivalWay {
+  std::string folder = {};  // that bench/rivals/install has made; empty: none
+  std::string name = {};    // "nixl", "mooncake"
+  bool tuned = false;
+  bool gpu_memory = false;
+  size_t gpus = 1;  // to use
+};
+
+// A sample is a new pair of processes, which makes a payload of its own and looks at what arrived.
+// FAILED_PRECONDITION (NOT_REQUESTED) without a folder, NOT_FOUND where it has no such script.
+Result<std::unique_ptr<Mover>> MakeRival(const RivalWay& way, uint64_t bytes);
+
+// "rate 1471613711.5 verified 1"
+std::optional<ToolSaid> ReadRival(const std::string& line);
+
+}  // namespace onecopy::bench

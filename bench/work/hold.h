@@ -1,0 +1,23 @@
+// What all works that hold a transfer against a ceiling do.
+#pragma once
+
+#include "bench/measure/compare.h"
+#include "bench/work/settings.h"
+#include "bench/work/transfer_mover.h"
+
+namespace onecopy::bench {
+
+struct HoldOptions {
+  // How many payloads of host memory work and ceiling need together, at most: the windows of both
+  // ends, and both ends of a ceiling.
+  unsigned payloads_in_memory = 4;
+  // Whether it is an error, and not a fact about the machine, that there is no such path.
+  bool must_be_there = false;
+};
+
+// Measures the way's transfer of row.bytes beside its ceiling. WAIVED where there is no room, or no
+// such path here.
+Compared HoldTransfer(Row row, const Way& way, const MakeCeiling& make_ceiling,
+                      const Settings& settings, const HoldOptions& options = {});
+
+}  // namespace onecopy::bench

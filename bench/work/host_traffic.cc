@@ -1,0 +1,26 @@
+#include "bench/work/host_traffic.h"
+
+namespace onecopy::bench {
+namespace {
+
+bool IsHost(const std::string& memory) {
+  return memory == "host" || memory == "pinned" || memory == "kernel";
+}
+
+double Touches(const Step& step) {
+  const bool handed_over = step.loopback && step.from == "kernel" && step.to == "kernel";
+  if (handed_over) return 0;
+  return (IsHost(step.from) ? 1 : 0) + (IsHost(step.to) ? 1 : 0);
+}
+
+}  // namespace
+
+double HostTraffic(const Receipt& receipt, uint64_t payload_bytes) {
+  double bytes = 0;
+  for (const ExecutedStep& executed : receipt.steps) {
+    bytes += Touches(executed.step) * static_cast<double>(executed.bytes);
+  }
+  return payload_bytes == 0 ? 0 : bytes / static_cast<double>(payload_bytes);
+}
+
+}  // namespace onecopy::bench

@@ -1,0 +1,195 @@
+// Measures what the table of rates says.
+#include <algorithm>
+
+#include "bench/daemons/process_facts.h"
+#include "bench/work/gpus.h"
+#include "bench/work/hold.h"
+#include "bench/work/rates.h"
+#include "bench/work/works.h"
+
+namespace onecopy::bench {
+namespace {
+
+// Payloads that take long enough for a floor to mean something.
+constexpr uint64_t kJudgedBytes = uint64_t{64} << 20;
+
+// The copying threads of a daemon, which its configuration takes from the number of cores.
+Result<unsigned> CopyThreads(const Node& node) {
+  if (!node.pid) return 1U;
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<ThreadUse> threads, ReadThreads(*node.pid));
+  const auto count = std::count_if(threads.begin(), threads.end(), [](const ThreadUse& thread) {
+    return thread.name.rfind("copy-", 0) == 0;
+  });
+  return static_cast<unsigned>(std::max<std::ptrdiff_t>(count, 1));
+}
+
+// One rate between the nodes of one site, at any size.
+class RateAtSite {
+ public:
+  static Result<RateAtSite> Begin(const Rate& rate, const Site& site, const Settings& settings) {
+    RateAtSite at(rate, settings);
+    at.way_ = {.from = site.here,
+               .from_memory = "host",
+               .to = rate.between_nodes ? site.there : site.here,
+               .to_memory = "host",
+               .path = rate.path,
+               .link = rate.link};
+    ONECOPY_RETURN_IF_ERROR(at.ChooseGpus());
+    ONECOPY_ASSIGN_OR_RETURN(at.setting_.copy_threads, CopyThreads(site.here));
+    return at;
+  }
+
+  Compared Measure(Row row) {
+    setting_.bytes = row.bytes;
+    if (rate_.make_ceiling == MemcpyCeiling) row.details["threads"] = setting_.copy_threads;
+    if (!rate_.against.empty()) return MeasureAgainst(std::move(row));
+    const MakeCeiling make = [this](const Moved& warm_up) -> Result<std::unique_ptr<Mover>> {
+      if (!has_ceiling_) return std::unique_ptr<Mover>();
+      return rate_.make_ceiling(setting_, warm_up);
+    };
+    return HoldTransfer(std::move(row), way_, make, settings_);
+  }
+
+ private:
+  RateAtSite(const Rate& rate, const Settings& settings)
+      : rate_(rate), settings_(settings), has_ceiling_(rate.make_ceiling != nullptr) {}
+
+  Compared MeasureAgainst(Row row) {
+    Way other = way_;
+    other.path = rate_.against;
+    other.link.clear();
+    Result<std::unique_ptr<TransferMover>> ceiling = TransferMover::Create(other, row.bytes);
+    if (!ceiling.ok()) return {.row = NotSetUp(std::move(row), ceiling.status())};
+    if (const Status plan = (*ceiling)->Plan(); !plan.ok()) {
+      return {.row = Waived(std::move(row), plan)};
+    }
+    const MakeCeiling make = [&](const Moved&) -> Result<std::unique_ptr<Mover>> {
+      return std::unique_ptr<Mover>(std::move(*ceiling));
+    };
+    return HoldTransfer(std::move(row), way_, make, settings_);
+  }
+
+  // Which GPUs are the ends, and opens them for the ceiling.
+  Status ChooseGpus() {
+    const bool from_gpu = rate_.from == RateEnd::kGpu;
+    const bool to_gpu = rate_.to == RateEnd::kGpu;
+    if (!from_gpu && !to_gpu) return OkStatus();
+    const bool two = from_gpu && to_gpu && !rate_.one_gpu;
+    if (from_gpu) {
+      ONECOPY_ASSIGN_OR_RETURN(way_.from_memory, Choose(way_.from, 0));
+    }
+    if (to_gpu) {
+      ONECOPY_ASSIGN_OR_RETURN(way_.to_memory, Choose(way_.to, two ? 1 : 0));
+    }
+    if (two && rate_.path == "peer-direct") {
+      ONECOPY_ASSIGN_OR_RETURN(const auto gpus, UsableGpus(way_.from));
+      ONECOPY_RETURN_IF_ERROR(CheckPeers(gpus));
+    }
+    has_ceiling_ = has_ceiling_ && !way_.to.elsewhere;
+    if (!has_ceiling_) return OkStatus();
+    ONECOPY_ASSIGN_OR_RETURN(const CudaRef api, shim::LoadCuda(settings_.daemon.cuda_library));
+    if (from_gpu) {
+      ONECOPY_ASSIGN_OR_RETURN(setting_.from, Gpu::Open(api, way_.from_memory));
+    }
+    if (to_gpu) {
+      ONECOPY_ASSIGN_OR_RETURN(setting_.to, Gpu::Open(api, way_.to_memory));
+    }
+    return OkStatus();
+  }
+
+  // The node's GPU of that number, or its first where it has fewer and a path between nodes does
+  // not mind.
+  Result<std::string> Choose(const Node& node, size_t number) const {
+    ONECOPY_ASSIGN_OR_RETURN(const auto gpus, UsableGpus(node));
+    if (number < gpus.size()) return gpus[number].device;
+    if (!rate_.between_nodes || rate_.path == "peer-direct") return CheckPeers(gpus);
+    return gpus[0].device;
+  }
+
+  const Rate& rate_;
+  const Settings& settings_;
+  bool has_ceiling_;
+  Way way_;
+  RateSetting setting_;
+};
+
+Row RowOf(const Rate& rate, unsigned lanes, uint64_t bytes) {
+  Row row = {.work = rate.work, .path = rate.path, .bytes = bytes, .ceiling = rate.ceiling};
+  if (lanes > 0) row.work += ", " + std::to_string(lanes) + (lanes == 1 ? " lane" : " lanes");
+  if (bytes >= kJudgedBytes) row.floor = rate.floor;
+  for (const auto& [least_bytes, target] : rate.targets) {
+    if (bytes >= least_bytes) row.target = target;
+  }
+  return row;
+}
+
+// What the largest payload cost: rows of their own, one of each for a rate.
+void AddCostRows(const Compared& largest, std::vector<Row>& rows) {
+  rows.push_back(CpuRow(largest));
+  Row traffic = {.work = "host memory traffic (computed) " + largest.row.work,
+                 .path = largest.row.path,
+                 .bytes = largest.row.bytes,
+                 .unit = Unit::kBytesPerByte,
+                 .verified = largest.row.verified,
+                 .status = largest.row.status,
+                 .reason = largest.row.reason,
+                 .detail = largest.row.detail};
+  const auto computed = largest.row.details.find("computed_host_memory_bytes_per_byte");
+  if (computed != largest.row.details.end()) {
+    traffic.values = {computed->second};
+    traffic.details = {{"copies", largest.row.details.at("copies")}};
+    traffic.status = RowStatus::kOk;
+    traffic.reason.clear();
+    traffic.detail = "computed from the steps of the receipt, not counted";
+  }
+  rows.push_back(std::move(traffic));
+}
+
+std::vector<Row> MeasureOver(const Rate& rate, unsigned lanes, const Settings& settings) {
+  DaemonOptions options = settings.daemon;
+  if (lanes > 0) options.sections += "[tcp]\nlanes = " + std::to_string(lanes) + "\n";
+  std::vector<Row> rows;
+  const auto none = [&](Row (*as)(Row, const Status&), const Status& why) {
+    for (const uint64_t bytes : settings.sizes) rows.push_back(as(RowOf(rate, lanes, bytes), why));
+    if (rate.against.empty()) AddCostRows({.row = rows.back()}, rows);
+    return std::move(rows);
+  };
+  const Result<Site> site = Site::Open(settings.given, options);
+  if (!site.ok()) return none(NotSetUp, site.status());
+  Result<RateAtSite> at = RateAtSite::Begin(rate, *site, settings);
+  if (!at.ok()) {
+    return none(at.status().code() == Code::kFailedPrecondition ? Waived : NotSetUp, at.status());
+  }
+  Compared largest;
+  for (const uint64_t bytes : settings.sizes) {
+    // At least one row says what became of it.
+    if (!rows.empty() && settings.stopped && settings.stopped()) break;
+    Compared compared = at->Measure(RowOf(rate, lanes, bytes));
+    rows.push_back(compared.row);
+    if (largest.row.values.empty() || !compared.row.values.empty()) largest = std::move(compared);
+  }
+  if (rate.against.empty()) AddCostRows(largest, rows);
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Row> DirectToStaged(const Settings& settings) {
+  return MeasureRates(DirectRates(), settings);
+}
+
+std::vector<Row> MeasureRates(const std::vector<Rate>& rates, const Settings& settings) {
+  std::vector<Row> rows;
+  for (const Rate& rate : rates) {
+    for (const unsigned lanes : settings.lanes) {
+      if (settings.stopped && settings.stopped()) return rows;
+      for (Row& row : MeasureOver(rate, rate.over_tcp() ? lanes : 0, settings)) {
+        rows.push_back(std::move(row));
+      }
+      if (!rate.over_tcp()) break;
+    }
+  }
+  return rows;
+}
+
+}  // namespace onecopy::bench

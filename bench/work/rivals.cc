@@ -1,0 +1,74 @@
+// Other software that moves memory between processes over TCP, beside ours.
+#include "bench/daemons/pair.h"
+#include "bench/tools/rival.h"
+#include "bench/work/gpus.h"
+#include "bench/work/hold.h"
+#include "bench/work/works.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::bench {
+namespace {
+
+struct Memory {
+  const char* name;
+  const char* path;  // ours
+};
+constexpr Memory kHost = {"host", "tcp-direct"};
+constexpr Memory kGpu = {"gpu", "tcp-staged"};
+
+// The rival's rate, and ours in the same breath as its ceiling: a ratio of 0.1 is a rival of a
+// tenth of our speed.
+Row Measure(Row row, const RivalWay& rival, const Memory& memory, const Settings& settings) {
+  const Status room = CheckHostMemory(row.bytes, 4);
+  if (!room.ok()) return NotSetUp(std::move(row), room);
+  const Result<Pair> pair = Pair::Start(settings.daemon);
+  if (!pair.ok()) return NotSetUp(std::move(row), pair.status());
+  Way way = {pair->east->AsNode(), "host", pair->west->AsNode(), "host", memory.path};
+  RivalWay its = rival;
+  if (its.gpu_memory) {
+    const auto gpus = UsableGpus(way.from);
+    if (!gpus.ok()) return Waived(std::move(row), gpus.status());
+    its.gpus = gpus->size() > 1 ? 2 : 1;
+    way.from_memory = gpus->front().device;
+    way.to_memory = (*gpus)[its.gpus - 1].device;
+  }
+  const auto theirs = MakeRival(its, row.bytes);
+  if (!theirs.ok()) return Waived(std::move(row), theirs.status());
+  Result<std::unique_ptr<Mover>> ours = MakeTransfer(way, row.bytes);
+  if (!ours.ok()) return NotSetUp(std::move(row), ours.status());
+  // Whether it can run here is seen by running it once.
+  if (const auto tried = (*theirs)->Move(); !tried.ok()) {
+    return Waived(std::move(row), tried.status());
+  }
+  const MakeCeiling make = [&](const Moved&) -> Result<std::unique_ptr<Mover>> {
+    return std::move(*ours);
+  };
+  return Compare(std::move(row), **theirs, make, settings.compare());
+}
+
+}  // namespace
+
+std::vector<Row> Rivals(const Settings& settings) {
+  std::vector<Row> rows;
+  for (const char* name : {"nixl", "mooncake"}) {
+    for (const bool tuned : {false, true}) {
+      for (const Memory& memory : {kHost, kGpu}) {
+        if (settings.stopped && settings.stopped()) return rows;
+        const std::string ends = std::string(memory.name) + " to " + memory.name;
+        Row row = {.work = std::string("rival ") + name + ", " + (tuned ? "tuned" : "default") +
+                           ", " + ends,
+                   .path = "tcp",
+                   .bytes = settings.bytes,
+                   .ceiling = std::string("onecopy ") + memory.path};
+        const RivalWay way = {.folder = settings.rivals,
+                              .name = name,
+                              .tuned = tuned,
+                              .gpu_memory = memory.name == kGpu.name};
+        rows.push_back(Measure(std::move(row), way, memory, settings));
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace onecopy::bench
