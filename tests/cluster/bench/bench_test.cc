@@ -88,7 +88,7 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
       CHECK(row.at("unit") == "B");
       CHECK(row.at("status") == "OK");
       CHECK(row.at("median") > 0);
-      CHECK(row.at("limit") == (64 << 20) + (128 << 20));
+      CHECK(row.at("limit") == (128 << 20) + (128 << 20));
     }
   }
   for (const char* work : {"idle cpu east", "idle cpu west"}) {

@@ -91,7 +91,7 @@ TEST_CASE("what is no list of rows is said to be wrong, and where") {
     std::string text = whole;
     return text.replace(text.find(from), from.size(), to);
   };
-  says(with("\"work\"", "\"wrok\""), "row 1: there is no \"work\"");
+  says(with("\"work\"", "\"kwor\""), "row 1: there is no \"work\"");
   says(with("\"bytes\": 4096", "\"bytes\": -4096"), "row 1: \"bytes\"");
   says(with("\"bytes\": 4096", "\"bytes\": \"many\""), "row 1: \"bytes\"");
   says(with("\"status\": \"OK\"", "\"status\": \"FINE\""), "row 1: \"status\"");
