@@ -1,12 +1,14 @@
 #include "bench/ceiling/plain_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <memory>
 
 #include "bench/measure/payload.h"
 #include "transport/core/reasons.h"
@@ -15,6 +17,9 @@
 
 namespace onecopy::bench {
 namespace {
+
+// A disk reads one piece of memory three times as fast as the same in 4 KiB pieces.
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 Status FileStatus(int error, const std::string& file, uint64_t bytes) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
@@ -34,15 +39,20 @@ Status FileStatus(int error, const std::string& file, uint64_t bytes) {
 
 Result<std::unique_ptr<PlainFile>> PlainFile::Create(const std::string& file, uint64_t bytes,
                                                      uint64_t call_bytes) {
-  std::unique_ptr<PlainFile> plain(new PlainFile(file, call_bytes));
+  std::unique_ptr<PlainFile> plain(new PlainFile(file, bytes, call_bytes));
   plain->fd_ =
       os::UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC, 0600));
   if (!plain->fd_) return FileStatus(errno, file, bytes);
   if (const int error = ::posix_fallocate(plain->fd_.get(), 0, static_cast<off_t>(bytes))) {
     return FileStatus(error, file, bytes);
   }
-  ONECOPY_ASSIGN_OR_RETURN(plain->memory_, os::MapAnonymous(bytes));
-  std::memset(plain->memory_.data(), 0, bytes);  // resident from here on
+  ONECOPY_ASSIGN_OR_RETURN(plain->payload_, os::MapAnonymous(bytes));
+  ONECOPY_ASSIGN_OR_RETURN(plain->memory_, os::MapAnonymous(call_bytes + 2 * kHugePage));
+  void* begin = plain->memory_.data();
+  size_t room = plain->memory_.bytes();
+  plain->buffer_ = static_cast<std::byte*>(std::align(kHugePage, call_bytes, begin, room));
+  ::madvise(begin, room / kHugePage * kHugePage, MADV_HUGEPAGE);  // where it may be
+  std::memset(plain->buffer_, 0, call_bytes);                     // resident from here on
   return plain;
 }
 
@@ -50,36 +60,46 @@ PlainFile::~PlainFile() {
   if (fd_) ::unlink(file_.c_str());
 }
 
-Status PlainFile::Fill(uint64_t seed) {
-  FillPayload(memory_.data(), memory_.bytes(), seed);
-  for (uint64_t at = 0; at < memory_.bytes();) {
-    const ssize_t written =
-        ::pwrite(fd_.get(), memory_.data() + at, std::min(call_bytes_, memory_.bytes() - at),
-                 static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return FileStatus(errno, file_, memory_.bytes());
-    at += static_cast<uint64_t>(written);
+Status PlainFile::ForCalls(const std::function<Status(uint64_t, uint64_t)>& use) const {
+  for (uint64_t at = 0; at < bytes_; at += call_bytes_) {
+    ONECOPY_RETURN_IF_ERROR(use(at, std::min(call_bytes_, bytes_ - at)));
   }
-  std::memset(memory_.data(), 0, memory_.bytes());
   return OkStatus();
+}
+
+// Regular files give and take whole calls, but for a full disk and for errors.
+Status PlainFile::Read(uint64_t at, uint64_t bytes) const {
+  const ssize_t count = ::pread(fd_.get(), buffer_, bytes, static_cast<off_t>(at));
+  if (count == static_cast<ssize_t>(bytes)) return OkStatus();
+  return FileStatus(count < 0 ? errno : EIO, file_, bytes_);
+}
+
+Status PlainFile::Fill(uint64_t seed) {
+  FillPayload(payload_.data(), bytes_, seed);
+  return ForCalls([this](uint64_t at, uint64_t bytes) {
+    const ssize_t count = ::pwrite(fd_.get(), payload_.data() + at, bytes, static_cast<off_t>(at));
+    if (count == static_cast<ssize_t>(bytes)) return OkStatus();
+    return FileStatus(count < 0 ? errno : ENOSPC, file_, bytes_);
+  });
 }
 
 Result<Moved> PlainFile::Move() {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  for (uint64_t at = 0; at < memory_.bytes();) {
-    const ssize_t count =
-        ::pread(fd_.get(), memory_.data() + at, std::min(call_bytes_, memory_.bytes() - at),
-                static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return FileStatus(count == 0 ? EIO : errno, file_, memory_.bytes());
-    at += static_cast<uint64_t>(count);
-  }
+  ONECOPY_RETURN_IF_ERROR(
+      ForCalls([this](uint64_t at, uint64_t bytes) { return Read(at, bytes); }));
   return Moved{.seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
 }
 
 Result<bool> PlainFile::Verify(uint64_t seed) {
-  return !FindWrong(memory_.data(), memory_.bytes(), seed);
+  FillPayload(payload_.data(), bytes_, seed);
+  bool right = true;
+  ONECOPY_RETURN_IF_ERROR(ForCalls([&](uint64_t at, uint64_t bytes) {
+    ONECOPY_RETURN_IF_ERROR(Read(at, bytes));
+    right = right && std::memcmp(buffer_, payload_.data() + at, bytes) == 0;
+    return OkStatus();
+  }));
+  return right;
 }
 
 }  // namespace onecopy::bench

@@ -190,14 +190,15 @@ std::string Drawn(const PlotSeries& series, const Look& look, const Ruler& x, co
   return svg;
 }
 
-std::string Legend(const std::vector<PlotSeries>& series) {
+std::string Legend(const std::vector<PlotSeries>& series, bool joined) {
   std::string html = "<ul class=\"legend\">";
   for (size_t i = 0; i < series.size(); ++i) {
     const Look look = LookOf(i);
-    html +=
-        "<li><svg width=\"34\" height=\"14\" aria-hidden=\"true\"><line x1=\"1\" y1=\"7\" "
-        "x2=\"33\" y2=\"7\" stroke-width=\"2\"" +
-        Stroke(look) + "/>" + Mark(17, 7, look) + "</svg>" + Escaped(series[i].name) + "</li>";
+    html += "<li><svg width=\"34\" height=\"14\" aria-hidden=\"true\">";
+    if (joined) {
+      html += "<line x1=\"1\" y1=\"7\" x2=\"33\" y2=\"7\" stroke-width=\"2\"" + Stroke(look) + "/>";
+    }
+    html += Mark(17, 7, look) + "</svg>" + Escaped(series[i].name) + "</li>";
   }
   return html + "</ul>";
 }
@@ -241,7 +242,8 @@ std::string ToFigure(const Plot& plot) {
   return "<figure><figcaption>" + Escaped(plot.title) +
          "</figcaption><div class=\"wide\"><svg class=\"plot\" role=\"img\" aria-label=\"" +
          Escaped(plot.title) + "\" viewBox=\"0 0 " + Coordinate(kWidth) + " " +
-         Coordinate(kHeight) + "\">" + svg + "</svg></div>" + Legend(series) + "</figure>\n";
+         Coordinate(kHeight) + "\">" + svg + "</svg></div>" + Legend(series, plot.joined) +
+         "</figure>\n";
 }
 
 }  // namespace onecopy::bench

@@ -125,7 +125,7 @@ std::vector<Row> CeilingChecks(const Settings& settings) {
   add([&] {
     const Row row = RowOf("memcpy against mbw", bytes, "mbw");
     if (!room.ok()) return NotSetUp(row, room);
-    return Check(row, PlainMemcpy::Create(bytes, 1), MakeMbw(bytes), settings);
+    return Check(row, PlainMemcpy::Create(bytes, 1, true), MakeMbw(bytes), settings);
   });
   add([&] { return CheckFiles(bytes, settings); });
   for (const GpuCheck& check : gpu_checks) {

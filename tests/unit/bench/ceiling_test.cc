@@ -103,7 +103,15 @@ TEST_CASE("files are read past the page cache, and go") {
     if (!file.ok() && file.status().reason() == "NOT_APPLICABLE") {
       ONECOPY_SKIP(file.status().message());
     }
-    MovesEverySeed(Result<std::unique_ptr<Mover>>(std::move(*file)));
+    for (const uint64_t seed : {1U, 2U}) {
+      REQUIRE((*file)->Fill(seed).ok());
+      const auto moved = (*file)->Move();
+      REQUIRE(moved.ok());
+      CHECK(moved->seconds > 0);
+      CHECK(*(*file)->Verify(seed));
+      CHECK_FALSE(*(*file)->Verify(seed + 1));
+    }
+    file->reset();
     CHECK_FALSE(std::filesystem::exists(path));
     REQUIRE(PlainFile::Create(path, 4096, 4096).ok());
   }
@@ -114,7 +122,11 @@ TEST_CASE("files are read past the page cache, and go") {
             .find("/nonexistent/file") != std::string::npos);
 }
 
-TEST_CASE("plain copies move all bytes") { MovesEverySeed(PlainMemcpy::Create(1'000'003, 3)); }
+TEST_CASE("plain copies move all bytes, of little and of much") {
+  MovesEverySeed(PlainMemcpy::Create(1'000'003, 3));
+  MovesEverySeed(PlainMemcpy::Create(1'000'003, 1, true));
+  MovesEverySeed(PlainMemcpy::Create(4099, 3));
+}
 
 TEST_CASE("stripes cover everything once") {
   for (const uint64_t bytes : {0U, 1U, 7U, 100U}) {
