@@ -7,7 +7,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr char kSockets[] = "plain-sockets";
 constexpr char kSocketsReused[] = "plain-sockets-reused";
-constexpr char kSocketsOrPinned[] = "slower of plain-sockets-reused and pinned-copies";
+constexpr char kSocketsOrPinned[] = "slower of sockets and pinned copies";
 
 using enum RateEnd;
 

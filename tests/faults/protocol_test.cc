@@ -78,6 +78,11 @@ TEST_CASE("a peer of another protocol version is shown as incompatible, and noth
   const Kept kept(east);
   east.WaitForPeer("west", "INCOMPATIBLE");
   CheckShunned(east, "99 to 99");
+  const CommandResult bench =
+      RunCommand("onecopy-bench", {"run", "--peer", "west", "--run-dir", east.run_dir()});
+  CHECK(bench.exit_status == 5);
+  CHECK(bench.err.find("99 to 99") != std::string::npos);
+  CHECK(bench.out.empty());
   kept.CheckUnchanged();
   CheckServes(east);
 }

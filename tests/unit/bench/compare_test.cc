@@ -113,6 +113,7 @@ TEST_CASE("what has no ceiling is measured on its own") {
 TEST_CASE("CPU time is told for each gigabyte, beside the ceiling's") {
   Rig rig;
   rig.row.bytes = 500'000'000;
+  rig.row.target = 0.95;
   rig.work.UseCpu(0.6);
   rig.ceiling_cpu = 0.5;
   const Row row = CpuRow(rig.RunWithCpu({.samples = 2}));
@@ -121,6 +122,7 @@ TEST_CASE("CPU time is told for each gigabyte, beside the ceiling's") {
   CHECK(row.values == std::vector<double>{1.2, 1.2});
   CHECK(row.ceiling_values == std::vector<double>{1.0, 1.0});
   CHECK(row.ratio() == 1.2);
+  CHECK(row.ceiling == "plain-sockets");
   CHECK(row.target == 1.1);
   CHECK(row.status == RowStatus::kOk);
 }
