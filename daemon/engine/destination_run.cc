@@ -72,6 +72,7 @@ void DestinationRun::Begin() {
                             order_.source.ticket,
                             order_.checksum,
                             order_.client_buffer,
+                            {order_.source.memory, order_.source.device},
                             {},
                             record().info};
     if (order_.deadline) {

@@ -5,9 +5,12 @@
 
 #include "daemon/engine/catalog.h"
 #include "daemon/engine/context.h"
+#include "daemon/engine/peers.h"
+#include "daemon/engine/probes.h"
 #include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/pipeline/remote_places.h"
+#include "daemon/plan/lane_rates.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
@@ -120,10 +123,10 @@ void RemoteMove::Run(PrepareReply prepared) {
     places.push_back(std::make_unique<pipeline::SourceRange>(
         0, bytes, std::min(most, connection.chunk_bytes())));
   }
-  stages.push_back(
-      {std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, source_.key,
-                                            lease_ ? lease_->slab : destination_.region),
-       connection.depth()});
+  stages.push_back({std::make_unique<pipeline::GetMover>(
+                        use_->connection, channel_id_, source_.key,
+                        lease_ ? lease_->slab : destination_.region, LaneRates()),
+                    connection.depth()});
   if (lease_) {
     places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
     const unsigned depth = route_->depth();
@@ -145,6 +148,20 @@ void RemoteMove::Run(PrepareReply prepared) {
       self->GatherEvidence([self] { self->FlushTarget(); });
     });
   });
+}
+
+std::vector<double> RemoteMove::LaneRates() const {
+  const NodeCapability& here = parts_.catalog.capabilities();
+  const bool self = parts_.context.IsSelf(order_.source_node);
+  const NodeCapability* there = self ? &here : parts_.peers.Capabilities(order_.source_node);
+  const std::vector<LaneInfo>& lanes = use_->connection->lanes();
+  if (there == nullptr || lanes.size() < 2) return {};
+  const plan::WireEnd slots{"host", {}};
+  const Place& place = destination_.region->place();
+  const plan::Wire wire{
+      order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
+      order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
+  return plan::LaneRates(wire, lanes, *there, here, parts_.probes.EstimatesFor(order_.source_node));
 }
 
 void RemoteMove::Stop(const Status& why) {

@@ -13,6 +13,8 @@
 #include "daemon/engine/source_half.h"
 #include "daemon/pipeline/channel.h"
 #include "daemon/pipeline/places.h"
+#include "daemon/plan/path.h"
+#include "daemon/plan/wire.h"
 
 namespace onecopy::engine {
 
@@ -24,6 +26,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     std::string ticket;
     bool checksum = false;           // of the source's range, afterwards
     std::string client_buffer = {};  // the destination's name, where a client registered it
+    plan::WireEnd source_memory = {};
     std::optional<std::chrono::milliseconds> deadline;
     TransferInfo transfer;  // for the source's own list
   };
@@ -41,6 +44,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void RegisterTarget();
   void AskSource();
   void Run(PrepareReply prepared);
+  std::vector<double> LaneRates() const;  // see plan::LaneRates
   void GatherEvidence(UniqueFunction<void()> then);
   void FinishSource();
   // Bytes that a network device wrote into a GPU's memory, before anybody reads them.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "daemon/pipeline/place.h"
 #include "transport/core/link.h"
@@ -44,8 +45,9 @@ class CopyMover final : public Mover {
 // A link's get, into `region`. The chain's executor is the connection's.
 class GetMover final : public Mover {
  public:
+  // `lane_rates` as in GetRequest.
   GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-           RegionRef region);
+           RegionRef region, std::vector<double> lane_rates);
   void Move(const Cell& from, const Cell& to, Done done) override;
   void Cancel() override { connection_->CancelGets(channel_); }
 
@@ -54,6 +56,7 @@ class GetMover final : public Mover {
   const ChannelId channel_;
   const RemoteKey key_;
   const RegionRef region_;
+  const std::vector<double> lane_rates_;
 };
 
 }  // namespace onecopy::pipeline

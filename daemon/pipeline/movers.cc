@@ -14,15 +14,16 @@ void CopyMover::Move(const Cell& from, const Cell& to, Done done) {
 }
 
 GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-                   RegionRef region)
+                   RegionRef region, std::vector<double> lane_rates)
     : connection_(std::move(connection)),
       channel_(channel),
       key_(std::move(key)),
-      region_(std::move(region)) {}
+      region_(std::move(region)),
+      lane_rates_(std::move(lane_rates)) {}
 
 void GetMover::Move(const Cell& from, const Cell& to, Done done) {
   connection_->Get(
-      {channel_, &key_, from.at, {region_, to.at, from.bytes}},
+      {channel_, &key_, from.at, {region_, to.at, from.bytes}, GetRequest::kAnyLane, lane_rates_},
       [done = std::move(done)](Status status, const StepList& steps, unsigned lane) mutable {
         done({std::move(status), steps, static_cast<int>(lane)});
       });

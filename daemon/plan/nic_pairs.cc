@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/plan/lane_rates.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::plan {
@@ -69,7 +70,13 @@ Obstacle ObstacleOf(const NicPair& pair, const Wire& wire, const Ends& ends) {
   return {2, std::move(both)};
 }
 
-bool Better(const NicPair& a, const NicPair& b, const Wire& wire, const Estimates& estimates) {
+unsigned Remoteness(const NicPair& pair, const Wire& wire, const Ends& ends) {
+  return Remoteness(ends.source_node, wire.source, pair.source->name) +
+         Remoteness(ends.destination_node, wire.destination, pair.destination->name);
+}
+
+bool Better(const NicPair& a, const NicPair& b, const Wire& wire, const Ends& ends) {
+  const Estimates& estimates = ends.estimates;
   const PairResult* one = estimates.FindPair(wire, a.source->name, a.destination->name);
   const PairResult* other = estimates.FindPair(wire, b.source->name, b.destination->name);
   if (one != nullptr && other != nullptr && one->bytes_per_second != other->bytes_per_second) {
@@ -78,7 +85,8 @@ bool Better(const NicPair& a, const NicPair& b, const Wire& wire, const Estimate
   if (a.bytes_per_second() != b.bytes_per_second()) {
     return a.bytes_per_second() > b.bytes_per_second();
   }
-  return a.same_rail && !b.same_rail;
+  if (a.same_rail != b.same_rail) return a.same_rail;
+  return Remoteness(a, wire, ends) < Remoteness(b, wire, ends);
 }
 
 }  // namespace
@@ -140,7 +148,7 @@ PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::string& li
         continue;
       }
       const NicPair*& held = best[pair.emulated() ? 1 : 0];
-      if (held == nullptr || Better(pair, *held, wire, ends.estimates)) held = &pair;
+      if (held == nullptr || Better(pair, *held, wire, ends)) held = &pair;
     }
     for (const NicPair* pair : best) {
       if (pair != nullptr) choice.uses.push_back({*pair, staging, wire});

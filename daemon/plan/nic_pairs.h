@@ -44,7 +44,7 @@ struct PairChoice {
 // For each way to stage that the rung's shape allows, the best pair that registers the memories
 // concerned and that no probe has seen fail: one of hardware and one emulated, as far as there are.
 // The best is the fastest, as measured where both are and else by what the devices say of
-// themselves, and of equals the one on the same rail.
+// themselves; of equals one on the same rail, and of those the one that is nearest to the memories.
 PairChoice ChoosePairs(const Rung& rung, const Ends& ends, const std::string& link,
                        const std::vector<NicPair>& pairs);
 

@@ -41,6 +41,10 @@ struct GetRequest {
   uint64_t key_offset = 0;         // inside what the key was made for
   Span into;                       // of a region that is registered with the link
   int lane = kAnyLane;             // of lanes(), for who measures one; normally the link chooses
+  // What each of lanes() is believed to carry of such gets, in bytes per second; 0 for one to be
+  // used only where no other can. Empty: the link judges by its ports, as do links that have no say
+  // in it. Valid for as long as `key`.
+  std::span<const double> lane_rates = {};
 
   static constexpr int kAnyLane = -1;
 };

@@ -13,6 +13,7 @@ namespace {
 constexpr std::chrono::seconds kWithdrawLimit{2};
 constexpr std::chrono::milliseconds kByeLimit{500};
 constexpr size_t kMostStepLists = 64;
+constexpr double kLeastRate = 1e-3;  // bytes per second: of a lane that is a last resort
 
 std::string EncodeStatus(const Status& status) {
   Writer out;
@@ -100,6 +101,7 @@ void VerbsConnection::StartGet(const GetRequest& request, GetDone done) {
     get->exposure = key->id;
     get->key_offset = request.key_offset;
     get->into = request.into;
+    get->lane_rates = request.lane_rates;
     get->remote = std::move(key->lanes);
     get->asked_lane = request.lane;
     status = Assign(get);
@@ -133,8 +135,11 @@ Status VerbsConnection::Assign(const GetRef& get) {
     if (get->exposure < repairs_[i].first_exposure) continue;  // its key is of a former lane
     const DeviceMemory* on = known->On(lane.device().get());
     if (on == nullptr) continue;
-    const auto rate = static_cast<double>(std::max<uint64_t>(lane.port().bytes_per_second, 1));
-    const double wait = static_cast<double>(lane.load_bytes() + get->into.bytes) / rate;
+    const double rate = i < get->lane_rates.size()
+                            ? get->lane_rates[i]
+                            : static_cast<double>(lane.port().bytes_per_second);
+    const double wait =
+        static_cast<double>(lane.load_bytes() + get->into.bytes) / std::max(rate, kLeastRate);
     if (best != nullptr && wait >= best_wait) continue;
     best = &lane;
     memory = on;

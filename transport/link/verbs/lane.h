@@ -22,7 +22,8 @@ struct Get {
   uint64_t exposure = 0;
   uint64_t key_offset = 0;
   Span into;
-  std::vector<Key::Remote> remote;  // by lane
+  std::vector<Key::Remote> remote;     // by lane
+  std::span<const double> lane_rates;  // as in GetRequest
   StepList steps;
   Connection::GetDone done;
   int asked_lane = GetRequest::kAnyLane;

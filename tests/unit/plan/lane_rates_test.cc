@@ -1,0 +1,150 @@
+// Lanes by what their pairs were probed at, and by distance where that does not decide.
+#include "daemon/plan/lane_rates.h"
+
+#include <algorithm>
+
+#include "daemon/plan/planner.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+#include "tests/unit/topology/servers.h"
+#include "transport/core/reasons.h"
+#include "transport/topology/discover.h"
+
+using namespace onecopy;
+using namespace onecopy::plan;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kPortSpeed = 50'000'000'000;  // NDR
+
+template <typename Plant>
+Topology Discovered(Plant plant) {
+  TempFolder folder;
+  SysfsTree tree(folder.path().string(), 2, 16);
+  plant(tree);
+  auto found = DiscoverTopology(tree.root());
+  REQUIRE_OK(found);
+  return *found;
+}
+
+// A node with these GPUs and NICs of a server, all NICs on one fabric and of one speed.
+NodeCapability NodeOf(const std::string& name, const Topology& topology) {
+  NodeCapability node;
+  node.node = name;
+  node.host = "host-" + name;
+  node.topology = topology;
+  LinkCapability verbs;
+  verbs.name = "verbs";
+  verbs.rdma = true;
+  for (const TopologyDevice& device : topology.devices) {
+    if (device.kind == DeviceKind::kGpu) {
+      MemoryCapability gpu;
+      gpu.kind = "cuda";
+      gpu.device = "GPU-" + device.address;
+      gpu.address = device.address;
+      node.memories.push_back(std::move(gpu));
+    } else if (device.kind == DeviceKind::kNic) {
+      NicCapability nic;
+      nic.name = device.name;
+      nic.fabric = "ib";
+      nic.bytes_per_second = kPortSpeed;
+      nic.memories = {{"host", {}, {}}, {"cuda", {}, {}}};
+      verbs.nics.push_back(std::move(nic));
+    }
+  }
+  node.links.push_back(std::move(verbs));
+  return node;
+}
+
+// Two such servers, and a lane between each two NICs of the same name.
+struct Servers {
+  template <typename Plant>
+  explicit Servers(Plant plant, const std::string& gpu)
+      : topology(Discovered(plant)),
+        east(NodeOf("east", topology)),
+        west(NodeOf("west", topology)) {
+    wire = {"verbs", {"cuda", "GPU-" + gpu}, {"cuda", "GPU-" + gpu}};
+    for (const NicCapability& nic : east.links[0].nics) {
+      lanes.push_back({nic.name, "fe80::1", nic.name});
+    }
+  }
+  void Probed(const std::string& nic, double rate) {
+    estimates.ProbedPair(wire, nic, nic, {{}, rate});
+  }
+  std::vector<double> Rates() const { return LaneRates(wire, lanes, east, west, estimates); }
+  double Rate(const std::string& nic) const {
+    const std::vector<double> rates = Rates();
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      if (lanes[i].device == nic) return rates[i];
+    }
+    FAIL("no " << nic);
+    return 0;
+  }
+  std::string First() const {
+    const std::vector<double> rates = Rates();
+    return lanes[static_cast<size_t>(std::max_element(rates.begin(), rates.end()) - rates.begin())]
+        .device;
+  }
+
+  const Topology topology;
+  NodeCapability east;
+  NodeCapability west;
+  Wire wire;
+  std::vector<LaneInfo> lanes;
+  Estimates estimates;
+};
+
+}  // namespace
+
+TEST_CASE("before any probe the lane whose NIC shares a switch with the GPU comes first") {
+  const auto [gpu, nic] = GENERATE(table<const char*, const char*>({{"0000:1b:00.0", "mlx5_0"},
+                                                                    {"0000:43:00.0", "mlx5_3"},
+                                                                    {"0000:9d:00.0", "mlx5_6"},
+                                                                    {"0000:df:00.0", "mlx5_11"}}));
+  const Servers servers(PlantDgxH100, gpu);
+  CHECK(servers.lanes.size() == 8);
+  CHECK(servers.First() == nic);
+  // By a trifle: all are of one speed.
+  for (const double rate : servers.Rates()) CHECK(rate > 0.98 * kPortSpeed);
+}
+
+TEST_CASE("what was measured counts before distance, and near figures count as one") {
+  Servers servers(PlantDgxH100, "0000:1b:00.0");
+  servers.Probed("mlx5_0", 15e9);  // behind a bridge that is slow
+  servers.Probed("mlx5_9", 47e9);
+  servers.Probed("mlx5_4", 44e9);
+  CHECK(servers.First() == "mlx5_4");  // within 10 % of the best, and nearer
+  CHECK(servers.Rate("mlx5_0") < 15.1e9);
+  CHECK(servers.Rate("mlx5_9") > 46e9);
+  // Of what nothing is known is not taken for better than the slowest.
+  CHECK(servers.Rate("mlx5_5") < 15.1e9);
+  CHECK(servers.Rate("mlx5_5") > 14e9);
+}
+
+TEST_CASE("a lane whose pair failed its probe is the last resort") {
+  Servers servers(PlantDgx2, "0000:15:00.0");
+  servers.estimates.ProbedPair(servers.wire, "mlx5_0", "mlx5_0",
+                               {Viability::No(reasons::kNicUnreachable, "no answer"), 0});
+  CHECK(servers.Rate("mlx5_0") == 0);
+  CHECK(servers.Rate("mlx5_1") > 0);
+}
+
+TEST_CASE("in a virtual machine, and for host memory, no lane is nearer than another") {
+  Servers virtual_machine(PlantEc2P4d, "0000:10:1c.0");
+  const std::vector<double> flat = virtual_machine.Rates();
+  REQUIRE(flat.size() > 1);
+  CHECK(std::count(flat.begin(), flat.end(), flat.front()) == static_cast<long>(flat.size()));
+  Servers host(PlantDgxH100, "0000:1b:00.0");
+  host.wire = {"verbs", {"host", {}}, {"host", {}}};
+  for (const double rate : host.Rates()) CHECK(rate == static_cast<double>(kPortSpeed));
+}
+
+TEST_CASE("a NIC of which its node says nothing is taken for a slow one") {
+  Servers servers(PlantDgxH100, "0000:1b:00.0");
+  servers.lanes[3].device = "mlx5_77";
+  servers.east.links[0].nics[3].bytes_per_second = 0;
+  for (const double rate : servers.Rates()) CHECK(rate > 0);
+  servers.lanes.clear();
+  CHECK(servers.Rates().empty());
+}
