@@ -45,7 +45,8 @@ void AddTo(config::Schema& schema, const std::vector<Backend<Interface>>& backen
 
 template <typename Interface>
 Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interface>>& backends,
-                                                     const config::Config& config) {
+                                                     const config::Config& config,
+                                                     const Topology& topology) {
   std::vector<std::unique_ptr<Interface>> opened;
   for (Backend<Interface>& backend : backends) {
     BackendContext context;
@@ -55,6 +56,7 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     context.lanes = config.LanesAddress().ToString();
     if (backend.rdma) context.rdma = config.backends.at("rdma");
     context.peers_authenticated = config.tls.enabled();
+    context.topology = topology;
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Interface> one, backend.create(context));
     opened.push_back(std::move(one));
   }
@@ -153,8 +155,8 @@ Status Serve(const CommandLine& line) {
         rpc::MutualTls({config.tls.ca, config.tls.certificate, config.tls.key}, config.name));
   }
 
-  ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, config));
-  ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, config));
+  ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, config, topology));
+  ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, config, topology));
   rpc::Dialer dialer(credentials);
   engine::Engine engine(EngineOptions(config, std::move(topology)), std::move(memories),
                         std::move(links), dialer);

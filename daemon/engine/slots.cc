@@ -5,6 +5,7 @@
 
 #include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
+#include "transport/os/numa.h"
 
 namespace onecopy::engine {
 
@@ -22,13 +23,33 @@ void Slots::Acquire(Purpose purpose, uint32_t wanted, Reply<pipeline::SlotLease>
   if (!std::exchange(making_, true)) MakeSlab();
 }
 
+// Network devices first: every byte that is staged for a peer crosses one, not every one a GPU.
+int32_t Slots::NumaNode() const {
+  const Topology& topology = context_.options.topology;
+  std::vector<std::string> nics;
+  for (const Link* link : context_.links) {
+    for (const NicCapability& nic : link->Describe().nics) {
+      const bool here = nic.viability.viable && topology.Find(nic.name).has_value();
+      if (here) nics.push_back(nic.name);
+    }
+  }
+  if (!nics.empty()) return topology.CommonNumaNode(nics);
+  std::vector<std::string> gpus;
+  for (const TopologyDevice& device : topology.devices) {
+    if (device.kind == DeviceKind::kGpu) gpus.push_back(device.address);
+  }
+  return topology.CommonNumaNode(gpus);
+}
+
 void Slots::MakeSlab() {
   Memory* host = context_.FindMemory("host");
   const uint64_t bytes = slot_bytes() * (send_.taken.size() + receive_.taken.size());
   context_.workers.Run<std::unique_ptr<Region>>(
       "host",
-      [host, bytes]() -> Result<std::unique_ptr<Region>> {
+      [host, bytes, node = NumaNode()]() -> Result<std::unique_ptr<Region>> {
         ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> slab, host->Allocate({}, bytes));
+        // Where the kernel does not place pages, they lie where they happen to.
+        if (node >= 0) (void)os::PreferNumaNode(slab->address(), bytes, node);
         // Without the right to lock it, it is ordinary memory until a device pins it, and is called
         // so.
         if (os::LockInMemory(slab->address(), bytes)) slab->SetStepName("pinned");

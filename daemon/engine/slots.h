@@ -16,7 +16,7 @@ namespace onecopy::engine {
 enum class Purpose { kSend, kReceive };
 
 // Engine thread. The slab is made when it is first needed: of host memory, locked where the system
-// allows it.
+// allows it, near the devices where they are all near to one NUMA node.
 class Slots {
  public:
   explicit Slots(Context& context);
@@ -44,6 +44,8 @@ class Slots {
     uint32_t count = 0;
   };
 
+  // That all network devices of links are near to, or without any all GPUs; -1 where there is none.
+  int32_t NumaNode() const;
   void MakeSlab();
   void Serve(Half& half);
   // The longest free run, cut to `wanted`; count 0 when none is free.

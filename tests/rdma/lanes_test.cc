@@ -1,4 +1,7 @@
 // Lanes that fail one by one, and are mended.
+#include <filesystem>
+#include <fstream>
+
 #include "tests/support/catch.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
@@ -12,12 +15,14 @@ using namespace onecopy::testing;
 
 namespace {
 
-Result<std::unique_ptr<Link>> Make(const std::string& node, const std::string& device) {
+Result<std::unique_ptr<Link>> Make(const std::string& node, const std::string& device,
+                                   const Topology& topology = {}) {
   Backend<Link> backend = verbs::Describe();
   BackendContext context{node, Settings(backend.settings), {}, {}};
   context.rdma = Settings(RdmaSettings());
   context.rdma.Set("devices", std::vector<std::string>{device});
   context.settings.Set("queue_pairs", int64_t{3});
+  context.topology = topology;
   return backend.create(context);
 }
 
@@ -73,6 +78,82 @@ TEST_CASE("a lane that the device closes is mended, and takes its share again") 
     key = connected->Expose({source, 0, source->bytes()});
     REQUIRE_OK(key);
   }
+}
+
+TEST_CASE("a link's threads run on the processors near its device, where that is known") {
+  Topology topology;
+  TopologyDevice nic;
+  nic.name = "rxe0";
+  nic.cpus = "1";
+  const auto near = [&] {
+    auto link = Make("owner", "rxe0", topology);
+    REQUIRE_OK(link);
+    const auto attributes = (*link)->Describe().attributes;
+    const auto found = attributes.find("cpus of thread 0");
+    std::string seen;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream comm(task.path() / "comm");
+      std::string name;
+      if (!std::getline(comm, name) || name != "verbs-0") continue;
+      std::ifstream status(task.path() / "status");
+      for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("Cpus_allowed_list:\t")) seen = line.substr(19);
+      }
+    }
+    return std::pair(seen, found == attributes.end() ? std::string() : found->second);
+  };
+  const std::string all = near().first;
+  REQUIRE(all != "1");  // the guest has two
+  topology.devices.push_back(nic);
+  CHECK(near() == std::pair(all, std::string()));  // on no known node
+  topology.devices[0].numa_node = 0;
+  CHECK(near() == std::pair(std::string("1"), std::string("1")));
+  topology.virtual_machine = true;
+  CHECK(near() == std::pair(all, std::string()));
+}
+
+TEST_CASE("gets go to the lanes whose rates are said to be higher") {
+  LinkPair pair;
+  auto owner = Make("owner", "rxe0");
+  auto reader = Make("reader", "rxe1");
+  REQUIRE_OK(owner);
+  REQUIRE_OK(reader);
+  pair.owner = std::move(*owner);
+  pair.reader = std::move(*reader);
+  auto connected = Connect(pair);
+  REQUIRE_OK(connected);
+  const RegionRef source = HostRegion(1 << 20);
+  Fill({source, 0, source->bytes()}, 5);
+  const RegionRef sink = HostRegion(1 << 20);
+  auto key = connected->Expose({source, 0, source->bytes()});
+  REQUIRE_OK(key);
+  // One after the other, so that no lane has work that waits.
+  for (unsigned best = 0; best < 3; ++best) {
+    std::vector<double> rates(3, 0.5e9);
+    rates[best] = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const Got got =
+          connected->StartGet({1, &*key, 0, {sink, 0, 4096}, GetRequest::kAnyLane, rates}).get();
+      REQUIRE_OK(got.status);
+      CHECK(got.lane == best);
+    }
+  }
+  // All at once, nearly all on the one that is a hundred times as fast; none on the last resort.
+  const std::vector<double> rates = {1e9, 1e7, 0};
+  std::vector<std::future<Got>> all;
+  for (uint64_t at = 0; at < source->bytes(); at += 1 << 15) {
+    all.push_back(
+        connected->StartGet({1, &*key, at, {sink, at, 1 << 15}, GetRequest::kAnyLane, rates}));
+  }
+  size_t fast = 0;
+  for (auto& get : all) {
+    const Got got = get.get();
+    REQUIRE_OK(got.status);
+    CHECK(got.lane < 2);
+    fast += got.lane == 0 ? 1 : 0;
+  }
+  CHECK(fast >= all.size() - 1);
+  CHECK(FirstWrong({sink, 0, sink->bytes()}, 5) == sink->bytes());
 }
 
 TEST_CASE("messages keep their order, each once, while lanes fail") {

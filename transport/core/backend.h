@@ -11,6 +11,7 @@
 #include "transport/core/memory.h"
 #include "transport/core/result.h"
 #include "transport/core/settings.h"
+#include "transport/core/topology.h"
 
 namespace onecopy {
 
@@ -22,6 +23,7 @@ struct BackendContext {
   std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
   Settings rdma = {};   // of the section [rdma], for backends that ask for it
   bool peers_authenticated = false;  // peers' names are proven by certificates ([tls])
+  Topology topology = {};            // of this machine, for the placement of threads
 };
 
 // Creating a backend fails only for wrong settings; a missing device or library makes it not viable

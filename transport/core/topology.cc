@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <utility>
 
 namespace onecopy {
@@ -123,6 +124,34 @@ Distance Topology::Between(std::string_view one, std::string_view other) const {
 int32_t Topology::NumaNodeOf(std::string_view name_or_address) const {
   const std::optional<size_t> found = Find(name_or_address);
   return found ? devices[*found].numa_node : -1;
+}
+
+int32_t Topology::CommonNumaNode(const std::vector<std::string>& names) const {
+  if (virtual_machine || names.empty()) return -1;
+  const int32_t node = NumaNodeOf(names.front());
+  const bool common = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return NumaNodeOf(name) == node;
+  });
+  return common ? node : -1;
+}
+
+std::vector<std::string> Topology::PlaceThreads(const std::vector<std::string>& names,
+                                                unsigned threads) const {
+  std::vector<std::string> placed(threads);
+  std::map<int32_t, std::string> cpus_of;
+  for (const std::string& name : names) {
+    const std::optional<size_t> found = Find(name);
+    if (virtual_machine || !found || devices[*found].numa_node < 0) return placed;
+    if (devices[*found].cpus.empty()) return placed;
+    cpus_of.emplace(devices[*found].numa_node, devices[*found].cpus);
+  }
+  if (cpus_of.empty() || cpus_of.size() > threads) return placed;
+  auto next = cpus_of.begin();
+  for (std::string& one : placed) {
+    one = next->second;
+    if (++next == cpus_of.end()) next = cpus_of.begin();
+  }
+  return placed;
 }
 
 std::vector<std::vector<std::string>> MatrixRows(const Topology& topology) {

@@ -76,6 +76,16 @@ struct Topology {
   // The NUMA node of the device with this name or PCI address; -1 where it is not known.
   int32_t NumaNodeOf(std::string_view name_or_address) const;
 
+  // The one NUMA node that all of these are known to be near to; -1 where there is none such, and
+  // under a hypervisor.
+  int32_t CommonNumaNode(const std::vector<std::string>& names) const;
+  // The processors that each of so many threads should run on, as TopologyDevice::cpus, when all of
+  // them drive all of these devices: shared out over the devices' NUMA nodes. Empty texts, for
+  // anywhere, where a device's place is not known, under a hypervisor, and where there are fewer
+  // threads than nodes.
+  std::vector<std::string> PlaceThreads(const std::vector<std::string>& names,
+                                        unsigned threads) const;
+
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 

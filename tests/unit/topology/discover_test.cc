@@ -72,6 +72,27 @@ TEST_CASE("DGX H100: each GPU shares a switch with its own NIC") {
   CHECK(server.Row("nvme0n1", {"nvme1n1", "0000:1b:00.0", "0000:df:00.0"}) == "PHB NODE SYS");
 }
 
+TEST_CASE("threads and slots go where the devices are") {
+  const Server dgx(PlantDgxH100);
+  using Cpus = std::vector<std::string>;
+  CHECK(dgx.topology.PlaceThreads({"mlx5_0", "mlx5_5"}, 2) == Cpus{"0-15", "0-15"});
+  CHECK(dgx.topology.PlaceThreads({"mlx5_11:1"}, 1) == Cpus{"16-31"});
+  // Of both sockets: shared out, where there are enough.
+  const std::vector<std::string> both = {"mlx5_6", "mlx5_0"};
+  CHECK(dgx.topology.PlaceThreads(both, 1) == Cpus{""});
+  CHECK(dgx.topology.PlaceThreads(both, 3) == Cpus{"0-15", "16-31", "0-15"});
+  CHECK(dgx.topology.PlaceThreads({"mlx5_0", "rxe0"}, 1) == Cpus{""});
+  CHECK(dgx.topology.PlaceThreads({}, 1) == Cpus{""});
+  CHECK(dgx.topology.CommonNumaNode({"mlx5_6", "0000:df:00.0"}) == 1);
+  CHECK(dgx.topology.CommonNumaNode(both) == -1);
+  CHECK(dgx.topology.CommonNumaNode({"rxe0"}) == -1);
+  CHECK(dgx.topology.CommonNumaNode({}) == -1);
+
+  const Server ec2(PlantEc2P4d);
+  CHECK(ec2.topology.PlaceThreads({"rdmap0"}, 1) == Cpus{""});
+  CHECK(ec2.topology.CommonNumaNode({"rdmap0"}) == -1);
+}
+
 TEST_CASE("DGX-2: two switches deep") {
   const Server server(PlantDgx2);
   REQUIRE(server.Names(DeviceKind::kGpu).size() == 16);

@@ -91,6 +91,7 @@ Backend<Link> Describe() {
     options.ack_timeout = static_cast<uint8_t>(own.Integer("ack_timeout"));
     options.retries = static_cast<uint8_t>(own.Integer("retries"));
     options.spin = std::chrono::microseconds(own.Integer("spin_microseconds"));
+    options.topology = context.topology;
     options.lease = own.Duration("lease");
     return VerbsLink::Create(std::move(options));
   };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/topology.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::verbs {
@@ -26,6 +27,7 @@ struct Options {
   unsigned reads_per_lane = 16;   // in flight
   uint8_t ack_timeout = 14;       // 4.096 µs · 2^this
   uint8_t retries = 6;
+  Topology topology = {};
   os::Clock::duration spin{};
   os::Clock::duration lease{};  // how long a peer's read-only region outlives its last use
 };

@@ -8,6 +8,7 @@
 
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
+#include "transport/os/numa.h"
 
 namespace onecopy::verbs {
 namespace {
@@ -163,10 +164,11 @@ void Endpoint::ClearEvents() {
   if (events > 0) device_->api().AckCqEvents(cq_, events);
 }
 
-Progress::Progress(unsigned index, os::Clock::duration spin)
+Progress::Progress(unsigned index, os::Clock::duration spin, const std::string& cpus)
     : spin_(spin), thread_("verbs-" + std::to_string(index)) {
   // The poller says itself how long it wants to spin.
-  thread_.RunSync([this] {
+  thread_.RunSync([this, &cpus] {
+    if (!cpus.empty() && os::BindThread(cpus)) cpus_ = cpus;
     loop().SetPoller([this] { return Poll(); }, kUntilToldOtherwise, os::Clock::duration(0));
   });
 }

@@ -92,10 +92,12 @@ class Endpoint {
 // Any thread, except what says otherwise.
 class Progress {
  public:
-  Progress(unsigned index, os::Clock::duration spin);
+  // `cpus`: where the thread is to run, see os::BindThread; empty: anywhere.
+  Progress(unsigned index, os::Clock::duration spin, const std::string& cpus);
   ~Progress();
 
   os::EventLoop& loop() { return thread_.loop(); }
+  const std::string& cpus() const { return cpus_; }  // that it is bound to; empty: to none
 
   // Own thread: queues of that device with room for one more queue pair.
   Result<Endpoint*> Find(const std::shared_ptr<Device>& device);
@@ -109,6 +111,7 @@ class Progress {
   bool Poll();
 
   const os::Clock::duration spin_;
+  std::string cpus_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   os::Clock::time_point last_;
   os::LoopThread thread_;  // after what it uses

@@ -61,8 +61,12 @@ VerbsLink::~VerbsLink() { Shutdown(); }
 std::unique_ptr<Link> VerbsLink::Create(Options options) {
   std::unique_ptr<VerbsLink> link(new VerbsLink(std::move(options)));
   if (link->devices_.devices.empty()) return link;
-  for (unsigned i = 0; i < link->options_.threads; ++i) {
-    link->threads_.push_back(std::make_unique<Progress>(i, link->options_.spin));
+  const Options& set = link->options_;
+  std::vector<std::string> names;
+  for (const auto& device : link->devices_.devices) names.push_back(device->name());
+  const std::vector<std::string> cpus = set.topology.PlaceThreads(names, set.threads);
+  for (unsigned i = 0; i < set.threads; ++i) {
+    link->threads_.push_back(std::make_unique<Progress>(i, set.spin, cpus[i]));
   }
   link->slow_ = std::make_unique<os::LoopThread>("verbs-slow");
   link->WatchDevices();
@@ -103,6 +107,10 @@ LinkCapability VerbsLink::Describe() const {
                       {"threads", std::to_string(options_.threads)},
                       {"key", windows ? "window" : "lease"},
                       {"encrypted", "no"}};
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    const std::string& cpus = threads_[i]->cpus();
+    if (!cpus.empty()) verbs.attributes["cpus of thread " + std::to_string(i)] = cpus;
+  }
   for (const std::shared_ptr<Device>& device : devices_.devices) {
     for (const Port& port : device->ports()) {
       if (!port.viability.viable) continue;

@@ -1,0 +1,25 @@
+// Where threads run and pages lie on a machine with several NUMA nodes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onecopy::os {
+
+// Processors as the kernel lists them, "0-55,112-167", each by its number. Nothing for what is no
+// such list, or names a processor beyond the thousands.
+std::optional<std::vector<unsigned>> ParseCpuList(std::string_view text);
+
+// Keeps the calling thread on those of the listed processors that it may use now. False, and
+// nothing is changed, where there is none of them.
+bool BindThread(std::string_view cpus);
+
+// Asks for the pages of a mapping, which have not been touched yet, to come from that NUMA node
+// where it has any left. False where the kernel does not do so.
+bool PreferNumaNode(std::byte* data, uint64_t bytes, int32_t node);
+
+}  // namespace onecopy::os
