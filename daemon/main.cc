@@ -109,6 +109,13 @@ engine::Options EngineOptions(const config::Config& config, Topology topology) {
   options.drain_timeout = config.drain_timeout;
   options.keep_transfers = config.keep_transfers;
   options.topology = std::move(topology);
+  options.probe_bytes = config.probe_bytes;
+  options.probe_share = config.probe_share_permille / 1000.0;
+  options.probe_jitter = config.probe_jitter_percent / 100.0;
+  options.probe_wait = config.probe_wait;
+  options.probe_limit = config.probe_limit;
+  options.probe_lifetime = config.probe_lifetime;
+  options.probe_retry = config.probe_retry;
   options.slot_bytes = config.slot_bytes;
   options.slots = config.slots;
   options.set_log_level = [](const std::string& level) { return log::SetLevel(level); };

@@ -71,6 +71,14 @@ class Binder {
     const Settings& staging = sections_.at("staging").settings;
     config_.slot_bytes = staging.Bytes("slot_bytes");
     config_.slots = static_cast<uint32_t>(staging.Integer("slots"));
+    const Settings& probes = sections_.at("probes").settings;
+    config_.probe_bytes = probes.Bytes("bytes");
+    config_.probe_share_permille = static_cast<uint32_t>(probes.Integer("share_permille"));
+    config_.probe_jitter_percent = static_cast<uint32_t>(probes.Integer("jitter_percent"));
+    config_.probe_wait = probes.Duration("wait");
+    config_.probe_limit = probes.Duration("limit");
+    config_.probe_lifetime = probes.Duration("lifetime");
+    config_.probe_retry = probes.Duration("retry");
     const Settings& transfers = sections_.at("transfers").settings;
     config_.stall_timeout = transfers.Duration("stall_timeout");
     config_.drain_timeout = transfers.Duration("drain_timeout");

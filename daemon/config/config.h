@@ -60,6 +60,14 @@ struct Config {
   uint64_t slot_bytes = 0;
   uint32_t slots = 0;
 
+  uint64_t probe_bytes = 0;
+  uint32_t probe_share_permille = 0;
+  uint32_t probe_jitter_percent = 0;
+  std::chrono::milliseconds probe_wait{0};
+  std::chrono::milliseconds probe_limit{0};
+  std::chrono::milliseconds probe_lifetime{0};
+  std::chrono::milliseconds probe_retry{0};
+
   std::chrono::milliseconds stall_timeout{0};
   std::chrono::milliseconds drain_timeout{0};
   uint32_t keep_transfers = 0;

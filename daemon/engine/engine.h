@@ -52,6 +52,8 @@ struct Options {
   std::chrono::milliseconds probe_limit{10000};  // of one probe
   std::chrono::milliseconds probe_lifetime{600000};  // of what one found
   std::chrono::milliseconds probe_retry{5000};       // after a failure; doubles up to 2 min
+  double probe_share = 0.01;                         // of a link's time, after a first burst
+  double probe_jitter = 0.25;  // by which both of these vary, either way: up to 0.5
 
   // How long memory of another daemon of this host stays mapped that no transfer uses any more.
   std::chrono::milliseconds borrowed_idle{10000};

@@ -20,26 +20,14 @@ using Kind = ProbeOutcome::Kind;
 constexpr size_t kMostQueued = 1024;
 constexpr size_t kMostEntries = 8192;
 constexpr std::chrono::seconds kMostPause{120};
-// Of a link's time probes take at most this share, after a first burst.
-constexpr double kShare = 0.01;
-constexpr double kBurstSeconds = 0.5;
+constexpr double kBurstSeconds = 0.5;  // before a link's share counts
 
-// By a quarter either way, so that nodes that started together do not probe together.
-os::Clock::duration Jittered(std::chrono::milliseconds pause) {
-  const auto spread = static_cast<uint64_t>(pause.count() / 2 + 1);
-  return pause * 3 / 4 +
-         std::chrono::milliseconds(static_cast<int64_t>(os::RandomNumber() % spread));
-}
-
-// A probe uses memory that it allocates. What only clients have shows what it can do when it is
-// registered (see Registrations).
-bool CanProbe(const std::string& kind, const std::string& device) {
-  return kind == "host" || !device.empty();
-}
-
-bool CanProbe(const plan::Wire& wire) {
-  return CanProbe(wire.source.kind, wire.source.device) &&
-         CanProbe(wire.destination.kind, wire.destination.device);
+// By so much either way, so that nodes that started together do not probe together.
+os::Clock::duration Jittered(std::chrono::milliseconds pause, double jitter) {
+  const double whole = static_cast<double>(pause.count());
+  const auto spread = static_cast<uint64_t>(whole * jitter * 2) + 1;
+  return std::chrono::milliseconds(static_cast<int64_t>(whole * (1 - jitter)) +
+                                   static_cast<int64_t>(os::RandomNumber() % spread));
 }
 
 std::string Text(const plan::WireEnd& end) { return end.device.empty() ? end.kind : end.device; }
@@ -126,13 +114,14 @@ void Probes::Await(const std::string& peer, const std::vector<plan::Wire>& wires
   std::vector<Key> keys;
   keys.reserve(wires.size());
   for (const plan::Wire& wire : wires) {
-    if (CanProbe(wire)) keys.push_back({peer, wire});
+    if (plan::CanProbe(wire)) keys.push_back({peer, wire});
   }
   AwaitKeys(keys, false, parts_.context.options.probe_wait, std::move(then));
 }
 
 void Probes::EnsureOwn(const std::string& link, const Place& place, StatusReply reply) {
-  if (!HasDevices(link) || !CanProbe(place.kind, place.device)) return reply(OkStatus());
+  if (!HasDevices(link) || !plan::CanProbe(plan::WireEnd{place.kind, place.device}))
+    return reply(OkStatus());
   const plan::WireEnd end{place.kind, place.device};
   const Key key{parts_.context.node(), {link, end, end}};
   auto shared = std::make_shared<StatusReply>(std::move(reply));
@@ -165,7 +154,7 @@ void Probes::StartNext(Line& line) {
   }
   if (line.timer != 0) return;
   const auto pause = std::chrono::duration_cast<os::Clock::duration>(
-      std::chrono::duration<double>(least_debt / kShare + 0.01));
+      std::chrono::duration<double>(least_debt / parts_.context.options.probe_share + 0.01));
   line.timer = parts_.context.loop.RunAfter(pause, [this, &line] {
     line.timer = 0;
     StartNext(line);
@@ -177,7 +166,8 @@ double Probes::Allowed(const std::string& link) {
   const auto [found, first] = allowances_.try_emplace(link, Allowance{kBurstSeconds, now});
   Allowance& allowance = found->second;
   const double passed = std::chrono::duration<double>(now - allowance.since).count();
-  allowance.seconds = std::min(allowance.seconds + passed * kShare, kBurstSeconds);
+  allowance.seconds =
+      std::min(allowance.seconds + passed * parts_.context.options.probe_share, kBurstSeconds);
   allowance.since = now;
   return allowance.seconds;
 }
@@ -235,7 +225,7 @@ void Probes::SetExpiry(Entry& entry) {
     lifetime = std::min<std::chrono::milliseconds>(
         options.probe_retry * (int64_t{1} << std::min(entry.failures - 1, 20)), kMostPause);
   }
-  const os::Clock::duration jittered = Jittered(lifetime);
+  const os::Clock::duration jittered = Jittered(lifetime, options.probe_jitter);
   entry.expires = os::Clock::now() + jittered;
   entry.time = std::chrono::system_clock::now();
   entry.expire_time =
@@ -297,7 +287,8 @@ std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
     std::vector<plan::WireEnd> ends;
     for (const MemoryCapability& memory : of.memories) {
       const bool reached = rdma || memory.kind == "host";
-      if (memory.viability.viable && reached && CanProbe(memory.kind, memory.device)) {
+      if (memory.viability.viable && reached &&
+          plan::CanProbe(plan::WireEnd{memory.kind, memory.device})) {
         ends.push_back({memory.kind, memory.device});
       }
     }

@@ -22,4 +22,11 @@ struct Wire {
   friend auto operator<=>(const Wire&, const Wire&) = default;
 };
 
+// A probe uses memory that it allocates. What only clients have (a dma-buf of somebody's) shows
+// what it can do when it is registered.
+inline bool CanProbe(const WireEnd& end) { return end.kind == "host" || !end.device.empty(); }
+inline bool CanProbe(const Wire& wire) {
+  return CanProbe(wire.source) && CanProbe(wire.destination);
+}
+
 }  // namespace onecopy::plan

@@ -61,6 +61,13 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.log_format == LogFormat::kAuto);
   CHECK(config.slot_bytes == 2 << 20);
   CHECK(config.slots == 64);
+  CHECK(config.probe_bytes == 16 << 20);
+  CHECK(config.probe_share_permille == 10);
+  CHECK(config.probe_jitter_percent == 25);
+  CHECK(config.probe_wait == milliseconds(2000));
+  CHECK(config.probe_limit == milliseconds(10'000));
+  CHECK(config.probe_lifetime == milliseconds(600'000));
+  CHECK(config.probe_retry == milliseconds(5000));
   CHECK(config.stall_timeout == milliseconds(30'000));
   CHECK(config.drain_timeout == milliseconds(30'000));
   CHECK(config.keep_transfers == 1000);
@@ -105,6 +112,15 @@ format = "journal"
 [staging]
 slot_bytes = "4KiB"
 slots = 65536
+
+[probes]
+bytes = "64MiB"
+share_permille = 1
+wait = "0s"
+limit = "1m"
+lifetime = "1s"
+retry = "2m"
+jitter_percent = 0
 
 [transfers]
 stall_timeout = "2m"
@@ -153,6 +169,13 @@ label = "ü"
   CHECK(config.log_format == LogFormat::kJournal);
   CHECK(config.slot_bytes == 4096);
   CHECK(config.slots == 65536);
+  CHECK(config.probe_bytes == 64 << 20);
+  CHECK(config.probe_share_permille == 1);
+  CHECK(config.probe_jitter_percent == 0);
+  CHECK(config.probe_wait == milliseconds(0));
+  CHECK(config.probe_limit == milliseconds(60'000));
+  CHECK(config.probe_lifetime == milliseconds(1000));
+  CHECK(config.probe_retry == milliseconds(120'000));
   CHECK(config.stall_timeout == milliseconds(120'000));
   CHECK(config.drain_timeout == milliseconds(0));
   CHECK(config.keep_transfers == 0);

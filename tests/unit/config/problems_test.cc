@@ -62,6 +62,12 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:2: tcp.interfaces: must hold texts in quotes only, not a whole number"},
       // bounds
       {"[staging]\nslots = 3", "f.toml:2: staging.slots: must be between 4 and 65536, not 3"},
+      {"[probes]\nshare_permille = 11",
+       "f.toml:2: probes.share_permille: must be between 1 and 10, not 11"},
+      {"[probes]\nbytes = \"65MiB\"",
+       "f.toml:2: probes.bytes: must be between 64KiB and 64MiB, not \"65MiB\""},
+      {"[probes]\njitter_percent = 51",
+       "f.toml:2: probes.jitter_percent: must be between 0 and 50, not 51"},
       {"[staging]\nslots = -1", "f.toml:2: staging.slots: must be between 4 and 65536, not -1"},
       {"[staging]\nslots = 65537",
        "f.toml:2: staging.slots: must be between 4 and 65536, not 65537"},

@@ -386,6 +386,20 @@ TEST_CASE("what a link says of itself anew is probed anew") {
   CHECK(rig.opened() == before + 1);
 }
 
+TEST_CASE("what was found counts for its lifetime, give or take the jitter") {
+  const double jitter = GENERATE(0.0, 0.5);
+  CAPTURE(jitter);
+  Rig rig(1, [&](NodePlan& plan) {
+    plan.options.probe_lifetime = 1000s;
+    plan.options.probe_jitter = jitter;
+  });
+  rig.Copy();
+  const ProbeInfo probe = rig.Probe("verbs");
+  const auto lives = std::chrono::round<std::chrono::milliseconds>(probe.expire_time - probe.time);
+  CHECK(lives >= (jitter > 0 ? 500s : 1000s));
+  CHECK(lives <= (jitter > 0 ? 1500s : 1000s));
+}
+
 TEST_CASE("nothing is known of a peer that has restarted") {
   Rig rig;
   rig.Copy();

@@ -5,6 +5,7 @@
 
 using onecopy::NodeCapability;
 using onecopy::Viability;
+using onecopy::plan::CanProbe;
 using onecopy::plan::ContendingWires;
 using onecopy::plan::MakePlan;
 using onecopy::plan::Request;
@@ -32,6 +33,20 @@ Viability Failed(const char* detail) {
 }
 
 }  // namespace
+
+TEST_CASE("what only clients have is not probed, at neither end") {
+  const WireEnd gpu{"cuda", "GPU-1"};
+  const WireEnd dma_buf{"dmabuf", {}};
+  for (const WireEnd& end : {kHost, gpu}) {
+    CHECK(CanProbe(end));
+    CHECK(CanProbe(Wire{"verbs", end, kHost}));
+    CHECK(CanProbe(Wire{"verbs", gpu, end}));
+    CHECK_FALSE(CanProbe(Wire{"verbs", dma_buf, end}));
+    CHECK_FALSE(CanProbe(Wire{"verbs", end, dma_buf}));
+  }
+  CHECK_FALSE(CanProbe(dma_buf));
+  CHECK_FALSE(CanProbe(WireEnd{"cuda", {}}));  // no GPU in particular
+}
 
 TEST_CASE("there is something to probe only where probes decide") {
   struct Row {
