@@ -50,16 +50,35 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// In the child, after fork: nothing here may allocate.
-[[noreturn]] void Become(const char* program, char** arguments, char** environment, int in, int out,
-                         int err, const std::function<void()>& in_child) {
+struct Child {
+  const char* program;
+  char** arguments;
+  char** environment;
+  int in;
+  int out;
+  int err;  // -1: the parent's
+  const std::function<void()>& in_child;
+};
+
+// In the child: nothing here may allocate.
+[[noreturn]] void Become(const Child& child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::dup2(in, 0);
-  ::dup2(out, 1);
-  if (err >= 0) ::dup2(err, 2);
-  if (in_child) in_child();
-  ::execve(program, arguments, environment);
+  ::dup2(child.in, 0);
+  ::dup2(child.out, 1);
+  if (child.err >= 0) ::dup2(child.err, 2);
+  if (child.in_child) child.in_child();
+  ::execve(child.program, child.arguments, child.environment);
   ::_exit(127);
+}
+
+// In a process with RDMA memory (libibverbs after ibv_fork_init, which UCX calls) pages of the heap
+// are missing from a forked child (MADV_DONTFORK), the program's name and arguments among them at
+// times; a child of vfork has its parent's. What a test does in the child, such as changing its
+// user, wants memory and threads of its own.
+[[gnu::noinline]] pid_t Start(const Child& child) {
+  const pid_t pid = child.in_child ? ::fork() : ::vfork();
+  if (pid == 0) Become(child);
+  return pid;
 }
 
 }  // namespace
@@ -97,12 +116,9 @@ Process::Process(const ProcessOptions& options) {
   }
   os::UniqueFd theirs;
   std::tie(out_, theirs) = MakePipe();
-  pid_ = ::fork();
-  if (pid_ < 0) ThrowErrno("fork");
-  if (pid_ == 0) {
-    Become(program.c_str(), argv.data(), envp.data(), in.get(), theirs.get(), err.get(),
-           options.in_child);
-  }
+  pid_ = Start({program.c_str(), argv.data(), envp.data(), in.get(), theirs.get(), err.get(),
+                options.in_child});
+  if (pid_ < 0) ThrowErrno("starting " + program);
   ended_ = os::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!ended_) ThrowErrno("pidfd_open");
 }
