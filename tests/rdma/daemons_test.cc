@@ -22,7 +22,7 @@ TEST_CASE("every size arrives at odd places, over the device and nothing else") 
   Client west = pair.west.Connect();
   const HostBuffer source = Filled(east, "a", kMost + 16, 1);
   const HostBuffer destination = Must(west.CreateHostBuffer("b", kMost + 32));
-  for (const char* path : {"rdma-direct", "rdma-staged"}) {
+  for (const char* path : {"rdma-direct", "rdma-bounce", "rdma-staged"}) {
     for (const uint64_t bytes :
          {uint64_t{0}, uint64_t{1}, uint64_t{4097}, kSlot - 1, 3 * kSlot + 7, kMost}) {
       INFO(path << ", " << bytes << " bytes");

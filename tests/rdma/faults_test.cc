@@ -62,6 +62,29 @@ TEST_CASE(
   CHECK(again.at("path") == "rdma-direct");
 }
 
+TEST_CASE("a source that freezes before it has handed out a byte ends the transfer in time") {
+  RdmaPair pair({.config = "[transfers]\nstall_timeout = \"2s\"\n"
+                           "[peering]\nheartbeat = \"500ms\"\n"});
+  MakeBuffers(pair, "256MiB");
+  Client west = pair.west.Connect();
+  // What is staged needs the source for every chunk.
+  onecopy::TransferRequest request = Direct(kBytes);
+  request.policy.path_glob = "rdma-staged";
+  const onecopy::TransferInfo running = StartAndSeeRunning(west, request);
+  {
+    const Frozen east(pair.east);
+    const onecopy::TransferInfo ended = Must(west.AwaitTransfer(running.id));
+    CHECK(ended.state == onecopy::TransferState::kFailed);
+    INFO(ended.error.ToString());
+    CHECK((ended.error.reason() == "PEER_DOWN" || ended.error.reason() == "STALLED" ||
+           ended.error.reason() == "LINK_DOWN"));
+  }
+  pair.west.WaitForPeer("east");
+  pair.east.WaitForPeer("west");
+  const Json again = pair.west.Do({"cp", "east:a@0+1MiB", "b@0+1MiB", "--path", "rdma-staged"});
+  CHECK(again.at("path") == "rdma-staged");
+}
+
 TEST_CASE("a hundred failed transfers leave no queue pair, region or window behind") {
   RdmaPair pair;
   MakeBuffers(pair, "64MiB");
