@@ -195,6 +195,7 @@ Status Serve(const CommandLine& line) {
   std::printf("ready %s\n", ready.c_str());
   std::fflush(stdout);
   TellReady("Serving: " + ready);
+  if (!config.tuned.empty()) log::Info("measured settings fill the gaps", {{"file", config.tuned}});
   log::Info("serving", {{"name", config.name},
                         {"listen", peers->address().ToString()},
                         {"run_dir", run_dir.path()},

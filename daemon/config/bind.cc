@@ -60,6 +60,7 @@ class Binder {
     config_.run_dir = top.settings.Text("run_dir");
     config_.uid_domain = Name("", "uid_domain");
     config_.insecure = top.settings.Bool("insecure");
+    config_.tuned = top.settings.Text("tuned");
     config_.topology = top.settings.Text("topology");
   }
 

@@ -49,6 +49,7 @@ struct Config {
   std::string run_dir;                // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
   std::string uid_domain;
   bool insecure = false;
+  std::string tuned;     // the file whose values fill the gaps; empty: there is none
   std::string topology;  // a file; empty: what this machine says of itself
 
   Tls tls;
@@ -97,9 +98,11 @@ Config Defaults(const Schema& schema);
 
 // NOT_FOUND for a file that is not there, the code that fits errno for one that cannot be read.
 // INVALID_ARGUMENT (BAD_CONFIG) for everything that is wrong in it, all of it at once, one line of
-// the message each, as "file:line: what".
+// the message each, as "file:line: what". So too for the file that `tuned` names, or that lies
+// beside this one as tuned.toml: its sections fill in what this one does not set, and it may have
+// nothing outside sections but `version`.
 Result<Config> Load(const std::string& file, const Schema& schema);
-// The same for a text that came from `file`.
+// The same for a text that came from `file`, without any other.
 Result<Config> Parse(std::string_view text, const std::string& file, const Schema& schema);
 
 // The file with every key commented out at its default, below what it does.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <filesystem>
 
 #include "daemon/config/bind.h"
 #include "daemon/config/config.h"
@@ -53,26 +54,69 @@ bool IsOtherVersion(const toml::table& table, Problems& problems) {
   return true;
 }
 
-}  // namespace
-
-Result<Config> Parse(std::string_view text, const std::string& file, const Schema& schema) {
+Result<toml::table> ParseTable(std::string_view text, const std::string& file) {
   Problems problems;
   toml::table table;
   try {
     table = toml::parse(text);
+    if (!IsOtherVersion(table, problems)) return table;
   } catch (const toml::parse_error& error) {
     problems.Add(LineOf(error), std::string(error.description()));
-    return problems.ToStatus(file);
   }
-  if (IsOtherVersion(table, problems)) return problems.ToStatus(file);
+  return problems.ToStatus(file);
+}
+
+Result<Config> BindTable(const toml::table& table, const std::string& file, const Schema& schema) {
+  Problems problems;
   Config config = Bind(table, schema, problems);
   ONECOPY_RETURN_IF_ERROR(problems.ToStatus(file));
   return config;
 }
 
+// Where the file of measured values is; empty: nowhere.
+std::string TunedFile(const toml::table& table, const std::string& file) {
+  const std::string named = table["tuned"].value_or(std::string());
+  if (!named.empty()) return named;
+  const std::string beside = std::filesystem::path(file).replace_filename("tuned.toml").string();
+  return ::access(beside.c_str(), F_OK) == 0 ? beside : std::string();
+}
+
+// Puts the sections of `tuned` into the gaps of `table`.
+Status FillGaps(const std::string& tuned, const Schema& schema, toml::table& table) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::string text, ReadFile(tuned));
+  ONECOPY_ASSIGN_OR_RETURN(const toml::table measured, ParseTable(text, tuned));
+  // Judged by itself, so that what is wrong is told with its own line.
+  ONECOPY_RETURN_IF_ERROR(BindTable(measured, tuned, schema).status());
+  Problems problems;
+  for (const auto& [name, node] : measured) {
+    if (name == "version") continue;
+    if (!node.is_table()) {
+      problems.Add(LineOf(name), std::string(name.str()) + " has no place among measured values");
+      continue;
+    }
+    if (table.get(name) == nullptr) table.insert(name, toml::table());
+    toml::table* const section = table.get_as<toml::table>(name);
+    if (section == nullptr) continue;  // no section there: Bind says so
+    for (const auto& [key, value] : *node.as_table()) section->insert(key, value);
+  }
+  return problems.ToStatus(tuned);
+}
+
+}  // namespace
+
+Result<Config> Parse(std::string_view text, const std::string& file, const Schema& schema) {
+  ONECOPY_ASSIGN_OR_RETURN(const toml::table table, ParseTable(text, file));
+  return BindTable(table, file, schema);
+}
+
 Result<Config> Load(const std::string& file, const Schema& schema) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
-  return Parse(text, file, schema);
+  ONECOPY_ASSIGN_OR_RETURN(toml::table table, ParseTable(text, file));
+  const std::string tuned = TunedFile(table, file);
+  if (!tuned.empty()) ONECOPY_RETURN_IF_ERROR(FillGaps(tuned, schema, table));
+  ONECOPY_ASSIGN_OR_RETURN(Config config, BindTable(table, file, schema));
+  config.tuned = tuned;
+  return config;
 }
 
 Config Defaults(const Schema& schema) {

@@ -48,6 +48,10 @@ const std::vector<SettingSpec>& TopKeys() {
        .type = SettingType::kBool,
        .fallback = false,
        .doc = "Whether plain text may be spoken beyond this machine where [tls] is not set."},
+      Text("tuned", "",
+           "File with what was measured to be best for this machine, as onecopy-bench tune writes "
+           "it; what is set here goes before it. Empty: tuned.toml beside this file, if there is "
+           "one."),
       Text("topology", "",
            "File that says where GPUs, network devices and disks sit, where the machine's own "
            "account "

@@ -238,3 +238,49 @@ TEST_CASE("a file without an end is not read to its end") {
   CHECK(config.status().reason() == reasons::kBadConfig);
   CHECK(config.status().message().find("/dev/zero: it is longer than 1 MiB") == 0);
 }
+
+TEST_CASE("measured values fill the gaps of a file, and never replace what it says") {
+  Folder folder;
+  const std::string file = folder.Write("config.toml", "version = 1\n[staging]\nslots = 8\n");
+  REQUIRE_OK(Load(file, TestSchema()));
+  CHECK(Load(file, TestSchema())->tuned.empty());
+
+  SECTION("from tuned.toml beside it") {
+    const std::string tuned = folder.Write(
+        "tuned.toml",
+        "version = 1\n[staging]\nslots = 16\nslot_bytes = \"4MiB\"\n[tcp]\nlanes = 3\n");
+    const auto config = Load(file, TestSchema());
+    REQUIRE_OK(config);
+    CHECK(config->tuned == tuned);
+    CHECK(config->slots == 8);
+    CHECK(config->slot_bytes == 4 << 20);
+    CHECK(config->backends.at("tcp").Integer("lanes") == 3);
+  }
+  SECTION("from a file that it names") {
+    const std::string tuned = folder.Write("other.toml", "[staging]\nslot_bytes = \"4MiB\"\n");
+    const std::string naming = folder.Write("naming.toml", "tuned = \"" + tuned + "\"\n");
+    const auto config = Load(naming, TestSchema());
+    REQUIRE_OK(config);
+    CHECK(config->slot_bytes == 4 << 20);
+  }
+}
+
+TEST_CASE("what is wrong with measured values is told with their own file and line") {
+  Folder folder;
+  const std::string file = folder.Write("config.toml", "version = 1\n");
+  const std::string tuned = folder.path() + "/tuned.toml";
+  const auto complaint = [&](const std::string& text) {
+    folder.Write("tuned.toml", text);
+    const auto config = Load(file, TestSchema());
+    REQUIRE_FALSE(config.ok());
+    CHECK(config.status().reason() == reasons::kBadConfig);
+    return config.status().message();
+  };
+  CHECK(complaint("[staging]\nslots = 1\n").starts_with(tuned + ":2: "));
+  CHECK(complaint("[staging]\nslotz = 8\n").starts_with(tuned + ":2: "));
+  CHECK(complaint("= 8\n").starts_with(tuned + ":1: "));
+  CHECK(complaint("version = 2\n").starts_with(tuned + ":1: "));
+  CHECK(complaint("name = \"east\"\n").find("no place among measured values") != std::string::npos);
+  const std::string naming = folder.Write("naming.toml", "tuned = \"/nowhere/tuned.toml\"\n");
+  CHECK(Load(naming, TestSchema()).status().code() == Code::kNotFound);
+}

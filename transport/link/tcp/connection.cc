@@ -1,5 +1,7 @@
 #include "transport/link/tcp/connection.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +14,15 @@ namespace {
 // How long a withdrawal waits for a peer to take the bytes that it had asked for.
 constexpr std::chrono::seconds kWithdrawLimit{2};
 constexpr size_t kMostStepLists = 64;
+
+// The kernel keeps to net.core.rmem_max and wmem_max, and doubles what it is told for its own
+// needs.
+void LimitBuffers(int fd, uint64_t bytes) {
+  if (bytes == 0) return;
+  const int half = static_cast<int>(bytes / 2);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &half, sizeof half);
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &half, sizeof half);
+}
 
 }  // namespace
 
@@ -32,6 +43,7 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, os::UniqueFd
                                bool send_welcome) {
   InHome([self = shared_from_this(), index, &loop, fd = std::move(fd), send_welcome]() mutable {
     if (self->shut_ || self->lanes_[index] != nullptr) return;
+    if (index > 0) LimitBuffers(fd.get(), self->options_.socket_buffer_bytes);
     const auto peer = os::PeerAddress(fd.get());
     const auto local = os::LocalAddress(fd.get());
     if (index > 0 && peer.ok() && local.ok()) {

@@ -22,6 +22,7 @@ struct ConnectionOptions {
   uint32_t data_lanes = 1;
   uint64_t chunk_bytes = 0;
   unsigned gets_per_lane = 2;
+  uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
 };
 
 // State lives on the home thread, which is lane 0's; each lane's on its own.

@@ -52,6 +52,12 @@ std::vector<SettingSpec> Specs() {
        .doc = "Chunks under way on one lane, so that its owner never waits for the next request.",
        .least = 1,
        .most = 64},
+      {.key = "socket_buffer",
+       .type = SettingType::kBytes,
+       .fallback = int64_t{0},
+       .doc = "Most kernel memory for bytes under way on one lane, at each end; 0: as the kernel "
+              "sees fit, which suits long wires. Inside one machine less may stay in its caches.",
+       .most = int64_t{1} << 30},
       {.key = "spin_microseconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
@@ -79,6 +85,7 @@ Backend<Link> Describe() {
     options.control_threads =
         control < 0 ? DefaultControlThreads(options.threads) : static_cast<unsigned>(control);
     options.chunk_bytes = settings.Bytes("chunk_bytes");
+    options.socket_buffer_bytes = settings.Bytes("socket_buffer");
     options.gets_per_lane = static_cast<unsigned>(settings.Integer("gets_per_lane"));
     options.spin = std::chrono::microseconds(settings.Integer("spin_microseconds"));
     return TcpLink::Create(std::move(options));

@@ -124,7 +124,8 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
 std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, uint32_t lanes,
                                                       os::EventLoop& home) {
   auto connection = std::make_shared<TcpConnection>(
-      ConnectionOptions{options_.node, peer, lanes, options_.chunk_bytes, options_.gets_per_lane},
+      ConnectionOptions{options_.node, peer, lanes, options_.chunk_bytes, options_.gets_per_lane,
+                        options_.socket_buffer_bytes},
       home);
   Remember(connection);
   return connection;

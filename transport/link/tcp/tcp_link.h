@@ -27,6 +27,7 @@ struct LinkOptions {
   unsigned control_threads = 0;  // for messages and gets' bookkeeping; 0: those for payload do it
   uint64_t chunk_bytes = 0;
   unsigned gets_per_lane = 2;
+  uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
   os::Clock::duration spin{};
 };
 
