@@ -1,6 +1,7 @@
 // The one way in which threads hand work to each other: many producers, one consumer.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ class TaskQueue {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
     tasks_.push_back(std::move(task));
+    waiting_.store(true, std::memory_order_relaxed);
     return std::exchange(asleep_, false);
   }
 
@@ -27,6 +29,7 @@ class TaskQueue {
     {
       const std::lock_guard lock(mutex_);
       running_.swap(tasks_);
+      waiting_.store(false, std::memory_order_relaxed);
     }
     for (Task& task : running_) {
       task();
@@ -36,6 +39,10 @@ class TaskQueue {
     running_.clear();
     return any;
   }
+
+  // Consumer, between two calls of Drain: whether the next one will find something. A hint without
+  // the lock, which may come a little late.
+  bool Waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
   // Consumer, before it sleeps: true when the queue is empty and the next Push will ask for a
   // wake-up.
@@ -59,6 +66,7 @@ class TaskQueue {
   bool asleep_ = false;        // guarded by mutex_
   bool closed_ = false;        // guarded by mutex_
   std::vector<Task> running_;  // consumer only
+  std::atomic<bool> waiting_{false};
 };
 
 }  // namespace onecopy

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <utility>
 
 #include "transport/os/error.h"
 
@@ -19,6 +20,8 @@ namespace {
 
 constexpr Clock::duration kForever = Clock::duration::max();
 constexpr int kEventsPerTurn = 64;
+// Of the poller, between two at descriptors, which cost a system call.
+constexpr int kLooksPerTurn = 16;
 
 UniqueFd OrAbort(int fd, const char* what) {
   if (fd < 0) {
@@ -149,23 +152,34 @@ Clock::duration EventLoop::UntilNextTimer() const {
   return std::max(timers_.begin()->first - Clock::now(), Clock::duration(0));
 }
 
+void EventLoop::Poll() {
+  int looks = spinning_ ? kLooksPerTurn : 1;
+  do {
+    if (!poller_busy_) return;
+    poller_busy_ = poller_();
+  } while (--looks > 0 && !queue_.Waiting());
+}
+
 void EventLoop::Run() {
   thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   Clock::time_point last_work = Clock::now();
   while (!stopping_.load(std::memory_order_acquire)) {
     bool worked = queue_.Drain();
     worked |= RunTimers();
-    if (poller_ && poller_busy_) poller_busy_ = poller_();
+    if (poller_) Poll();
+    worked |= std::exchange(poller_found_, false);
 
     // The time is read only where somebody wants to spin: most loops do not.
     Clock::duration sleep = UntilNextTimer();
     const bool polling = poller_ && poller_busy_;
     const Clock::duration spin = polling ? poller_spin_ : spin_;
+    spinning_ = false;
     if (spin > Clock::duration(0) || polling) {
       const Clock::time_point now = Clock::now();
       if (worked) last_work = now;
       if (now - last_work < spin) {
         sleep = Clock::duration(0);
+        spinning_ = polling;
       } else if (polling) {
         sleep = std::min(sleep, poller_nap_);
       }

@@ -44,11 +44,13 @@ class EventLoop final : public Executor {
   void Rewatch(int fd, uint32_t epoll_events);
   void Unwatch(int fd);
 
-  // Called once per turn while it returns true (work outstanding); the loop then polls for `spin`,
-  // and after that naps for `nap` between turns instead of sleeping. Wake it with KickPoller after
-  // it returned false.
+  // Called at least once per turn while it returns true (work outstanding); the loop then polls for
+  // `spin`, and after that naps for `nap` between turns instead of sleeping. Wake it with
+  // KickPoller after it returned false. The spin begins anew whenever it says with PollerFound that
+  // something has ended.
   void SetPoller(std::function<bool()> poller, Clock::duration spin, Clock::duration nap);
   void KickPoller() { poller_busy_ = true; }
+  void PollerFound() { poller_found_ = true; }
 
   // How long to look for more work, without sleeping, after the last piece of it. Zero: sleep at
   // once.
@@ -61,7 +63,8 @@ class EventLoop final : public Executor {
  private:
   struct Watched;
 
-  bool RunTimers();                        // true when one ran
+  bool RunTimers();  // true when one ran
+  void Poll();
   bool RunEpoll(Clock::duration timeout);  // true when something was ready
   Clock::duration UntilNextTimer() const;
   void Wake();
@@ -79,6 +82,8 @@ class EventLoop final : public Executor {
   Clock::duration poller_spin_{};
   Clock::duration poller_nap_{};
   bool poller_busy_ = false;
+  bool poller_found_ = false;
+  bool spinning_ = false;
   Clock::duration spin_{};
 };
 

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <future>
+#include <thread>
 #include <vector>
 
 #include "tests/support/catch.h"
@@ -79,6 +81,42 @@ TEST_CASE("a poller runs until it has nothing left to do") {
     thread.loop().KickPoller();
   });
   CHECK(done.get_future().get() == 0);
+}
+
+TEST_CASE(
+    "tasks and descriptors have their turn while a poller spins, and it has its own while they "
+    "do") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  const UniqueFd reader(pipe[0]), writer(pipe[1]);
+  std::atomic<int> polls = 0;
+  std::atomic<bool> spin = true;
+  std::promise<void> heard;
+  onecopy::Status watching;
+  LoopThread thread("test");
+  thread.RunSync([&] {
+    thread.loop().SetPoller(
+        [&] {
+          ++polls;
+          thread.loop().PollerFound();
+          return spin.load();
+        },
+        1h, 0us);
+    thread.loop().KickPoller();
+    watching = thread.loop().Watch(reader.get(), EPOLLIN, [&](uint32_t) {
+      thread.loop().Unwatch(reader.get());
+      heard.set_value();
+    });
+  });
+  REQUIRE_OK(watching);
+  for (int i = 0; i < 100; ++i) {
+    int before = 0;
+    thread.RunSync([&] { before = polls; });
+    while (polls == before) std::this_thread::yield();
+  }
+  REQUIRE(::write(writer.get(), "x", 1) == 1);
+  heard.get_future().wait();
+  thread.RunSync([&] { spin = false; });
 }
 
 TEST_CASE("what is queued when a loop stops is destroyed unrun") {
