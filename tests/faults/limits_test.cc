@@ -7,6 +7,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 #include "transport/os/unique_fd.h"
 #include "transport/os/unix_socket.h"
 
@@ -29,12 +30,6 @@ std::function<void()> Limited(__rlimit_resource what, rlim_t most) {
     if (::setrlimit(what, &limit) != 0) ::_exit(126);
   };
 }
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kAddressSanitizer = true;
-#else
-constexpr bool kAddressSanitizer = false;
-#endif
 
 }  // namespace
 

@@ -49,11 +49,7 @@ void WriteAll(int fd, const std::string& text) {
 }
 
 // What else a process may take while it copies. AddressSanitizer keeps freed memory for a while.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kSlack = uint64_t{512} << 20;
-#else
-constexpr uint64_t kSlack = uint64_t{64} << 20;
-#endif
+constexpr uint64_t kSlack = uint64_t{onecopy::testing::kAddressSanitizer ? 512 : 64} << 20;
 
 uint64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "transport/os/unix_socket.h"
 
@@ -40,9 +41,9 @@ TEST_CASE("connections are handed over non-blocking and close-on-exec") {
 }
 
 TEST_CASE("a process without descriptors reports it and accepts again once it has some") {
-#ifdef __SANITIZE_ADDRESS__
-  ONECOPY_SKIP("UndefinedBehaviorSanitizer needs descriptors to look at memory");
-#endif
+  if (onecopy::testing::kAddressSanitizer) {
+    ONECOPY_SKIP("UndefinedBehaviorSanitizer needs descriptors to look at memory");
+  }
   const TempFolder folder;
   auto listener = os::ListenUnix(folder / "s", SOCK_STREAM, 0600, 8);
   REQUIRE_OK(listener);
