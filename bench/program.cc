@@ -6,6 +6,7 @@
 
 #include "bench/report_command.h"
 #include "bench/run_command.h"
+#include "bench/tune_command.h"
 #include "bench/version.h"
 #include "bench/work/lend.h"
 #include "transport/core/exit_status.h"
@@ -107,6 +108,23 @@ void AddReportOptions(CLI::App& report, ReportOptions& options) {
       ->required();
 }
 
+void AddTuneOptions(CLI::App& tune, TuneArguments& arguments) {
+  tune.add_option("--write", arguments.write,
+                  "where onecopyd reads it: tuned.toml beside its configuration file")
+      ->type_name("FILE");
+  tune.add_option("--size", arguments.size, "payload of one sample; default 256MiB")
+      ->type_name("BYTES");
+  tune.add_option("--samples", arguments.options.samples,
+                  "how often each choice is measured after one warm-up; default 5")
+      ->check(CLI::Range(1U, 1000U));
+  tune.add_option("--onecopyd", arguments.onecopyd,
+                  "the daemon; default: the one beside this program")
+      ->type_name("PATH");
+  tune.add_option("--cuda", arguments.options.daemon.cuda_library,
+                  "the CUDA driver's library; default: the system's")
+      ->type_name("PATH");
+}
+
 void AddLendOptions(CLI::App& lend, LendArguments& arguments) {
   lend.add_option("--size", arguments.size, "of each buffer; default 1GiB")->type_name("BYTES");
   lend.add_option("--to", arguments.options.to,
@@ -134,13 +152,17 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
   RunOptions run_options;
   ReportOptions report_options;
   LendArguments lend_arguments;
+  TuneArguments tune_arguments;
   CLI::App* const run = program.add_subcommand(
       "run", "measure, between daemons that are started for it and end with it, or given ones");
   CLI::App* const report =
       program.add_subcommand("report", "make one HTML page of what runs have written");
   CLI::App* const lend = program.add_subcommand(
       "lend", "lend memory of this node to a bench on another one, until Ctrl-C");
+  CLI::App* const tune = program.add_subcommand(
+      "tune", "find the settings of the staged path over tcp that are best for this machine");
   AddRunOptions(*run, run_options);
+  AddTuneOptions(*tune, tune_arguments);
   AddReportOptions(*report, report_options);
   AddLendOptions(*lend, lend_arguments);
   try {
@@ -158,6 +180,10 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
     return status.ok() ? 0 : Tell(status, io.progress);
   }
   StopOnSignals();
+  if (tune->parsed()) {
+    tune_arguments.options.stopped = Stopped;
+    return Tell(TuneMachine(tune_arguments, io), io.progress);
+  }
   return Tell(lend->parsed() ? LendUntilStopped(lend_arguments, io) : Run(run_options, Stopped, io),
               io.progress);
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "bench/daemons/beside.h"
 #include "bench/measure/row_csv.h"
 #include "bench/measure/row_json.h"
 #include "bench/measure/row_table.h"
@@ -29,13 +30,6 @@ constexpr uint64_t kDefaultSizes[] = {4 * kKiB,  64 * kKiB,  kMiB,
 
 Status BadArgument(std::string what) {
   return {Code::kInvalidArgument, reasons::kBadArgument, std::move(what)};
-}
-
-// The daemon of this build or installation: beside this program.
-std::string BesideThisProgram(const std::string& name) {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / name).string();
 }
 
 Result<std::vector<uint64_t>> SizesOf(const RunOptions& options) {
@@ -75,11 +69,8 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
   if (!given && !settings.given.run_dir.empty()) {
     return BadArgument("--run-dir goes with --peer NAME: a peer of that daemon");
   }
-  settings.daemon.program =
-      options.onecopyd.empty() ? BesideThisProgram("onecopyd") : options.onecopyd;
-  if (!given && !std::filesystem::exists(settings.daemon.program)) {
-    return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + settings.daemon.program,
-                  "name it by --onecopyd PATH");
+  if (!given) {
+    ONECOPY_ASSIGN_OR_RETURN(settings.daemon.program, DaemonProgram(options.onecopyd));
   }
   return settings;
 }

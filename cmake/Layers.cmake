@@ -25,12 +25,14 @@ set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os trans
 set(ONECOPY_LAYER_client_doctor client/lib transport/core transport/os transport/shim transport/topology)
 set(ONECOPY_LAYER_client_cli client/cli/output client/doctor client/lib transport/core transport/os)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
-set(ONECOPY_LAYER_bench bench/measure bench/report bench/work transport/core transport/shim)
+set(ONECOPY_LAYER_bench
+    bench/daemons bench/measure bench/report bench/tune bench/work transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_bench_measure transport/core)
 set(ONECOPY_LAYER_bench_ceiling bench/measure transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_bench_daemons client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench_report bench/measure transport/core)
 set(ONECOPY_LAYER_bench_tools bench/daemons bench/measure transport/core transport/os)
+set(ONECOPY_LAYER_bench_tune bench/daemons bench/measure bench/work transport/core)
 set(ONECOPY_LAYER_bench_work
     bench/ceiling bench/daemons bench/measure bench/tools client/lib transport/core transport/os transport/shim)
 
