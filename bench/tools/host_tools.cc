@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "transport/os/host_port.h"
-
 namespace onecopy::bench {
 namespace {
 
@@ -27,13 +25,6 @@ std::optional<ToolSaid> Rate(const std::string& number, double unit) {
   const double value = std::strtod(number.c_str(), &end);
   if (end == number.c_str() || value <= 0) return std::nullopt;
   return ToolSaid{value * unit};
-}
-
-// A TCP port of loopback that nobody has just now.
-Result<std::string> FreePort() {
-  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd listener, os::ListenTcp({"127.0.0.1", 0}, 1));
-  ONECOPY_ASSIGN_OR_RETURN(const os::HostPort address, os::LocalAddress(listener.get()));
-  return std::to_string(address.port);
 }
 
 std::unique_ptr<Mover> Tool(ToolPrograms programs, uint64_t bytes) {

@@ -10,19 +10,28 @@ namespace onecopy::bench {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+// Such puts may do 20 MB/s.
+constexpr uint64_t kMostPutBytes = uint64_t{16} << 20;
+constexpr uint64_t kLeastPuts = 2;
+constexpr uint64_t kMostPuts = 8;
 constexpr const char* kEnv = "/usr/bin/env";
 constexpr const char* kPackages = "perftest and ucx-utils (deploy/bootstrap --for rdma)";
+
+std::unique_ptr<Mover> Tool(std::vector<std::string> server, std::vector<std::string> client,
+                            double (*rate)(const std::string&), uint64_t bytes) {
+  ToolPrograms programs{std::move(server), std::move(client), [rate](const std::string& line) {
+                          const double read = rate(line);
+                          return read > 0 ? std::optional(ToolSaid{read}) : std::nullopt;
+                        }};
+  return std::make_unique<ToolMover>(std::move(programs), bytes);
+}
 
 // Words of a server, and of a client that is told where that is.
 Result<std::unique_ptr<Mover>> Pair(std::vector<std::string> server,
                                     std::vector<std::string> client, const RdmaPorts& ports,
                                     double (*rate)(const std::string&), uint64_t bytes) {
   client.push_back(ports.east.address);
-  ToolPrograms programs{std::move(server), std::move(client), [rate](const std::string& line) {
-                          const double read = rate(line);
-                          return read > 0 ? std::optional(ToolSaid{read}) : std::nullopt;
-                        }};
-  return std::unique_ptr<Mover>(std::make_unique<ToolMover>(std::move(programs), bytes));
+  return Tool(std::move(server), std::move(client), rate, bytes);
 }
 
 std::vector<double> Numbers(const std::string& line, char separator) {
@@ -89,6 +98,24 @@ Result<std::unique_ptr<Mover>> MakeUcxPerftest(const RdmaPorts& ports, uint64_t 
                                     "-v"};
   };
   return Pair(words(ports.east), words(ports.west), ports, UcxPerftestRate, bytes);
+}
+
+Result<std::unique_ptr<Mover>> MakeUcxPut(uint64_t bytes, bool gpu) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::string program, FindTool("ucx_perftest", kPackages));
+  ONECOPY_ASSIGN_OR_RETURN(const std::string port, FreePort());
+  const uint64_t put = std::min(bytes, kMostPutBytes);
+  const std::string transports = std::string("UCX_TLS=tcp") + (gpu ? ",cuda_copy" : "");
+  std::vector<std::string> client = {
+      kEnv,    transports,
+      program, "127.0.0.1",
+      "-p",    port,
+      "-t",    "ucp_put_bw",
+      "-s",    std::to_string(put),
+      "-n",    std::to_string(std::clamp(bytes / put, kLeastPuts, kMostPuts)),
+      "-w",    "1",
+      "-f",    "-v"};
+  if (gpu) client.insert(client.end(), {"-m", "cuda"});
+  return Tool({kEnv, transports, program, "-p", port}, std::move(client), UcxPerftestRate, bytes);
 }
 
 }  // namespace onecopy::bench

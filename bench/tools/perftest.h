@@ -1,5 +1,5 @@
-// Programs that read remote memory over RDMA devices: ib_read_bw and ucx_perftest, a server at the
-// east port and a client at the west one, which reads. They do not look at what they read.
+// Programs that measure networks: ib_read_bw and ucx_perftest, over RDMA devices a server at the
+// east port and a client at the west one, which reads. They do not look at what they move.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,10 @@ Result<std::unique_ptr<Mover>> MakeReadBw(const RdmaPorts& ports, uint64_t bytes
                                           uint64_t read_bytes);
 Result<std::unique_ptr<Mover>> MakeUcxPerftest(const RdmaPorts& ports, uint64_t bytes,
                                                uint64_t read_bytes);
+
+// Puts of 16 MiB, or of all bytes where those are fewer, between two processes over TCP on
+// loopback, with UCX's own settings; `gpu`: into memory of a GPU, where this UCX knows any.
+Result<std::unique_ptr<Mover>> MakeUcxPut(uint64_t bytes, bool gpu);
 
 // Bytes per second in a line that the program prints, or 0.
 double ReadBwRate(const std::string& line);

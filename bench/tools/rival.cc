@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "bench/tools/perftest.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::bench {
@@ -19,6 +20,7 @@ std::optional<ToolSaid> ReadRival(const std::string& line) {
 }
 
 Result<std::unique_ptr<Mover>> MakeRival(const RivalWay& way, uint64_t bytes) {
+  if (way.name == "ucx") return MakeUcxPut(bytes, way.gpu_memory);
   if (way.folder.empty()) {
     return Status(Code::kFailedPrecondition, reasons::kNotRequested,
                   "rivals are measured where they are asked for",

@@ -12,10 +12,13 @@ namespace onecopy::bench {
 
 struct RivalWay {
   std::string folder = {};  // that bench/rivals/install has made; empty: none
-  std::string name = {};    // "nixl", "mooncake"
+  std::string name = {};    // "nixl", "mooncake"; "ucx" needs no folder and has nothing tuned
   bool tuned = false;
   bool gpu_memory = false;
   size_t gpus = 1;  // to use
+
+  // Whether it looks at what it has moved.
+  bool verifies() const { return name != "ucx"; }
 };
 
 // A sample is a new pair of processes, which makes a payload of its own and looks at what arrived.

@@ -12,6 +12,7 @@
 #include "bench/daemons/temp_folder.h"
 #include "bench/measure/row.h"
 #include "transport/core/reasons.h"
+#include "transport/os/host_port.h"
 
 namespace onecopy::bench {
 namespace {
@@ -83,6 +84,12 @@ Result<std::string> FindTool(const std::string& name, const std::string& package
   }
   return Status(Code::kNotFound, reasons::kFileNotFound, name + " is not installed",
                 "install " + package);
+}
+
+Result<std::string> FreePort() {
+  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd listener, os::ListenTcp({"127.0.0.1", 0}, 1));
+  ONECOPY_ASSIGN_OR_RETURN(const os::HostPort address, os::LocalAddress(listener.get()));
+  return std::to_string(address.port);
 }
 
 }  // namespace onecopy::bench

@@ -36,27 +36,29 @@ Row Measure(Row row, const RivalWay& rival, const Memory& memory, const Settings
   if (!theirs.ok()) return Waived(std::move(row), theirs.status());
   Result<std::unique_ptr<Mover>> ours = MakeTransfer(way, row.bytes);
   if (!ours.ok()) return NotSetUp(std::move(row), ours.status());
-  // Whether it can run here is seen by running it once.
+  // Whether it can run here is seen by running it once, and by what it says then.
   if (const auto tried = (*theirs)->Move(); !tried.ok()) {
     return Waived(std::move(row), tried.status());
   }
   const MakeCeiling make = [&](const Moved&) -> Result<std::unique_ptr<Mover>> {
     return std::move(*ours);
   };
-  return Compare(std::move(row), **theirs, make, settings.compare());
+  row = Compare(std::move(row), **theirs, make, settings.compare());
+  if (!its.verifies()) row.verified.reset();
+  return row;
 }
 
 }  // namespace
 
 std::vector<Row> Rivals(const Settings& settings) {
   std::vector<Row> rows;
-  for (const char* name : {"nixl", "mooncake"}) {
+  for (const std::string name : {"nixl", "mooncake", "ucx"}) {
     for (const bool tuned : {false, true}) {
+      if (tuned && name == "ucx") continue;
       for (const Memory& memory : {kHost, kGpu}) {
         if (settings.stopped && settings.stopped()) return rows;
         const std::string ends = std::string(memory.name) + " to " + memory.name;
-        Row row = {.work = std::string("rival ") + name + ", " + (tuned ? "tuned" : "default") +
-                           ", " + ends,
+        Row row = {.work = "rival " + name + ", " + (tuned ? "tuned" : "default") + ", " + ends,
                    .path = "tcp",
                    .bytes = settings.bytes,
                    .ceiling = std::string("onecopy ") + memory.path};
