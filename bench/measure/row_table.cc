@@ -12,6 +12,7 @@
 namespace onecopy::bench {
 namespace {
 
+constexpr double kMostBytes = 9.2e18;  // less than 2^63
 constexpr size_t kColumns = 10;
 using Line = std::array<std::string, kColumns>;
 
@@ -31,7 +32,8 @@ std::string ValueText(Unit unit, double value) {
     case Unit::kBytesPerSecond:
       return FormatRate(value);
     case Unit::kBytes:
-      return FormatBytes(static_cast<uint64_t>(value));
+      // Rows that were read may hold any number.
+      return FormatBytes(static_cast<uint64_t>(std::clamp(value, 0.0, kMostBytes)));
     case Unit::kCores:
       return Formatted("%.3f", value * 100) + " % core";
     case Unit::kSeconds:

@@ -34,8 +34,7 @@ double Median(const Row& row) { return Summarise(row.values).median; }
 double Ratio(const Row& row) { return row.ratio().value_or(0); }
 
 PlotAxis SizeAxis() {
-  return {"payload", Scale::kBinary,
-          [](double bytes) { return FormatBytes(static_cast<uint64_t>(bytes)); }};
+  return {"payload", Scale::kBinary, [](double bytes) { return ValueText(Unit::kBytes, bytes); }};
 }
 
 PlotAxis RateAxis() {

@@ -143,7 +143,8 @@ TEST_CASE("a page of rows without figures is a page, and odd figures draw no non
   zero.values = zero.ceiling_values = {0, 0, 0};
   Row huge = Measured("w", "tcp-direct", std::numeric_limits<uint64_t>::max());
   huge.values = {1e300, 1e300, 1e300};
-  const std::string page = PageOf({{zero, {}}, {huge, {}}});
+  const Row odd = {.work = "m", .unit = Unit::kBytes, .values = {-1e300, 1e300}, .limit = 1e300};
+  const std::string page = PageOf({{zero, {}}, {huge, {}}, {odd, {}}});
   CHECK_FALSE(Has(page, "nan"));
   CHECK_FALSE(Has(page, "inf,"));
   CHECK(page.size() < 1 << 20);
