@@ -24,3 +24,7 @@ find_path(ONECOPY_GOOGLEAPIS google/rpc/error_details.proto REQUIRED
 find_path(ONECOPY_CUDA_INCLUDE cuda.h REQUIRED
           HINTS "${PROJECT_SOURCE_DIR}/build/deps/cuda/include" "$ENV{CUDA_HOME}/include"
                 /usr/local/cuda/include)
+
+# For the one kernel of ours, and for programs of the tests.
+find_program(ONECOPY_NVCC nvcc REQUIRED
+  HINTS "${PROJECT_SOURCE_DIR}/build/deps/cuda/bin" "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin)

@@ -16,12 +16,20 @@ std::atomic<uint64_t> g_received{0};
 extern "C" {
 
 void __real_onecopy_copy_bytes(void* to, const void* from, size_t bytes);
+void __real_onecopy_copy_strided(void* to, size_t to_stride, const void* from, size_t from_stride,
+                                 size_t bytes, size_t count);
 ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
 
 void __wrap_onecopy_copy_bytes(void* to, const void* from, size_t bytes) {
   g_copied += bytes;
   __real_onecopy_copy_bytes(to, from, bytes);
+}
+
+void __wrap_onecopy_copy_strided(void* to, size_t to_stride, const void* from, size_t from_stride,
+                                 size_t bytes, size_t count) {
+  g_copied += bytes * count;
+  __real_onecopy_copy_strided(to, to_stride, from, from_stride, bytes, count);
 }
 
 ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {

@@ -1,9 +1,9 @@
 // Counts every call of this process that moves payload, below and independent of what the movers
 // report.
 //
-// The linker sends our own code's calls of sendmsg, recvmsg and onecopy_copy_bytes through here
-// (onecopy_use_ledger in tests/support/CMakeLists.txt); gRPC's, in its own library, it leaves
-// alone.
+// The linker sends our own code's calls of sendmsg, recvmsg and onecopy_copy_bytes and
+// _strided through here (onecopy_use_ledger in tests/support/CMakeLists.txt); gRPC's, in its own
+// library, it leaves alone.
 #pragma once
 
 #include <cstdint>

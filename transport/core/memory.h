@@ -11,6 +11,7 @@
 #include "transport/core/import_request.h"
 #include "transport/core/region.h"
 #include "transport/core/result.h"
+#include "transport/core/scatter.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
@@ -29,6 +30,11 @@ class CopyRoute {
   // Any thread; does not block. The pieces lie inside the regions (checked by the caller, asserted
   // here). Copies of one route may complete in any order.
   virtual void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) = 0;
+
+  // Many copies as one piece of work: `from` and `to` are offsets inside the regions. No two write
+  // the same byte, and none reads what another writes; the order is the route's. Otherwise like
+  // Copy.
+  virtual void CopyMany(std::vector<StridedCopy> copies, Done done) = 0;
 
   // The steps that a copy is expected to take.
   virtual const StepList& steps() const = 0;

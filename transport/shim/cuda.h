@@ -61,7 +61,14 @@ namespace onecopy::shim {
   X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                                        \
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)                                        \
   X(MemcpyPeerAsync, cuMemcpyPeerAsync)                                           \
+  X(Memcpy2DAsync, cuMemcpy2DAsync_v2)                                            \
   X(MemsetD8Async, cuMemsetD8Async)                                               \
+  X(MemHostAlloc, cuMemHostAlloc)                                                 \
+  X(MemFreeHost, cuMemFreeHost)                                                   \
+  X(ModuleLoadData, cuModuleLoadData)                                             \
+  X(ModuleUnload, cuModuleUnload)                                                 \
+  X(ModuleGetFunction, cuModuleGetFunction)                                       \
+  X(LaunchKernel, cuLaunchKernel)                                                 \
   X(StreamCreate, cuStreamCreate)                                                 \
   X(StreamDestroy, cuStreamDestroy_v2)                                            \
   X(StreamSynchronize, cuStreamSynchronize)                                       \

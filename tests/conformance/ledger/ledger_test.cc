@@ -54,10 +54,15 @@ class DetourMemory final : public Memory {
     void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override {
       std::vector<std::byte> detour(bytes);
       onecopy_copy_bytes(detour.data(), from_->address() + from_offset, bytes);
-      route_->Copy(from_offset, to_offset, bytes,
-                   [this, done = std::move(done)](Status status, const StepList&) mutable {
-                     done(std::move(status), steps_);
-                   });
+      route_->Copy(from_offset, to_offset, bytes, WithOwnSteps(std::move(done)));
+    }
+    void CopyMany(std::vector<StridedCopy> copies, Done done) override {
+      for (const StridedCopy& copy : copies) {
+        std::vector<std::byte> detour(copy.payload());
+        onecopy_copy_strided(detour.data(), copy.bytes, from_->address() + copy.from,
+                             copy.from_stride, copy.bytes, copy.count);
+      }
+      route_->CopyMany(std::move(copies), WithOwnSteps(std::move(done)));
     }
     const StepList& steps() const override { return steps_; }
     unsigned depth() const override { return route_->depth(); }
@@ -65,6 +70,12 @@ class DetourMemory final : public Memory {
     Executor& executor() override { return route_->executor(); }
 
    private:
+    Done WithOwnSteps(Done done) {
+      return [this, done = std::move(done)](Status status, const StepList&) mutable {
+        done(std::move(status), steps_);
+      };
+    }
+
     const std::unique_ptr<CopyRoute> route_;
     const RegionRef from_;
     StepList steps_;

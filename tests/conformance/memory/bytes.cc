@@ -43,6 +43,17 @@ Outcome CopyNow(CopyRoute& route, uint64_t from_offset, uint64_t to_offset, uint
   return outcome;
 }
 
+Outcome CopyManyNow(CopyRoute& route, std::vector<StridedCopy> copies) {
+  Outcome outcome;
+  Event done;
+  route.CopyMany(std::move(copies), [&](const Status& status, const StepList& steps) {
+    outcome = {status, steps, route.executor().InThread()};
+    done.Set();
+  });
+  done.Wait();
+  return outcome;
+}
+
 RegionRef HostRegion(const Bytes& content) {
   auto region = TheHostMemory().Allocate("", content.size());
   REQUIRE_OK(region);

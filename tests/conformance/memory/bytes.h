@@ -22,6 +22,9 @@ struct Outcome {
 // One copy, waited for.
 Outcome CopyNow(CopyRoute& route, uint64_t from_offset, uint64_t to_offset, uint64_t bytes);
 
+// Many copies as one piece of work, waited for.
+Outcome CopyManyNow(CopyRoute& route, std::vector<StridedCopy> copies);
+
 // Host memory of a HostMemory that lives as long as the program.
 RegionRef HostRegion(const Bytes& content);
 

@@ -14,6 +14,7 @@
 //   FAKE_CUDA_NO_PCIE_FLAG  set: dma-bufs are not exported with flags
 //   FAKE_CUDA_ORDERING      of remote writes, as the attribute says it; default 200
 //   FAKE_CUDA_NO_FLUSH      set: no device flushes remote writes
+//   FAKE_CUDA_NO_KERNEL     set: no device takes the scatter kernel's image
 //
 // The functions below are its own, to be found in the library by name.
 #pragma once

@@ -65,6 +65,15 @@ Context* Current();
 // With the state's mutex held: the range that holds all of [address, address + bytes); null.
 const Range* FindRange(CUdeviceptr address, size_t bytes, CUdeviceptr* start = nullptr);
 
+// Whether work of that context reaches these bytes, which lie on a device or in pinned host memory.
+// With the state's mutex held.
+bool Reaches(const Context& context, uintptr_t address, size_t bytes);
+bool IsPinned(const void* address, size_t bytes);
+
+// Whether the stream is the current context's; and its next piece of work.
+bool IsCurrent(CUstream stream);
+void Submit(CUstream stream, std::function<void()> work);
+
 // A memfd of the device's memory, which tells its device by its name.
 int NewMemory(int device, size_t bytes);
 // -1 for a descriptor that is no such memfd.

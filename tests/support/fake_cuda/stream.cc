@@ -83,6 +83,29 @@ bool ReachesDevice(const Context& context, CUdeviceptr address, size_t bytes) {
   return false;
 }
 
+// A copy must reach both ends by itself.
+CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
+              CUstream stream) {
+  const Context* const context = Current();
+  if (context == nullptr || Of(stream)->context() != context) return CUDA_ERROR_INVALID_CONTEXT;
+  {
+    const std::lock_guard lock(TheState().mutex);
+    const auto reaches = [&](uintptr_t address, bool device) {
+      return device ? ReachesDevice(*context, address, bytes)
+                    : fake_cuda::IsPinned(reinterpret_cast<const void*>(address), bytes);
+    };
+    if (!reaches(to, to_device) || !reaches(from, from_device)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  Of(stream)->Submit([=] {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+namespace fake_cuda {
+
 bool IsPinned(const void* address, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   for (const auto& [device, context] : TheState().contexts) {
@@ -94,26 +117,18 @@ bool IsPinned(const void* address, size_t bytes) {
   return false;
 }
 
-// A copy must reach both ends by itself.
-CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
-              CUstream stream) {
-  const Context* const context = Current();
-  if (context == nullptr || Of(stream)->context() != context) return CUDA_ERROR_INVALID_CONTEXT;
-  {
-    const std::lock_guard lock(TheState().mutex);
-    const auto reaches = [&](uintptr_t address, bool device) {
-      return device ? ReachesDevice(*context, address, bytes)
-                    : IsPinned(reinterpret_cast<const void*>(address), bytes);
-    };
-    if (!reaches(to, to_device) || !reaches(from, from_device)) return CUDA_ERROR_INVALID_VALUE;
-  }
-  Of(stream)->Submit([=] {
-    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-  });
-  return CUDA_SUCCESS;
+bool Reaches(const Context& context, uintptr_t address, size_t bytes) {
+  return ReachesDevice(context, address, bytes) ||
+         IsPinned(reinterpret_cast<const void*>(address), bytes);
 }
 
-}  // namespace
+bool IsCurrent(CUstream stream) {
+  return Current() != nullptr && Of(stream)->context() == Current();
+}
+
+void Submit(CUstream stream, std::function<void()> work) { Of(stream)->Submit(std::move(work)); }
+
+}  // namespace fake_cuda
 
 extern "C" {
 

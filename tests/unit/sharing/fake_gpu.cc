@@ -1,9 +1,9 @@
 #include "tests/unit/sharing/fake_gpu.h"
 
-#include <cstring>
 #include <utility>
 
 #include "transport/core/reasons.h"
+#include "transport/os/copy_bytes.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
@@ -68,8 +68,14 @@ class FakeGpuRoute final : public CopyRoute {
                                                                  .by = "copy-engine"})) {}
 
   void Copy(uint64_t from, uint64_t to, uint64_t bytes, Done done) override {
-    auto work = [this, from, to, bytes, done = std::move(done)]() mutable {
-      std::memcpy(to_->address() + to, from_->address() + from, bytes);
+    CopyMany({{from, to, bytes, 0, 0, 1}}, std::move(done));
+  }
+  void CopyMany(std::vector<StridedCopy> copies, Done done) override {
+    auto work = [this, copies = std::move(copies), done = std::move(done)]() mutable {
+      for (const StridedCopy& copy : copies) {
+        onecopy_copy_strided(to_->address() + copy.to, copy.to_stride, from_->address() + copy.from,
+                             copy.from_stride, copy.bytes, copy.count);
+      }
       done(OkStatus(), steps_);
     };
     const bool between = from_->place().kind == kKind && to_->place().kind == kKind;

@@ -3,8 +3,49 @@
 #include <cassert>
 
 #include "transport/memory/cuda/gpu.h"
+#include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {
+namespace {
+
+// What every driver takes as a stride of a copy in two dimensions.
+constexpr uint64_t kMostPitch = 0x7fffffff;
+
+bool IsOverPcie(Direction direction) {
+  return direction == Direction::kToGpu || direction == Direction::kFromGpu;
+}
+
+CUresult CopyOne(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
+                 uint64_t bytes, CUstream stream) {
+  switch (direction) {
+    case Direction::kToGpu:
+      return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
+    case Direction::kFromGpu:
+      return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);
+    case Direction::kToPeer:
+    case Direction::kInside:
+      break;
+  }
+  return api.MemcpyDtoDAsync(to, from, bytes, stream);
+}
+
+CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCopy& copy,
+                  CUstream stream) {
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = direction == Direction::kToGpu ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  rows.dstMemoryType = direction == Direction::kFromGpu ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  rows.srcHost = reinterpret_cast<const void*>(copy.from);
+  rows.srcDevice = copy.from;
+  rows.srcPitch = copy.from_stride;
+  rows.dstHost = reinterpret_cast<void*>(copy.to);
+  rows.dstDevice = copy.to;
+  rows.dstPitch = copy.to_stride;
+  rows.WidthInBytes = copy.bytes;
+  rows.Height = copy.count;
+  return api.Memcpy2DAsync(&rows, stream);
+}
+
+}  // namespace
 
 Copier::~Copier() {
   for (const Queue& queue : queues_) {
@@ -28,13 +69,15 @@ void Copier::Enqueue(Queue& queue, Operation operation) {
   gpu_.loop().KickPoller();
 }
 
-template <typename Submit>
-void Copier::Start(Direction direction, Operation operation, const Submit& submit) {
+template <typename Begin>
+void Copier::Start(Direction direction, Operation operation, const Begin& begin,
+                   const ScatterKernel::List* list) {
   Queue& queue = queues_[static_cast<size_t>(direction)];
   operation.failure = gpu_.lost();
   if (!operation.failure.ok()) return Enqueue(queue, std::move(operation));
   CUresult error = TakeEvent(&operation.event);
-  if (error == CUDA_SUCCESS) error = submit(queue.stream);
+  if (error == CUDA_SUCCESS) error = begin(queue.stream);
+  if (list != nullptr) operation.list = *list;
   if (error == CUDA_SUCCESS) {
     error = gpu_.api().EventRecord(operation.event, queue.stream);
     // Nothing would tell when the memory is let go.
@@ -48,27 +91,68 @@ void Copier::Start(Direction direction, Operation operation, const Submit& submi
 
 void Copier::Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes, StepList steps,
                   Done done) {
-  Operation operation{nullptr, OkStatus(), std::move(steps), std::move(done)};
+  Operation operation{nullptr, OkStatus(), std::move(steps), std::move(done), {}};
   if (bytes == 0) {
     return Enqueue(queues_[static_cast<size_t>(direction)], std::move(operation));
   }
   const shim::CudaApi& api = gpu_.api();
-  Start(direction, std::move(operation), [&](CUstream stream) {
-    switch (direction) {
-      case Direction::kToGpu:
-        return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
-      case Direction::kFromGpu:
-        return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);
-      case Direction::kToPeer:
-      case Direction::kInside:
-        break;
-    }
-    return api.MemcpyDtoDAsync(to, from, bytes, stream);
-  });
+  Start(direction, std::move(operation),
+        [&](CUstream stream) { return CopyOne(api, direction, from, to, bytes, stream); });
+}
+
+void Copier::CopyMany(Direction direction, std::vector<StridedCopy> copies,
+                      const ScatterSteps& steps, Done done) {
+  if (copies.empty()) {
+    return Enqueue(queues_[static_cast<size_t>(direction)],
+                   {nullptr, OkStatus(), steps.by_engine, std::move(done), {}});
+  }
+  const bool by_kernel = ByKernel(copies, IsOverPcie(direction));
+  ScatterKernel::List list;
+  Start(
+      direction,
+      {nullptr, OkStatus(), by_kernel ? steps.by_kernel : steps.by_engine, std::move(done), {}},
+      [&](CUstream stream) {
+        if (by_kernel) return kernel_.Launch(TilesOf(copies), stream, &list);
+        CUresult error = CUDA_SUCCESS;
+        for (const StridedCopy& copy : copies) {
+          error = Submit(direction, copy, stream);
+          if (error == CUDA_SUCCESS) continue;
+          // Those that were submitted must not outlive this one's end.
+          gpu_.api().StreamSynchronize(stream);
+          break;
+        }
+        return error;
+      },
+      &list);
+}
+
+bool Copier::ByKernel(const std::vector<StridedCopy>& copies, bool over_pcie) {
+  switch (gpu_.options().scatter) {
+    case Scattering::kCopyEngine:
+      return false;
+    case Scattering::kKernel:
+      return kernel_.Works(over_pcie);
+    case Scattering::kAuto:
+      break;
+  }
+  return WantsKernel(copies, over_pcie) && kernel_.Works(over_pcie);
+}
+
+CUresult Copier::Submit(Direction direction, const StridedCopy& copy, CUstream stream) {
+  const shim::CudaApi& api = gpu_.api();
+  if (copy.count > 1 && copy.from_stride <= kMostPitch && copy.to_stride <= kMostPitch) {
+    return CopyRows(api, direction, copy, stream);
+  }
+  for (uint64_t i = 0; i < copy.count; ++i) {
+    const CUresult error = CopyOne(api, direction, copy.from + i * copy.from_stride,
+                                   copy.to + i * copy.to_stride, copy.bytes, stream);
+    if (error != CUDA_SUCCESS) return error;
+  }
+  return CUDA_SUCCESS;
 }
 
 void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
-  Start(Direction::kInside, {nullptr, OkStatus(), nullptr, std::move(done)},
+  Start(Direction::kInside, {nullptr, OkStatus(), nullptr, std::move(done), {}},
         [&](CUstream stream) { return gpu_.api().MemsetD8Async(address, 0, bytes, stream); });
 }
 
@@ -100,6 +184,7 @@ void Copier::PollQueue(Queue& queue) {
     Operation ended = std::move(head);
     queue.operations.pop_front();
     if (ended.event != nullptr) idle_events_.push_back(ended.event);
+    if (ended.list.tiles != nullptr) kernel_.GiveBack(ended.list);
     ended.done(ended.failure, ended.steps);
   }
 }

@@ -8,11 +8,16 @@
 #include <vector>
 
 #include "transport/core/memory.h"
+#include "transport/memory/cuda/scatter_kernel.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {
 
 class Gpu;
+
+// What moves scattered pieces: the kernel, copy engines, or whichever suits their size. A kernel
+// that does not work on a GPU gives way to copy engines, and the receipt's steps say which it was.
+enum class Scattering { kAuto, kKernel, kCopyEngine };
 
 // Each has a stream of its own, so that they overlap.
 enum class Direction { kToGpu, kFromGpu, kToPeer, kInside };
@@ -23,7 +28,7 @@ class Copier {
  public:
   using Done = CopyRoute::Done;
 
-  explicit Copier(Gpu& gpu) : gpu_(gpu) {}
+  explicit Copier(Gpu& gpu) : gpu_(gpu), kernel_(gpu) {}
   ~Copier();  // nothing may be under way
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
@@ -35,6 +40,14 @@ class Copier {
   // direction complete in order. `bytes` may be 0.
   void Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes, StepList steps,
             Done done);
+  // The same for many copies between addresses, by the kernel or by copy engines, as suits them;
+  // `done` hears which by the steps.
+  struct ScatterSteps {
+    StepList by_kernel;
+    StepList by_engine;
+  };
+  void CopyMany(Direction direction, std::vector<StridedCopy> copies, const ScatterSteps& steps,
+                Done done);
   void Zero(CUdeviceptr address, uint64_t bytes, Done done);
 
   // Completes what has ended; true while something is under way.
@@ -46,15 +59,20 @@ class Copier {
     Status failure;
     StepList steps;
     Done done;
+    ScatterKernel::List list;  // that the kernel reads, if it was launched
   };
   struct Queue {
     CUstream stream = nullptr;
     std::deque<Operation> operations;
   };
 
-  // Submits work to the direction's stream by `submit`, and follows it with an event.
-  template <typename Submit>
-  void Start(Direction direction, Operation operation, const Submit& submit);
+  // Submits work to the direction's stream by `begin`, and follows it with an event. `list` is what
+  // `begin` has taken from the kernel's lists.
+  template <typename Begin>
+  void Start(Direction direction, Operation operation, const Begin& begin,
+             const ScatterKernel::List* list = nullptr);
+  bool ByKernel(const std::vector<StridedCopy>& copies, bool over_pcie);
+  CUresult Submit(Direction direction, const StridedCopy& copy, CUstream stream);
   void Enqueue(Queue& queue, Operation operation);
   CUresult TakeEvent(CUevent* event);
   void PollQueue(Queue& queue);
@@ -62,6 +80,7 @@ class Copier {
   Gpu& gpu_;
   std::array<Queue, kDirections> queues_;
   std::vector<CUevent> idle_events_;
+  ScatterKernel kernel_;
 };
 
 }  // namespace onecopy::cuda

@@ -20,6 +20,7 @@ class CudaCopyRoute final : public CopyRoute {
   CudaCopyRoute(const std::string& node, Parts parts);
 
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
+  void CopyMany(std::vector<StridedCopy> copies, Done done) override;
   const StepList& steps() const override { return steps_; }
   unsigned depth() const override;
   uint64_t chunk_bytes() const override;
@@ -28,6 +29,7 @@ class CudaCopyRoute final : public CopyRoute {
  private:
   const Parts parts_;
   const StepList steps_;
+  const StepList kernel_steps_;  // of scattered copies, where the kernel makes them
 };
 
 }  // namespace onecopy::cuda

@@ -1,5 +1,6 @@
 #include "transport/memory/cuda/factory.h"
 
+#include "transport/core/reasons.h"
 #include "transport/memory/cuda/cuda_memory.h"
 #include "transport/shim/cuda.h"
 
@@ -29,7 +30,22 @@ std::vector<SettingSpec> Specs() {
        .doc = "Size of the pieces in which memory is copied between a GPU and host memory.",
        .least = kMiB / 16,
        .most = 1024 * kMiB},
+      {.key = "scatter",
+       .type = SettingType::kText,
+       .fallback = std::string("auto"),
+       .doc = "What gathers and scatters the many ranges of one transfer: \"kernel\" (a small "
+              "kernel on the GPU), \"copy-engine\" (a copy for each range), or \"auto\" (the "
+              "kernel where ranges are short)."},
   };
+}
+
+Result<Scattering> ParseScattering(const std::string& text) {
+  if (text == "auto") return Scattering::kAuto;
+  if (text == "kernel") return Scattering::kKernel;
+  if (text == "copy-engine") return Scattering::kCopyEngine;
+  return Status(Code::kInvalidArgument, reasons::kBadConfig,
+                "[cuda] scatter = \"" + text + "\" is not known",
+                "write \"auto\", \"kernel\" or \"copy-engine\"");
 }
 
 }  // namespace
@@ -45,6 +61,8 @@ Backend<Memory> Describe() {
     options.gpu.spin = std::chrono::microseconds(context.settings.Integer("spin_microseconds"));
     options.gpu.peer_chunk_bytes = context.settings.Bytes("peer_chunk");
     options.gpu.host_chunk_bytes = context.settings.Bytes("host_chunk");
+    ONECOPY_ASSIGN_OR_RETURN(options.gpu.scatter,
+                             ParseScattering(context.settings.Text("scatter")));
     return std::unique_ptr<Memory>(
         std::make_unique<CudaMemory>(std::move(options), shim::LoadCuda(context.library)));
   };

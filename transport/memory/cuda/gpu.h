@@ -56,6 +56,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     std::chrono::microseconds spin{200};  // how long to poll before napping between polls
     uint64_t peer_chunk_bytes = uint64_t{256} << 20;
     uint64_t host_chunk_bytes = uint64_t{8} << 20;
+    Scattering scatter = Scattering::kAuto;
   };
 
   // Runs on the GPU's thread before its context closes.

@@ -59,7 +59,9 @@ Result<GpuUse> HostPins::Pin(const RegionRef& region, Gpu& gpu) {
   const shim::ScopedCudaContext scope(gpu.api(), gpu.context());
   CUresult error = scope.outcome();
   if (error == CUDA_SUCCESS) {
-    error = gpu.api().MemHostRegister(entry->address, entry->bytes, CU_MEMHOSTREGISTER_PORTABLE);
+    // Mapped, so that the scatter kernel reaches it as well.
+    error = gpu.api().MemHostRegister(entry->address, entry->bytes,
+                                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
   }
   if (error != CUDA_SUCCESS) {
     const Status failure = gpu.Failure(

@@ -27,12 +27,15 @@ DmaBufCopyRoute::DmaBufCopyRoute(const std::string& node, End from, End to, Copy
       threads_(std::move(threads)) {}
 
 void DmaBufCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
-  assert(from_offset <= from_.region->bytes() && bytes <= from_.region->bytes() - from_offset);
-  assert(to_offset <= to_.region->bytes() && bytes <= to_.region->bytes() - to_offset);
+  CopyMany({{from_offset, to_offset, bytes, 0, 0, 1}}, std::move(done));
+}
+
+void DmaBufCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
+  assert(AllInside(copies, from_.region->bytes(), to_.region->bytes()));
   os::LoopThread& thread =
       *(*threads_)[next_thread_.fetch_add(1, std::memory_order_relaxed) % threads_->size()];
-  thread.loop().Post([this, from_offset, to_offset, bytes, done = std::move(done)]() mutable {
-    Status copied = CopyNow(from_offset, to_offset, bytes);
+  thread.loop().Post([this, copies = std::move(copies), done = std::move(done)]() mutable {
+    Status copied = CopyNow(copies);
     if (executor().InThread()) return done(std::move(copied), steps_);
     executor().Post([this, done = std::move(done), copied = std::move(copied)]() mutable {
       done(std::move(copied), steps_);
@@ -40,12 +43,20 @@ void DmaBufCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t by
   });
 }
 
-Status DmaBufCopyRoute::CopyNow(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) const {
-  if (bytes == 0) return OkStatus();
+Status DmaBufCopyRoute::CopyNow(const std::vector<StridedCopy>& copies) const {
+  if (copies.empty() || copies[0].bytes == 0) return OkStatus();
   ONECOPY_RETURN_IF_ERROR(Begin(from_, false));
   Status outcome = Begin(to_, true);
   if (outcome.ok()) {
-    onecopy_copy_bytes(to_.address() + to_offset, from_.address() + from_offset, bytes);
+    for (const StridedCopy& copy : copies) {
+      std::byte* const to = to_.address() + copy.to;
+      const std::byte* const from = from_.address() + copy.from;
+      if (copy.count == 1) {
+        onecopy_copy_bytes(to, from, copy.bytes);
+      } else {
+        onecopy_copy_strided(to, copy.to_stride, from, copy.from_stride, copy.bytes, copy.count);
+      }
+    }
     outcome = Finish(to_, true);
   }
   const Status read = Finish(from_, false);

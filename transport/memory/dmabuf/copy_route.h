@@ -30,13 +30,14 @@ class DmaBufCopyRoute final : public CopyRoute {
   DmaBufCopyRoute(const std::string& node, End from, End to, CopyThreads threads);
 
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
+  void CopyMany(std::vector<StridedCopy> copies, Done done) override;
   const StepList& steps() const override { return steps_; }
   unsigned depth() const override { return 2 * static_cast<unsigned>(threads_->size()); }
   uint64_t chunk_bytes() const override { return uint64_t{4} << 20; }
   Executor& executor() override { return threads_->front()->loop(); }
 
  private:
-  Status CopyNow(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) const;
+  Status CopyNow(const std::vector<StridedCopy>& copies) const;
 
   const End from_;
   const End to_;

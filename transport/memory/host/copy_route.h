@@ -19,12 +19,16 @@ class HostCopyRoute final : public CopyRoute {
   HostCopyRoute(const std::string& node, RegionRef from, RegionRef to, CopyThreads threads);
 
   void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) override;
+  void CopyMany(std::vector<StridedCopy> copies, Done done) override;
   const StepList& steps() const override { return steps_; }
   unsigned depth() const override { return 2 * static_cast<unsigned>(threads_->size()); }
   uint64_t chunk_bytes() const override { return uint64_t{4} << 20; }
   Executor& executor() override { return threads_->front()->loop(); }
 
  private:
+  // Runs `copy` on the next thread, and `done` on the first one.
+  void OnNextThread(Task copy, Done done);
+
   const RegionRef from_;
   const RegionRef to_;
   const StepList steps_;

@@ -1,0 +1,145 @@
+#include "transport/core/layout.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+
+using namespace onecopy;
+
+namespace {
+
+constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+
+std::vector<uint64_t> BytesOf(const StridedRange& range) {
+  std::vector<uint64_t> bytes;
+  for (uint64_t i = 0; i < range.count; ++i) {
+    for (uint64_t k = 0; k < range.bytes; ++k) bytes.push_back(range.offset + i * range.stride + k);
+  }
+  return bytes;
+}
+
+// By looking at each byte.
+bool PlainOverlap(const StridedRange& a, const StridedRange& b) {
+  const std::vector<uint64_t> of_a = BytesOf(a);  // ascending, as both must be for the search
+  const std::vector<uint64_t> of_b = BytesOf(b);
+  return std::any_of(of_a.begin(), of_a.end(), [&](uint64_t byte) {
+    return std::binary_search(of_b.begin(), of_b.end(), byte);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("neighbours are joined, and offsets count from the first byte") {
+  const std::vector<StridedRange> ranges = {
+      {100, 50, 0, 1}, {150, 50, 7, 1}, {300, 8, 8, 4}, {332, 1, 0, 1}, {60, 4, 32, 3}};
+  const auto layout = Layout::Make(ranges, "source");
+  REQUIRE_OK(layout);
+  CHECK(layout->bytes() == 100 + 33 + 12);
+  CHECK(layout->extent() == ByteRange{60, 273});
+  CHECK(layout->pieces() ==
+        std::vector<StridedRange>{{40, 100, 0, 1}, {240, 33, 0, 1}, {0, 4, 32, 3}});
+  CHECK(layout->starts() == std::vector<uint64_t>{0, 100, 133});
+  CHECK(layout->least_element() == 4);
+  CHECK_FALSE(layout->contiguous());
+  const std::vector<StridedRange> one = {{5, 4, 4, 10}, {45, 5, 0, 1}};
+  CHECK(Layout::Make(one, "source")->contiguous());
+}
+
+TEST_CASE("a range without bytes, of overlapping elements, or beyond 64 bits is refused") {
+  struct Case {
+    StridedRange range;
+    Code code;
+    std::string_view reason;
+  };
+  const Case cases[] = {
+      {{0, 0, 0, 1}, Code::kInvalidArgument, reasons::kBadSize},
+      {{0, 4, 8, 0}, Code::kInvalidArgument, reasons::kBadSize},
+      {{0, 4, 3, 2}, Code::kInvalidArgument, reasons::kRangesOverlap},
+      {{0, 4, 0, 2}, Code::kInvalidArgument, reasons::kRangesOverlap},
+      {{kMax, 2, 0, 1}, Code::kOutOfRange, reasons::kRangeOutOfBuffer},
+      {{2, kMax, 0, 1}, Code::kOutOfRange, reasons::kRangeOutOfBuffer},
+      {{0, 4, kMax / 2, 4}, Code::kOutOfRange, reasons::kRangeOutOfBuffer},
+      {{0, 1, uint64_t{1} << 33, uint64_t{1} << 33}, Code::kOutOfRange, reasons::kRangeOutOfBuffer},
+      {{0, uint64_t{1} << 33, uint64_t{1} << 33, uint64_t{1} << 33},
+       Code::kOutOfRange,
+       reasons::kRangeOutOfBuffer},
+      {{kMax - 8, 4, 4, 3}, Code::kOutOfRange, reasons::kRangeOutOfBuffer},
+  };
+  for (const Case& bad : cases) {
+    CAPTURE(bad.range.offset, bad.range.bytes, bad.range.stride, bad.range.count);
+    const std::vector<StridedRange> ranges = {{0, 1, 0, 1}, bad.range};
+    const Status status = Layout::Make(ranges, "source").status();
+    CHECK(status.code() == bad.code);
+    CHECK(status.reason() == bad.reason);
+    CHECK(status.message().find("source range 1") != std::string::npos);
+  }
+  const std::vector<StridedRange> two_halves = {{0, kMax / 2 + 1, 0, 1}, {0, kMax / 2 + 1, 0, 1}};
+  CHECK(Layout::Make(two_halves, "source").status().code() == Code::kOutOfRange);
+  CHECK(Layout::Make({}, "source").status().code() == Code::kInvalidArgument);
+  const std::vector<StridedRange> many(Layout::kMostRanges + 1, {0, 1, 0, 1});
+  CHECK(Layout::Make(many, "source").status().code() == Code::kInvalidArgument);
+}
+
+TEST_CASE("whether strided ranges have a common byte is told exactly") {
+  std::mt19937 random(7);
+  const auto some = [&](uint64_t most) { return random() % (most + 1); };
+  int overlapping = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const auto any = [&] {
+      StridedRange range{some(120), 1 + some(9), 0, 1 + some(12)};
+      range.stride = range.bytes + some(25);
+      return range;
+    };
+    const StridedRange a = any();
+    const StridedRange b = any();
+    const bool truth = PlainOverlap(a, b);
+    overlapping += truth ? 1 : 0;
+    if (Overlap(a, b) != truth || Overlap(b, a) != truth) {
+      CAPTURE(a.offset, a.bytes, a.stride, a.count, b.offset, b.bytes, b.stride, b.count);
+      FAIL("wrong: they " << (truth ? "do" : "do not") << " overlap");
+    }
+  }
+  CHECK(overlapping > 50'000);
+  CHECK(overlapping < 190'000);
+}
+
+TEST_CASE("the columns of a long array of structures are told apart at once") {
+  const uint64_t rows = uint64_t{1} << 50;
+  CHECK_FALSE(Overlap({0, 4, 32, rows}, {4, 4, 32, rows}));
+  CHECK(Overlap({0, 5, 32, rows}, {4, 4, 32, rows}));
+  // Strides without a common factor meet somewhere, unless they end before.
+  CHECK(Overlap({0, 1, 999'983, rows / 999'983}, {1, 1, 1'000'003, rows / 1'000'003}));
+  CHECK_FALSE(Overlap({0, 1, 999'983, 1000}, {1, 1, 1'000'003, 1000}));
+}
+
+TEST_CASE("destination ranges that share a byte are refused, interleaved ones are not") {
+  const auto check = [](const std::vector<StridedRange>& ranges) {
+    auto layout = Layout::Make(ranges, "destination");
+    REQUIRE_OK(layout);
+    return layout->CheckDisjoint("destination");
+  };
+  CHECK(check({{100, 10, 0, 1}, {90, 10, 0, 1}, {110, 1, 0, 1}, {0, 4, 16, 5}}).ok());
+  CHECK(check({{0, 4, 16, 100}, {4, 4, 16, 100}, {12, 4, 16, 100}, {8, 4, 0, 1}}).ok());
+  CHECK(check({{100, 10, 0, 1}, {50, 51, 0, 1}}).reason() == reasons::kRangesOverlap);
+  CHECK(check({{0, 4, 16, 100}, {8, 4, 16, 100}, {162, 8, 0, 1}}).reason() ==
+        reasons::kRangesOverlap);
+  std::vector<StridedRange> comb;
+  for (uint64_t i = 0; i < 10'000; ++i) comb.push_back({i * 2, 1, 100'000, 1000});
+  CHECK(check(comb).reason() == reasons::kQuota);
+}
+
+TEST_CASE("two sides of one buffer are compared where they lie, each alone is not") {
+  const std::vector<StridedRange> columns = {{0, 4, 32, 10}, {0, 4, 32, 10}};
+  const auto layout = Layout::Make(columns, "source");
+  REQUIRE_OK(layout);
+  CHECK(CheckApart({&*layout, 64}, {&*layout, 68}, "they overlap").ok());
+  CHECK(CheckApart({&*layout, 64}, {&*layout, 67}, "they overlap").reason() ==
+        reasons::kRangesOverlap);
+  CHECK(CheckApart({&*layout, 64}, {nullptr, 0, 64}, "they overlap").ok());
+  CHECK(CheckApart({&*layout, 64}, {nullptr, 0, 65}, "they overlap").reason() ==
+        reasons::kRangesOverlap);
+  CHECK(CheckApart({&*layout, 64}, {nullptr, 70, 0}, "they overlap").ok());
+}

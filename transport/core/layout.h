@@ -1,0 +1,81 @@
+// Where the bytes of a payload lie in memory that is not one range: pieces, one after the other,
+// some of them strided.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/core/range.h"
+#include "transport/core/result.h"
+
+namespace onecopy {
+
+// `count` elements of `bytes` bytes each; `stride` bytes lie between the beginning of one and that
+// of the next. One column of an array of structures, a slice of a tensor; with one element, which
+// has no stride, a plain range.
+struct StridedRange {
+  uint64_t offset = 0;  // of the first element
+  uint64_t bytes = 0;
+  uint64_t stride = 0;  // counts where there are several elements
+  uint64_t count = 1;
+
+  friend bool operator==(const StridedRange&, const StridedRange&) = default;
+};
+
+// Whether the two have a byte in common. Exact, and quick however many elements there are. Both
+// must be sound: inside 64 bits, at least one byte, elements that do not overlap.
+bool Overlap(const StridedRange& a, const StridedRange& b);
+
+// Immutable, so that it is shared between threads. The payload's bytes are those of the first
+// piece, element by element, then those of the second, and so on.
+class Layout {
+ public:
+  static constexpr size_t kMostRanges = 65536;
+
+  // Ranges as somebody asks for them: checked one by one, and neighbours joined that follow each
+  // other without a gap. INVALID_ARGUMENT for more than kMostRanges, for one without bytes
+  // (BAD_SIZE) and for elements that overlap one another (RANGES_OVERLAP); OUT_OF_RANGE
+  // (RANGE_OUT_OF_BUFFER) for what does not fit into 64 bits. `what` names them in the text:
+  // "source".
+  static Result<Layout> Make(std::span<const StridedRange> ranges, const std::string& what);
+
+  // At least one, each sound; offsets from the layout's first byte on.
+  const std::vector<StridedRange>& pieces() const { return pieces_; }
+  // By piece: the payload's bytes before it.
+  const std::vector<uint64_t>& starts() const { return starts_; }
+  uint64_t bytes() const { return bytes_; }  // of the payload
+  // From its first byte to its last one, where the caller's offsets count.
+  const ByteRange& extent() const { return extent_; }
+  bool contiguous() const { return pieces_.size() == 1 && pieces_[0].count == 1; }
+  // Of the smallest element among the strided pieces; 0 where there are none.
+  uint64_t least_element() const { return least_element_; }
+
+  // INVALID_ARGUMENT (RANGES_OVERLAP) where a byte belongs to two pieces; RESOURCE_EXHAUSTED
+  // (QUOTA) where pieces are interleaved so much that it would take too long to tell.
+  Status CheckDisjoint(const std::string& what) const;
+
+ private:
+  Layout() = default;
+
+  std::vector<StridedRange> pieces_;
+  std::vector<uint64_t> starts_;
+  uint64_t bytes_ = 0;
+  ByteRange extent_;
+  uint64_t least_element_ = 0;
+};
+
+using LayoutRef = std::shared_ptr<const Layout>;  // null: the bytes are one range
+
+// The same between two layouts in one buffer, whose first bytes lie at `at_a` and `at_b`; null: one
+// range of `bytes`. Their own pieces may overlap.
+struct PlacedLayout {
+  const Layout* layout = nullptr;
+  uint64_t at = 0;
+  uint64_t bytes = 0;  // counts where there is no layout
+};
+Status CheckApart(const PlacedLayout& a, const PlacedLayout& b, const std::string& what);
+
+}  // namespace onecopy

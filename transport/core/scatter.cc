@@ -1,0 +1,153 @@
+#include "transport/core/scatter.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy {
+namespace {
+
+// Goes through one side of the payload.
+class Walker {
+ public:
+  Walker(const ScatterEnd& end, uint64_t offset) : layout_(end.layout), at_(end.at) {
+    if (layout_ == nullptr) return;
+    const std::vector<uint64_t>& starts = layout_->starts();
+    const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
+    piece_ = static_cast<size_t>(after - starts.begin()) - 1;
+    const uint64_t inside = offset - starts[piece_];
+    element_ = inside / piece().bytes;
+    within_ = inside % piece().bytes;
+  }
+
+  uint64_t at() const {
+    if (layout_ == nullptr) return at_;
+    return at_ + piece().offset + element_ * piece().stride + within_;
+  }
+  // Bytes that follow without a gap, at most `most`.
+  uint64_t run(uint64_t most) const {
+    return layout_ == nullptr ? most : std::min(most, piece().bytes - within_);
+  }
+  // Whether whole elements of a strided piece follow; how long they are, how far apart, how many.
+  bool strided() const { return layout_ != nullptr && piece().count > 1 && within_ == 0; }
+  uint64_t element_bytes() const { return piece().bytes; }
+  uint64_t stride() const { return piece().stride; }
+  uint64_t elements() const { return piece().count - element_; }
+
+  void Advance(uint64_t bytes) {
+    if (layout_ == nullptr) {
+      at_ += bytes;
+      return;
+    }
+    within_ += bytes;
+    element_ += within_ / piece().bytes;
+    within_ %= piece().bytes;
+    if (element_ < piece().count) return;
+    ++piece_;
+    element_ = 0;
+  }
+
+ private:
+  const StridedRange& piece() const { return layout_->pieces()[piece_]; }
+
+  const Layout* const layout_;
+  uint64_t at_;
+  size_t piece_ = 0;
+  uint64_t element_ = 0;
+  uint64_t within_ = 0;  // bytes inside the element
+};
+
+// The longest copy from where both are.
+StridedCopy Next(const Walker& from, const Walker& to, uint64_t most) {
+  StridedCopy copy{from.at(), to.at(), std::min(from.run(most), to.run(most)), 0, 0, 1};
+  const bool both = from.strided() && to.strided() && from.element_bytes() == to.element_bytes();
+  if (both) {
+    copy.count = std::min({from.elements(), to.elements(), most / from.element_bytes()});
+    copy.from_stride = from.stride();
+    copy.to_stride = to.stride();
+  } else if (from.strided() && from.element_bytes() == copy.bytes) {
+    copy.count = std::min(from.elements(), to.run(most) / copy.bytes);
+    copy.from_stride = from.stride();
+    copy.to_stride = copy.bytes;
+  } else if (to.strided() && to.element_bytes() == copy.bytes) {
+    copy.count = std::min(to.elements(), from.run(most) / copy.bytes);
+    copy.from_stride = copy.bytes;
+    copy.to_stride = to.stride();
+  }
+  if (copy.count <= 1) {
+    copy.count = 1;
+    copy.from_stride = copy.to_stride = 0;
+  }
+  return copy;
+}
+
+uint64_t MergedRanges(const Layout& source, const Layout& destination) {
+  std::vector<uint64_t> starts;
+  std::set_union(source.starts().begin(), source.starts().end(), destination.starts().begin(),
+                 destination.starts().end(), std::back_inserter(starts));
+  return starts.size();
+}
+
+}  // namespace
+
+Result<ScatterRef> Scatter::Make(std::span<const StridedRange> source,
+                                 std::span<const StridedRange> destination) {
+  if (source.size() != destination.size()) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  std::to_string(source.size()) + " source ranges and " +
+                      std::to_string(destination.size()) + " destination ranges",
+                  "give each source range its destination range");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Layout from, Layout::Make(source, "source"));
+  ONECOPY_ASSIGN_OR_RETURN(Layout to, Layout::Make(destination, "destination"));
+  for (size_t i = 0; i < source.size(); ++i) {
+    const uint64_t leaves = source[i].bytes * source[i].count;
+    const uint64_t arrives = destination[i].bytes * destination[i].count;
+    if (leaves == arrives) continue;
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  "source range " + std::to_string(i) + " has " + std::to_string(leaves) +
+                      " bytes, destination range " + std::to_string(i) + " has " +
+                      std::to_string(arrives));
+  }
+  ONECOPY_RETURN_IF_ERROR(to.CheckDisjoint("destination"));
+  auto scatter =
+      std::make_shared<Scatter>(Scatter{std::move(from), std::move(to), source.size(), 0});
+  scatter->merged_ranges = MergedRanges(scatter->source, scatter->destination);
+  return ScatterRef(std::move(scatter));
+}
+
+std::vector<StridedCopy> CopiesOf(const ScatterEnd& from, const ScatterEnd& to, uint64_t offset,
+                                  uint64_t bytes) {
+  std::vector<StridedCopy> copies;
+  if (bytes == 0) return copies;
+  Walker source(from, offset);
+  Walker destination(to, offset);
+  while (bytes > 0) {
+    copies.push_back(Next(source, destination, bytes));
+    const uint64_t moved = copies.back().payload();
+    assert(moved > 0);
+    source.Advance(moved);
+    destination.Advance(moved);
+    bytes -= moved;
+  }
+  return copies;
+}
+
+bool AllInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes) {
+  return std::all_of(copies.begin(), copies.end(), [&](const StridedCopy& copy) {
+    return copy.from_end() <= from_bytes && copy.to_end() <= to_bytes;
+  });
+}
+
+uint64_t ChunkFor(const Layout* from, const Layout* to, uint64_t chunk_bytes,
+                  uint64_t most_copies) {
+  const uint64_t a = from == nullptr ? 0 : from->least_element();
+  const uint64_t b = to == nullptr ? 0 : to->least_element();
+  if (a == 0 || b == 0) return chunk_bytes;
+  const uint64_t element = std::min(a, b);
+  if (element >= chunk_bytes / most_copies) return chunk_bytes;
+  return element * most_copies;
+}
+
+}  // namespace onecopy

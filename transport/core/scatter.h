@@ -1,0 +1,68 @@
+// A payload that is gathered from ranges and scattered to others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/core/layout.h"
+#include "transport/core/result.h"
+
+namespace onecopy {
+
+// Many ranges of one transfer, on both sides. A value that was checked when it was made.
+struct Scatter {
+  // Range i of the source goes to range i of the destination, element after element; both have the
+  // same number of bytes, however these are strided. Fails as Layout::Make and
+  // Layout::CheckDisjoint do (the destination's may not overlap, the source's may), and with
+  // INVALID_ARGUMENT (SIZE_MISMATCH) for a pair of unlike sizes.
+  static Result<std::shared_ptr<const Scatter>> Make(std::span<const StridedRange> source,
+                                                     std::span<const StridedRange> destination);
+
+  Layout source;
+  Layout destination;
+  uint64_t ranges = 0;         // as asked for
+  uint64_t merged_ranges = 0;  // after joining those that are neighbours on both sides
+};
+
+using ScatterRef = std::shared_ptr<const Scatter>;
+
+// One copy of a batch: elements of `bytes` bytes, each side with its own stride. The strides count
+// where there are several elements.
+struct StridedCopy {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t bytes = 0;
+  uint64_t from_stride = 0;
+  uint64_t to_stride = 0;
+  uint64_t count = 1;
+
+  uint64_t payload() const { return bytes * count; }
+  uint64_t from_end() const { return from + (count - 1) * from_stride + bytes; }
+  uint64_t to_end() const { return to + (count - 1) * to_stride + bytes; }
+  friend bool operator==(const StridedCopy&, const StridedCopy&) = default;
+};
+
+// Whether every copy begins and ends inside regions of these sizes.
+bool AllInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes);
+
+// One side of a piece of the payload: a layout whose first byte lies at `at`, or, where that is
+// null, bytes that lie at `at` themselves.
+struct ScatterEnd {
+  const Layout* layout = nullptr;
+  uint64_t at = 0;
+};
+
+// The copies that move bytes [offset, offset + bytes) of the payload, in its order. Their number is
+// that of the pieces on both sides, or, where both are strided and their elements differ, of the
+// elements.
+std::vector<StridedCopy> CopiesOf(const ScatterEnd& from, const ScatterEnd& to, uint64_t offset,
+                                  uint64_t bytes);
+
+// The largest chunk up to `chunk_bytes` of which CopiesOf makes about `most_copies` at most, apart
+// from one for each piece. Either may be null.
+uint64_t ChunkFor(const Layout* from, const Layout* to, uint64_t chunk_bytes, uint64_t most_copies);
+
+}  // namespace onecopy
