@@ -89,6 +89,11 @@ Result<bool> End::Holds(uint64_t seed) {
   return !FindWrong(window_.data(), window_.bytes(), seed);
 }
 
+Result<std::vector<std::byte>> End::Read() {
+  if (far_) ONECOPY_RETURN_IF_ERROR(Copy(far_->endpoint, window_.endpoint()));
+  return std::vector<std::byte>(window_.data(), window_.data() + window_.bytes());
+}
+
 TransferMover::TransferMover(End source, End destination, const Way& way)
     : source_(std::move(source)), destination_(std::move(destination)), policy_(way.policy()) {
   if (!way.from.pid || !way.to.pid) return;

@@ -25,6 +25,8 @@ class End {
 
   Status Put(uint64_t seed);
   Result<bool> Holds(uint64_t seed);
+  // All bytes, as they are now.
+  Result<std::vector<std::byte>> Read();
 
  private:
   // A buffer that this process does not map.

@@ -34,6 +34,8 @@ const std::vector<Work>& AllWorks() {
         {"rdma host to host", HostOverRdma, true},
         {"ucx host to host", HostOverUcx, true},
         {"rdma after losses", RdmaAfterLosses, true},
+        {"scattered 1,000 x 64 KiB", ScatteredRanges, true},
+        {"strided column", StridedColumn, true},
         {"direct to staged", DirectToStaged},
         {"registration", Registration},
         {"first byte", FirstByte},

@@ -20,6 +20,9 @@ struct Work {
 // In the order in which they run.
 const std::vector<Work>& AllWorks();
 
+// scatter_rates.cc
+std::vector<Row> ScatteredRanges(const Settings& settings);
+std::vector<Row> StridedColumn(const Settings& settings);
 // The rates of paths: rates.h
 // direct_to_staged.cc
 std::vector<Row> DirectToStaged(const Settings& settings);

@@ -65,8 +65,9 @@ Status Detach(Session& session, Client& client, const TransferRequest& request) 
   return OkStatus();
 }
 
-Status DryRun(Session& session, Client& client, const MoveEnds& ends, const Policy& policy) {
-  ONECOPY_ASSIGN_OR_RETURN(const Plan plan, PlanMove(client, ends, policy));
+Status DryRun(Session& session, Client& client, const MoveEnds& ends, const Policy& policy,
+              const std::vector<RangePair>& ranges) {
+  ONECOPY_ASSIGN_OR_RETURN(const Plan plan, PlanMove(client, ends, policy, ranges));
   if (session.json()) {
     Print(session.out(), PlanToJson(ends.source.typed, ends.destination.typed, plan));
   } else if (!session.quiet()) {
@@ -103,11 +104,13 @@ Status RunCp(Session& session, const CpOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<RangePair> ranges, RangesOf(options.move, ends));
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   const Policy& policy = options.move.policy;
   if (options.dry_run)
-    return SuggestFile(DryRun(session, client, ends, policy), ends, client.node());
+    return SuggestFile(DryRun(session, client, ends, policy, ranges), ends, client.node());
   TransferRequest request;
+  request.ranges = ranges;
   request.source = ends.source.ToEndpoint();
   request.destination = ends.destination.ToEndpoint();
   request.policy = policy;
@@ -158,6 +161,10 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp weights east:weights --checksum     from buffer to buffer, verified
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
+  onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, a line for each:
+    {"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": "1MiB", "bytes": "64KiB"}}
+    {"source": {"offset": 8, "bytes": 4, "stride": 32, "count": 1000},
+     "destination": {"offset": 0, "bytes": 4000}}   (a column: 1000 elements, one every 32 bytes)
 
 Ctrl-C cancels the transfer and waits until nothing moves any more; a second one leaves at once.
 A file is first written under another name beside it; a range of a file is written in place.

@@ -14,7 +14,8 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options));
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
-  const auto plan = PlanMove(client, ends, options.policy);
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<RangePair> ranges, RangesOf(options, ends));
+  const auto plan = PlanMove(client, ends, options.policy, ranges);
   if (!plan.ok()) {
     const Status status = SuggestFile(plan.status(), ends, client.node());
     if (status.refusals().empty() || session.json()) return status;
@@ -42,6 +43,7 @@ void AddExplain(CLI::App& program, Command& chosen) {
   command->footer(R"(Examples:
   onecopy explain weights west:weights
   onecopy explain weights west:weights --at-most 1
+  onecopy explain cache west:cache --ranges blocks.jsonl
 
 Exit status 7, with every reason, where the policy cannot be met.)");
   command->callback(

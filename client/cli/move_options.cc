@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/cli/output/escape.h"
+#include "client/cli/ranges_file.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::cli {
@@ -66,6 +67,11 @@ void AddMoveOptions(CLI::App& command, MoveOptions& options) {
       ->check(CLI::Validator([](std::string& typed) { return CheckCopies(typed); }, ""));
   command.add_option("--link", options.policy.link, "Only this link, as in --link tcp")
       ->type_name("NAME");
+  command
+      .add_option(
+          "--ranges", options.ranges_file,
+          "Only these ranges, in one transfer: a file of JSON lines, or - for standard input")
+      ->type_name("FILE");
   command.add_flag("--allow-emulated", options.policy.allow_emulated,
                    "Let a software RDMA device meet --at-most");
 }
@@ -111,11 +117,23 @@ Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string
   return status;
 }
 
-Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy) {
+Result<std::vector<RangePair>> RangesOf(const MoveOptions& options, const MoveEnds& ends) {
+  if (options.ranges_file.empty()) return std::vector<RangePair>();
+  if (IsLocal(ends.source) || IsLocal(ends.destination)) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "--ranges needs two buffers, and one end is a file here",
+                  "copy the file into a buffer first");
+  }
+  return ReadRangesFile(options.ranges_file);
+}
+
+Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy,
+                      const std::vector<RangePair>& ranges) {
   if (!IsLocal(ends.source) && !IsLocal(ends.destination)) {
     TransferRequest request;
     request.source = ends.source.ToEndpoint();
     request.destination = ends.destination.ToEndpoint();
+    request.ranges = ranges;
     request.policy = policy;
     return client.PlanTransfer(request);
   }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "client/cli/endpoint.h"
 #include "onecopy/client.h"
@@ -13,6 +14,7 @@ namespace onecopy::cli {
 struct MoveOptions {
   std::string source;
   std::string destination;
+  std::string ranges_file;  // empty: none
   Policy policy;
 };
 
@@ -37,7 +39,11 @@ LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
 // Adds "write ./word" where a word that is no buffer of this node is, or may become, a file here.
 Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node);
 
+// The ranges that --ranges names; none where it is not there. Only between two buffers.
+Result<std::vector<RangePair>> RangesOf(const MoveOptions& options, const MoveEnds& ends);
+
 // What would happen, whatever the ends are.
-Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy);
+Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy,
+                      const std::vector<RangePair>& ranges);
 
 }  // namespace onecopy::cli

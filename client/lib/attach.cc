@@ -135,6 +135,7 @@ Status AttachSocket::Greet(const std::string& program) {
             "install the same version of onecopyd and of its clients"};
   }
   token_ = welcome.token();
+  protocol_ = welcome.protocol();
   node_ = welcome.node();
   version_ = welcome.version();
   return OkStatus();

@@ -4,6 +4,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/convert.h"
 #include "onecopy/client.h"
+#include "proto/codec/protocol.h"
 
 namespace onecopy {
 
@@ -18,6 +19,13 @@ Status Stopped(const TransferId& id) {
   return {Code::kCancelled, reasons::kCancelled,
           "stopped watching transfer " + id.str() + ", which goes on",
           "cancel it with `onecopy transfer cancel " + id.str() + "`"};
+}
+
+Status CheckTakesRanges(const Connection& connection, const TransferRequest& request) {
+  if (request.ranges.empty() || connection.Speaks(kClientProtocolWithRanges)) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
+          connection.Peer() + " is of a version that moves no ranges in one transfer",
+          "install the same version of onecopyd and of its clients"};
 }
 
 // Reads the updates of a transfer until `done` says that one is the last of interest.
@@ -52,6 +60,7 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
 }  // namespace
 
 Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
+  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(*connection_, request));
   ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, true));
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Transfer transfer,
@@ -61,6 +70,7 @@ Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
 }
 
 Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
+  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(*connection_, request));
   ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, false));
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Transfer transfer,

@@ -61,6 +61,14 @@ TransferRole FromWire(v1::TransferRole wire) {
   }
 }
 
+void AddRange(const StridedRange& range, bool strided, v1::Ranges* out) {
+  out->add_offset_bytes(range.offset);
+  out->add_bytes(range.bytes);
+  if (!strided) return;
+  out->add_stride_bytes(range.stride);
+  out->add_count(range.count);
+}
+
 }  // namespace
 
 Status CheckText(std::string_view what, const std::string& text) {
@@ -115,6 +123,16 @@ Result<v1::CreateTransferRequest> ToWire(const TransferRequest& request, bool va
   wire.set_checksum(request.checksum);
   if (request.deadline.has_value()) *wire.mutable_deadline() = ToWire(*request.deadline);
   wire.set_validate_only(validate_only);
+  if (!request.ranges.empty()) {
+    const auto side = [&](StridedRange RangePair::*end, v1::Ranges* out) {
+      const bool strided =
+          std::any_of(request.ranges.begin(), request.ranges.end(),
+                      [end](const RangePair& pair) { return (pair.*end).count != 1; });
+      for (const RangePair& pair : request.ranges) AddRange(pair.*end, strided, out);
+    };
+    side(&RangePair::source, wire.mutable_source_ranges());
+    side(&RangePair::destination, wire.mutable_destination_ranges());
+  }
   return wire;
 }
 
@@ -164,6 +182,8 @@ Receipt FromWire(const v1::Receipt& wire) {
     receipt.attempts.push_back({attempt.path(), attempt.outcome(), attempt.bytes()});
   }
   receipt.evidence = {wire.evidence().begin(), wire.evidence().end()};
+  receipt.ranges = std::max<uint64_t>(wire.ranges(), 1);  // 0 from a daemon that knows none
+  receipt.merged_ranges = std::max<uint64_t>(wire.merged_ranges(), 1);
   return receipt;
 }
 

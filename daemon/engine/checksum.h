@@ -21,8 +21,10 @@ class Checksums {
 
   Checksums(Context& context, Slots& slots) : context_(context), slots_(slots) {}
 
-  // The checksum of a range that lies inside the region, in hexadecimal.
-  void Sum(RegionRef region, const ByteRange& range, StopFlag stop, Reply<std::string> reply);
+  // The checksum of a range that lies inside the region, in hexadecimal; with a layout, of the
+  // payload that this gathers out of the range.
+  void Sum(RegionRef region, const ByteRange& range, LayoutRef layout, StopFlag stop,
+           Reply<std::string> reply);
 
  private:
   Context& context_;

@@ -65,7 +65,7 @@ void DestinationRun::Begin() {
   record().info.plan = order_.plan;
   const plan::Path& path = order_.plan.path;
   if (IsLocal()) {
-    move_ = std::make_shared<LocalMove>(parts_, path, *order_.source_span, order_.destination);
+    move_ = std::make_shared<LocalMove>(parts_, path, *order_.source_area, order_.destination);
   } else {
     RemoteMove::Order order{path,
                             order_.source.source.node,
@@ -74,7 +74,8 @@ void DestinationRun::Begin() {
                             order_.client_buffer,
                             {order_.source.memory, order_.source.device},
                             {},
-                            record().info};
+                            record().info,
+                            order_.ranges};
     if (order_.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
@@ -145,8 +146,8 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
       {path.name, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
   const Status failure = outcome.status;
   if (failure.ok()) {
-    record().info.bytes_done = order_.destination.bytes;
-    record().info.receipt.attempts.back().bytes = order_.destination.bytes;
+    record().info.bytes_done = order_.destination.payload();
+    record().info.receipt.attempts.back().bytes = order_.destination.payload();
     return Verify(std::move(outcome));
   }
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
@@ -154,7 +155,8 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
       std::none_of(excluded_.begin(), excluded_.end(),
                    [&](const plan::Exclusion& one) { return one.Covers(path); })) {
     excluded_.push_back(plan::Exclusion::Of(path, failure));
-    Result<plan::Plan> other = replan_(order_.source, order_.destination, order_.policy, excluded_);
+    Result<plan::Plan> other =
+        replan_(order_.source, order_.destination, order_.ranges, order_.policy, excluded_);
     // Of what may be otherwise in a moment, the caller hears as such: it can try again.
     const bool passing = failure.code() != Code::kFailedPrecondition;
     if (!other.ok()) return End(passing ? failure : other.status());
@@ -174,6 +176,10 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
 void DestinationRun::Note(MoveOutcome outcome) {
   Receipt& receipt = record().info.receipt;
   const plan::Plan& plan = order_.plan;
+  if (order_.ranges != nullptr) {
+    receipt.ranges = order_.ranges->ranges;
+    receipt.merged_ranges = order_.ranges->merged_ranges;
+  }
   receipt.path = plan.path.name;
   receipt.link = plan.path.link;
   receipt.refused = plan.refused;
@@ -190,7 +196,7 @@ void DestinationRun::Note(MoveOutcome outcome) {
 void DestinationRun::CompareWithProbe() {
   const plan::Path& path = order_.plan.path;
   Receipt& receipt = record().info.receipt;
-  const uint64_t bytes = order_.destination.bytes;
+  const uint64_t bytes = order_.destination.payload();
   if (!path.measured || shared_ || bytes < kLeastToCompare || receipt.seconds <= 0) return;
   const double rate = static_cast<double>(bytes) / receipt.seconds;
   if (rate >= kFarSlower * path.estimated_bytes_per_second) return;
@@ -213,8 +219,8 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   if (!order_.checksum) return End(OkStatus());
   auto self = shared_from_this();
   auto sum_here = [self](Result<std::string> source) {
-    const Span& here = self->order_.destination;
-    self->parts_.checksums.Sum(here.region, {here.offset, here.bytes}, self->stop_,
+    const auto& [here, layout] = self->order_.destination;
+    self->parts_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
                                [self, source = std::move(source)](const Result<std::string>& sum) {
                                  self->Compare(source, sum);
                                });
@@ -225,8 +231,9 @@ void DestinationRun::Verify(MoveOutcome outcome) {
         Status(Code::kUnavailable, reasons::kPeerDown,
                "node " + order_.source.source.node + " did not answer with the source's checksum"));
   }
-  const Span& there = *order_.source_span;
-  parts_.checksums.Sum(there.region, {there.offset, there.bytes}, stop_, std::move(sum_here));
+  const auto& [there, layout] = *order_.source_area;
+  parts_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
+                       std::move(sum_here));
 }
 
 void DestinationRun::Compare(const Result<std::string>& source, const Result<std::string>& here) {
@@ -245,8 +252,8 @@ void DestinationRun::Compare(const Result<std::string>& source, const Result<std
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
   parts_.context.loop.CancelTimer(deadline_timer_);
-  order_.destination.region.reset();
-  if (order_.source_span) order_.source_span->region.reset();
+  order_.destination.span.region.reset();
+  if (order_.source_area) order_.source_area->span.region.reset();
   TransferRecord& record = this->record();
   const Receipt& receipt = record.info.receipt;
   const auto level = status.ok() ? log::Level::kInfo : log::Level::kWarning;

@@ -32,19 +32,20 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     bool checksum = false;
     std::optional<std::chrono::milliseconds> deadline;
     BufferId buffer;
-    Span destination;
+    Area destination;
     std::string client_buffer = {};  // the destination's name, where a client registered it
     // When the source is on this node too: its bytes, held like the destination's.
     std::optional<BufferId> source_buffer;
-    std::optional<Span> source_span;
+    std::optional<Area> source_area;
+    ScatterRef ranges = {};  // null: all of both ends
   };
 
   DestinationRun(Parts& parts, Order order);
 
   // Plans anew, with what has turned out meanwhile; see Destinations.
-  using Replan =
-      std::function<Result<plan::Plan>(const Reservation&, const Span& destination,
-                                       const plan::Policy&, std::vector<plan::Exclusion> excluded)>;
+  using Replan = std::function<Result<plan::Plan>(const Reservation&, const Area& destination,
+                                                  const ScatterRef& ranges, const plan::Policy&,
+                                                  std::vector<plan::Exclusion> excluded)>;
   void Start(std::shared_ptr<Reporter> reporter, Replan replan);
 
   void Cancel(const Status& why) override;
@@ -52,7 +53,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   bool Needs(const std::string& node) const override { return node == order_.source.source.node; }
 
  private:
-  bool IsLocal() const { return order_.source_span.has_value(); }
+  bool IsLocal() const { return order_.source_area.has_value(); }
   void Begin();
   void OnRunning();
   void OnMoved(MoveOutcome outcome);

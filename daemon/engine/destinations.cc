@@ -26,6 +26,22 @@ Status CheckComplete(const Reservation& source, const TransferId& id) {
           "a transfer without an id or a complete source"};
 }
 
+Result<ByteRange> DestinationRange(const StartRequest& request, const Buffer& buffer) {
+  const std::string what = "buffer \"" + buffer.name + "\"";
+  if (request.ranges != nullptr) {
+    return ResolveRanges(request.destination, request.ranges->destination, buffer.bytes, what);
+  }
+  Endpoint destination = request.destination;
+  if (!destination.bytes) destination.bytes = request.reservation.source.bytes;
+  return ResolveRange(destination, buffer.bytes, what);
+}
+
+uint64_t PiecesOf(const Layout& layout) {
+  uint64_t pieces = 0;
+  for (const StridedRange& piece : layout.pieces()) pieces += piece.count;
+  return pieces;
+}
+
 }  // namespace
 
 void Destinations::Start(const std::string& caller, const StartRequest& request,
@@ -47,8 +63,9 @@ void Destinations::Start(const std::string& caller, const StartRequest& request,
 Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller,
                                                        const StartRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
-  ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
-                           Question(request.reservation, checked.span, request.policy, {}));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const plan::Request question,
+      Question(request.reservation, checked.area, request.ranges, request.policy, {}));
   // A plan that cannot be made now is refused in full by Accept.
   return plan::ContendingWires(question);
 }
@@ -65,37 +82,42 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   const ByteRange source_range{*source.source.offset, *source.source.bytes};
 
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(request.destination.buffer));
-  Endpoint destination = request.destination;
-  if (!destination.bytes) destination.bytes = source_range.bytes;
-  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, ResolveRange(destination, buffer->bytes,
-                                                               "buffer \"" + buffer->name + "\""));
-  if (range.bytes != source_range.bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
+  const ScatterRef& ranges = request.ranges;
+  const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
+  if (expected != source_range.bytes) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   "the source's range has " + std::to_string(source_range.bytes) +
-                      " bytes, the destination's " + std::to_string(range.bytes),
+                      " bytes, the destination's " + std::to_string(expected),
                   "leave one of the lengths out, or make them equal");
   }
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
                            parts_.grants.Check(who, *buffer, range, Access::kWrite));
-  return Checked{buffer, {buffer->region, range.offset, range.bytes}, std::move(grant)};
+  LayoutRef layout;
+  if (ranges != nullptr && !ranges->destination.contiguous()) {
+    layout = {ranges, &ranges->destination};
+  }
+  return Checked{
+      buffer, {{buffer->region, range.offset, range.bytes}, std::move(layout)}, std::move(grant)};
 }
 
 Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
   Context& context = parts_.context;
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
-  const auto& [buffer, span, grant] = checked;
-  const ByteRange range{span.offset, span.bytes};
+  const auto& [buffer, area, grant] = checked;
+  const ByteRange range{area.span.offset, area.span.bytes};
   const Reservation& source = request.reservation;
   const bool local = context.IsSelf(source.source.node);
   const ByteRange source_range{*source.source.offset, *source.source.bytes};
-  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, MakePlan(source, span, request.policy, {}));
+  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan,
+                           MakePlan(source, area, request.ranges, request.policy, {}));
   TransferInfo info;
   info.id = request.id;
   info.role = TransferRole::kDestination;
   info.source = source.source;
   info.destination = {context.node(), buffer->name, range.offset, range.bytes};
-  info.bytes = range.bytes;
+  info.bytes = area.payload();
   info.owner = Owner{request.uid, caller}.ToString();
   info.create_time = std::chrono::system_clock::now();
   info.plan = plan;
@@ -108,19 +130,25 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   order.checksum = request.checksum;
   order.deadline = request.deadline;
   order.buffer = buffer->id;
-  order.destination = span;
+  order.destination = area;
+  order.ranges = request.ranges;
   if (buffer->registered) order.client_buffer = buffer->name;
   std::vector<GrantId> grants;
   if (grant) grants.push_back(*grant);
   if (local) {
     ONECOPY_ASSIGN_OR_RETURN(Buffer* const from, parts_.buffers.Find(source.source.buffer));
-    if (from == buffer && Overlap(range, source_range)) {
-      return Status(Code::kInvalidArgument, reasons::kRangesOverlap,
-                    "source and destination overlap in buffer \"" + buffer->name + "\"",
-                    "choose ranges that have no byte in common");
+    LayoutRef layout;
+    if (order.ranges != nullptr && !order.ranges->source.contiguous()) {
+      layout = {order.ranges, &order.ranges->source};
+    }
+    if (from == buffer) {
+      ONECOPY_RETURN_IF_ERROR(
+          CheckApart({layout.get(), source_range.offset, source_range.bytes},
+                     {area.layout.get(), range.offset, range.bytes},
+                     "source and destination overlap in buffer \"" + buffer->name + "\""));
     }
     order.source_buffer = from->id;
-    order.source_span = Span{from->region, source_range.offset, source_range.bytes};
+    order.source_area = Area{{from->region, source_range.offset, source_range.bytes}, layout};
   }
   if (request.validate_only) {
     info.id = {};
@@ -152,23 +180,23 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   parts_.transfers.BeginRun(*record, run);
   const TransferInfo accepted = record->info;
   run->Start(std::move(reporter),
-             [this](const Reservation& from, const Span& to, const plan::Policy& policy,
-                    std::vector<plan::Exclusion> excluded) {
-               return MakePlan(from, to, policy, std::move(excluded));
+             [this](const Reservation& from, const Area& to, const ScatterRef& ranges,
+                    const plan::Policy& policy, std::vector<plan::Exclusion> excluded) {
+               return MakePlan(from, to, ranges, policy, std::move(excluded));
              });
   return accepted;
 }
 
-Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Span& destination,
-                                          const plan::Policy& policy,
+Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Area& destination,
+                                          const ScatterRef& ranges, const plan::Policy& policy,
                                           std::vector<plan::Exclusion> excluded) const {
   ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
-                           Question(source, destination, policy, std::move(excluded)));
+                           Question(source, destination, ranges, policy, std::move(excluded)));
   return plan::MakePlan(question);
 }
 
-Result<plan::Request> Destinations::Question(const Reservation& source, const Span& destination,
-                                             const plan::Policy& policy,
+Result<plan::Request> Destinations::Question(const Reservation& source, const Area& destination,
+                                             const ScatterRef& ranges, const plan::Policy& policy,
                                              std::vector<plan::Exclusion> excluded) const {
   const NodeCapability& here = parts_.catalog.capabilities();
   const NodeCapability* there = parts_.context.IsSelf(source.source.node)
@@ -180,9 +208,13 @@ Result<plan::Request> Destinations::Question(const Reservation& source, const Sp
   }
   plan::Request request;
   request.source = {there, source.memory, source.device};
-  request.destination = {&here, destination.region->place().kind,
-                         destination.region->place().device};
-  request.bytes = destination.bytes;
+  request.destination = {&here, destination.span.region->place().kind,
+                         destination.span.region->place().device};
+  request.bytes = destination.payload();
+  if (ranges != nullptr) {
+    request.source_pieces = PiecesOf(ranges->source);
+    request.destination_pieces = PiecesOf(ranges->destination);
+  }
   request.policy = policy;
   request.estimates = parts_.probes.EstimatesFor(there->node);
   request.excluded = std::move(excluded);

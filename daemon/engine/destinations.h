@@ -23,7 +23,7 @@ class Destinations {
   // The destination's side of a request that may be carried out.
   struct Checked {
     Buffer* buffer = nullptr;
-    Span span;
+    Area area;
     std::optional<GrantId> grant;
   };
 
@@ -31,11 +31,11 @@ class Destinations {
   // What has to be known about the ways between the two nodes before a plan is made.
   Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request);
-  Result<plan::Request> Question(const Reservation& source, const Span& destination,
-                                 const plan::Policy& policy,
+  Result<plan::Request> Question(const Reservation& source, const Area& destination,
+                                 const ScatterRef& ranges, const plan::Policy& policy,
                                  std::vector<plan::Exclusion> excluded) const;
-  Result<plan::Plan> MakePlan(const Reservation& source, const Span& destination,
-                              const plan::Policy& policy,
+  Result<plan::Plan> MakePlan(const Reservation& source, const Area& destination,
+                              const ScatterRef& ranges, const plan::Policy& policy,
                               std::vector<plan::Exclusion> excluded) const;
 
   Parts& parts_;

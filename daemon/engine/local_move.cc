@@ -11,6 +11,8 @@ namespace onecopy::engine {
 namespace {
 
 constexpr uint32_t kBounceSlots = 16;
+// Of one chunk, where both sides are strided by unlike elements.
+constexpr uint64_t kMostCopies = 65536;
 
 Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const RegionRef& from,
                                               const RegionRef& to) {
@@ -25,7 +27,7 @@ Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const Regi
 
 }  // namespace
 
-LocalMove::LocalMove(Parts& parts, const plan::Path& path, Span source, Span destination)
+LocalMove::LocalMove(Parts& parts, const plan::Path& path, Area source, Area destination)
     : parts_(parts),
       path_(path),
       source_(std::move(source)),
@@ -46,11 +48,13 @@ void LocalMove::Start(Task running, Done done) {
 
 void LocalMove::PrepareRoutes() {
   if (!stopped_.ok()) return End(MoveOutcome::NotBegun(stopped_));
-  std::vector<std::pair<RegionRef, RegionRef>> hops = {{source_.region, destination_.region}};
-  if (lease_) hops = {{source_.region, lease_->slab}, {lease_->slab, destination_.region}};
+  std::vector<std::pair<RegionRef, RegionRef>> hops = {
+      {source_.span.region, destination_.span.region}};
+  if (lease_)
+    hops = {{source_.span.region, lease_->slab}, {lease_->slab, destination_.span.region}};
   const std::string& worker =
-      WorkerOf(source_.region->place().device.empty() ? destination_.region->place()
-                                                      : source_.region->place());
+      WorkerOf(source_.span.region->place().device.empty() ? destination_.span.region->place()
+                                                           : source_.span.region->place());
   parts_.context.workers.Run<Routes>(
       worker,
       [&context = parts_.context, hops = std::move(hops)]() -> Result<Routes> {
@@ -74,16 +78,24 @@ void LocalMove::PrepareRoutes() {
 
 void LocalMove::Run(std::vector<std::shared_ptr<CopyRoute>> routes) {
   Executor& executor = routes.back()->executor();
-  const uint64_t bytes = source_.bytes;
-  const uint64_t chunk = lease_ ? lease_->slot_bytes : routes.front()->chunk_bytes();
+  const uint64_t bytes = source_.payload();
+  const LayoutRef& from = source_.layout;
+  const LayoutRef& to = destination_.layout;
+  const uint64_t chunk =
+      lease_ ? lease_->slot_bytes
+             : ChunkFor(from.get(), to.get(), routes.front()->chunk_bytes(), kMostCopies);
   std::vector<std::unique_ptr<pipeline::Place>> places;
-  places.push_back(std::make_unique<pipeline::SourceRange>(source_.offset, bytes, chunk));
+  places.push_back(
+      std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from));
   if (lease_) places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
-  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.offset, bytes));
+  places.push_back(
+      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes, to));
   std::vector<pipeline::Stage> stages;
-  for (auto& route : routes) {
-    const unsigned depth = route->depth();
-    stages.push_back({std::make_unique<pipeline::CopyMover>(std::move(route), executor), depth});
+  for (size_t i = 0; i < routes.size(); ++i) {
+    const unsigned depth = routes[i]->depth();
+    const pipeline::Layouts layouts{i == 0 ? from : nullptr, i + 1 == routes.size() ? to : nullptr};
+    stages.push_back(
+        {std::make_unique<pipeline::CopyMover>(std::move(routes[i]), executor, layouts), depth});
   }
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
   running_();
@@ -106,8 +118,8 @@ void LocalMove::Stop(const Status& why) {
 void LocalMove::End(MoveOutcome outcome) {
   const std::shared_ptr<LocalMove> keep = std::exchange(self_, nullptr);
   lease_.reset();
-  source_.region.reset();
-  destination_.region.reset();
+  source_.span.region.reset();
+  destination_.span.region.reset();
   std::exchange(done_, nullptr)(std::move(outcome));
 }
 

@@ -11,8 +11,8 @@ namespace onecopy::engine {
 
 class LocalMove final : public Move, public std::enable_shared_from_this<LocalMove> {
  public:
-  // Both spans have the payload's length.
-  LocalMove(Parts& parts, const plan::Path& path, Span source, Span destination);
+  // Both have the payload's length.
+  LocalMove(Parts& parts, const plan::Path& path, Area source, Area destination);
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
@@ -27,8 +27,8 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
 
   Parts& parts_;
   const plan::Path path_;
-  Span source_;
-  Span destination_;
+  Area source_;
+  Area destination_;
   Task running_;
   Done done_;
   std::optional<pipeline::SlotLease> lease_;

@@ -15,6 +15,14 @@
 
 namespace onecopy::engine {
 
+// Memory that a payload leaves or reaches: all of the span, or what a layout says of it.
+struct Area {
+  Span span;
+  LayoutRef layout;  // null: all of it
+
+  uint64_t payload() const { return layout == nullptr ? span.bytes : layout->bytes(); }
+};
+
 // What a move did.
 struct MoveOutcome {
   Status status;

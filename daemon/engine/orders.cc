@@ -1,5 +1,7 @@
 #include "daemon/engine/orders.h"
 
+#include <xxhash.h>
+
 #include <utility>
 
 #include "daemon/engine/context.h"
@@ -15,6 +17,20 @@ namespace {
 
 constexpr size_t kIdBytes = 8;
 
+void Append(const Layout& layout, std::string* text) {
+  const std::vector<StridedRange>& pieces = layout.pieces();
+  text->append(reinterpret_cast<const char*>(&layout.extent()), sizeof layout.extent());
+  text->append(reinterpret_cast<const char*>(pieces.data()), pieces.size() * sizeof pieces[0]);
+}
+
+std::string Digest(const Scatter& ranges) {
+  std::string text;
+  Append(ranges.source, &text);
+  Append(ranges.destination, &text);
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return std::to_string(hash.high64) + "-" + std::to_string(hash.low64);
+}
+
 // What makes two requests the same.
 std::string Content(const TransferRequest& request) {
   std::string content = request.source.ToString() + " " + request.destination.ToString() + " " +
@@ -22,6 +38,7 @@ std::string Content(const TransferRequest& request) {
   content += request.policy.at_most_copies ? std::to_string(*request.policy.at_most_copies) : "any";
   content += request.policy.allow_emulated ? " emulated" : "";
   content += request.checksum ? " checksum" : "";
+  if (request.ranges != nullptr) content += " ranges " + Digest(*request.ranges);
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
 
@@ -86,16 +103,29 @@ void Orders::Reach(const std::string& node, Reply<PeerApi*> reply) {
   parts_.peers.WhenConnected(node, std::move(reply));
 }
 
+Status Orders::CheckTakesRanges(const Order& order, const std::string& node) const {
+  const bool able = order.request.ranges == nullptr || parts_.context.IsSelf(node) ||
+                    parts_.peers.Speaks(node, kProtocolWithRanges);
+  if (able) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
+          "node " + node + " runs a version that moves no ranges in one transfer",
+          "update it, or move each range by itself"};
+}
+
 void Orders::Reserve(std::shared_ptr<Order> order) {
   const std::string& node = order->request.source.node;
-  Reach(node, [this, order](Result<PeerApi*> source) {
+  Reach(node, [this, order, node](Result<PeerApi*> source) {
     if (!source.ok()) return Conclude(order, source.status());
+    if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     ReserveRequest request;
     request.id = order->id;
     request.uid = order->who.uid;
     request.administrator = order->who.administrator;
     request.destination_node = order->request.destination.node;
     request.source = order->request.source;
+    if (order->request.ranges != nullptr) {
+      request.ranges = {order->request.ranges, &order->request.ranges->source};
+    }
     request.validate_only = order->request.validate_only;
     (*source)->Reserve(parts_.context.node(), std::move(request),
                        [this, order](Result<Reservation> reservation) {
@@ -110,6 +140,7 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
   Reach(node, [this, order, node,
                reservation = std::move(reservation)](Result<PeerApi*> destination) mutable {
     if (!destination.ok()) return Conclude(order, destination.status());
+    if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     const TransferRequest& asked = order->request;
     if (!asked.validate_only && !parts_.context.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
@@ -119,7 +150,8 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
           parts_.context.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
       info.source = reservation.source;
       info.destination = asked.destination;
-      info.bytes = reservation.source.bytes.value_or(0);
+      info.bytes = asked.ranges == nullptr ? reservation.source.bytes.value_or(0)
+                                           : asked.ranges->source.bytes();
       info.owner = order->who.ToString();
       info.create_time = std::chrono::system_clock::now();
       Result<TransferRecord*> record = parts_.transfers.Add(
@@ -134,6 +166,7 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
     request.administrator = order->who.administrator;
     request.reservation = std::move(reservation);
     request.destination = asked.destination;
+    request.ranges = asked.ranges;
     request.policy = asked.policy;
     request.checksum = asked.checksum;
     request.deadline = asked.deadline;

@@ -43,13 +43,14 @@ struct ReserveRequest {
   bool administrator = false;  // only ever set by a node that asks itself
   std::string destination_node;
   Endpoint source;
+  LayoutRef ranges;  // inside the source, counted from where it begins; null: all of it
   bool validate_only = false;
 };
 
 struct Reservation {
   std::string ticket;  // empty when only validated
   std::chrono::milliseconds lifetime{0};
-  Endpoint source;  // complete: node, buffer, offset, bytes
+  Endpoint source;  // complete: node, buffer, offset, bytes; of ranges, what they span
   std::string memory;
   std::string device;
 };
@@ -60,6 +61,7 @@ struct StartRequest {
   bool administrator = false;  // only ever set by a node that asks itself
   Reservation reservation;
   Endpoint destination;
+  ScatterRef ranges;  // as in TransferRequest
   plan::Policy policy;
   bool checksum = false;
   std::optional<std::chrono::milliseconds> deadline;

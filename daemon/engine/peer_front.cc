@@ -134,7 +134,7 @@ void SumOf(Parts& parts, const Principal& who, const Endpoint& endpoint, Reply<S
   const auto grant = parts.grants.Check(who, **buffer, *range, Access::kRead);
   if (!grant.ok()) return reply(grant.status());
   parts.checksums.Sum(
-      (*buffer)->region, *range, std::make_shared<std::atomic<bool>>(false),
+      (*buffer)->region, *range, nullptr, std::make_shared<std::atomic<bool>>(false),
       [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
         if (!sum.ok()) return reply(sum.status());
         reply(Sum{kChecksumAlgorithm, std::move(*sum), bytes});

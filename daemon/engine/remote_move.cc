@@ -18,10 +18,25 @@ namespace onecopy::engine {
 namespace {
 
 constexpr uint64_t kLeastChunk = 4096;
+// Of one chunk, where elements are got one by one.
+constexpr uint64_t kMostGets = 1024;
+
+uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
+  for (const LayoutRef& layout : {layouts.from, layouts.to}) {
+    const uint64_t element = layout == nullptr ? 0 : layout->least_element();
+    if (element != 0 && element < chunk_bytes / kMostGets) chunk_bytes = element * kMostGets;
+  }
+  return chunk_bytes;
+}
 
 }  // namespace
 
-RemoteMove::RemoteMove(Parts& parts, Order order, Span destination)
+LayoutRef RemoteMove::Order::source_layout() const {
+  if (ranges == nullptr || ranges->source.contiguous()) return nullptr;
+  return {ranges, &ranges->source};
+}
+
+RemoteMove::RemoteMove(Parts& parts, Order order, Area destination)
     : parts_(parts),
       order_(std::move(order)),
       destination_(std::move(destination)),
@@ -62,16 +77,19 @@ void RemoteMove::TakeSlots() {
 }
 
 void RemoteMove::PrepareRoute() {
-  Memory* memory = parts_.context.CopierFor(lease_->slab->place(), destination_.region->place());
+  Memory* memory =
+      parts_.context.CopierFor(lease_->slab->place(), destination_.span.region->place());
   if (memory == nullptr) {
     Over({Code::kFailedPrecondition, reasons::kNotApplicable,
-          "nothing here copies from host memory to " + destination_.region->step_name()});
+          "nothing here copies from host memory to " + destination_.span.region->step_name()});
     return;
   }
-  const std::string& worker = WorkerOf(destination_.region->place());
+  const std::string& worker = WorkerOf(destination_.span.region->place());
   parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
       worker,
-      [memory, from = lease_->slab, to = destination_.region] { return memory->Prepare(from, to); },
+      [memory, from = lease_->slab, to = destination_.span.region] {
+        return memory->Prepare(from, to);
+      },
       [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
         if (route.ok())
           self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
@@ -80,7 +98,7 @@ void RemoteMove::PrepareRoute() {
 }
 
 void RemoteMove::RegisterTarget() {
-  parts_.registrations.Ensure(order_.path.link, lease_ ? lease_->slab : destination_.region,
+  parts_.registrations.Ensure(order_.path.link, lease_ ? lease_->slab : destination_.span.region,
                               lease_ ? std::string() : order_.client_buffer,
                               [self = self_](const Status& registered) {
                                 if (!self->Over(registered)) self->AskSource();
@@ -105,7 +123,7 @@ void RemoteMove::AskSource() {
 void RemoteMove::Run(PrepareReply prepared) {
   source_ = std::move(prepared);
   Connection& connection = *use_->connection;
-  const uint64_t bytes = destination_.bytes;
+  const uint64_t bytes = destination_.payload();
   const bool staged = order_.path.source_staged;
   if (staged &&
       (source_.slot_bytes < kLeastChunk || (lease_ && source_.slot_bytes > lease_->slot_bytes))) {
@@ -114,6 +132,8 @@ void RemoteMove::Run(PrepareReply prepared) {
               " bytes"});
     return;
   }
+  const pipeline::Layouts gets{staged ? nullptr : order_.source_layout(),
+                               lease_ ? nullptr : destination_.layout};
   std::vector<std::unique_ptr<pipeline::Place>> places;
   std::vector<pipeline::Stage> stages;
   if (staged) {
@@ -121,18 +141,22 @@ void RemoteMove::Run(PrepareReply prepared) {
   } else {
     const uint64_t most = lease_ ? lease_->slot_bytes : connection.chunk_bytes();
     places.push_back(std::make_unique<pipeline::SourceRange>(
-        0, bytes, std::min(most, connection.chunk_bytes())));
+        0, bytes, ChunkForGets(gets, std::min(most, connection.chunk_bytes())), gets.from));
   }
   stages.push_back({std::make_unique<pipeline::GetMover>(
                         use_->connection, channel_id_, source_.key,
-                        lease_ ? lease_->slab : destination_.region, LaneRates()),
+                        lease_ ? lease_->slab : destination_.span.region, LaneRates(), gets),
                     connection.depth()});
   if (lease_) {
     places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
     const unsigned depth = route_->depth();
-    stages.push_back({std::make_unique<pipeline::CopyMover>(route_, connection.executor()), depth});
+    stages.push_back(
+        {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
+                                               pipeline::Layouts{nullptr, destination_.layout}),
+         depth});
   }
-  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.offset, bytes));
+  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes,
+                                                                destination_.layout));
   chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
                                              std::move(stages));
   connection.Evidence([self = self_](auto counters) {
@@ -172,7 +196,7 @@ void RemoteMove::Stop(const Status& why) {
 
 void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
   outcome_.access =
-      use_->connection->Access(source_.key, lease_ ? *lease_->slab : *destination_.region);
+      use_->connection->Access(source_.key, lease_ ? *lease_->slab : *destination_.span.region);
   use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
     self->parts_.context.loop.Post(
         [self, counters = std::move(counters), then = std::move(then)]() mutable {
@@ -188,11 +212,11 @@ void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
 void RemoteMove::FlushTarget() {
   const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
   const bool needed = outcome_.status.ok() && !lease_ && link != nullptr && link->rdma &&
-                      destination_.region->needs_flush();
+                      destination_.span.region->needs_flush();
   if (!needed) return FinishSource();
   parts_.context.workers.Run<bool>(
-      WorkerOf(destination_.region->place()),
-      [region = destination_.region]() -> Result<bool> {
+      WorkerOf(destination_.span.region->place()),
+      [region = destination_.span.region]() -> Result<bool> {
         ONECOPY_RETURN_IF_ERROR(region->FlushRemoteWrites());
         return true;
       },
@@ -207,7 +231,7 @@ void RemoteMove::FinishSource() {
   route_.reset();
   lease_.reset();
   channel_.reset();
-  source_half_->Finish(!stopped_.ok(), destination_.bytes, std::move(outcome_),
+  source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
                        [self = self_](MoveOutcome outcome) {
                          self->outcome_ = std::move(outcome);
                          self->End();
@@ -218,7 +242,7 @@ void RemoteMove::End() {
   if (self_ == nullptr) return;
   const std::shared_ptr<RemoteMove> keep = std::exchange(self_, nullptr);
   use_.reset();
-  destination_.region.reset();
+  destination_.span.region.reset();
   std::exchange(done_, nullptr)(std::move(outcome_));
 }
 

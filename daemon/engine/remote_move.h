@@ -29,10 +29,17 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     plan::WireEnd source_memory = {};
     std::optional<std::chrono::milliseconds> deadline;
     TransferInfo transfer;  // for the source's own list
+    ScatterRef ranges;      // null: all of both ends
+
+    // Where the source's bytes lie in what is opened to this node, and how long that is.
+    LayoutRef source_layout() const;
+    uint64_t source_bytes(const Area& destination) const {
+      return ranges == nullptr ? destination.span.bytes : ranges->source.extent().bytes;
+    }
   };
 
   // `destination` has the payload's length.
-  RemoteMove(Parts& parts, Order order, Span destination);
+  RemoteMove(Parts& parts, Order order, Area destination);
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
@@ -55,7 +62,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
 
   Parts& parts_;
   const Order order_;
-  Span destination_;
+  Area destination_;
   Task running_;
   Done done_;
 

@@ -7,8 +7,14 @@
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
+namespace {
 
-SharedMove::SharedMove(Parts& parts, RemoteMove::Order order, Span destination)
+// Of one chunk, where both sides are strided by unlike elements.
+constexpr uint64_t kMostCopies = 65536;
+
+}  // namespace
+
+SharedMove::SharedMove(Parts& parts, RemoteMove::Order order, Area destination)
     : parts_(parts),
       order_(std::move(order)),
       destination_(std::move(destination)),
@@ -55,7 +61,7 @@ void SharedMove::Borrow() {
 
 void SharedMove::Fetch(const Loan& loan) {
   parts_.borrower.Get(order_.source_node, order_.transfer.source.buffer,
-                      destination_.region->place().kind, loan, order_.transfer.id, OnRecall(),
+                      destination_.span.region->place().kind, loan, order_.transfer.id, OnRecall(),
                       [self = self_](Result<Borrower::UseRef> use) {
                         if (use.ok()) self->use_ = std::move(*use);
                         if (!self->Over(use.status())) self->PrepareRoute();
@@ -63,17 +69,20 @@ void SharedMove::Fetch(const Loan& loan) {
 }
 
 void SharedMove::PrepareRoute() {
-  Memory* memory = parts_.context.CopierFor(use_->region->place(), destination_.region->place());
+  Memory* memory =
+      parts_.context.CopierFor(use_->region->place(), destination_.span.region->place());
   if (memory == nullptr) {
     Over({Code::kFailedPrecondition, reasons::kNotApplicable,
           "nothing here copies from " + use_->region->step_name() + " to " +
-              destination_.region->step_name()});
+              destination_.span.region->step_name()});
     return;
   }
-  const std::string worker = WorkerOf(destination_.region->place());
+  const std::string worker = WorkerOf(destination_.span.region->place());
   parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
       worker,
-      [memory, from = use_->region, to = destination_.region] { return memory->Prepare(from, to); },
+      [memory, from = use_->region, to = destination_.span.region] {
+        return memory->Prepare(from, to);
+      },
       [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
         if (route.ok()) {
           self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
@@ -104,22 +113,28 @@ void SharedMove::Open() {
 }
 
 void SharedMove::Run(const ByteRange& lent) {
-  const uint64_t bytes = destination_.bytes;
+  const uint64_t bytes = order_.source_bytes(destination_);
   const uint64_t there = use_->region->bytes();
   if (lent.bytes != bytes || lent.offset > there || bytes > there - lent.offset) {
     Over({Code::kUnavailable, reasons::kLinkDown,
           "node " + order_.source_node + " lends " + std::to_string(lent.bytes) +
-              " bytes from byte " + std::to_string(lent.offset) + " on, for a transfer of " +
+              " bytes from byte " + std::to_string(lent.offset) + " on, for a transfer from " +
               std::to_string(bytes) + " bytes out of " + std::to_string(there)});
     return;
   }
   std::vector<std::unique_ptr<pipeline::Place>> places;
+  const pipeline::Layouts layouts{order_.source_layout(), destination_.layout};
+  const uint64_t payload = destination_.payload();
+  const uint64_t chunk =
+      ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMostCopies);
   places.push_back(
-      std::make_unique<pipeline::SourceRange>(lent.offset, bytes, route_->chunk_bytes()));
-  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.offset, bytes));
+      std::make_unique<pipeline::SourceRange>(lent.offset, payload, chunk, layouts.from));
+  places.push_back(
+      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to));
   Executor& executor = route_->executor();
   std::vector<pipeline::Stage> stages;
-  stages.push_back({std::make_unique<pipeline::CopyMover>(route_, executor), route_->depth()});
+  stages.push_back(
+      {std::make_unique<pipeline::CopyMover>(route_, executor, layouts), route_->depth()});
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
   outcome_.began = true;
   outcome_.evidence["shared"] = use_->how;
@@ -143,10 +158,10 @@ void SharedMove::Finish() {
   chain_.reset();
   route_.reset();
   use_.reset();
-  source_half_->Finish(!stopped_.ok(), destination_.bytes, std::move(outcome_),
+  source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
                        [self = self_](MoveOutcome outcome) {
                          self->self_ = nullptr;
-                         self->destination_.region.reset();
+                         self->destination_.span.region.reset();
                          std::exchange(self->done_, nullptr)(std::move(outcome));
                        });
 }

@@ -17,7 +17,7 @@ namespace onecopy::engine {
 class SharedMove final : public Move, public std::enable_shared_from_this<SharedMove> {
  public:
   // `destination` has the payload's length.
-  SharedMove(Parts& parts, RemoteMove::Order order, Span destination);
+  SharedMove(Parts& parts, RemoteMove::Order order, Area destination);
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
@@ -36,7 +36,7 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
 
   Parts& parts_;
   const RemoteMove::Order order_;
-  Span destination_;
+  Area destination_;
   Task running_;
   Done done_;
 

@@ -109,15 +109,15 @@ void SourceRun::Expose(const Span& span, uint64_t slot_bytes, std::vector<Execut
 }
 
 void SourceRun::StartChain(std::shared_ptr<CopyRoute> route) {
-  const uint64_t bytes = ticket_.range.bytes;
+  const uint64_t bytes = ticket_.payload();
   std::vector<std::unique_ptr<pipeline::Place>> places;
-  places.push_back(
-      std::make_unique<pipeline::SourceRange>(ticket_.range.offset, bytes, lease_->slot_bytes));
+  places.push_back(std::make_unique<pipeline::SourceRange>(ticket_.range.offset, bytes,
+                                                           lease_->slot_bytes, ticket_.layout));
   places.push_back(std::make_unique<pipeline::ExposedRing>(*lease_, *channel_, bytes));
   std::vector<pipeline::Stage> stages(1);
   stages[0].depth = std::min(route->depth(), lease_->slots);
-  stages[0].mover =
-      std::make_unique<pipeline::CopyMover>(std::move(route), connection_->executor());
+  stages[0].mover = std::make_unique<pipeline::CopyMover>(
+      std::move(route), connection_->executor(), pipeline::Layouts{ticket_.layout, nullptr});
   chain_ = std::make_shared<pipeline::Chain>(connection_->executor(), std::move(places),
                                              std::move(stages));
   chain_running_ = true;
@@ -203,7 +203,7 @@ void SourceRun::AfterClosed() {
   }
   if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
     return AnswerFinish({});
-  parts_.checksums.Sum(region_, ticket_.range, stop_,
+  parts_.checksums.Sum(region_, ticket_.range, ticket_.layout, stop_,
                        [self = shared_from_this()](Result<std::string> sum) {
                          if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
                          self->AnswerFinish(sum.ok() ? *sum : std::string());

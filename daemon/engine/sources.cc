@@ -49,7 +49,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     info.source = {parts_.context.node(), parts_.buffers.FindById(ticket->buffer)->name,
                    ticket->range.offset, ticket->range.bytes};
     info.destination.node = caller;
-    info.bytes = ticket->range.bytes;
+    info.bytes = ticket->payload();
     info.owner = ticket->owner.ToString();
     info.create_time = std::chrono::system_clock::now();
     info.error = OkStatus();

@@ -21,14 +21,26 @@ Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
   return range;
 }
 
+Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
+                                uint64_t buffer_bytes, const std::string& what) {
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange window, ResolveRange(endpoint, buffer_bytes, what));
+  ONECOPY_RETURN_IF_ERROR(
+      CheckWithin(layout.extent(), window.bytes, endpoint.bytes ? "the range of " + what : what));
+  return ByteRange{window.offset + layout.extent().offset, layout.extent().bytes};
+}
+
 Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveRequest& request) {
   if (context_.draining && !request.validate_only) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context_.node() + " is shutting down and takes no new transfers");
   }
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* buffer, buffers_.Find(request.source.buffer));
-  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, ResolveRange(request.source, buffer->bytes,
-                                                               "buffer \"" + buffer->name + "\""));
+  const std::string what = "buffer \"" + buffer->name + "\"";
+  const Layout* const layout = request.ranges.get();
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range,
+                           layout == nullptr
+                               ? ResolveRange(request.source, buffer->bytes, what)
+                               : ResolveRanges(request.source, *layout, buffer->bytes, what));
   const Principal who{request.uid, caller, request.administrator && context_.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
                            grants_.Check(who, *buffer, range, Access::kRead));
@@ -45,8 +57,10 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
   }
   reservation.ticket = os::RandomHex(16);
   reservation.lifetime = kLifetime;
-  Keep(reservation.ticket, {request.id, buffer->id, range, request.destination_node, caller,
-                            Owner{request.uid, caller}, std::move(grant)});
+  const bool scattered = layout != nullptr && !layout->contiguous();
+  Keep(reservation.ticket,
+       {request.id, buffer->id, range, scattered ? request.ranges : nullptr,
+        request.destination_node, caller, Owner{request.uid, caller}, std::move(grant)});
   return reservation;
 }
 

@@ -15,12 +15,15 @@ namespace onecopy::engine {
 struct Ticket {
   TransferId transfer;
   BufferId buffer;
-  ByteRange range;
+  ByteRange range;   // what may be read; of ranges, what they span
+  LayoutRef layout;  // of the ranges, in there; null: all of it
   std::string destination_node;
   std::string orderer;
   Owner owner;                   // who asked
   std::optional<GrantId> grant;  // that the right rests on
   Status lost = {};              // why the buffer is gone, once it is
+
+  uint64_t payload() const { return layout == nullptr ? range.bytes : layout->bytes(); }
 };
 
 // Engine thread. A ticket holds nothing: what it names may be gone when it is used.
@@ -54,5 +57,8 @@ class Tickets {
 // The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
 Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
                                const std::string& what);
+// The same of ranges inside the endpoint: what they span.
+Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
+                                uint64_t buffer_bytes, const std::string& what);
 
 }  // namespace onecopy::engine

@@ -14,6 +14,7 @@
 #include "transport/core/ids.h"
 #include "transport/core/range.h"
 #include "transport/core/result.h"
+#include "transport/core/scatter.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy::engine {
@@ -79,6 +80,8 @@ struct Attempt {
 
 // See onecopy.v1.Receipt; copies are the number of steps.
 struct Receipt {
+  uint64_t ranges = 1;         // as asked for
+  uint64_t merged_ranges = 1;  // after joining neighbours
   std::string path;
   std::string link;
   bool emulated = false;
@@ -115,6 +118,7 @@ struct TransferRequest {
   std::string request_id;
   Endpoint source;
   Endpoint destination;
+  ScatterRef ranges;  // inside the two ends, counted from where these begin; null: all of them
   plan::Policy policy;
   bool checksum = false;
   std::optional<std::chrono::milliseconds> deadline;

@@ -77,16 +77,18 @@ void Chain::EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved)
     Fail(std::move(moved.status));
   } else {
     tallies_[stage].Add(moved.steps, from.bytes);
-    if (moved.lane >= 0) {
-      const auto lane = static_cast<size_t>(moved.lane);
-      if (lane_bytes_.size() <= lane) lane_bytes_.resize(lane + 1);
-      lane_bytes_[lane] += from.bytes;
-    }
+    if (moved.lane >= 0) CountLane(static_cast<unsigned>(moved.lane), from.bytes);
+    for (const auto& [lane, bytes] : moved.lane_bytes) CountLane(lane, bytes);
     if (stage + 1 == stages_.size()) bytes_done_.fetch_add(from.bytes, std::memory_order_relaxed);
     places_[stage]->Release(from);
     places_[stage + 1]->Fill(to);
   }
   Pump();
+}
+
+void Chain::CountLane(unsigned lane, uint64_t bytes) {
+  if (lane_bytes_.size() <= lane) lane_bytes_.resize(lane + 1);
+  lane_bytes_[lane] += bytes;
 }
 
 void Chain::Fail(Status why) {

@@ -56,6 +56,7 @@ class Chain : public std::enable_shared_from_this<Chain> {
   void Pump();
   bool StartMove(size_t stage);
   void EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved);
+  void CountLane(unsigned lane, uint64_t bytes);
   void Fail(Status why);
   void FinishIfIdle();
   void Finish();

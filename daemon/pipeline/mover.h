@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/pipeline/place.h"
+#include "transport/core/layout.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
 
@@ -15,6 +17,16 @@ struct Moved {
   Status status;
   StepList steps;
   int lane = -1;  // of the link, where there is one
+  // Instead, of a move over several lanes: what each carried.
+  std::vector<std::pair<unsigned, uint64_t>> lane_bytes = {};
+};
+
+// How the bytes lie at the two ends of a mover; null: in one piece.
+struct Layouts {
+  LayoutRef from;
+  LayoutRef to;
+
+  bool none() const { return from == nullptr && to == nullptr; }
 };
 
 // Lives on its chain's executor; Move never completes before it has returned.
@@ -33,30 +45,35 @@ class Mover {
 // A memory's copy. The cells lie in the regions that the route was prepared for.
 class CopyMover final : public Mover {
  public:
-  CopyMover(std::shared_ptr<CopyRoute> route, Executor& executor)
-      : route_(std::move(route)), executor_(executor) {}
+  CopyMover(std::shared_ptr<CopyRoute> route, Executor& executor, Layouts layouts = {})
+      : route_(std::move(route)), executor_(executor), layouts_(std::move(layouts)) {}
   void Move(const Cell& from, const Cell& to, Done done) override;
 
  private:
   const std::shared_ptr<CopyRoute> route_;
   Executor& executor_;
+  const Layouts layouts_;
 };
 
-// A link's get, into `region`. The chain's executor is the connection's.
+// A link's get, into `region`, or one for each piece of a cell that does not lie in one piece at
+// both ends. The chain's executor is the connection's.
 class GetMover final : public Mover {
  public:
   // `lane_rates` as in GetRequest.
   GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-           RegionRef region, std::vector<double> lane_rates);
+           RegionRef region, std::vector<double> lane_rates, Layouts layouts = {});
   void Move(const Cell& from, const Cell& to, Done done) override;
   void Cancel() override { connection_->CancelGets(channel_); }
 
  private:
+  void GetMany(const Cell& from, const Cell& to, Done done);
+
   const std::shared_ptr<Connection> connection_;
   const ChannelId channel_;
   const RemoteKey key_;
   const RegionRef region_;
   const std::vector<double> lane_rates_;
+  const Layouts layouts_;
 };
 
 }  // namespace onecopy::pipeline

@@ -1,32 +1,79 @@
 #include "daemon/pipeline/mover.h"
 
+#include "transport/core/scatter.h"
+
 namespace onecopy::pipeline {
+namespace {
+
+std::vector<StridedCopy> CopiesBetween(const Layouts& layouts, const Cell& from, const Cell& to) {
+  return CopiesOf({layouts.from.get(), from.at}, {layouts.to.get(), to.at}, from.offset,
+                  from.bytes);
+}
+
+// The gets of one cell.
+struct Batch {
+  Mover::Done done;
+  Moved moved;
+  uint64_t left = 0;
+
+  void Ended(Status status, const StepList& steps, unsigned lane, uint64_t bytes) {
+    if (!status.ok() && moved.status.ok()) moved.status = std::move(status);
+    if (moved.steps == nullptr) moved.steps = steps;
+    auto& lanes = moved.lane_bytes;
+    if (lanes.empty() || lanes.back().first != lane) lanes.emplace_back(lane, 0);
+    lanes.back().second += bytes;
+    if (--left == 0) done(std::move(moved));
+  }
+};
+
+}  // namespace
 
 void CopyMover::Move(const Cell& from, const Cell& to, Done done) {
-  route_->Copy(from.at, to.at, from.bytes,
-               [this, done = std::move(done)](Status status, const StepList& steps) mutable {
-                 if (executor_.InThread()) return done({std::move(status), steps});
-                 executor_.Post([done = std::move(done), status = std::move(status),
-                                 steps = StepList(steps)]() mutable {
-                   done({std::move(status), std::move(steps)});
-                 });
-               });
+  CopyRoute::Done copied = [this, done = std::move(done)](Status status,
+                                                          const StepList& steps) mutable {
+    if (executor_.InThread()) return done({std::move(status), steps});
+    executor_.Post(
+        [done = std::move(done), status = std::move(status), steps = StepList(steps)]() mutable {
+          done({std::move(status), std::move(steps)});
+        });
+  };
+  if (layouts_.none()) return route_->Copy(from.at, to.at, from.bytes, std::move(copied));
+  route_->CopyMany(CopiesBetween(layouts_, from, to), std::move(copied));
 }
 
 GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-                   RegionRef region, std::vector<double> lane_rates)
+                   RegionRef region, std::vector<double> lane_rates, Layouts layouts)
     : connection_(std::move(connection)),
       channel_(channel),
       key_(std::move(key)),
       region_(std::move(region)),
-      lane_rates_(std::move(lane_rates)) {}
+      lane_rates_(std::move(lane_rates)),
+      layouts_(std::move(layouts)) {}
 
 void GetMover::Move(const Cell& from, const Cell& to, Done done) {
+  if (!layouts_.none()) return GetMany(from, to, std::move(done));
   connection_->Get(
       {channel_, &key_, from.at, {region_, to.at, from.bytes}, GetRequest::kAnyLane, lane_rates_},
       [done = std::move(done)](Status status, const StepList& steps, unsigned lane) mutable {
         done({std::move(status), steps, static_cast<int>(lane)});
       });
+}
+
+void GetMover::GetMany(const Cell& from, const Cell& to, Done done) {
+  const std::vector<StridedCopy> copies = CopiesBetween(layouts_, from, to);
+  auto batch = std::make_shared<Batch>();
+  batch->done = std::move(done);
+  for (const StridedCopy& copy : copies) batch->left += copy.count;
+  for (const StridedCopy& copy : copies) {
+    for (uint64_t i = 0; i < copy.count; ++i) {
+      const Span into{region_, copy.to + i * copy.to_stride, copy.bytes};
+      connection_->Get(
+          {channel_, &key_, copy.from + i * copy.from_stride, into},
+          [batch, bytes = copy.bytes](Status status, const StepList& steps, unsigned lane) {
+            batch->Ended(std::move(status), steps, lane, bytes);
+          });
+    }
+  }
 }
 
 }  // namespace onecopy::pipeline

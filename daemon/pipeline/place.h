@@ -15,7 +15,9 @@ struct Cell {
   uint64_t offset = 0;  // in the payload
   uint64_t bytes = 0;
   uint32_t index = 0;  // of the slot, in a ring
-  uint64_t at = 0;  // where it lies: offset inside the region, or inside what the remote key opens
+  // Where it lies: offset inside the region, or inside what the remote key opens. Of bytes with a
+  // layout, where that begins.
+  uint64_t at = 0;
 };
 
 // A place is made anywhere and then lives on its chain's executor, where it also ends. A chain

@@ -6,21 +6,22 @@
 
 namespace onecopy::pipeline {
 
-SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes)
-    : at_(at), bytes_(bytes), chunk_bytes_(chunk_bytes) {
+SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout)
+    : at_(at), bytes_(bytes), chunk_bytes_(chunk_bytes), layout_(std::move(layout)) {
   assert(chunk_bytes > 0);
 }
 
 std::optional<Cell> SourceRange::Peek() {
   if (next_ == bytes_) return std::nullopt;
-  return Cell{next_, std::min(chunk_bytes_, bytes_ - next_), 0, at_ + next_};
+  return Cell{next_, std::min(chunk_bytes_, bytes_ - next_), 0,
+              layout_ == nullptr ? at_ + next_ : at_};
 }
 
 void SourceRange::Take() { next_ += std::min(chunk_bytes_, bytes_ - next_); }
 
 std::optional<Cell> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
   assert(offset <= bytes_ && bytes <= bytes_ - offset);
-  return Cell{offset, bytes, 0, at_ + offset};
+  return Cell{offset, bytes, 0, layout_ == nullptr ? at_ + offset : at_};
 }
 
 std::vector<uint32_t> AllSlots(const SlotLease& lease) {

@@ -4,17 +4,20 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/pipeline/place.h"
+#include "transport/core/layout.h"
 
 namespace onecopy::pipeline {
 
 // The payload where it lies: `bytes` from `at` on, handed out in pieces of at most `chunk_bytes`.
-// For the source's memory, and for memory of the peer that is read in place.
+// For the source's memory, and for memory of the peer that is read in place. With a layout they lie
+// as that says, from `at` on.
 class SourceRange final : public Place {
  public:
-  SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes);
+  SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout = nullptr);
 
   std::optional<Cell> Peek() override;
   void Take() override;
@@ -27,13 +30,15 @@ class SourceRange final : public Place {
   const uint64_t at_;
   const uint64_t bytes_;
   const uint64_t chunk_bytes_;
+  const LayoutRef layout_;
   uint64_t next_ = 0;
 };
 
 // The memory in which the payload ends: there is always room.
 class DestinationRange final : public Place {
  public:
-  DestinationRange(uint64_t at, uint64_t bytes) : at_(at), bytes_(bytes) {}
+  DestinationRange(uint64_t at, uint64_t bytes, LayoutRef layout = nullptr)
+      : at_(at), bytes_(bytes), layout_(std::move(layout)) {}
 
   std::optional<Cell> Peek() override { return std::nullopt; }
   void Take() override {}
@@ -45,6 +50,7 @@ class DestinationRange final : public Place {
  private:
   const uint64_t at_;
   const uint64_t bytes_;
+  const LayoutRef layout_;
   uint64_t filled_ = 0;
 };
 

@@ -23,6 +23,9 @@ constexpr double kEmulatedBytesPerSecond = 0.5e9;
 constexpr double kEmulatedLatencySeconds = 200e-6;
 // Rates closer than this count as equal.
 constexpr double kEqualRate = 0.9;
+// What asking for one more piece costs, with many under way at once.
+constexpr double kSocketGetSeconds = 2e-6;
+constexpr double kDeviceGetSeconds = 0.3e-6;
 
 // Why nothing can be done with the memory of an end; viable where something can.
 Viability ViabilityOf(const End& end, const MemoryCapability* memory) {
@@ -135,6 +138,25 @@ void SetEstimate(Candidate& candidate, const Request& request) {
   path.measured = estimate.measured;
 }
 
+// What is read over a link in place is read piece by piece, which takes time; staging gathers the
+// pieces, and then is not for nothing even where it is of host memory.
+void CountPieces(Candidate& candidate, const Request& request) {
+  Path& path = candidate.path;
+  if (path.link.empty() || path.estimated_bytes_per_second <= 0) return;
+  const uint64_t pieces = std::max(path.source_staged ? 1 : request.source_pieces,
+                                   path.destination_staged ? 1 : request.destination_pieces);
+  if (pieces > 1) {
+    const double each = path.link == "tcp" ? kSocketGetSeconds : kDeviceGetSeconds;
+    const auto bytes = static_cast<double>(request.bytes);
+    const double seconds =
+        bytes / path.estimated_bytes_per_second + static_cast<double>(pieces) * each;
+    path.estimated_bytes_per_second = bytes / seconds;
+  }
+  const bool gathers = (path.source_staged && request.source_pieces > 1) ||
+                       (path.destination_staged && request.destination_pieces > 1);
+  if (gathers) candidate.needless = false;
+}
+
 // Takes the candidates that the policy excludes out; a rung that loses all of them is refused for
 // the first one's reason, as all of one rung share their copies and those over links not asked for.
 void ApplyPolicy(Assessment& assessment, const Policy& policy) {
@@ -205,7 +227,10 @@ Assessments Acceptable(const Request& request) {
   Assessments all = AssessAll(request);
   for (Assessment& assessment : all) {
     ApplyPolicy(assessment, request.policy);
-    for (Candidate& candidate : assessment.candidates) SetEstimate(candidate, request);
+    for (Candidate& candidate : assessment.candidates) {
+      SetEstimate(candidate, request);
+      CountPieces(candidate, request);
+    }
   }
   return all;
 }

@@ -43,6 +43,9 @@ struct Request {
   End source;
   End destination;
   uint64_t bytes = 0;
+  // Into how many pieces without a gap the payload falls at each end.
+  uint64_t source_pieces = 1;
+  uint64_t destination_pieces = 1;
   Policy policy;
   Estimates estimates;
   // A path that keeps another way, by another link or staged elsewhere, is not refused for one.

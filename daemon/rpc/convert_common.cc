@@ -1,5 +1,7 @@
 #include "daemon/rpc/convert_common.h"
 
+#include <algorithm>
+
 #include "proto/codec/utf8.h"
 
 namespace onecopy::rpc {
@@ -160,6 +162,8 @@ Result<engine::Receipt> Parse(const v1::Receipt& in, const Field& at) {
   value.key = in.key();
   value.seconds = in.seconds();
   value.negotiation_seconds = in.negotiation_seconds();
+  value.ranges = std::max<uint64_t>(in.ranges(), 1);  // 0 from a peer that knows none
+  value.merged_ranges = std::max<uint64_t>(in.merged_ranges(), 1);
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
   if (in.copies() != value.steps.size()) {
     return BadField(at / "copies", "is not the number of steps");
@@ -193,6 +197,8 @@ void Print(const engine::Receipt& value, uint64_t bytes, v1::Receipt* out) {
     out->set_bytes_per_second(static_cast<double>(bytes) / value.seconds);
   }
   out->set_negotiation_seconds(value.negotiation_seconds);
+  out->set_ranges(value.ranges);
+  out->set_merged_ranges(value.merged_ranges);
   if (value.checksum) {
     out->mutable_checksum()->set_algorithm(value.checksum->algorithm);
     out->mutable_checksum()->set_value(value.checksum->value);

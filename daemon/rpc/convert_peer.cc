@@ -1,5 +1,6 @@
 #include "daemon/rpc/convert_peer.h"
 
+#include "daemon/rpc/convert_ranges.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
 #include "transport/core/name.h"
@@ -112,6 +113,11 @@ Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
   value.destination_node = in.destination_node();
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.validate_only = in.validate_only();
+  if (in.has_source_ranges()) {
+    ONECOPY_ASSIGN_OR_RETURN(Layout layout,
+                             ParseLayout(in.source_ranges(), "source", at / "source_ranges"));
+    value.ranges = std::make_shared<const Layout>(std::move(layout));
+  }
   return value;
 }
 
@@ -121,6 +127,7 @@ void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
   out->set_destination_node(ToUtf8(value.destination_node));
   Print(value.source, out->mutable_source());
   out->set_validate_only(value.validate_only);
+  if (value.ranges != nullptr) Print(*value.ranges, out->mutable_source_ranges());
 }
 
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in) {
@@ -153,6 +160,14 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
     ONECOPY_ASSIGN_OR_RETURN(value.deadline, Parse(in.deadline(), at / "deadline"));
   }
   value.validate_only = in.validate_only();
+  if (in.has_source_ranges() || in.has_destination_ranges()) {
+    ONECOPY_ASSIGN_OR_RETURN(Layout source,
+                             ParseLayout(in.source_ranges(), "source", at / "source_ranges"));
+    ONECOPY_ASSIGN_OR_RETURN(Layout destination, ParseLayout(in.destination_ranges(), "destination",
+                                                             at / "destination_ranges"));
+    ONECOPY_ASSIGN_OR_RETURN(value.ranges,
+                             Scatter::Join(std::move(source), std::move(destination), in.ranges()));
+  }
   return value;
 }
 
@@ -165,6 +180,10 @@ void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   out->set_checksum(value.checksum);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
+  if (value.ranges == nullptr) return;
+  Print(value.ranges->source, out->mutable_source_ranges());
+  Print(value.ranges->destination, out->mutable_destination_ranges());
+  out->set_ranges(value.ranges->ranges);
 }
 
 Result<engine::TransferInfo> Parse(const v1::Transfer& in) { return Parse(in, Field()); }

@@ -1,5 +1,6 @@
 #include "daemon/rpc/convert_transfer.h"
 
+#include "daemon/rpc/convert_ranges.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
 
@@ -133,6 +134,14 @@ Result<engine::TransferRequest> Parse(const v1::CreateTransferRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.deadline,
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
   value.validate_only = in.validate_only();
+  if (in.has_source_ranges() != in.has_destination_ranges()) {
+    return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
+                    "is missing: each source range has its destination range");
+  }
+  if (in.has_source_ranges()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.ranges,
+                             ParsePairs(in.source_ranges(), in.destination_ranges(), at));
+  }
   return value;
 }
 

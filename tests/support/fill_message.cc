@@ -76,7 +76,9 @@ class Filler {
           reflection.SetInt64(message, field, number);
           break;
         case FieldDescriptor::CPPTYPE_UINT64:
-          reflection.SetUInt64(message, field, (uint64_t{1} << 63) + static_cast<uint64_t>(number));
+          add ? reflection.AddUInt64(message, field, static_cast<uint64_t>(number))
+              : reflection.SetUInt64(message, field,
+                                     (uint64_t{1} << 63) + static_cast<uint64_t>(number));
           break;
         case FieldDescriptor::CPPTYPE_DOUBLE:
           reflection.SetDouble(message, field, number + 0.5);

@@ -110,9 +110,18 @@ Result<ScatterRef> Scatter::Make(std::span<const StridedRange> source,
                       " bytes, destination range " + std::to_string(i) + " has " +
                       std::to_string(arrives));
   }
-  ONECOPY_RETURN_IF_ERROR(to.CheckDisjoint("destination"));
+  return Join(std::move(from), std::move(to), source.size());
+}
+
+Result<ScatterRef> Scatter::Join(Layout source, Layout destination, uint64_t ranges) {
+  if (source.bytes() != destination.bytes()) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  "the source's ranges have " + std::to_string(source.bytes()) +
+                      " bytes, the destination's " + std::to_string(destination.bytes()));
+  }
+  ONECOPY_RETURN_IF_ERROR(destination.CheckDisjoint("destination"));
   auto scatter =
-      std::make_shared<Scatter>(Scatter{std::move(from), std::move(to), source.size(), 0});
+      std::make_shared<Scatter>(Scatter{std::move(source), std::move(destination), ranges, 0});
   scatter->merged_ranges = MergedRanges(scatter->source, scatter->destination);
   return ScatterRef(std::move(scatter));
 }

@@ -102,6 +102,8 @@ Json ToJson(const Move& move) {
                    {"source", move.source},
                    {"destination", move.destination},
                    {"bytes", move.bytes},
+                   {"ranges", receipt.ranges},
+                   {"merged_ranges", receipt.merged_ranges},
                    {"path", receipt.path},
                    {"copies", receipt.copies()},
                    {"link", receipt.link},

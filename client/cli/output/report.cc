@@ -82,6 +82,11 @@ void PrintReceipt(std::ostream& out, const Move& move) {
   out << Printable(move.source) << " -> " << Printable(move.destination) << '\n';
   out << "  moved     " << FormatBytes(move.bytes) << " in " << FormatSeconds(receipt.seconds)
       << ", " << FormatRate(receipt.bytes_per_second) << '\n';
+  if (receipt.ranges > 1) {
+    out << "  ranges    " << receipt.ranges;
+    if (receipt.merged_ranges < receipt.ranges) out << ", joined to " << receipt.merged_ranges;
+    out << '\n';
+  }
   out << "  path      " << PathLine(receipt.path, receipt.copies(), receipt.link, receipt.emulated)
       << '\n';
   PrintSteps(out, receipt.steps, move.bytes);

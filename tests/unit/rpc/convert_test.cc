@@ -93,6 +93,42 @@ TEST_CASE("every state of a node is written") {
   }
 }
 
+TEST_CASE("ranges of a request are read as pairs, and columns that do not fit are refused") {
+  using Create = v1::CreateTransferRequest;
+  const engine::TransferRequest request = Parsed(Sample<Create>());
+  REQUIRE(request.ranges != nullptr);
+  CHECK(request.ranges->ranges == 2);
+  CHECK(request.ranges->source.bytes() == 28);
+  CHECK(request.ranges->source.extent() == ByteRange{100, 232});
+  CHECK(request.ranges->destination.pieces() ==
+        std::vector<StridedRange>{{0, 6, 10, 2}, {400, 4, 10, 4}});
+  CheckRefused<Create>([](Create& m) { m.clear_source_ranges(); }, "source_ranges");
+  CheckRefused<Create>([](Create& m) { m.clear_destination_ranges(); }, "destination_ranges");
+  CheckRefused<Create>([](Create& m) { m.mutable_source_ranges()->add_bytes(1); },
+                       "source_ranges.bytes");
+  CheckRefused<Create>([](Create& m) { m.mutable_source_ranges()->add_stride_bytes(1); },
+                       "source_ranges.stride_bytes");
+  CheckRefused<Create>([](Create& m) { m.mutable_destination_ranges()->add_count(1); },
+                       "destination_ranges.count");
+  const auto refused = [](auto spoil) {
+    Create message = Sample<Create>();
+    spoil(message);
+    return Parse(message).status().reason();
+  };
+  CHECK(refused([](Create& m) { m.mutable_source_ranges()->set_count(0, 4); }) ==
+        reasons::kSizeMismatch);
+  CHECK(refused([](Create& m) { m.mutable_source_ranges()->set_stride_bytes(0, 3); }) ==
+        reasons::kRangesOverlap);
+  CHECK(refused([](Create& m) { m.mutable_destination_ranges()->set_offset_bytes(1, 505); }) ==
+        reasons::kRangesOverlap);
+  CHECK(refused([](Create& m) { m.mutable_source_ranges()->set_offset_bytes(0, ~uint64_t{0}); }) ==
+        reasons::kRangeOutOfBuffer);
+  CHECK(refused([](Create& m) { m.mutable_source_ranges()->Clear(); }) == reasons::kSizeMismatch);
+  v1::StartRequest start = Sample<v1::StartRequest>();
+  start.mutable_source_ranges()->set_count(0, 4);
+  CHECK(Parse(start).status().reason() == reasons::kSizeMismatch);
+}
+
 TEST_CASE("what is absent stays absent") {
   v1::CreateTransferRequest create;
   create.mutable_source();
@@ -102,6 +138,7 @@ TEST_CASE("what is absent stays absent") {
   CHECK_FALSE(request.source.bytes.has_value());
   CHECK_FALSE(request.policy.at_most_copies.has_value());
   CHECK_FALSE(request.deadline.has_value());
+  CHECK(request.ranges == nullptr);
 
   engine::TransferInfo transfer;
   transfer.id = TransferId("t");

@@ -1,6 +1,8 @@
 // Messages and values in which every field says something.
 #pragma once
 
+#include <array>
+
 #include "daemon/rpc/convert_peer.h"
 #include "tests/support/catch.h"
 #include "tests/support/fill_message.h"
@@ -17,6 +19,30 @@ inline void Settle(v1::Transfer* transfer) {
   v1::Receipt& receipt = *transfer->mutable_receipt();
   receipt.set_copies(static_cast<uint32_t>(receipt.steps_size()));
   receipt.set_bytes_per_second(static_cast<double>(transfer->bytes()) / receipt.seconds());
+}
+// Strided ranges, of the same sizes on both sides.
+inline void SettleRanges(v1::Ranges* source, v1::Ranges* destination) {
+  const auto set = [](v1::Ranges* ranges, std::array<uint64_t, 4> first,
+                      std::array<uint64_t, 4> second) {
+    ranges->Clear();
+    for (const auto& [offset, bytes, stride, count] : {first, second}) {
+      ranges->add_offset_bytes(offset);
+      ranges->add_bytes(bytes);
+      ranges->add_stride_bytes(stride);
+      ranges->add_count(count);
+    }
+  };
+  set(source, {100, 4, 16, 3}, {300, 8, 24, 2});
+  if (destination != nullptr) set(destination, {500, 6, 10, 2}, {900, 4, 10, 4});
+}
+inline void Settle(v1::ReserveRequest* request) {
+  SettleRanges(request->mutable_source_ranges(), nullptr);
+}
+inline void Settle(v1::StartRequest* request) {
+  SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
+}
+inline void Settle(v1::CreateTransferRequest* request) {
+  SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
 }
 inline void Settle(v1::Introduction* self) {
   // Two devices make one pair.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/core/ids.h"
+#include "transport/core/layout.h"
 #include "transport/core/refusal.h"
 #include "transport/core/status.h"
 #include "transport/core/step.h"
@@ -42,9 +43,28 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
+// Bytes that move together: `source` in the request's source goes to `destination` in its
+// destination, both counted from where that end begins. Each is a plain range {offset, bytes} or a
+// strided one {offset, bytes, stride, count}: `count` elements of `bytes` bytes, `stride` bytes
+// from the beginning of one to that of the next. Both have as many bytes altogether, and their
+// elements may differ: a column of floats out of an array of 32-byte structures, into a plain
+// array, is {{8, 4, 32, rows}, {0, 4 * rows}}.
+struct RangePair {
+  StridedRange source = {};
+  StridedRange destination = {};
+
+  friend bool operator==(const RangePair&, const RangePair&) = default;
+};
+
 struct TransferRequest {
   Endpoint source = {};
   Endpoint destination = {};
+  // Only these, at most 65,536; empty: all of the source. One transfer moves them all, with one
+  // negotiation; those that follow each other without a gap are joined. INVALID_ARGUMENT
+  // (SIZE_MISMATCH) for a pair of unlike sizes, (BAD_SIZE) for a range without bytes, and
+  // (RANGES_OVERLAP) for elements or destinations that share a byte with each other, or with a
+  // source in the same buffer; OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for what is not inside its end.
+  std::vector<RangePair> ranges = {};
   Policy policy = {};
   bool checksum = false;  // whether to compare checksums of both ends after the bytes have arrived
   // The transfer fails with DEADLINE_EXCEEDED after it. Absent: no limit.
@@ -114,6 +134,8 @@ struct Receipt {
   std::vector<Refusal> refused;  // why nothing better
   std::vector<Attempt> attempts;
   std::map<std::string, std::string> evidence;  // what the carrier itself says
+  uint64_t ranges = 1;                          // as asked for
+  uint64_t merged_ranges = 1;  // after joining those that are neighbours at both ends
 
   size_t copies() const { return steps.size(); }
 };
@@ -146,7 +168,7 @@ struct TransferInfo {
   TransferId id;
   TransferState state = TransferState::kUnknown;
   TransferRole role = TransferRole::kUnknown;
-  Endpoint source;  // both ends in full
+  Endpoint source;  // both ends in full; of ranges, from the first byte of any to the last
   Endpoint destination;
   uint64_t bytes = 0;
   uint64_t bytes_done = 0;  // arrived so far; up to a second late before the last state
