@@ -3,18 +3,17 @@
 #include <chrono>
 #include <utility>
 
-#include "bench/daemons/pair.h"
+#include "bench/daemons/site.h"
 #include "bench/measure/payload.h"
+#include "bench/work/gpus.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::bench {
 namespace {
 
-constexpr uint64_t kRanges = 1000;
+constexpr uint64_t kMostRanges = 1000;  // fewer for a smaller payload
 constexpr uint64_t kRangeBytes = 64 << 10;
-constexpr uint64_t kScattered = kRanges * kRangeBytes;
 // One transfer of as many bytes. The figure to reach is 0.85 of it within a node, 0.8 between
 // nodes.
 constexpr double kLeastOfOneInNode = 0.85;
@@ -23,7 +22,7 @@ constexpr double kLeastOfOneBetweenNodes = 0.8;
 constexpr uint64_t kStructure = 32;
 constexpr uint64_t kColumnAt = 8;
 constexpr uint64_t kFloat = 4;
-constexpr uint64_t kRows = 16 << 20;
+constexpr uint64_t kMostRows = 16 << 20;
 constexpr double kLeastOfContiguous = 0.5;  // per useful byte
 
 // Moves ranges of a payload, and knows where each byte of it belongs. The payload of a seed lies in
@@ -95,18 +94,19 @@ class ScatterMover final : public Mover {
 };
 
 // Blocks that lie in another order at the destination, none beside its neighbour.
-std::vector<RangePair> Scattered() {
+std::vector<RangePair> Scattered(uint64_t count) {
   std::vector<RangePair> ranges;
-  for (uint64_t i = 0; i < kRanges; ++i) {
-    const uint64_t there = i * 617 % kRanges;  // 617 and 1,000 have no common factor
+  const uint64_t step = count % 617 == 0 ? 619 : 617;  // primes: each place comes once
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t there = i * step % count;
     ranges.push_back(
         {{i * 2 * kRangeBytes, kRangeBytes, 0, 1}, {there * 2 * kRangeBytes, kRangeBytes, 0, 1}});
   }
   return ranges;
 }
 
-std::vector<RangePair> Column() {
-  return {{{kColumnAt, kFloat, kStructure, kRows}, {0, kFloat * kRows, 0, 1}}};
+std::vector<RangePair> Column(uint64_t rows) {
+  return {{{kColumnAt, kFloat, kStructure, rows}, {0, kFloat * rows, 0, 1}}};
 }
 
 struct Case {
@@ -115,50 +115,32 @@ struct Case {
   bool in_node;
 };
 
-// Two GPUs where there are two, else one; the reason why there is none.
-Result<std::pair<std::string, std::string>> Gpus(const Daemon& daemon) {
-  ONECOPY_ASSIGN_OR_RETURN(Client client, daemon.Connect());
-  ONECOPY_ASSIGN_OR_RETURN(const NodeInfo node, client.GetNode());
-  std::vector<std::string> gpus;
-  Viability none = Viability::No(reasons::kNoGpu, "the daemon has no memory of kind cuda");
-  if (node.capabilities) {
-    for (const MemoryCapability& memory : node.capabilities->memories) {
-      if (memory.kind != "cuda") continue;
-      if (memory.viability.viable) gpus.push_back(memory.device);
-      if (!memory.viability.viable) none = memory.viability;
-    }
-  }
-  if (gpus.empty()) return Status(Code::kFailedPrecondition, none.reason, none.detail, none.remedy);
-  return std::pair(gpus.front(), gpus.back());
+// The memories of the two ends; the reason why there are none.
+Result<std::pair<std::string, std::string>> MemoriesOf(const Case& what, const Site& site) {
+  if (!what.gpus) return std::pair<std::string, std::string>("host", "host");
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<MemoryCapability> gpus, UsableGpus(site.here));
+  if (what.in_node) ONECOPY_RETURN_IF_ERROR(CheckPeers(gpus));
+  return std::pair(gpus.front().device, gpus.at(gpus.size() > 1 ? 1 : 0).device);
 }
 
 Row Run(Row row, const Case& what, std::vector<RangePair> ranges, uint64_t source_bytes,
         uint64_t destination_bytes, const Settings& settings) {
-  Settings room = settings;
-  room.bytes = source_bytes + destination_bytes;
-  if (const Status fits = CheckHostMemory(room, 4); !fits.ok()) return NotSetUp(row, fits);
-  const Result<Pair> pair = Pair::Start(settings.daemon);
-  if (!pair.ok()) return NotSetUp(row, pair.status());
-  const Daemon& east = *pair->east;
-  const Daemon& west = what.in_node ? *pair->east : *pair->west;
-  std::pair<std::string, std::string> memories = {"host", "host"};
-  if (what.gpus) {
-    const auto gpus = Gpus(east);
-    if (!gpus.ok()) return Waived(row, gpus.status());
-    if (what.in_node && gpus->first == gpus->second) {
-      return Waived(row, {Code::kFailedPrecondition, reasons::kNoGpu,
-                          "this needs two GPUs, and there is one"});
-    }
-    memories = *gpus;
-  }
-  auto source = End::Create(east, memories.first, source_bytes);
+  // The windows of both ends, what is verified, and the ceiling's.
+  const Status room = CheckHostMemory(source_bytes + destination_bytes, 4);
+  if (!room.ok()) return NotSetUp(row, room);
+  const Result<Site> site = Site::Open({}, settings.daemon);
+  if (!site.ok()) return NotSetUp(row, site.status());
+  const auto memories = MemoriesOf(what, *site);
+  if (!memories.ok()) return Waived(row, memories.status());
+  const Node& there = what.in_node ? site->here : site->there;
+  auto source = End::Create(site->here, memories->first, source_bytes);
   if (!source.ok()) return NotSetUp(row, source.status());
-  auto destination = End::Create(west, memories.second, destination_bytes);
+  auto destination = End::Create(there, memories->second, destination_bytes);
   if (!destination.ok()) return NotSetUp(row, destination.status());
   ScatterMover work(std::move(*source), std::move(*destination), std::move(ranges), row.path);
-  const uint64_t bytes = row.bytes;
-  const MakeCeiling one_transfer = [&](const Moved&) {
-    return MakeTransfer({east, memories.first, west, memories.second, what.path}, bytes);
+  const Way way = {site->here, memories->first, there, memories->second, what.path};
+  const MakeCeiling one_transfer = [&way, bytes = row.bytes](const Moved&) {
+    return MakeTransfer(way, bytes);
   };
   return Compare(std::move(row), work, one_transfer, settings.compare());
 }
@@ -174,20 +156,22 @@ const std::vector<Case>& Cases() {
 }  // namespace
 
 std::vector<Row> ScatteredRanges(const Settings& settings) {
+  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kRangeBytes, 2, kMostRanges);
+  const uint64_t bytes = count * kRangeBytes;
   std::vector<Row> rows;
   for (const Case& what : Cases()) {
     Row row = {.work = "scattered 1,000 x 64 KiB",
                .path = what.path,
-               .bytes = kScattered,
+               .bytes = bytes,
                .ceiling = "one transfer",
                .floor = what.in_node ? kLeastOfOneInNode : kLeastOfOneBetweenNodes};
-    rows.push_back(
-        Run(std::move(row), what, Scattered(), 2 * kScattered, 2 * kScattered, settings));
+    rows.push_back(Run(std::move(row), what, Scattered(count), 2 * bytes, 2 * bytes, settings));
   }
   return rows;
 }
 
 std::vector<Row> StridedColumn(const Settings& settings) {
+  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kFloat, 2, kMostRows);
   std::vector<Row> rows;
   for (const Case& what : Cases()) {
     Case by = what;
@@ -195,10 +179,11 @@ std::vector<Row> StridedColumn(const Settings& settings) {
     if (by.path == "tcp-direct") by.path = "tcp-bounce";
     Row row = {.work = "strided column",
                .path = by.path,
-               .bytes = kFloat * kRows,
+               .bytes = kFloat * count,
                .ceiling = "one transfer",
                .floor = kLeastOfContiguous};
-    rows.push_back(Run(std::move(row), by, Column(), kStructure * kRows, kFloat * kRows, settings));
+    rows.push_back(
+        Run(std::move(row), by, Column(count), kStructure * count, kFloat * count, settings));
   }
   return rows;
 }

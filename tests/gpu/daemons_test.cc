@@ -3,9 +3,11 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <fstream>
 
 #include "tests/gpu/real_gpu.h"
 #include "tests/support/node.h"
+#include "tests/support/temp_folder.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::testing {
@@ -115,6 +117,60 @@ TEST_CASE("GPU memory of one daemon is copied from by another of its host, in on
   Create(pair.east, "a", "cuda:0");
   CheckPath(pair.east.Do({"cp", "west:b", "a", "--checksum"}), "peer-direct", 1);
   CHECK(Holds(pair.east, "a", 22));
+}
+
+TEST_CASE("ranges of GPU memory are gathered and scattered by the kernel, on each path of GPUs") {
+  ONECOPY_NEEDS_GPUS(1);
+  const std::string other = WhyFewerGpus(2).empty() ? "cuda:1" : "cuda:0";
+  Pair pair;
+  CreateFilled(pair.east, "a", "cuda:0", 31);
+  Create(pair.east, "c", other);
+  Create(pair.west, "b", other);
+  // Blocks of odd lengths at odd places in the opposite order, then a column into another stride.
+  const TempFolder folder;
+  const std::string list = folder / "ranges.jsonl";
+  const std::string source = Payload(kBytes, 31);
+  std::string expected = Payload(kBytes, 32);
+  {
+    std::ofstream file(list);
+    const auto add = [&](const Json& from, const Json& to) {
+      file << Json({{"source", from}, {"destination", to}}).dump() << '\n';
+    };
+    for (uint64_t i = 0; i < 500; ++i) {
+      const uint64_t from = i * 65'551 + 1;
+      const uint64_t to = (499 - i) * 65'549 + 3;
+      add({{"offset", from}, {"bytes", 65'537}}, {{"offset", to}, {"bytes", 65'537}});
+      expected.replace(to, 65'537, source, from, 65'537);
+    }
+    const uint64_t at = uint64_t{40} << 20;
+    add({{"offset", at + 8}, {"bytes", 4}, {"stride", 32}, {"count", 500'000}},
+        {{"offset", at}, {"bytes", 4}, {"stride", 12}, {"count", 500'000}});
+    for (uint64_t i = 0; i < 500'000; ++i)
+      expected.replace(at + 12 * i, 4, source, at + 8 + 32 * i, 4);
+  }
+  struct Case {
+    std::string to;
+    std::string path;
+    size_t copies;
+  };
+  for (const Case& one : {Case{"c", other == "cuda:1" ? "peer-direct" : "local", 1},
+                          {"c", "peer-bounce", 2},
+                          {"west:b", "peer-direct", 1},
+                          {"west:b", "tcp-staged", 5}}) {
+    INFO(one.to << " by " << one.path);
+    const Node& node = one.to == "c" ? pair.east : pair.west;
+    const std::string name = one.to == "c" ? "c" : "b";
+    node.Do({"cp", "-", name}, Payload(kBytes, 32));
+    const Json receipt =
+        pair.east.Do({"cp", "a", one.to, "--ranges", list, "--path", one.path, "--checksum"});
+    CheckPath(receipt, one.path, one.copies);
+    CHECK(receipt.at("ranges") == 501);
+    CHECK(receipt.at("checksum").at("verified") == true);
+    CHECK(receipt.at("steps").front().at("by") == "gpu-kernel");
+    const CommandResult read =
+        RunCommand("onecopy", {"--run-dir", node.run_dir(), "--quiet", "cp", name, "-"});
+    CHECK(read.out == expected);
+  }
 }
 
 TEST_CASE("a daemon lets go of another one's GPU memory soon after it was used") {

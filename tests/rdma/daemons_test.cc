@@ -51,6 +51,38 @@ TEST_CASE("every size arrives at odd places, over the device and nothing else") 
   }
 }
 
+TEST_CASE("ranges are read piece by piece over the device, or gathered into slots") {
+  RdmaPair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  constexpr uint64_t kRanges = 1000;
+  constexpr uint64_t kRange = 5003;
+  const HostBuffer source = Filled(east, "a", 2 * kRanges * kRange, 1);
+  const HostBuffer destination = Must(west.CreateHostBuffer("b", 2 * kRanges * kRange));
+  onecopy::TransferRequest request;
+  request.source = source.endpoint();
+  request.destination = {"west", "b", {}, {}};
+  request.checksum = true;
+  for (uint64_t i = 0; i < kRanges; ++i) {
+    request.ranges.push_back(
+        {{2 * i * kRange, kRange, 0, 1}, {2 * (kRanges - 1 - i) * kRange + 1, kRange, 0, 1}});
+  }
+  for (const char* path : {"rdma-direct", "rdma-bounce", "rdma-staged"}) {
+    INFO(path);
+    std::memset(destination.data(), 0xa7, destination.bytes());
+    request.policy.path_glob = path;
+    const auto done = Must(east.RunTransfer(request));
+    REQUIRE_OK(onecopy::OutcomeOf(done));
+    CheckReceipt(done, {path, kRanges * kRange, true, "verbs", true});
+    CHECK(done.receipt.ranges == kRanges);
+    CHECK(destination.data()[0] == std::byte{0xa7});
+    for (const auto& [from, to] : request.ranges) {
+      REQUIRE(IsPayload(destination.data() + to.offset, kRange, 1, from.offset));
+      REQUIRE(destination.data()[to.offset + kRange] == std::byte{0xa7});
+    }
+  }
+}
+
 TEST_CASE("a staged transfer's slots serve the processor and the device alike: no step between") {
   RdmaPair pair;
   pair.east.Do({"buffer", "create", "a", "--size", "4MiB", "--memory", "host"});

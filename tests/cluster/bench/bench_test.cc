@@ -70,6 +70,16 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
   CheckMeasured(rows.at("tcp host to host").at(0), "tcp-direct", 4 << 20);
   CHECK(rows.at("tcp host to host").at(0).at("details").at("copies") == 3);
   CheckMeasured(rows.at("local host to host").at(0), "local", 4 << 20);
+  for (const char* work : {"scattered 1,000 x 64 KiB", "strided column"}) {
+    INFO(work);
+    REQUIRE(rows.at(work).size() == 4);
+    CHECK(rows.at(work)[0].at("reason") == "NO_DRIVER");
+    CHECK(rows.at(work)[1].at("reason") == "NO_DRIVER");
+    const bool column = std::string(work) == "strided column";
+    CheckMeasured(rows.at(work)[2], column ? "tcp-bounce" : "tcp-direct", 4 << 20);
+    CheckMeasured(rows.at(work)[3], "local", 4 << 20);
+    CHECK(rows.at(work)[3].at("details").at("ranges") == (column ? 1 : 64));
+  }
   for (const char* work :
        {"tcp gpu to gpu", "peer gpu to gpu", "peer gpu to gpu, bounced", "local host to gpu",
         "cpu tcp gpu to gpu", "direct to staged, peer", "allocate gpu memory",
@@ -96,6 +106,20 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
     CHECK(rows.at(work).at(0).at("limit") == 0.001);
   }
   CHECK(rows.at("ready without gpu").at(0).at("samples") == 5);
+}
+
+TEST_CASE("scattered ranges and columns of GPUs are moved by the kernel, and verified") {
+  for (const char* work : {"scattered 1,000 x 64 KiB", "strided column"}) {
+    INFO(work);
+    const auto rows =
+        RowsOf({"--filter", work, "--size", "1MiB", "--samples", "1", "--cuda", FakeCudaPath()});
+    CheckMeasured(rows.at(work)[0], "peer-direct", 1 << 20);
+    CHECK(rows.at(work)[0].at("details").at("kernel_steps") == 1);
+    CheckMeasured(rows.at(work)[1], "tcp-staged", 1 << 20);
+    // A column is gathered from structures, and arrives as a plain array.
+    CHECK(rows.at(work)[1].at("details").at("kernel_steps") ==
+          (std::string(work) == "strided column" ? 1 : 2));
+  }
 }
 
 TEST_CASE("the works of GPUs run and verify what they moved") {

@@ -234,3 +234,14 @@ TEST_CASE("an endpoint is printed as it is typed") {
   CHECK(onecopy::Endpoint{"east", "a", 4096, 64}.ToString() == "east:a@4096+64");
   CHECK(onecopy::Endpoint{"east", "a", {}, 64}.ToString() == "east:a@0+64");
 }
+
+TEST_CASE("ranges are not asked of a daemon that knows none: it would move everything") {
+  Fixture f;
+  TransferRequest request = Fixture::Request();
+  request.ranges = {{{0, 10, 0, 1}, {0, 10, 0, 1}}};
+  for (const Status& status :
+       {f.client.StartTransfer(request).status(), f.client.PlanTransfer(request).status()}) {
+    CHECK(status.code() == Code::kFailedPrecondition);
+    CHECK(status.reason() == onecopy::reasons::kPeerIncompatible);
+  }
+}

@@ -36,7 +36,7 @@ class FakePeer final : public PeerApi {
     answer.self.node = name_;
     answer.self.boot_id = "boot";
     answer.self.protocol_min = 1;
-    answer.self.protocol_max = 1;
+    answer.self.protocol_max = 1;  // which knows no ranges
     answer.self.generation = 1;
     NodeCapability can;
     can.node = name_;
@@ -215,4 +215,33 @@ TEST_CASE("64 peers are met without one probe, and one is probed when a transfer
     // Once for each link.
     CHECK(rig.crowd.connects[i] == (i == 7 ? 2 : 0));
   }
+}
+
+TEST_CASE("a peer that knows no ranges is not asked for any: it would send everything") {
+  Rig rig;
+  while (rig.connected() < kPeers) std::this_thread::yield();
+  const auto order = [&](const std::string& from, const std::string& to) {
+    return rig.Ask<TransferInfo>([&](auto reply) {
+      const std::vector<StridedRange> ranges = {{0, 16, 0, 1}, {32, 16, 0, 1}};
+      TransferRequest request = Request(from, to);
+      request.ranges = *Scatter::Make(ranges, ranges);
+      Principal who;
+      who.uid = 1000;
+      who.node = "here";
+      rig.engine->client().CreateTransfer(who, request, std::move(reply));
+    });
+  };
+  CHECK(order("peer7:a", "here:b").status().reason() == reasons::kPeerIncompatible);
+  REQUIRE_OK(rig.Ask<BufferInfo>([&](auto reply) {
+    ClientIdentity identity;
+    identity.uid = 1000;
+    const auto session = rig.engine->sessions().Open(identity);
+    CreateBufferRequest request;
+    request.name = "a";
+    request.bytes = 4096;
+    request.memory = "host";
+    rig.engine->client().CreateBuffer(*rig.engine->sessions().Find(session->token), request,
+                                      std::move(reply));
+  }));
+  CHECK(order("here:a", "peer7:b").status().reason() == reasons::kPeerIncompatible);
 }

@@ -40,6 +40,26 @@ TEST_CASE("the path with the fewest copies that works is taken before anything i
   CHECK_FALSE(plan->path.measured);
 }
 
+TEST_CASE("short pieces are gathered into slots rather than read one by one, long ones are not") {
+  const auto path = [](const char* source, const char* destination, uint64_t from, uint64_t to) {
+    auto request = Move(source, destination);
+    request.bytes = 64 << 20;
+    request.source_pieces = from;
+    request.destination_pieces = to;
+    const auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    return plan->path.name;
+  };
+  CHECK(path("laptop/host", "consumer/host", 1000, 1000) == "tcp-direct");
+  CHECK(path("laptop/host", "consumer/host", 16 << 20, 1) == "tcp-bounce");
+  CHECK(path("laptop/host", "consumer/host", 16 << 20, 16 << 20) == "tcp-staged");
+  CHECK(path("rail-a/cuda:0", "rail-b/cuda:7", 1000, 1000) == "rdma-direct");
+  CHECK(path("rail-a/cuda:0", "rail-b/cuda:7", 16 << 20, 1) == "rdma-bounce");
+  CHECK(path("rail-a/host", "rail-b/host", 16 << 20, 16 << 20) == "rdma-staged");
+  // Inside a node the kernel takes them as they are.
+  CHECK(path("hopper-pair/cuda:0", "hopper-pair/cuda:1", 16 << 20, 16 << 20) == "peer-direct");
+}
+
 TEST_CASE("an emulated device is believed to be slower than sockets") {
   const auto plan = MakePlan(Move("vm-a/host", "vm-b/host"));
   REQUIRE_OK(plan);

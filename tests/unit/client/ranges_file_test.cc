@@ -1,0 +1,59 @@
+#include "client/cli/ranges_file.h"
+
+#include <sstream>
+
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+
+using onecopy::RangePair;
+using onecopy::Status;
+using onecopy::cli::ParseRanges;
+namespace reasons = onecopy::reasons;
+
+namespace {
+
+onecopy::Result<std::vector<RangePair>> Parsed(const std::string& text) {
+  std::istringstream lines(text);
+  return ParseRanges(lines, "list");
+}
+
+}  // namespace
+
+TEST_CASE("a list of ranges has a pair on each line, plain or strided, in bytes or as sizes") {
+  const auto ranges = Parsed(
+      R"({"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": 7, "bytes": 65536}})"
+      "\n\n  \n"
+      R"({"destination": {"bytes": 40, "offset": "1MiB"},)"
+      R"( "source": {"offset": 8, "bytes": 4, "stride": 32, "count": 10}})");
+  REQUIRE_OK(ranges);
+  CHECK(*ranges == std::vector<RangePair>{{{0, 65536, 0, 1}, {7, 65536, 0, 1}},
+                                          {{8, 4, 32, 10}, {1 << 20, 40, 0, 1}}});
+}
+
+TEST_CASE("what is no list of ranges is refused with its line") {
+  const std::string good =
+      R"({"source": {"offset": 0, "bytes": 4}, "destination": {"offset": 0, "bytes": 4}})"
+      "\n";
+  for (
+      const char* bad : {
+          "hello",
+          "[0, 4, 4]",
+          "{}",
+          R"({"source": {"offset": 0, "bytes": 4}})",
+          R"({"source": 4, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": 0}, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": -1, "bytes": 4}, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": 1.5, "bytes": 4}, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": 0, "bytes": "x"}, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": 0, "bytes": 4, "stride": 8}, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": 0, "bytes": 4, "step": 8}, "destination": {"offset": 0, "bytes": 4}})",
+          R"({"source": {"offset": 0, "bytes": 4}, "destination": {"offset": 0, "bytes": 4}, "x": 1})",
+      }) {
+    INFO(bad);
+    const Status status = Parsed(good + bad).status();
+    CHECK(status.code() == onecopy::Code::kInvalidArgument);
+    CHECK(status.message().starts_with("list:2"));
+  }
+  CHECK(Parsed("\n \n").status().reason() == reasons::kBadArgument);
+  CHECK(onecopy::cli::ReadRangesFile("/nowhere/list").status().reason() == reasons::kFileNotFound);
+}
