@@ -81,6 +81,7 @@ AttachSocket::AttachSocket(os::UniqueFd socket, RunDir run_dir)
 AttachSocket::AttachSocket(AttachSocket&& other) noexcept
     : run_dir_(std::move(other.run_dir_)),
       token_(std::move(other.token_)),
+      protocol_(other.protocol_),
       node_(std::move(other.node_)),
       version_(std::move(other.version_)),
       socket_(std::move(other.socket_)) {}

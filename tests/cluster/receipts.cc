@@ -71,8 +71,8 @@ void CheckRefusals(const Json& receipt, const ExpectedReceipt& expected) {
 
 size_t CopiesOf(const std::string& path) {
   static const std::map<std::string, size_t> kCopies = {
-      {"rdma-direct", 1}, {"local", 1},      {"peer-bounce", 2}, {"rdma-staged", 3},
-      {"tcp-direct", 3},  {"tcp-bounce", 4}, {"tcp-staged", 5}};
+      {"rdma-direct", 1}, {"local", 1},      {"peer-bounce", 2}, {"rdma-bounce", 2},
+      {"rdma-staged", 3}, {"tcp-direct", 3}, {"tcp-bounce", 4},  {"tcp-staged", 5}};
   return kCopies.at(path);
 }
 
@@ -97,6 +97,7 @@ void CheckReceipt(const Json& receipt, const ExpectedReceipt& expected) {
   REQUIRE(attempts.size() == 1);
   CHECK(attempts[0] ==
         Json{{"path", expected.path}, {"outcome", "SUCCEEDED"}, {"bytes", expected.bytes}});
+  if (receipt.at("ranges") > 1) return;  // the ends are what they span
   const std::string range = "+" + std::to_string(expected.bytes);
   for (const char* end : {"source", "destination"}) {
     const std::string text = receipt.at(end);
