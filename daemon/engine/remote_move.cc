@@ -181,7 +181,7 @@ std::vector<double> RemoteMove::LaneRates() const {
   const std::vector<LaneInfo>& lanes = use_->connection->lanes();
   if (there == nullptr || lanes.size() < 2) return {};
   const plan::WireEnd slots{"host", {}};
-  const Place& place = destination_.region->place();
+  const Place& place = destination_.span.region->place();
   const plan::Wire wire{
       order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
       order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};

@@ -68,7 +68,8 @@ void GetMover::GetMany(const Cell& from, const Cell& to, Done done) {
     for (uint64_t i = 0; i < copy.count; ++i) {
       const Span into{region_, copy.to + i * copy.to_stride, copy.bytes};
       connection_->Get(
-          {channel_, &key_, copy.from + i * copy.from_stride, into},
+          {channel_, &key_, copy.from + i * copy.from_stride, into, GetRequest::kAnyLane,
+           lane_rates_},
           [batch, bytes = copy.bytes](Status status, const StepList& steps, unsigned lane) {
             batch->Ended(std::move(status), steps, lane, bytes);
           });
