@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "daemon/engine/paging.h"
+#include "transport/core/contains.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
@@ -19,11 +20,6 @@ GrantId MakeId(uint64_t number) {
   std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "grant-%012llu", static_cast<unsigned long long>(number));
   return GrantId(text.data());
-}
-
-bool Contains(const ByteRange& outer, const ByteRange& inner) {
-  return inner.offset >= outer.offset && inner.bytes <= outer.bytes &&
-         inner.offset - outer.offset <= outer.bytes - inner.bytes;
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include "transport/core/capability.h"
 #include "transport/core/executor.h"
 #include "transport/core/import_request.h"
+#include "transport/core/reasons.h"
 #include "transport/core/region.h"
 #include "transport/core/result.h"
 #include "transport/core/scatter.h"
+#include "transport/core/short_route.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
@@ -76,6 +78,15 @@ class Memory {
   // …).
   virtual Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from,
                                                      const RegionRef& to) = 0;
+
+  // The same for small copies that the asking thread makes by itself. NOT_APPLICABLE where this
+  // memory's copies take another thread.
+  virtual Result<std::unique_ptr<ShortRoute>> PrepareShort(const RegionRef& from,
+                                                           const RegionRef& to) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "copies from " + from->step_name() + " to " + to->step_name() +
+                      " are made by threads of their own");
+  }
 
   // Gives back what the device holds open (a GPU's context). FAILED_PRECONDITION while a region or
   // a route of the device lives.

@@ -7,6 +7,7 @@
 #include "transport/core/size.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/region_ways.h"
+#include "transport/memory/cuda/short_route.h"
 
 namespace onecopy::cuda {
 namespace {
@@ -185,7 +186,7 @@ bool CudaMemory::Copies(const Place& from, const Place& to) const {
   return (from.kind == kind_ || to.kind == kind_) && fits(from) && fits(to);
 }
 
-Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, const RegionRef& to) {
+Result<CudaCopyRoute::Parts> CudaMemory::PrepareParts(const RegionRef& from, const RegionRef& to) {
   if (!Copies(from->place(), to->place())) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   "GPUs cannot copy from " + from->step_name() + " to " + to->step_name());
@@ -206,8 +207,28 @@ Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, co
     parts.direction = from_gpu ? Direction::kFromGpu : Direction::kToGpu;
     ONECOPY_ASSIGN_OR_RETURN(parts.pin, pins_->Pin(from_gpu ? to : from, *parts.gpu));
   }
+  return parts;
+}
+
+Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, const RegionRef& to) {
+  ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PrepareParts(from, to));
   return std::unique_ptr<CopyRoute>(
       std::make_unique<CudaCopyRoute>(options_.node, std::move(parts)));
+}
+
+Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& from,
+                                                             const RegionRef& to) {
+  ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PrepareParts(from, to));
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<ShortLane>& known = short_lanes_[&*parts.gpu];
+  std::shared_ptr<ShortLane> lane = known.lock();
+  if (lane == nullptr) {
+    ONECOPY_ASSIGN_OR_RETURN(GpuUse use, parts.gpu->Use());
+    ONECOPY_ASSIGN_OR_RETURN(lane, ShortLane::Open(std::move(use)));
+    known = lane;
+  }
+  return std::unique_ptr<ShortRoute>(
+      std::make_unique<CudaShortRoute>(options_.node, std::move(parts), std::move(lane)));
 }
 
 Status CudaMemory::OpenPeer(Gpu& from, const Region& to) const {

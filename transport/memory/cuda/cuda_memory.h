@@ -2,15 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/memory.h"
+#include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/gpu_info.h"
 #include "transport/memory/cuda/host_pins.h"
 #include "transport/memory/cuda/ipc_cache.h"
+#include "transport/memory/cuda/short_lane.h"
 #include "transport/memory/cuda/vmm.h"
 #include "transport/os/dma_buf.h"
 
@@ -53,6 +57,10 @@ class CudaMemory final : public Memory {
   // HOST_NOT_PINNABLE or NO_PEER_ACCESS.
   Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) override;
 
+  // The same, on a stream that all such routes of the copying GPU share.
+  Result<std::unique_ptr<ShortRoute>> PrepareShort(const RegionRef& from,
+                                                   const RegionRef& to) override;
+
   // The context closes by itself with the last use, so that nothing is left to do here but to say
   // that it is in use (DEVICE_IN_USE).
   Status CloseDevice(const std::string& device) override;
@@ -67,6 +75,8 @@ class CudaMemory final : public Memory {
   Result<const Device*> FindByUuid(const std::string& uuid) const;
   Result<std::unique_ptr<Region>> ImportIpc(const Device& device, const ImportRequest& request);
   Result<std::unique_ptr<Region>> ImportVmm(const Device& device, const ImportRequest& request);
+  // What a route between the two holds; see Prepare.
+  Result<CudaCopyRoute::Parts> PrepareParts(const RegionRef& from, const RegionRef& to);
   // Whether `from` can write the memory of another GPU in one pass.
   Status OpenPeer(Gpu& from, const Region& to) const;
 
@@ -78,6 +88,8 @@ class CudaMemory final : public Memory {
   const std::shared_ptr<VmmMappings> vmm_ = std::make_shared<VmmMappings>();
   std::vector<GpuInfo> infos_;
   std::vector<Device> devices_;  // as infos_
+  std::mutex mutex_;
+  std::map<const Gpu*, std::weak_ptr<ShortLane>> short_lanes_;  // guarded by mutex_
 };
 
 }  // namespace onecopy::cuda

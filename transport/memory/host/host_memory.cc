@@ -11,6 +11,7 @@
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 #include "transport/memory/host/copy_route.h"
+#include "transport/memory/host/short_route.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
@@ -154,6 +155,11 @@ bool HostMemory::Copies(const Place& from, const Place& to) const {
 
 Result<std::unique_ptr<CopyRoute>> HostMemory::Prepare(const RegionRef& from, const RegionRef& to) {
   return std::unique_ptr<CopyRoute>(std::make_unique<HostCopyRoute>(node_, from, to, threads_));
+}
+
+Result<std::unique_ptr<ShortRoute>> HostMemory::PrepareShort(const RegionRef& from,
+                                                             const RegionRef& to) {
+  return std::unique_ptr<ShortRoute>(std::make_unique<HostShortRoute>(node_, from, to));
 }
 
 Status HostMemory::CloseDevice(const std::string&) {

@@ -1,0 +1,112 @@
+// Short routes: copies made by the thread that asks, where the memory has such.
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/conformance/memory/suite.h"
+
+namespace onecopy::testing {
+namespace {
+
+// A short route, or null where this memory says that it has none.
+std::unique_ptr<ShortRoute> ShortOrNone(Subject& subject, const RegionRef& from,
+                                        const RegionRef& to) {
+  auto route = subject.memory().PrepareShort(from, to);
+  if (route.ok()) return std::move(*route);
+  CHECK(route.status().code() == Code::kFailedPrecondition);
+  CHECK(route.status().reason() == reasons::kNotApplicable);
+  return nullptr;
+}
+
+void Await(ShortRoute& route, uint64_t mark) {
+  Status failure;
+  while (!route.Reached(mark, &failure)) ::sched_yield();
+  REQUIRE_OK(failure);
+}
+
+TEST_CASE("short copies reach every byte and no other, in every direction") {
+  ONECOPY_SUBJECT(subject);
+  std::vector<std::string> devices = subject.devices();
+  const Bytes source = Pattern(100'007, 61);
+  for (const std::string& from_device : devices) {
+    for (const std::string& to_device : devices) {
+      INFO(from_device << " to " << to_device);
+      const RegionRef from = AllocateOrFail(subject, from_device, source.size());
+      const RegionRef to = AllocateOrFail(subject, to_device, source.size());
+      const RegionRef host = HostRegion(source);
+      const RegionRef back = HostRegion(Bytes(source.size()));
+      const auto in = ShortOrNone(subject, host, from);
+      if (in == nullptr) return;
+      const auto over = ShortOrNone(subject, from, to);
+      const auto out = ShortOrNone(subject, to, back);
+      REQUIRE(over != nullptr);
+      REQUIRE(out != nullptr);
+      REQUIRE(over->steps()->size() == 1);
+      CHECK(over->steps()->front().by == subject.copied_by());
+      REQUIRE_OK(in->Begin(0, 0, source.size()));
+      Await(*in, in->Mark());
+      Bytes expected(source.size());
+      for (const auto& [at, into, bytes] : std::vector<std::array<size_t, 3>>{
+               {0, 0, 1}, {1, 3, 7}, {4095, 65537, 4097}, {100'006, 100'006, 1}}) {
+        REQUIRE_OK(over->Begin(at, into, bytes));
+        std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(at), bytes,
+                    expected.begin() + static_cast<std::ptrdiff_t>(into));
+      }
+      Await(*over, over->Mark());
+      REQUIRE_OK(out->Begin(0, 0, source.size()));
+      Await(*out, out->Mark());
+      CHECK(ReadAll(subject.memory(), back) == expected);
+    }
+  }
+}
+
+TEST_CASE("marks are reached in order, and one says that nothing was begun since the last") {
+  ONECOPY_SUBJECT(subject);
+  const Bytes source = Pattern(64 * 256, 62);
+  const RegionRef to = AllocateOrFail(subject, subject.devices().front(), source.size());
+  const auto route = ShortOrNone(subject, HostRegion(source), to);
+  if (route == nullptr) return;
+  Status failure;
+  CHECK(route->Reached(route->Mark(), &failure));
+  uint64_t last = route->Mark();
+  std::vector<uint64_t> marks;
+  for (uint64_t i = 0; i < 256; ++i) {
+    REQUIRE_OK(route->Begin(i * 64, i * 64, 64));
+    marks.push_back(route->Mark());
+    CHECK(marks.back() >= last);
+    CHECK(route->Mark() == marks.back());
+    last = marks.back();
+  }
+  Await(*route, last);
+  for (const uint64_t mark : marks) CHECK(route->Reached(mark, &failure));
+  REQUIRE_OK(failure);
+  CHECK(ReadAll(subject.memory(), to) == source);
+}
+
+TEST_CASE("a short route keeps both its regions, and more marks than there is room for wait") {
+  ONECOPY_SUBJECT(subject);
+  const Bytes source = Pattern(4096, 63);
+  RegionRef from = HostRegion(source);
+  RegionRef to = AllocateOrFail(subject, subject.devices().front(), source.size());
+  const std::weak_ptr<Region> kept = to;
+  auto route = ShortOrNone(subject, from, to);
+  if (route == nullptr) return;
+  from.reset();
+  to.reset();
+  CHECK_FALSE(kept.expired());
+  uint64_t mark = 0;
+  for (int i = 0; i < 5000; ++i) {
+    REQUIRE_OK(route->Begin(0, 0, 64));
+    mark = route->Mark();
+  }
+  Await(*route, mark);
+  route.reset();
+  CHECK(kept.expired());
+}
+
+}  // namespace
+}  // namespace onecopy::testing

@@ -1,0 +1,107 @@
+#include "transport/memory/cuda/short_lane.h"
+
+#include <utility>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::cuda {
+
+Result<std::shared_ptr<ShortLane>> ShortLane::Open(GpuUse gpu) {
+  std::shared_ptr<ShortLane> lane(new ShortLane(std::move(gpu)));
+  ONECOPY_RETURN_IF_ERROR(lane->Make());
+  return lane;
+}
+
+Status ShortLane::Make() {
+  const shim::CudaApi& api = gpu_->api();
+  const shim::ScopedCudaContext scope(api, gpu_->context());
+  CUresult error = scope.outcome();
+  if (error == CUDA_SUCCESS) error = api.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (error == CUDA_SUCCESS) return OkStatus();
+  return gpu_->Failure(error, "making a stream for small copies on " + gpu_->ToString(),
+                       Code::kFailedPrecondition, reasons::kDriverFailed);
+}
+
+ShortLane::~ShortLane() {
+  const shim::CudaApi& api = gpu_->api();
+  const shim::ScopedCudaContext scope(api, gpu_->context());
+  if (scope.outcome() != CUDA_SUCCESS) return;  // lost: nothing can be given back
+  for (CUevent event : events_) {
+    if (event != nullptr) api.EventDestroy(event);
+  }
+  if (stream_ != nullptr) api.StreamDestroy(stream_);
+}
+
+Status ShortLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+  if (!broken_.ok()) return broken_;
+  const CUresult error = Submit(direction, from, to, bytes);
+  if (error != CUDA_SUCCESS) {
+    return gpu_->WorkFailure(error, "starting a copy on " + gpu_->ToString());
+  }
+  begun_ = true;
+  return OkStatus();
+}
+
+CUresult ShortLane::Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+  const shim::CudaApi& api = gpu_->api();
+  // Each time: the thread serves other GPUs too, and the context may be another one under the same
+  // handle.
+  const CUresult error = api.CtxSetCurrent(gpu_->context());
+  if (error != CUDA_SUCCESS) return error;
+  switch (direction) {
+    case Direction::kToGpu:
+      return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream_);
+    case Direction::kFromGpu:
+      return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream_);
+    case Direction::kToPeer:
+    case Direction::kInside:
+      break;
+  }
+  return api.MemcpyDtoDAsync(to, from, bytes, stream_);
+}
+
+uint64_t ShortLane::Mark() {
+  if (!std::exchange(begun_, false)) return marked_;
+  const shim::CudaApi& api = gpu_->api();
+  const uint64_t mark = ++marked_;
+  CUevent& event = events_[mark % kEvents];
+  if (mark - reached_ > kEvents) {
+    // Its event is still in use: sixteen clients have as many copies under way as they may.
+    api.StreamSynchronize(stream_);
+    reached_ = mark - 1;
+  }
+  CUresult error =
+      event != nullptr ? CUDA_SUCCESS : api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (error == CUDA_SUCCESS) error = api.EventRecord(event, stream_);
+  // Nothing would tell when the memory is let go.
+  if (error != CUDA_SUCCESS) Break(error);
+  return mark;
+}
+
+void ShortLane::Break(CUresult error) {
+  const Status failure = gpu_->WorkFailure(error, "copying on " + gpu_->ToString());
+  if (broken_.ok()) broken_ = failure;
+  gpu_->api().StreamSynchronize(stream_);
+  reached_ = marked_;
+}
+
+bool ShortLane::Reached(uint64_t mark, Status* failure) {
+  if (mark > reached_) {
+    // The oldest first: one look each at what has ended.
+    while (reached_ < marked_) {
+      const CUresult result = gpu_->api().EventQuery(events_[(reached_ + 1) % kEvents]);
+      if (result == CUDA_ERROR_NOT_READY) break;
+      if (result != CUDA_SUCCESS) {
+        Break(result);
+        break;
+      }
+      ++reached_;
+      if (reached_ >= mark) break;
+    }
+    if (mark > reached_) return false;
+  }
+  if (!broken_.ok()) *failure = broken_;
+  return true;
+}
+
+}  // namespace onecopy::cuda

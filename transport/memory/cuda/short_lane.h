@@ -1,0 +1,48 @@
+// The small copies of one GPU that the asking thread makes: a stream of their own, and events.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/core/result.h"
+#include "transport/memory/cuda/copier.h"
+#include "transport/memory/cuda/gpu.h"
+#include "transport/shim/cuda.h"
+
+namespace onecopy::cuda {
+
+// Made and let go on a thread that may block; else used by one thread, the same for all routes that
+// share it. In order, whatever the direction.
+class ShortLane {
+ public:
+  static Result<std::shared_ptr<ShortLane>> Open(GpuUse gpu);
+  ~ShortLane();
+  ShortLane(const ShortLane&) = delete;
+  ShortLane& operator=(const ShortLane&) = delete;
+
+  // As ShortRoute.
+  Status Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
+  uint64_t Mark();
+  bool Reached(uint64_t mark, Status* failure);
+
+ private:
+  // As many marks as can be waited for, of all routes together.
+  static constexpr uint64_t kEvents = 4096;
+
+  explicit ShortLane(GpuUse gpu) : gpu_(std::move(gpu)) {}
+  Status Make();
+  CUresult Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
+  // The GPU can do nothing more: its copies will never end by themselves.
+  void Break(CUresult error);
+
+  GpuUse gpu_;
+  CUstream stream_ = nullptr;
+  std::vector<CUevent> events_{kEvents};  // of mark n: n modulo their number; made when first used
+  uint64_t marked_ = 0;                   // the last mark
+  uint64_t reached_ = 0;
+  bool begun_ = false;  // something, since the last mark
+  Status broken_;
+};
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,29 @@
+// Small copies that a GPU's copy engines make for the thread that asks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/core/short_route.h"
+#include "transport/memory/cuda/copy_route.h"
+#include "transport/memory/cuda/short_lane.h"
+
+namespace onecopy::cuda {
+
+class CudaShortRoute final : public ShortRoute {
+ public:
+  CudaShortRoute(const std::string& node, CudaCopyRoute::Parts parts,
+                 std::shared_ptr<ShortLane> lane);
+
+  Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
+  uint64_t Mark() override { return lane_->Mark(); }
+  bool Reached(uint64_t mark, Status* failure) override { return lane_->Reached(mark, failure); }
+  const StepList& steps() const override { return steps_; }
+
+ private:
+  const CudaCopyRoute::Parts parts_;
+  const std::shared_ptr<ShortLane> lane_;
+  const StepList steps_;
+};
+
+}  // namespace onecopy::cuda
