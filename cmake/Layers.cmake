@@ -4,6 +4,7 @@
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
+set(ONECOPY_LAYER_transport_ring transport/core transport/os)
 set(ONECOPY_LAYER_transport_topology transport/core transport/os)
 set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  # each folder below
 set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim)    # each folder below
@@ -16,12 +17,14 @@ set(ONECOPY_LAYER_daemon_rundir transport/core transport/os)
 set(ONECOPY_LAYER_daemon_plan transport/core)
 set(ONECOPY_LAYER_daemon_pipeline transport/core)
 set(ONECOPY_LAYER_daemon_handover proto proto/codec transport/core transport/os)
+set(ONECOPY_LAYER_daemon_ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine
-    daemon/plan daemon/pipeline daemon/handover daemon/log transport/core transport/os)
-set(ONECOPY_LAYER_daemon_attach daemon/engine daemon/log proto proto/codec transport/core transport/os)
+    daemon/plan daemon/pipeline daemon/handover daemon/log daemon/ring transport/core transport/os transport/ring)
+set(ONECOPY_LAYER_daemon_attach
+    daemon/engine daemon/log proto proto/codec transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
-set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/shim)
+set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
 set(ONECOPY_LAYER_client_doctor client/lib transport/core transport/os transport/shim transport/topology)
 set(ONECOPY_LAYER_client_cli client/cli/output client/doctor client/lib transport/core transport/os)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)

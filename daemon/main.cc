@@ -118,6 +118,7 @@ engine::Options EngineOptions(const config::Config& config, Topology topology) {
   options.probe_retry = config.probe_retry;
   options.slot_bytes = config.slot_bytes;
   options.slots = config.slots;
+  options.ring_spin = config.ring_spin;
   options.set_log_level = [](const std::string& level) { return log::SetLevel(level); };
   return options;
 }
@@ -184,9 +185,9 @@ Status Serve(const CommandLine& line) {
   attach_options.node = config.name;
   attach_options.version = kVersion;
   attach_options.report = report("clients cannot attach");
-  ONECOPY_ASSIGN_OR_RETURN(
-      const auto attach,
-      attach::AttachServer::Start(std::move(attach_options), engine.loop(), engine.sessions()));
+  ONECOPY_ASSIGN_OR_RETURN(const auto attach,
+                           attach::AttachServer::Start(std::move(attach_options), engine.loop(),
+                                                       engine.sessions(), &engine.rings()));
 
   engine.Start(peers->address().ToString());
   BeginWatchdog(engine.loop());

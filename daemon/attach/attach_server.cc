@@ -42,10 +42,11 @@ Result<Connection::Client> Identify(os::UniqueFd socket) {
 // Thread `attach`, but for Start and Stop.
 class AttachServer::Core {
  public:
-  Core(Options options, Executor& engine, engine::Sessions& sessions)
+  Core(Options options, Executor& engine, engine::Sessions& sessions, engine::RingApi* rings)
       : options_(std::move(options)),
         engine_(engine),
         sessions_(sessions),
+        rings_(rings),
         thread_(std::make_shared<os::LoopThread>("attach")) {}
   ~Core() { Stop(); }
 
@@ -84,10 +85,10 @@ class AttachServer::Core {
     }
     const uint64_t number = next_++;
     const uint32_t uid = client->identity.uid;
-    const auto connection =
-        std::make_shared<Connection>(options_, thread_->loop(), std::move(*client),
-                                     std::make_unique<EngineSession>(engine_, sessions_, thread_),
-                                     [this, number] { Ended(number); });
+    const auto connection = std::make_shared<Connection>(
+        options_, thread_->loop(), std::move(*client),
+        std::make_unique<EngineSession>(engine_, sessions_, rings_, thread_),
+        [this, number] { Ended(number); });
     connections_.emplace(number, connection);
     if (++per_uid_[uid] > options_.most_per_uid) {
       return connection->Refuse({Code::kResourceExhausted, reasons::kQuota,
@@ -116,6 +117,7 @@ class AttachServer::Core {
   const Options options_;
   Executor& engine_;
   engine::Sessions& sessions_;
+  engine::RingApi* const rings_;
   std::shared_ptr<os::LoopThread> thread_;
   bool stopped_ = false;
   std::unique_ptr<os::Acceptor> acceptor_;
@@ -128,8 +130,9 @@ AttachServer::AttachServer(std::unique_ptr<Core> core) : core_(std::move(core)) 
 AttachServer::~AttachServer() = default;
 
 Result<std::unique_ptr<AttachServer>> AttachServer::Start(Options options, Executor& engine,
-                                                          engine::Sessions& sessions) {
-  auto core = std::make_unique<Core>(std::move(options), engine, sessions);
+                                                          engine::Sessions& sessions,
+                                                          engine::RingApi* rings) {
+  auto core = std::make_unique<Core>(std::move(options), engine, sessions, rings);
   ONECOPY_RETURN_IF_ERROR(core->Start());
   return std::unique_ptr<AttachServer>(new AttachServer(std::move(core)));
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/engine/ring_api.h"
 #include "daemon/engine/sessions.h"
 #include "transport/core/executor.h"
 #include "transport/core/result.h"
@@ -31,10 +32,11 @@ struct Options {
 // may still hold the socket.
 class AttachServer {
  public:
-  // `sessions` is used on `engine` alone. Both must outlive the tasks that are posted to `engine`,
-  // the last of them by Stop.
+  // `sessions` and `rings` are used on `engine` alone. All must outlive the tasks that are posted
+  // to `engine`, the last of them by Stop. Without `rings` clients are told that there are none.
   static Result<std::unique_ptr<AttachServer>> Start(Options options, Executor& engine,
-                                                     engine::Sessions& sessions);
+                                                     engine::Sessions& sessions,
+                                                     engine::RingApi* rings = nullptr);
   ~AttachServer();
   AttachServer(const AttachServer&) = delete;
   AttachServer& operator=(const AttachServer&) = delete;

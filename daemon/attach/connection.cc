@@ -3,12 +3,15 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "daemon/attach/ring_messages.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
 #include "transport/core/reasons.h"
+#include "transport/ring/layout.h"
 
 namespace onecopy::attach {
 namespace {
@@ -110,6 +113,10 @@ void Connection::OnPacket(os::Packet packet) {
       return OnHello(request.hello(), packet);
     case v1::AttachRequest::kPassDescriptor:
       return OnPassDescriptor(std::move(packet));
+    case v1::AttachRequest::kOpenRing:
+      return OnOpenRing(packet);
+    case v1::AttachRequest::kOpenRoute:
+      return OnOpenRoute(request.open_route(), packet);
     case v1::AttachRequest::REQUEST_NOT_SET:
       return Refuse(Bad("a packet has no request that this daemon knows"));
   }
@@ -140,6 +147,7 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const os::Packet
     welcome.set_token(std::move(*token));
     welcome.set_node(self->options_.node);
     welcome.set_version(self->options_.version);
+    welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
     self->Answer(reply);
   });
 }
@@ -166,19 +174,60 @@ void Connection::OnPassDescriptor(os::Packet packet) {
                     });
 }
 
+bool Connection::RefusesRing(const os::Packet& packet) {
+  Status wrong;
+  if (state_ == State::kNew) {
+    wrong = {Code::kUnauthenticated, reasons::kNoSession,
+             "the first message of a connection must be Hello"};
+  } else if (!session_->has_rings()) {
+    wrong = Bad("this daemon has no rings, as its Welcome said");
+  } else if (!packet.fds.empty() || packet.fds_cut) {
+    wrong = Bad("a message about rings carries no descriptor");
+  }
+  if (wrong.ok()) return false;
+  Refuse(wrong);
+  return true;
+}
+
+void Connection::OnOpenRing(const os::Packet& packet) {
+  if (RefusesRing(packet)) return;
+  BeginAsking();
+  session_->OpenRing([weak = weak_from_this()](Result<engine::RingGiven> given) {
+    const auto self = weak.lock();
+    if (!self || self->state_ == State::kClosed) return;
+    if (!given.ok()) return self->Answer(ErrorReply(given.status()));
+    self->Answer(RingReply(*given), std::array{given->memory.get(), given->socket.get()});
+  });
+}
+
+void Connection::OnOpenRoute(const v1::AttachRequest::OpenRoute& request,
+                             const os::Packet& packet) {
+  if (RefusesRing(packet)) return;
+  BeginAsking();
+  session_->OpenRoute(FromWire(request.source()), FromWire(request.destination()),
+                      [weak = weak_from_this()](const Result<engine::RingRoute>& route) {
+                        const auto self = weak.lock();
+                        if (!self || self->state_ == State::kClosed) return;
+                        self->Answer(route.ok() ? RouteReply(*route) : ErrorReply(route.status()));
+                      });
+}
+
 void Connection::BeginAsking() {
   state_ = State::kAsking;
   loop_.Rewatch(client_.socket.get(), 0);  // the far end's hanging up is still told
 }
 
-void Connection::Answer(const v1::AttachReply& reply) {
+void Connection::Answer(const v1::AttachReply& reply, std::span<const int> fds) {
   state_ = State::kAttached;
   loop_.Rewatch(client_.socket.get(), EPOLLIN);
-  Reply(reply);
+  Reply(reply, fds);
 }
 
-void Connection::Reply(const v1::AttachReply& reply) {
-  if (!os::SendPacket(client_.socket.get(), reply.SerializeAsString()).ok()) End();
+void Connection::Reply(const v1::AttachReply& reply, std::span<const int> fds) {
+  const std::string packet = reply.SerializeAsString();
+  const Status sent = fds.empty() ? os::SendPacket(client_.socket.get(), packet)
+                                  : os::SendPacket(client_.socket.get(), packet, fds);
+  if (!sent.ok()) End();
 }
 
 }  // namespace onecopy::attach

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "daemon/attach/attach_server.h"
@@ -52,10 +53,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnPacket(os::Packet packet);
   void OnHello(const v1::AttachRequest::Hello& hello, const os::Packet& packet);
   void OnPassDescriptor(os::Packet packet);
+  void OnOpenRing(const os::Packet& packet);
+  void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const os::Packet& packet);
+  // Refuses what may not be asked for yet, or carries what it should not; true where it did.
+  bool RefusesRing(const os::Packet& packet);
   // Reads nothing more until Answer.
   void BeginAsking();
-  void Answer(const v1::AttachReply& reply);
-  void Reply(const v1::AttachReply& reply);
+  void Answer(const v1::AttachReply& reply, std::span<const int> fds = {});
+  void Reply(const v1::AttachReply& reply, std::span<const int> fds = {});
   void End();
 
   const Options& options_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/engine/ring_api.h"
 #include "daemon/engine/sessions.h"
 #include "transport/core/executor.h"
 #include "transport/core/result.h"
@@ -21,7 +22,7 @@ class EngineSession {
   using Answer = UniqueFunction<void(Result<T>)>;
 
   // Answers run on `thread`, unless it has ended.
-  EngineSession(Executor& engine, engine::Sessions& sessions,
+  EngineSession(Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
                 std::shared_ptr<os::LoopThread> thread);
   ~EngineSession();  // ends the session
   EngineSession(const EngineSession&) = delete;
@@ -31,6 +32,11 @@ class EngineSession {
   void Open(engine::ClientIdentity identity, Answer<std::string> answer);
   // After Open was answered with success. Answers with the number that names the descriptor.
   void Deposit(os::UniqueFd fd, Answer<uint64_t> answer);
+  // Likewise, where there are rings.
+  bool has_rings() const { return rings_ != nullptr; }
+  void OpenRing(Answer<engine::RingGiven> answer);
+  void OpenRoute(engine::Endpoint source, engine::Endpoint destination,
+                 Answer<engine::RingRoute> answer);
 
  private:
   // On the engine's thread.
@@ -40,7 +46,12 @@ class EngineSession {
     std::optional<SessionId> id;
   };
 
+  // Brings an answer of the engine's to the thread `attach`.
+  template <typename T>
+  engine::Reply<T> Bring(Answer<T> answer);
+
   Executor& engine_;
+  engine::RingApi* const rings_;
   std::shared_ptr<There> there_;
   std::shared_ptr<os::LoopThread> thread_;
 };

@@ -80,6 +80,8 @@ class Binder {
     config_.probe_limit = probes.Duration("limit");
     config_.probe_lifetime = probes.Duration("lifetime");
     config_.probe_retry = probes.Duration("retry");
+    config_.ring_spin =
+        std::chrono::microseconds(sections_.at("ring").settings.Integer("spin_microseconds"));
     const Settings& transfers = sections_.at("transfers").settings;
     config_.stall_timeout = transfers.Duration("stall_timeout");
     config_.drain_timeout = transfers.Duration("drain_timeout");

@@ -69,6 +69,8 @@ struct Config {
   std::chrono::milliseconds probe_lifetime{0};
   std::chrono::milliseconds probe_retry{0};
 
+  std::chrono::microseconds ring_spin{0};
+
   std::chrono::milliseconds stall_timeout{0};
   std::chrono::milliseconds drain_timeout{0};
   uint32_t keep_transfers = 0;

@@ -103,6 +103,11 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
                "How long a failure counts; doubles with each one up to two minutes."),
         Number("jitter_percent", kInteger, 25, {0, 50},
                "By how much lifetime and retry vary, so that nodes do not probe together.")}},
+      {"ring",
+       "Small transfers that clients ask for through memory which they share with the daemon.",
+       {Number("spin_microseconds", kInteger, 100, {0, 1'000'000},
+               "How long daemon and client look for more, with a processor each, before they sleep "
+               "and must be woken.")}},
       {"transfers",
        "",
        {Number("stall_timeout", kDuration, 30 * kSecond, {kSecond, kDay},

@@ -13,12 +13,17 @@
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
+#include "daemon/engine/rings.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
 namespace {
+
+// What is waited for before the caller hears that its transfer was made, and how long.
+constexpr uint64_t kSmallBytes = 64 * 1024;
+constexpr std::chrono::milliseconds kSmallPatience{2};
 
 Status AdministratorsOnly(const std::string& what) {
   return {Code::kPermissionDenied, reasons::kNotOwner, what + " is for administrators",
@@ -29,10 +34,50 @@ Status AdministratorsOnly(const std::string& what) {
 
 void ClientFront::CreateTransfer(const Principal& who, TransferRequest request,
                                  Reply<TransferInfo> reply) {
-  orders_.Create(who, std::move(request), std::move(reply));
+  if (request.validate_only) return orders_.Create(who, std::move(request), std::move(reply));
+  orders_.Create(who, std::move(request),
+                 [this, reply = std::move(reply)](Result<TransferInfo> made) mutable {
+                   AnswerSmall(std::move(made), std::move(reply));
+                 });
+}
+
+// A second call, to hear of the end, would take longer than a small transfer inside the node does.
+void ClientFront::AnswerSmall(Result<TransferInfo> made, Reply<TransferInfo> reply) {
+  const bool soon = made.ok() && !IsFinal(made->state) && made->bytes <= kSmallBytes &&
+                    parts_.context.IsSelf(made->source.node) &&
+                    parts_.context.IsSelf(made->destination.node);
+  if (!soon) return reply(std::move(made));
+  struct Waiting {
+    Reply<TransferInfo> reply;
+    TransferInfo now;
+    WatchId watch = 0;
+    os::EventLoop::TimerId timer = 0;
+  };
+  auto waiting = std::make_shared<Waiting>();
+  waiting->reply = std::move(reply);
+  const TransferId id = made->id;
+  auto answer = [this, waiting] {
+    parts_.context.loop.CancelTimer(waiting->timer);
+    if (waiting->reply) std::exchange(waiting->reply, nullptr)(std::move(waiting->now));
+  };
+  waiting->timer = parts_.context.loop.RunAfter(kSmallPatience, [this, waiting, answer] {
+    parts_.transfers.Unwatch(waiting->watch);
+    answer();
+  });
+  const auto watch = parts_.transfers.Watch(id, [waiting, answer](const TransferInfo& info) {
+    waiting->now = info;
+    if (IsFinal(info.state)) answer();
+  });
+  if (watch.ok()) {
+    waiting->watch = *watch;
+  } else {
+    waiting->now = std::move(*made);
+    answer();
+  }
 }
 
 Result<TransferRecord*> ClientFront::FindTransfer(const Principal& who, const TransferId& id) {
+  if (parts_.transfers.Find(id) == nullptr) parts_.rings.File(id);
   TransferRecord* record = parts_.transfers.Find(id);
   if (record != nullptr && parts_.owners.Owns(who, record->owner)) return record;
   // Whoever may not see it learns nothing, not even that it exists.
@@ -50,6 +95,7 @@ void ClientFront::GetTransfer(const Principal& who, TransferId id, Reply<Transfe
 
 void ClientFront::ListTransfers(const Principal& who, PageRequest page,
                                 Reply<Page<TransferInfo>> reply) {
+  parts_.rings.FileAll();
   reply(parts_.transfers.List(
       page, [&](const TransferRecord& record) { return parts_.owners.Owns(who, record.owner); }));
 }
@@ -127,7 +173,9 @@ void ClientFront::DeleteBuffer(const Principal& who, std::string name, bool forc
   const BufferId id = (*buffer)->id;
   // Memory that another daemon still has open must not be freed by its owner.
   auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
-    parts_.lender.WhenRecalled(id, [status, reply = std::move(reply)]() mutable { reply(status); });
+    parts_.lender.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
+      parts_.rings.WhenLetGo(id, [status, reply = std::move(reply)]() mutable { reply(status); });
+    });
   };
   parts_.buffers.Remove(id, force,
                         {Code::kCancelled, reasons::kCancelled,

@@ -48,6 +48,9 @@ class ClientFront final : public ClientApi {
   void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
 
  private:
+  // Answers with a transfer that was made; a small one inside this node when it has ended, if that
+  // is soon.
+  void AnswerSmall(Result<TransferInfo> made, Reply<TransferInfo> reply);
   // The record, if `who` may see it.
   Result<TransferRecord*> FindTransfer(const Principal& who, const TransferId& id);
   // The buffer of this node, if `who` owns it.

@@ -20,6 +20,7 @@
 #include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/registrations.h"
+#include "daemon/engine/rings.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
@@ -70,6 +71,7 @@ struct Engine::State {
         mirrors(parts),
         probes(parts),
         probe_slabs(parts),
+        rings(parts, context.options.ring_spin),
         self(parts),
         client(parts, self) {}
 
@@ -97,12 +99,13 @@ struct Engine::State {
   Transfers transfers;
   Lender lender;
   Borrower borrower;
-  Parts parts{context,   sessions,    owners,        buffers,     grants,    catalog,
-              peers,     connections, registrations, slots,       checksums, tickets,
-              transfers, mirrors,     probes,        probe_slabs, lender,    borrower};
+  Parts parts{context,     sessions,      owners, buffers,   grants,  catalog,   peers,
+              connections, registrations, slots,  checksums, tickets, transfers, mirrors,
+              probes,      probe_slabs,   lender, borrower,  rings};
   Mirrors mirrors;
   Probes probes;
   ProbeSlabs probe_slabs;
+  Rings rings;
   PeerFront self;
   ClientFront client;
   bool stopped = false;
@@ -114,14 +117,19 @@ void Engine::State::Wire() {
     TransferRecord* record = transfers.Find(id);
     if (record != nullptr && record->run != nullptr) record->run->Cancel(why);
   };
-  sessions.OnClosed([this](const SessionId& session) { buffers.EndSession(session); });
+  sessions.OnClosed([this](const SessionId& session) {
+    rings.EndSession(session);
+    buffers.EndSession(session);
+  });
   buffers.OnEvict(end);
   buffers.OnRemoved([this](BufferId buffer, const Status& why) {
     grants.DropBuffer(buffer);
     tickets.DropBuffer(buffer, why);
     lender.DropBuffer(buffer);
+    rings.DropBuffer(buffer, why);
   });
   grants.OnEnded([this, end](const Grants::Grant& grant, const Status& why) {
+    rings.DropGrant(grant.id, why);
     for (TransferRecord* record : transfers.Running()) {
       const std::vector<GrantId>& rests_on = record->grants;
       if (std::find(rests_on.begin(), rests_on.end(), grant.id) != rests_on.end()) {
@@ -190,6 +198,7 @@ os::EventLoop& Engine::loop() { return state_->thread.loop(); }
 ClientApi& Engine::client() { return state_->client; }
 PeerApi& Engine::node() { return state_->self; }
 Sessions& Engine::sessions() { return state_->sessions; }
+RingApi& Engine::rings() { return state_->rings; }
 
 void Engine::Start(const std::string& address) {
   loop().Post([state = state_.get(), address] { state->peers.Start(address); });
@@ -198,6 +207,7 @@ void Engine::Start(const std::string& address) {
 void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
     state->context.draining = true;
+    state->rings.Drain();
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(
@@ -229,6 +239,7 @@ void Engine::Stop() {
   idle.get_future().wait();
   for (const auto& link : state->links) link->Shutdown();
   state->thread.RunSync([state] {
+    state->rings.Clear();
     state->self.sources().Clear();
     state->lender.Clear();
     state->borrower.Clear();

@@ -10,6 +10,7 @@
 
 #include "daemon/engine/client_api.h"
 #include "daemon/engine/peer_api.h"
+#include "daemon/engine/ring_api.h"
 #include "daemon/engine/sessions.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
@@ -58,6 +59,10 @@ struct Options {
   // How long memory of another daemon of this host stays mapped that no transfer uses any more.
   std::chrono::milliseconds borrowed_idle{10000};
 
+  // How long the rings' thread looks for more, without sleeping, after a ring's last piece of work;
+  // clients' threads likewise wait so long for its end.
+  std::chrono::nanoseconds ring_spin{100'000};
+
   // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
   std::function<Result<std::string>(const std::string& level)> set_log_level;
 };
@@ -78,6 +83,7 @@ class Engine {
   ClientApi& client();
   PeerApi& node();  // this node, as a peer asks it
   Sessions& sessions();
+  RingApi& rings();
 
   // Any thread: begins to connect to peers, and to answer them. `address` is where they reach this
   // node, HOST:PORT, which may be known only once its server listens.

@@ -17,6 +17,7 @@ class Peers;
 class ProbeSlabs;
 class Probes;
 class Registrations;
+class Rings;
 class Sessions;
 class Slots;
 class Tickets;
@@ -44,6 +45,7 @@ struct Parts {
   ProbeSlabs& probe_slabs;
   Lender& lender;
   Borrower& borrower;
+  Rings& rings;
 };
 
 }  // namespace onecopy::engine

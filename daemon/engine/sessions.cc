@@ -45,11 +45,16 @@ void Sessions::Close(const SessionId& id) {
 Result<Principal> Sessions::Find(const std::string& token) const {
   const auto found = by_token_.find(token);
   if (found == by_token_.end()) return NoSuchSession();
-  const ClientIdentity& identity = sessions_.at(found->second).identity;
+  return PrincipalOf(found->second);
+}
+
+Result<Principal> Sessions::PrincipalOf(const SessionId& id) const {
+  const ClientIdentity* identity = Identity(id);
+  if (identity == nullptr) return NoSuchSession();
   // In a container every program may be uid 0, or seem to be whom the daemon runs as.
   const bool administrator =
-      identity.same_pid_namespace && (identity.uid == 0 || identity.uid == daemon_uid_);
-  return Principal{identity.uid, node_, administrator, found->second};
+      identity->same_pid_namespace && (identity->uid == 0 || identity->uid == daemon_uid_);
+  return Principal{identity->uid, node_, administrator, id};
 }
 
 const ClientIdentity* Sessions::Identity(const SessionId& id) const {

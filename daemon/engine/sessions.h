@@ -42,6 +42,7 @@ class Sessions {
 
   // UNAUTHENTICATED (NO_SESSION) for a token that no open session has.
   Result<Principal> Find(const std::string& token) const;
+  Result<Principal> PrincipalOf(const SessionId& id) const;
   const ClientIdentity* Identity(const SessionId& id) const;
 
   // Keeps a descriptor until it is taken or the session ends; the number names it.

@@ -77,19 +77,22 @@ Status SendPacket(int fd, std::string_view bytes) {
   return Send(fd, message);
 }
 
-Status SendPacket(int fd, std::string_view bytes, int passed_fd) {
+Status SendPacket(int fd, std::string_view bytes, std::span<const int> passed_fds) {
+  if (passed_fds.size() > kMostFds) {
+    return {Code::kInvalidArgument, reasons::kBadArgument, "too many descriptors for one packet"};
+  }
   iovec data{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostFds * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  message.msg_controllen = CMSG_SPACE(passed_fds.size_bytes());
   cmsghdr* part = CMSG_FIRSTHDR(&message);
   part->cmsg_level = SOL_SOCKET;
   part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(part), &passed_fd, sizeof passed_fd);
+  part->cmsg_len = CMSG_LEN(passed_fds.size_bytes());
+  std::memcpy(CMSG_DATA(part), passed_fds.data(), passed_fds.size_bytes());
   return Send(fd, message);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,10 @@ Result<std::optional<Packet>> ReceivePacket(int fd, size_t most_bytes);
 // Does not block: RESOURCE_EXHAUSTED when the far end has too much to read already, UNAVAILABLE
 // when it has closed.
 Status SendPacket(int fd, std::string_view bytes);
-// Likewise, with a descriptor.
-Status SendPacket(int fd, std::string_view bytes, int passed_fd);
+// Likewise, with descriptors: 16 at most.
+Status SendPacket(int fd, std::string_view bytes, std::span<const int> passed_fds);
+inline Status SendPacket(int fd, std::string_view bytes, int passed_fd) {
+  return SendPacket(fd, bytes, std::span<const int>(&passed_fd, 1));
+}
 
 }  // namespace onecopy::os

@@ -39,6 +39,22 @@ os::UniqueFd SomeFd() { return os::UniqueFd(::open("/dev/null", O_RDONLY | O_CLO
 
 }  // namespace
 
+TEST_CASE("a daemon without rings says so, and refuses who asks for one all the same") {
+  Rig rig;
+  v1::AttachRequest request;
+  SECTION("a ring") { request.mutable_open_ring(); }
+  SECTION("a route") { request.mutable_open_route(); }
+  Client early(rig.path());
+  early.Send(request);
+  ExpectRefusal(early, Code::kUnauthenticated, reasons::kNoSession);
+  Client client(rig.path());
+  client.SendHello();
+  CHECK(client.Receive().welcome().ring_layout() == 0);
+  client.Send(request);
+  ExpectRefusal(client, Code::kInvalidArgument, reasons::kBadArgument);
+  ExpectStillServing(rig);
+}
+
 TEST_CASE("garbage, an empty request and a too long packet are answered and end the connection") {
   Rig rig;
   {

@@ -1,0 +1,114 @@
+// Clients' rings, as far as they are state of the engine: who has one, what its routes rest on, and
+// the receipts of what went by them.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/engine/buffers.h"
+#include "daemon/engine/grants.h"
+#include "daemon/engine/parts.h"
+#include "daemon/engine/ring_api.h"
+#include "daemon/ring/ring_thread.h"
+
+namespace onecopy::engine {
+
+// Engine thread. A route is checked here once, as a transfer would be; the ring's thread then lets
+// submissions have what the route allows, until it is withdrawn: because a buffer, a grant or the
+// session it rests on ends. Withdrawing takes effect at once for what is not under way yet.
+class Rings final : public RingApi {
+ public:
+  Rings(Parts& parts, std::chrono::nanoseconds spin);
+
+  void OpenRing(const SessionId& session, Reply<RingGiven> reply) override;
+  void OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
+                 Reply<RingRoute> reply) override;
+
+  void EndSession(const SessionId& session);
+  void DropBuffer(BufferId buffer, const Status& why);
+  void DropGrant(const GrantId& grant, const Status& why);
+  // Runs `then` once no route holds that buffer's memory: it has been dropped.
+  void WhenLetGo(BufferId buffer, Task then);
+
+  // Puts what the rings' journals have of one transfer, or of all lately, into the table of
+  // transfers.
+  void File(const TransferId& id);
+  void FileAll();
+
+  // Refuses what is submitted from now on.
+  void Drain() { thread_.Drain(); }
+  // At the engine's end.
+  void Clear();
+
+ private:
+  // What a route is, kept longer than it for the receipts of what went by it.
+  struct Description {
+    std::shared_ptr<ring::Route> route;
+    uint32_t place = 0;
+    bool open = true;
+    BufferId source_buffer;
+    BufferId destination_buffer;
+    std::vector<GrantId> grants;
+    RingRoute given;
+    StepList steps;
+  };
+  struct Ring {
+    ring::RingThread::RingId id = 0;
+    SessionId session;
+    Owner owner;
+    std::string prefix;
+    std::shared_ptr<ring::Journal> journal;
+    std::map<uint64_t, Description> routes;                 // by serial
+    std::array<bool, ring::kRoutes> used{};                 // places
+    std::array<uint64_t, ring::Journal::kEntries> filed{};  // by slot: the number, plus one
+  };
+  using RingRef = std::shared_ptr<Ring>;
+  struct Unfiled {
+    ring::Entry entry;
+    Ring* ring;
+  };
+
+  Result<Description> Check(const Principal& who, const Endpoint& source,
+                            const Endpoint& destination);
+  // One end: the buffer, and as much of it as `who` may use so that it holds the asked range.
+  struct End {
+    Buffer* buffer = nullptr;
+    ByteRange allowed;
+    std::optional<GrantId> grant;
+  };
+  Result<End> CheckEnd(const Principal& who, const Endpoint& end, Access access);
+  Result<plan::Plan> MakePlan(const Place& source, const Place& destination) const;
+  void Install(const RingRef& ring, Description description, std::unique_ptr<ShortRoute> way,
+               const std::string& worker, Reply<RingRoute> reply);
+  bool StillStands(const Description& description) const;
+  void Withdraw(Ring& ring, Description& description, const Status& why);
+  template <typename Rests>
+  void WithdrawAll(const Rests& rests, const Status& why);
+  void Forget(Ring& ring);
+  void Ended(const RingRef& ring);
+
+  void Collect(Ring& ring, std::vector<Unfiled>* unfiled) const;
+  void FileEntries(std::vector<Unfiled> unfiled);
+  void FileEntry(Ring& ring, const ring::Entry& entry);
+
+  Parts& parts_;
+  const std::chrono::nanoseconds spin_;
+  std::map<SessionId, RingRef> rings_;
+  std::map<std::string, RingRef> by_prefix_;  // those that are ending, too
+  std::map<uint32_t, size_t> per_uid_;
+  struct LettingGo {
+    size_t routes = 0;
+    std::vector<Task> waiting;
+  };
+  std::map<BufferId, LettingGo> letting_go_;
+  uint64_t next_ring_ = 1;
+  uint64_t next_route_ = 1;
+  ring::RingThread thread_;
+};
+
+}  // namespace onecopy::engine

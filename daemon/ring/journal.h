@@ -1,0 +1,99 @@
+// The last transfers of one ring, as its thread saw them end: what receipts are made of, if
+// somebody asks for one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "daemon/ring/outcome.h"
+
+namespace onecopy::ring {
+
+using Clock = std::chrono::steady_clock;
+
+struct Entry {
+  uint64_t number = 0;
+  uint64_t route = 0;  // Route::serial
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t bytes = 0;
+  Outcome outcome = Outcome::kSucceeded;
+  Clock::time_point taken;
+  Clock::time_point begun;  // as `taken` where nothing was begun
+  Clock::time_point ended;
+};
+
+// Written by the ring's thread, without a lock or an allocation; read by any.
+class Journal {
+ public:
+  static constexpr uint64_t kEntries = 1024;
+
+  Journal() : slots_(std::make_unique<std::array<Slot, kEntries>>()) {}
+
+  void Write(const Entry& entry) {
+    Slot& slot = (*slots_)[entry.number % kEntries];
+    const uint64_t version = slot.version.load(std::memory_order_relaxed);
+    slot.version.store(version + 1, std::memory_order_relaxed);  // odd: being written
+    std::atomic_thread_fence(std::memory_order_release);
+    const auto time = [](Clock::time_point when) {
+      return static_cast<uint64_t>(when.time_since_epoch().count());
+    };
+    const std::array<uint64_t, kWords> words = {
+        entry.number,      entry.route,       entry.from,
+        entry.to,          entry.bytes,       static_cast<uint64_t>(entry.outcome),
+        time(entry.taken), time(entry.begun), time(entry.ended)};
+    for (size_t i = 0; i < kWords; ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
+    slot.version.store(version + 2, std::memory_order_release);
+    const bool succeeded = entry.outcome == Outcome::kSucceeded;
+    (succeeded ? succeeded_ : failed_).fetch_add(1, std::memory_order_relaxed);
+    if (succeeded) bytes_.fetch_add(entry.bytes, std::memory_order_relaxed);
+  }
+
+  // Nothing for one that has not ended, never was, or has been written over since.
+  std::optional<Entry> Read(uint64_t number) const {
+    const Slot& slot = (*slots_)[number % kEntries];
+    const uint64_t before = slot.version.load(std::memory_order_acquire);
+    if (before == 0 || before % 2 != 0) return std::nullopt;
+    std::array<uint64_t, kWords> words{};
+    for (size_t i = 0; i < kWords; ++i) words[i] = slot.words[i].load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (slot.version.load(std::memory_order_relaxed) != before) return std::nullopt;
+    if (words[0] != number) return std::nullopt;
+    const auto time = [](uint64_t count) {
+      return Clock::time_point(Clock::duration(static_cast<Clock::rep>(count)));
+    };
+    return Entry{words[0],       words[1],       words[2],
+                 words[3],       words[4],       static_cast<Outcome>(words[5]),
+                 time(words[6]), time(words[7]), time(words[8])};
+  }
+
+  // The number of whatever was written to this slot last, if anything was.
+  std::optional<uint64_t> NumberIn(uint64_t slot) const {
+    const Slot& one = (*slots_)[slot];
+    if (one.version.load(std::memory_order_acquire) == 0) return std::nullopt;
+    return one.words[0].load(std::memory_order_relaxed);
+  }
+
+  // Of all that were written.
+  uint64_t succeeded() const { return succeeded_.load(std::memory_order_relaxed); }
+  uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kWords = 9;
+  struct Slot {
+    std::atomic<uint64_t> version{0};
+    std::array<std::atomic<uint64_t>, kWords> words{};
+  };
+
+  std::unique_ptr<std::array<Slot, kEntries>> slots_;
+  std::atomic<uint64_t> succeeded_{0};
+  std::atomic<uint64_t> failed_{0};
+  std::atomic<uint64_t> bytes_{0};
+};
+
+}  // namespace onecopy::ring

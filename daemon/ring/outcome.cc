@@ -1,0 +1,51 @@
+#include "daemon/ring/outcome.h"
+
+#include <string>
+
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+#include "transport/ring/layout.h"
+
+namespace onecopy::ring {
+
+const Status& StatusOf(Outcome outcome) {
+  static const Status succeeded;
+  static const Status torn(Code::kInvalidArgument, reasons::kBadArgument,
+                           "a submission of the ring is not the one that its place is for",
+                           "one thread at a time submits, and only where the daemon has taken");
+  static const Status no_route(Code::kInvalidArgument, reasons::kBadArgument,
+                               "a submission names a route that the ring does not have");
+  static const Status out_of_range(Code::kOutOfRange, reasons::kRangeOutOfBuffer,
+                                   "a range of a submission leaves what its route allows");
+  static const Status overlap(Code::kInvalidArgument, reasons::kRangesOverlap,
+                              "source and destination of a submission overlap in one buffer",
+                              "choose ranges that have no byte in common");
+  static const Status too_long(Code::kInvalidArgument, reasons::kBadSize,
+                               "a submission has no bytes, or more than the " +
+                                   FormatBytes(kMostBytes) + " that go by a ring");
+  static const Status draining(Code::kUnavailable, reasons::kDraining,
+                               "the node is shutting down and takes no new transfers");
+  static const Status unknown(Code::kInternal, reasons::kInternal, "the transfer failed");
+  switch (outcome) {
+    case Outcome::kSucceeded:
+      return succeeded;
+    case Outcome::kTorn:
+      return torn;
+    case Outcome::kNoRoute:
+      return no_route;
+    case Outcome::kOutOfRange:
+      return out_of_range;
+    case Outcome::kOverlap:
+      return overlap;
+    case Outcome::kTooLong:
+      return too_long;
+    case Outcome::kDraining:
+      return draining;
+    case Outcome::kWithdrawn:
+    case Outcome::kFailed:
+      break;
+  }
+  return unknown;
+}
+
+}  // namespace onecopy::ring

@@ -1,0 +1,25 @@
+// How a transfer of a ring ends.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/core/status.h"
+
+namespace onecopy::ring {
+
+enum class Outcome : uint32_t {
+  kSucceeded,
+  kTorn,        // the entry is not the one that its place is for
+  kNoRoute,     // it names no route of its ring
+  kOutOfRange,  // of what the route allows
+  kOverlap,
+  kTooLong,
+  kDraining,
+  kWithdrawn,  // the route says why
+  kFailed,     // the hardware did, or what drives it; the route says why
+};
+
+// Code, reason and text, but for the last two.
+const Status& StatusOf(Outcome outcome);
+
+}  // namespace onecopy::ring

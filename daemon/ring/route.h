@@ -1,0 +1,52 @@
+// What a ring's submissions may do: a way between two buffers that the engine has checked.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "transport/core/range.h"
+#include "transport/core/short_route.h"
+#include "transport/core/status.h"
+
+namespace onecopy::ring {
+
+// Made by the engine; then read by the ring's thread, which alone uses `way`.
+struct Route {
+  uint64_t serial = 0;  // which one it is, for the journal
+  std::shared_ptr<ShortRoute> way;
+  ByteRange from;  // what may be read of the source buffer, and written of the destination's
+  ByteRange to;
+  bool one_buffer = false;  // both ends are the same: ranges must not overlap
+
+  // Engine: nothing more may begin. Once.
+  void Withdraw(Status why) {
+    why_ = std::move(why);
+    withdrawn_.store(true, std::memory_order_release);
+  }
+  bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
+  // Once it is withdrawn.
+  const Status& why() const { return why_; }
+
+  // What went wrong with a copy that had begun, lately.
+  void SetFailure(const Status& failure) {
+    const std::lock_guard lock(mutex_);
+    failure_ = failure;
+  }
+  Status failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  uint64_t under_way = 0;  // ring's thread
+
+ private:
+  Status why_;
+  std::atomic<bool> withdrawn_{false};
+  mutable std::mutex mutex_;
+  Status failure_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::ring

@@ -1,0 +1,177 @@
+#include "daemon/ring/served_ring.h"
+
+#include <cassert>
+
+#include "transport/core/contains.h"
+
+namespace onecopy::ring {
+
+ServedRing::ServedRing(DaemonEnd end, os::UniqueFd socket, std::shared_ptr<Journal> journal)
+    : end_(std::move(end)), socket_(std::move(socket)), journal_(std::move(journal)) {
+  for (uint32_t i = 0; i < kMostUnderWay; ++i) {
+    operations_[i].next = i + 1 < kMostUnderWay ? i + 1 : kNone;
+  }
+}
+
+ServedRing::~ServedRing() {
+  assert(under_way_ == 0);
+  for (const std::shared_ptr<Route>& route : routes_) {
+    if (route != nullptr) route->way.reset();
+  }
+}
+
+void ServedRing::Install(uint32_t place, std::shared_ptr<Route> route) {
+  assert(place < kRoutes && (routes_[place] == nullptr || routes_[place]->way == nullptr));
+  routes_[place] = std::move(route);
+}
+
+void ServedRing::Remove(uint32_t place, Task done) {
+  removals_.emplace_back(place, std::move(done));
+  RemoveIdle();
+}
+
+void ServedRing::RemoveIdle() {
+  for (size_t i = 0; i < removals_.size();) {
+    const std::shared_ptr<Route>& route = routes_[removals_[i].first];
+    if (route != nullptr && route->under_way > 0) {
+      ++i;
+      continue;
+    }
+    // The route stays, to say why it is none, until its place is used again.
+    if (route != nullptr) route->way.reset();
+    Task done = std::move(removals_[i].second);
+    removals_.erase(removals_.begin() + static_cast<ptrdiff_t>(i));
+    done();
+  }
+}
+
+bool ServedRing::Turn(bool draining) {
+  bool any = false;
+  if (!broken_) {
+    const uint32_t before = last_;
+    const Clock::time_point now = Clock::now();
+    Request request;
+    for (int i = 0; i < kMostPerTurn && under_way_ < kMostUnderWay; ++i) {
+      const DaemonEnd::Taken taken = end_.Take(&request);
+      broken_ = taken == DaemonEnd::Taken::kBroken;
+      if (taken != DaemonEnd::Taken::kOne) break;
+      any = true;
+      Serve(request, now, draining);
+    }
+    if (any) {
+      end_.GiveBack();
+      MarkNew(before == kNone ? first_ : operations_[before].next);
+    }
+  }
+  return Finish() || any;
+}
+
+void ServedRing::Serve(const Request& request, Clock::time_point now, bool draining) {
+  const uint32_t place = RoutePlace(request.route);
+  Route* route = place < kRoutes ? routes_[place].get() : nullptr;
+  if (route != nullptr && RouteWord(route->serial, place) != request.route) route = nullptr;
+  const Outcome outcome = Check(request, route, draining);
+  if (outcome != Outcome::kSucceeded) return Refuse(request, route, outcome, now);
+  const Status begun = route->way->Begin(request.from, request.to, request.bytes);
+  if (!begun.ok()) {
+    route->SetFailure(begun);
+    return Refuse(request, route, Outcome::kFailed, now);
+  }
+  const uint32_t free = free_;
+  Operation& operation = operations_[free];
+  free_ = operation.next;
+  operation.next = kNone;
+  operation.entry = {request.number,      route->serial, request.from, request.to, request.bytes,
+                     Outcome::kSucceeded, now,           now,          now};
+  operation.route = route;
+  (last_ == kNone ? first_ : operations_[last_].next) = free;
+  last_ = free;
+  ++under_way_;
+  ++route->under_way;
+}
+
+Outcome ServedRing::Check(const Request& request, const Route* route, bool draining) const {
+  if (request.torn) return Outcome::kTorn;
+  if (route == nullptr) return Outcome::kNoRoute;
+  if (route->withdrawn()) return Outcome::kWithdrawn;
+  if (draining) return Outcome::kDraining;
+  if (request.bytes == 0 || request.bytes > kMostBytes) return Outcome::kTooLong;
+  const ByteRange from{request.from, request.bytes};
+  const ByteRange to{request.to, request.bytes};
+  if (!Contains(route->from, from) || !Contains(route->to, to)) return Outcome::kOutOfRange;
+  const bool overlap = route->one_buffer && Overlap(from, to);
+  return overlap ? Outcome::kOverlap : Outcome::kSucceeded;
+}
+
+void ServedRing::Refuse(const Request& request, const Route* route, Outcome outcome,
+                        Clock::time_point now) {
+  if (route != nullptr) {
+    journal_->Write({request.number, route->serial, request.from, request.to, request.bytes,
+                     outcome, now, now, now});
+  }
+  if (outcome == Outcome::kWithdrawn) {
+    return end_.Complete(request.number, 0, route->why().code(), route->why().reason());
+  }
+  const Status status = outcome == Outcome::kFailed ? route->failure() : StatusOf(outcome);
+  end_.Complete(request.number, 0, status.code(), status.reason());
+}
+
+// One mark for what was begun in a row on one way.
+void ServedRing::MarkNew(uint32_t first) {
+  const ShortRoute* marked = nullptr;
+  uint64_t mark = 0;
+  for (uint32_t place = first; place != kNone; place = operations_[place].next) {
+    ShortRoute& way = *operations_[place].route->way;
+    if (&way != marked) mark = way.Mark();
+    marked = &way;
+    operations_[place].mark = mark;
+  }
+}
+
+bool ServedRing::Finish() {
+  bool any = false;
+  Clock::time_point now{};
+  const ShortRoute* waiting = nullptr;  // of which the next ones have not ended either
+  uint32_t before = kNone;
+  for (uint32_t place = first_; place != kNone;) {
+    Operation& operation = operations_[place];
+    const uint32_t next = operation.next;
+    ShortRoute& way = *operation.route->way;
+    Status failure;
+    if (&way == waiting || !way.Reached(operation.mark, &failure)) {
+      waiting = &way;
+      before = place;
+      place = next;
+      continue;
+    }
+    if (!any) now = Clock::now();
+    any = true;
+    Conclude(operation, failure, now);
+    (before == kNone ? first_ : operations_[before].next) = next;
+    if (last_ == place) last_ = before;
+    operation.next = free_;
+    free_ = place;
+    place = next;
+  }
+  end_.Publish();
+  if (any && !removals_.empty()) RemoveIdle();
+  return any;
+}
+
+void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::time_point now) {
+  Route& route = *operation.route;
+  if (!failure.ok()) {
+    operation.entry.outcome = Outcome::kFailed;
+    route.SetFailure(failure);
+  }
+  operation.entry.ended = now;
+  journal_->Write(operation.entry);
+  const auto took =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - operation.entry.begun);
+  end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), failure.code(),
+                failure.reason());
+  --route.under_way;
+  --under_way_;
+}
+
+}  // namespace onecopy::ring

@@ -1,0 +1,80 @@
+// One ring, as its thread serves it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/ring/journal.h"
+#include "daemon/ring/route.h"
+#include "transport/core/executor.h"
+#include "transport/os/unique_fd.h"
+#include "transport/ring/daemon_end.h"
+
+namespace onecopy::ring {
+
+// The ring's thread only.
+class ServedRing {
+ public:
+  ServedRing(DaemonEnd end, os::UniqueFd socket, std::shared_ptr<Journal> journal);
+  ~ServedRing();  // nothing may be under way
+  ServedRing(const ServedRing&) = delete;
+  ServedRing& operator=(const ServedRing&) = delete;
+
+  // `place` is free.
+  void Install(uint32_t place, std::shared_ptr<Route> route);
+  // Lets go of the withdrawn route's way once nothing of it is under way, then runs `done`: its
+  // place is free.
+  void Remove(uint32_t place, Task done);
+
+  // Begins what was submitted, up to a bounded number, and completes what has ended; true when
+  // there was something of either. `draining`: refuses what was submitted.
+  bool Turn(bool draining);
+  // Only completes.
+  bool Finish();
+  // The client must ask to be served from now on; false where it has something already.
+  bool Sleep() { return end_.Sleep(); }
+  void End(State why) { end_.End(why); }
+
+  uint32_t under_way() const { return under_way_; }
+  // Whether the client has written numbers that make no sense: nothing more is taken from it.
+  bool broken() const { return broken_; }
+  int socket() const { return socket_.get(); }
+
+  Clock::time_point last_work{};  // for who serves it
+
+ private:
+  static constexpr uint32_t kMostUnderWay = 256;
+  static constexpr int kMostPerTurn = 16;
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Operation {
+    Entry entry;
+    Route* route = nullptr;  // which stays while something of it is under way
+    uint64_t mark = 0;
+    uint32_t next = kNone;
+  };
+
+  void Serve(const Request& request, Clock::time_point now, bool draining);
+  Outcome Check(const Request& request, const Route* route, bool draining) const;
+  void Refuse(const Request& request, const Route* route, Outcome outcome, Clock::time_point now);
+  void MarkNew(uint32_t first);
+  void Conclude(Operation& operation, const Status& failure, Clock::time_point now);
+  void RemoveIdle();
+
+  DaemonEnd end_;
+  os::UniqueFd socket_;
+  const std::shared_ptr<Journal> journal_;
+  std::array<std::shared_ptr<Route>, kRoutes> routes_;
+  std::vector<std::pair<uint32_t, Task>> removals_;
+  std::array<Operation, kMostUnderWay> operations_;
+  uint32_t free_ = 0;       // first of those that are not used
+  uint32_t first_ = kNone;  // of those under way, oldest first
+  uint32_t last_ = kNone;
+  uint32_t under_way_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace onecopy::ring

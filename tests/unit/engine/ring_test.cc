@@ -1,0 +1,246 @@
+// What a ring's routes rest on: buffers, grants, sessions; and the receipts of what went by them.
+#include "tests/support/engine_cluster.h"
+#include "tests/support/memory.h"
+#include "transport/core/reasons.h"
+#include "transport/ring/client_end.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kBytes = 16 * 1024;
+
+// A client's ring, and what it asks the engine for.
+class RingOf {
+ public:
+  RingOf(EngineNode& node, Principal who) : node_(node), who_(std::move(who)) {
+    auto given = Ask<RingGiven>(
+        [&](RingApi& rings, auto reply) { rings.OpenRing(who_.session, std::move(reply)); });
+    REQUIRE_OK(given);
+    prefix_ = given->prefix;
+    auto end = ring::ClientEnd::Open(given->memory, std::move(given->socket));
+    REQUIRE_OK(end);
+    end_ = std::make_unique<ring::ClientEnd>(std::move(*end));
+  }
+
+  template <typename T, typename F>
+  Result<T> Ask(F call) {
+    auto promise = std::make_shared<std::promise<Result<T>>>();
+    auto future = promise->get_future();
+    node_.engine().loop().Post([this, call, promise]() mutable {
+      call(node_.engine().rings(),
+           Reply<T>([promise](Result<T> result) { promise->set_value(std::move(result)); }));
+    });
+    return future.get();
+  }
+  Result<RingRoute> OpenRoute(const std::string& source, const std::string& destination) {
+    return Ask<RingRoute>([&](RingApi& rings, auto reply) {
+      rings.OpenRoute(who_.session, ParseEnd(source), ParseEnd(destination), std::move(reply));
+    });
+  }
+  ring::Ended Move(uint64_t word, uint64_t from, uint64_t to, uint64_t bytes) {
+    uint64_t number = 0;
+    REQUIRE(end_->Submit(word, from, to, bytes, &number));
+    ring::Ended ended;
+    while (!end_->Reap(&ended)) end_->Sleep(std::chrono::seconds(1));
+    CHECK(ended.number == number);
+    return ended;
+  }
+  TransferId IdOf(uint64_t number) const {
+    char text[32];
+    std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(number));
+    return TransferId(prefix_ + "-" + text);
+  }
+  ring::ClientEnd& end() { return *end_; }
+
+ private:
+  EngineNode& node_;
+  const Principal who_;
+  std::string prefix_;
+  std::unique_ptr<ring::ClientEnd> end_;
+};
+
+// One node with an owner's two buffers.
+struct Owned {
+  EngineCluster cluster{{"east"}};
+  EngineNode& east = cluster["east"];
+  Principal alice = east.Attach(1000);
+  EngineNode::Registered a = Make("a");
+  EngineNode::Registered b = Make("b");
+
+  EngineNode::Registered Make(const std::string& name) {
+    auto made = east.Register(alice, name, kBytes);
+    REQUIRE_OK(made);
+    return std::move(*made);
+  }
+  Result<GrantInfo> Grant(const std::string& range, uint32_t uid, bool read, bool write) {
+    return east.Ask<GrantInfo>([&](ClientApi& api, auto reply) {
+      api.CreateGrant(alice,
+                      {.range = ParseEnd(range),
+                       .to = std::to_string(uid),
+                       .read = read,
+                       .write = write,
+                       .lifetime = {}},
+                      std::move(reply));
+    });
+  }
+  Result<TransferInfo> Get(const Principal& who, const TransferId& id) {
+    return east.Ask<TransferInfo>(
+        [&](ClientApi& api, auto reply) { api.GetTransfer(who, id, std::move(reply)); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a ring moves bytes between its owner's buffers, and its transfers have true receipts") {
+  Owned with;
+  RingOf ring(with.east, with.alice);
+  for (uint64_t i = 0; i < kBytes; ++i) with.a.data[i] = PatternAt(i, 1);
+  const auto route = ring.OpenRoute("a", "b");
+  REQUIRE_OK(route);
+  CHECK(route->plan.path.name == "local");
+  CHECK(route->source.bytes == kBytes);
+  CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);
+  CHECK(with.b.data[8192] == PatternAt(4096, 1));
+  CHECK(with.b.data[8291] == PatternAt(4195, 1));
+  CHECK(with.b.data[8292] == std::byte{0});
+
+  const auto done = with.Get(with.alice, ring.IdOf(0));
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kSucceeded);
+  CHECK(done->source == ParseEnd("east:a@4096+100"));
+  CHECK(done->destination == ParseEnd("east:b@8192+100"));
+  CHECK(done->owner == "1000@east");
+  CHECK(done->receipt.path == "local");
+  REQUIRE(done->receipt.steps.size() == 1);
+  CHECK(done->receipt.steps[0].bytes == 100);
+  CHECK(done->receipt.steps[0].step.by == "cpu");
+  CHECK(done->receipt.evidence.at("submitted") == "ring");
+  CHECK_FALSE(done->receipt.refused.empty());
+  CHECK(done->end_time.has_value());
+
+  SECTION("which nobody else sees") {
+    CHECK(with.Get(with.east.Attach(1001), ring.IdOf(0)).status().code() == Code::kNotFound);
+  }
+  SECTION("which no other number has") {
+    for (const char* id : {"", "-", "-0", "x-0"}) {
+      CHECK(with.Get(with.alice, TransferId(id)).status().code() == Code::kNotFound);
+    }
+    CHECK(with.Get(with.alice, ring.IdOf(1)).status().code() == Code::kNotFound);
+    CHECK(with.Get(with.alice, TransferId(ring.IdOf(0).str() + "g")).status().code() ==
+          Code::kNotFound);
+  }
+  SECTION("also of what failed, and after the session") {
+    CHECK(ring.Move(route->word, 0, kBytes, 1).code == Code::kOutOfRange);
+    with.east.Detach(with.alice);
+    while (ring.end().state() == ring::State::kOpen) ring.end().Sleep(std::chrono::seconds(1));
+    const Principal again = with.east.Attach(1000);
+    const auto failed = with.Get(again, ring.IdOf(1));
+    REQUIRE_OK(failed);
+    CHECK(failed->state == TransferState::kFailed);
+    CHECK(failed->error.reason() == reasons::kRangeOutOfBuffer);
+    CHECK(failed->bytes_done == 0);
+    CHECK(with.Get(again, ring.IdOf(0))->state == TransferState::kSucceeded);
+  }
+}
+
+TEST_CASE("who has no right on a buffer gets no route to it") {
+  Owned with;
+  RingOf ring(with.east, with.east.Attach(1001));
+  CHECK(ring.OpenRoute("a", "b").status().reason() == reasons::kNotOwner);
+  REQUIRE_OK(with.Grant("a", 1001, true, false));
+  CHECK(ring.OpenRoute("a", "b").status().reason() == reasons::kNotOwner);
+  REQUIRE_OK(with.Grant("b", 1001, true, false));  // to read is not to write
+  CHECK(ring.OpenRoute("a", "b").status().reason() == reasons::kNotOwner);
+}
+
+TEST_CASE("a route that rests on grants is as wide as they are, and ends with either") {
+  Owned with;
+  const auto read = with.Grant("a@4096+4096", 1001, true, false);
+  const auto write = with.Grant("b@0+8192", 1001, false, true);
+  REQUIRE_OK(read);
+  REQUIRE_OK(write);
+  RingOf ring(with.east, with.east.Attach(1001));
+  CHECK(ring.OpenRoute("a", "b@0+1").status().reason() == reasons::kNotOwner);
+  const auto route = ring.OpenRoute("a@5000+10", "b@0+10");
+  REQUIRE_OK(route);
+  CHECK(route->source == ParseEnd("east:a@4096+4096"));
+  CHECK(route->destination == ParseEnd("east:b@0+8192"));
+  CHECK(ring.Move(route->word, 4096, 4096, 4096).code == Code::kOk);
+  CHECK(ring.Move(route->word, 4095, 0, 1).code == Code::kOutOfRange);
+  CHECK(ring.Move(route->word, 8192, 0, 1).code == Code::kOutOfRange);
+  CHECK(ring.Move(route->word, 4096, 8192, 1).code == Code::kOutOfRange);
+  const GrantId ends = GENERATE(false, true) ? read->id : write->id;
+  const auto deleted = with.east.Ask<bool>([&](ClientApi& api, auto reply) {
+    api.DeleteGrant(with.alice, ends, [reply = std::move(reply)](const Status& status) mutable {
+      reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
+    });
+  });
+  REQUIRE_OK(deleted);
+  const ring::Ended refused = ring.Move(route->word, 4096, 0, 1);
+  CHECK(refused.code == Code::kPermissionDenied);
+  CHECK(std::string(refused.reason) == reasons::kNotOwner);
+  CHECK(ring.OpenRoute("a@5000+10", "b@0+10").status().code() == Code::kPermissionDenied);
+}
+
+TEST_CASE("a buffer that goes takes its routes along, before its removal is answered") {
+  Owned with;
+  const Principal bob = with.east.Attach(1000);
+  RingOf ring(with.east, bob);
+  const auto route = ring.OpenRoute("a", "b");
+  REQUIRE_OK(route);
+  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  SECTION("removed") {
+    const auto removed = with.east.Ask<bool>([&](ClientApi& api, auto reply) {
+      api.DeleteBuffer(with.alice, "a", false,
+                       [reply = std::move(reply)](const Status& status) mutable {
+                         reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
+                       });
+    });
+    REQUIRE_OK(removed);
+    const ring::Ended refused = ring.Move(route->word, 0, 0, 1);
+    CHECK(refused.code != Code::kOk);
+  }
+  SECTION("with its client") {
+    with.east.Detach(with.alice);
+    const ring::Ended refused = ring.Move(route->word, 0, 0, 1);
+    CHECK(refused.code == Code::kAborted);
+    CHECK(std::string(refused.reason) == reasons::kOwnerDied);
+  }
+  CHECK(ring.OpenRoute("a", "b").status().reason() == reasons::kBufferNotFound);
+}
+
+TEST_CASE("a session has one ring, which ends with it") {
+  Owned with;
+  RingOf ring(with.east, with.alice);
+  const auto second = ring.Ask<RingGiven>(
+      [&](RingApi& rings, auto reply) { rings.OpenRing(with.alice.session, std::move(reply)); });
+  CHECK(second.status().code() == Code::kAlreadyExists);
+  const auto route = ring.OpenRoute("a", "a");
+  REQUIRE_OK(route);
+  with.east.Detach(with.alice);
+  while (ring.end().state() == ring::State::kOpen) ring.end().Sleep(std::chrono::seconds(1));
+  CHECK(ring.end().state() == ring::State::kEnded);
+  CHECK(ring.OpenRoute("a", "a").status().code() == Code::kUnauthenticated);
+}
+
+TEST_CASE("a ring has a bounded number of routes, and gets room when one goes") {
+  Owned with;
+  RingOf ring(with.east, with.alice);
+  for (uint32_t i = 0; i < ring::kRoutes; ++i) {
+    REQUIRE_OK(ring.OpenRoute(i % 2 == 0 ? "a" : "b", "b"));
+  }
+  CHECK(ring.OpenRoute("a", "b").status().reason() == reasons::kQuota);
+  const auto removed = with.east.Ask<bool>([&](ClientApi& api, auto reply) {
+    api.DeleteBuffer(with.alice, "a", false,
+                     [reply = std::move(reply)](const Status& status) mutable {
+                       reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
+                     });
+  });
+  REQUIRE_OK(removed);
+  const auto route = ring.OpenRoute("b", "b");
+  REQUIRE_OK(route);
+  CHECK(ring.Move(route->word, 0, 4096, 4096).code == Code::kOk);
+}

@@ -1,0 +1,414 @@
+// The thread that serves rings: real copies between host memories, and clients that misbehave.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <thread>
+
+#include "daemon/ring/ring_thread.h"
+#include "tests/support/event.h"
+#include "tests/support/memory.h"
+#include "tests/unit/ring/rig.h"
+#include "transport/core/reasons.h"
+#include "transport/memory/host/short_route.h"
+
+using namespace onecopy;
+using namespace onecopy::ring;
+using testing::Event;
+
+namespace {
+
+constexpr uint64_t kBuffer = 128 * 1024;
+
+// A short route whose copies end when the test lets them.
+class HeldRoute final : public ShortRoute {
+ public:
+  explicit HeldRoute(std::atomic<uint64_t>& reached) : reached_(reached) {}
+  Status Begin(uint64_t, uint64_t, uint64_t) override {
+    ++begun_;
+    return OkStatus();
+  }
+  uint64_t Mark() override { return begun_; }
+  bool Reached(uint64_t mark, Status* failure) override {
+    if (mark > reached_) return false;
+    if (fails) *failure = Status(Code::kFailedPrecondition, reasons::kGpuLost, "lost");
+    return true;
+  }
+  const StepList& steps() const override { return steps_; }
+  bool fails = false;
+
+ private:
+  std::atomic<uint64_t>& reached_;
+  uint64_t begun_ = 0;
+  StepList steps_ = std::make_shared<const std::vector<Step>>();
+};
+
+class Rig {
+ public:
+  RingThread& thread() { return thread_; }
+
+  struct Attached {
+    RingThread::RingId id;
+    std::shared_ptr<Journal> journal;
+    std::unique_ptr<Client> client;
+    std::shared_ptr<Event> broken;
+  };
+  Attached Attach() {
+    auto end = DaemonEnd::Make();
+    REQUIRE_OK(end);
+    auto [here, there] = Sockets();
+    Attached attached{++last_, std::make_shared<Journal>(),
+                      std::make_unique<Client>(*end, std::move(there)), std::make_shared<Event>()};
+    thread_.Add(attached.id, std::move(*end), std::move(here), attached.journal,
+                [broken = attached.broken] { broken->Set(); });
+    return attached;
+  }
+  // The word that names the route.
+  uint64_t Install(RingThread::RingId ring, uint32_t place, std::shared_ptr<Route> route) {
+    route->serial = ++last_;
+    Event installed;
+    thread_.Install(ring, place, route, [&] { installed.Set(); });
+    installed.Wait();
+    return RouteWord(route->serial, place);
+  }
+  static std::shared_ptr<Route> Between(const RegionRef& from, const RegionRef& to) {
+    auto route = std::make_shared<Route>();
+    route->way = std::make_shared<host::HostShortRoute>("east", from, to);
+    route->from = {0, from->bytes()};
+    route->to = {0, to->bytes()};
+    route->one_buffer = from == to;
+    return route;
+  }
+  void Remove(RingThread::RingId ring, uint32_t place) {
+    Event removed;
+    thread_.Remove(ring, place, [&] { removed.Set(); });
+    removed.Wait();
+  }
+  void End(RingThread::RingId ring) {
+    Event ended;
+    thread_.End(ring, [&] { ended.Set(); });
+    ended.Wait();
+  }
+
+ private:
+  uint64_t last_ = 0;
+  RingThread thread_{std::chrono::microseconds(50)};
+};
+
+void ExpectRefusal(const Ended& ended, Code code, std::string_view reason) {
+  CHECK(ended.code == code);
+  CHECK(ended.reason == std::string(reason));
+  CHECK(ended.nanoseconds == 0);
+}
+
+// That another client is still served.
+void ExpectServes(Rig& rig) {
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  testing::Fill({from, 0, kBuffer}, 7);
+  const Rig::Attached other = rig.Attach();
+  const uint64_t word = rig.Install(other.id, 3, Rig::Between(from, to));
+  for (uint64_t i = 0; i < 32; ++i) other.client->Submit(word, i * 4096, i * 4096, 4096);
+  for (uint64_t i = 0; i < 32; ++i) CHECK(other.client->Next().code == Code::kOk);
+  CHECK(testing::FirstWrong({to, 0, kBuffer}, 7) == kBuffer);
+  rig.End(other.id);
+}
+
+}  // namespace
+
+TEST_CASE("what is submitted is copied, in any number of pieces, and noted") {
+  Rig rig;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  testing::Fill({from, 0, kBuffer}, 1);
+  const Rig::Attached one = rig.Attach();
+  const uint64_t word = rig.Install(one.id, 0, Rig::Between(from, to));
+  const uint64_t piece = GENERATE(64, 4096, kMostBytes);
+  const uint64_t pieces = kBuffer / piece;
+  uint64_t submitted = 0;
+  uint64_t ended = 0;
+  while (ended < pieces) {
+    uint64_t number = 0;
+    if (submitted < pieces &&
+        one.client->end.Submit(word, submitted * piece, submitted * piece, piece, &number)) {
+      ++submitted;
+      continue;
+    }
+    const Ended next = one.client->Next();
+    CHECK(next.number == ended++);
+    CHECK(next.code == Code::kOk);
+  }
+  CHECK(testing::FirstWrong({to, 0, kBuffer}, 1) == kBuffer);
+  CHECK(one.journal->succeeded() == pieces);
+  CHECK(one.journal->bytes() == kBuffer);
+  const auto last = one.journal->Read(pieces - 1);
+  REQUIRE(last);
+  CHECK(last->bytes == piece);
+  CHECK(last->from == kBuffer - piece);
+  CHECK(last->outcome == Outcome::kSucceeded);
+  CHECK(last->taken <= last->ended);
+}
+
+TEST_CASE("what a route does not allow is refused, and writes nothing") {
+  Rig rig;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  testing::Fill({from, 0, kBuffer}, 1);
+  testing::Fill({to, 0, kBuffer}, 2);
+  const Rig::Attached one = rig.Attach();
+  auto route = Rig::Between(from, to);
+  route->from = {4096, 8192};
+  route->to = {0, 4096};
+  const uint64_t word = rig.Install(one.id, 5, route);
+  const auto refused = [&](uint64_t name, uint64_t from_offset, uint64_t to_offset, uint64_t bytes,
+                           Code code, std::string_view reason) {
+    CAPTURE(from_offset, to_offset, bytes);
+    one.client->Submit(name, from_offset, to_offset, bytes);
+    ExpectRefusal(one.client->Next(), code, reason);
+  };
+  const auto outside = [&](uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+    refused(word, from_offset, to_offset, bytes, Code::kOutOfRange, reasons::kRangeOutOfBuffer);
+  };
+  outside(0, 0, 4096);
+  outside(4095, 0, 1);
+  outside(12288, 0, 1);
+  outside(12287, 0, 2);
+  outside(4096, 1, 4096);
+  outside(4096, 4096, 1);
+  outside(UINT64_MAX, 0, 2);
+  outside(4096, UINT64_MAX - 1, 4096);
+  outside(uint64_t{1} << 63, uint64_t{1} << 63, 4096);
+  refused(word, 4096, 0, 0, Code::kInvalidArgument, reasons::kBadSize);
+  refused(word, 4096, 0, kMostBytes + 1, Code::kInvalidArgument, reasons::kBadSize);
+  refused(word, 4096, 0, UINT64_MAX, Code::kInvalidArgument, reasons::kBadSize);
+  for (const uint64_t name : {uint64_t{0}, uint64_t{5}, word + 1, word + 256, word + kRoutes,
+                              UINT64_MAX, RouteWord(route->serial, 255)}) {
+    refused(name, 4096, 0, 1, Code::kInvalidArgument, reasons::kBadArgument);
+  }
+  CHECK(testing::FirstWrong({to, 0, kBuffer}, 2) == kBuffer);
+  one.client->Submit(word, 4096, 0, 4096);
+  CHECK(one.client->Next().code == Code::kOk);
+  CHECK(testing::FirstWrong({to, 0, 4096}, 1, 4096) == 4096);
+  CHECK(one.journal->succeeded() == 1);
+}
+
+TEST_CASE("ranges of one buffer must not overlap") {
+  Rig rig;
+  const RegionRef buffer = testing::HostRegion(kBuffer);
+  const Rig::Attached one = rig.Attach();
+  const uint64_t word = rig.Install(one.id, 0, Rig::Between(buffer, buffer));
+  one.client->Submit(word, 0, 4095, 4096);
+  ExpectRefusal(one.client->Next(), Code::kInvalidArgument, reasons::kRangesOverlap);
+  one.client->Submit(word, 0, 4096, 4096);
+  CHECK(one.client->Next().code == Code::kOk);
+}
+
+TEST_CASE("a withdrawn route refuses with its reason, and its place can be used again") {
+  Rig rig;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  const Rig::Attached one = rig.Attach();
+  const auto route = Rig::Between(from, to);
+  const uint64_t word = rig.Install(one.id, 0, route);
+  route->Withdraw({Code::kPermissionDenied, reasons::kNotOwner, "taken back"});
+  one.client->Submit(word, 0, 0, 1);
+  ExpectRefusal(one.client->Next(), Code::kPermissionDenied, reasons::kNotOwner);
+  rig.Remove(one.id, 0);
+  CHECK(route->way == nullptr);  // nothing of the memory is held
+  one.client->Submit(word, 0, 0, 1);
+  ExpectRefusal(one.client->Next(), Code::kPermissionDenied, reasons::kNotOwner);
+  const uint64_t again = rig.Install(one.id, 0, Rig::Between(from, to));
+  one.client->Submit(word, 0, 0, 1);  // the name of what was there before
+  ExpectRefusal(one.client->Next(), Code::kInvalidArgument, reasons::kBadArgument);
+  one.client->Submit(again, 0, 0, 1);
+  CHECK(one.client->Next().code == Code::kOk);
+}
+
+TEST_CASE("a route, and a ring, go when nothing of them is under way") {
+  Rig rig;
+  std::atomic<uint64_t> reached{0};
+  const Rig::Attached one = rig.Attach();
+  auto route = std::make_shared<Route>();
+  route->way = std::make_shared<HeldRoute>(reached);
+  route->from = route->to = {0, kBuffer};
+  const uint64_t word = rig.Install(one.id, 0, route);
+  one.client->Submit(word, 0, 0, 1);
+  one.client->Submit(word, 0, 0, 1);
+  // Both are under way once one more, of a route that is not there, has been refused.
+  one.client->Submit(0, 0, 0, 1);
+  CHECK(one.client->Next().number == 2);
+  route->Withdraw({Code::kCancelled, reasons::kCancelled, "removed"});
+  std::atomic<bool> removed{false};
+  Event gone;
+  rig.thread().Remove(one.id, 0, [&] {
+    removed = true;
+    gone.Set();
+  });
+  const bool whole_ring = GENERATE(false, true);
+  Event ended;
+  if (whole_ring) rig.thread().End(one.id, [&] { ended.Set(); });
+  ExpectServes(rig);  // while this one waits
+  CHECK_FALSE(removed);
+  CHECK(route->way != nullptr);
+  reached = 2;
+  gone.Wait();
+  if (whole_ring) ended.Wait();
+  CHECK(one.client->Next().code == Code::kOk);
+  CHECK(one.client->Next().code == Code::kOk);
+  if (whole_ring) CHECK(one.client->end.state() == State::kEnded);
+}
+
+TEST_CASE("a copy that the hardware fails is told with its reason") {
+  Rig rig;
+  std::atomic<uint64_t> reached{UINT64_MAX};
+  const Rig::Attached one = rig.Attach();
+  auto route = std::make_shared<Route>();
+  auto way = std::make_shared<HeldRoute>(reached);
+  way->fails = true;
+  route->way = way;
+  route->from = route->to = {0, kBuffer};
+  one.client->Submit(rig.Install(one.id, 0, route), 0, 0, 1);
+  const Ended ended = one.client->Next();
+  CHECK(ended.code == Code::kFailedPrecondition);
+  CHECK(std::string(ended.reason) == reasons::kGpuLost);
+  CHECK(route->failure().reason() == reasons::kGpuLost);
+  CHECK(one.journal->failed() == 1);
+}
+
+TEST_CASE("a draining daemon refuses what is submitted") {
+  Rig rig;
+  const RegionRef memory = testing::HostRegion(kBuffer);
+  const Rig::Attached one = rig.Attach();
+  const uint64_t word = rig.Install(one.id, 0, Rig::Between(memory, memory));
+  rig.thread().Drain();
+  one.client->Submit(word, 0, 4096, 4096);
+  ExpectRefusal(one.client->Next(), Code::kUnavailable, reasons::kDraining);
+}
+
+TEST_CASE("numbers that make no sense end that ring alone") {
+  Rig rig;
+  const Rig::Attached one = rig.Attach();
+  Shared& shared = one.client->shared();
+  SECTION("too many submissions") { shared.submitted.store(uint64_t{1} << 40); }
+  SECTION("completions read that are none") {
+    shared.reaped.store(3);
+    shared.submitted.store(1);
+  }
+  one.client->Wake();
+  one.broken->Wait();
+  while (one.client->end.state() == State::kOpen) one.client->end.Sleep(std::chrono::seconds(1));
+  CHECK(one.client->end.state() == State::kBroken);
+  ExpectServes(rig);
+  rig.End(one.id);
+}
+
+TEST_CASE("10,000 submissions without reading completions stop that client alone") {
+  Rig rig;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  const Rig::Attached one = rig.Attach();
+  const uint64_t word = rig.Install(one.id, 0, Rig::Between(from, to));
+  Shared& shared = one.client->shared();
+  // As a client does that cares for nothing but its own number, yet keeps to the ring's size.
+  uint64_t submitted = 0;
+  for (int tries = 0; submitted < 10'000 && tries < 100'000; ++tries) {
+    if (submitted - shared.taken.load() >= kSubmissions) {
+      if (shared.completed.load() == kCompletions) break;
+      std::this_thread::yield();
+      --tries;
+      continue;
+    }
+    Submission& entry = shared.submissions[submitted % kSubmissions];
+    entry.words[Submission::kNumber].store(submitted);
+    entry.words[Submission::kRoute].store(word);
+    entry.words[Submission::kFrom].store(0);
+    entry.words[Submission::kTo].store(0);
+    entry.words[Submission::kBytes].store(64);
+    shared.submitted.store(++submitted);
+    if (shared.asleep.exchange(0) != 0) one.client->Wake();
+  }
+  CHECK(submitted == kCompletions + kSubmissions);
+  ExpectServes(rig);
+  // And it goes on when it reads.
+  uint64_t ended = 0;
+  for (; ended < submitted; ++ended) CHECK(one.client->Next().number == ended);
+}
+
+TEST_CASE("entries that change while they are read stay inside what is allowed") {
+  Rig rig;
+  constexpr uint64_t kAllowed = 4096;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  testing::Fill({from, 0, kBuffer}, 1);
+  testing::Fill({to, 0, kBuffer}, 2);
+  const Rig::Attached one = rig.Attach();
+  auto route = Rig::Between(from, to);
+  route->from = route->to = {0, kAllowed};
+  const uint64_t word = rig.Install(one.id, 0, route);
+  Shared& shared = one.client->shared();
+  std::atomic<bool> stop{false};
+  std::thread tearing([&] {
+    for (uint64_t i = 0; !stop; ++i) {
+      for (Submission& entry : shared.submissions) {
+        entry.words[Submission::kTo].store(i % 2 == 0 ? 0 : kBuffer - 64);
+        entry.words[Submission::kBytes].store(i % 3 == 0 ? 64 : kBuffer);
+        entry.words[Submission::kRoute].store(i % 5 == 0 ? i : word);
+      }
+    }
+  });
+  uint64_t succeeded = 0;
+  uint64_t refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    one.client->Submit(word, 0, 0, 64);
+    (one.client->Next().code == Code::kOk ? succeeded : refused) += 1;
+  }
+  stop = true;
+  tearing.join();
+  CHECK(succeeded + refused == 20'000);
+  const Span rest{to, kAllowed, kBuffer - kAllowed};
+  CHECK(testing::FirstWrong(rest, 2, kAllowed) == rest.bytes);
+  ExpectServes(rig);
+}
+
+TEST_CASE("a client that floods the socket, or closes it, harms nobody else") {
+  Rig rig;
+  Rig::Attached one = rig.Attach();
+  SECTION("floods") {
+    for (int i = 0; i < 100'000; ++i) one.client->Wake();
+  }
+  SECTION("closes") { one.client.reset(); }
+  SECTION("empties the memory") {
+    REQUIRE(::madvise(one.client->mapping.data(), one.client->mapping.bytes(), MADV_REMOVE) == 0);
+  }
+  ExpectServes(rig);
+  rig.End(one.id);
+}
+
+TEST_CASE("several threads submit and wait through one ring of a client each") {
+  Rig rig;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  testing::Fill({from, 0, kBuffer}, 3);
+  std::vector<Rig::Attached> clients;
+  std::vector<uint64_t> words;
+  for (uint32_t i = 0; i < 4; ++i) {
+    clients.push_back(rig.Attach());
+    words.push_back(rig.Install(clients.back().id, i, Rig::Between(from, to)));
+  }
+  std::vector<std::thread> threads;
+  std::atomic<uint64_t> wrong{0};
+  for (uint64_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const uint64_t share = kBuffer / 4;
+      for (uint64_t at = 0; at < share; at += 1024) {
+        uint64_t number = 0;
+        const uint64_t offset = i * share + at;
+        while (!clients[i].client->end.Submit(words[i], offset, offset, 1024, &number)) {
+        }
+        wrong += clients[i].client->Next().code == Code::kOk ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(testing::FirstWrong({to, 0, kBuffer}, 3) == kBuffer);
+}

@@ -1,0 +1,109 @@
+#include "transport/ring/client_end.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "transport/core/reasons.h"
+#include "transport/os/futex.h"
+
+namespace onecopy::ring {
+
+Result<ClientEnd> ClientEnd::Open(const os::UniqueFd& memory, os::UniqueFd socket) {
+  const Status unknown(Code::kUnimplemented, reasons::kNotServed,
+                       "the daemon's ring is laid out in a way that this library does not know");
+  struct stat facts {};
+  if (::fstat(memory.get(), &facts) != 0 || facts.st_size != sizeof(Shared)) return unknown;
+  ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(memory.get(), sizeof(Shared)));
+  ClientEnd end(std::move(mapping), std::move(socket));
+  if (end.shared().magic.load(std::memory_order_acquire) != kMagic) return unknown;
+  if (end.shared().layout.load(std::memory_order_relaxed) != kLayout) return unknown;
+  return end;
+}
+
+ClientEnd::ClientEnd(ClientEnd&&) noexcept = default;
+
+bool ClientEnd::Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes,
+                       uint64_t* number) {
+  Shared& ring = shared();
+  if (submitted_ - ring.taken.load(std::memory_order_acquire) >= kSubmissions) return false;
+  if (state() != State::kOpen) return false;
+  Submission& entry = ring.submissions[submitted_ % kSubmissions];
+  entry.words[Submission::kNumber].store(submitted_, std::memory_order_relaxed);
+  entry.words[Submission::kRoute].store(route, std::memory_order_relaxed);
+  entry.words[Submission::kFrom].store(from, std::memory_order_relaxed);
+  entry.words[Submission::kTo].store(to, std::memory_order_relaxed);
+  entry.words[Submission::kBytes].store(bytes, std::memory_order_relaxed);
+  *number = submitted_++;
+  ring.submitted.store(submitted_, std::memory_order_release);
+  WakeDaemon();
+  return true;
+}
+
+void ClientEnd::WakeDaemon() {
+  Shared& ring = shared();
+  // Either the daemon's word is seen here, or it sees the submission before it sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (ring.asleep.load(std::memory_order_relaxed) == 0) return;
+  if (ring.asleep.exchange(0, std::memory_order_relaxed) == 0) return;
+  const char byte = 1;
+  // A full socket has a byte in it that wakes.
+  static_cast<void>(!::send(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+bool ClientEnd::HasCompleted() const {
+  return shared().completed.load(std::memory_order_acquire) !=
+         shared().reaped.load(std::memory_order_relaxed);
+}
+
+bool ClientEnd::Reap(Ended* ended) {
+  Shared& ring = shared();
+  const uint64_t completed = ring.completed.load(std::memory_order_acquire);
+  if (completed == reaped_) {
+    // The daemon stops where nobody reads, and must hear that there is room again.
+    if (std::exchange(no_room_, false)) WakeDaemon();
+    return false;
+  }
+  no_room_ = no_room_ || submitted_ - reaped_ >= kCompletions;
+  const Completion& entry = ring.completions[reaped_ % kCompletions];
+  ended->number = entry.words[Completion::kNumber].load(std::memory_order_relaxed);
+  ended->code = CodeFromNumber(
+      static_cast<int>(entry.words[Completion::kCode].load(std::memory_order_relaxed)));
+  ended->nanoseconds = entry.words[Completion::kNanoseconds].load(std::memory_order_relaxed);
+  for (int i = Completion::kReason; i < Completion::kWords; ++i) {
+    const uint64_t word = entry.words[i].load(std::memory_order_relaxed);
+    std::memcpy(ended->reason + (i - Completion::kReason) * sizeof word, &word, sizeof word);
+  }
+  ring.reaped.store(++reaped_, std::memory_order_release);
+  return true;
+}
+
+void ClientEnd::Sleep(std::chrono::nanoseconds limit) {
+  Shared& ring = shared();
+  const uint32_t before = ring.signal.load(std::memory_order_acquire);
+  ring.sleepers.fetch_add(1, std::memory_order_relaxed);
+  // Either what has completed is seen here, or the daemon sees a sleeper and changes the word.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!HasCompleted() && state() == State::kOpen) os::FutexWait(ring.signal, before, limit);
+  ring.sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ClientEnd::WakeOthers() {
+  if (shared().sleepers.load(std::memory_order_relaxed) == 0) return;
+  shared().signal.fetch_add(1, std::memory_order_release);
+  os::FutexWake(shared().signal, INT_MAX);
+}
+
+State ClientEnd::state() const {
+  return static_cast<State>(shared().state.load(std::memory_order_acquire));
+}
+
+bool ClientEnd::DaemonIsGone() const {
+  char byte = 0;
+  return ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
+}  // namespace onecopy::ring

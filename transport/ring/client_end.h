@@ -1,0 +1,62 @@
+// The client's end of a ring.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "transport/core/result.h"
+#include "transport/core/status.h"
+#include "transport/os/mapping.h"
+#include "transport/os/unique_fd.h"
+#include "transport/ring/layout.h"
+
+namespace onecopy::ring {
+
+struct Ended {
+  uint64_t number = 0;
+  uint64_t nanoseconds = 0;  // from the beginning of the copy to its end
+  Code code = Code::kOk;
+  char reason[kReasonBytes + 1] = {};
+};
+
+// Submit and Reap by one thread at a time; the rest by any.
+class ClientEnd {
+ public:
+  // `memory` is what the daemon gave, `socket` the far end of its. UNIMPLEMENTED (NOT_SERVED) for a
+  // layout of another version.
+  static Result<ClientEnd> Open(const os::UniqueFd& memory, os::UniqueFd socket);
+  ClientEnd(ClientEnd&&) noexcept;
+
+  // False where the ring is full of what the daemon has not taken, or has ended. Numbers count from
+  // 0.
+  bool Submit(uint64_t route, uint64_t from, uint64_t to, uint64_t bytes, uint64_t* number);
+  bool Reap(Ended* ended);
+  // Whether Reap would find something.
+  bool HasCompleted() const;
+
+  // Sleeps until something has completed, the ring has ended, or `limit` has passed; may return
+  // early.
+  void Sleep(std::chrono::nanoseconds limit);
+  // Of this process: wakes the others that sleep, as the daemon wakes only one.
+  void WakeOthers();
+
+  State state() const;
+  // Whether the daemon's end of the socket is gone: with it everything of the ring.
+  bool DaemonIsGone() const;
+
+ private:
+  ClientEnd(os::Mapping mapping, os::UniqueFd socket)
+      : mapping_(std::move(mapping)), socket_(std::move(socket)) {}
+  Shared& shared() const { return *reinterpret_cast<Shared*>(mapping_.data()); }
+  void WakeDaemon();
+
+  os::Mapping mapping_;
+  os::UniqueFd socket_;
+  uint64_t submitted_ = 0;
+  uint64_t reaped_ = 0;
+  bool no_room_ = false;  // there were so many completions that the daemon may have stopped
+};
+
+}  // namespace onecopy::ring

@@ -1,0 +1,70 @@
+// The memory that a client and its daemon share: a ring of submissions and a ring of completions.
+// README.md says who writes what, in which order, and why nothing here is trusted.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace onecopy::ring {
+
+// Of everything below. A client that knows another one does without the ring.
+inline constexpr uint32_t kLayout = 1;
+inline constexpr uint64_t kMagic = 0x00676e69722d636f;  // "oc-ring", as it lies in memory
+
+inline constexpr uint64_t kSubmissions = 512;   // a power of two
+inline constexpr uint64_t kCompletions = 1024;  // likewise; not fewer than submissions
+inline constexpr uint32_t kRoutes = 64;         // of one ring
+// The longest transfer of a ring: the daemon's one thread for rings copies host memory by itself.
+inline constexpr uint64_t kMostBytes = 64 * 1024;
+
+// How a submission names its route: by its place among the ring's routes and a serial number, so
+// that a place that is used again is not taken for what was there before.
+inline constexpr uint64_t RouteWord(uint64_t serial, uint32_t place) { return serial << 8 | place; }
+inline constexpr uint32_t RoutePlace(uint64_t word) { return word & 0xff; }
+static_assert(kRoutes <= 256);
+
+// One transfer, asked for: words by these numbers.
+struct alignas(64) Submission {
+  enum Word { kNumber, kRoute, kFrom, kTo, kBytes, kWords = 8 };
+  std::atomic<uint64_t> words[kWords];
+};
+
+// One transfer, ended. The reason is text, zeroes after it.
+struct alignas(64) Completion {
+  enum Word { kNumber, kCode, kNanoseconds, kReason, kWords = 8 };
+  std::atomic<uint64_t> words[kWords];
+};
+inline constexpr uint64_t kReasonBytes = (Completion::kWords - Completion::kReason) * 8;
+
+// What a ring is, or why it is no more.
+enum class State : uint32_t { kOpen, kBroken, kEnded };
+
+// All numbers only grow; entry n of a ring is number n modulo the ring's size.
+struct Shared {
+  // Written before the client has it.
+  std::atomic<uint64_t> magic;
+  std::atomic<uint32_t> layout;
+
+  // By the client.
+  alignas(64) std::atomic<uint64_t> submitted;  // how many submissions there are
+  alignas(64) std::atomic<uint64_t> reaped;     // how many completions have been read
+  std::atomic<uint32_t> sleepers;               // threads that sleep on `signal`, or are about to
+
+  // By the daemon.
+  alignas(64) std::atomic<uint64_t> taken;  // how many submissions may be overwritten
+  alignas(64) std::atomic<uint64_t> completed;
+  std::atomic<uint32_t> signal;  // a futex; changes when sleepers are woken
+  std::atomic<uint32_t> state;   // State
+
+  // 1 from the daemon: a byte on the socket must follow the next submission. 0 from the client that
+  // sends it.
+  alignas(64) std::atomic<uint32_t> asleep;
+
+  Submission submissions[kSubmissions];
+  Completion completions[kCompletions];
+};
+
+static_assert(sizeof(Submission) == 64 && sizeof(Completion) == 64);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+}  // namespace onecopy::ring
