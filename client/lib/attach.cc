@@ -58,13 +58,32 @@ ssize_t Send(int socket, const std::string& packet, int fd) {
   return sent;
 }
 
-ssize_t Receive(int socket, std::string& packet) {
+constexpr size_t kMostFds = 2;
+
+ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds) {
   packet.resize(kMostAttachBytes);
+  iovec room{packet.data(), packet.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control;
+  msghdr message{};
+  message.msg_iov = &room;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
   ssize_t received = 0;
   do {
-    received = ::recv(socket, packet.data(), packet.size(), 0);
+    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   packet.resize(received > 0 ? static_cast<size_t>(received) : 0);
+  if (received < 0) return received;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t i = 0; i < (part->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
   return received;
 }
 
@@ -84,6 +103,7 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       protocol_(other.protocol_),
       node_(std::move(other.node_)),
       version_(std::move(other.version_)),
+      ring_layout_(other.ring_layout_),
       socket_(std::move(other.socket_)) {}
 
 Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::string& program,
@@ -139,6 +159,7 @@ Status AttachSocket::Greet(const std::string& program) {
   protocol_ = welcome.protocol();
   node_ = welcome.node();
   version_ = welcome.version();
+  ring_layout_ = welcome.ring_layout();
   return OkStatus();
 }
 
@@ -154,7 +175,13 @@ Result<uint64_t> AttachSocket::PassDescriptor(int fd) {
   return reply.passed().fd_handle();
 }
 
-Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request, int fd) {
+Result<v1::AttachReply> AttachSocket::Ask(const v1::AttachRequest& request,
+                                          std::vector<os::UniqueFd>* fds) {
+  return Exchange(request, -1, fds);
+}
+
+Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request, int fd,
+                                               std::vector<os::UniqueFd>* fds) {
   const std::lock_guard lock(mutex_);
   if (out_of_step_) return Unreachable(run_dir_, "it did not answer an earlier request");
   std::string packet = request.SerializeAsString();
@@ -165,7 +192,8 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
     }
     return Unreachable(run_dir_, WhyBroken(errno));
   }
-  const ssize_t received = Receive(socket_.get(), packet);
+  std::vector<os::UniqueFd> came;
+  const ssize_t received = Receive(socket_.get(), packet, came);
   if (received < 0) {
     out_of_step_ = true;
     return Unreachable(run_dir_, WhyBroken(errno));
@@ -180,6 +208,7 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
     if (!status.ok()) return status;
     return Unreachable(run_dir_, "it answers with an unknown message");
   }
+  if (fds != nullptr) *fds = std::move(came);
   return reply;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "client/lib/run_dir.h"
 #include "transport/core/result.h"
@@ -33,13 +34,21 @@ class AttachSocket {
   const std::string& node() const { return node_; }
   const std::string& version() const { return version_; }  // of the daemon's program
 
+  // How the daemon's rings are laid out; 0 where it has none.
+  uint32_t ring_layout() const { return ring_layout_; }
+
+  // One request about rings, its reply, and the descriptors that came with it.
+  Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
+
   // Gives the daemon a duplicate of `fd`; the number names it in one RegisterBuffer call.
   Result<uint64_t> PassDescriptor(int fd);
 
  private:
   AttachSocket(os::UniqueFd socket, RunDir run_dir);
-  // One request and its reply; `fd` < 0: none is passed.
-  Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, int fd);
+  // One request and its reply; `fd` < 0: none is passed. What comes with the reply is closed where
+  // `fds` is null.
+  Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, int fd,
+                                   std::vector<os::UniqueFd>* fds = nullptr);
   Status Greet(const std::string& program);
 
   RunDir run_dir_;
@@ -47,6 +56,7 @@ class AttachSocket {
   uint32_t protocol_ = 0;
   std::string node_;
   std::string version_;
+  uint32_t ring_layout_ = 0;
   std::mutex mutex_;     // a request and its reply belong together
   os::UniqueFd socket_;  // guarded by mutex_
   // Guarded by mutex_: a reply was missed, so that the next one would answer the wrong request. The

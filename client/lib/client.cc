@@ -25,6 +25,16 @@ const std::string& Client::node() const { return connection_->attach().node(); }
 const std::string& Client::daemon_version() const { return connection_->attach().version(); }
 const std::string& Client::run_dir() const { return connection_->run_dir(); }
 
+Status Client::Ping() {
+  using Response = grpc::health::v1::HealthCheckResponse;
+  const auto answer =
+      connection_->Call(connection_->health(), &grpc::health::v1::Health::Stub::Check,
+                        grpc::health::v1::HealthCheckRequest(), Patience::kQuick);
+  if (!answer.ok()) return answer.status();
+  if (answer->status() == Response::SERVING) return OkStatus();
+  return {Code::kUnavailable, reasons::kDraining, connection_->Peer() + " is shutting down"};
+}
+
 Result<NodeInfo> Client::GetNode(const std::string& name) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", name));
   v1::GetNodeRequest request;

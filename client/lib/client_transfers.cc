@@ -57,6 +57,15 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
       "look at it with `onecopy transfer show " + id.str() + "`");
 }
 
+Result<TransferInfo> Create(Connection& connection, const TransferRequest& request) {
+  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(connection, request));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, false));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
+                           connection.Call(connection.transfers(), &TransferStub::CreateTransfer,
+                                           wire, Patience::kUnlimited));
+  return client::FromWire(transfer);
+}
+
 }  // namespace
 
 Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
@@ -70,16 +79,12 @@ Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
 }
 
 Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(*connection_, request));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, false));
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::Transfer transfer,
-      connection_->Call(connection_->transfers(), &TransferStub::CreateTransfer, wire,
-                        Patience::kUnlimited));
-  return client::FromWire(transfer);
+  if (auto started = connection_->small().Start(request)) return std::move(*started);
+  return Create(*connection_, request);
 }
 
 Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
+  connection_->small().WaitFor(id);
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::GetTransferRequest request;
   request.set_id(id.str());
@@ -97,6 +102,7 @@ Result<std::vector<TransferInfo>> Client::ListTransfers() {
 }
 
 Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
+  connection_->small().WaitFor(id);
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::CancelTransferRequest request;
   request.set_id(id.str());
@@ -109,6 +115,7 @@ Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
 
 Result<TransferInfo> Client::WatchTransfer(const TransferId& id, const OnUpdate& on_update,
                                            std::stop_token stop) {
+  connection_->small().WaitFor(id);
   return Watch(*connection_, id, on_update, stop,
                [](const TransferInfo& transfer) { return IsFinal(transfer.state); });
 }
@@ -118,6 +125,9 @@ Result<TransferInfo> Client::AwaitTransfer(const TransferId& id, const OnUpdate&
   const auto ended = [](const TransferInfo& transfer) {
     return IsFinal(transfer.state) || transfer.state == TransferState::kUnconfirmed;
   };
+  if (!on_update) {
+    if (auto done = connection_->small().Await(id)) return std::move(*done);
+  }
   if (!stop.stop_requested()) {
     auto transfer = Watch(*connection_, id, on_update, stop, ended);
     if (transfer.ok() || !stop.stop_requested()) return transfer;
@@ -132,7 +142,12 @@ Result<TransferInfo> Client::RunTransfer(const TransferRequest& request, const O
   if (stop.stop_requested()) {
     return Status(Code::kCancelled, reasons::kCancelled, "cancelled before anything was started");
   }
-  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, StartTransfer(request));
+  if (!on_update && !stop.stop_possible()) {
+    if (auto done = connection_->small().Run(request)) return std::move(*done);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, Create(*connection_, request));
+  // A small one is often over by then.
+  if (!on_update && IsFinal(transfer.state)) return transfer;
   return AwaitTransfer(transfer.id, on_update, stop);
 }
 

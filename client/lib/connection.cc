@@ -27,12 +27,14 @@ Result<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& optio
   const RunDir run_dir = FindRunDir(RunDirHints::FromEnvironment(options.run_dir));
   ONECOPY_ASSIGN_OR_RETURN(AttachSocket attach,
                            AttachSocket::Connect(run_dir, options.program, options.timeout));
-  return std::shared_ptr<Connection>(
-      new Connection(std::move(attach), run_dir.path, options.timeout));
+  return std::shared_ptr<Connection>(new Connection(std::move(attach), run_dir.path, options));
 }
 
-Connection::Connection(AttachSocket attach, std::string run_dir, std::chrono::milliseconds timeout)
-    : attach_(std::move(attach)), run_dir_(std::move(run_dir)), timeout_(timeout) {
+Connection::Connection(AttachSocket attach, std::string run_dir, const ConnectOptions& options)
+    : attach_(std::move(attach)),
+      small_(attach_, options.use_ring),
+      run_dir_(std::move(run_dir)),
+      timeout_(options.timeout) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // the daemon is trusted, and a page of receipts is long
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -42,6 +44,7 @@ Connection::Connection(AttachSocket attach, std::string run_dir, std::chrono::mi
                                        grpc::InsecureChannelCredentials(), arguments);
   buffers_ = v1::BufferService::NewStub(channel_);
   nodes_ = v1::NodeService::NewStub(channel_);
+  health_ = grpc::health::v1::Health::NewStub(channel_);
   transfers_ = v1::TransferService::NewStub(channel_);
 }
 

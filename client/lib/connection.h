@@ -8,7 +8,9 @@
 #include <string>
 
 #include "client/lib/attach.h"
+#include "client/lib/small_transfers.h"
 #include "client/lib/status_decode.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "onecopy/client.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
@@ -32,7 +34,9 @@ class Connection {
   const std::string& run_dir() const { return run_dir_; }
   v1::BufferService::Stub& buffers() { return *buffers_; }
   v1::NodeService::Stub& nodes() { return *nodes_; }
+  grpc::health::v1::Health::Stub& health() { return *health_; }
   v1::TransferService::Stub& transfers() { return *transfers_; }
+  SmallTransfers& small() { return small_; }
 
   // Makes `context` one of this session, with the time limit that `patience` gives.
   void Prepare(grpc::ClientContext& context, Patience patience) const;
@@ -81,14 +85,16 @@ class Connection {
  private:
   static constexpr int kPageSize = 200;
 
-  Connection(AttachSocket attach, std::string run_dir, std::chrono::milliseconds timeout);
+  Connection(AttachSocket attach, std::string run_dir, const ConnectOptions& options);
 
   AttachSocket attach_;
+  SmallTransfers small_;
   const std::string run_dir_;
   const std::chrono::milliseconds timeout_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::BufferService::Stub> buffers_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
   std::unique_ptr<v1::TransferService::Stub> transfers_;
 };
 

@@ -34,6 +34,8 @@ struct ConnectOptions {
   // How long the daemon may take for a call that asks for something it knows (Get…, List…, grants,
   // nodes, cancelling) and for attaching.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
+  // Whether small transfers may go by memory that is shared with the daemon; see RunTransfer.
+  bool use_ring = true;
 };
 
 // Thread-safe. Every method blocks until the daemon has answered; those that make the daemon work
@@ -59,6 +61,9 @@ class Client {
   const std::string& node() const;
   const std::string& daemon_version() const;
   const std::string& run_dir() const;
+
+  // Asks the daemon for nothing: OK when it serves.
+  Status Ping();
 
   // A zeroed buffer that the daemon owns; it stays after this process. ALREADY_EXISTS (NAME_TAKEN),
   // RESOURCE_EXHAUSTED, or the reason why the memory is not viable.
@@ -104,7 +109,8 @@ class Client {
   // where no path is acceptable.
   Result<Plan> PlanTransfer(const TransferRequest& request);
 
-  // Starts a transfer and returns it at once. No byte has moved when it fails.
+  // Starts a transfer and returns it at once; a small one inside this node, with its end, if that
+  // comes within 2 ms. No byte has moved when it fails.
   Result<TransferInfo> StartTransfer(const TransferRequest& request);
   Result<TransferInfo> GetTransfer(const TransferId& id);
   // The caller's transfers that this node knows (everyone's, for an administrator), newest first.
@@ -125,6 +131,12 @@ class Client {
                                      std::stop_token stop = {});
 
   // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
+  //
+  // A transfer of at most 64 KiB between two buffers of this node, with its length said at the
+  // source and everything but the ends at its default, goes by a ring of shared memory from the
+  // second time on that these two buffers are named. It is checked, carried out and refused as any
+  // other; a waiting thread spins for a while before it sleeps. What is returned of it lacks the
+  // plan and, in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
                                    std::stop_token stop = {});
 

@@ -1,0 +1,290 @@
+#include "client/lib/small_transfers.h"
+
+#include <sched.h>
+
+#include <charconv>
+#include <utility>
+
+#include "client/lib/convert.h"
+#include "onecopy/v1/attach.pb.h"
+#include "transport/core/contains.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::client {
+namespace {
+
+// How long a processor is kept without work. Where both ends share one, the daemon needs it.
+constexpr std::chrono::microseconds kPolite{3};
+// A daemon that died wakes nobody: so often a sleeper looks.
+constexpr std::chrono::milliseconds kLook{100};
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+SmallTransfers::SmallTransfers(AttachSocket& attach, bool allowed)
+    : attach_(attach),
+      allowed_(allowed),
+      usable_(allowed && attach.ring_layout() == ring::kLayout) {}
+
+SmallTransfers::~SmallTransfers() = default;
+
+bool SmallTransfers::Fits(const TransferRequest& request) const {
+  if (!usable_.load(std::memory_order_relaxed)) return false;
+  const auto here = [this](const std::string& node) {
+    return node.empty() || node == attach_.node();
+  };
+  const auto& bytes = request.source.bytes;
+  return bytes && *bytes > 0 && *bytes <= ring::kMostBytes &&
+         (!request.destination.bytes || *request.destination.bytes == *bytes) &&
+         here(request.source.node) && here(request.destination.node) && !request.checksum &&
+         !request.deadline && request.request_id.empty() && request.ranges.empty() &&
+         request.policy == Policy();
+}
+
+SmallRouteRef SmallTransfers::RouteFor(const TransferRequest& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    SmallRoutes::Found found = routes_.Find(request.source.buffer, request.destination.buffer);
+    if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
+  }
+  const std::lock_guard opening(opening_);
+  {
+    // Another thread may have asked meanwhile.
+    const std::lock_guard lock(mutex_);
+    SmallRoutes::Found found = routes_.Find(request.source.buffer, request.destination.buffer);
+    if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
+  }
+  SmallRouteRef route = OpenRoute(request);
+  const std::lock_guard lock(mutex_);
+  if (route == nullptr) {
+    routes_.SetNone(request.source.buffer, request.destination.buffer);
+  } else {
+    routes_.Set(request.source.buffer, request.destination.buffer, route);
+  }
+  return route;
+}
+
+Status SmallTransfers::OpenRing() {
+  v1::AttachRequest request;
+  request.mutable_open_ring();
+  std::vector<os::UniqueFd> fds;
+  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, attach_.Ask(request, &fds));
+  if (!reply.has_ring() || fds.size() != 2) {
+    return {Code::kUnimplemented, reasons::kNotServed, "the daemon gave no ring"};
+  }
+  ONECOPY_ASSIGN_OR_RETURN(ring::ClientEnd end, ring::ClientEnd::Open(fds[0], std::move(fds[1])));
+  const std::lock_guard lock(mutex_);
+  owned_ =
+      std::make_unique<Ring>(std::move(end), reply.ring().transfer_prefix(), reply.ring().owner(),
+                             std::chrono::nanoseconds(reply.ring().spin_nanoseconds()));
+  ring_.store(owned_.get(), std::memory_order_release);
+  return OkStatus();
+}
+
+SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
+  if (ring_.load(std::memory_order_acquire) == nullptr && !OpenRing().ok()) {
+    usable_ = false;
+    return nullptr;
+  }
+  v1::AttachRequest ask;
+  *ask.mutable_open_route()->mutable_source() = ToWire(request.source);
+  *ask.mutable_open_route()->mutable_destination() = ToWire(request.destination);
+  // The length is the source's; a range that is as long must fit.
+  ask.mutable_open_route()->mutable_destination()->set_bytes(*request.source.bytes);
+  const auto reply = attach_.Ask(ask, nullptr);
+  // Whatever is wrong is said, with its reason, by gRPC.
+  if (!reply.ok() || !reply->has_route()) return nullptr;
+  const v1::AttachReply::Route& wire = reply->route();
+  auto route = std::make_shared<SmallRoute>();
+  route->word = wire.route();
+  route->node = wire.source().node();
+  route->source = wire.source().buffer();
+  route->destination = wire.destination().buffer();
+  route->from = {wire.source().offset_bytes(), wire.source().bytes()};
+  route->to = {wire.destination().offset_bytes(), wire.destination().bytes()};
+  Plan plan = FromWire(wire.plan());
+  route->path = std::move(plan.path);
+  route->steps = std::move(plan.steps);
+  return route;
+}
+
+std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
+                                               const SmallRouteRef& route, bool waited_for) {
+  const uint64_t from = request.source.offset_bytes.value_or(0);
+  const uint64_t to = request.destination.offset_bytes.value_or(0);
+  const uint64_t bytes = *request.source.bytes;
+  // What this route does not allow, another right of the caller's may.
+  if (!Contains(route->from, {from, bytes}) || !Contains(route->to, {to, bytes})) {
+    return std::nullopt;
+  }
+  if (route->source == route->destination && Overlap({from, bytes}, {to, bytes})) {
+    return std::nullopt;
+  }
+  const std::lock_guard lock(mutex_);
+  Ring& ring = *owned_;
+  ReapAll();
+  uint64_t number = 0;
+  if (ring.slots[next_.load(std::memory_order_relaxed) % kSlots].waited_for) return std::nullopt;
+  if (!ring.end.Submit(route->word, from, to, bytes, &number)) return std::nullopt;
+  next_.store(number + 1, std::memory_order_relaxed);
+  Slot& slot = ring.slots[number % kSlots];
+  slot.number = number;
+  slot.waited_for = waited_for;
+  slot.route = route;
+  slot.from = from;
+  slot.to = to;
+  slot.bytes = bytes;
+  slot.submitted = std::chrono::system_clock::now();
+  return number;
+}
+
+void SmallTransfers::ReapAll() {
+  Ring& ring = *owned_;
+  ring::Ended ended;
+  bool others = false;
+  while (ring.end.Reap(&ended)) {
+    Slot& slot = ring.slots[ended.number % kSlots];
+    if (slot.number != ended.number) continue;  // no submission of ours
+    slot.ended = ended;
+    slot.ended_number.store(ended.number + 1, std::memory_order_release);
+    others = true;
+  }
+  if (others) ring.end.WakeOthers();
+}
+
+Status SmallTransfers::Wait(uint64_t number) {
+  Ring& ring = *ring_.load(std::memory_order_acquire);
+  const Slot& slot = ring.slots[number % kSlots];
+  // Or another submission has its place, since it ended long ago.
+  const auto ended = [&] {
+    return slot.ended_number.load(std::memory_order_acquire) == number + 1 ||
+           slot.number.load(std::memory_order_relaxed) != number;
+  };
+  const Clock::time_point began = Clock::now();
+  for (;;) {
+    if (ended()) return OkStatus();
+    if (ring.end.HasCompleted()) {
+      const std::lock_guard lock(mutex_);
+      ReapAll();
+      continue;
+    }
+    const Clock::duration waited = Clock::now() - began;
+    if (waited < kPolite) {
+      Pause();
+      continue;
+    }
+    if (waited < ring.spin) {
+      ::sched_yield();
+      continue;
+    }
+    ring.end.Sleep(kLook);
+    if (ended() || ring.end.HasCompleted()) continue;
+    if (ring.end.state() != ring::State::kOpen || ring.end.DaemonIsGone()) {
+      usable_ = false;
+      ring.end.WakeOthers();
+      return {Code::kUnavailable, reasons::kDaemonUnreachable,
+              "the daemon ended the ring before it said what became of the transfer",
+              "look whether onecopyd still runs, and attach again"};
+    }
+  }
+}
+
+std::optional<uint64_t> SmallTransfers::NumberOf(const TransferId& id) const {
+  const Ring* ring = ring_.load(std::memory_order_acquire);
+  if (ring == nullptr) return std::nullopt;
+  const std::string& text = id.str();
+  const size_t dash = ring->prefix.size();
+  if (text.size() <= dash + 1 || text[dash] != '-' || !text.starts_with(ring->prefix)) {
+    return std::nullopt;
+  }
+  uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + dash + 1, end, number, 16);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  if (number >= next_.load(std::memory_order_relaxed)) return std::nullopt;
+  return number;
+}
+
+TransferInfo SmallTransfers::Describe(const Slot& slot) const {
+  char text[17];
+  const auto hex = std::to_chars(text, text + sizeof text, slot.number.load(), 16);
+  std::string id;
+  id.reserve(owned_->prefix.size() + sizeof text);
+  id.append(owned_->prefix).append("-").append(text, hex.ptr);
+  TransferInfo info;
+  info.id = TransferId(std::move(id));
+  info.state = TransferState::kRunning;
+  info.role = TransferRole::kDestination;
+  info.source = {slot.route->node, slot.route->source, slot.from, slot.bytes};
+  info.destination = {slot.route->node, slot.route->destination, slot.to, slot.bytes};
+  info.bytes = slot.bytes;
+  info.owner = owned_->owner;
+  info.create_time = slot.submitted;
+  return info;
+}
+
+std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = owned_->slots[number % kSlots];
+  if (slot.number != number || slot.route == nullptr) return std::nullopt;
+  slot.waited_for = false;
+  if (slot.ended.code != Code::kOk) {
+    // Withdrawn, or a range that this route does not allow and another one may.
+    routes_.Drop(slot.route);
+    return std::nullopt;
+  }
+  TransferInfo info = Describe(slot);
+  info.state = TransferState::kSucceeded;
+  info.bytes_done = slot.bytes;
+  info.end_time = std::chrono::system_clock::now();
+  Receipt& receipt = info.receipt;
+  receipt.path = slot.route->path;
+  receipt.steps.reserve(slot.route->steps.size());
+  for (const Step& step : slot.route->steps) receipt.steps.push_back({step, slot.bytes});
+  receipt.seconds = static_cast<double>(slot.ended.nanoseconds) * 1e-9;
+  if (receipt.seconds > 0) {
+    receipt.bytes_per_second = static_cast<double>(slot.bytes) / receipt.seconds;
+  }
+  return info;
+}
+
+std::optional<Result<TransferInfo>> SmallTransfers::Run(const TransferRequest& request) {
+  if (!Fits(request)) return std::nullopt;
+  const SmallRouteRef route = RouteFor(request);
+  if (route == nullptr) return std::nullopt;
+  const std::optional<uint64_t> number = Submit(request, route, true);
+  if (!number) return std::nullopt;
+  if (Status gone = Wait(*number); !gone.ok()) return gone;
+  if (auto info = TakeEnd(*number)) return std::move(*info);
+  return std::nullopt;
+}
+
+std::optional<Result<TransferInfo>> SmallTransfers::Start(const TransferRequest& request) {
+  if (!Fits(request)) return std::nullopt;
+  const SmallRouteRef route = RouteFor(request);
+  if (route == nullptr) return std::nullopt;
+  const std::optional<uint64_t> number = Submit(request, route, false);
+  if (!number) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const Slot& slot = owned_->slots[*number % kSlots];
+  return Describe(slot);
+}
+
+std::optional<Result<TransferInfo>> SmallTransfers::Await(const TransferId& id) {
+  const std::optional<uint64_t> number = NumberOf(id);
+  if (!number) return std::nullopt;
+  if (Status gone = Wait(*number); !gone.ok()) return gone;
+  if (auto info = TakeEnd(*number)) return std::move(*info);
+  return std::nullopt;
+}
+
+void SmallTransfers::WaitFor(const TransferId& id) {
+  if (const std::optional<uint64_t> number = NumberOf(id)) static_cast<void>(Wait(*number));
+}
+
+}  // namespace onecopy::client

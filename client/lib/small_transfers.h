@@ -1,0 +1,96 @@
+// Transfers that go by the session's ring instead of gRPC.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/lib/attach.h"
+#include "client/lib/small_routes.h"
+#include "onecopy/transfer.h"
+#include "transport/ring/client_end.h"
+
+namespace onecopy::client {
+
+// Thread-safe. The ring is made when it is first of use. Where nothing is returned, gRPC is the
+// way: for what rings do not carry, and for what the daemon has refused before a byte moved, so
+// that the caller hears the daemon's own words, or that it works after all.
+class SmallTransfers {
+ public:
+  // `attach` must outlive this.
+  SmallTransfers(AttachSocket& attach, bool allowed);
+  ~SmallTransfers();
+  SmallTransfers(const SmallTransfers&) = delete;
+  SmallTransfers& operator=(const SmallTransfers&) = delete;
+
+  // Moves the bytes and waits for it.
+  std::optional<Result<TransferInfo>> Run(const TransferRequest& request);
+  // Begins to; Await tells the end.
+  std::optional<Result<TransferInfo>> Start(const TransferRequest& request);
+  // Nothing for a transfer that is none of this ring's, ended too long ago, or failed.
+  std::optional<Result<TransferInfo>> Await(const TransferId& id);
+  // Returns when the transfer has ended, if it is one of this ring's.
+  void WaitFor(const TransferId& id);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // One submission, until another takes its place.
+  struct Slot {
+    std::atomic<uint64_t> ended_number{0};  // one more than the submission's, once that has ended
+    std::atomic<uint64_t> number{0};
+    bool waited_for = false;  // by Run: it must not lose its place
+    SmallRouteRef route;
+    uint64_t from = 0;
+    uint64_t to = 0;
+    uint64_t bytes = 0;
+    WallTime submitted;
+    ring::Ended ended;
+  };
+  // More than can be submitted and not have ended.
+  static constexpr uint64_t kSlots = 2048;
+  static_assert(kSlots >= ring::kSubmissions + ring::kCompletions);
+
+  struct Ring {
+    Ring(ring::ClientEnd end, std::string prefix, std::string owner, std::chrono::nanoseconds spin)
+        : end(std::move(end)), prefix(std::move(prefix)), owner(std::move(owner)), spin(spin) {}
+    ring::ClientEnd end;
+    const std::string prefix;
+    const std::string owner;
+    const std::chrono::nanoseconds spin;
+    std::vector<Slot> slots{kSlots};
+  };
+
+  bool Fits(const TransferRequest& request) const;
+  // The route for a request that fits; null where there is none (yet).
+  SmallRouteRef RouteFor(const TransferRequest& request);
+  SmallRouteRef OpenRoute(const TransferRequest& request);
+  Status OpenRing();
+  std::optional<uint64_t> Submit(const TransferRequest& request, const SmallRouteRef& route,
+                                 bool waited_for);
+  // Until the submission has ended. UNAVAILABLE (DAEMON_UNREACHABLE) once the ring has gone.
+  Status Wait(uint64_t number);
+  void ReapAll();  // with the lock
+  std::optional<uint64_t> NumberOf(const TransferId& id) const;
+  TransferInfo Describe(const Slot& slot) const;
+  // What is returned of a submission that has ended; nothing where gRPC must say more.
+  std::optional<TransferInfo> TakeEnd(uint64_t number);
+
+  AttachSocket& attach_;
+  const bool allowed_;
+  // Set once; never taken away, so that who waits may use it without the lock.
+  std::atomic<Ring*> ring_{nullptr};
+  std::atomic<bool> usable_;
+  std::atomic<uint64_t> next_{0};  // submission
+  std::mutex mutex_;
+  std::unique_ptr<Ring> owned_;  // guarded by mutex_, like the ends and slots of it
+  SmallRoutes routes_;           // guarded by mutex_
+  std::mutex opening_;           // one thread at a time asks the daemon
+};
+
+}  // namespace onecopy::client
