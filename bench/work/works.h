@@ -39,6 +39,10 @@ std::vector<Row> HostOverRdma(const Settings& settings);
 std::vector<Row> HostOverUcx(const Settings& settings);
 // rdma_losses.cc
 std::vector<Row> RdmaAfterLosses(const Settings& settings);
+// small.cc
+std::vector<Row> SmallHostInNode(const Settings& settings);
+std::vector<Row> SmallGpuInNode(const Settings& settings);
+std::vector<Row> SmallHostBetweenNodes(const Settings& settings);
 // footprint.cc
 std::vector<Row> DaemonMemory(const Settings& settings);
 std::vector<Row> IdleCpu(const Settings& settings);
