@@ -29,7 +29,7 @@ struct End {
 
 // A way to go that turned out impossible although it seemed to work: its preparation failed.
 struct Exclusion {
-  Refusal refusal;   // of the path of that name, as it is shown
+  Refusal refusal;        // of the path of that name, as it is shown
   std::string link = {};  // empty inside a node
   bool source_staged = false;
   bool destination_staged = false;
