@@ -122,7 +122,8 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
   if (!Contains(route->from, {from, bytes}) || !Contains(route->to, {to, bytes})) {
     return std::nullopt;
   }
-  if (route->source == route->destination && Overlap({from, bytes}, {to, bytes})) {
+  if (route->source == route->destination &&
+      Overlap(ByteRange{from, bytes}, ByteRange{to, bytes})) {
     return std::nullopt;
   }
   const std::lock_guard lock(mutex_);

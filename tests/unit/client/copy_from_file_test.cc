@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "client/lib/digest.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
 #include "transport/core/reasons.h"
 
