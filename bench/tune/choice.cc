@@ -15,6 +15,12 @@ constexpr unsigned kMostLanes = 32;
 
 using Variants = std::vector<Choice>;
 
+// As onecopyd's configuration has sizes.
+std::string SizeText(uint64_t bytes) {
+  if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + "MiB";
+  return std::to_string(bytes / kKiB) + "KiB";
+}
+
 Variants OfLanes(const Choice& best, unsigned cores) {
   // A busy lane takes a core at each end.
   std::set<unsigned> counts;
@@ -94,11 +100,11 @@ Result<Search> FindBest(unsigned cores,
 std::string TunedFile(const Choice& choice, const std::vector<std::string>& heading) {
   std::string text;
   for (const std::string& line : heading) text += "# " + line + "\n";
-  text += "version = 1\n[staging]\nslot_bytes = \"" + FormatBytes(choice.slot_bytes) +
+  text += "version = 1\n[staging]\nslot_bytes = \"" + SizeText(choice.slot_bytes) +
           "\"\nslots = " + std::to_string(choice.slots) +
           "\n[tcp]\nlanes = " + std::to_string(choice.lanes) + "\n";
   if (choice.socket_buffer_bytes > 0) {
-    text += "socket_buffer = \"" + FormatBytes(choice.socket_buffer_bytes) + "\"\n";
+    text += "socket_buffer = \"" + SizeText(choice.socket_buffer_bytes) + "\"\n";
   }
   return text;
 }

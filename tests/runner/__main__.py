@@ -22,7 +22,7 @@ def main():
     parser.add_argument("--preset", default="release")
     parser.add_argument("--prebuilt", type=pathlib.Path)
     parser.add_argument("suites", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     # Ended from outside, end what runs too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     outcome = report.Report()
