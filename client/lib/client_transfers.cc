@@ -95,6 +95,7 @@ Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
 }
 
 Result<std::vector<TransferInfo>> Client::ListTransfers() {
+  connection_->small().WaitForAll();
   return connection_->CallAllPages<TransferInfo>(
       connection_->transfers(), &TransferStub::ListTransfers, v1::ListTransfersRequest(),
       [](const v1::ListTransfersResponse& page) { return page.transfers(); },

@@ -284,6 +284,14 @@ std::optional<Result<TransferInfo>> SmallTransfers::Await(const TransferId& id) 
   return std::nullopt;
 }
 
+void SmallTransfers::WaitForAll() {
+  if (ring_.load(std::memory_order_acquire) == nullptr) return;
+  const uint64_t next = next_.load(std::memory_order_relaxed);
+  for (uint64_t number = next > kSlots ? next - kSlots : 0; number < next; ++number) {
+    if (!Wait(number).ok()) return;
+  }
+}
+
 void SmallTransfers::WaitFor(const TransferId& id) {
   if (const std::optional<uint64_t> number = NumberOf(id)) static_cast<void>(Wait(*number));
 }

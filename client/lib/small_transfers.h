@@ -36,6 +36,9 @@ class SmallTransfers {
   std::optional<Result<TransferInfo>> Await(const TransferId& id);
   // Returns when the transfer has ended, if it is one of this ring's.
   void WaitFor(const TransferId& id);
+  // Returns when all of this ring's that were begun before have ended: the daemon can then tell
+  // them.
+  void WaitForAll();
 
  private:
   using Clock = std::chrono::steady_clock;

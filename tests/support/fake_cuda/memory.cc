@@ -434,7 +434,9 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned flags) {
   Context* const context = Current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags != (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) {
+  // Mapped or not: addresses are one on all platforms that this driver plays.
+  if ((flags | CU_MEMHOSTREGISTER_DEVICEMAP) !=
+      (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::lock_guard lock(TheState().mutex);
