@@ -17,7 +17,7 @@ namespace {
 class Server {
  public:
   template <typename Plant>
-  explicit Server(Plant plant) : tree_(folder_.path().string(), 2, 16) {
+  explicit Server(Plant plant) : folder_(), tree_(folder_.path().string(), 2, 16) {
     plant(tree_);
     auto found = DiscoverTopology(tree_.root());
     REQUIRE_OK(found);
