@@ -67,6 +67,15 @@ struct Beside {
   int seed_ = 0;
 };
 
+// A route from "a" to "b" that has carried a piece.
+uint64_t OpenAndUse(RawRing& raw) {
+  const uint64_t route = raw.OpenRoute("a", "b");
+  uint64_t number = 0;
+  REQUIRE(raw.end().Submit(route, 0, 0, kPiece, &number));
+  CHECK(raw.Next().code == Code::kOk);
+  return route;
+}
+
 }  // namespace
 
 TEST_CASE("small transfers of a client go by its ring, and have receipts like all others") {
@@ -131,10 +140,7 @@ TEST_CASE("what is wrong with a small transfer is told as over gRPC") {
 TEST_CASE("garbage numbers end the ring of who wrote them") {
   Beside with;
   RawRing raw(with.east);
-  const uint64_t route = raw.OpenRoute("a", "b");
-  uint64_t number = 0;
-  REQUIRE(raw.end().Submit(route, 0, 0, kPiece, &number));
-  CHECK(raw.Next().code == Code::kOk);
+  OpenAndUse(raw);
   SECTION("submissions that there are not") {
     raw.shared().submitted.store(GENERATE(uint64_t{0}, uint64_t{1} << 40, UINT64_MAX));
   }
@@ -182,10 +188,7 @@ TEST_CASE("the memory of a ring can be shrunk by nobody, and emptying it harms n
   CHECK(::ftruncate(raw.memory(), 1 << 20) == -1);
   CHECK(errno == EPERM);
   CHECK(::fcntl(raw.memory(), F_ADD_SEALS, F_SEAL_WRITE) == -1);
-  const uint64_t route = raw.OpenRoute("a", "b");
-  uint64_t number = 0;
-  REQUIRE(raw.end().Submit(route, 0, 0, kPiece, &number));
-  CHECK(raw.Next().code == Code::kOk);
+  OpenAndUse(raw);
   REQUIRE(::fallocate(raw.memory(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                       sizeof(ring::Shared)) == 0);
   raw.Wake();
@@ -265,10 +268,8 @@ TEST_CASE("10,000 submissions whose completions nobody reads stop that client al
 TEST_CASE("a buffer that is removed takes its routes with it") {
   Beside with;
   RawRing raw(with.east);
-  const uint64_t route = raw.OpenRoute("a", "b");
+  const uint64_t route = OpenAndUse(raw);
   uint64_t number = 0;
-  REQUIRE(raw.end().Submit(route, 0, 0, kPiece, &number));
-  CHECK(raw.Next().code == Code::kOk);
   with.east.Do({"buffer", "rm", GENERATE("a", "b")});
   REQUIRE(raw.end().Submit(route, 0, 0, kPiece, &number));
   const ring::Ended refused = raw.Next();

@@ -87,6 +87,16 @@ bool HasPattern(std::span<const std::byte> bytes, uint64_t seed, uint64_t from) 
   return true;
 }
 
+// The device lets nobody read by this key any more, from some moment on.
+void CheckIsTakenBack(Rig& rig, const RemoteKey& key) {
+  ibv_wc_status status = IBV_WC_SUCCESS;
+  WaitUntil("the region is taken back", [&] {
+    status = rig.reader.Read(Decoded(key).lanes[0], 8);
+    return status != IBV_WC_SUCCESS;
+  });
+  CHECK(status == IBV_WC_REM_ACCESS_ERR);
+}
+
 TEST_CASE("a finished transfer's window is closed to the peer's device") {
   Rig rig(kLong);
   const RegionRef region = rig.Registered(HostRegion(kBytes));
@@ -155,12 +165,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     REQUIRE(rig.reader.Read(Decoded(second).lanes[0], kBytes) == IBV_WC_SUCCESS);
     WithdrawAndWait(rig.reader.connection(), second);
     REQUIRE(rig.reader.Read(Decoded(third).lanes[0], kBytes) == IBV_WC_SUCCESS);
-    ibv_wc_status status = IBV_WC_SUCCESS;
-    WaitUntil("the region is taken back", [&] {
-      status = rig.reader.Read(Decoded(second).lanes[0], 8);
-      return status != IBV_WC_SUCCESS;
-    });
-    CHECK(status == IBV_WC_REM_ACCESS_ERR);
+    CheckIsTakenBack(rig, second);
   }
   SECTION("ended at once when nobody reads") {
     Rig rig(kLong);
@@ -170,12 +175,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     WithdrawAndWait(rig.reader.connection(), text);
     REQUIRE(rig.reader.Read(Decoded(text).lanes[0], 8) == IBV_WC_SUCCESS);
     rig.links.owner->EndLeases(region);
-    ibv_wc_status status = IBV_WC_SUCCESS;
-    WaitUntil("the region is taken back", [&] {
-      status = rig.reader.Read(Decoded(text).lanes[0], 8);
-      return status != IBV_WC_SUCCESS;
-    });
-    CHECK(status == IBV_WC_REM_ACCESS_ERR);
+    CheckIsTakenBack(rig, text);
   }
   SECTION("no byte beyond the region") {
     Rig rig(kLong);

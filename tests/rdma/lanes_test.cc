@@ -33,16 +33,22 @@ RemoteKey Spoil(const RemoteKey& key, size_t lane) {
   return verbs::Encode(spoilt);
 }
 
+// Of the guest's two devices.
+struct GuestPair : LinkPair {
+  GuestPair() {
+    auto made_owner = Make("owner", "rxe0");
+    auto made_reader = Make("reader", "rxe1");
+    REQUIRE_OK(made_owner);
+    REQUIRE_OK(made_reader);
+    owner = std::move(*made_owner);
+    reader = std::move(*made_reader);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a lane that the device closes is mended, and takes its share again") {
-  LinkPair pair;
-  auto owner = Make("owner", "rxe0");
-  auto reader = Make("reader", "rxe1");
-  REQUIRE_OK(owner);
-  REQUIRE_OK(reader);
-  pair.owner = std::move(*owner);
-  pair.reader = std::move(*reader);
+  GuestPair pair;
   auto connected = Connect(pair);
   REQUIRE_OK(connected);
   REQUIRE(connected->reader->lanes().size() == 3);
@@ -113,13 +119,7 @@ TEST_CASE("a link's threads run on the processors near its device, where that is
 }
 
 TEST_CASE("gets go to the lanes whose rates are said to be higher") {
-  LinkPair pair;
-  auto owner = Make("owner", "rxe0");
-  auto reader = Make("reader", "rxe1");
-  REQUIRE_OK(owner);
-  REQUIRE_OK(reader);
-  pair.owner = std::move(*owner);
-  pair.reader = std::move(*reader);
+  GuestPair pair;
   auto connected = Connect(pair);
   REQUIRE_OK(connected);
   const RegionRef source = HostRegion(1 << 20);
@@ -157,13 +157,7 @@ TEST_CASE("gets go to the lanes whose rates are said to be higher") {
 }
 
 TEST_CASE("messages keep their order, each once, while lanes fail") {
-  LinkPair pair;
-  auto owner = Make("owner", "rxe0");
-  auto reader = Make("reader", "rxe1");
-  REQUIRE_OK(owner);
-  REQUIRE_OK(reader);
-  pair.owner = std::move(*owner);
-  pair.reader = std::move(*reader);
+  GuestPair pair;
   auto connected = Connect(pair);
   REQUIRE_OK(connected);
   const RegionRef source = HostRegion(4096);

@@ -17,6 +17,13 @@ using engine::TransferInfo;
 using engine::TransferRequest;
 using engine::TransferState;
 
+std::unique_ptr<Link> MakeTcpLink(const std::string& node) {
+  Backend<Link> tcp = tcp::Describe();
+  BackendContext context{node, Settings(tcp.settings), {}, {}};
+  context.lanes = "127.0.0.1:0";
+  return std::move(*tcp.create(context));
+}
+
 EngineNode::EngineNode(EngineCluster& cluster, NodePlan plan)
     : cluster_(cluster),
       name_(plan.options.node),
@@ -159,10 +166,7 @@ NodePlan EngineCluster::Plan(const std::string& name) {
   }
   Backend<Memory> host = host::Describe();
   plan.memories.push_back(std::move(*host.create({name, Settings(host.settings), {}, {}})));
-  Backend<Link> tcp = tcp::Describe();
-  BackendContext context{name, Settings(tcp.settings), {}, {}};
-  context.lanes = "127.0.0.1:0";
-  plan.links.push_back(std::move(*tcp.create(context)));
+  plan.links.push_back(MakeTcpLink(name));
   if (change_) change_(name, plan);
   return plan;
 }

@@ -27,6 +27,9 @@ struct NodePlan {
   std::vector<std::unique_ptr<Link>> links;
 };
 
+// A node's tcp link, on a free port of loopback.
+std::unique_ptr<Link> MakeTcpLink(const std::string& node);
+
 class EngineNode {
  public:
   EngineNode(EngineCluster& cluster, NodePlan plan);

@@ -6,7 +6,6 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "transport/core/reasons.h"
-#include "transport/link/tcp/factory.h"
 #include "transport/memory/host/factory.h"
 
 using namespace onecopy;
@@ -132,13 +131,8 @@ struct Rig {
     Backend<Memory> host = host::Describe();
     memories.push_back(std::move(*host.create({"here", Settings(host.settings), {}, {}})));
     std::vector<std::unique_ptr<Link>> links;
-    for (int i = 0; i < 2; ++i) {
-      Backend<Link> tcp = tcp::Describe();
-      BackendContext context{"here", Settings(tcp.settings), {}, {}};
-      context.lanes = "127.0.0.1:0";
-      links.push_back(std::move(*tcp.create(context)));
-    }
-    links[1] = MakeFakeRdma(std::move(links[1]), 1, nics);
+    links.push_back(MakeTcpLink("here"));
+    links.push_back(MakeFakeRdma(MakeTcpLink("here"), 1, nics));
     engine =
         std::make_unique<Engine>(std::move(options), std::move(memories), std::move(links), dialer);
     engine->Start("127.0.0.1:1");
@@ -174,6 +168,21 @@ struct Rig {
   std::unique_ptr<Engine> engine;
 };
 
+// Of 4096 bytes here, for uid 1000.
+void CreateBuffer(Rig& rig, const std::string& name) {
+  REQUIRE_OK(rig.Ask<BufferInfo>([&](auto reply) {
+    ClientIdentity identity;
+    identity.uid = 1000;
+    const auto session = rig.engine->sessions().Open(identity);
+    CreateBufferRequest request;
+    request.name = name;
+    request.bytes = 4096;
+    request.memory = "host";
+    rig.engine->client().CreateBuffer(*rig.engine->sessions().Find(session->token), request,
+                                      std::move(reply));
+  }));
+}
+
 }  // namespace
 
 TEST_CASE("64 peers are met without one probe, and one is probed when a transfer needs it") {
@@ -186,17 +195,7 @@ TEST_CASE("64 peers are met without one probe, and one is probed when a transfer
   CHECK(rig.connects() == 0);
   CHECK(rig.nics->registered() == 0);
 
-  REQUIRE_OK(rig.Ask<BufferInfo>([&](auto reply) {
-    ClientIdentity identity;
-    identity.uid = 1000;
-    const auto session = rig.engine->sessions().Open(identity);
-    CreateBufferRequest request;
-    request.name = "b";
-    request.bytes = 4096;
-    request.memory = "host";
-    rig.engine->client().CreateBuffer(*rig.engine->sessions().Find(session->token), request,
-                                      std::move(reply));
-  }));
+  CreateBuffer(rig, "b");
   const auto planned = rig.Ask<TransferInfo>([&](auto reply) {
     StartRequest request;
     request.id = TransferId("t");
@@ -232,16 +231,6 @@ TEST_CASE("a peer that knows no ranges is not asked for any: it would send every
     });
   };
   CHECK(order("peer7:a", "here:b").status().reason() == reasons::kPeerIncompatible);
-  REQUIRE_OK(rig.Ask<BufferInfo>([&](auto reply) {
-    ClientIdentity identity;
-    identity.uid = 1000;
-    const auto session = rig.engine->sessions().Open(identity);
-    CreateBufferRequest request;
-    request.name = "a";
-    request.bytes = 4096;
-    request.memory = "host";
-    rig.engine->client().CreateBuffer(*rig.engine->sessions().Find(session->token), request,
-                                      std::move(reply));
-  }));
+  CreateBuffer(rig, "a");
   CHECK(order("here:a", "peer7:b").status().reason() == reasons::kPeerIncompatible);
 }

@@ -7,7 +7,6 @@
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "transport/core/reasons.h"
-#include "transport/link/tcp/factory.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -21,12 +20,8 @@ struct Rig {
   Rig()
       : cluster({"east", "west"},
                 [this](const std::string& name, NodePlan& plan) {
-                  Backend<Link> tcp = tcp::Describe();
-                  BackendContext context{name, Settings(tcp.settings), {}, {}};
-                  context.lanes = "127.0.0.1:0";
                   controls[name] = std::make_shared<FakeNics>();
-                  plan.links.push_back(
-                      MakeFakeRdma(std::move(*tcp.create(context)), 2, controls[name]));
+                  plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 2, controls[name]));
                 }),
         east(cluster["east"]),
         west(cluster["west"]),

@@ -6,7 +6,6 @@
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "transport/core/reasons.h"
-#include "transport/link/tcp/factory.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -17,20 +16,14 @@ namespace {
 
 constexpr uint64_t kBytes = 3'000'001;
 
-std::unique_ptr<Link> Tcp(const std::string& node) {
-  Backend<Link> tcp = tcp::Describe();
-  BackendContext context{node, Settings(tcp.settings), {}, {}};
-  context.lanes = "127.0.0.1:0";
-  return std::move(*tcp.create(context));
-}
-
 // A buffer of alice's on east, and one of bob's, who is another user, on west.
 struct Rig {
   Rig()
       : cluster({"east", "west"},
                 [this](const std::string& name, NodePlan& plan) {
                   plan.options.stall_timeout = 1h;
-                  plan.links.push_back(MakeFakeRdma(Tcp(name), 1, name == "east" ? owner : reader));
+                  plan.links.push_back(
+                      MakeFakeRdma(MakeTcpLink(name), 1, name == "east" ? owner : reader));
                 }),
         east(cluster["east"]),
         west(cluster["west"]),

@@ -12,7 +12,6 @@
 #include "tests/support/memory.h"
 #include "tests/unit/sharing/fake_gpu.h"
 #include "transport/core/reasons.h"
-#include "transport/link/tcp/factory.h"
 #include "transport/os/unix_socket.h"
 
 using namespace onecopy;
@@ -358,11 +357,8 @@ TEST_CASE("what network devices wrote into a GPU is flushed before it counts as 
   std::atomic<bool> landed{false};
   std::atomic<bool> flushed_early{false};
   Rig rig([&](const std::string& name, NodePlan& plan) {
-    Backend<Link> tcp = tcp::Describe();
-    BackendContext context{name, Settings(tcp.settings), {}, {}};
-    context.lanes = "127.0.0.1:0";
     nics[name] = std::make_shared<FakeNics>();
-    plan.links.push_back(MakeFakeRdma(std::move(*tcp.create(context)), 1, nics[name]));
+    plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, nics[name]));
   });
   rig.controls["west"]->Set([&](FakeGpus::Hooks& hooks) {
     hooks.on_flush = [&] {

@@ -15,20 +15,6 @@ bool IsOverPcie(Direction direction) {
   return direction == Direction::kToGpu || direction == Direction::kFromGpu;
 }
 
-CUresult CopyOne(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
-                 uint64_t bytes, CUstream stream) {
-  switch (direction) {
-    case Direction::kToGpu:
-      return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
-    case Direction::kFromGpu:
-      return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);
-    case Direction::kToPeer:
-    case Direction::kInside:
-      break;
-  }
-  return api.MemcpyDtoDAsync(to, from, bytes, stream);
-}
-
 CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCopy& copy,
                   CUstream stream) {
   CUDA_MEMCPY2D rows{};
@@ -46,6 +32,20 @@ CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCo
 }
 
 }  // namespace
+
+CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
+                    uint64_t bytes, CUstream stream) {
+  switch (direction) {
+    case Direction::kToGpu:
+      return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
+    case Direction::kFromGpu:
+      return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);
+    case Direction::kToPeer:
+    case Direction::kInside:
+      break;
+  }
+  return api.MemcpyDtoDAsync(to, from, bytes, stream);
+}
 
 Copier::~Copier() {
   for (const Queue& queue : queues_) {
@@ -97,7 +97,7 @@ void Copier::Copy(Direction direction, uintptr_t from, uintptr_t to, uint64_t by
   }
   const shim::CudaApi& api = gpu_.api();
   Start(direction, std::move(operation),
-        [&](CUstream stream) { return CopyOne(api, direction, from, to, bytes, stream); });
+        [&](CUstream stream) { return SubmitCopy(api, direction, from, to, bytes, stream); });
 }
 
 void Copier::CopyMany(Direction direction, std::vector<StridedCopy> copies,
@@ -144,8 +144,8 @@ CUresult Copier::Submit(Direction direction, const StridedCopy& copy, CUstream s
     return CopyRows(api, direction, copy, stream);
   }
   for (uint64_t i = 0; i < copy.count; ++i) {
-    const CUresult error = CopyOne(api, direction, copy.from + i * copy.from_stride,
-                                   copy.to + i * copy.to_stride, copy.bytes, stream);
+    const CUresult error = SubmitCopy(api, direction, copy.from + i * copy.from_stride,
+                                      copy.to + i * copy.to_stride, copy.bytes, stream);
     if (error != CUDA_SUCCESS) return error;
   }
   return CUDA_SUCCESS;

@@ -23,6 +23,11 @@ enum class Scattering { kAuto, kKernel, kCopyEngine };
 enum class Direction { kToGpu, kFromGpu, kToPeer, kInside };
 inline constexpr size_t kDirections = 4;
 
+// One copy on a stream of the current context; the GPU reaches both ends, and host memory is
+// pinned.
+CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
+                    uint64_t bytes, CUstream stream);
+
 // The GPU's thread only, with its context current; the context must be open throughout.
 class Copier {
  public:

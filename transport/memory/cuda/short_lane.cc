@@ -48,16 +48,7 @@ CUresult ShortLane::Submit(Direction direction, uintptr_t from, uintptr_t to, ui
   // handle.
   const CUresult error = api.CtxSetCurrent(gpu_->context());
   if (error != CUDA_SUCCESS) return error;
-  switch (direction) {
-    case Direction::kToGpu:
-      return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream_);
-    case Direction::kFromGpu:
-      return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream_);
-    case Direction::kToPeer:
-    case Direction::kInside:
-      break;
-  }
-  return api.MemcpyDtoDAsync(to, from, bytes, stream_);
+  return SubmitCopy(api, direction, from, to, bytes, stream_);
 }
 
 uint64_t ShortLane::Mark() {
