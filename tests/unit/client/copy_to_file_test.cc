@@ -18,6 +18,7 @@ using onecopy::FileCopyOptions;
 using onecopy::Status;
 using onecopy::testing::FileCopyFixture;
 using onecopy::testing::Pattern;
+using onecopy::testing::Windows;
 
 namespace fs = std::filesystem;
 namespace os = onecopy::os;
@@ -26,12 +27,6 @@ namespace reasons = onecopy::reasons;
 namespace {
 
 const Endpoint kWhole = {"west", "b", {}, {}};
-
-FileCopyOptions Windows(uint64_t bytes) {
-  FileCopyOptions options;
-  options.window_bytes = bytes;
-  return options;
-}
 
 // A buffer west:b with these bytes.
 struct Fixture : FileCopyFixture {

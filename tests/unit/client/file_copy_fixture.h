@@ -38,6 +38,13 @@ struct FileCopyFixture {
   }
 };
 
+// Options of a copy that goes by windows of so many bytes.
+inline FileCopyOptions Windows(uint64_t bytes) {
+  FileCopyOptions options;
+  options.window_bytes = bytes;
+  return options;
+}
+
 // Bytes in which every position can be told from its neighbours'.
 inline std::string Pattern(size_t bytes, unsigned seed = 1) {
   std::string text(bytes, '\0');

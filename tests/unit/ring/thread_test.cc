@@ -1,23 +1,14 @@
-// The thread that serves rings: real copies between host memories, and clients that misbehave.
-#include <sys/mman.h>
-
+// The thread that serves rings: real copies between host memories.
 #include <atomic>
 #include <thread>
 
-#include "daemon/ring/ring_thread.h"
-#include "tests/support/event.h"
-#include "tests/support/memory.h"
-#include "tests/unit/ring/rig.h"
+#include "tests/unit/ring/thread_rig.h"
 #include "transport/core/reasons.h"
-#include "transport/memory/host/short_route.h"
 
 using namespace onecopy;
 using namespace onecopy::ring;
-using testing::Event;
 
 namespace {
-
-constexpr uint64_t kBuffer = 128 * 1024;
 
 // A short route whose copies end when the test lets them.
 class HeldRoute final : public ShortRoute {
@@ -41,77 +32,6 @@ class HeldRoute final : public ShortRoute {
   uint64_t begun_ = 0;
   StepList steps_ = std::make_shared<const std::vector<Step>>();
 };
-
-class Rig {
- public:
-  RingThread& thread() { return thread_; }
-
-  struct Attached {
-    RingThread::RingId id;
-    std::shared_ptr<Journal> journal;
-    std::unique_ptr<Client> client;
-    std::shared_ptr<Event> broken;
-  };
-  Attached Attach() {
-    auto end = DaemonEnd::Make();
-    REQUIRE_OK(end);
-    auto [here, there] = Sockets();
-    Attached attached{++last_, std::make_shared<Journal>(),
-                      std::make_unique<Client>(*end, std::move(there)), std::make_shared<Event>()};
-    thread_.Add(attached.id, std::move(*end), std::move(here), attached.journal,
-                [broken = attached.broken] { broken->Set(); });
-    return attached;
-  }
-  // The word that names the route.
-  uint64_t Install(RingThread::RingId ring, uint32_t place, std::shared_ptr<Route> route) {
-    route->serial = ++last_;
-    Event installed;
-    thread_.Install(ring, place, route, [&] { installed.Set(); });
-    installed.Wait();
-    return RouteWord(route->serial, place);
-  }
-  static std::shared_ptr<Route> Between(const RegionRef& from, const RegionRef& to) {
-    auto route = std::make_shared<Route>();
-    route->way = std::make_shared<host::HostShortRoute>("east", from, to);
-    route->from = {0, from->bytes()};
-    route->to = {0, to->bytes()};
-    route->one_buffer = from == to;
-    return route;
-  }
-  void Remove(RingThread::RingId ring, uint32_t place) {
-    Event removed;
-    thread_.Remove(ring, place, [&] { removed.Set(); });
-    removed.Wait();
-  }
-  void End(RingThread::RingId ring) {
-    Event ended;
-    thread_.End(ring, [&] { ended.Set(); });
-    ended.Wait();
-  }
-
- private:
-  uint64_t last_ = 0;
-  RingThread thread_{std::chrono::microseconds(50)};
-};
-
-void ExpectRefusal(const Ended& ended, Code code, std::string_view reason) {
-  CHECK(ended.code == code);
-  CHECK(ended.reason == std::string(reason));
-  CHECK(ended.nanoseconds == 0);
-}
-
-// That another client is still served.
-void ExpectServes(Rig& rig) {
-  const RegionRef from = testing::HostRegion(kBuffer);
-  const RegionRef to = testing::HostRegion(kBuffer);
-  testing::Fill({from, 0, kBuffer}, 7);
-  const Rig::Attached other = rig.Attach();
-  const uint64_t word = rig.Install(other.id, 3, Rig::Between(from, to));
-  for (uint64_t i = 0; i < 32; ++i) other.client->Submit(word, i * 4096, i * 4096, 4096);
-  for (uint64_t i = 0; i < 32; ++i) CHECK(other.client->Next().code == Code::kOk);
-  CHECK(testing::FirstWrong({to, 0, kBuffer}, 7) == kBuffer);
-  rig.End(other.id);
-}
 
 }  // namespace
 
@@ -282,105 +202,6 @@ TEST_CASE("a draining daemon refuses what is submitted") {
   rig.thread().Drain();
   one.client->Submit(word, 0, 4096, 4096);
   ExpectRefusal(one.client->Next(), Code::kUnavailable, reasons::kDraining);
-}
-
-TEST_CASE("numbers that make no sense end that ring alone") {
-  Rig rig;
-  const Rig::Attached one = rig.Attach();
-  Shared& shared = one.client->shared();
-  SECTION("too many submissions") { shared.submitted.store(uint64_t{1} << 40); }
-  SECTION("completions read that are none") {
-    shared.reaped.store(3);
-    shared.submitted.store(1);
-  }
-  one.client->Wake();
-  one.broken->Wait();
-  while (one.client->end.state() == State::kOpen) one.client->end.Sleep(std::chrono::seconds(1));
-  CHECK(one.client->end.state() == State::kBroken);
-  ExpectServes(rig);
-  rig.End(one.id);
-}
-
-TEST_CASE("10,000 submissions without reading completions stop that client alone") {
-  Rig rig;
-  const RegionRef from = testing::HostRegion(kBuffer);
-  const RegionRef to = testing::HostRegion(kBuffer);
-  const Rig::Attached one = rig.Attach();
-  const uint64_t word = rig.Install(one.id, 0, Rig::Between(from, to));
-  Shared& shared = one.client->shared();
-  // As a client does that cares for nothing but its own number, yet keeps to the ring's size.
-  uint64_t submitted = 0;
-  for (int tries = 0; submitted < 10'000 && tries < 100'000; ++tries) {
-    if (submitted - shared.taken.load() >= kSubmissions) {
-      if (shared.completed.load() == kCompletions) break;
-      std::this_thread::yield();
-      --tries;
-      continue;
-    }
-    Submission& entry = shared.submissions[submitted % kSubmissions];
-    entry.words[Submission::kNumber].store(submitted);
-    entry.words[Submission::kRoute].store(word);
-    entry.words[Submission::kFrom].store(0);
-    entry.words[Submission::kTo].store(0);
-    entry.words[Submission::kBytes].store(64);
-    shared.submitted.store(++submitted);
-    if (shared.asleep.exchange(0) != 0) one.client->Wake();
-  }
-  CHECK(submitted == kCompletions + kSubmissions);
-  ExpectServes(rig);
-  // And it goes on when it reads.
-  uint64_t ended = 0;
-  for (; ended < submitted; ++ended) CHECK(one.client->Next().number == ended);
-}
-
-TEST_CASE("entries that change while they are read stay inside what is allowed") {
-  Rig rig;
-  constexpr uint64_t kAllowed = 4096;
-  const RegionRef from = testing::HostRegion(kBuffer);
-  const RegionRef to = testing::HostRegion(kBuffer);
-  testing::Fill({from, 0, kBuffer}, 1);
-  testing::Fill({to, 0, kBuffer}, 2);
-  const Rig::Attached one = rig.Attach();
-  auto route = Rig::Between(from, to);
-  route->from = route->to = {0, kAllowed};
-  const uint64_t word = rig.Install(one.id, 0, route);
-  Shared& shared = one.client->shared();
-  std::atomic<bool> stop{false};
-  std::thread tearing([&] {
-    for (uint64_t i = 0; !stop; ++i) {
-      for (Submission& entry : shared.submissions) {
-        entry.words[Submission::kTo].store(i % 2 == 0 ? 0 : kBuffer - 64);
-        entry.words[Submission::kBytes].store(i % 3 == 0 ? 64 : kBuffer);
-        entry.words[Submission::kRoute].store(i % 5 == 0 ? i : word);
-      }
-    }
-  });
-  uint64_t succeeded = 0;
-  uint64_t refused = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    one.client->Submit(word, 0, 0, 64);
-    (one.client->Next().code == Code::kOk ? succeeded : refused) += 1;
-  }
-  stop = true;
-  tearing.join();
-  CHECK(succeeded + refused == 20'000);
-  const Span rest{to, kAllowed, kBuffer - kAllowed};
-  CHECK(testing::FirstWrong(rest, 2, kAllowed) == rest.bytes);
-  ExpectServes(rig);
-}
-
-TEST_CASE("a client that floods the socket, or closes it, harms nobody else") {
-  Rig rig;
-  Rig::Attached one = rig.Attach();
-  SECTION("floods") {
-    for (int i = 0; i < 100'000; ++i) one.client->Wake();
-  }
-  SECTION("closes") { one.client.reset(); }
-  SECTION("empties the memory") {
-    REQUIRE(::madvise(one.client->mapping.data(), one.client->mapping.bytes(), MADV_REMOVE) == 0);
-  }
-  ExpectServes(rig);
-  rig.End(one.id);
 }
 
 TEST_CASE("several threads submit and wait through one ring of a client each") {

@@ -1,0 +1,44 @@
+// Command lines, run in this process against a fake daemon.
+#pragma once
+
+#include <sstream>
+
+#include "client/cli/output/document.h"
+#include "client/cli/program.h"
+#include "tests/unit/client/file_copy_fixture.h"
+
+namespace onecopy::testing {
+
+struct Run {
+  int exit_status;
+  std::string out;
+  std::string err;
+
+  cli::Json json() const { return cli::Json::parse(out); }
+};
+
+inline Run Onecopy(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int exit_status = cli::RunProgram(arguments, out, err);
+  return {exit_status, out.str(), err.str()};
+}
+
+// Buffer "a" of 1,000 bytes on east, which is asked, and "b" of 2,000 on west.
+struct ProgramFixture : FileCopyFixture {
+  ProgramFixture() {
+    daemon.AddBuffer("east", "a", 1000);
+    daemon.AddBuffer("west", "b", 2000);
+  }
+
+  Run operator()(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--run-dir", dir.path()});
+    return Onecopy(arguments);
+  }
+};
+
+inline bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace onecopy::testing
