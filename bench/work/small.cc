@@ -19,7 +19,6 @@ constexpr Many kOneByOne{.piece_bytes = 4096, .depth = 1, .count = 2000};
 constexpr Many kInFlight{.piece_bytes = 4096, .depth = 256, .count = 8192};
 constexpr Many kByGrpc{.piece_bytes = 4096, .depth = 1, .count = 200};
 constexpr Many kAfterIdleness{.piece_bytes = 4096, .depth = 1, .count = 3};
-constexpr Many kBetweenNodes{.piece_bytes = 4096, .depth = 256, .count = 1024};
 constexpr std::chrono::seconds kIdle{1};
 
 Row RowOf(std::string work, std::string path, std::string ceiling, std::optional<double> target) {
@@ -135,13 +134,15 @@ std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
                        .from_memory = "host",
                        .to = site->there,
                        .to_memory = "host",
-                       .path = "tcp-direct"};
+                       .path = "tcp-direct",
+                       .by_ring = true,
+                       .asked_by_reader = true};
     rows.push_back(Hold(
         std::move(row), MakeSmall(way, many),
         [&](const Moved&) { return TcpPingPong::Create(many); }, settings));
   };
-  add("small host between nodes", kByGrpc, 0.25);
-  add("small host between nodes, 256 in flight", kBetweenNodes, 0.5);
+  add("small host between nodes", kOneByOne, 0.25);
+  add("small host between nodes, 256 in flight", kInFlight, 0.5);
   return rows;
 }
 

@@ -43,6 +43,8 @@ class SmallMover final : public Mover {
   }
 
  private:
+  Client& client() { return way_.asked_by_reader ? destination_.client() : source_.client(); }
+
   TransferRequest Piece(uint64_t offset) {
     TransferRequest request{.source = source_.endpoint(), .destination = destination_.endpoint()};
     request.source.offset_bytes = request.destination.offset_bytes = offset;
@@ -53,7 +55,7 @@ class SmallMover final : public Mover {
   }
 
   Status One(uint64_t offset) {
-    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, source_.client().RunTransfer(Piece(offset)));
+    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, client().RunTransfer(Piece(offset)));
     last_ = done.id;
     return OutcomeOf(done);
   }
@@ -88,20 +90,20 @@ class SmallMover final : public Mover {
     for (unsigned i = 0; i < many_.count + many_.depth; ++i) {
       TransferId& place = under_way[i % many_.depth];
       if (i >= many_.depth) {
-        ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, source_.client().AwaitTransfer(place));
+        ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, client().AwaitTransfer(place));
         ONECOPY_RETURN_IF_ERROR(OutcomeOf(done));
         last_ = done.id;
       }
       if (i >= many_.count) continue;
       ONECOPY_ASSIGN_OR_RETURN(const TransferInfo started,
-                               source_.client().StartTransfer(Piece(many_.OffsetOf(i))));
+                               client().StartTransfer(Piece(many_.OffsetOf(i))));
       place = started.id;
     }
     return OkStatus();
   }
 
   Status CheckLast() {
-    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, source_.client().GetTransfer(last_));
+    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, client().GetTransfer(last_));
     const bool by_ring = done.receipt.evidence.contains("submitted");
     if (done.receipt.path == way_.path && by_ring == way_.by_ring) return OkStatus();
     return {Code::kFailedPrecondition, reasons::kPolicyUnmet,

@@ -19,6 +19,7 @@ struct SmallWay {
   std::string path;                  // that the receipts must name
   bool by_ring = false;              // and that they must say
   bool over_grpc = false;            // asks so that no ring carries it
+  bool asked_by_reader = false;      // at the destination's node, not at the source's
   std::chrono::milliseconds idle{};  // before each, not timed
 };
 

@@ -4,10 +4,10 @@
 
 namespace onecopy::client {
 
-SmallRoutes::Found SmallRoutes::Find(std::string_view source, std::string_view destination) {
-  const auto found = pairs_.find(View{source, destination});
+SmallRoutes::Found SmallRoutes::Find(const SmallPair& asked) {
+  const auto found = pairs_.find(asked);
   if (found == pairs_.end()) {
-    At(source, destination);
+    At(asked);
     return {Known::kFirst, nullptr};
   }
   const Pair& pair = found->second;
@@ -16,20 +16,19 @@ SmallRoutes::Found SmallRoutes::Find(std::string_view source, std::string_view d
   return {refused ? Known::kNone : Known::kSecond, nullptr};
 }
 
-SmallRoutes::Pair& SmallRoutes::At(std::string_view source, std::string_view destination) {
-  const auto found = pairs_.find(View{source, destination});
+SmallRoutes::Pair& SmallRoutes::At(const SmallPair& pair) {
+  const auto found = pairs_.find(pair);
   if (found != pairs_.end()) return found->second;
   if (pairs_.size() >= kMost) pairs_.clear();
-  return pairs_[Key{std::string(source), std::string(destination)}];
+  return pairs_[Key{std::string(pair.source_node), std::string(pair.source),
+                    std::string(pair.destination_node), std::string(pair.destination)}];
 }
 
-void SmallRoutes::Set(std::string_view source, std::string_view destination, SmallRouteRef route) {
-  At(source, destination) = {std::move(route), {}};
+void SmallRoutes::Set(const SmallPair& pair, SmallRouteRef route) {
+  At(pair) = {std::move(route), {}};
 }
 
-void SmallRoutes::SetNone(std::string_view source, std::string_view destination) {
-  At(source, destination) = {nullptr, Clock::now() + kAskAgain};
-}
+void SmallRoutes::SetNone(const SmallPair& pair) { At(pair) = {nullptr, Clock::now() + kAskAgain}; }
 
 void SmallRoutes::Drop(const SmallRouteRef& route) {
   for (auto& [key, pair] : pairs_) {

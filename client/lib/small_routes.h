@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,15 +18,27 @@ namespace onecopy::client {
 // One pair, as the daemon answered.
 struct SmallRoute {
   uint64_t word = 0;
-  std::string node;
+  std::string source_node;
   std::string source;  // the buffers' names
+  std::string destination_node;
   std::string destination;
+  bool one_buffer = false;
   ByteRange from;  // what submissions may read, and write
   ByteRange to;
   std::string path;
   std::vector<Step> steps;
 };
 using SmallRouteRef = std::shared_ptr<const SmallRoute>;
+
+// Two buffers, as the caller names them; an empty node is the session's own.
+struct SmallPair {
+  std::string_view source_node;
+  std::string_view source;
+  std::string_view destination_node;
+  std::string_view destination;
+
+  friend bool operator==(const SmallPair&, const SmallPair&) = default;
+};
 
 // One thread at a time.
 class SmallRoutes {
@@ -41,10 +54,10 @@ class SmallRoutes {
     SmallRouteRef route;  // with kRoute
   };
 
-  // By the buffers as the caller names them. Notes that the pair was asked for.
-  Found Find(std::string_view source, std::string_view destination);
-  void Set(std::string_view source, std::string_view destination, SmallRouteRef route);
-  void SetNone(std::string_view source, std::string_view destination);
+  // Notes that the pair was asked for.
+  Found Find(const SmallPair& pair);
+  void Set(const SmallPair& pair, SmallRouteRef route);
+  void SetNone(const SmallPair& pair);
   // The route has been withdrawn: the pair is as after its first time.
   void Drop(const SmallRouteRef& route);
 
@@ -54,34 +67,31 @@ class SmallRoutes {
   static constexpr std::chrono::seconds kAskAgain{1};
 
   struct Key {
+    std::string source_node;
     std::string source;
+    std::string destination_node;
     std::string destination;
-  };
-  struct View {
-    std::string_view source;
-    std::string_view destination;
+
+    operator SmallPair() const { return {source_node, source, destination_node, destination}; }
   };
   struct Hash {
     using is_transparent = void;
-    size_t operator()(const View& key) const {
+    size_t operator()(const SmallPair& pair) const {
       const std::hash<std::string_view> hash;
-      return hash(key.source) * 31 + hash(key.destination);
+      const size_t nodes = hash(pair.source_node) * 31 + hash(pair.destination_node);
+      return (nodes * 31 + hash(pair.source)) * 31 + hash(pair.destination);
     }
-    size_t operator()(const Key& key) const { return (*this)(View{key.source, key.destination}); }
   };
   struct Equal {
     using is_transparent = void;
-    template <typename A, typename B>
-    bool operator()(const A& a, const B& b) const {
-      return a.source == b.source && a.destination == b.destination;
-    }
+    bool operator()(const SmallPair& a, const SmallPair& b) const { return a == b; }
   };
   struct Pair {
     SmallRouteRef route;
     Clock::time_point none_until{};
   };
 
-  Pair& At(std::string_view source, std::string_view destination);
+  Pair& At(const SmallPair& pair);
 
   std::unordered_map<Key, Pair, Hash, Equal> pairs_;
 };

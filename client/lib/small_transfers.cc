@@ -35,36 +35,43 @@ SmallTransfers::~SmallTransfers() = default;
 
 bool SmallTransfers::Fits(const TransferRequest& request) const {
   if (!usable_.load(std::memory_order_relaxed)) return false;
-  const auto here = [this](const std::string& node) {
-    return node.empty() || node == attach_.node();
-  };
+  const SmallPair pair = PairOf(request);
   const auto& bytes = request.source.bytes;
   return bytes && *bytes > 0 && *bytes <= ring::kMostBytes &&
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
-         here(request.source.node) && here(request.destination.node) && !request.checksum &&
+         (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.deadline && request.request_id.empty() && request.ranges.empty() &&
          request.policy == Policy();
 }
 
+SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
+  const auto named = [this](const std::string& node) {
+    return node == attach_.node() ? std::string_view() : std::string_view(node);
+  };
+  return {named(request.source.node), request.source.buffer, named(request.destination.node),
+          request.destination.buffer};
+}
+
 SmallRouteRef SmallTransfers::RouteFor(const TransferRequest& request) {
+  const SmallPair pair = PairOf(request);
   {
     const std::lock_guard lock(mutex_);
-    SmallRoutes::Found found = routes_.Find(request.source.buffer, request.destination.buffer);
+    SmallRoutes::Found found = routes_.Find(pair);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
   const std::lock_guard opening(opening_);
   {
     // Another thread may have asked meanwhile.
     const std::lock_guard lock(mutex_);
-    SmallRoutes::Found found = routes_.Find(request.source.buffer, request.destination.buffer);
+    SmallRoutes::Found found = routes_.Find(pair);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
   SmallRouteRef route = OpenRoute(request);
   const std::lock_guard lock(mutex_);
   if (route == nullptr) {
-    routes_.SetNone(request.source.buffer, request.destination.buffer);
+    routes_.SetNone(pair);
   } else {
-    routes_.Set(request.source.buffer, request.destination.buffer, route);
+    routes_.Set(pair, route);
   }
   return route;
 }
@@ -102,9 +109,12 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
   const v1::AttachReply::Route& wire = reply->route();
   auto route = std::make_shared<SmallRoute>();
   route->word = wire.route();
-  route->node = wire.source().node();
+  route->source_node = wire.source().node();
   route->source = wire.source().buffer();
+  route->destination_node = wire.destination().node();
   route->destination = wire.destination().buffer();
+  route->one_buffer =
+      route->source_node == route->destination_node && route->source == route->destination;
   route->from = {wire.source().offset_bytes(), wire.source().bytes()};
   route->to = {wire.destination().offset_bytes(), wire.destination().bytes()};
   Plan plan = FromWire(wire.plan());
@@ -122,8 +132,7 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
   if (!Contains(route->from, {from, bytes}) || !Contains(route->to, {to, bytes})) {
     return std::nullopt;
   }
-  if (route->source == route->destination &&
-      Overlap(ByteRange{from, bytes}, ByteRange{to, bytes})) {
+  if (route->one_buffer && Overlap(ByteRange{from, bytes}, ByteRange{to, bytes})) {
     return std::nullopt;
   }
   const std::lock_guard lock(mutex_);
@@ -221,8 +230,8 @@ TransferInfo SmallTransfers::Describe(const Slot& slot) const {
   info.id = TransferId(std::move(id));
   info.state = TransferState::kRunning;
   info.role = TransferRole::kDestination;
-  info.source = {slot.route->node, slot.route->source, slot.from, slot.bytes};
-  info.destination = {slot.route->node, slot.route->destination, slot.to, slot.bytes};
+  info.source = {slot.route->source_node, slot.route->source, slot.from, slot.bytes};
+  info.destination = {slot.route->destination_node, slot.route->destination, slot.to, slot.bytes};
   info.bytes = slot.bytes;
   info.owner = owned_->owner;
   info.create_time = slot.submitted;

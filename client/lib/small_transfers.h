@@ -70,6 +70,8 @@ class SmallTransfers {
   };
 
   bool Fits(const TransferRequest& request) const;
+  // With no name for this session's own node.
+  SmallPair PairOf(const TransferRequest& request) const;
   // The route for a request that fits; null where there is none (yet).
   SmallRouteRef RouteFor(const TransferRequest& request);
   SmallRouteRef OpenRoute(const TransferRequest& request);

@@ -13,6 +13,7 @@
 #include "daemon/engine/grants.h"
 #include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
+#include "daemon/engine/open_ranges.h"
 #include "daemon/engine/owners.h"
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_front.h"
@@ -71,12 +72,15 @@ struct Engine::State {
         mirrors(parts),
         probes(parts),
         probe_slabs(parts),
+        open_ranges(parts),
         rings(parts, context.options.ring_spin),
         self(parts),
         client(parts, self) {}
 
   void Wire();
   void CancelAll(const Status& why);
+  // Small transfers of rings from a node, and to it.
+  void DropRoutes(const std::string& node);
   // Runs `then` when no report is on its way to another node any more, or after `patience`.
   void WhenReported(os::Clock::duration patience, Task then);
 
@@ -99,12 +103,13 @@ struct Engine::State {
   Transfers transfers;
   Lender lender;
   Borrower borrower;
-  Parts parts{context,     sessions,      owners, buffers,   grants,  catalog,   peers,
-              connections, registrations, slots,  checksums, tickets, transfers, mirrors,
-              probes,      probe_slabs,   lender, borrower,  rings};
+  Parts parts{context,     sessions,      owners, buffers,   grants,      catalog,   peers,
+              connections, registrations, slots,  checksums, tickets,     transfers, mirrors,
+              probes,      probe_slabs,   lender, borrower,  open_ranges, rings};
   Mirrors mirrors;
   Probes probes;
   ProbeSlabs probe_slabs;
+  OpenRanges open_ranges;
   Rings rings;
   PeerFront self;
   ClientFront client;
@@ -127,9 +132,11 @@ void Engine::State::Wire() {
     tickets.DropBuffer(buffer, why);
     lender.DropBuffer(buffer);
     rings.DropBuffer(buffer, why);
+    open_ranges.DropBuffer(buffer);
   });
   grants.OnEnded([this, end](const Grants::Grant& grant, const Status& why) {
     rings.DropGrant(grant.id, why);
+    open_ranges.DropGrant(grant.id);
     for (TransferRecord* record : transfers.Running()) {
       const std::vector<GrantId>& rests_on = record->grants;
       if (std::find(rests_on.begin(), rests_on.end(), grant.id) != rests_on.end()) {
@@ -148,6 +155,7 @@ void Engine::State::Wire() {
            [this](const std::string& node) {
              lender.PeerLost(node);
              borrower.PeerLost(node);
+             DropRoutes(node);
              mirrors.PeerLost(node);
            },
        .met =
@@ -155,6 +163,7 @@ void Engine::State::Wire() {
              if (restarted) {
                lender.PeerLost(node);
                borrower.PeerLost(node);
+               DropRoutes(node);
                probes.PeerRestarted(node);
              }
              mirrors.PeerMet(node, restarted);
@@ -169,6 +178,12 @@ void Engine::State::Wire() {
       });
     });
   }
+}
+
+void Engine::State::DropRoutes(const std::string& node) {
+  rings.DropPeer(node,
+                 {Code::kUnavailable, reasons::kPeerDown, "node " + node + " does not answer"});
+  open_ranges.DropPeer(node);
 }
 
 void Engine::State::CancelAll(const Status& why) {
@@ -208,6 +223,7 @@ void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
     state->context.draining = true;
     state->rings.Drain();
+    state->open_ranges.CloseAll();
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(
@@ -237,9 +253,11 @@ void Engine::Stop() {
     });
   });
   idle.get_future().wait();
+  // What is under way needs its links to end.
+  state->thread.RunSync([state] { state->rings.Clear(); });
   for (const auto& link : state->links) link->Shutdown();
   state->thread.RunSync([state] {
-    state->rings.Clear();
+    state->open_ranges.Clear();
     state->self.sources().Clear();
     state->lender.Clear();
     state->borrower.Clear();

@@ -12,6 +12,7 @@ class Connections;
 class Grants;
 class Lender;
 class Mirrors;
+class OpenRanges;
 class Owners;
 class Peers;
 class ProbeSlabs;
@@ -45,6 +46,7 @@ struct Parts {
   ProbeSlabs& probe_slabs;
   Lender& lender;
   Borrower& borrower;
+  OpenRanges& open_ranges;
   Rings& rings;
 };
 

@@ -136,6 +136,18 @@ struct OpenProbeReply {
   uint64_t bytes = 0;  // at most what was asked for
 };
 
+// For reading again and again: see OpenRanges.
+struct OpenRangeRequest {
+  std::string ticket;
+  TransferId id;  // that the ticket was made for
+  uint64_t connection = 0;
+};
+
+struct OpenRangeReply {
+  uint64_t range = 0;
+  std::string key;
+};
+
 // `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on
 // the engine's thread of the asking side, exactly once; a proxy bounds each call in time
 // (UNAVAILABLE, DEADLINE_EXCEEDED).
@@ -157,6 +169,9 @@ class PeerApi {
   virtual void OpenProbe(const std::string& caller, OpenProbeRequest request,
                          Reply<OpenProbeReply> reply) = 0;
   virtual void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) = 0;
+  virtual void OpenRange(const std::string& caller, OpenRangeRequest request,
+                         Reply<OpenRangeReply> reply) = 0;
+  virtual void CloseRange(const std::string& caller, uint64_t range, StatusReply reply) = 0;
   virtual void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) = 0;
   virtual void Recall(const std::string& caller, uint64_t loan, TransferId id,
                       StatusReply reply) = 0;

@@ -11,6 +11,7 @@
 #include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
+#include "daemon/engine/open_ranges.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/tickets.h"
@@ -57,6 +58,16 @@ void PeerFront::OpenProbe(const std::string& caller, OpenProbeRequest request,
 
 void PeerFront::CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) {
   parts_.probe_slabs.Close(caller, probe, std::move(reply));
+}
+
+void PeerFront::OpenRange(const std::string& caller, OpenRangeRequest request,
+                          Reply<OpenRangeReply> reply) {
+  parts_.open_ranges.Open(caller, request, std::move(reply));
+}
+
+void PeerFront::CloseRange(const std::string& caller, uint64_t range, StatusReply reply) {
+  parts_.open_ranges.Close(caller, range);
+  reply(OkStatus());
 }
 
 void PeerFront::Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) {

@@ -89,12 +89,15 @@ void Rings::FileEntry(Ring& ring, const ring::Entry& entry) {
   Receipt& receipt = info.receipt;
   receipt.path = plan.path.name;
   receipt.refused = plan.refused;
+  receipt.registration = description.access.registration;
+  receipt.key = description.access.key;
   receipt.evidence["submitted"] = "ring";
   receipt.negotiation_seconds = Seconds(entry.begun - entry.taken);
   if (outcome.ok()) {
     info.bytes_done = entry.bytes;
     receipt.seconds = Seconds(entry.ended - entry.begun);
-    for (const Step& step : *description.steps) receipt.steps.push_back({step, entry.bytes});
+    const StepList steps = description.steps->Get();
+    for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
   }
   receipt.attempts.push_back(
       {plan.path.name, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});

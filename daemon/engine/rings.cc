@@ -10,9 +10,12 @@
 #include "daemon/engine/context.h"
 #include "daemon/engine/move.h"
 #include "daemon/engine/names.h"
+#include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
+#include "daemon/engine/remote_route.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/log/log.h"
+#include "daemon/pipeline/short_gets.h"
 #include "daemon/plan/planner.h"
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
@@ -25,10 +28,6 @@ constexpr size_t kMostRings = 1024;
 constexpr size_t kMostRingsPerUid = 256;
 constexpr size_t kMostDescriptions = 256;  // of one ring, with those of routes that are gone
 constexpr size_t kPrefixBytes = 8;
-
-Status NotByRing(std::string why) {
-  return {Code::kFailedPrecondition, reasons::kNotApplicable, std::move(why)};
-}
 
 Status Full(const std::string& what, size_t most) {
   return {Code::kResourceExhausted, reasons::kQuota,
@@ -82,7 +81,6 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
 }
 
 Result<Rings::End> Rings::CheckEnd(const Principal& who, const Endpoint& end, Access access) {
-  if (!parts_.context.IsSelf(end.node)) return NotByRing("rings move bytes inside a node");
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(end.buffer));
   const ByteRange whole{0, buffer->bytes};
   auto all = parts_.grants.Check(who, *buffer, whole, access);
@@ -105,35 +103,10 @@ Result<plan::Plan> Rings::MakePlan(const Place& source, const Place& destination
   return plan::MakePlan(request);
 }
 
-Result<Rings::Description> Rings::Check(const Principal& who, const Endpoint& source,
-                                        const Endpoint& destination) {
-  Context& context = parts_.context;
-  if (context.draining) {
-    return Status(Code::kUnavailable, reasons::kDraining,
-                  "node " + context.node() + " is shutting down and takes no new transfers");
-  }
-  ONECOPY_ASSIGN_OR_RETURN(End from, CheckEnd(who, source, Access::kRead));
-  ONECOPY_ASSIGN_OR_RETURN(End to, CheckEnd(who, destination, Access::kWrite));
-  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan,
-                           MakePlan(from.buffer->region->place(), to.buffer->region->place()));
-  if (plan.path.source_staged || plan.path.destination_staged || !plan.path.link.empty()) {
-    return NotByRing("rings do not carry " + plan.path.name);
-  }
+Rings::Description Rings::Describe() {
   Description description;
-  description.source_buffer = from.buffer->id;
-  description.destination_buffer = to.buffer->id;
-  for (const End* end : {&from, &to}) {
-    if (end->grant) description.grants.push_back(*end->grant);
-  }
   description.route = std::make_shared<ring::Route>();
-  description.route->from = from.allowed;
-  description.route->to = to.allowed;
-  description.route->one_buffer = from.buffer == to.buffer;
-  description.given.source = {context.node(), from.buffer->name, from.allowed.offset,
-                              from.allowed.bytes};
-  description.given.destination = {context.node(), to.buffer->name, to.allowed.offset,
-                                   to.allowed.bytes};
-  description.given.plan = std::move(plan);
+  description.route->serial = next_route_++;
   return description;
 }
 
@@ -143,24 +116,108 @@ void Rings::OpenRoute(const SessionId& session, Endpoint source, Endpoint destin
   if (!who.ok()) return reply(who.status());
   const auto found = rings_.find(session);
   if (found == rings_.end()) return reply(NotByRing("this session has no ring"));
-  Result<Description> checked = Check(*who, source, destination);
-  if (!checked.ok()) return reply(checked.status());
-  const RegionRef from = parts_.buffers.FindById(checked->source_buffer)->region;
-  const RegionRef to = parts_.buffers.FindById(checked->destination_buffer)->region;
-  Memory* memory = parts_.context.CopierFor(from->place(), to->place());
+  const Context& context = parts_.context;
+  if (context.draining) {
+    return reply(Status(Code::kUnavailable, reasons::kDraining,
+                        "node " + context.node() + " is shutting down and takes no new transfers"));
+  }
+  if (!context.IsSelf(destination.node)) {
+    return reply(NotByRing("rings move bytes inside a node, and to it"));
+  }
+  const RingRef ring = found->second;
+  if (context.IsSelf(source.node)) {
+    return OpenInside(ring, *who, source, destination, std::move(reply));
+  }
+  OpenFrom(ring, *who, std::move(source), destination, std::move(reply));
+}
+
+void Rings::OpenInside(const RingRef& ring, const Principal& who, const Endpoint& source,
+                       const Endpoint& destination, Reply<RingRoute> reply) {
+  const Result<End> from = CheckEnd(who, source, Access::kRead);
+  if (!from.ok()) return reply(from.status());
+  const Result<End> to = CheckEnd(who, destination, Access::kWrite);
+  if (!to.ok()) return reply(to.status());
+  const RegionRef from_region = from->buffer->region;
+  const RegionRef to_region = to->buffer->region;
+  Result<plan::Plan> plan = MakePlan(from_region->place(), to_region->place());
+  if (!plan.ok()) return reply(plan.status());
+  if (plan->path.source_staged || plan->path.destination_staged || !plan->path.link.empty()) {
+    return reply(NotByRing("rings do not carry " + plan->path.name));
+  }
+  Memory* memory = parts_.context.CopierFor(from_region->place(), to_region->place());
   if (memory == nullptr) return reply(NotByRing("nothing here copies between the two"));
-  const std::string worker = WorkerOf(from->place().device.empty() ? to->place() : from->place());
+
+  Description description = Describe();
+  ring::Route& route = *description.route;
+  route.from = from->allowed;
+  route.to = to->allowed;
+  route.one_buffer = from->buffer == to->buffer;
+  description.buffers = {from->buffer->id};
+  if (!route.one_buffer) description.buffers.push_back(to->buffer->id);
+  for (const End* end : {&*from, &*to}) {
+    if (end->grant) description.grants.push_back(*end->grant);
+  }
+  const std::string& node = parts_.context.node();
+  description.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
+  description.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
+  description.given.plan = std::move(*plan);
+  const std::string worker =
+      WorkerOf(from_region->place().device.empty() ? to_region->place() : from_region->place());
   parts_.context.workers.Run<std::unique_ptr<ShortRoute>>(
-      worker, [memory, from, to] { return memory->PrepareShort(from, to); },
-      [this, ring = found->second, worker, description = std::move(*checked),
+      worker,
+      [memory, from_region, to_region] { return memory->PrepareShort(from_region, to_region); },
+      [this, ring, worker, description = std::move(description),
        reply = std::move(reply)](Result<std::unique_ptr<ShortRoute>> way) mutable {
         if (!way.ok()) return reply(way.status());
-        Install(ring, std::move(description), std::move(*way), worker, std::move(reply));
+        Install(ring, std::move(description),
+                parts_.context.workers.ShareAny(worker, std::move(*way)), std::move(reply));
+      });
+}
+
+void Rings::OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
+                     const Endpoint& destination, Reply<RingRoute> reply) {
+  const Result<End> to = CheckEnd(who, destination, Access::kWrite);
+  if (!to.ok()) return reply(to.status());
+  Description description = Describe();
+  description.route->to = to->allowed;
+  description.buffers = {to->buffer->id};
+  description.peer = source.node;
+  if (to->grant) description.grants.push_back(*to->grant);
+  description.given.destination = {parts_.context.node(), to->buffer->name, to->allowed.offset,
+                                   to->allowed.bytes};
+  RemoteRouteOrder order{who, std::move(source), to->buffer->region,
+                         to->buffer->registered ? to->buffer->name : std::string()};
+  const RegionRef into = order.into;
+  MakeRemoteRoute(
+      parts_, std::move(order),
+      [this, ring, into, description = std::move(description),
+       reply = std::move(reply)](Result<RemoteRoute> made) mutable {
+        if (!made.ok()) return reply(made.status());
+        ring::Route& route = *description.route;
+        route.from = {*made->source.offset, *made->source.bytes};
+        description.given.source = made->source;
+        description.given.plan = std::move(made->plan);
+        description.access = made->range->connection()->Access(made->range->key(), *into);
+        os::EventLoop& loop = parts_.context.loop;
+        auto failed = [this, &loop, prefix = ring->prefix, serial = route.serial](Status why) {
+          loop.Post([this, prefix, serial, why = std::move(why)] { Fail(prefix, serial, why); });
+        };
+        auto way = std::make_unique<pipeline::ShortGets>(
+            pipeline::ShortGets::Source{made->range->connection(), os::RandomNumber(),
+                                        made->range->key(), route.from.offset, made->range},
+            into, std::move(failed));
+        // The range is given back on this thread, as is what the way has of the buffer.
+        std::shared_ptr<ShortRoute> shared(way.release(), [&loop](ShortRoute* last) {
+          loop.Post([last = std::unique_ptr<ShortRoute>(last)] {});
+        });
+        made->range.reset();
+        Install(ring, std::move(description), std::move(shared), std::move(reply));
       });
 }
 
 bool Rings::StillStands(const Description& description) const {
-  for (const BufferId id : {description.source_buffer, description.destination_buffer}) {
+  if (!description.peer.empty() && !parts_.peers.IsConnected(description.peer)) return false;
+  for (const BufferId id : description.buffers) {
     const Buffer* buffer = parts_.buffers.FindById(id);
     if (buffer == nullptr || !buffer->removing.ok()) return false;
   }
@@ -168,10 +225,10 @@ bool Rings::StillStands(const Description& description) const {
                      [&](const GrantId& id) { return parts_.grants.Find(id) != nullptr; });
 }
 
-void Rings::Install(const RingRef& ring, Description description, std::unique_ptr<ShortRoute> way,
-                    const std::string& worker, Reply<RingRoute> reply) {
+void Rings::Install(const RingRef& ring, Description description, std::shared_ptr<ShortRoute> way,
+                    Reply<RingRoute> reply) {
   description.steps = way->steps();
-  description.route->way = parts_.context.workers.ShareAny(worker, std::move(way));
+  description.route->way = std::move(way);
   const auto current = rings_.find(ring->session);
   if (current == rings_.end() || current->second != ring || !StillStands(description)) {
     return reply(Status(Code::kAborted, reasons::kCancelled,
@@ -183,9 +240,8 @@ void Rings::Install(const RingRef& ring, Description description, std::unique_pt
                         "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
   }
   *place = true;
-  const uint64_t serial = next_route_++;
+  const uint64_t serial = description.route->serial;
   description.place = static_cast<uint32_t>(place - ring->used.begin());
-  description.route->serial = serial;
   description.given.word = ring::RouteWord(serial, description.place);
   RingRoute given = description.given;
   thread_.Install(
@@ -210,8 +266,9 @@ void Rings::Forget(Ring& ring) {
 void Rings::Withdraw(Ring& ring, Description& description, const Status& why) {
   if (!std::exchange(description.open, false)) return;
   description.route->Withdraw(why);
-  std::vector<BufferId> buffers = {description.source_buffer};
-  if (!description.route->one_buffer) buffers.push_back(description.destination_buffer);
+  // It is there until the ring's thread has been told, below.
+  description.route->way->Cancel();
+  std::vector<BufferId> buffers = description.buffers;
   for (const BufferId buffer : buffers) ++letting_go_[buffer].routes;
   auto gone = [this, ring = by_prefix_.at(ring.prefix), place = description.place,
                buffers = std::move(buffers)] {
@@ -241,7 +298,8 @@ void Rings::WithdrawAll(const Rests& rests, const Status& why) {
 void Rings::DropBuffer(BufferId buffer, const Status& why) {
   WithdrawAll(
       [&](const Description& description) {
-        return description.source_buffer == buffer || description.destination_buffer == buffer;
+        const std::vector<BufferId>& buffers = description.buffers;
+        return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
       },
       why);
 }
@@ -253,6 +311,17 @@ void Rings::DropGrant(const GrantId& grant, const Status& why) {
         return std::find(grants.begin(), grants.end(), grant) != grants.end();
       },
       why);
+}
+
+void Rings::DropPeer(const std::string& node, const Status& why) {
+  WithdrawAll([&](const Description& description) { return description.peer == node; }, why);
+}
+
+void Rings::Fail(const std::string& prefix, uint64_t serial, const Status& why) {
+  const auto ring = by_prefix_.find(prefix);
+  if (ring == by_prefix_.end()) return;
+  const auto route = ring->second->routes.find(serial);
+  if (route != ring->second->routes.end()) Withdraw(*ring->second, route->second, why);
 }
 
 void Rings::WhenLetGo(BufferId buffer, Task then) {
@@ -287,6 +356,11 @@ void Rings::Ended(const RingRef& ring) {
 }
 
 void Rings::Clear() {
+  for (const auto& [prefix, ring] : by_prefix_) {
+    for (const auto& [serial, description] : ring->routes) {
+      if (description.open) description.route->way->Cancel();
+    }
+  }
   thread_.Stop();
   rings_.clear();
   by_prefix_.clear();

@@ -32,6 +32,7 @@ class Rings final : public RingApi {
   void EndSession(const SessionId& session);
   void DropBuffer(BufferId buffer, const Status& why);
   void DropGrant(const GrantId& grant, const Status& why);
+  void DropPeer(const std::string& node, const Status& why);
   // Runs `then` once no route holds that buffer's memory: it has been dropped.
   void WhenLetGo(BufferId buffer, Task then);
 
@@ -51,11 +52,12 @@ class Rings final : public RingApi {
     std::shared_ptr<ring::Route> route;
     uint32_t place = 0;
     bool open = true;
-    BufferId source_buffer;
-    BufferId destination_buffer;
+    std::vector<BufferId> buffers;  // of this node
+    std::string peer;               // the other node, where it leads to one
     std::vector<GrantId> grants;
     RingRoute given;
-    StepList steps;
+    std::shared_ptr<const ShortSteps> steps;
+    LinkAccess access;  // of a route over a link
   };
   struct Ring {
     ring::RingThread::RingId id = 0;
@@ -73,8 +75,6 @@ class Rings final : public RingApi {
     Ring* ring;
   };
 
-  Result<Description> Check(const Principal& who, const Endpoint& source,
-                            const Endpoint& destination);
   // One end: the buffer, and as much of it as `who` may use so that it holds the asked range.
   struct End {
     Buffer* buffer = nullptr;
@@ -83,8 +83,15 @@ class Rings final : public RingApi {
   };
   Result<End> CheckEnd(const Principal& who, const Endpoint& end, Access access);
   Result<plan::Plan> MakePlan(const Place& source, const Place& destination) const;
-  void Install(const RingRef& ring, Description description, std::unique_ptr<ShortRoute> way,
-               const std::string& worker, Reply<RingRoute> reply);
+  Description Describe();
+  void OpenInside(const RingRef& ring, const Principal& who, const Endpoint& source,
+                  const Endpoint& destination, Reply<RingRoute> reply);
+  void OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
+                const Endpoint& destination, Reply<RingRoute> reply);
+  void Install(const RingRef& ring, Description description, std::shared_ptr<ShortRoute> way,
+               Reply<RingRoute> reply);
+  // What went wrong with one of its copies would go wrong with the next.
+  void Fail(const std::string& prefix, uint64_t serial, const Status& why);
   bool StillStands(const Description& description) const;
   void Withdraw(Ring& ring, Description& description, const Status& why);
   template <typename Rests>

@@ -46,7 +46,7 @@ class ServedRing {
   Clock::time_point last_work{};  // for who serves it
 
  private:
-  static constexpr uint32_t kMostUnderWay = 256;
+  static constexpr uint32_t kMostUnderWay = ShortRoute::kMostUnderWay;
   static constexpr int kMostPerTurn = 16;
   static constexpr uint32_t kNone = UINT32_MAX;
 

@@ -289,65 +289,6 @@ void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   out->set_checksum(value.checksum);
 }
 
-Result<engine::OpenProbeRequest> Parse(const v1::OpenProbeRequest& in) {
-  const Field at;
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
-  return engine::OpenProbeRequest{in.connection(), in.memory(), in.device(), in.bytes(), in.seed()};
-}
-
-void Print(const engine::OpenProbeRequest& value, v1::OpenProbeRequest* out) {
-  out->set_connection(value.connection);
-  out->set_memory(ToUtf8(value.memory));
-  out->set_device(ToUtf8(value.device));
-  out->set_bytes(value.bytes);
-  out->set_seed(value.seed);
-}
-
-Result<engine::OpenProbeReply> Parse(const v1::OpenProbeResponse& in) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", kMostOpaque));
-  return engine::OpenProbeReply{in.probe(), in.key(), in.bytes()};
-}
-
-void Print(const engine::OpenProbeReply& value, v1::OpenProbeResponse* out) {
-  out->set_probe(value.probe);
-  out->set_key(value.key);
-  out->set_bytes(value.bytes);
-}
-
-Result<uint64_t> Parse(const v1::CloseProbeRequest& in) { return in.probe(); }
-
-Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in) {
-  const Field at;
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
-  ONECOPY_ASSIGN_OR_RETURN(TransferId id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
-  return engine::BorrowRequest{in.ticket(), std::move(id)};
-}
-
-void Print(const engine::BorrowRequest& value, v1::BorrowRequest* out) {
-  out->set_ticket(value.ticket);
-  out->set_transfer_id(ToUtf8(value.id.str()));
-}
-
-Result<engine::Loan> Parse(const v1::Loan& in) {
-  const Field at;
-  if (in.loan() == 0) return BadField(at / "loan", "is missing");
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.address(), at / "address"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.token(), at / "token"));
-  return engine::Loan{in.loan(), in.address(), in.token()};
-}
-
-void Print(const engine::Loan& value, v1::Loan* out) {
-  out->set_loan(value.id);
-  out->set_address(ToUtf8(value.address));
-  out->set_token(value.token);
-}
-
-Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), Field() / "transfer_id"));
-  return std::tuple(in.loan(), TransferId(in.transfer_id()));
-}
-
 Result<engine::TransferInfo> Parse(const v1::ReportRequest& in) {
   const Field at;
   if (!in.has_transfer()) return BadField(at / "transfer", "is missing");

@@ -73,6 +73,8 @@ class PeerServer::Core {
     Serve(&Peers::RequestFinish, &PeerApi::Finish, serving);
     Serve(&Peers::RequestOpenProbe, &PeerApi::OpenProbe, serving);
     Serve(&Peers::RequestCloseProbe, &PeerApi::CloseProbe, serving);
+    Serve(&Peers::RequestOpenRange, &PeerApi::OpenRange, serving);
+    Serve(&Peers::RequestCloseRange, &PeerApi::CloseRange, serving);
     Serve(&Peers::RequestBorrow, &PeerApi::Borrow, serving);
     Serve(&Peers::RequestRecall, &PeerApi::Recall, serving);
     Serve(&Peers::RequestReport, &PeerApi::Report, serving);

@@ -128,6 +128,21 @@ void RemoteNode::CloseProbe(const std::string& caller, uint64_t probe, StatusRep
                                   const std::string&) mutable { reply(status); });
 }
 
+void RemoteNode::OpenRange(const std::string& caller, engine::OpenRangeRequest request,
+                           Reply<engine::OpenRangeReply> reply) {
+  v1::OpenRangeRequest message;
+  Print(request, &message);
+  Ask(caller, {"OpenRange", kNegotiation}, &Stub::AsyncOpenRange, message, std::move(reply));
+}
+
+void RemoteNode::CloseRange(const std::string& caller, uint64_t range, StatusReply reply) {
+  v1::CloseRangeRequest message;
+  message.set_range(range);
+  Call(caller, {"CloseRange", kNegotiation}, &Stub::AsyncCloseRange, message,
+       [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
+                                  const std::string&) mutable { reply(status); });
+}
+
 void RemoteNode::Borrow(const std::string& caller, engine::BorrowRequest request,
                         Reply<engine::Loan> reply) {
   v1::BorrowRequest message;

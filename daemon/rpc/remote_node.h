@@ -31,6 +31,9 @@ class RemoteNode final : public engine::PeerApi {
   void OpenProbe(const std::string& caller, engine::OpenProbeRequest request,
                  engine::Reply<engine::OpenProbeReply> reply) override;
   void CloseProbe(const std::string& caller, uint64_t probe, engine::StatusReply reply) override;
+  void OpenRange(const std::string& caller, engine::OpenRangeRequest request,
+                 engine::Reply<engine::OpenRangeReply> reply) override;
+  void CloseRange(const std::string& caller, uint64_t range, engine::StatusReply reply) override;
   void Borrow(const std::string& caller, engine::BorrowRequest request,
               engine::Reply<engine::Loan> reply) override;
   void Recall(const std::string& caller, uint64_t loan, TransferId id,

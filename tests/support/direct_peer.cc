@@ -86,6 +86,24 @@ class DirectPeer final : public PeerApi {
           });
         });
   }
+  void OpenRange(const std::string& caller, OpenRangeRequest request,
+                 Reply<OpenRangeReply> reply) override {
+    Call<OpenRangeReply>("OpenRange", std::move(reply),
+                         [caller, request](PeerApi& api, auto answer) {
+                           api.OpenRange(caller, request, std::move(answer));
+                         });
+  }
+  void CloseRange(const std::string& caller, uint64_t range, StatusReply reply) override {
+    Call<bool>(
+        "CloseRange",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        [caller, range](PeerApi& api, auto answer) {
+          api.CloseRange(caller, range, [answer = std::move(answer)](const Status& told) mutable {
+            if (told.ok()) return answer(true);
+            answer(told);
+          });
+        });
+  }
   void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override {
     Call<Loan>(
         "Borrow",

@@ -2,19 +2,45 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 #include "transport/core/status.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
 
+// The steps that each copy of a route takes. Any thread.
+class ShortSteps {
+ public:
+  explicit ShortSteps(StepList steps = nullptr) : steps_(std::move(steps)) {}
+
+  // Null where only a copy can tell, and none has ended yet.
+  StepList Get() const {
+    const std::lock_guard lock(mutex_);
+    return steps_;
+  }
+  void Set(StepList steps) {
+    const std::lock_guard lock(mutex_);
+    steps_ = std::move(steps);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  StepList steps_;  // guarded by mutex_
+};
+
 // A prepared way from one region to another, for copies so small that handing them to another
 // thread would take longer than they do. Holds both regions and whatever the copies need.
 //
 // All short routes of a process are used by one thread, which they never make wait, allocate or
-// lock; a route is let go on a thread that may block, with nothing of it under way.
+// lock; a route is let go on a thread that may block, with nothing of it under way. No more than
+// kMostUnderWay copies of a route have been begun and not been seen to have ended.
 class ShortRoute {
  public:
+  static constexpr uint32_t kMostUnderWay = 256;
+
   virtual ~ShortRoute() = default;
 
   // Begins a copy. The pieces lie inside the regions (checked by the caller, asserted here). After
@@ -29,8 +55,12 @@ class ShortRoute {
   // copies may not have arrived; it is left alone where all have.
   virtual bool Reached(uint64_t mark, Status* failure) = 0;
 
-  // The steps that each copy takes.
-  virtual const StepList& steps() const = 0;
+  // Any thread, but not after it may have been let go: copies that wait for another node are given
+  // up, and end as failures.
+  virtual void Cancel() {}
+
+  // Stays good when the route is gone.
+  virtual std::shared_ptr<const ShortSteps> steps() const = 0;
 };
 
 }  // namespace onecopy

@@ -45,8 +45,9 @@ TEST_CASE("short copies reach every byte and no other, in every direction") {
       const auto out = ShortOrNone(subject, to, back);
       REQUIRE(over != nullptr);
       REQUIRE(out != nullptr);
-      REQUIRE(over->steps()->size() == 1);
-      CHECK(over->steps()->front().by == subject.copied_by());
+      const StepList steps = over->steps()->Get();
+      REQUIRE(steps->size() == 1);
+      CHECK(steps->front().by == subject.copied_by());
       REQUIRE_OK(in->Begin(0, 0, source.size()));
       Await(*in, in->Mark());
       Bytes expected(source.size());

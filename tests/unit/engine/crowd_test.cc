@@ -67,6 +67,10 @@ class FakePeer final : public PeerApi {
     reply(No());
   }
   void CloseProbe(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
+  void OpenRange(const std::string&, OpenRangeRequest, Reply<OpenRangeReply> reply) override {
+    reply(No());
+  }
+  void CloseRange(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
   void Borrow(const std::string&, BorrowRequest, Reply<Loan> reply) override { reply(No()); }
   void Recall(const std::string&, uint64_t, TransferId, StatusReply reply) override { reply(No()); }
   void Reserve(const std::string&, ReserveRequest, Reply<Reservation> reply) override {

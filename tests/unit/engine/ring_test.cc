@@ -1,8 +1,7 @@
 // What a ring's routes rest on: buffers, grants, sessions; and the receipts of what went by them.
-#include "tests/support/engine_cluster.h"
 #include "tests/support/memory.h"
+#include "tests/unit/engine/ring_of.h"
 #include "transport/core/reasons.h"
-#include "transport/ring/client_end.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -11,56 +10,6 @@ using namespace onecopy::testing;
 namespace {
 
 constexpr uint64_t kBytes = 16 * 1024;
-
-// A client's ring, and what it asks the engine for.
-class RingOf {
- public:
-  RingOf(EngineNode& node, Principal who) : node_(node), who_(std::move(who)) {
-    auto given = Ask<RingGiven>(
-        [&](RingApi& rings, auto reply) { rings.OpenRing(who_.session, std::move(reply)); });
-    REQUIRE_OK(given);
-    prefix_ = given->prefix;
-    auto end = ring::ClientEnd::Open(given->memory, std::move(given->socket));
-    REQUIRE_OK(end);
-    end_ = std::make_unique<ring::ClientEnd>(std::move(*end));
-  }
-
-  template <typename T, typename F>
-  Result<T> Ask(F call) {
-    auto promise = std::make_shared<std::promise<Result<T>>>();
-    auto future = promise->get_future();
-    node_.engine().loop().Post([this, call, promise]() mutable {
-      call(node_.engine().rings(),
-           Reply<T>([promise](Result<T> result) { promise->set_value(std::move(result)); }));
-    });
-    return future.get();
-  }
-  Result<RingRoute> OpenRoute(const std::string& source, const std::string& destination) {
-    return Ask<RingRoute>([&](RingApi& rings, auto reply) {
-      rings.OpenRoute(who_.session, ParseEnd(source), ParseEnd(destination), std::move(reply));
-    });
-  }
-  ring::Ended Move(uint64_t word, uint64_t from, uint64_t to, uint64_t bytes) {
-    uint64_t number = 0;
-    REQUIRE(end_->Submit(word, from, to, bytes, &number));
-    ring::Ended ended;
-    while (!end_->Reap(&ended)) end_->Sleep(std::chrono::seconds(1));
-    CHECK(ended.number == number);
-    return ended;
-  }
-  TransferId IdOf(uint64_t number) const {
-    char text[32];
-    std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(number));
-    return TransferId(prefix_ + "-" + text);
-  }
-  ring::ClientEnd& end() { return *end_; }
-
- private:
-  EngineNode& node_;
-  const Principal who_;
-  std::string prefix_;
-  std::unique_ptr<ring::ClientEnd> end_;
-};
 
 // One node with an owner's two buffers.
 struct Owned {

@@ -24,13 +24,14 @@ class HeldRoute final : public ShortRoute {
     if (fails) *failure = Status(Code::kFailedPrecondition, reasons::kGpuLost, "lost");
     return true;
   }
-  const StepList& steps() const override { return steps_; }
+  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
   bool fails = false;
 
  private:
   std::atomic<uint64_t>& reached_;
   uint64_t begun_ = 0;
-  StepList steps_ = std::make_shared<const std::vector<Step>>();
+  const std::shared_ptr<const ShortSteps> steps_ =
+      std::make_shared<ShortSteps>(std::make_shared<const std::vector<Step>>());
 };
 
 }  // namespace

@@ -200,6 +200,11 @@ TEST_CASE("peers are not trusted either") {
   CheckRefused<Query>([](Query& m) { m.clear_transfer_id(); }, "transfer_id");
   using Key = v1::PrepareResponse;
   CheckRefused<Key>([](Key& m) { m.set_key(std::string(65537, 'k')); }, "key");
+  using OpenRange = v1::OpenRangeRequest;
+  CheckRefused<OpenRange>([](OpenRange& m) { m.clear_transfer_id(); }, "transfer_id");
+  CheckRefused<OpenRange>([](OpenRange& m) { m.set_ticket(std::string(257, 't')); }, "ticket");
+  using Opened = v1::OpenRangeResponse;
+  CheckRefused<Opened>([](Opened& m) { m.set_key(std::string(65537, 'k')); }, "key");
   using Borrow = v1::BorrowRequest;
   CheckRefused<Borrow>([](Borrow& m) { m.clear_transfer_id(); }, "transfer_id");
   using Loan = v1::Loan;

@@ -32,6 +32,8 @@ TEST_CASE("messages that are read and written keep every field") {
   CheckRoundTrip<v1::ConnectResponse>();
   CheckRoundTrip<v1::PrepareRequest>();
   CheckRoundTrip<v1::PrepareResponse>();
+  CheckRoundTrip<v1::OpenRangeRequest>();
+  CheckRoundTrip<v1::OpenRangeResponse>();
   CheckRoundTrip<v1::BorrowRequest>();
   CheckRoundTrip<v1::Loan>();
   CheckRoundTrip<v1::FinishRequest>();

@@ -228,6 +228,15 @@ class FakePeerApi final : public engine::PeerApi {
     script.Record("CloseProbe", probe);
     script.ReplyStatus(std::move(reply));
   }
+  void OpenRange(const std::string& asker, engine::OpenRangeRequest request,
+                 engine::Reply<engine::OpenRangeReply> reply) override {
+    Handle("OpenRange", asker, std::move(reply), std::move(request));
+  }
+  void CloseRange(const std::string& asker, uint64_t range, engine::StatusReply reply) override {
+    caller = asker;
+    script.Record("CloseRange", range);
+    script.ReplyStatus(std::move(reply));
+  }
   void Borrow(const std::string& asker, engine::BorrowRequest request,
               engine::Reply<engine::Loan> reply) override {
     Handle("Borrow", asker, std::move(reply), std::move(request));

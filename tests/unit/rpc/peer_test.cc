@@ -67,6 +67,7 @@ TEST_CASE("Hello, Reserve, Start, Prepare and Finish keep every field both ways"
   CheckCall<v1::PrepareRequest, v1::PrepareResponse>("Prepare", &PeerApi::Prepare);
   CheckCall<v1::FinishRequest, v1::FinishResponse>("Finish", &PeerApi::Finish);
   CheckCall<v1::OpenProbeRequest, v1::OpenProbeResponse>("OpenProbe", &PeerApi::OpenProbe);
+  CheckCall<v1::OpenRangeRequest, v1::OpenRangeResponse>("OpenRange", &PeerApi::OpenRange);
   CheckCall<v1::BorrowRequest, v1::Loan>("Borrow", &PeerApi::Borrow);
 }
 
@@ -86,18 +87,22 @@ TEST_CASE("Recall tells of what") {
   CHECK(id == TransferId("t"));
 }
 
-TEST_CASE("CloseProbe tells which") {
+TEST_CASE("CloseProbe and CloseRange tell which") {
   Nodes nodes;
-  Waiting<int> closed;
-  nodes.asking.engine.Run([&] {
-    nodes.asking.peer->CloseProbe("east", 0xfedcba9876543210,
-                                  [reply = closed.Reply()](Status status) mutable {
-                                    if (!status.ok()) return reply(status);
-                                    reply(1);
-                                  });
-  });
-  REQUIRE_OK(closed.Get());
-  CHECK(std::get<0>(nodes.Asked<uint64_t>("CloseProbe")) == 0xfedcba9876543210);
+  const auto check = [&](const std::string& name, auto method) {
+    Waiting<int> closed;
+    nodes.asking.engine.Run([&] {
+      (nodes.asking.peer.get()->*method)("east", 0xfedcba9876543210,
+                                         [reply = closed.Reply()](Status status) mutable {
+                                           if (!status.ok()) return reply(status);
+                                           reply(1);
+                                         });
+    });
+    REQUIRE_OK(closed.Get());
+    CHECK(std::get<0>(nodes.Asked<uint64_t>(name)) == 0xfedcba9876543210);
+  };
+  check("CloseProbe", &PeerApi::CloseProbe);
+  check("CloseRange", &PeerApi::CloseRange);
 }
 
 TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways") {

@@ -51,6 +51,7 @@ Lane::Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd)
 
 void Lane::Start(std::shared_ptr<LaneOwner> owner, bool send_welcome) {
   owner_ = std::move(owner);
+  serves_ = send_welcome && index_ > 0;
   Status watching = loop_.Watch(
       fd_.get(), EPOLLIN, [self = shared_from_this()](uint32_t events) { self->OnEvents(events); });
   if (!watching.ok()) return Fail(std::move(watching));
@@ -61,7 +62,8 @@ void Lane::Get(uint64_t tag, uint64_t key, uint64_t offset, Span into) {
   if (owner_ == nullptr) return;
   const FrameHeader header{FrameKind::kGet, tag, key, offset, into.bytes};
   expected_.push_back({tag, into, into.bytes});
-  Queue({.header = Encode(header)});
+  outgoing_.push_back({.header = Encode(header)});
+  SendLater();
 }
 
 void Lane::Abandon(const std::vector<uint64_t>& tags) {
@@ -87,7 +89,7 @@ void Lane::SendMessage(uint64_t channel, std::string message) {
   SendLater();
 }
 
-// A send wakes the peer, which costs both ends more than the messages themselves.
+// A send wakes the peer, which costs both ends more than what is said, or small payloads.
 void Lane::SendLater() {
   if (send_posted_ || write_interest_) return;
   send_posted_ = true;
@@ -124,11 +126,11 @@ void Lane::OnEvents(uint32_t events) {
   if ((events & EPOLLOUT) != 0) Send();
   // An error or a hang-up shows itself to recvmsg.
   if (owner_ == nullptr || (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return;
-  if (index_ == 0) return ReceiveMessages();
+  if (index_ == 0 || serves_) return ReceiveFrames();
   Receive();
 }
 
-void Lane::ReceiveMessages() {
+void Lane::ReceiveFrames() {
   if (inbox_.empty()) inbox_.resize(kInboxBytes);
   const ssize_t got =
       ::recv(fd_.get(), inbox_.data() + inbox_have_, inbox_.size() - inbox_have_, MSG_DONTWAIT);
@@ -142,14 +144,21 @@ void Lane::ReceiveMessages() {
   std::memmove(inbox_.data(), inbox_.data() + *delivered, inbox_have_);
 }
 
-// The bytes of the whole messages at the beginning, which their listeners have had; nothing where
-// something else is there. A listener may end the lane.
+// The bytes of the whole frames at the beginning, which have been seen to; nothing where something
+// else is there. A listener may end the lane.
 std::optional<size_t> Lane::Deliver(std::span<const std::byte> received) {
   size_t at = 0;
   while (owner_ != nullptr && received.size() - at >= kHeaderBytes) {
     std::memcpy(header_.data(), received.data() + at, kHeaderBytes);
     const std::optional<FrameHeader> header = Decode(header_);
-    if (!header || header->kind != FrameKind::kMessage) return std::nullopt;
+    if (!header || header->kind != (serves_ ? FrameKind::kGet : FrameKind::kMessage)) {
+      return std::nullopt;
+    }
+    if (serves_) {
+      if (!HandleGet(*header)) return std::nullopt;
+      at += kHeaderBytes;
+      continue;
+    }
     if (received.size() - at - kHeaderBytes < header->bytes) break;
     owner_->MessageArrived(header->tag, received.subspan(at + kHeaderBytes, header->bytes));
     at += kHeaderBytes + header->bytes;
@@ -199,18 +208,8 @@ bool Lane::HandleHeader() {
   const std::optional<FrameHeader> header = Decode(header_);
   if (!header) return false;
   frame_ = *header;
-  switch (frame_.kind) {
-    case FrameKind::kGet:
-      return HandleGet(frame_);
-    case FrameKind::kData:
-    case FrameKind::kFail:
-      return HandleReply(frame_);
-    case FrameKind::kMessage:
-    case FrameKind::kHello:
-    case FrameKind::kWelcome:
-      break;
-  }
-  return false;
+  return (frame_.kind == FrameKind::kData || frame_.kind == FrameKind::kFail) &&
+         HandleReply(frame_);
 }
 
 bool Lane::HandleGet(const FrameHeader& get) {
@@ -222,10 +221,11 @@ bool Lane::HandleGet(const FrameHeader& get) {
   }
   const FrameHeader header{FrameKind::kData, get.tag, 0, 0, get.bytes};
   const std::byte* data = (*exposure)->span().address() + get.offset;
-  Queue({.header = Encode(header),
-         .exposure = std::move(*exposure),
-         .data = data,
-         .bytes = get.bytes});
+  outgoing_.push_back({.header = Encode(header),
+                       .exposure = std::move(*exposure),
+                       .data = data,
+                       .bytes = get.bytes});
+  SendLater();
   return true;
 }
 

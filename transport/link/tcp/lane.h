@@ -1,5 +1,6 @@
 // One socket of a connection: sends frames in order, and receives bodies straight to where they
-// belong. Lane 0 carries messages and nothing else: many at a time, through a buffer.
+// belong. Messages, which lane 0 carries and nothing else, and questions for payload come many at a
+// time, through a buffer.
 #pragma once
 
 #include <sys/uio.h>
@@ -51,7 +52,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void Get(uint64_t tag, uint64_t key, uint64_t offset, Span into);
   // Reader: ends these gets with CANCELLED at once; bytes that still come for them are thrown away.
   void Abandon(const std::vector<uint64_t>& tags);
-  // Lane 0 only. Messages of one turn of the loop leave together at its end.
+  // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);
   // Ends the outstanding gets with `why`.
   void Close(const Status& why);
@@ -80,7 +81,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   void OnEvents(uint32_t events);
   void Receive();
-  void ReceiveMessages();  // lane 0's way of receiving
+  void ReceiveFrames();  // where no payload comes: many at a time
   std::optional<size_t> Deliver(std::span<const std::byte> received);
   void Send();
   size_t FillSendVector(iovec* vector) const;
@@ -103,6 +104,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   std::shared_ptr<LaneOwner> owner_;
 
   std::deque<Outgoing> outgoing_;
+  bool serves_ = false;  // the peer asks, and this end answers with payload
   bool write_interest_ = false;
   bool send_posted_ = false;
 
@@ -113,7 +115,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   std::byte* body_at_ = nullptr;  // null: thrown away
   uint64_t body_left_ = 0;
   std::vector<std::byte> text_;   // body of FAIL
-  std::vector<std::byte> inbox_;  // lane 0: what was received, from its beginning on
+  std::vector<std::byte> inbox_;  // what ReceiveFrames received, from its beginning on
   size_t inbox_have_ = 0;
 };
 

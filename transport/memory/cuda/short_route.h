@@ -18,12 +18,12 @@ class CudaShortRoute final : public ShortRoute {
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return lane_->Mark(); }
   bool Reached(uint64_t mark, Status* failure) override { return lane_->Reached(mark, failure); }
-  const StepList& steps() const override { return steps_; }
+  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
 
  private:
   const CudaCopyRoute::Parts parts_;
   const std::shared_ptr<ShortLane> lane_;
-  const StepList steps_;
+  const std::shared_ptr<const ShortSteps> steps_;
 };
 
 }  // namespace onecopy::cuda

@@ -11,9 +11,9 @@ namespace onecopy::host {
 HostShortRoute::HostShortRoute(const std::string& node, RegionRef from, RegionRef to)
     : from_(std::move(from)),
       to_(std::move(to)),
-      steps_(std::make_shared<const std::vector<Step>>(
-          1, Step{.node = node, .from = from_->step_name(), .to = to_->step_name(), .by = "cpu"})) {
-}
+      steps_(std::make_shared<ShortSteps>(std::make_shared<const std::vector<Step>>(
+          1,
+          Step{.node = node, .from = from_->step_name(), .to = to_->step_name(), .by = "cpu"}))) {}
 
 Status HostShortRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   assert(from_offset <= from_->bytes() && bytes <= from_->bytes() - from_offset);

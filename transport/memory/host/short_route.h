@@ -1,6 +1,7 @@
 // Small copies between two host memories: done when they are begun.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "transport/core/region.h"
@@ -15,12 +16,12 @@ class HostShortRoute final : public ShortRoute {
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return 0; }
   bool Reached(uint64_t, Status*) override { return true; }
-  const StepList& steps() const override { return steps_; }
+  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
 
  private:
   const RegionRef from_;
   const RegionRef to_;
-  const StepList steps_;
+  const std::shared_ptr<const ShortSteps> steps_;
 };
 
 }  // namespace onecopy::host

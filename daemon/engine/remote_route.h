@@ -1,0 +1,34 @@
+// The way from a buffer of another node to one of this node's, for a ring: negotiated once, as a
+// transfer is each time.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/engine/held_range.h"
+#include "daemon/engine/parts.h"
+#include "daemon/engine/types.h"
+
+namespace onecopy::engine {
+
+struct RemoteRoute {
+  plan::Plan plan;
+  Endpoint source;  // what may be read, in full
+  std::shared_ptr<HeldRange> range;
+};
+
+// Engine thread. `who` may use all of `into`'s buffer, or that much of it that the caller checks.
+// Of the source all is asked for, or, where `who` may not have it, the range of `source`. Fails as
+// a transfer would, and with NOT_APPLICABLE where the best path is not one get for each copy.
+struct RemoteRouteOrder {
+  Principal who;
+  Endpoint source;
+  RegionRef into;
+  std::string client_buffer;  // as HeldRange's
+};
+void MakeRemoteRoute(Parts& parts, RemoteRouteOrder order, Reply<RemoteRoute> reply);
+
+// What no ring carries.
+Status NotByRing(std::string why);
+
+}  // namespace onecopy::engine

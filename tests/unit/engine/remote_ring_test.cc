@@ -1,0 +1,238 @@
+// Small transfers by a ring from another node: what they rest on there, and what ends them.
+#include "tests/support/fake_rdma.h"
+#include "tests/support/memory.h"
+#include "tests/unit/engine/ring_of.h"
+#include "transport/core/reasons.h"
+
+using namespace onecopy;
+using namespace onecopy::testing;
+
+namespace {
+
+constexpr uint64_t kBytes = 16 * 1024;
+
+// Alice's buffer "a" on east, and on west "b" of hers, whose session has a ring.
+struct Between {
+  EngineCluster cluster;
+  EngineNode& east;
+  EngineNode& west;
+  Principal in_east;
+  Principal in_west;
+  EngineNode::Registered a;
+  EngineNode::Registered b;
+
+  explicit Between(uint32_t reader = 1000,
+                   const std::function<void(const std::string&, NodePlan&)>& change = {})
+      : cluster({"east", "west"}, change),
+        east(cluster["east"]),
+        west(cluster["west"]),
+        in_east(east.Attach(1000)),
+        in_west(west.Attach(reader)),
+        a(Make(east, in_east, "a")),
+        b(Make(west, in_west, "b")) {
+    for (uint64_t i = 0; i < kBytes; ++i) a.data[i] = PatternAt(i, 1);
+    cluster.WaitForPeer("west", "east", NodeState::kConnected);
+  }
+
+  static EngineNode::Registered Make(EngineNode& node, const Principal& who,
+                                     const std::string& name) {
+    auto made = node.Register(who, name, kBytes);
+    REQUIRE_OK(made);
+    return std::move(*made);
+  }
+  Result<bool> InEast(const std::function<void(ClientApi&, StatusReply)>& call) {
+    return east.Ask<bool>([&](ClientApi& api, auto reply) {
+      call(api, [reply = std::move(reply)](const Status& status) mutable {
+        reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
+      });
+    });
+  }
+  Result<GrantInfo> Grant(const std::string& range, uint32_t uid) {
+    return east.Ask<GrantInfo>([&](ClientApi& api, auto reply) {
+      api.CreateGrant(in_east,
+                      {.range = ParseEnd(range),
+                       .to = std::to_string(uid) + "@west",
+                       .read = true,
+                       .write = false,
+                       .lifetime = {}},
+                      std::move(reply));
+    });
+  }
+  Result<TransferInfo> Get(const TransferId& id) {
+    return west.Ask<TransferInfo>(
+        [&](ClientApi& api, auto reply) { api.GetTransfer(in_west, id, std::move(reply)); });
+  }
+};
+
+void CheckOver(const ring::Ended& ended) { CHECK(ended.code != Code::kOk); }
+
+}  // namespace
+
+TEST_CASE("a ring reads from another node, with one negotiation, and tells each step") {
+  Between with;
+  RingOf ring(with.west, with.in_west);
+  const auto route = ring.OpenRoute("east:a", "west:b");
+  REQUIRE_OK(route);
+  CHECK(route->plan.path.name == "tcp-direct");
+  CHECK(route->source == ParseEnd("east:a@0+16384"));
+  CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);
+  CHECK(with.b.data[8192] == PatternAt(4096, 1));
+  CHECK(with.b.data[8291] == PatternAt(4195, 1));
+  CHECK(with.b.data[8292] == std::byte{0});
+  CHECK(ring.Move(route->word, kBytes - 1, 0, 2).code == Code::kOutOfRange);
+  for (uint64_t i = 0; i < 600; ++i) {
+    REQUIRE(ring.Move(route->word, i, kBytes - 1 - i, 1).code == Code::kOk);
+    REQUIRE(with.b.data[kBytes - 1 - i] == PatternAt(i, 1));
+  }
+  CHECK(with.cluster.calls("OpenRange") == 1);
+  CHECK(with.cluster.calls("Prepare") == 0);
+
+  const auto done = with.Get(ring.IdOf(0));
+  REQUIRE_OK(done);
+  CHECK(done->state == TransferState::kSucceeded);
+  CHECK(done->source == ParseEnd("east:a@4096+100"));
+  CHECK(done->destination == ParseEnd("west:b@8192+100"));
+  CHECK(done->receipt.path == "tcp-direct");
+  REQUIRE(done->receipt.steps.size() == 3);
+  CHECK(done->receipt.steps[0].step.node == "east");
+  CHECK(done->receipt.steps[1].step.by == "wire");
+  CHECK(done->receipt.steps[2].step.node == "west");
+  CHECK(done->receipt.steps[2].bytes == 100);
+  CHECK(done->receipt.evidence.at("submitted") == "ring");
+}
+
+TEST_CASE(
+    "what a ring reads of another node is what a grant allows there, for as long as it does") {
+  Between with(1001);
+  RingOf ring(with.west, with.in_west);
+  CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kNotOwner);
+  const auto grant = with.Grant("a@4096+4096", 1001);
+  REQUIRE_OK(grant);
+  CHECK(ring.OpenRoute("east:a@0+8192", "west:b").status().reason() == reasons::kNotOwner);
+  const auto route = ring.OpenRoute("east:a@4096+4096", "west:b");
+  REQUIRE_OK(route);
+  CHECK(route->source == ParseEnd("east:a@4096+4096"));
+  CHECK(ring.Move(route->word, 4096, 0, 4096).code == Code::kOk);
+  CHECK(with.b.data[4095] == PatternAt(8191, 1));
+  CHECK(ring.Move(route->word, 4095, 0, 1).code == Code::kOutOfRange);
+  REQUIRE_OK(with.InEast([&](ClientApi& api, StatusReply reply) {
+    api.DeleteGrant(with.in_east, grant->id, std::move(reply));
+  }));
+  const std::byte before = with.b.data[0];
+  with.a.data[4096] = before ^ std::byte{1};
+  CheckOver(ring.Move(route->word, 4096, 0, 1));
+  CHECK(with.b.data[0] == before);
+  CHECK(ring.OpenRoute("east:a@4096+4096", "west:b").status().reason() == reasons::kNotOwner);
+}
+
+TEST_CASE("a buffer that other nodes' rings read is let go before its removal is answered") {
+  Between with;
+  RingOf ring(with.west, with.in_west);
+  const auto route = ring.OpenRoute("east:a", "west:b");
+  REQUIRE_OK(route);
+  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  SECTION("the source") {
+    REQUIRE_OK(with.InEast([&](ClientApi& api, StatusReply reply) {
+      api.DeleteBuffer(with.in_east, "a", false, std::move(reply));
+    }));
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    // The whole route is given up with that.
+    CHECK(ring.Move(route->word, 0, 0, 1).code != Code::kOk);
+    CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kBufferNotFound);
+  }
+  SECTION("the source, with its client") {
+    with.east.Detach(with.in_east);
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+  }
+  SECTION("the destination, whose reader then closes what it had open") {
+    const auto removed = with.west.Ask<bool>([&](ClientApi& api, auto reply) {
+      api.DeleteBuffer(with.in_west, "b", false,
+                       [reply = std::move(reply)](const Status& status) mutable {
+                         reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
+                       });
+    });
+    REQUIRE_OK(removed);
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    CHECK(with.cluster.calls("CloseRange") == 1);
+  }
+}
+
+TEST_CASE("a node that goes, or is going, ends the routes from it") {
+  Between with;
+  RingOf ring(with.west, with.in_west);
+  const auto route = ring.OpenRoute("east:a", "west:b");
+  REQUIRE_OK(route);
+  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  SECTION("drained") {
+    std::promise<void> drained;
+    with.east.engine().Drain([&] { drained.set_value(); });
+    drained.get_future().wait();
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kDraining);
+  }
+  SECTION("gone") {
+    with.cluster.Remove("east");
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+  }
+  SECTION("back again, as another") {
+    with.cluster.Restart("east");
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    with.cluster.WaitForPeer("west", "east", NodeState::kConnected);
+    CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kBufferNotFound);
+  }
+  SECTION("out of reach") {
+    with.cluster.Cut("west", "east");
+    with.cluster.Cut("east", "west");
+    with.cluster.WaitForPeer("west", "east", NodeState::kDisconnected);
+    const ring::Ended ended = ring.Move(route->word, 0, 0, 1);
+    CHECK(ended.code == Code::kUnavailable);
+    CHECK(std::string(ended.reason) == reasons::kPeerDown);
+  }
+}
+
+TEST_CASE("a get that fails ends its route, and what is under way with it") {
+  auto control = std::make_shared<FakeNics>();
+  auto owner = std::make_shared<FakeNics>();
+  Between with(1000, [&](const std::string& name, NodePlan& plan) {
+    plan.links.clear();
+    plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, name == "west" ? control : owner));
+  });
+  RingOf ring(with.west, with.in_west);
+  const auto route = ring.OpenRoute("east:a", "west:b");
+  REQUIRE_OK(route);
+  CHECK(route->plan.path.name == "rdma-direct");
+  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  const auto done = with.Get(ring.IdOf(0));
+  REQUIRE_OK(done);
+  CHECK(done->receipt.registration == "host");
+  CHECK(done->receipt.key == "lease");
+  control->Set([](FakeNics::Hooks& hooks) {
+    hooks.on_get = [](const LaneInfo&) {
+      return Status(Code::kUnavailable, reasons::kLinkDown, "a cable was pulled");
+    };
+  });
+  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kUnavailable);
+  control->Set([](FakeNics::Hooks& hooks) { hooks.on_get = nullptr; });
+  const ring::Ended after = ring.Move(route->word, 0, 0, 1);
+  CHECK(after.code == Code::kUnavailable);
+  CHECK(std::string(after.reason) == reasons::kLinkDown);
+  REQUIRE_OK(ring.OpenRoute("east:a", "west:b"));
+}
+
+TEST_CASE("a range of another node is opened for the ticket's reader alone, and closed for it") {
+  Between with;
+  RingOf ring(with.west, with.in_west);
+  REQUIRE_OK(ring.OpenRoute("east:a", "west:b"));
+  const auto open = [&](const std::string& caller, OpenRangeRequest request) {
+    std::promise<Result<OpenRangeReply>> opened;
+    with.east.engine().loop().Post([&, request]() mutable {
+      with.east.engine().node().OpenRange(
+          caller, std::move(request),
+          [&](Result<OpenRangeReply> reply) { opened.set_value(std::move(reply)); });
+    });
+    return opened.get_future().get();
+  };
+  CHECK(open("west", {"guessed", TransferId("t"), 1}).status().code() == Code::kPermissionDenied);
+  CHECK(open("west", {"guessed", TransferId("t"), 77}).status().code() == Code::kUnavailable);
+  CHECK(open("north", {"guessed", TransferId("t"), 1}).status().code() == Code::kUnavailable);
+}
