@@ -127,7 +127,7 @@ std::vector<Row> SmallGpuInNode(const Settings& settings) {
 std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
   const Result<Site> site = Site::Open(settings.given, settings.daemon);
   std::vector<Row> rows;
-  const auto add = [&](const char* work, const Many& many, double target) {
+  const auto add = [&](const char* work, bool asked_by_reader, const Many& many, double target) {
     Row row = RowOf(work, "tcp-direct", "tcp-ping-pong", target);
     if (!site.ok()) return rows.push_back(NotSetUp(std::move(row), site.status()));
     const SmallWay way{.from = site->here,
@@ -136,13 +136,15 @@ std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
                        .to_memory = "host",
                        .path = "tcp-direct",
                        .by_ring = true,
-                       .asked_by_reader = true};
+                       .asked_by_reader = asked_by_reader};
     rows.push_back(Hold(
         std::move(row), MakeSmall(way, many),
         [&](const Moved&) { return TcpPingPong::Create(many); }, settings));
   };
-  add("small host between nodes", kOneByOne, 0.25);
-  add("small host between nodes, 256 in flight", kInFlight, 0.5);
+  add("small host between nodes", true, kOneByOne, 0.25);
+  add("small host between nodes, 256 in flight", true, kInFlight, 0.5);
+  add("small host between nodes, asked by the source", false, kOneByOne, 0.25);
+  add("small host between nodes, asked by the source, 256 in flight", false, kInFlight, 0.5);
   return rows;
 }
 

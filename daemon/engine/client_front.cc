@@ -9,7 +9,7 @@
 #include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
-#include "daemon/engine/open_ranges.h"
+#include "daemon/engine/openings.h"
 #include "daemon/engine/paging.h"
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
@@ -176,8 +176,8 @@ void ClientFront::DeleteBuffer(const Principal& who, std::string name, bool forc
   auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
     parts_.lender.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
       parts_.rings.WhenLetGo(id, [this, id, status, reply = std::move(reply)]() mutable {
-        parts_.open_ranges.WhenLetGo(
-            id, [status, reply = std::move(reply)]() mutable { reply(status); });
+        parts_.openings.WhenLetGo(id,
+                                  [status, reply = std::move(reply)]() mutable { reply(status); });
       });
     });
   };

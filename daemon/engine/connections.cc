@@ -136,8 +136,10 @@ ConnectReply Connections::Remember(const std::string& caller, const std::string&
                                    Link::Accepted accepted) {
   const uint64_t number = next_number_++;
   accepted_[number] = {caller, {link, accepted.connection}};
-  accepted.connection->OnClosed([this, number](const Status&) {
-    context_.loop.Post([this, number] { accepted_.erase(number); });
+  accepted.connection->OnClosed([this, number](const Status& why) {
+    context_.loop.Post([this, number, why] {
+      if (accepted_.erase(number) > 0) answered_closed_(number, why);
+    });
   });
   ConnectReply reply;
   reply.answer = std::move(accepted.answer);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,6 +42,11 @@ class Connections {
   // one to ask, and it still stands.
   Result<Serving> FindAccepted(const std::string& caller, uint64_t number) const;
 
+  // Of connections that this node answered: `closed` hears their numbers. Set once.
+  void OnAnsweredClosed(std::function<void(uint64_t number, const Status& why)> closed) {
+    answered_closed_ = std::move(closed);
+  }
+
   void Clear();  // at the engine's end
 
  private:
@@ -69,6 +75,7 @@ class Connections {
   Peers& peers_;
   std::map<Key, Reading> reading_;
   std::map<uint64_t, Accepted> accepted_;
+  std::function<void(uint64_t, const Status&)> answered_closed_;
   uint64_t next_number_ = 1;
 };
 

@@ -13,7 +13,7 @@
 #include "daemon/engine/grants.h"
 #include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
-#include "daemon/engine/open_ranges.h"
+#include "daemon/engine/openings.h"
 #include "daemon/engine/owners.h"
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_front.h"
@@ -72,7 +72,7 @@ struct Engine::State {
         mirrors(parts),
         probes(parts),
         probe_slabs(parts),
-        open_ranges(parts),
+        openings(context),
         rings(parts, context.options.ring_spin),
         self(parts),
         client(parts, self) {}
@@ -103,13 +103,13 @@ struct Engine::State {
   Transfers transfers;
   Lender lender;
   Borrower borrower;
-  Parts parts{context,     sessions,      owners, buffers,   grants,      catalog,   peers,
-              connections, registrations, slots,  checksums, tickets,     transfers, mirrors,
-              probes,      probe_slabs,   lender, borrower,  open_ranges, rings};
+  Parts parts{context,     sessions,      owners, buffers,   grants,   catalog,   peers,
+              connections, registrations, slots,  checksums, tickets,  transfers, mirrors,
+              probes,      probe_slabs,   lender, borrower,  openings, rings};
   Mirrors mirrors;
   Probes probes;
   ProbeSlabs probe_slabs;
-  OpenRanges open_ranges;
+  Openings openings;
   Rings rings;
   PeerFront self;
   ClientFront client;
@@ -132,11 +132,11 @@ void Engine::State::Wire() {
     tickets.DropBuffer(buffer, why);
     lender.DropBuffer(buffer);
     rings.DropBuffer(buffer, why);
-    open_ranges.DropBuffer(buffer);
+    openings.DropBuffer(buffer);
   });
   grants.OnEnded([this, end](const Grants::Grant& grant, const Status& why) {
     rings.DropGrant(grant.id, why);
-    open_ranges.DropGrant(grant.id);
+    openings.DropGrant(grant.id);
     for (TransferRecord* record : transfers.Running()) {
       const std::vector<GrantId>& rests_on = record->grants;
       if (std::find(rests_on.begin(), rests_on.end(), grant.id) != rests_on.end()) {
@@ -150,6 +150,8 @@ void Engine::State::Wire() {
   });
   transfers.OnFinal(
       [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
+  connections.OnAnsweredClosed(
+      [this](uint64_t number, const Status& why) { rings.DropConnection(number, why); });
   peers.Listen(
       {.lost =
            [this](const std::string& node) {
@@ -183,7 +185,7 @@ void Engine::State::Wire() {
 void Engine::State::DropRoutes(const std::string& node) {
   rings.DropPeer(node,
                  {Code::kUnavailable, reasons::kPeerDown, "node " + node + " does not answer"});
-  open_ranges.DropPeer(node);
+  openings.DropPeer(node);
 }
 
 void Engine::State::CancelAll(const Status& why) {
@@ -223,7 +225,7 @@ void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
     state->context.draining = true;
     state->rings.Drain();
-    state->open_ranges.CloseAll();
+    state->openings.CloseAll();
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(
@@ -257,7 +259,7 @@ void Engine::Stop() {
   state->thread.RunSync([state] { state->rings.Clear(); });
   for (const auto& link : state->links) link->Shutdown();
   state->thread.RunSync([state] {
-    state->open_ranges.Clear();
+    state->openings.Clear();
     state->self.sources().Clear();
     state->lender.Clear();
     state->borrower.Clear();

@@ -12,7 +12,6 @@ void HeldRange::Open(Parts& parts, Order order, Reply<std::shared_ptr<HeldRange>
     Order order;
     Reply<std::shared_ptr<HeldRange>> reply;
     std::shared_ptr<HeldRange> range;
-    uint64_t connection = 0;
   };
   auto opening = std::make_shared<Opening>();
   opening->order = std::move(order);
@@ -22,10 +21,11 @@ void HeldRange::Open(Parts& parts, Order order, Reply<std::shared_ptr<HeldRange>
     const Result<PeerApi*> peer = parts.peers.Find(opening->order.node);
     if (!peer.ok()) return opening->reply(peer.status());
     (*peer)->OpenRange(parts.context.node(),
-                       {opening->order.ticket, opening->order.id, opening->connection},
-                       [opening](Result<OpenRangeReply> opened) {
+                       {opening->order.ticket, opening->order.id, opening->range->use().number},
+                       [&parts, opening](Result<OpenRangeReply> opened) {
                          if (!opened.ok()) return opening->reply(opened.status());
-                         opening->range->number_ = opened->range;
+                         opening->range->opening_.emplace(parts, opening->order.node,
+                                                          opened->opening);
                          opening->range->key_ = std::move(opened->key);
                          opening->reply(std::move(opening->range));
                        });
@@ -34,18 +34,10 @@ void HeldRange::Open(Parts& parts, Order order, Reply<std::shared_ptr<HeldRange>
       opening->order.node, opening->order.link,
       [&parts, opening, ask = std::move(ask)](Result<Connections::Use> use) mutable {
         if (!use.ok()) return opening->reply(use.status());
-        opening->connection = use->number;
-        opening->range = std::make_shared<HeldRange>(parts, opening->order.node, std::move(*use));
+        opening->range = std::make_shared<HeldRange>(std::move(*use));
         parts.registrations.Ensure(opening->order.link, opening->order.into,
                                    opening->order.client_buffer, std::move(ask));
       });
-}
-
-HeldRange::~HeldRange() {
-  if (number_ == 0) return;
-  const Result<PeerApi*> peer = parts_.peers.Find(node_);
-  // One that is out of reach closes by itself what it had opened.
-  if (peer.ok()) (*peer)->CloseRange(parts_.context.node(), number_, [](const Status&) {});
 }
 
 }  // namespace onecopy::engine

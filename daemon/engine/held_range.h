@@ -1,13 +1,14 @@
-// A range of another node that this one reads again and again: the other side of OpenRanges.
+// A range of another node that this one reads again and again: what OpenRange gave it.
 #pragma once
 
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "daemon/engine/connections.h"
 #include "daemon/engine/parts.h"
+#include "daemon/engine/peer_opening.h"
 #include "daemon/engine/types.h"
 
 namespace onecopy::engine {
@@ -27,21 +28,15 @@ class HeldRange {
   // Connects, makes `into` known to the link's devices, and has the other node open the range.
   static void Open(Parts& parts, Order order, Reply<std::shared_ptr<HeldRange>> reply);
 
-  HeldRange(Parts& parts, std::string node, Connections::Use use)
-      : parts_(parts), node_(std::move(node)), use_(std::move(use)) {}
-  ~HeldRange();
-  HeldRange(const HeldRange&) = delete;
-  HeldRange& operator=(const HeldRange&) = delete;
+  explicit HeldRange(Connections::Use use) : use_(std::move(use)) {}
 
-  const std::shared_ptr<Connection>& connection() const { return use_.connection; }
+  const Connections::Use& use() const { return use_; }
   const RemoteKey& key() const { return key_; }
 
  private:
-  Parts& parts_;
-  const std::string node_;
   const Connections::Use use_;
-  uint64_t number_ = 0;  // as the other node knows it; 0: it is not open
   RemoteKey key_;
+  std::optional<PeerOpening> opening_;
 };
 
 }  // namespace onecopy::engine

@@ -12,7 +12,7 @@ class Connections;
 class Grants;
 class Lender;
 class Mirrors;
-class OpenRanges;
+class Openings;
 class Owners;
 class Peers;
 class ProbeSlabs;
@@ -46,7 +46,7 @@ struct Parts {
   ProbeSlabs& probe_slabs;
   Lender& lender;
   Borrower& borrower;
-  OpenRanges& open_ranges;
+  Openings& openings;
   Rings& rings;
 };
 

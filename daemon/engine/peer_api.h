@@ -136,7 +136,7 @@ struct OpenProbeReply {
   uint64_t bytes = 0;  // at most what was asked for
 };
 
-// For reading again and again: see OpenRanges.
+// For small transfers by rings: see Openings.
 struct OpenRangeRequest {
   std::string ticket;
   TransferId id;  // that the ticket was made for
@@ -144,8 +144,23 @@ struct OpenRangeRequest {
 };
 
 struct OpenRangeReply {
-  uint64_t range = 0;
+  uint64_t opening = 0;
   std::string key;
+};
+
+struct OpenPushRequest {
+  TransferId id;  // that the reservation's ticket was made for
+  uint32_t uid = 0;
+  Reservation reservation;
+  Endpoint destination;
+  uint64_t channel = 0;
+};
+
+struct OpenPushReply {
+  uint64_t opening = 0;
+  uint64_t connection = 0;
+  Endpoint destination;  // complete: what may be written
+  plan::Plan plan;
 };
 
 // `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on
@@ -171,7 +186,9 @@ class PeerApi {
   virtual void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) = 0;
   virtual void OpenRange(const std::string& caller, OpenRangeRequest request,
                          Reply<OpenRangeReply> reply) = 0;
-  virtual void CloseRange(const std::string& caller, uint64_t range, StatusReply reply) = 0;
+  virtual void OpenPush(const std::string& caller, OpenPushRequest request,
+                        Reply<OpenPushReply> reply) = 0;
+  virtual void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) = 0;
   virtual void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) = 0;
   virtual void Recall(const std::string& caller, uint64_t loan, TransferId id,
                       StatusReply reply) = 0;

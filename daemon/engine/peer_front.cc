@@ -11,7 +11,8 @@
 #include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
-#include "daemon/engine/open_ranges.h"
+#include "daemon/engine/open_range.h"
+#include "daemon/engine/openings.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/tickets.h"
@@ -62,11 +63,16 @@ void PeerFront::CloseProbe(const std::string& caller, uint64_t probe, StatusRepl
 
 void PeerFront::OpenRange(const std::string& caller, OpenRangeRequest request,
                           Reply<OpenRangeReply> reply) {
-  parts_.open_ranges.Open(caller, request, std::move(reply));
+  engine::OpenRange(parts_, caller, request, std::move(reply));
 }
 
-void PeerFront::CloseRange(const std::string& caller, uint64_t range, StatusReply reply) {
-  parts_.open_ranges.Close(caller, range);
+void PeerFront::OpenPush(const std::string& caller, OpenPushRequest request,
+                         Reply<OpenPushReply> reply) {
+  engine::OpenPush(parts_, caller, std::move(request), std::move(reply));
+}
+
+void PeerFront::CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) {
+  parts_.openings.CloseOf(caller, opening);
   reply(OkStatus());
 }
 

@@ -9,26 +9,21 @@
 #include "daemon/engine/probes.h"
 #include "daemon/plan/planner.h"
 #include "transport/core/reasons.h"
-#include "transport/os/machine.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kIdBytes = 8;
-
 // Keeps itself alive through the calls that it waits for.
 class Making : public std::enable_shared_from_this<Making> {
  public:
   Making(Parts& parts, RemoteRouteOrder order, Reply<RemoteRoute> reply)
-      : parts_(parts),
-        order_(std::move(order)),
-        reply_(std::move(reply)),
-        id_(os::RandomHex(kIdBytes)) {}
+      : parts_(parts), order_(std::move(order)), reply_(std::move(reply)) {}
 
   void Start() {
     parts_.peers.WhenConnected(order_.source.node, [self = shared_from_this()](auto peer) {
       if (!peer.ok()) return self->reply_(peer.status());
+      if (self->order_.reservation) return self->Plan(*self->order_.reservation);
       self->Reserve(**peer, true);
     });
   }
@@ -36,7 +31,7 @@ class Making : public std::enable_shared_from_this<Making> {
  private:
   void Reserve(PeerApi& peer, bool whole) {
     ReserveRequest request;
-    request.id = id_;
+    request.id = order_.id;
     request.uid = order_.who.uid;
     request.destination_node = parts_.context.node();
     request.source = order_.source;
@@ -92,8 +87,8 @@ class Making : public std::enable_shared_from_this<Making> {
       return reply_(NotByRing("bytes that a network device writes into " +
                               order_.into->step_name() + " must be flushed, which takes long"));
     }
-    HeldRange::Order order{order_.source.node, path.link,           reserved_.ticket, id_,
-                           order_.into,        order_.client_buffer};
+    HeldRange::Order order{order_.source.node, path.link,   reserved_.ticket,
+                           order_.id,          order_.into, order_.client_buffer};
     HeldRange::Open(
         parts_, std::move(order),
         [self = shared_from_this(), plan = std::move(*plan)](auto range) mutable {
@@ -107,7 +102,6 @@ class Making : public std::enable_shared_from_this<Making> {
   Parts& parts_;
   const RemoteRouteOrder order_;
   Reply<RemoteRoute> reply_;
-  const TransferId id_;
   Reservation reserved_;
 };
 

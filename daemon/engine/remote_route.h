@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/engine/held_range.h"
 #include "daemon/engine/parts.h"
+#include "daemon/engine/peer_api.h"
 #include "daemon/engine/types.h"
 
 namespace onecopy::engine {
@@ -17,15 +19,18 @@ struct RemoteRoute {
   std::shared_ptr<HeldRange> range;
 };
 
-// Engine thread. `who` may use all of `into`'s buffer, or that much of it that the caller checks.
-// Of the source all is asked for, or, where `who` may not have it, the range of `source`. Fails as
-// a transfer would, and with NOT_APPLICABLE where the best path is not one get for each copy.
+// `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
+// where `who` may not have it, the range of `source`.
 struct RemoteRouteOrder {
   Principal who;
   Endpoint source;
   RegionRef into;
   std::string client_buffer;  // as HeldRange's
+  TransferId id;              // for the ticket
+  std::optional<Reservation> reservation = {};
 };
+// Engine thread. Fails as a transfer would, and with NOT_APPLICABLE where the best path is not one
+// get for each copy.
 void MakeRemoteRoute(Parts& parts, RemoteRouteOrder order, Reply<RemoteRoute> reply);
 
 // What no ring carries.

@@ -92,6 +92,11 @@ void Rings::FileEntry(Ring& ring, const ring::Entry& entry) {
   receipt.registration = description.access.registration;
   receipt.key = description.access.key;
   receipt.evidence["submitted"] = "ring";
+  if (!description.push.empty()) {
+    info.role = TransferRole::kSource;
+    receipt.evidence["steps"] =
+        "as planned by node " + description.peer + ", which made the copies";
+  }
   receipt.negotiation_seconds = Seconds(entry.begun - entry.taken);
   if (outcome.ok()) {
     info.bytes_done = entry.bytes;

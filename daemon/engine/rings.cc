@@ -10,6 +10,7 @@
 #include "daemon/engine/context.h"
 #include "daemon/engine/move.h"
 #include "daemon/engine/names.h"
+#include "daemon/engine/openings.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/remote_route.h"
@@ -80,181 +81,6 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   reply(std::move(given));
 }
 
-Result<Rings::End> Rings::CheckEnd(const Principal& who, const Endpoint& end, Access access) {
-  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(end.buffer));
-  const ByteRange whole{0, buffer->bytes};
-  auto all = parts_.grants.Check(who, *buffer, whole, access);
-  if (all.ok()) return End{buffer, whole, std::move(*all)};
-  ONECOPY_ASSIGN_OR_RETURN(const ByteRange asked,
-                           ResolveRange(end, buffer->bytes, "buffer \"" + buffer->name + "\""));
-  ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
-                           parts_.grants.Check(who, *buffer, asked, access));
-  const Grants::Grant* rests_on = grant ? parts_.grants.Find(*grant) : nullptr;
-  return End{buffer, rests_on == nullptr ? asked : rests_on->range, std::move(grant)};
-}
-
-Result<plan::Plan> Rings::MakePlan(const Place& source, const Place& destination) const {
-  const NodeCapability& here = parts_.catalog.capabilities();
-  plan::Request request;
-  request.source = {&here, source.kind, source.device};
-  request.destination = {&here, destination.kind, destination.device};
-  request.bytes = ring::kMostBytes;
-  request.estimates = parts_.probes.EstimatesFor(here.node);
-  return plan::MakePlan(request);
-}
-
-Rings::Description Rings::Describe() {
-  Description description;
-  description.route = std::make_shared<ring::Route>();
-  description.route->serial = next_route_++;
-  return description;
-}
-
-void Rings::OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
-                      Reply<RingRoute> reply) {
-  Result<Principal> who = parts_.sessions.PrincipalOf(session);
-  if (!who.ok()) return reply(who.status());
-  const auto found = rings_.find(session);
-  if (found == rings_.end()) return reply(NotByRing("this session has no ring"));
-  const Context& context = parts_.context;
-  if (context.draining) {
-    return reply(Status(Code::kUnavailable, reasons::kDraining,
-                        "node " + context.node() + " is shutting down and takes no new transfers"));
-  }
-  if (!context.IsSelf(destination.node)) {
-    return reply(NotByRing("rings move bytes inside a node, and to it"));
-  }
-  const RingRef ring = found->second;
-  if (context.IsSelf(source.node)) {
-    return OpenInside(ring, *who, source, destination, std::move(reply));
-  }
-  OpenFrom(ring, *who, std::move(source), destination, std::move(reply));
-}
-
-void Rings::OpenInside(const RingRef& ring, const Principal& who, const Endpoint& source,
-                       const Endpoint& destination, Reply<RingRoute> reply) {
-  const Result<End> from = CheckEnd(who, source, Access::kRead);
-  if (!from.ok()) return reply(from.status());
-  const Result<End> to = CheckEnd(who, destination, Access::kWrite);
-  if (!to.ok()) return reply(to.status());
-  const RegionRef from_region = from->buffer->region;
-  const RegionRef to_region = to->buffer->region;
-  Result<plan::Plan> plan = MakePlan(from_region->place(), to_region->place());
-  if (!plan.ok()) return reply(plan.status());
-  if (plan->path.source_staged || plan->path.destination_staged || !plan->path.link.empty()) {
-    return reply(NotByRing("rings do not carry " + plan->path.name));
-  }
-  Memory* memory = parts_.context.CopierFor(from_region->place(), to_region->place());
-  if (memory == nullptr) return reply(NotByRing("nothing here copies between the two"));
-
-  Description description = Describe();
-  ring::Route& route = *description.route;
-  route.from = from->allowed;
-  route.to = to->allowed;
-  route.one_buffer = from->buffer == to->buffer;
-  description.buffers = {from->buffer->id};
-  if (!route.one_buffer) description.buffers.push_back(to->buffer->id);
-  for (const End* end : {&*from, &*to}) {
-    if (end->grant) description.grants.push_back(*end->grant);
-  }
-  const std::string& node = parts_.context.node();
-  description.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
-  description.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
-  description.given.plan = std::move(*plan);
-  const std::string worker =
-      WorkerOf(from_region->place().device.empty() ? to_region->place() : from_region->place());
-  parts_.context.workers.Run<std::unique_ptr<ShortRoute>>(
-      worker,
-      [memory, from_region, to_region] { return memory->PrepareShort(from_region, to_region); },
-      [this, ring, worker, description = std::move(description),
-       reply = std::move(reply)](Result<std::unique_ptr<ShortRoute>> way) mutable {
-        if (!way.ok()) return reply(way.status());
-        Install(ring, std::move(description),
-                parts_.context.workers.ShareAny(worker, std::move(*way)), std::move(reply));
-      });
-}
-
-void Rings::OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
-                     const Endpoint& destination, Reply<RingRoute> reply) {
-  const Result<End> to = CheckEnd(who, destination, Access::kWrite);
-  if (!to.ok()) return reply(to.status());
-  Description description = Describe();
-  description.route->to = to->allowed;
-  description.buffers = {to->buffer->id};
-  description.peer = source.node;
-  if (to->grant) description.grants.push_back(*to->grant);
-  description.given.destination = {parts_.context.node(), to->buffer->name, to->allowed.offset,
-                                   to->allowed.bytes};
-  RemoteRouteOrder order{who, std::move(source), to->buffer->region,
-                         to->buffer->registered ? to->buffer->name : std::string()};
-  const RegionRef into = order.into;
-  MakeRemoteRoute(
-      parts_, std::move(order),
-      [this, ring, into, description = std::move(description),
-       reply = std::move(reply)](Result<RemoteRoute> made) mutable {
-        if (!made.ok()) return reply(made.status());
-        ring::Route& route = *description.route;
-        route.from = {*made->source.offset, *made->source.bytes};
-        description.given.source = made->source;
-        description.given.plan = std::move(made->plan);
-        description.access = made->range->connection()->Access(made->range->key(), *into);
-        os::EventLoop& loop = parts_.context.loop;
-        auto failed = [this, &loop, prefix = ring->prefix, serial = route.serial](Status why) {
-          loop.Post([this, prefix, serial, why = std::move(why)] { Fail(prefix, serial, why); });
-        };
-        auto way = std::make_unique<pipeline::ShortGets>(
-            pipeline::ShortGets::Source{made->range->connection(), os::RandomNumber(),
-                                        made->range->key(), route.from.offset, made->range},
-            into, std::move(failed));
-        // The range is given back on this thread, as is what the way has of the buffer.
-        std::shared_ptr<ShortRoute> shared(way.release(), [&loop](ShortRoute* last) {
-          loop.Post([last = std::unique_ptr<ShortRoute>(last)] {});
-        });
-        made->range.reset();
-        Install(ring, std::move(description), std::move(shared), std::move(reply));
-      });
-}
-
-bool Rings::StillStands(const Description& description) const {
-  if (!description.peer.empty() && !parts_.peers.IsConnected(description.peer)) return false;
-  for (const BufferId id : description.buffers) {
-    const Buffer* buffer = parts_.buffers.FindById(id);
-    if (buffer == nullptr || !buffer->removing.ok()) return false;
-  }
-  return std::all_of(description.grants.begin(), description.grants.end(),
-                     [&](const GrantId& id) { return parts_.grants.Find(id) != nullptr; });
-}
-
-void Rings::Install(const RingRef& ring, Description description, std::shared_ptr<ShortRoute> way,
-                    Reply<RingRoute> reply) {
-  description.steps = way->steps();
-  description.route->way = std::move(way);
-  const auto current = rings_.find(ring->session);
-  if (current == rings_.end() || current->second != ring || !StillStands(description)) {
-    return reply(Status(Code::kAborted, reasons::kCancelled,
-                        "what the route was to rest on has ended meanwhile"));
-  }
-  const auto place = std::find(ring->used.begin(), ring->used.end(), false);
-  if (place == ring->used.end()) {
-    return reply(Status(Code::kResourceExhausted, reasons::kQuota,
-                        "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
-  }
-  *place = true;
-  const uint64_t serial = description.route->serial;
-  description.place = static_cast<uint32_t>(place - ring->used.begin());
-  description.given.word = ring::RouteWord(serial, description.place);
-  RingRoute given = description.given;
-  thread_.Install(
-      ring->id, description.place, description.route,
-      [&loop = parts_.context.loop, given = std::move(given), reply = std::move(reply)]() mutable {
-        loop.Post([given = std::move(given), reply = std::move(reply)]() mutable {
-          reply(std::move(given));
-        });
-      });
-  ring->routes.emplace(serial, std::move(description));
-  Forget(*ring);
-}
-
 // The oldest routes that are gone, and with them the receipts of what went by them.
 void Rings::Forget(Ring& ring) {
   for (auto it = ring.routes.begin();
@@ -267,7 +93,12 @@ void Rings::Withdraw(Ring& ring, Description& description, const Status& why) {
   if (!std::exchange(description.open, false)) return;
   description.route->Withdraw(why);
   // It is there until the ring's thread has been told, below.
-  description.route->way->Cancel();
+  if (const auto& way = description.route->way; description.push.empty()) {
+    way->Cancel();
+  } else {
+    // Only when the other node can read nothing more is it known what will not have been read.
+    parts_.openings.CloseFor(description.peer, description.push, [way] { way->Cancel(); });
+  }
   std::vector<BufferId> buffers = description.buffers;
   for (const BufferId buffer : buffers) ++letting_go_[buffer].routes;
   auto gone = [this, ring = by_prefix_.at(ring.prefix), place = description.place,
@@ -315,6 +146,11 @@ void Rings::DropGrant(const GrantId& grant, const Status& why) {
 
 void Rings::DropPeer(const std::string& node, const Status& why) {
   WithdrawAll([&](const Description& description) { return description.peer == node; }, why);
+}
+
+void Rings::DropConnection(uint64_t number, const Status& why) {
+  WithdrawAll([&](const Description& description) { return description.connection == number; },
+              why);
 }
 
 void Rings::Fail(const std::string& prefix, uint64_t serial, const Status& why) {

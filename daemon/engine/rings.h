@@ -13,6 +13,7 @@
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/grants.h"
 #include "daemon/engine/parts.h"
+#include "daemon/engine/peer_api.h"
 #include "daemon/engine/ring_api.h"
 #include "daemon/ring/ring_thread.h"
 
@@ -33,6 +34,8 @@ class Rings final : public RingApi {
   void DropBuffer(BufferId buffer, const Status& why);
   void DropGrant(const GrantId& grant, const Status& why);
   void DropPeer(const std::string& node, const Status& why);
+  // A connection that this node answered has closed.
+  void DropConnection(uint64_t number, const Status& why);
   // Runs `then` once no route holds that buffer's memory: it has been dropped.
   void WhenLetGo(BufferId buffer, Task then);
 
@@ -53,7 +56,9 @@ class Rings final : public RingApi {
     uint32_t place = 0;
     bool open = true;
     std::vector<BufferId> buffers;  // of this node
-    std::string peer;               // the other node, where it leads to one
+    std::string peer;               // the other node, where it leads to one or comes from one
+    TransferId push;                // where that gets what it is told to: of its ticket
+    uint64_t connection = 0;        // likewise: as this node answered it
     std::vector<GrantId> grants;
     RingRoute given;
     std::shared_ptr<const ShortSteps> steps;
@@ -75,19 +80,18 @@ class Rings final : public RingApi {
     Ring* ring;
   };
 
-  // One end: the buffer, and as much of it as `who` may use so that it holds the asked range.
-  struct End {
-    Buffer* buffer = nullptr;
-    ByteRange allowed;
-    std::optional<GrantId> grant;
-  };
-  Result<End> CheckEnd(const Principal& who, const Endpoint& end, Access access);
   Result<plan::Plan> MakePlan(const Place& source, const Place& destination) const;
   Description Describe();
   void OpenInside(const RingRef& ring, const Principal& who, const Endpoint& source,
                   const Endpoint& destination, Reply<RingRoute> reply);
   void OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
                 const Endpoint& destination, Reply<RingRoute> reply);
+  void OpenTo(const RingRef& ring, const Principal& who, const Endpoint& source,
+              Endpoint destination, Reply<RingRoute> reply);
+  void Opened(const RingRef& ring, uint64_t channel, Description description, OpenPushReply opened,
+              Reply<RingRoute> reply);
+  UniqueFunction<void(const Status&)> FailureOf(const RingRef& ring, const ring::Route& route);
+  std::shared_ptr<ShortRoute> OnEngine(std::unique_ptr<ShortRoute> way) const;
   void Install(const RingRef& ring, Description description, std::shared_ptr<ShortRoute> way,
                Reply<RingRoute> reply);
   // What went wrong with one of its copies would go wrong with the next.

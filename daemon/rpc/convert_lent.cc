@@ -47,15 +47,53 @@ void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
 
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", kMostOpaque));
-  return engine::OpenRangeReply{in.range(), in.key()};
+  return engine::OpenRangeReply{in.opening(), in.key()};
 }
 
 void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out) {
-  out->set_range(value.range);
+  out->set_opening(value.opening);
   out->set_key(value.key);
 }
 
-Result<uint64_t> Parse(const v1::CloseRangeRequest& in) { return in.range(); }
+Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
+  const Field at;
+  if (!in.has_reservation()) return BadField(at / "reservation", "is missing");
+  if (!in.has_destination()) return BadField(at / "destination", "is missing");
+  engine::OpenPushRequest value;
+  ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
+  value.uid = in.uid();
+  ONECOPY_ASSIGN_OR_RETURN(value.reservation, Parse(in.reservation(), at / "reservation"));
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  value.channel = in.channel();
+  return value;
+}
+
+void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out) {
+  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_uid(value.uid);
+  Print(value.reservation, out->mutable_reservation());
+  Print(value.destination, out->mutable_destination());
+  out->set_channel(value.channel);
+}
+
+Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
+  const Field at;
+  engine::OpenPushReply value;
+  value.opening = in.opening();
+  value.connection = in.connection();
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  ONECOPY_ASSIGN_OR_RETURN(value.plan, Parse(in.plan(), at / "plan"));
+  return value;
+}
+
+void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
+  out->set_opening(value.opening);
+  out->set_connection(value.connection);
+  Print(value.destination, out->mutable_destination());
+  Print(value.plan, out->mutable_plan());
+}
+
+Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }
 
 Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in) {
   const Field at;

@@ -47,19 +47,6 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
   if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
 }
 
-Result<engine::Reservation> ParseReservation(const v1::ReserveResponse& in, const Field& at) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
-  engine::Reservation value;
-  value.ticket = in.ticket();
-  ONECOPY_ASSIGN_OR_RETURN(value.lifetime, Parse(in.lifetime(), at / "lifetime"));
-  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
-  value.memory = in.memory();
-  value.device = in.device();
-  return value;
-}
-
 constexpr auto kParse = [](const auto& in, const Field& at) { return Parse(in, at); };
 
 }  // namespace
@@ -130,9 +117,20 @@ void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
   if (value.ranges != nullptr) Print(*value.ranges, out->mutable_source_ranges());
 }
 
-Result<engine::Reservation> Parse(const v1::ReserveResponse& in) {
-  return ParseReservation(in, Field());
+Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
+  engine::Reservation value;
+  value.ticket = in.ticket();
+  ONECOPY_ASSIGN_OR_RETURN(value.lifetime, Parse(in.lifetime(), at / "lifetime"));
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  value.memory = in.memory();
+  value.device = in.device();
+  return value;
 }
+
+Result<engine::Reservation> Parse(const v1::ReserveResponse& in) { return Parse(in, Field()); }
 
 void Print(const engine::Reservation& value, v1::ReserveResponse* out) {
   out->set_ticket(value.ticket);
@@ -150,8 +148,7 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
   engine::StartRequest value;
   value.id = TransferId(in.transfer_id());
   value.uid = in.uid();
-  ONECOPY_ASSIGN_OR_RETURN(value.reservation,
-                           ParseReservation(in.reservation(), at / "reservation"));
+  ONECOPY_ASSIGN_OR_RETURN(value.reservation, Parse(in.reservation(), at / "reservation"));
   ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
   ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
   value.checksum = in.checksum();

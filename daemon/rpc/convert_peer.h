@@ -26,7 +26,8 @@ Result<engine::FinishRequest> Parse(const v1::FinishRequest& in);
 Result<engine::OpenProbeRequest> Parse(const v1::OpenProbeRequest& in);
 Result<uint64_t> Parse(const v1::CloseProbeRequest& in);
 Result<engine::OpenRangeRequest> Parse(const v1::OpenRangeRequest& in);
-Result<uint64_t> Parse(const v1::CloseRangeRequest& in);
+Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in);
+Result<uint64_t> Parse(const v1::CloseOpeningRequest& in);
 Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in);
 Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in);
 Result<engine::TransferInfo> Parse(const v1::ReportRequest& in);
@@ -44,17 +45,20 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out);
 void Print(const engine::FinishRequest& value, v1::FinishRequest* out);
 void Print(const engine::OpenProbeRequest& value, v1::OpenProbeRequest* out);
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out);
+void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out);
 void Print(const engine::BorrowRequest& value, v1::BorrowRequest* out);
 
 // Answers. ConnectReply.host is not in its message.
 Result<engine::HelloReply> Parse(const v1::HelloResponse& in);
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in);
+Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at);
 Result<engine::TransferInfo> Parse(const v1::Transfer& in);
 Result<engine::ConnectReply> Parse(const v1::ConnectResponse& in);
 Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in);
 Result<engine::FinishReply> Parse(const v1::FinishResponse& in);
 Result<engine::OpenProbeReply> Parse(const v1::OpenProbeResponse& in);
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in);
+Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in);
 Result<engine::Loan> Parse(const v1::Loan& in);
 Result<engine::BufferInfo> Parse(const v1::Buffer& in);
 
@@ -65,6 +69,7 @@ void Print(const engine::PrepareReply& value, v1::PrepareResponse* out);
 void Print(const engine::FinishReply& value, v1::FinishResponse* out);
 void Print(const engine::OpenProbeReply& value, v1::OpenProbeResponse* out);
 void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out);
+void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out);
 void Print(const engine::Loan& value, v1::Loan* out);
 
 }  // namespace onecopy::rpc

@@ -74,7 +74,8 @@ class PeerServer::Core {
     Serve(&Peers::RequestOpenProbe, &PeerApi::OpenProbe, serving);
     Serve(&Peers::RequestCloseProbe, &PeerApi::CloseProbe, serving);
     Serve(&Peers::RequestOpenRange, &PeerApi::OpenRange, serving);
-    Serve(&Peers::RequestCloseRange, &PeerApi::CloseRange, serving);
+    Serve(&Peers::RequestOpenPush, &PeerApi::OpenPush, serving);
+    Serve(&Peers::RequestCloseOpening, &PeerApi::CloseOpening, serving);
     Serve(&Peers::RequestBorrow, &PeerApi::Borrow, serving);
     Serve(&Peers::RequestRecall, &PeerApi::Recall, serving);
     Serve(&Peers::RequestReport, &PeerApi::Report, serving);

@@ -135,10 +135,17 @@ void RemoteNode::OpenRange(const std::string& caller, engine::OpenRangeRequest r
   Ask(caller, {"OpenRange", kNegotiation}, &Stub::AsyncOpenRange, message, std::move(reply));
 }
 
-void RemoteNode::CloseRange(const std::string& caller, uint64_t range, StatusReply reply) {
-  v1::CloseRangeRequest message;
-  message.set_range(range);
-  Call(caller, {"CloseRange", kNegotiation}, &Stub::AsyncCloseRange, message,
+void RemoteNode::OpenPush(const std::string& caller, engine::OpenPushRequest request,
+                          Reply<engine::OpenPushReply> reply) {
+  v1::OpenPushRequest message;
+  Print(request, &message);
+  Ask(caller, {"OpenPush", kNegotiation}, &Stub::AsyncOpenPush, message, std::move(reply));
+}
+
+void RemoteNode::CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) {
+  v1::CloseOpeningRequest message;
+  message.set_opening(opening);
+  Call(caller, {"CloseOpening", kNegotiation}, &Stub::AsyncCloseOpening, message,
        [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
                                   const std::string&) mutable { reply(status); });
 }

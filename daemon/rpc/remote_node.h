@@ -33,7 +33,10 @@ class RemoteNode final : public engine::PeerApi {
   void CloseProbe(const std::string& caller, uint64_t probe, engine::StatusReply reply) override;
   void OpenRange(const std::string& caller, engine::OpenRangeRequest request,
                  engine::Reply<engine::OpenRangeReply> reply) override;
-  void CloseRange(const std::string& caller, uint64_t range, engine::StatusReply reply) override;
+  void OpenPush(const std::string& caller, engine::OpenPushRequest request,
+                engine::Reply<engine::OpenPushReply> reply) override;
+  void CloseOpening(const std::string& caller, uint64_t opening,
+                    engine::StatusReply reply) override;
   void Borrow(const std::string& caller, engine::BorrowRequest request,
               engine::Reply<engine::Loan> reply) override;
   void Recall(const std::string& caller, uint64_t loan, TransferId id,

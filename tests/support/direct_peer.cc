@@ -93,12 +93,18 @@ class DirectPeer final : public PeerApi {
                            api.OpenRange(caller, request, std::move(answer));
                          });
   }
-  void CloseRange(const std::string& caller, uint64_t range, StatusReply reply) override {
+  void OpenPush(const std::string& caller, OpenPushRequest request,
+                Reply<OpenPushReply> reply) override {
+    Call<OpenPushReply>("OpenPush", std::move(reply), [caller, request](PeerApi& api, auto answer) {
+      api.OpenPush(caller, request, std::move(answer));
+    });
+  }
+  void CloseOpening(const std::string& caller, uint64_t range, StatusReply reply) override {
     Call<bool>(
-        "CloseRange",
+        "CloseOpening",
         [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
         [caller, range](PeerApi& api, auto answer) {
-          api.CloseRange(caller, range, [answer = std::move(answer)](const Status& told) mutable {
+          api.CloseOpening(caller, range, [answer = std::move(answer)](const Status& told) mutable {
             if (told.ok()) return answer(true);
             answer(told);
           });

@@ -70,7 +70,10 @@ class FakePeer final : public PeerApi {
   void OpenRange(const std::string&, OpenRangeRequest, Reply<OpenRangeReply> reply) override {
     reply(No());
   }
-  void CloseRange(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
+  void OpenPush(const std::string&, OpenPushRequest, Reply<OpenPushReply> reply) override {
+    reply(No());
+  }
+  void CloseOpening(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
   void Borrow(const std::string&, BorrowRequest, Reply<Loan> reply) override { reply(No()); }
   void Recall(const std::string&, uint64_t, TransferId, StatusReply reply) override { reply(No()); }
   void Reserve(const std::string&, ReserveRequest, Reply<Reservation> reply) override {

@@ -1,72 +1,11 @@
 // Small transfers by a ring from another node: what they rest on there, and what ends them.
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
-#include "tests/unit/engine/ring_of.h"
+#include "tests/unit/engine/between.h"
 #include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;
-
-namespace {
-
-constexpr uint64_t kBytes = 16 * 1024;
-
-// Alice's buffer "a" on east, and on west "b" of hers, whose session has a ring.
-struct Between {
-  EngineCluster cluster;
-  EngineNode& east;
-  EngineNode& west;
-  Principal in_east;
-  Principal in_west;
-  EngineNode::Registered a;
-  EngineNode::Registered b;
-
-  explicit Between(uint32_t reader = 1000,
-                   const std::function<void(const std::string&, NodePlan&)>& change = {})
-      : cluster({"east", "west"}, change),
-        east(cluster["east"]),
-        west(cluster["west"]),
-        in_east(east.Attach(1000)),
-        in_west(west.Attach(reader)),
-        a(Make(east, in_east, "a")),
-        b(Make(west, in_west, "b")) {
-    for (uint64_t i = 0; i < kBytes; ++i) a.data[i] = PatternAt(i, 1);
-    cluster.WaitForPeer("west", "east", NodeState::kConnected);
-  }
-
-  static EngineNode::Registered Make(EngineNode& node, const Principal& who,
-                                     const std::string& name) {
-    auto made = node.Register(who, name, kBytes);
-    REQUIRE_OK(made);
-    return std::move(*made);
-  }
-  Result<bool> InEast(const std::function<void(ClientApi&, StatusReply)>& call) {
-    return east.Ask<bool>([&](ClientApi& api, auto reply) {
-      call(api, [reply = std::move(reply)](const Status& status) mutable {
-        reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
-      });
-    });
-  }
-  Result<GrantInfo> Grant(const std::string& range, uint32_t uid) {
-    return east.Ask<GrantInfo>([&](ClientApi& api, auto reply) {
-      api.CreateGrant(in_east,
-                      {.range = ParseEnd(range),
-                       .to = std::to_string(uid) + "@west",
-                       .read = true,
-                       .write = false,
-                       .lifetime = {}},
-                      std::move(reply));
-    });
-  }
-  Result<TransferInfo> Get(const TransferId& id) {
-    return west.Ask<TransferInfo>(
-        [&](ClientApi& api, auto reply) { api.GetTransfer(in_west, id, std::move(reply)); });
-  }
-};
-
-void CheckOver(const ring::Ended& ended) { CHECK(ended.code != Code::kOk); }
-
-}  // namespace
 
 TEST_CASE("a ring reads from another node, with one negotiation, and tells each step") {
   Between with;
@@ -79,10 +18,10 @@ TEST_CASE("a ring reads from another node, with one negotiation, and tells each 
   CHECK(with.b.data[8192] == PatternAt(4096, 1));
   CHECK(with.b.data[8291] == PatternAt(4195, 1));
   CHECK(with.b.data[8292] == std::byte{0});
-  CHECK(ring.Move(route->word, kBytes - 1, 0, 2).code == Code::kOutOfRange);
+  CHECK(ring.Move(route->word, kBetweenBytes - 1, 0, 2).code == Code::kOutOfRange);
   for (uint64_t i = 0; i < 600; ++i) {
-    REQUIRE(ring.Move(route->word, i, kBytes - 1 - i, 1).code == Code::kOk);
-    REQUIRE(with.b.data[kBytes - 1 - i] == PatternAt(i, 1));
+    REQUIRE(ring.Move(route->word, i, kBetweenBytes - 1 - i, 1).code == Code::kOk);
+    REQUIRE(with.b.data[kBetweenBytes - 1 - i] == PatternAt(i, 1));
   }
   CHECK(with.cluster.calls("OpenRange") == 1);
   CHECK(with.cluster.calls("Prepare") == 0);
@@ -145,15 +84,11 @@ TEST_CASE("a buffer that other nodes' rings read is let go before its removal is
     CheckOver(ring.Move(route->word, 0, 0, 1));
   }
   SECTION("the destination, whose reader then closes what it had open") {
-    const auto removed = with.west.Ask<bool>([&](ClientApi& api, auto reply) {
-      api.DeleteBuffer(with.in_west, "b", false,
-                       [reply = std::move(reply)](const Status& status) mutable {
-                         reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
-                       });
-    });
-    REQUIRE_OK(removed);
+    REQUIRE_OK(Between::In(with.west, [&](ClientApi& api, StatusReply reply) {
+      api.DeleteBuffer(with.in_west, "b", false, std::move(reply));
+    }));
     CheckOver(ring.Move(route->word, 0, 0, 1));
-    CHECK(with.cluster.calls("CloseRange") == 1);
+    CHECK(with.cluster.calls("CloseOpening") == 1);
   }
 }
 

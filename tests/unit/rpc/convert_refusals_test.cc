@@ -203,6 +203,13 @@ TEST_CASE("peers are not trusted either") {
   using OpenRange = v1::OpenRangeRequest;
   CheckRefused<OpenRange>([](OpenRange& m) { m.clear_transfer_id(); }, "transfer_id");
   CheckRefused<OpenRange>([](OpenRange& m) { m.set_ticket(std::string(257, 't')); }, "ticket");
+  using OpenPush = v1::OpenPushRequest;
+  CheckRefused<OpenPush>([](OpenPush& m) { m.clear_transfer_id(); }, "transfer_id");
+  CheckRefused<OpenPush>([](OpenPush& m) { m.clear_reservation(); }, "reservation");
+  CheckRefused<OpenPush>([](OpenPush& m) { m.clear_destination(); }, "destination");
+  CheckRefused<OpenPush>(
+      [](OpenPush& m) { m.mutable_reservation()->set_ticket(std::string(257, 't')); },
+      "reservation.ticket");
   using Opened = v1::OpenRangeResponse;
   CheckRefused<Opened>([](Opened& m) { m.set_key(std::string(65537, 'k')); }, "key");
   using Borrow = v1::BorrowRequest;

@@ -232,9 +232,13 @@ class FakePeerApi final : public engine::PeerApi {
                  engine::Reply<engine::OpenRangeReply> reply) override {
     Handle("OpenRange", asker, std::move(reply), std::move(request));
   }
-  void CloseRange(const std::string& asker, uint64_t range, engine::StatusReply reply) override {
+  void OpenPush(const std::string& asker, engine::OpenPushRequest request,
+                engine::Reply<engine::OpenPushReply> reply) override {
+    Handle("OpenPush", asker, std::move(reply), std::move(request));
+  }
+  void CloseOpening(const std::string& asker, uint64_t range, engine::StatusReply reply) override {
     caller = asker;
-    script.Record("CloseRange", range);
+    script.Record("CloseOpening", range);
     script.ReplyStatus(std::move(reply));
   }
   void Borrow(const std::string& asker, engine::BorrowRequest request,

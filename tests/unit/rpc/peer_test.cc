@@ -68,6 +68,7 @@ TEST_CASE("Hello, Reserve, Start, Prepare and Finish keep every field both ways"
   CheckCall<v1::FinishRequest, v1::FinishResponse>("Finish", &PeerApi::Finish);
   CheckCall<v1::OpenProbeRequest, v1::OpenProbeResponse>("OpenProbe", &PeerApi::OpenProbe);
   CheckCall<v1::OpenRangeRequest, v1::OpenRangeResponse>("OpenRange", &PeerApi::OpenRange);
+  CheckCall<v1::OpenPushRequest, v1::OpenPushResponse>("OpenPush", &PeerApi::OpenPush);
   CheckCall<v1::BorrowRequest, v1::Loan>("Borrow", &PeerApi::Borrow);
 }
 
@@ -87,7 +88,7 @@ TEST_CASE("Recall tells of what") {
   CHECK(id == TransferId("t"));
 }
 
-TEST_CASE("CloseProbe and CloseRange tell which") {
+TEST_CASE("CloseProbe and CloseOpening tell which") {
   Nodes nodes;
   const auto check = [&](const std::string& name, auto method) {
     Waiting<int> closed;
@@ -102,7 +103,7 @@ TEST_CASE("CloseProbe and CloseRange tell which") {
     CHECK(std::get<0>(nodes.Asked<uint64_t>(name)) == 0xfedcba9876543210);
   };
   check("CloseProbe", &PeerApi::CloseProbe);
-  check("CloseRange", &PeerApi::CloseRange);
+  check("CloseOpening", &PeerApi::CloseOpening);
 }
 
 TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways") {

@@ -1,0 +1,117 @@
+#include "daemon/engine/openings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/context.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostOpenings = 65'536;
+constexpr std::ptrdiff_t kMostOfPeer = 4096;
+
+}  // namespace
+
+Result<uint64_t> Openings::Begin(Opening opening) {
+  if (context_.draining) {
+    return Status(Code::kUnavailable, reasons::kDraining,
+                  "node " + context_.node() + " is shutting down and takes no new transfers");
+  }
+  const auto of_peer = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry.second.opening.peer == opening.peer;
+  });
+  if (entries_.size() >= kMostOpenings || of_peer >= kMostOfPeer) {
+    return Status(Code::kResourceExhausted, reasons::kQuota,
+                  "node " + context_.node() + " keeps as many ranges open to others as it can");
+  }
+  uint64_t number = os::RandomNumber();
+  while (number == 0 || entries_.contains(number)) ++number;
+  entries_[number].opening = std::move(opening);
+  return number;
+}
+
+Status Openings::Ready(uint64_t number, Close close) {
+  Entry& entry = entries_.at(number);
+  entry.close = std::move(close);
+  if (!std::exchange(entry.closing, false)) return OkStatus();
+  CloseOne(number);
+  return {Code::kAborted, reasons::kCancelled, "what was being opened has been closed meanwhile"};
+}
+
+void Openings::Forget(uint64_t number) {
+  auto node = entries_.extract(number);
+  if (node.empty()) return;
+  for (Task& closed : node.mapped().closed) closed();
+  const auto waiting = waiting_.find(node.mapped().opening.buffer);
+  if (waiting == waiting_.end() || Uses(waiting->first)) return;
+  auto tasks = waiting_.extract(waiting);
+  for (Task& then : tasks.mapped()) then();
+}
+
+// One that is not ready yet is closed when it is.
+void Openings::CloseOne(uint64_t number) {
+  Entry& entry = entries_.at(number);
+  if (std::exchange(entry.closing, true) || !entry.close) return;
+  entry.close([this, number] { Forget(number); });
+}
+
+template <typename Which>
+void Openings::CloseThose(const Which& which) {
+  std::vector<uint64_t> those;
+  for (const auto& [number, entry] : entries_) {
+    if (which(entry.opening)) those.push_back(number);
+  }
+  for (const uint64_t number : those) {
+    if (entries_.contains(number)) CloseOne(number);
+  }
+}
+
+void Openings::CloseOf(const std::string& peer, uint64_t number) {
+  const auto found = entries_.find(number);
+  if (found != entries_.end() && found->second.opening.peer == peer) CloseOne(number);
+}
+
+void Openings::CloseFor(const std::string& peer, const TransferId& id, Task done) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry.second.opening.peer == peer && entry.second.opening.id == id;
+  });
+  if (found == entries_.end()) return done();
+  found->second.closed.push_back(std::move(done));
+  CloseOne(found->first);
+}
+
+void Openings::DropBuffer(BufferId buffer) {
+  CloseThose([&](const Opening& opening) { return opening.buffer == buffer; });
+}
+
+void Openings::DropGrant(const GrantId& grant) {
+  CloseThose([&](const Opening& opening) { return opening.grant == grant; });
+}
+
+void Openings::DropPeer(const std::string& node) {
+  CloseThose([&](const Opening& opening) { return opening.peer == node; });
+}
+
+void Openings::CloseAll() {
+  CloseThose([](const Opening&) { return true; });
+}
+
+bool Openings::Uses(BufferId buffer) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& entry) { return entry.second.opening.buffer == buffer; });
+}
+
+void Openings::WhenLetGo(BufferId buffer, Task then) {
+  if (!Uses(buffer)) return then();
+  waiting_[buffer].push_back(std::move(then));
+}
+
+void Openings::Clear() {
+  entries_.clear();
+  waiting_.clear();
+}
+
+}  // namespace onecopy::engine

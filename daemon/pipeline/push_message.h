@@ -1,0 +1,44 @@
+// What two nodes tell each other of small copies from the one to the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/core/link.h"
+#include "transport/core/status.h"
+
+namespace onecopy::pipeline {
+
+// Owner → reader: get these bytes. Offsets count in the two buffers.
+struct Push {
+  uint64_t number = 0;
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const Push&, const Push&) = default;
+};
+// Reader → owner: that is done, or was not.
+struct Pushed {
+  uint64_t number = 0;
+  Status status;
+
+  // Not one of them, but all that were not answered before: the reader listens no more.
+  static constexpr uint64_t kRest = UINT64_MAX;
+};
+
+inline constexpr size_t kPushBytes = 32;
+inline constexpr size_t kMostPushes = Connection::kMaxMessageBytes / kPushBytes;  // in one message
+
+// At most kMostPushes.
+std::string Encode(std::span<const Push> pushes);
+std::string Encode(const Pushed& pushed);
+// Nothing for bytes that are no such message.
+std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes);
+std::optional<Pushed> DecodePushed(std::span<const std::byte> bytes);
+
+}  // namespace onecopy::pipeline

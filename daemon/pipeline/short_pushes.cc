@@ -1,0 +1,79 @@
+#include "daemon/pipeline/short_pushes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::pipeline {
+
+struct ShortPushes::Shared {
+  explicit Shared(ShortOutcomes::Failed failed) : outcomes(std::move(failed)) {}
+
+  ShortOutcomes outcomes;
+  std::atomic<uint64_t> begun{0};
+  // The connection's thread: nothing is answered any more.
+  Status over;
+
+  void End(const Status& why) {
+    if (over.ok()) over = why;
+    outcomes.FailAll(begun.load(std::memory_order_acquire), over);
+  }
+  void Hear(std::span<const std::byte> message) {
+    const std::optional<Pushed> pushed = DecodePushed(message);
+    const bool rest = pushed && pushed->number == Pushed::kRest && !pushed->status.ok();
+    if (rest) return End(pushed->status);
+    if (!pushed || pushed->number >= begun.load(std::memory_order_acquire)) {
+      return End({Code::kUnavailable, reasons::kLinkDown,
+                  "the other node told nonsense of small transfers"});
+    }
+    outcomes.Ended(pushed->number, pushed->status);
+  }
+};
+
+ShortPushes::ShortPushes(Way way, ShortOutcomes::Failed failed)
+    : way_(std::move(way)),
+      steps_(std::make_shared<ShortSteps>(way_.planned)),
+      shared_(std::make_shared<Shared>(std::move(failed))) {
+  way_.connection->Listen(way_.channel, [shared = shared_](std::span<const std::byte> message) {
+    shared->Hear(message);
+  });
+}
+
+ShortPushes::~ShortPushes() { way_.connection->Ignore(way_.channel); }
+
+Status ShortPushes::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+  batch_.push_back({begun_++, from_offset, to_offset, bytes});
+  return OkStatus();
+}
+
+uint64_t ShortPushes::Mark() {
+  if (batch_.empty()) return begun_;
+  // On the connection's thread, where it is known whether the other node still listens.
+  way_.connection->executor().Post([shared = shared_, connection = way_.connection,
+                                    channel = way_.channel, begun = begun_,
+                                    batch = std::exchange(batch_, {})] {
+    shared->begun.store(begun, std::memory_order_release);
+    if (!shared->over.ok()) return shared->End(shared->over);
+    for (std::span<const Push> rest(batch); !rest.empty();) {
+      const auto some = rest.first(std::min(rest.size(), kMostPushes));
+      const std::string text = Encode(some);
+      const Status sent = connection->Send(channel, std::as_bytes(std::span(text)));
+      if (!sent.ok()) return shared->End(sent);
+      rest = rest.subspan(some.size());
+    }
+  });
+  return begun_;
+}
+
+bool ShortPushes::Reached(uint64_t mark, Status* failure) {
+  return shared_->outcomes.Reached(mark, failure);
+}
+
+void ShortPushes::Cancel() {
+  way_.connection->executor().Post([shared = shared_] {
+    shared->End({Code::kAborted, reasons::kCancelled, "the way to the other node has ended"});
+  });
+}
+
+}  // namespace onecopy::pipeline

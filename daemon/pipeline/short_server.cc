@@ -1,0 +1,83 @@
+#include "daemon/pipeline/short_server.h"
+
+#include <utility>
+
+#include "transport/core/contains.h"
+#include "transport/core/reasons.h"
+#include "transport/core/short_route.h"
+
+namespace onecopy::pipeline {
+
+std::shared_ptr<ShortServer> ShortServer::Start(Way way) {
+  std::shared_ptr<ShortServer> server(new ShortServer(std::move(way)));
+  // Until it stops, or the connection closes.
+  server->way_.connection->Listen(
+      server->way_.channel,
+      [server](std::span<const std::byte> message) { server->Hear(message); });
+  return server;
+}
+
+void ShortServer::Hear(std::span<const std::byte> message) {
+  if (!why_.ok()) return;
+  const auto pushes = DecodePushes(message);
+  if (!pushes) {
+    return Stop({Code::kInvalidArgument, reasons::kBadArgument,
+                 "what was asked for by small transfers makes no sense"},
+                [] {});
+  }
+  for (const Push& push : *pushes) Serve(push);
+}
+
+Status ShortServer::Check(const Push& push) const {
+  if (push.bytes == 0 || push.bytes > way_.most_bytes ||
+      !Contains(way_.from, {push.from, push.bytes}) || !Contains(way_.to, {push.to, push.bytes})) {
+    return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
+            "a small transfer reaches beyond what was agreed on"};
+  }
+  if (under_way_ < ShortRoute::kMostUnderWay) return OkStatus();
+  return {Code::kResourceExhausted, reasons::kQuota, "too many small transfers under way"};
+}
+
+void ShortServer::Serve(const Push& push) {
+  if (Status wrong = Check(push); !wrong.ok()) return Answer(push.number, wrong);
+  ++under_way_;
+  way_.connection->Get({.channel = way_.channel,
+                        .key = &way_.key,
+                        .key_offset = push.from - way_.from.offset,
+                        .into = {way_.into, push.to, push.bytes}},
+                       [self = shared_from_this(), number = push.number](
+                           const Status& status, const StepList&, unsigned) {
+                         --self->under_way_;
+                         self->Answer(number, status);
+                         if (!self->why_.ok()) self->EndIfIdle();
+                       });
+}
+
+void ShortServer::Answer(uint64_t number, const Status& status) {
+  const std::string text = Encode(Pushed{number, status});
+  // A connection that is closed has told the owner by that.
+  (void)way_.connection->Send(way_.channel, std::as_bytes(std::span(text)));
+}
+
+void ShortServer::Stop(const Status& why, Task stopped) {
+  way_.connection->executor().Post(
+      [self = shared_from_this(), why, stopped = std::move(stopped)]() mutable {
+        if (self->way_.into == nullptr) return stopped();  // long since
+        self->stopped_.push_back(std::move(stopped));
+        if (!self->why_.ok()) return;
+        self->why_ = why;
+        if (self->under_way_ > 0) self->way_.connection->CancelGets(self->way_.channel);
+        self->EndIfIdle();
+      });
+}
+
+void ShortServer::EndIfIdle() {
+  if (under_way_ > 0) return;
+  Answer(Pushed::kRest, why_);
+  way_.connection->Ignore(way_.channel);
+  way_.into.reset();
+  way_.held.reset();
+  for (Task& stopped : std::exchange(stopped_, {})) stopped();
+}
+
+}  // namespace onecopy::pipeline

@@ -1,0 +1,51 @@
+// Small copies from another node that asks for each: ShortPushes' other end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "daemon/pipeline/push_message.h"
+#include "transport/core/link.h"
+#include "transport/core/range.h"
+
+namespace onecopy::pipeline {
+
+// Gets what the owner names, inside what the two sides have agreed on, and answers each. Runs on
+// the connection's executor.
+class ShortServer : public std::enable_shared_from_this<ShortServer> {
+ public:
+  struct Way {
+    std::shared_ptr<Connection> connection;
+    ChannelId channel = 0;  // on which the owner asks
+    RemoteKey key;
+    ByteRange from;  // the key's bytes, in the source's buffer
+    RegionRef into;  // registered with the link
+    ByteRange to;    // what may be written of it
+    uint64_t most_bytes = 0;
+    std::shared_ptr<void> held;  // goes with the server
+  };
+
+  // Any thread: listens from now on.
+  static std::shared_ptr<ShortServer> Start(Way way);
+
+  // Any thread: takes nothing more, ends what is under way, says so, and lets everything go before
+  // `stopped` runs, on the executor. Safe to repeat; the first one's reason counts.
+  void Stop(const Status& why, Task stopped);
+
+ private:
+  explicit ShortServer(Way way) : way_(std::move(way)) {}
+
+  void Hear(std::span<const std::byte> message);
+  void Serve(const Push& push);
+  Status Check(const Push& push) const;
+  void Answer(uint64_t number, const Status& status);
+  void EndIfIdle();
+
+  Way way_;
+  uint32_t under_way_ = 0;
+  Status why_;  // not OK once it is stopping
+  std::vector<Task> stopped_;
+};
+
+}  // namespace onecopy::pipeline

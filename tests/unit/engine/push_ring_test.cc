@@ -1,0 +1,168 @@
+// Small transfers by a ring to another node, which gets what it is told to.
+#include "tests/support/fake_rdma.h"
+#include "tests/support/memory.h"
+#include "tests/unit/engine/between.h"
+#include "transport/core/reasons.h"
+
+using namespace onecopy;
+using namespace onecopy::testing;
+
+TEST_CASE("a ring writes to another node, with one negotiation, and tells who saw the steps") {
+  Between with;
+  RingOf ring(with.east, with.in_east);
+  const auto route = ring.OpenRoute("a", "west:b");
+  REQUIRE_OK(route);
+  CHECK(route->plan.path.name == "tcp-direct");
+  CHECK(route->source == ParseEnd("east:a@0+16384"));
+  CHECK(route->destination == ParseEnd("west:b@0+16384"));
+  CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);
+  CHECK(with.b.data[8192] == PatternAt(4096, 1));
+  CHECK(with.b.data[8291] == PatternAt(4195, 1));
+  CHECK(with.b.data[8292] == std::byte{0});
+  CHECK(ring.Move(route->word, 0, kBetweenBytes - 1, 2).code == Code::kOutOfRange);
+  CHECK(with.cluster.calls("OpenPush") == 1);
+  CHECK(with.cluster.calls("OpenRange") == 1);
+
+  const auto done = with.east.Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+    api.GetTransfer(with.in_east, ring.IdOf(0), std::move(reply));
+  });
+  REQUIRE_OK(done);
+  CHECK(done->role == TransferRole::kSource);
+  CHECK(done->destination == ParseEnd("west:b@8192+100"));
+  REQUIRE(done->receipt.steps.size() == 3);
+  CHECK(done->receipt.steps[2].step.node == "west");
+  CHECK(done->receipt.steps[2].bytes == 100);
+  CHECK(done->receipt.evidence.at("steps").find("west") != std::string::npos);
+}
+
+TEST_CASE("as many small transfers as a ring holds are under way to another node") {
+  Between with;
+  RingOf ring(with.east, with.in_east);
+  const auto route = ring.OpenRoute("a", "west:b");
+  REQUIRE_OK(route);
+  constexpr uint64_t kMany = 3000;
+  uint64_t submitted = 0;
+  uint64_t ended = 0;
+  while (ended < kMany) {
+    uint64_t number = 0;
+    while (submitted < kMany &&
+           ring.end().Submit(route->word, submitted, kBetweenBytes - 1 - submitted, 1, &number)) {
+      ++submitted;
+    }
+    ring::Ended one;
+    while (ring.end().Reap(&one)) {
+      REQUIRE(one.code == Code::kOk);
+      ++ended;
+    }
+    if (ended < kMany) ring.end().Sleep(std::chrono::seconds(1));
+  }
+  for (uint64_t i = 0; i < kMany; ++i) {
+    REQUIRE(with.b.data[kBetweenBytes - 1 - i] == PatternAt(i, 1));
+  }
+}
+
+TEST_CASE(
+    "what a ring writes on another node is what a grant allows there, for as long as it does") {
+  Between with(1001);
+  RingOf ring(with.east, with.in_east);
+  CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kNotOwner);
+  const auto grant = Between::GrantOn(with.west, with.in_west, "b@4096+4096", "1000@east", false);
+  REQUIRE_OK(grant);
+  CHECK(ring.OpenRoute("a", "west:b@0+8192").status().reason() == reasons::kNotOwner);
+  const auto route = ring.OpenRoute("a", "west:b@4096+10");
+  REQUIRE_OK(route);
+  CHECK(route->destination == ParseEnd("west:b@4096+4096"));
+  CHECK(ring.Move(route->word, 0, 4096, 4096).code == Code::kOk);
+  CHECK(with.b.data[8191] == PatternAt(4095, 1));
+  CHECK(ring.Move(route->word, 0, 4095, 1).code == Code::kOutOfRange);
+  REQUIRE_OK(Between::In(with.west, [&](ClientApi& api, StatusReply reply) {
+    api.DeleteGrant(with.in_west, grant->id, std::move(reply));
+  }));
+  const std::byte before = with.b.data[4096];
+  with.a.data[0] = before ^ std::byte{1};
+  CheckOver(ring.Move(route->word, 0, 4096, 1));
+  CHECK(with.b.data[4096] == before);
+  CHECK(ring.OpenRoute("a", "west:b@4096+10").status().reason() == reasons::kNotOwner);
+}
+
+TEST_CASE("buffers at both ends of a ring's way to another node are let go before they are gone") {
+  Between with;
+  RingOf ring(with.east, with.in_east);
+  const auto route = ring.OpenRoute("a", "west:b");
+  REQUIRE_OK(route);
+  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  SECTION("the source") {
+    REQUIRE_OK(with.InEast([&](ClientApi& api, StatusReply reply) {
+      api.DeleteBuffer(with.in_east, "a", false, std::move(reply));
+    }));
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    CHECK(with.cluster.calls("CloseOpening") >= 1);
+  }
+  SECTION("the destination") {
+    REQUIRE_OK(Between::In(with.west, [&](ClientApi& api, StatusReply reply) {
+      api.DeleteBuffer(with.in_west, "b", false, std::move(reply));
+    }));
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kBufferNotFound);
+  }
+  SECTION("the destination, with its client") {
+    with.west.Detach(with.in_west);
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+  }
+}
+
+TEST_CASE("a node that goes, or is going, ends the routes to it") {
+  Between with;
+  RingOf ring(with.east, with.in_east);
+  const auto route = ring.OpenRoute("a", "west:b");
+  REQUIRE_OK(route);
+  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  SECTION("drained") {
+    std::promise<void> drained;
+    with.west.engine().Drain([&] { drained.set_value(); });
+    drained.get_future().wait();
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kDraining);
+  }
+  SECTION("gone") {
+    with.cluster.Remove("west");
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+  }
+  SECTION("back again, as another") {
+    with.cluster.Restart("west");
+    CheckOver(ring.Move(route->word, 0, 0, 1));
+    with.cluster.WaitForPeer("east", "west", NodeState::kConnected);
+    CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kBufferNotFound);
+  }
+  SECTION("out of reach") {
+    with.cluster.Cut("west", "east");
+    with.cluster.Cut("east", "west");
+    with.cluster.WaitForPeer("east", "west", NodeState::kDisconnected);
+    const ring::Ended ended = ring.Move(route->word, 0, 0, 1);
+    CHECK(ended.code == Code::kUnavailable);
+    CHECK(std::string(ended.reason) == reasons::kPeerDown);
+  }
+}
+
+TEST_CASE("what the other node cannot get ends the route to it") {
+  auto control = std::make_shared<FakeNics>();
+  auto owner = std::make_shared<FakeNics>();
+  Between with(1000, [&](const std::string& name, NodePlan& plan) {
+    plan.links.clear();
+    plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, name == "west" ? control : owner));
+  });
+  RingOf ring(with.east, with.in_east);
+  const auto route = ring.OpenRoute("a", "west:b");
+  REQUIRE_OK(route);
+  CHECK(route->plan.path.name == "rdma-direct");
+  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
+  control->Set([](FakeNics::Hooks& hooks) {
+    hooks.on_get = [](const LaneInfo&) {
+      return Status(Code::kUnavailable, reasons::kLinkDown, "a cable was pulled");
+    };
+  });
+  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kUnavailable);
+  control->Set([](FakeNics::Hooks& hooks) { hooks.on_get = nullptr; });
+  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kUnavailable);
+  REQUIRE_OK(ring.OpenRoute("a", "west:b"));
+}
