@@ -8,17 +8,22 @@ void ShortOutcomes::Ended(uint64_t number, const Status& status) {
   std::atomic<uint64_t>& ended = ended_[number % kPlaces];
   if (ended.load(std::memory_order_relaxed) > number) return;
   if (!status.ok()) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (failure_.ok()) failure_ = status;
-    }
+    Tell(status);
     if (number < first_failed_.load()) first_failed_.store(number);
-    if (failed_) std::exchange(failed_, nullptr)(status);
   }
   ended.store(number + 1, std::memory_order_release);
 }
 
+void ShortOutcomes::Tell(const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
+  }
+  if (failed_) std::exchange(failed_, nullptr)(why);
+}
+
 void ShortOutcomes::FailAll(uint64_t begun, const Status& why) {
+  Tell(why);
   for (uint64_t number = begun > kPlaces ? begun - kPlaces : 0; number < begun; ++number) {
     Ended(number, why);
   }

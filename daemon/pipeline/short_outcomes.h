@@ -24,13 +24,15 @@ class ShortOutcomes {
 
   // The thread that makes the copies. A copy that has ended stays as it is.
   void Ended(uint64_t number, const Status& status);
-  // Likewise: all before `begun` that have not ended have failed.
+  // Likewise: all before `begun` that have not ended have failed, and so has the route.
   void FailAll(uint64_t begun, const Status& why);
 
   // The thread that asks: as ShortRoute::Reached, where a mark is the number of copies begun.
   bool Reached(uint64_t mark, Status* failure);
 
  private:
+  void Tell(const Status& why);
+
   static constexpr uint64_t kPlaces = ShortRoute::kMostUnderWay;
 
   // Modulo their number: the number of a copy, plus one, once it has ended.

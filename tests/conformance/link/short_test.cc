@@ -1,0 +1,205 @@
+// Small copies over a link: gets of this side's, and of the other side's when it is told to.
+#include <thread>
+
+#include "daemon/pipeline/short_gets.h"
+#include "daemon/pipeline/short_pushes.h"
+#include "daemon/pipeline/short_server.h"
+#include "tests/conformance/link/links.h"
+#include "tests/support/catch.h"
+#include "tests/support/memory.h"
+
+using namespace onecopy;
+using namespace onecopy::testing;
+using namespace onecopy::pipeline;
+
+namespace {
+
+constexpr uint64_t kBytes = 64 * 1024;
+constexpr uint64_t kBegin = 4096;  // of what is opened, in the source
+constexpr ChannelId kChannel = 7;
+
+// A source of which all but the beginning is open to the reader, and memory for it.
+struct Ends {
+  std::unique_ptr<LinkPair> pair;
+  Connected connected;
+  RegionRef source = HostRegion(kBytes);
+  RegionRef sink = HostRegion(kBytes);
+  RemoteKey key;
+  std::promise<Status> failure;
+
+  explicit Ends(const LinkUnderTest& link) {
+    auto made = link.make();
+    REQUIRE_OK(made);
+    pair = std::move(*made);
+    auto both = Connect(*pair);
+    REQUIRE_OK(both);
+    connected = std::move(*both);
+    Fill({source, 0, kBytes}, 1);
+    auto exposed = connected.Expose({source, kBegin, kBytes - kBegin});
+    REQUIRE_OK(exposed);
+    key = *exposed;
+    REQUIRE_OK(pair->reader->Register(sink));
+  }
+
+  ShortOutcomes::Failed Failed() {
+    return [this](const Status& why) { failure.set_value(why); };
+  }
+  std::unique_ptr<ShortGets> Gets() {
+    return std::make_unique<ShortGets>(ShortGets::Source{connected.reader, 1, key, kBegin, nullptr},
+                                       sink, Failed());
+  }
+  std::shared_ptr<ShortServer> Serve() {
+    return ShortServer::Start({connected.reader,
+                               kChannel,
+                               key,
+                               {kBegin, kBytes - kBegin},
+                               sink,
+                               {0, kBytes / 2},
+                               4096,
+                               nullptr});
+  }
+  std::unique_ptr<ShortPushes> Pushes() {
+    const auto planned = std::make_shared<const std::vector<Step>>(
+        1, Step{.node = "reader", .from = "host", .to = "host", .by = "wire"});
+    return std::make_unique<ShortPushes>(
+        ShortPushes::Way{connected.owner, kChannel, planned, nullptr}, Failed());
+  }
+};
+
+Status Move(ShortRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
+  REQUIRE_OK(route.Begin(from, to, bytes));
+  const uint64_t mark = route.Mark();
+  Status failure;
+  while (!route.Reached(mark, &failure)) std::this_thread::yield();
+  return failure;
+}
+
+void CheckMoves(ShortRoute& route, const RegionRef& sink) {
+  for (uint64_t i = 0; i < 1000; ++i) {
+    REQUIRE_OK(Move(route, kBegin + i, i * 8, 8));
+    REQUIRE(FirstWrong({sink, i * 8, 8}, 1, kBegin + i) == 8);
+  }
+  // As many at once as there may be, in batches.
+  for (uint64_t i = 0; i < ShortRoute::kMostUnderWay; ++i) {
+    REQUIRE_OK(route.Begin(kBegin + i * 16, i * 16, 16));
+    if (i % 50 == 0) route.Mark();
+  }
+  const uint64_t all = route.Mark();
+  Status failure;
+  while (!route.Reached(all, &failure)) std::this_thread::yield();
+  REQUIRE_OK(failure);
+  CHECK(FirstWrong({sink, 0, ShortRoute::kMostUnderWay * 16}, 1, kBegin) ==
+        ShortRoute::kMostUnderWay * 16);
+}
+
+std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+}  // namespace
+
+TEST_CASE("small gets move bytes, and end with the right to read") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto gets = ends.Gets();
+  CHECK(gets->steps()->Get() == nullptr);
+  CheckMoves(*gets, ends.sink);
+  CHECK_FALSE(gets->steps()->Get()->empty());
+  WithdrawAndWait(*ends.connected.owner, ends.key);
+  CHECK_FALSE(Move(*gets, kBegin, 0, 8).ok());
+  CHECK_FALSE(ends.failure.get_future().get().ok());
+  CHECK_FALSE(Move(*gets, kBegin, 0, 8).ok());
+}
+
+TEST_CASE("the other side moves bytes when it is told to, and only those that were agreed on") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto server = ends.Serve();
+  const auto pushes = ends.Pushes();
+  CHECK(pushes->steps()->Get()->front().by == "wire");
+  CheckMoves(*pushes, ends.sink);
+  std::fill_n(ends.sink->address(), kBytes, std::byte{0});
+  struct Bad {
+    uint64_t from;
+    uint64_t to;
+    uint64_t bytes;
+  };
+  const Bad bad =
+      GENERATE(Bad{kBegin - 1, 0, 8}, Bad{kBytes - 4, 0, 8}, Bad{kBegin, kBytes / 2 - 4, 8},
+               Bad{kBegin, kBytes / 2, 1}, Bad{UINT64_MAX, 0, 8}, Bad{kBegin, UINT64_MAX, 8},
+               Bad{kBegin, 0, 4097}, Bad{kBegin, 0, UINT64_MAX}, Bad{kBegin, 0, 0});
+  CHECK(Move(*pushes, bad.from, bad.to, bad.bytes).code() == Code::kOutOfRange);
+  CHECK(ends.failure.get_future().get().code() == Code::kOutOfRange);
+  CHECK(std::all_of(ends.sink->address(), ends.sink->address() + kBytes,
+                    [](std::byte b) { return b == std::byte{0}; }));
+  std::promise<void> stopped;
+  server->Stop({Code::kCancelled, "CANCELLED", "enough"}, [&] { stopped.set_value(); });
+  stopped.get_future().wait();
+}
+
+TEST_CASE("a side that stops serving says so, once what it had begun has ended") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto server = ends.Serve();
+  const auto pushes = ends.Pushes();
+  for (uint64_t i = 0; i < 100; ++i) REQUIRE_OK(pushes->Begin(kBegin, i * 4, 4));
+  const uint64_t mark = pushes->Mark();
+  const std::weak_ptr<Region> into = ends.sink;
+  std::promise<void> stopped;
+  for (int i = 0; i < 2; ++i) {
+    server->Stop({Code::kAborted, "CANCELLED", "enough"}, [&, i] {
+      if (i == 1) stopped.set_value();
+    });
+  }
+  stopped.get_future().wait();
+  CHECK(into.use_count() == 1);  // the test's own
+  Status failure;
+  while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
+  CHECK_FALSE(Move(*pushes, kBegin, 0, 4).ok());
+  CHECK_FALSE(ends.failure.get_future().get().ok());
+}
+
+TEST_CASE("nonsense on the channel of small transfers ends them, on either side") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto pushes = ends.Pushes();
+  SECTION("asked of the side that reads") {
+    const auto server = ends.Serve();
+    CheckMoves(*pushes, ends.sink);
+    const std::string nonsense = GENERATE(std::string(), std::string("x"), std::string(33, 'x'));
+    REQUIRE_OK(ends.connected.owner->Send(kChannel, Bytes(nonsense)));
+    CHECK(ends.failure.get_future().get().code() == Code::kInvalidArgument);
+  }
+  SECTION("answered to the side that owns") {
+    const std::string nonsense = GENERATE(std::string("x"), std::string(11, '\0'),
+                                          Encode(Pushed{1, {}}), Encode(Pushed{UINT64_MAX, {}}),
+                                          Encode(Pushed{0, {}}) + "more", std::string(12, '\1'));
+    REQUIRE_OK(pushes->Begin(kBegin, 0, 8));
+    const uint64_t mark = pushes->Mark();
+    REQUIRE_OK(ends.connected.reader->Send(kChannel, Bytes(nonsense)));
+    Status failure;
+    while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
+    CHECK(failure.code() == Code::kUnavailable);
+  }
+  CHECK_FALSE(Move(*pushes, kBegin, 0, 8).ok());
+}
+
+TEST_CASE("small copies that are given up, or lose their connection, have failed") {
+  ONECOPY_FOR_EACH_LINK(link);
+  Ends ends(link);
+  const auto pushes = ends.Pushes();  // nobody serves
+  REQUIRE_OK(pushes->Begin(kBegin, 0, 8));
+  const uint64_t mark = pushes->Mark();
+  Status failure;
+  CHECK_FALSE(pushes->Reached(mark, &failure));
+  const bool cancelled = GENERATE(false, true);
+  if (cancelled) {
+    pushes->Cancel();
+    while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
+    CHECK(failure.code() == Code::kAborted);
+  } else {
+    std::promise<void> closed;
+    ends.connected.owner->OnClosed([&](const Status&) { closed.set_value(); });
+    ends.connected.owner->Close({Code::kUnavailable, "LINK_DOWN", "cut"});
+    closed.get_future().wait();
+    CHECK(Move(*pushes, kBegin, 0, 8).code() == Code::kUnavailable);
+  }
+}
