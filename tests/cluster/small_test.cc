@@ -1,0 +1,136 @@
+// Small transfers of a client between two nodes: by its ring, and right, whatever happens there.
+#include <algorithm>
+#include <vector>
+
+#include "tests/cluster/pair.h"
+#include "tests/cluster/receipts.h"
+#include "tests/support/catch.h"
+
+namespace {
+
+using onecopy::Client;
+using onecopy::Code;
+using onecopy::HostBuffer;
+using onecopy::TransferId;
+using onecopy::TransferInfo;
+using onecopy::TransferRequest;
+using onecopy::TransferState;
+using namespace onecopy::testing;
+
+constexpr uint64_t kBytes = 256 * 1024;
+constexpr uint64_t kPiece = 4096;
+
+// A client at each node, with a buffer; bytes go from east to west.
+struct Small {
+  Pair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  HostBuffer from = Filled(east, "from", kBytes, 1);
+  HostBuffer to = Must(west.CreateHostBuffer("to", kBytes));
+
+  static TransferRequest Piece(uint64_t offset) {
+    return {.source = {"east", "from", offset, kPiece}, .destination = {"west", "to", offset, {}}};
+  }
+};
+
+bool ByRing(Client& client, const TransferId& id) {
+  return Must(client.GetTransfer(id)).receipt.evidence.contains("submitted");
+}
+
+}  // namespace
+
+TEST_CASE("a client moves small pieces between nodes by its ring, asked for at either end") {
+  Small with;
+  Client& client = GENERATE(true, false) ? with.west : with.east;
+  TransferInfo last;
+  for (uint64_t at = 0; at < kBytes; at += kPiece) {
+    last = Must(client.RunTransfer(Small::Piece(at)));
+    REQUIRE(last.state == TransferState::kSucceeded);
+    REQUIRE(IsPayload(with.to.data() + at, kPiece, 1, at));
+  }
+  CHECK(ByRing(client, last.id));
+  CHECK(last.receipt.path == "tcp-direct");
+  CHECK(last.receipt.copies() == 3);
+  CHECK(last.source.node == "east");
+  CHECK(last.destination.node == "west");
+}
+
+TEST_CASE("hundreds of small pieces between nodes are under way at once") {
+  Small with;
+  Client& client = GENERATE(true, false) ? with.west : with.east;
+  std::vector<TransferId> under_way;
+  for (int round = 0; round < 8; ++round) {
+    std::fill_n(with.to.data(), kBytes, std::byte{0});
+    for (uint64_t at = 0; at < kBytes; at += kPiece) {
+      under_way.push_back(Must(client.StartTransfer(Small::Piece(at))).id);
+    }
+    for (const TransferId& id : under_way) {
+      REQUIRE(Must(client.AwaitTransfer(id)).state == TransferState::kSucceeded);
+    }
+    REQUIRE(IsPayload(with.to.data(), kBytes, 1));
+    CHECK(ByRing(client, under_way.back()));
+    under_way.clear();
+  }
+}
+
+TEST_CASE("a client that moves small pieces hears of a buffer that has gone, and of a new one") {
+  Small with;
+  Client& client = GENERATE(true, false) ? with.west : with.east;
+  for (int i = 0; i < 3; ++i) Must(client.RunTransfer(Small::Piece(0)));
+  const bool source = GENERATE(true, false);
+  if (source) {
+    with.pair.east.Do({"buffer", "rm", "from"});
+  } else {
+    with.pair.west.Do({"buffer", "rm", "to"});
+  }
+  const auto gone = client.RunTransfer(Small::Piece(0));
+  REQUIRE_FALSE(gone.ok());
+  CHECK(gone.status().reason() == "BUFFER_NOT_FOUND");
+  if (source) {
+    with.pair.east.Do({"buffer", "create", "from", "--size", "256KiB"});
+  } else {
+    with.pair.west.Do({"buffer", "create", "to", "--size", "256KiB"});
+  }
+  TransferInfo last;
+  for (int i = 0; i < 3; ++i) {
+    last = Must(client.RunTransfer(Small::Piece(0)));
+    CHECK(last.state == TransferState::kSucceeded);
+  }
+}
+
+TEST_CASE(
+    "a client that moves small pieces hears that the other node is gone, and finds it again") {
+  Small with;
+  const bool at_destination = GENERATE(true, false);
+  Client& client = at_destination ? with.west : with.east;
+  Node& other = at_destination ? with.pair.east : with.pair.west;
+  for (int i = 0; i < 3; ++i) Must(client.RunTransfer(Small::Piece(0)));
+  other.Kill();
+  const auto gone = client.RunTransfer(Small::Piece(0));
+  if (gone.ok()) {
+    CHECK(gone->state == TransferState::kFailed);
+  } else {
+    CHECK(gone.status().code() == Code::kUnavailable);
+  }
+  other.Restart();
+  other.Do({"buffer", "create", at_destination ? "from" : "to", "--size", "256KiB"});
+  WaitUntil("the node is found again", [&] {
+    const auto again = client.RunTransfer(Small::Piece(0));
+    return again.ok() && again->state == TransferState::kSucceeded;
+  });
+  TransferInfo last;
+  WaitUntil("a ring carries small pieces again", [&] {
+    last = Must(client.RunTransfer(Small::Piece(0)));
+    return ByRing(client, last.id);
+  });
+}
+
+TEST_CASE("a frozen node holds up nobody for ever who moves small pieces to it or from it") {
+  Small with;
+  const bool at_destination = GENERATE(true, false);
+  Client& client = at_destination ? with.west : with.east;
+  for (int i = 0; i < 3; ++i) Must(client.RunTransfer(Small::Piece(0)));
+  Frozen frozen(at_destination ? with.pair.east : with.pair.west);
+  const auto held = client.RunTransfer(Small::Piece(0));
+  CHECK_FALSE((held.ok() && held->state == TransferState::kSucceeded));
+}
