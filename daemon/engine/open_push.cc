@@ -39,6 +39,7 @@ void Made(Parts& parts, const OpeningRef& opening, Result<RemoteRoute> route) {
   const HeldRange& range = *route->range;
   opening->answer.connection = range.use().number;
   opening->answer.plan = std::move(route->plan);
+  opening->answer.access = range.use().connection->Access(range.key(), *opening->into);
   pipeline::ShortServer::Way way{.connection = range.use().connection,
                                  .channel = opening->channel,
                                  .key = range.key(),

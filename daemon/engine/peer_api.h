@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/engine/types.h"
+#include "transport/core/link.h"
 
 namespace onecopy::engine {
 
@@ -161,6 +162,7 @@ struct OpenPushReply {
   uint64_t connection = 0;
   Endpoint destination;  // complete: what may be written
   plan::Plan plan;
+  LinkAccess access;  // for receipts
 };
 
 // `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on

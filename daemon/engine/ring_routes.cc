@@ -193,6 +193,7 @@ void Rings::Opened(const RingRef& ring, uint64_t channel, Description descriptio
   }
   description.route->to = {*to.offset, *to.bytes};
   description.connection = opened.connection;
+  description.access = opened.access;
   description.given.destination = to;
   description.given.destination.node = description.peer;
   description.given.plan = std::move(opened.plan);

@@ -83,6 +83,9 @@ Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
   value.connection = in.connection();
   ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
   ONECOPY_ASSIGN_OR_RETURN(value.plan, Parse(in.plan(), at / "plan"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.registration(), at / "registration"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key"));
+  value.access = {in.registration(), in.key()};
   return value;
 }
 
@@ -91,6 +94,8 @@ void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
   out->set_connection(value.connection);
   Print(value.destination, out->mutable_destination());
   Print(value.plan, out->mutable_plan());
+  out->set_registration(ToUtf8(value.access.registration));
+  out->set_key(ToUtf8(value.access.key));
 }
 
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }

@@ -1,5 +1,4 @@
 // Small transfers by a ring to another node, which gets what it is told to.
-#include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
 #include "transport/core/reasons.h"
@@ -109,60 +108,4 @@ TEST_CASE("buffers at both ends of a ring's way to another node are let go befor
     with.west.Detach(with.in_west);
     CheckOver(ring.Move(route->word, 0, 0, 1));
   }
-}
-
-TEST_CASE("a node that goes, or is going, ends the routes to it") {
-  Between with;
-  RingOf ring(with.east, with.in_east);
-  const auto route = ring.OpenRoute("a", "west:b");
-  REQUIRE_OK(route);
-  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
-  SECTION("drained") {
-    std::promise<void> drained;
-    with.west.engine().Drain([&] { drained.set_value(); });
-    drained.get_future().wait();
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kDraining);
-  }
-  SECTION("gone") {
-    with.cluster.Remove("west");
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-  }
-  SECTION("back again, as another") {
-    with.cluster.Restart("west");
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    with.cluster.WaitForPeer("east", "west", NodeState::kConnected);
-    CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kBufferNotFound);
-  }
-  SECTION("out of reach") {
-    with.cluster.Cut("west", "east");
-    with.cluster.Cut("east", "west");
-    with.cluster.WaitForPeer("east", "west", NodeState::kDisconnected);
-    const ring::Ended ended = ring.Move(route->word, 0, 0, 1);
-    CHECK(ended.code == Code::kUnavailable);
-    CHECK(std::string(ended.reason) == reasons::kPeerDown);
-  }
-}
-
-TEST_CASE("what the other node cannot get ends the route to it") {
-  auto control = std::make_shared<FakeNics>();
-  auto owner = std::make_shared<FakeNics>();
-  Between with(1000, [&](const std::string& name, NodePlan& plan) {
-    plan.links.clear();
-    plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, name == "west" ? control : owner));
-  });
-  RingOf ring(with.east, with.in_east);
-  const auto route = ring.OpenRoute("a", "west:b");
-  REQUIRE_OK(route);
-  CHECK(route->plan.path.name == "rdma-direct");
-  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
-  control->Set([](FakeNics::Hooks& hooks) {
-    hooks.on_get = [](const LaneInfo&) {
-      return Status(Code::kUnavailable, reasons::kLinkDown, "a cable was pulled");
-    };
-  });
-  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kUnavailable);
-  control->Set([](FakeNics::Hooks& hooks) { hooks.on_get = nullptr; });
-  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kUnavailable);
-  REQUIRE_OK(ring.OpenRoute("a", "west:b"));
 }

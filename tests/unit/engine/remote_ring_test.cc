@@ -1,5 +1,4 @@
 // Small transfers by a ring from another node: what they rest on there, and what ends them.
-#include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
 #include "transport/core/reasons.h"
@@ -90,68 +89,6 @@ TEST_CASE("a buffer that other nodes' rings read is let go before its removal is
     CheckOver(ring.Move(route->word, 0, 0, 1));
     CHECK(with.cluster.calls("CloseOpening") == 1);
   }
-}
-
-TEST_CASE("a node that goes, or is going, ends the routes from it") {
-  Between with;
-  RingOf ring(with.west, with.in_west);
-  const auto route = ring.OpenRoute("east:a", "west:b");
-  REQUIRE_OK(route);
-  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
-  SECTION("drained") {
-    std::promise<void> drained;
-    with.east.engine().Drain([&] { drained.set_value(); });
-    drained.get_future().wait();
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kDraining);
-  }
-  SECTION("gone") {
-    with.cluster.Remove("east");
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-  }
-  SECTION("back again, as another") {
-    with.cluster.Restart("east");
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    with.cluster.WaitForPeer("west", "east", NodeState::kConnected);
-    CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kBufferNotFound);
-  }
-  SECTION("out of reach") {
-    with.cluster.Cut("west", "east");
-    with.cluster.Cut("east", "west");
-    with.cluster.WaitForPeer("west", "east", NodeState::kDisconnected);
-    const ring::Ended ended = ring.Move(route->word, 0, 0, 1);
-    CHECK(ended.code == Code::kUnavailable);
-    CHECK(std::string(ended.reason) == reasons::kPeerDown);
-  }
-}
-
-TEST_CASE("a get that fails ends its route, and what is under way with it") {
-  auto control = std::make_shared<FakeNics>();
-  auto owner = std::make_shared<FakeNics>();
-  Between with(1000, [&](const std::string& name, NodePlan& plan) {
-    plan.links.clear();
-    plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, name == "west" ? control : owner));
-  });
-  RingOf ring(with.west, with.in_west);
-  const auto route = ring.OpenRoute("east:a", "west:b");
-  REQUIRE_OK(route);
-  CHECK(route->plan.path.name == "rdma-direct");
-  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
-  const auto done = with.Get(ring.IdOf(0));
-  REQUIRE_OK(done);
-  CHECK(done->receipt.registration == "host");
-  CHECK(done->receipt.key == "lease");
-  control->Set([](FakeNics::Hooks& hooks) {
-    hooks.on_get = [](const LaneInfo&) {
-      return Status(Code::kUnavailable, reasons::kLinkDown, "a cable was pulled");
-    };
-  });
-  CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kUnavailable);
-  control->Set([](FakeNics::Hooks& hooks) { hooks.on_get = nullptr; });
-  const ring::Ended after = ring.Move(route->word, 0, 0, 1);
-  CHECK(after.code == Code::kUnavailable);
-  CHECK(std::string(after.reason) == reasons::kLinkDown);
-  REQUIRE_OK(ring.OpenRoute("east:a", "west:b"));
 }
 
 TEST_CASE("a range of another node is opened for the ticket's reader alone, and closed for it") {

@@ -210,6 +210,10 @@ TEST_CASE("peers are not trusted either") {
   CheckRefused<OpenPush>(
       [](OpenPush& m) { m.mutable_reservation()->set_ticket(std::string(257, 't')); },
       "reservation.ticket");
+  using Pushing = v1::OpenPushResponse;
+  CheckRefused<Pushing>([](Pushing& m) { m.set_registration(std::string(257, 'r')); },
+                        "registration");
+  CheckRefused<Pushing>([](Pushing& m) { m.set_key(std::string(257, 'k')); }, "key");
   using Opened = v1::OpenRangeResponse;
   CheckRefused<Opened>([](Opened& m) { m.set_key(std::string(65537, 'k')); }, "key");
   using Borrow = v1::BorrowRequest;

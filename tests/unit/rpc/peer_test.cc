@@ -102,8 +102,8 @@ TEST_CASE("CloseProbe and CloseOpening tell which") {
     REQUIRE_OK(closed.Get());
     CHECK(std::get<0>(nodes.Asked<uint64_t>(name)) == 0xfedcba9876543210);
   };
-  check("CloseProbe", &PeerApi::CloseProbe);
-  check("CloseOpening", &PeerApi::CloseOpening);
+  check("CloseProbe", &engine::PeerApi::CloseProbe);
+  check("CloseOpening", &engine::PeerApi::CloseOpening);
 }
 
 TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways") {

@@ -52,6 +52,7 @@ inline void Settle(v1::HelloRequest* hello) { Settle(hello->mutable_self()); }
 inline void Settle(v1::HelloResponse* hello) { Settle(hello->mutable_self()); }
 template <typename Message>
 void Settle(Message*) {}
+inline void Settle(v1::OpenPushResponse* response) { Settle(response->mutable_plan()); }
 inline void Settle(v1::PrepareRequest* request) { Settle(request->mutable_transfer()); }
 inline void Settle(v1::PrepareResponse* response) {
   for (v1::Step& step : *response->mutable_steps()) step.clear_bytes();

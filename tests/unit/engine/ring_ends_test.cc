@@ -1,0 +1,88 @@
+// What ends the routes of rings between nodes, whichever node has the ring.
+#include "tests/support/fake_rdma.h"
+#include "tests/support/memory.h"
+#include "tests/unit/engine/between.h"
+#include "transport/core/reasons.h"
+
+using namespace onecopy;
+using namespace onecopy::testing;
+
+namespace {
+
+// A ring at either end, with a route from east to west that has carried a byte.
+struct Routed : Between {
+  const bool at_west;
+  const std::string here = at_west ? "west" : "east";
+  const std::string there = at_west ? "east" : "west";
+  RingOf ring{cluster[here], at_west ? in_west : in_east};
+  uint64_t word = 0;
+
+  explicit Routed(const std::function<void(const std::string&, NodePlan&)>& change = {})
+      : Between(1000, change), at_west(GENERATE(true, false)) {
+    const auto route = Open();
+    REQUIRE_OK(route);
+    word = route->word;
+    REQUIRE(Move().code == Code::kOk);
+  }
+  Result<RingRoute> Open() { return ring.OpenRoute("east:a", "west:b"); }
+  ring::Ended Move() { return ring.Move(word, 0, 0, 1); }
+};
+
+}  // namespace
+
+TEST_CASE("a node that goes, or is going, ends the routes from it and to it") {
+  Routed with;
+  SECTION("drained") {
+    std::promise<void> drained;
+    with.cluster[with.there].engine().Drain([&] { drained.set_value(); });
+    drained.get_future().wait();
+    CheckOver(with.Move());
+    CHECK(with.Open().status().reason() == reasons::kDraining);
+  }
+  SECTION("gone") {
+    with.cluster.Remove(with.there);
+    CheckOver(with.Move());
+  }
+  SECTION("back again, as another") {
+    with.cluster.Restart(with.there);
+    CheckOver(with.Move());
+    with.cluster.WaitForPeer(with.here, with.there, NodeState::kConnected);
+    CHECK(with.Open().status().reason() == reasons::kBufferNotFound);
+  }
+  SECTION("out of reach") {
+    with.cluster.Cut("west", "east");
+    with.cluster.Cut("east", "west");
+    with.cluster.WaitForPeer(with.here, with.there, NodeState::kDisconnected);
+    const ring::Ended ended = with.Move();
+    CHECK(ended.code == Code::kUnavailable);
+    CHECK(std::string(ended.reason) == reasons::kPeerDown);
+  }
+}
+
+TEST_CASE("a get that fails ends its route, and what comes after it") {
+  auto reader = std::make_shared<FakeNics>();
+  auto owner = std::make_shared<FakeNics>();
+  Routed with([&](const std::string& name, NodePlan& plan) {
+    plan.links.clear();
+    plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, name == "west" ? reader : owner));
+  });
+  const auto done = with.cluster[with.here].Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+    api.GetTransfer(with.at_west ? with.in_west : with.in_east, with.ring.IdOf(0),
+                    std::move(reply));
+  });
+  REQUIRE_OK(done);
+  CHECK(done->receipt.path == "rdma-direct");
+  CHECK(done->receipt.registration == "host");
+  CHECK(done->receipt.key == "lease");
+  reader->Set([](FakeNics::Hooks& hooks) {
+    hooks.on_get = [](const LaneInfo&) {
+      return Status(Code::kUnavailable, reasons::kLinkDown, "a cable was pulled");
+    };
+  });
+  const ring::Ended first = with.Move();
+  CHECK(first.code == Code::kUnavailable);
+  CHECK(std::string(first.reason) == reasons::kLinkDown);
+  reader->Set([](FakeNics::Hooks& hooks) { hooks.on_get = nullptr; });
+  CHECK(with.Move().code == Code::kUnavailable);
+  REQUIRE_OK(with.Open());
+}
