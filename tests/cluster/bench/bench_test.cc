@@ -157,7 +157,7 @@ TEST_CASE("a direct path is held against the staged one in its place") {
   CHECK(rows.at("direct to staged, rdma host").at(0).at("status") == "WAIVED");
 }
 
-TEST_CASE("GPU memory is allocated, and registered where the client library finds a driver") {
+TEST_CASE("GPU memory is allocated and registered, by the driver that --cuda names") {
   const auto rows = RowsOf(
       {"--filter", "registration", "--size", "1MiB", "--samples", "1", "--cuda", FakeCudaPath()});
   CHECK(rows.at("allocate gpu memory").at(0).at("status") == "OK");
