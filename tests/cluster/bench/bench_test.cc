@@ -79,6 +79,8 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
     CheckMeasured(rows.at(work)[2], column ? "tcp-bounce" : "tcp-direct", 4 << 20);
     CheckMeasured(rows.at(work)[3], "local", 4 << 20);
     CHECK(rows.at(work)[3].at("details").at("ranges") == (column ? 1 : 64));
+    CHECK(rows.at(work)[3].at("target") == (column ? 0.5 : 0.85));
+    CHECK(rows.at(work)[3].at("floor").is_null() == column);
   }
   for (const char* work :
        {"tcp gpu to gpu", "peer gpu to gpu", "peer gpu to gpu, bounced", "local host to gpu",
