@@ -70,6 +70,14 @@ void AddRunOptions(CLI::App& run, RunOptions& options) {
          "lanes of works over tcp, one number after the other; default: the daemon's choice")
       ->delimiter(',')
       ->check(CLI::Range(1U, 64U));
+  run.add_option("--slots", settings.daemon.slots,
+                 "staging slots of daemons that are started; default: the daemon's choice")
+      ->check(CLI::Range(4U, 65536U));
+  run.add_option("--slot-size", options.slot_bytes, "of each; likewise")->type_name("BYTES");
+  run.add_option("--tuned", settings.daemon.tuned,
+                 "settings of daemons that are started, as tune writes them; default: " +
+                     std::string(kTunedFile) + ", if there is one")
+      ->type_name("FILE");
   run.add_option("--samples", settings.samples,
                  "how often each is measured after one warm-up; default 5, small payloads 4 times "
                  "as often")

@@ -1,8 +1,10 @@
 #include "bench/run_command.h"
 
 #include <fnmatch.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -18,6 +20,7 @@
 #include "transport/core/exit_status.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
+#include "transport/os/error.h"
 
 namespace onecopy::bench {
 namespace {
@@ -51,6 +54,19 @@ Result<std::vector<uint64_t>> SizesOf(const RunOptions& options) {
   return sizes;
 }
 
+// What was measured once for this machine is what its daemons run with, so the bench's do, too. The
+// path becomes an absolute one, because the daemons' configuration names it.
+Status FindTuned(std::string& file) {
+  const bool asked = !file.empty();
+  if (!asked) file = kTunedFile;
+  if (::access(file.c_str(), R_OK) != 0) {
+    if (!asked && errno == ENOENT) return file.clear(), OkStatus();
+    return os::ErrnoStatus(errno, "reading " + file);
+  }
+  file = std::filesystem::absolute(file).string();
+  return OkStatus();
+}
+
 Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool()>& stopped) {
   Settings settings = options.settings;
   ONECOPY_ASSIGN_OR_RETURN(settings.sizes, SizesOf(options));
@@ -66,6 +82,16 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
         "--lanes is for daemons that the bench starts; those that are given have "
         "their own [tcp] lanes");
   }
+  DaemonOptions& daemon = settings.daemon;
+  if (given && (daemon.slots || !options.slot_bytes.empty() || !daemon.tuned.empty())) {
+    return BadArgument(
+        "--slots, --slot-size and --tuned are for daemons that the bench starts; those that are "
+        "given have their own [staging]");
+  }
+  if (!options.slot_bytes.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(daemon.slot_bytes, ParseBytes(options.slot_bytes));
+  }
+  if (!given) ONECOPY_RETURN_IF_ERROR(FindTuned(daemon.tuned));
   if (!given && !settings.given.run_dir.empty()) {
     return BadArgument("--run-dir goes with --peer NAME: a peer of that daemon");
   }
@@ -142,7 +168,7 @@ Result<int> Run(const RunOptions& options, const std::function<bool()>& stopped,
   Output csv(options.csv_file);
   ONECOPY_RETURN_IF_ERROR(json.Opened());
   ONECOPY_RETURN_IF_ERROR(csv.Opened());
-  const RunFacts facts = LookAround(settings.daemon.cuda_library, ONECOPY_VERSION);
+  const RunFacts facts = LookAround(settings.daemon, ONECOPY_VERSION);
   const std::vector<Row> rows = Measure(works, settings, io.progress);
   PrintTable(rows, io.out);
   io.out.flush();

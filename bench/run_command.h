@@ -11,6 +11,9 @@
 
 namespace onecopy::bench {
 
+// Where `tune` is told to write, and onecopyd as a service reads.
+inline constexpr char kTunedFile[] = "/etc/onecopy/tuned.toml";
+
 // As typed.
 struct RunOptions {
   std::string filter = "*";
@@ -19,6 +22,7 @@ struct RunOptions {
   std::string size;                // one for all works; empty: `sizes`
   std::vector<std::string> sizes;  // empty: the default ones
   std::vector<unsigned> lanes;     // empty: the daemon's choice
+  std::string slot_bytes;          // empty: the daemon's choice, as for `slots` in `settings`
   std::string idle = "10s";
   std::string onecopyd;
   std::vector<std::string> link_keys;

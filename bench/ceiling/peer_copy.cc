@@ -8,8 +8,8 @@ namespace onecopy::bench {
 
 Result<std::unique_ptr<Mover>> PeerCopy::Create(const std::shared_ptr<Gpu>& from,
                                                 const std::shared_ptr<Gpu>& to, GpuMemoryKind kind,
-                                                uint64_t bytes) {
-  std::unique_ptr<PeerCopy> copy(new PeerCopy(from, to));
+                                                uint64_t bytes, unsigned copies) {
+  std::unique_ptr<PeerCopy> copy(new PeerCopy(from, to, copies));
   ONECOPY_RETURN_IF_ERROR(copy->Begin(kind, bytes));
   return std::unique_ptr<Mover>(std::move(copy));
 }
@@ -64,12 +64,14 @@ Result<Moved> PeerCopy::Move() {
   using Clock = std::chrono::steady_clock;
   const shim::ScopedCudaContext scope(from_->api(), from_->context());
   const Clock::time_point begin = Clock::now();
-  ONECOPY_RETURN_IF_ERROR(
-      Wait(from_stream_,
-           from_->api().MemcpyPeerAsync(destination_->address(), to_->context(), source_->address(),
-                                        from_->context(), host_.bytes(), from_stream_),
-           "cuMemcpyPeerAsync"));
-  return Moved{.seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+  CUresult submitted = CUDA_SUCCESS;
+  for (unsigned i = 0; i < copies_ && submitted == CUDA_SUCCESS; ++i) {
+    submitted =
+        from_->api().MemcpyPeerAsync(destination_->address(), to_->context(), source_->address(),
+                                     from_->context(), host_.bytes(), from_stream_);
+  }
+  ONECOPY_RETURN_IF_ERROR(Wait(from_stream_, submitted, "cuMemcpyPeerAsync"));
+  return Moved{.seconds = std::chrono::duration<double>(Clock::now() - begin).count() / copies_};
 }
 
 Result<bool> PeerCopy::Verify(uint64_t seed) {

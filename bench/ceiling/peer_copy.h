@@ -9,13 +9,14 @@
 
 namespace onecopy::bench {
 
-// One cuMemcpyPeerAsync of all bytes on a stream of the source's GPU, timed from the call to the
-// return of cuStreamSynchronize. Peer access is open in both directions. One thread at a time.
+// cuMemcpyPeerAsync of all bytes on a stream of the source's GPU, timed from the call to the return
+// of cuStreamSynchronize; several `copies` one after the other before that, of which the mean
+// counts. Peer access is open in both directions. One thread at a time.
 class PeerCopy final : public Mover {
  public:
   static Result<std::unique_ptr<Mover>> Create(const std::shared_ptr<Gpu>& from,
                                                const std::shared_ptr<Gpu>& to, GpuMemoryKind kind,
-                                               uint64_t bytes);
+                                               uint64_t bytes, unsigned copies = 1);
   ~PeerCopy() override;
 
   Status Fill(uint64_t seed) override;
@@ -23,14 +24,15 @@ class PeerCopy final : public Mover {
   Result<bool> Verify(uint64_t seed) override;
 
  private:
-  PeerCopy(std::shared_ptr<Gpu> from, std::shared_ptr<Gpu> to)
-      : from_(std::move(from)), to_(std::move(to)) {}
+  PeerCopy(std::shared_ptr<Gpu> from, std::shared_ptr<Gpu> to, unsigned copies)
+      : from_(std::move(from)), to_(std::move(to)), copies_(copies) {}
   Status Begin(GpuMemoryKind kind, uint64_t bytes);
   // Ends the work under way on a stream.
   Status Wait(CUstream stream, CUresult submitted, const char* what) const;
 
   const std::shared_ptr<Gpu> from_;
   const std::shared_ptr<Gpu> to_;
+  const unsigned copies_;
   os::Mapping host_;
   bool pinned_ = false;
   CUstream from_stream_ = nullptr;

@@ -8,8 +8,8 @@ namespace onecopy::bench {
 
 Result<std::unique_ptr<Mover>> PinnedCopy::Create(const std::shared_ptr<Gpu>& from,
                                                   const std::shared_ptr<Gpu>& to, PinnedWay way,
-                                                  uint64_t bytes) {
-  std::unique_ptr<PinnedCopy> copy(new PinnedCopy);
+                                                  uint64_t bytes, unsigned copies) {
+  std::unique_ptr<PinnedCopy> copy(new PinnedCopy(copies));
   if (way != PinnedWay::kFromHost) {
     copy->to_host_ = std::make_unique<Half>(from);
     ONECOPY_RETURN_IF_ERROR(copy->to_host_->Begin(bytes));
@@ -76,11 +76,13 @@ Status PinnedCopy::Fill(uint64_t seed) {
 Result<Moved> PinnedCopy::Move() {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  if (to_host_) ONECOPY_RETURN_IF_ERROR(to_host_->Submit(true));
-  if (from_host_) ONECOPY_RETURN_IF_ERROR(from_host_->Submit(false));
+  for (unsigned i = 0; i < copies_; ++i) {
+    if (to_host_) ONECOPY_RETURN_IF_ERROR(to_host_->Submit(true));
+    if (from_host_) ONECOPY_RETURN_IF_ERROR(from_host_->Submit(false));
+  }
   if (to_host_) ONECOPY_RETURN_IF_ERROR(to_host_->Wait());
   if (from_host_) ONECOPY_RETURN_IF_ERROR(from_host_->Wait());
-  return Moved{.seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+  return Moved{.seconds = std::chrono::duration<double>(Clock::now() - begin).count() / copies_};
 }
 
 Result<bool> PinnedCopy::Verify(uint64_t seed) {

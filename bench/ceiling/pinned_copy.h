@@ -16,13 +16,14 @@ enum class PinnedWay {
 };
 
 // One asynchronous copy of all bytes between memory of a GPU and pinned host memory, and the wait
-// for its stream; in kBoth one of each on streams of their own, out of `from` and into `to`. One
-// thread at a time.
+// for its stream; in kBoth one of each on streams of their own, out of `from` and into `to`.
+// Several `copies` are one after the other before the wait, and the mean counts. One thread at a
+// time.
 class PinnedCopy final : public Mover {
  public:
   static Result<std::unique_ptr<Mover>> Create(const std::shared_ptr<Gpu>& from,
                                                const std::shared_ptr<Gpu>& to, PinnedWay way,
-                                               uint64_t bytes);
+                                               uint64_t bytes, unsigned copies = 1);
   ~PinnedCopy() override;
 
   Status Fill(uint64_t seed) override;
@@ -46,8 +47,9 @@ class PinnedCopy final : public Mover {
     Status Submit(bool to_host) const;
     Status Wait() const;
   };
-  PinnedCopy() = default;
+  explicit PinnedCopy(unsigned copies) : copies_(copies) {}
 
+  const unsigned copies_;
   std::unique_ptr<Half> to_host_;    // in kToHost and kBoth
   std::unique_ptr<Half> from_host_;  // in kFromHost and kBoth
 };

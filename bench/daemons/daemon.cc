@@ -31,9 +31,11 @@ Status WriteConfig(const std::string& path, const DaemonOptions& options) {
   std::ofstream file(path);
   file << "version = 1\n";
   if (options.address.rfind("127.", 0) != 0) file << "insecure = true\nuid_domain = \"bench\"\n";
-  file << "[staging]\nslot_bytes = " << options.slot_bytes << "\nslots = " << options.slots
-       << "\n[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n"
-       << options.sections;
+  if (!options.tuned.empty()) file << "tuned = " << Quoted(options.tuned) << "\n";
+  file << "[staging]\n";
+  if (options.slot_bytes) file << "slot_bytes = " << *options.slot_bytes << "\n";
+  if (options.slots) file << "slots = " << *options.slots << "\n";
+  file << "[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n" << options.sections;
   errno = 0;
   if (file.flush()) return OkStatus();
   return os::ErrnoStatus(errno == 0 ? EIO : errno, "writing " + path);

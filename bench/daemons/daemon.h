@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,15 +16,17 @@
 namespace onecopy::bench {
 
 struct DaemonOptions {
-  std::string program = {};                 // path of onecopyd
-  std::string cuda_library = {};            // of the driver; empty: the system's
-  uint64_t slot_bytes = uint64_t{2} << 20;  // of its staging slots
-  unsigned slots = 64;
+  std::string program = {};       // path of onecopyd
+  std::string cuda_library = {};  // of the driver; empty: the system's
+  // What its configuration does not say it takes from this file, which `tune` has written. Empty:
+  // the daemon's own defaults.
+  std::string tuned = {};
+  // Of its staging slots; neither: as `tuned` has it.
+  std::optional<uint64_t> slot_bytes = {};
+  std::optional<unsigned> slots = {};
   std::string address =
       "127.0.0.1";            // at which it serves; off loopback it is told to do so in the clear
   std::string sections = {};  // further ones of its configuration
-
-  uint64_t slab_bytes() const { return slot_bytes * slots; }
 };
 
 // Serves on loopback where nothing else is said, on free ports and in a folder of its own, from

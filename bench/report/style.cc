@@ -12,7 +12,7 @@ p { margin: 6px 0 10px; max-width: 75ch; }
 .runs { margin: 0 0 10px; padding-left: 20px; color: #444; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 14px; width: 100%; }
-th, td { text-align: left; padding: 4px 14px 4px 0; vertical-align: top; }
+th, td { text-align: left; padding: 4px 10px 4px 0; vertical-align: top; }
 th { border-bottom: 1px solid #888; white-space: nowrap; }
 td { border-top: 1px solid #e4e4e4; min-width: 5ch; }
 td:first-child { min-width: 22ch; }

@@ -101,7 +101,12 @@ std::string LineOf(const Row& row) {
   return html;
 }
 
-// Each reason once, with the works that it keeps from running and at which payloads.
+// What is computed beside a work is missing where the work is.
+bool IsBesideAnother(const Row& row) {
+  return row.unit == Unit::kSecondsPerGigabyte || row.unit == Unit::kBytesPerByte;
+}
+
+// Each reason once, with the works that it keeps from running.
 std::string WaivedTable(const std::vector<Row>& rows) {
   struct Kept {
     std::string why;
@@ -109,7 +114,7 @@ std::string WaivedTable(const std::vector<Row>& rows) {
   };
   std::vector<Kept> all;
   for (const Row& row : rows) {
-    if (row.status != RowStatus::kWaived) continue;
+    if (row.status != RowStatus::kWaived || IsBesideAnother(row)) continue;
     const std::string why = row.reason + ": " + row.detail;
     auto kept =
         std::find_if(all.begin(), all.end(), [&](const Kept& one) { return one.why == why; });

@@ -64,7 +64,7 @@ std::optional<ToolSaid> ReadFio(const std::string& line) {
   return Rate(words[kReadRate], kKiB);
 }
 
-// "SUM host_to_device_memcpy_ce 55.64"
+// "SUM host_to_device_memcpy_ce 55.64", in units of 1e9 bytes per second; so in versions 0.1 to 0.8
 std::optional<ToolSaid> ReadNvbandwidth(const std::string& line, const std::string& test,
                                         unsigned results) {
   const std::vector<std::string> words = Words(line, ' ');

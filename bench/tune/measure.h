@@ -19,7 +19,7 @@ struct TuneEnds {
 Result<TuneEnds> FindTuneEnds(const DaemonOptions& daemon);
 
 struct TuneOptions {
-  DaemonOptions daemon;  // whose slots and [tcp] the choices replace
+  DaemonOptions daemon;  // without `tuned`; the choices set slots and [tcp]
   uint64_t bytes = uint64_t{256} << 20;
   unsigned samples = 5;                // after one warm-up
   std::function<bool()> stopped = {};  // true: CANCELLED

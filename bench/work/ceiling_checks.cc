@@ -17,6 +17,9 @@ constexpr double kLeastOfTool = 0.95;
 constexpr uint64_t kCallBytes = uint64_t{256} << 10;  // of sockets, at both
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;    // of files, at both
 constexpr uint64_t kPage = 4096;
+// nvbandwidth's loop: so many copies, one after the other, for each sample. The first one after a
+// pause takes longer, which its warm-up does not show.
+constexpr unsigned kGpuCopies = 16;
 // The tools take their time to begin, and say little about less or more than this.
 constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
 constexpr uint64_t kMostFileBytes = uint64_t{256} << 20;
@@ -98,7 +101,8 @@ Row CheckGpu(const GpuCheck& check, uint64_t bytes, const Settings& settings) {
                                .from = check.from ? gpus.front() : nullptr,
                                .to = !check.to    ? nullptr
                                      : check.from ? gpus.back()
-                                                  : gpus.front()};
+                                                  : gpus.front(),
+                               .gpu_copies = kGpuCopies};
   // Both directions of two GPUs, each on its own, are two results.
   const unsigned results = check.from && check.to ? 2 : 1;
   return Check(row, check.loop(setting, {}), MakeNvbandwidth(check.test, names, results, bytes),

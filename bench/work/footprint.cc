@@ -16,6 +16,9 @@ namespace {
 
 constexpr uint64_t kSmallBytes = 64 * 1024;
 constexpr uint64_t kMemoryBesideSlots = uint64_t{128} << 20;
+// Of slots it must be known how much they are: onecopyd's default, where none are asked for.
+constexpr uint64_t kSlotBytes = uint64_t{2} << 20;
+constexpr unsigned kSlots = 64;
 constexpr double kMostIdleCores = 0.001;
 constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr std::chrono::seconds kSettle{2};  // until connecting is really over
@@ -58,9 +61,9 @@ class PeakMemory {
 };
 
 // `samples` transfers over tcp between two new daemons; fills in the rows of both.
-Status Watch(Row& east_row, Row& west_row, const Settings& settings) {
+Status Watch(Row& east_row, Row& west_row, const DaemonOptions& daemon, const Settings& settings) {
   const uint64_t bytes = east_row.bytes;
-  ONECOPY_ASSIGN_OR_RETURN(const Pair pair, Pair::Start(settings.daemon));
+  ONECOPY_ASSIGN_OR_RETURN(const Pair pair, Pair::Start(daemon));
   ONECOPY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Mover> transfer,
       MakeTransfer({pair.east->AsNode(), "host", pair.west->AsNode(), "host", east_row.path},
@@ -159,17 +162,21 @@ Status StandIdle(Row& east_row, Row& west_row, const Settings& settings) {
 }  // namespace
 
 std::vector<Row> DaemonMemory(const Settings& settings) {
+  DaemonOptions daemon = settings.daemon;
+  daemon.slot_bytes = daemon.slot_bytes.value_or(kSlotBytes);
+  daemon.slots = daemon.slots.value_or(kSlots);
+  const uint64_t limit = *daemon.slot_bytes * *daemon.slots + kMemoryBesideSlots;
   std::vector<Row> rows;
   for (const uint64_t bytes : {std::min(kSmallBytes, settings.bytes), settings.bytes}) {
     Row east = {.work = "daemon memory east",
                 .path = "tcp-direct",
                 .bytes = bytes,
                 .unit = Unit::kBytes,
-                .limit = static_cast<double>(settings.daemon.slab_bytes() + kMemoryBesideSlots)};
+                .limit = static_cast<double>(limit)};
     Row west = east;
     west.work = "daemon memory west";
     Status status = CheckHostMemory(settings.bytes, 2);
-    if (status.ok()) status = Watch(east, west, settings);
+    if (status.ok()) status = Watch(east, west, daemon, settings);
     for (Row* row : {&east, &west}) {
       rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));
     }

@@ -47,15 +47,17 @@ Result<std::unique_ptr<Mover>> PinnedCeiling(const RateSetting& setting, const M
   const PinnedWay way = !setting.to     ? PinnedWay::kToHost
                         : !setting.from ? PinnedWay::kFromHost
                                         : PinnedWay::kBoth;
-  return PinnedCopy::Create(setting.from, setting.to, way, setting.bytes);
+  return PinnedCopy::Create(setting.from, setting.to, way, setting.bytes, setting.gpu_copies);
 }
 
 Result<std::unique_ptr<Mover>> PeerVmmCeiling(const RateSetting& setting, const Moved&) {
-  return PeerCopy::Create(setting.from, setting.to, GpuMemoryKind::kVmm, setting.bytes);
+  return PeerCopy::Create(setting.from, setting.to, GpuMemoryKind::kVmm, setting.bytes,
+                          setting.gpu_copies);
 }
 
 Result<std::unique_ptr<Mover>> PeerMallocCeiling(const RateSetting& setting, const Moved&) {
-  return PeerCopy::Create(setting.from, setting.to, GpuMemoryKind::kMalloc, setting.bytes);
+  return PeerCopy::Create(setting.from, setting.to, GpuMemoryKind::kMalloc, setting.bytes,
+                          setting.gpu_copies);
 }
 
 }  // namespace onecopy::bench

@@ -14,6 +14,7 @@ struct RateSetting {
   unsigned copy_threads = 1;            // of a daemon, between host memories
   std::shared_ptr<Gpu> from = nullptr;  // null where that end is host memory
   std::shared_ptr<Gpu> to = nullptr;
+  unsigned gpu_copies = 1;  // one after the other, of which the mean counts
 };
 
 using RateCeiling = Result<std::unique_ptr<Mover>> (*)(const RateSetting&, const Moved& warm_up);

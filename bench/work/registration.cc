@@ -100,8 +100,6 @@ std::vector<Row> HostRows(uint64_t bytes, Client& client, const Settings& settin
 Row RegisterGpuRow(const char* work, GpuMemoryKind kind, const std::shared_ptr<Gpu>& gpu,
                    uint64_t bytes, Client& client, const Settings& settings) {
   const Row row = RowOf(work, bytes);
-  // The client library opens the system's driver, whichever one the bench was told to.
-  if (const auto driver = shim::LoadCuda(); !driver.ok()) return Waived(row, driver.status());
   const auto memory = GpuMemory::Allocate(gpu, kind, bytes);
   if (!memory.ok()) return NotSetUp(row, memory.status());
   const MakeBuffer make = [&](Client& asked) {
@@ -138,7 +136,10 @@ std::vector<Row> Registration(const Settings& settings) {
   const Row all = {.work = "registration", .unit = Unit::kSeconds};
   const Result<Site> site = Site::Open(settings.given, settings.daemon);
   if (!site.ok()) return {NotSetUp(all, site.status())};
-  Result<Client> client = site->here.Connect();
+  // The client library exports GPU memory by the driver that the bench was told to use.
+  Result<Client> client = Client::Connect({.run_dir = site->here.run_dir,
+                                           .program = "onecopy-bench",
+                                           .cuda_library = settings.daemon.cuda_library});
   if (!client.ok()) return {Failed(all, client.status())};
   std::vector<Row> rows;
   for (const uint64_t bytes : settings.sizes) {

@@ -56,11 +56,12 @@ std::string Now() {
 
 }  // namespace
 
-RunFacts LookAround(const std::string& cuda_library, const std::string& version) {
+RunFacts LookAround(const DaemonOptions& daemon, const std::string& version) {
   const unsigned cores = os::UsableCores();
-  return {.machine = Processor() + ", " + std::to_string(cores) +
-                     (cores == 1 ? " core, " : " cores, ") +
-                     FormatBytes(os::AvailableMemoryBytes()) + " available, " + Gpus(cuda_library),
+  return {.machine =
+              Processor() + ", " + std::to_string(cores) + (cores == 1 ? " core, " : " cores, ") +
+              FormatBytes(os::AvailableMemoryBytes()) + " available, " + Gpus(daemon.cuda_library) +
+              (daemon.tuned.empty() ? "" : ", settings of " + daemon.tuned),
           .time = Now(),
           .version = version};
 }

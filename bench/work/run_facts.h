@@ -3,11 +3,12 @@
 
 #include <string>
 
+#include "bench/daemons/daemon.h"
 #include "bench/measure/row_json.h"
 
 namespace onecopy::bench {
 
-// `cuda_library`: of the driver; empty: the system's.
-RunFacts LookAround(const std::string& cuda_library, const std::string& version);
+// `daemon`: as the works start them.
+RunFacts LookAround(const DaemonOptions& daemon, const std::string& version);
 
 }  // namespace onecopy::bench

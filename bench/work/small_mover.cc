@@ -38,7 +38,7 @@ class SmallMover final : public Mover {
     ONECOPY_ASSIGN_OR_RETURN(const double engine_after, EngineSeconds(way_.from.pid));
     moved.details["engine_cores"] = (engine_after - engine) / took;
     moved.details["microseconds"] = moved.seconds * 1e6;
-    ONECOPY_RETURN_IF_ERROR(CheckLast());
+    ONECOPY_RETURN_IF_ERROR(CheckLast(&moved));
     return moved;
   }
 
@@ -102,8 +102,9 @@ class SmallMover final : public Mover {
     return OkStatus();
   }
 
-  Status CheckLast() {
+  Status CheckLast(Moved* moved) {
     ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, client().GetTransfer(last_));
+    moved->details["receipt_microseconds"] = done.receipt.seconds * 1e6;
     const bool by_ring = done.receipt.evidence.contains("submitted");
     if (done.receipt.path == way_.path && by_ring == way_.by_ring) return OkStatus();
     return {Code::kFailedPrecondition, reasons::kPolicyUnmet,

@@ -88,8 +88,10 @@ Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint6
 Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                         uint64_t bytes) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api,
+                           shim::LoadCuda(connection_->cuda_library()));
   ONECOPY_ASSIGN_OR_RETURN(const shim::CudaExport exported,
-                           shim::ExportCuda(device_pointer, bytes));
+                           shim::ExportCuda(*api, device_pointer, bytes));
   v1::RegisterBufferRequest request;
   request.set_name(name);
   request.set_bytes(bytes);

@@ -34,7 +34,8 @@ Connection::Connection(AttachSocket attach, std::string run_dir, const ConnectOp
     : attach_(std::move(attach)),
       small_(attach_, options.use_ring),
       run_dir_(std::move(run_dir)),
-      timeout_(options.timeout) {
+      timeout_(options.timeout),
+      cuda_library_(options.cuda_library) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // the daemon is trusted, and a page of receipts is long
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -37,6 +37,7 @@ class Connection {
   grpc::health::v1::Health::Stub& health() { return *health_; }
   v1::TransferService::Stub& transfers() { return *transfers_; }
   SmallTransfers& small() { return small_; }
+  const std::string& cuda_library() const { return cuda_library_; }
 
   // Makes `context` one of this session, with the time limit that `patience` gives.
   void Prepare(grpc::ClientContext& context, Patience patience) const;
@@ -91,6 +92,7 @@ class Connection {
   SmallTransfers small_;
   const std::string run_dir_;
   const std::chrono::milliseconds timeout_;
+  const std::string cuda_library_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::BufferService::Stub> buffers_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;

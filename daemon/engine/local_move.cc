@@ -38,12 +38,12 @@ void LocalMove::Start(Task running, Done done) {
   running_ = std::move(running);
   done_ = std::move(done);
   if (!path_.source_staged && !path_.destination_staged) return PrepareRoutes();
-  parts_.slots.Acquire(Purpose::kReceive, kBounceSlots,
-                       [self = self_](Result<pipeline::SlotLease> lease) {
-                         if (!lease.ok()) return self->End(MoveOutcome::NotBegun(lease.status()));
-                         self->lease_ = std::move(*lease);
-                         self->PrepareRoutes();
-                       });
+  parts_.slots.Acquire(
+      Purpose::kReceive, kBounceSlots, [self = self_](Result<pipeline::SlotLease> lease) {
+        if (!lease.ok()) return self->End(MoveOutcome::NotBegun(lease.status()));
+        self->lease_ = pipeline::InLongSlots(std::move(*lease), self->source_.payload());
+        self->PrepareRoutes();
+      });
 }
 
 void LocalMove::PrepareRoutes() {

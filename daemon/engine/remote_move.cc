@@ -1,6 +1,7 @@
 #include "daemon/engine/remote_move.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "daemon/engine/catalog.h"
@@ -20,6 +21,9 @@ namespace {
 constexpr uint64_t kLeastChunk = 4096;
 // Of one chunk, where elements are got one by one.
 constexpr uint64_t kMostGets = 1024;
+// Of a slot, over sockets: all lanes have work after the first few slots, and end together.
+constexpr uint64_t kPieces = 4;
+constexpr uint64_t kLeastPiece = 256 << 10;
 
 uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
   for (const LayoutRef& layout : {layouts.from, layouts.to}) {
@@ -143,9 +147,13 @@ void RemoteMove::Run(PrepareReply prepared) {
     places.push_back(std::make_unique<pipeline::SourceRange>(
         0, bytes, ChunkForGets(gets, std::min(most, connection.chunk_bytes())), gets.from));
   }
+  const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
+  const bool sockets = staged && link != nullptr && !link->rdma;
+  const uint64_t piece = sockets ? std::max(source_.slot_bytes / kPieces, kLeastPiece)
+                                 : std::numeric_limits<uint64_t>::max();
   stages.push_back({std::make_unique<pipeline::GetMover>(
                         use_->connection, channel_id_, source_.key,
-                        lease_ ? lease_->slab : destination_.span.region, LaneRates(), gets),
+                        lease_ ? lease_->slab : destination_.span.region, LaneRates(), gets, piece),
                     connection.depth()});
   if (lease_) {
     places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));

@@ -56,17 +56,18 @@ class CopyMover final : public Mover {
 };
 
 // A link's get, into `region`, or one for each piece of a cell that does not lie in one piece at
-// both ends. The chain's executor is the connection's.
+// both ends, or is longer than `piece_bytes`. The chain's executor is the connection's.
 class GetMover final : public Mover {
  public:
   // `lane_rates` as in GetRequest.
   GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-           RegionRef region, std::vector<double> lane_rates, Layouts layouts = {});
+           RegionRef region, std::vector<double> lane_rates, Layouts layouts, uint64_t piece_bytes);
   void Move(const Cell& from, const Cell& to, Done done) override;
   void Cancel() override { connection_->CancelGets(channel_); }
 
  private:
-  void GetMany(const Cell& from, const Cell& to, Done done);
+  std::vector<StridedCopy> PiecesOf(const Cell& from, const Cell& to) const;
+  void GetMany(const std::vector<StridedCopy>& pieces, Done done);
 
   const std::shared_ptr<Connection> connection_;
   const ChannelId channel_;
@@ -74,6 +75,7 @@ class GetMover final : public Mover {
   const RegionRef region_;
   const std::vector<double> lane_rates_;
   const Layouts layouts_;
+  const uint64_t piece_bytes_;
 };
 
 }  // namespace onecopy::pipeline

@@ -1,5 +1,8 @@
 #include "daemon/pipeline/mover.h"
 
+#include <algorithm>
+#include <cassert>
+
 #include "transport/core/scatter.h"
 
 namespace onecopy::pipeline {
@@ -42,16 +45,22 @@ void CopyMover::Move(const Cell& from, const Cell& to, Done done) {
 }
 
 GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
-                   RegionRef region, std::vector<double> lane_rates, Layouts layouts)
+                   RegionRef region, std::vector<double> lane_rates, Layouts layouts,
+                   uint64_t piece_bytes)
     : connection_(std::move(connection)),
       channel_(channel),
       key_(std::move(key)),
       region_(std::move(region)),
       lane_rates_(std::move(lane_rates)),
-      layouts_(std::move(layouts)) {}
+      layouts_(std::move(layouts)),
+      piece_bytes_(piece_bytes) {
+  assert(piece_bytes > 0);
+}
 
 void GetMover::Move(const Cell& from, const Cell& to, Done done) {
-  if (!layouts_.none()) return GetMany(from, to, std::move(done));
+  if (!layouts_.none() || from.bytes > piece_bytes_) {
+    return GetMany(PiecesOf(from, to), std::move(done));
+  }
   connection_->Get(
       {channel_, &key_, from.at, {region_, to.at, from.bytes}, GetRequest::kAnyLane, lane_rates_},
       [done = std::move(done)](Status status, const StepList& steps, unsigned lane) mutable {
@@ -59,12 +68,21 @@ void GetMover::Move(const Cell& from, const Cell& to, Done done) {
       });
 }
 
-void GetMover::GetMany(const Cell& from, const Cell& to, Done done) {
-  const std::vector<StridedCopy> copies = CopiesBetween(layouts_, from, to);
+std::vector<StridedCopy> GetMover::PiecesOf(const Cell& from, const Cell& to) const {
+  if (!layouts_.none()) return CopiesBetween(layouts_, from, to);
+  std::vector<StridedCopy> pieces;
+  for (uint64_t at = 0; at < from.bytes; at += piece_bytes_) {
+    pieces.push_back(
+        {.from = from.at + at, .to = to.at + at, .bytes = std::min(piece_bytes_, from.bytes - at)});
+  }
+  return pieces;
+}
+
+void GetMover::GetMany(const std::vector<StridedCopy>& pieces, Done done) {
   auto batch = std::make_shared<Batch>();
   batch->done = std::move(done);
-  for (const StridedCopy& copy : copies) batch->left += copy.count;
-  for (const StridedCopy& copy : copies) {
+  for (const StridedCopy& copy : pieces) batch->left += copy.count;
+  for (const StridedCopy& copy : pieces) {
     for (uint64_t i = 0; i < copy.count; ++i) {
       const Span into{region_, copy.to + i * copy.to_stride, copy.bytes};
       connection_->Get(

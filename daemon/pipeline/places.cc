@@ -5,6 +5,14 @@
 #include <numeric>
 
 namespace onecopy::pipeline {
+namespace {
+
+// Of a lease, for both copies to be busy all the time.
+constexpr uint64_t kLeastSlots = 8;
+// Of a payload, for the first and the last one not to matter.
+constexpr uint64_t kLeastChunks = 64;
+
+}  // namespace
 
 SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout)
     : at_(at), bytes_(bytes), chunk_bytes_(chunk_bytes), layout_(std::move(layout)) {
@@ -22,6 +30,15 @@ void SourceRange::Take() { next_ += std::min(chunk_bytes_, bytes_ - next_); }
 std::optional<Cell> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
   assert(offset <= bytes_ && bytes <= bytes_ - offset);
   return Cell{offset, bytes, 0, layout_ == nullptr ? at_ + offset : at_};
+}
+
+SlotLease InLongSlots(SlotLease lease, uint64_t payload) {
+  const uint64_t together =
+      std::min(lease.slots / kLeastSlots, payload / (kLeastChunks * lease.slot_bytes));
+  if (together < 2) return lease;
+  lease.slot_bytes *= together;
+  lease.slots = static_cast<uint32_t>(lease.slots / together);
+  return lease;
 }
 
 std::vector<uint32_t> AllSlots(const SlotLease& lease) {

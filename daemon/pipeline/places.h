@@ -64,6 +64,10 @@ struct SlotLease {
   std::shared_ptr<void> returner;  // gives the slots back
 };
 
+// The same memory in fewer and longer slots, for a payload that still has many chunks of that size:
+// a copy engine pauses between two copies.
+SlotLease InLongSlots(SlotLease lease, uint64_t payload);
+
 // The numbers of a lease's slots, the one to be used first at the end.
 std::vector<uint32_t> AllSlots(const SlotLease& lease);
 

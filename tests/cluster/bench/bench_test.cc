@@ -79,6 +79,8 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
     CheckMeasured(rows.at(work)[2], column ? "tcp-bounce" : "tcp-direct", 4 << 20);
     CheckMeasured(rows.at(work)[3], "local", 4 << 20);
     CHECK(rows.at(work)[3].at("details").at("ranges") == (column ? 1 : 64));
+    CHECK(rows.at(work)[3].at("target") == (column ? 0.5 : 0.85));
+    CHECK(rows.at(work)[3].at("floor").is_null() == column);
   }
   for (const char* work :
        {"tcp gpu to gpu", "peer gpu to gpu", "peer gpu to gpu, bounced", "local host to gpu",
@@ -157,7 +159,7 @@ TEST_CASE("a direct path is held against the staged one in its place") {
   CHECK(rows.at("direct to staged, rdma host").at(0).at("status") == "WAIVED");
 }
 
-TEST_CASE("GPU memory is allocated, and registered where the client library finds a driver") {
+TEST_CASE("GPU memory is allocated and registered, by the driver that --cuda names") {
   const auto rows = RowsOf(
       {"--filter", "registration", "--size", "1MiB", "--samples", "1", "--cuda", FakeCudaPath()});
   CHECK(rows.at("allocate gpu memory").at(0).at("status") == "OK");
@@ -165,7 +167,8 @@ TEST_CASE("GPU memory is allocated, and registered where the client library find
   for (const char* work :
        {"register gpu memory of cuMemAlloc", "register gpu memory of cuMemCreate"}) {
     INFO(rows.at(work).at(0).dump(2));
-    CHECK(rows.at(work).at(0).at("status") != "FAILED");
+    CHECK(rows.at(work).at(0).at("status") == "OK");
+    CHECK(rows.at(work).at(0).at("median") > 0);
   }
 }
 
@@ -180,6 +183,25 @@ TEST_CASE("sizes and lanes each have rows of their own") {
     CHECK(rows.at(work).at(1).at("bytes") == 8 << 20);
     CHECK(rows.at(work).at(1).at("details").at("lanes") == lanes);
   }
+}
+
+TEST_CASE("what tune has written is what is measured, but for what is asked for") {
+  const TempFolder folder;
+  const std::string tuned = folder / "tuned.toml";
+  WriteFile(tuned, "version = 1\n[staging]\nslots = 8\n[tcp]\nlanes = 3\n");
+  const auto lanes = [&](Words more) {
+    const Words common = {"--filter", "tcp host to host", "--size", "8MiB", "--samples",
+                          "1",        "--tuned",          tuned};
+    more.insert(more.end(), common.begin(), common.end());
+    const auto rows = RowsOf(more);
+    const Json& row = rows.begin()->second.at(0);
+    INFO(row.dump(2));
+    CHECK(row.at("machine").get<std::string>().find("settings of " + tuned) != std::string::npos);
+    return row.at("details").at("lanes").get<int>();
+  };
+  CHECK(lanes({}) == 3);
+  CHECK(lanes({"--slots", "16", "--slot-size", "128KiB"}) == 3);
+  CHECK(lanes({"--lanes", "2"}) == 2);
 }
 
 TEST_CASE("one GPU is enough between nodes, and not inside one") {
@@ -218,6 +240,10 @@ TEST_CASE("what is asked wrongly is a clear error before anything is measured") 
   says({"run", "--csv", "/nonexistent/rows.csv"}, 2, "/nonexistent/rows.csv");
   says({"run", "--run-dir", "/tmp"}, 2, "--peer");
   says({"run", "--peer", "west", "--lanes", "2"}, 2, "--lanes");
+  says({"run", "--peer", "west", "--slots", "8"}, 2, "--slots");
+  says({"run", "--slots", "3"}, 2, "--slots");
+  says({"run", "--slot-size", "much"}, 2, "much");
+  says({"run", "--tuned", "/nonexistent/tuned.toml"}, 3, "/nonexistent/tuned.toml");
   says({"run", "--peer", "west", "--run-dir", "/nonexistent"}, 5, "/nonexistent");
   says({"lend", "--size", "0"}, 2, "--size");
   says({"lend", "--run-dir", "/nonexistent"}, 5, "/nonexistent");

@@ -55,8 +55,9 @@ TEST_CASE("a report of nothing usable says what is wrong, and writes no page") {
 
 TEST_CASE("a page that cannot be written is an error") {
   const TempFolder folder;
-  const CommandResult run = RunCommand(
-      "onecopy-bench", {"run", "--filter", "rival", "--size", "1", "--json", folder / "rows.json"});
+  const CommandResult run =
+      RunCommand("onecopy-bench", {"run", "--filter", "registration", "--size", "4KiB", "--samples",
+                                   "1", "--json", folder / "rows.json"});
   REQUIRE(run.exit_status == 0);
   CHECK(Report(folder / "rows.json", "/nonexistent/page.html").exit_status == 2);
   CHECK(Report(folder / "rows.json", "/dev/full").exit_status == 1);

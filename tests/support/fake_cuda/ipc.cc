@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
 
 #include "tests/support/fake_cuda/state.h"
 
@@ -32,6 +33,15 @@ CUipcMemHandle MakeHandle(pid_t pid, const Range& range) {
   CUipcMemHandle handle{};
   std::memcpy(handle.reserved, &content, sizeof content);
   return handle;
+}
+
+// What a handle stands for: a descriptor of this process, or one of the process that really made
+// it; -1 where that has gone.
+int MemoryOf(const IpcHandle& content) {
+  if (content.pid < 0) return content.fd;
+  const std::string theirs =
+      "/proc/" + std::to_string(content.pid) + "/fd/" + std::to_string(content.fd);
+  return ::open(theirs.c_str(), O_RDWR | O_CLOEXEC);
 }
 
 }  // namespace
@@ -68,11 +78,10 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle, unsi
   const std::string key(handle.reserved, sizeof handle.reserved);
   const std::lock_guard lock(TheState().mutex);
   if (context->ipc.contains(key)) return CUDA_ERROR_ALREADY_MAPPED;
-  if (fake_cuda::DeviceOf(content.fd) != content.device) return CUDA_ERROR_MAP_FAILED;
-  *address =
-      reinterpret_cast<CUdeviceptr>(fake_cuda::MapMemory(content.fd, content.bytes, nullptr, true));
-  TheState().ranges[*address] = {
-      content.bytes, FAKE_CUDA_LEGACY, content.device, content.fd, true, {}};
+  const int fd = MemoryOf(content);
+  if (fake_cuda::DeviceOf(fd) != content.device) return CUDA_ERROR_MAP_FAILED;
+  *address = reinterpret_cast<CUdeviceptr>(fake_cuda::MapMemory(fd, content.bytes, nullptr, true));
+  TheState().ranges[*address] = {content.bytes, FAKE_CUDA_LEGACY, content.device, fd, true, {}};
   context->ipc[key] = *address;
   return CUDA_SUCCESS;
 }
@@ -84,8 +93,12 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   const auto opened = std::find_if(context->ipc.begin(), context->ipc.end(),
                                    [&](const auto& entry) { return entry.second == address; });
   if (opened == context->ipc.end()) return CUDA_ERROR_INVALID_VALUE;
+  IpcHandle content{};
+  std::memcpy(&content, opened->first.data(), sizeof content);
   context->ipc.erase(opened);
-  ::munmap(reinterpret_cast<void*>(address), TheState().ranges.at(address).bytes);
+  const Range& range = TheState().ranges.at(address);
+  ::munmap(reinterpret_cast<void*>(address), range.bytes);
+  if (content.pid >= 0) ::close(range.fd);
   TheState().ranges.erase(address);
   return CUDA_SUCCESS;
 }

@@ -150,6 +150,18 @@ TEST_CASE("a page of rows without figures is a page, and odd figures draw no non
   CHECK(page.size() < 1 << 20);
 }
 
+TEST_CASE("what could not run is told once, without what is computed beside it") {
+  const Status why{Code::kFailedPrecondition, "NO_GPU", "there is none"};
+  const Row rate = Waived({.work = "peer gpu to gpu"}, why);
+  const Row cpu = Waived({.work = "cpu peer gpu to gpu", .unit = Unit::kSecondsPerGigabyte}, why);
+  const Row traffic = Waived({.work = "traffic peer gpu to gpu", .unit = Unit::kBytesPerByte}, why);
+  const std::string page = PageOf({{rate, {}}, {cpu, {}}, {traffic, {}}});
+  CHECK(Has(page, "3 WAIVED"));
+  CHECK(Has(page, "<td>peer gpu to gpu</td>"));
+  CHECK_FALSE(Has(page, "cpu peer gpu to gpu"));
+  CHECK_FALSE(Has(page, "traffic peer gpu to gpu"));
+}
+
 TEST_CASE("spreadsheets get a line of titles and one for each row") {
   Row odd = Measured("tcp, \"odd\"\nwork", "tcp-direct", 5);
   const std::string csv = ToCsv({odd, SomeRows()[3]});

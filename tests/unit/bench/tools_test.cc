@@ -47,6 +47,28 @@ TEST_CASE("fio's rate is there where it had no error") {
   CHECK_FALSE(ReadFio("fio: something went wrong"));
 }
 
+// As version 0.8 prints it.
+constexpr const char* kNvbandwidth[] = {
+    "nvbandwidth Version: v0.8",
+    "Device 0: NVIDIA H200 (00000000:00:06)",
+    "Running device_to_host_memcpy_ce.",
+    "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)",
+    "           0         1",
+    " 0     55.00     55.19",
+    "",
+    "SUM device_to_host_memcpy_ce 110.20",
+    "",
+    "NOTE: The reported results may not reflect the full capabilities of the platform."};
+
+TEST_CASE("of all that nvbandwidth prints, the sum of its test is read") {
+  for (const std::string line : kNvbandwidth) {
+    INFO(line);
+    const auto said = ReadNvbandwidth(line, "device_to_host_memcpy_ce", 2);
+    CHECK(said.has_value() == (line.rfind("SUM", 0) == 0));
+    if (said) CHECK(said->bytes_per_second == 55.1e9);
+  }
+}
+
 TEST_CASE("nvbandwidth's sum is shared among the pairs that it tried") {
   const std::string line = "SUM device_to_device_memcpy_write_ce 780.00";
   const auto said = ReadNvbandwidth(line, "device_to_device_memcpy_write_ce", 2);

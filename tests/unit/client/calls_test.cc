@@ -9,10 +9,12 @@
 #include "onecopy/client.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "tests/support/catch.h"
+#include "tests/support/fake_cuda.h"
 #include "tests/unit/client/fake_daemon.h"
 #include "tests/unit/client/temp_dir.h"
 #include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
+#include "transport/shim/cuda.h"
 
 using onecopy::Client;
 using onecopy::Code;
@@ -178,6 +180,28 @@ TEST_CASE("a pointer that is no GPU memory is not registered, with the reason") 
   CHECK(status.code() == Code::kFailedPrecondition);
   CHECK_FALSE(status.reason().empty());
   CHECK(f.daemon.buffer_count() == 0);
+}
+
+TEST_CASE("GPU memory is exported by the driver that the client names") {
+  const TempDir dir;
+  FakeDaemon daemon(dir.path(), {});
+  const auto api = onecopy::shim::LoadCuda(onecopy::testing::FakeCudaPath());
+  REQUIRE_OK(api);
+  CUcontext context = nullptr;
+  REQUIRE((*api)->DevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+  const CUdeviceptr memory = onecopy::testing::FakeCudaFunction<FakeCudaAllocate>(
+      "fakeCudaAllocate")(FAKE_CUDA_LEGACY, 0, 4096, 0);
+  auto client =
+      Client::Connect({.run_dir = dir.path(), .cuda_library = onecopy::testing::FakeCudaPath()});
+  REQUIRE_OK(client);
+  REQUIRE_OK(client->RegisterCuda("x", memory, 4096));
+  CHECK(daemon.buffer_count() == 1);
+  auto other = Client::Connect({.run_dir = dir.path(), .cuda_library = "/nonexistent/libcuda.so"});
+  REQUIRE_OK(other);
+  const onecopy::Status status = other->RegisterCuda("y", memory, 4096).status();
+  CHECK(status.reason() == onecopy::reasons::kNoDriver);
+  CHECK(status.message().find("/nonexistent/libcuda.so") != std::string::npos);
+  (*api)->DevicePrimaryCtxRelease(0);
 }
 
 TEST_CASE("names that cannot be are refused here, with what is wrong") {

@@ -10,6 +10,7 @@ namespace {
 
 // What every driver takes as a stride of a copy in two dimensions.
 constexpr uint64_t kMostPitch = 0x7fffffff;
+constexpr uint64_t kScratchHalf = 16;
 
 bool IsOverPcie(Direction direction) {
   return direction == Direction::kToGpu || direction == Direction::kFromGpu;
@@ -48,11 +49,17 @@ CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t fro
 }
 
 Copier::~Copier() {
-  for (const Queue& queue : queues_) {
+  for (Queue& queue : queues_) {
+    // Routes are gone, but what woke the driver for one of them may not have ended.
+    if (!queue.operations.empty()) {
+      gpu_.api().StreamSynchronize(queue.stream);
+      PollQueue(queue);
+    }
     assert(queue.operations.empty());
     if (queue.stream != nullptr) gpu_.api().StreamDestroy(queue.stream);
   }
   for (CUevent event : idle_events_) gpu_.api().EventDestroy(event);
+  if (scratch_ != 0) gpu_.api().MemFree(scratch_);
 }
 
 CUresult Copier::Open() {
@@ -61,6 +68,8 @@ CUresult Copier::Open() {
     const CUresult error = gpu_.api().StreamCreate(&queue.stream, CU_STREAM_NON_BLOCKING);
     if (error != CUDA_SUCCESS) return error;
   }
+  // Where there is no room even for this, the first copies are slower.
+  if (gpu_.api().MemAlloc(&scratch_, 2 * kScratchHalf) != CUDA_SUCCESS) scratch_ = 0;
   return CUDA_SUCCESS;
 }
 
@@ -156,6 +165,15 @@ void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
         [&](CUstream stream) { return gpu_.api().MemsetD8Async(address, 0, bytes, stream); });
 }
 
+void Copier::Awaken(Direction direction) {
+  if (scratch_ == 0 || !queues_[static_cast<size_t>(direction)].operations.empty()) return;
+  Start(direction, {nullptr, OkStatus(), nullptr, [](const Status&, const StepList&) {}, {}},
+        [&](CUstream stream) {
+          return gpu_.api().MemcpyDtoDAsync(scratch_ + kScratchHalf, scratch_, kScratchHalf,
+                                            stream);
+        });
+}
+
 CUresult Copier::TakeEvent(CUevent* event) {
   if (idle_events_.empty()) return gpu_.api().EventCreate(event, CU_EVENT_DISABLE_TIMING);
   *event = idle_events_.back();
@@ -185,6 +203,7 @@ void Copier::PollQueue(Queue& queue) {
     queue.operations.pop_front();
     if (ended.event != nullptr) idle_events_.push_back(ended.event);
     if (ended.list.tiles != nullptr) kernel_.GiveBack(ended.list);
+    gpu_.loop().PollerFound();
     ended.done(ended.failure, ended.steps);
   }
 }

@@ -34,7 +34,7 @@ class Copier {
   using Done = CopyRoute::Done;
 
   explicit Copier(Gpu& gpu) : gpu_(gpu), kernel_(gpu) {}
-  ~Copier();  // nothing may be under way
+  ~Copier();  // no copy may be under way
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
 
@@ -54,6 +54,11 @@ class Copier {
   void CopyMany(Direction direction, std::vector<StridedCopy> copies, const ScatterSteps& steps,
                 Done done);
   void Zero(CUdeviceptr address, uint64_t bytes, Done done);
+
+  // A copy in this direction will soon be asked for. What the driver does for the first one after a
+  // while takes far longer (its code has left the caches), so it is done for one that means
+  // nothing.
+  void Awaken(Direction direction);
 
   // Completes what has ended; true while something is under way.
   bool Poll();
@@ -85,6 +90,7 @@ class Copier {
   Gpu& gpu_;
   std::array<Queue, kDirections> queues_;
   std::vector<CUevent> idle_events_;
+  CUdeviceptr scratch_ = 0;  // that Awaken copies inside
   ScatterKernel kernel_;
 };
 

@@ -207,6 +207,8 @@ Result<CudaCopyRoute::Parts> CudaMemory::PrepareParts(const RegionRef& from, con
     parts.direction = from_gpu ? Direction::kFromGpu : Direction::kToGpu;
     ONECOPY_ASSIGN_OR_RETURN(parts.pin, pins_->Pin(from_gpu ? to : from, *parts.gpu));
   }
+  parts.gpu->loop().Post(
+      [gpu = &*parts.gpu, direction = parts.direction] { gpu->copier().Awaken(direction); });
   return parts;
 }
 

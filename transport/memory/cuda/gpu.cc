@@ -126,6 +126,8 @@ Status Gpu::Open() {
     return failure;
   }
   loop().SetPoller([this] { return copier_ != nullptr && copier_->Poll(); }, options_.spin, kNap);
+  // What has prepared a copy will ask for it soon.
+  loop().SetSpin(options_.spin);
   return OkStatus();
 }
 
@@ -147,6 +149,7 @@ void Gpu::Close() {
   api_->CtxSetCurrent(nullptr);
   api_->DevicePrimaryCtxRelease(info_.device);
   context_ = nullptr;
+  loop().SetSpin({});
 }
 
 Status Gpu::lost() const {

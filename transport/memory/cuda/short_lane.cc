@@ -54,19 +54,23 @@ CUresult ShortLane::Submit(Direction direction, uintptr_t from, uintptr_t to, ui
 uint64_t ShortLane::Mark() {
   if (!std::exchange(begun_, false)) return marked_;
   const shim::CudaApi& api = gpu_->api();
+  if (marked_ - reached_ == events_.size()) Grow();
   const uint64_t mark = ++marked_;
-  CUevent& event = events_[mark % kEvents];
-  if (mark - reached_ > kEvents) {
-    // Its event is still in use: sixteen clients have as many copies under way as they may.
-    api.StreamSynchronize(stream_);
-    reached_ = mark - 1;
-  }
+  CUevent& event = EventOf(mark);
   CUresult error =
       event != nullptr ? CUDA_SUCCESS : api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
   if (error == CUDA_SUCCESS) error = api.EventRecord(event, stream_);
   // Nothing would tell when the memory is let go.
   if (error != CUDA_SUCCESS) Break(error);
   return mark;
+}
+
+void ShortLane::Grow() {
+  std::vector<CUevent> fewer(2 * events_.size());
+  fewer.swap(events_);
+  for (uint64_t mark = reached_ + 1; mark <= marked_; ++mark) {
+    EventOf(mark) = fewer[mark % fewer.size()];
+  }
 }
 
 void ShortLane::Break(CUresult error) {
@@ -80,7 +84,7 @@ bool ShortLane::Reached(uint64_t mark, Status* failure) {
   if (mark > reached_) {
     // The oldest first: one look each at what has ended.
     while (reached_ < marked_) {
-      const CUresult result = gpu_->api().EventQuery(events_[(reached_ + 1) % kEvents]);
+      const CUresult result = gpu_->api().EventQuery(EventOf(reached_ + 1));
       if (result == CUDA_ERROR_NOT_READY) break;
       if (result != CUDA_SUCCESS) {
         Break(result);

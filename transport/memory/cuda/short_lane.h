@@ -27,19 +27,22 @@ class ShortLane {
   bool Reached(uint64_t mark, Status* failure);
 
  private:
-  // As many marks as can be waited for, of all routes together.
-  static constexpr uint64_t kEvents = 4096;
+  // That one client can need; there are more once there are more clients.
+  static constexpr uint64_t kEvents = 256;
 
   explicit ShortLane(GpuUse gpu) : gpu_(std::move(gpu)) {}
   Status Make();
   CUresult Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
+  CUevent& EventOf(uint64_t mark) { return events_[mark % events_.size()]; }
+  // More room for events, where all are in use: nobody waits for the GPU.
+  void Grow();
   // The GPU can do nothing more: its copies will never end by themselves.
   void Break(CUresult error);
 
   GpuUse gpu_;
   CUstream stream_ = nullptr;
-  std::vector<CUevent> events_{kEvents};  // of mark n: n modulo their number; made when first used
-  uint64_t marked_ = 0;                   // the last mark
+  std::vector<CUevent> events_ = std::vector<CUevent>(kEvents);  // made when first used
+  uint64_t marked_ = 0;                                          // the last mark
   uint64_t reached_ = 0;
   bool begun_ = false;  // something, since the last mark
   Status broken_;

