@@ -88,11 +88,13 @@ void Exclude(Assessment& assessment, const Rung& rung, const std::vector<Exclusi
   assessment.refusal = std::move(refusal);
 }
 
+const MemoryCapability* MemoryOf(const End& end) {
+  return end.node->FindMemory(end.kind, end.device);
+}
+
 Assessments AssessAll(const Request& request) {
-  const MemoryCapability* source =
-      request.source.node->FindMemory(request.source.kind, request.source.device);
-  const MemoryCapability* destination =
-      request.destination.node->FindMemory(request.destination.kind, request.destination.device);
+  const MemoryCapability* source = MemoryOf(request.source);
+  const MemoryCapability* destination = MemoryOf(request.destination);
   Viability memories = ViabilityOf(request.source, source);
   if (memories.viable) memories = ViabilityOf(request.destination, destination);
 
@@ -155,6 +157,34 @@ void CountPieces(Candidate& candidate, const Request& request) {
   const bool gathers = (path.source_staged && request.source_pieces > 1) ||
                        (path.destination_staged && request.destination_pieces > 1);
   if (gathers) candidate.needless = false;
+}
+
+// Who makes a step that begins or ends at this GPU, where the payload falls into so many pieces.
+void NameCopier(Step& step, uint64_t bytes, uint64_t pieces, uint64_t kernel_below_bytes) {
+  const bool kernel = pieces > 1 && bytes / pieces < kernel_below_bytes;
+  if (kernel && step.by == "copy-engine") step.by = "gpu-kernel";
+}
+
+// As the GPU's own memory decides it when the copies are there.
+void NameCopiers(Path& path, const Request& request) {
+  const MemoryCapability& from = *MemoryOf(request.source);
+  const MemoryCapability& to = *MemoryOf(request.destination);
+  const bool in_node = path.link.empty();
+  if (in_node && path.steps.size() == 1) {
+    const MemoryCapability& gpu = IsGpu(from) ? from : to;
+    const bool host = IsHost(from) || IsHost(to);
+    return NameCopier(path.steps[0], request.bytes,
+                      std::max(request.source_pieces, request.destination_pieces),
+                      host ? gpu.kernel_below_bytes_host : gpu.kernel_below_bytes_gpu);
+  }
+  if (path.source_staged) {
+    NameCopier(path.steps.front(), request.bytes, request.source_pieces,
+               from.kernel_below_bytes_host);
+  }
+  if (path.destination_staged || in_node) {
+    NameCopier(path.steps.back(), request.bytes, request.destination_pieces,
+               to.kernel_below_bytes_host);
+  }
 }
 
 // Takes the candidates that the policy excludes out; a rung that loses all of them is refused for
@@ -230,6 +260,7 @@ Assessments Acceptable(const Request& request) {
     for (Candidate& candidate : assessment.candidates) {
       SetEstimate(candidate, request);
       CountPieces(candidate, request);
+      NameCopiers(candidate.path, request);
     }
   }
   return all;

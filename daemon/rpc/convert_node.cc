@@ -32,6 +32,8 @@ Result<MemoryCapability> ParseMemory(const v1::MemoryCapability& in, const Field
   value.ordinal = in.ordinal();
   value.total_bytes = in.total_bytes();
   value.cpu_addressable = in.cpu_addressable();
+  value.kernel_below_bytes_host = in.kernel_below_bytes_host();
+  value.kernel_below_bytes_gpu = in.kernel_below_bytes_gpu();
   ONECOPY_ASSIGN_OR_RETURN(value.direct_peers,
                            ParseEach(in.direct_peers(), at / "direct_peers", ParseName));
   ONECOPY_ASSIGN_OR_RETURN(value.viability, ParseViability(in.viability(), at / "viability"));
@@ -47,6 +49,8 @@ void PrintMemory(const MemoryCapability& value, v1::MemoryCapability* out) {
   out->set_ordinal(value.ordinal);
   out->set_total_bytes(value.total_bytes);
   out->set_cpu_addressable(value.cpu_addressable);
+  out->set_kernel_below_bytes_host(value.kernel_below_bytes_host);
+  out->set_kernel_below_bytes_gpu(value.kernel_below_bytes_gpu);
   for (const std::string& peer : value.direct_peers) out->add_direct_peers(ToUtf8(peer));
   PrintViability(value.viability, out->mutable_viability());
   PrintMap(value.attributes, out->mutable_attributes());

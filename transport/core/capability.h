@@ -38,6 +38,10 @@ struct MemoryCapability {
   // UUIDs of the GPUs of this node whose memory this one reads and writes without a host buffer
   // between.
   std::vector<std::string> direct_peers;
+  // Of a GPU: many ranges that are shorter, on the average, a kernel gathers and scatters, longer
+  // ones the copy engines; 0: never the kernel.
+  uint64_t kernel_below_bytes_host = 0;  // between the GPU and host memory
+  uint64_t kernel_below_bytes_gpu = 0;   // between GPUs, and inside one
   Viability viability;
   std::map<std::string, std::string>
       attributes;  // for people: "compute_capability", "gpu_direct_rdma", …

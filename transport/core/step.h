@@ -9,8 +9,8 @@
 namespace onecopy {
 
 // `from` and `to` name memories (a GPU's UUID, "host", "pinned", "kernel", "file"), `by` what did
-// the work
-// ("cpu", "copy-engine", "driver", "wire", "client"). `node` is where it was done.
+// the work ("cpu", "copy-engine", "gpu-kernel", "driver", "wire", "client"). `node` is where it was
+// done.
 struct Step {
   std::string node;
   std::string from;

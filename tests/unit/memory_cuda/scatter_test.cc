@@ -69,6 +69,26 @@ TEST_CASE("a driver that does not take the kernel's image leaves the work to cop
   CHECK(CopiedBy(Scattering::kKernel, kCopies) == "copy-engine");
 }
 
+TEST_CASE("a GPU says which ranges its kernel will take, as WantsKernel decides") {
+  const auto api = shim::LoadCuda(FakeCudaPath());
+  REQUIRE_OK(api);
+  const auto describe = [&](Scattering scatter) {
+    CudaMemory::Options options;
+    options.gpu.scatter = scatter;
+    return CudaMemory(options, *api).Describe().at(0);
+  };
+  const MemoryCapability gpu = describe(Scattering::kAuto);
+  for (const bool host : {true, false}) {
+    const uint64_t below = host ? gpu.kernel_below_bytes_host : gpu.kernel_below_bytes_gpu;
+    CHECK(WantsKernel(std::vector<StridedCopy>{{0, 0, below - 1, below, below, 2}}, host));
+    CHECK_FALSE(WantsKernel(std::vector<StridedCopy>{{0, 0, below, below, below, 2}}, host));
+  }
+  CHECK(describe(Scattering::kKernel).kernel_below_bytes_host == UINT64_MAX);
+  CHECK(describe(Scattering::kKernel).kernel_below_bytes_gpu == UINT64_MAX);
+  CHECK(describe(Scattering::kCopyEngine).kernel_below_bytes_host == 0);
+  CHECK(describe(Scattering::kCopyEngine).kernel_below_bytes_gpu == 0);
+}
+
 TEST_CASE("tiles are of like size and cover each copy once") {
   std::vector<StridedCopy> copies = kCopies;
   copies.push_back({100'000, 200'000, 64 << 20, 0, 0, 1});

@@ -8,6 +8,7 @@
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/region_ways.h"
 #include "transport/memory/cuda/short_route.h"
+#include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {
 namespace {
@@ -26,6 +27,14 @@ std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(ad
 Status BadSize() {
   return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of no bytes",
           "ask for at least 1 byte"};
+}
+
+// For the plan: what Copier does.
+void DescribeScattering(Scattering scatter, MemoryCapability* gpu) {
+  if (scatter == Scattering::kCopyEngine) return;
+  const bool always = scatter == Scattering::kKernel;
+  gpu->kernel_below_bytes_host = always ? UINT64_MAX : kPieceOverPcie;
+  gpu->kernel_below_bytes_gpu = always ? UINT64_MAX : kPieceBetweenGpus;
 }
 
 }  // namespace
@@ -62,6 +71,7 @@ std::vector<MemoryCapability> CudaMemory::Describe() const {
   std::vector<MemoryCapability> capabilities;
   for (size_t i = 0; i < infos_.size(); ++i) {
     capabilities.push_back(cuda::Describe(infos_[i], ViabilityOf(devices_[i].gpu->lost())));
+    DescribeScattering(options_.gpu.scatter, &capabilities.back());
   }
   return capabilities;
 }

@@ -13,9 +13,6 @@ constexpr uint64_t kTiles = 1024;
 constexpr uint64_t kLongElement = 2 << 10;
 // One of such a length, at an odd address, is quicker by shifted vectors than byte by byte.
 constexpr uint64_t kOddElement = 128;
-// What a copy engine moves while it begins the next piece.
-constexpr uint64_t kPieceOverPcie = 256 << 10;
-constexpr uint64_t kPieceBetweenGpus = 4 << 20;
 
 uint64_t Payload(std::span<const StridedCopy> copies) {
   uint64_t bytes = 0;

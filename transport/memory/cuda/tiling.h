@@ -15,6 +15,10 @@ namespace onecopy::cuda {
 // others.
 std::vector<ScatterTile> TilesOf(std::span<const StridedCopy> copies);
 
+// What a copy engine moves while it begins the next piece.
+inline constexpr uint64_t kPieceOverPcie = 256 << 10;
+inline constexpr uint64_t kPieceBetweenGpus = 4 << 20;
+
 // Whether the kernel is better at these copies than copy engines, which take microseconds for each
 // piece: `over_pcie` where one side is host memory.
 bool WantsKernel(std::span<const StridedCopy> copies, bool over_pcie);
