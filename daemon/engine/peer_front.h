@@ -30,7 +30,7 @@ class PeerFront final : public PeerApi {
                  Reply<OpenRangeReply> reply) override;
   void OpenPush(const std::string& caller, OpenPushRequest request,
                 Reply<OpenPushReply> reply) override;
-  void CloseOpening(const std::string& caller, uint64_t range, StatusReply reply) override;
+  void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) override;
   void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override;
   void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override;
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;

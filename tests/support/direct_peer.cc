@@ -99,15 +99,16 @@ class DirectPeer final : public PeerApi {
       api.OpenPush(caller, request, std::move(answer));
     });
   }
-  void CloseOpening(const std::string& caller, uint64_t range, StatusReply reply) override {
+  void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) override {
     Call<bool>(
         "CloseOpening",
         [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
-        [caller, range](PeerApi& api, auto answer) {
-          api.CloseOpening(caller, range, [answer = std::move(answer)](const Status& told) mutable {
-            if (told.ok()) return answer(true);
-            answer(told);
-          });
+        [caller, opening](PeerApi& api, auto answer) {
+          api.CloseOpening(caller, opening,
+                           [answer = std::move(answer)](const Status& told) mutable {
+                             if (told.ok()) return answer(true);
+                             answer(told);
+                           });
         });
   }
   void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override {

@@ -83,29 +83,3 @@ TEST_CASE(
   CHECK(with.b.data[4096] == before);
   CHECK(ring.OpenRoute("a", "west:b@4096+10").status().reason() == reasons::kNotOwner);
 }
-
-TEST_CASE("buffers at both ends of a ring's way to another node are let go before they are gone") {
-  Between with;
-  RingOf ring(with.east, with.in_east);
-  const auto route = ring.OpenRoute("a", "west:b");
-  REQUIRE_OK(route);
-  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
-  SECTION("the source") {
-    REQUIRE_OK(with.InEast([&](ClientApi& api, StatusReply reply) {
-      api.DeleteBuffer(with.in_east, "a", false, std::move(reply));
-    }));
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    CHECK(with.cluster.calls("CloseOpening") >= 1);
-  }
-  SECTION("the destination") {
-    REQUIRE_OK(Between::In(with.west, [&](ClientApi& api, StatusReply reply) {
-      api.DeleteBuffer(with.in_west, "b", false, std::move(reply));
-    }));
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    CHECK(ring.OpenRoute("a", "west:b").status().reason() == reasons::kBufferNotFound);
-  }
-  SECTION("the destination, with its client") {
-    with.west.Detach(with.in_west);
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-  }
-}

@@ -63,34 +63,6 @@ TEST_CASE(
   CHECK(ring.OpenRoute("east:a@4096+4096", "west:b").status().reason() == reasons::kNotOwner);
 }
 
-TEST_CASE("a buffer that other nodes' rings read is let go before its removal is answered") {
-  Between with;
-  RingOf ring(with.west, with.in_west);
-  const auto route = ring.OpenRoute("east:a", "west:b");
-  REQUIRE_OK(route);
-  REQUIRE(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
-  SECTION("the source") {
-    REQUIRE_OK(with.InEast([&](ClientApi& api, StatusReply reply) {
-      api.DeleteBuffer(with.in_east, "a", false, std::move(reply));
-    }));
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    // The whole route is given up with that.
-    CHECK(ring.Move(route->word, 0, 0, 1).code != Code::kOk);
-    CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kBufferNotFound);
-  }
-  SECTION("the source, with its client") {
-    with.east.Detach(with.in_east);
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-  }
-  SECTION("the destination, whose reader then closes what it had open") {
-    REQUIRE_OK(Between::In(with.west, [&](ClientApi& api, StatusReply reply) {
-      api.DeleteBuffer(with.in_west, "b", false, std::move(reply));
-    }));
-    CheckOver(ring.Move(route->word, 0, 0, 1));
-    CHECK(with.cluster.calls("CloseOpening") == 1);
-  }
-}
-
 TEST_CASE("a range of another node is opened for the ticket's reader alone, and closed for it") {
   Between with;
   RingOf ring(with.west, with.in_west);

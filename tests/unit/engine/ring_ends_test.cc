@@ -30,6 +30,29 @@ struct Routed : Between {
 
 }  // namespace
 
+TEST_CASE("buffers at both ends of a route between nodes are let go before they are gone") {
+  Routed with;
+  const bool source = GENERATE(true, false);
+  EngineNode& node = source ? with.east : with.west;
+  const Principal& owner = source ? with.in_east : with.in_west;
+  const bool by_ring = source != with.at_west;  // of the session whose ring it is
+  SECTION("removed") {
+    REQUIRE_OK(Between::In(node, [&](ClientApi& api, StatusReply reply) {
+      api.DeleteBuffer(owner, source ? "a" : "b", false, std::move(reply));
+    }));
+    CheckOver(with.Move());
+    CheckOver(with.Move());  // the whole route is given up with that
+    CHECK(with.Open().status().reason() == reasons::kBufferNotFound);
+    if (by_ring && with.at_west) CHECK(with.cluster.calls("CloseOpening") == 1);
+    if (by_ring && !with.at_west) CHECK(with.cluster.calls("CloseOpening") >= 1);  // both ways
+  }
+  SECTION("with the client that has them, at the other node") {
+    if (by_ring) return;  // its ring would go, too
+    node.Detach(owner);
+    CheckOver(with.Move());
+  }
+}
+
 TEST_CASE("a node that goes, or is going, ends the routes from it and to it") {
   Routed with;
   SECTION("drained") {

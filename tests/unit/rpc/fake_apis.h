@@ -236,9 +236,10 @@ class FakePeerApi final : public engine::PeerApi {
                 engine::Reply<engine::OpenPushReply> reply) override {
     Handle("OpenPush", asker, std::move(reply), std::move(request));
   }
-  void CloseOpening(const std::string& asker, uint64_t range, engine::StatusReply reply) override {
+  void CloseOpening(const std::string& asker, uint64_t opening,
+                    engine::StatusReply reply) override {
     caller = asker;
-    script.Record("CloseOpening", range);
+    script.Record("CloseOpening", opening);
     script.ReplyStatus(std::move(reply));
   }
   void Borrow(const std::string& asker, engine::BorrowRequest request,
