@@ -10,7 +10,7 @@ namespace {
 
 // What every driver takes as a stride of a copy in two dimensions.
 constexpr uint64_t kMostPitch = 0x7fffffff;
-constexpr uint64_t kScratchHalf = 16;
+constexpr uint64_t kScratch = 32;  // of one direction: one half is copied to the other
 
 bool IsOverPcie(Direction direction) {
   return direction == Direction::kToGpu || direction == Direction::kFromGpu;
@@ -69,7 +69,7 @@ CUresult Copier::Open() {
     if (error != CUDA_SUCCESS) return error;
   }
   // Where there is no room even for this, the first copies are slower.
-  if (gpu_.api().MemAlloc(&scratch_, 2 * kScratchHalf) != CUDA_SUCCESS) scratch_ = 0;
+  if (gpu_.api().MemAlloc(&scratch_, kDirections * kScratch) != CUDA_SUCCESS) scratch_ = 0;
   return CUDA_SUCCESS;
 }
 
@@ -169,8 +169,8 @@ void Copier::Awaken(Direction direction) {
   if (scratch_ == 0 || !queues_[static_cast<size_t>(direction)].operations.empty()) return;
   Start(direction, {nullptr, OkStatus(), nullptr, [](const Status&, const StepList&) {}, {}},
         [&](CUstream stream) {
-          return gpu_.api().MemcpyDtoDAsync(scratch_ + kScratchHalf, scratch_, kScratchHalf,
-                                            stream);
+          const CUdeviceptr own = scratch_ + static_cast<size_t>(direction) * kScratch;
+          return gpu_.api().MemcpyDtoDAsync(own + kScratch / 2, own, kScratch / 2, stream);
         });
 }
 

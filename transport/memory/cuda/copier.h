@@ -90,7 +90,7 @@ class Copier {
   Gpu& gpu_;
   std::array<Queue, kDirections> queues_;
   std::vector<CUevent> idle_events_;
-  CUdeviceptr scratch_ = 0;  // that Awaken copies inside
+  CUdeviceptr scratch_ = 0;  // that Awaken copies inside, a piece for each direction's stream
   ScatterKernel kernel_;
 };
 
