@@ -177,8 +177,11 @@ void SourceRun::CloseLoan() {
 
 void SourceRun::CloseKey() {
   if (!key_) return OnePartClosed();
-  connection_->Withdraw(*key_, [self = shared_from_this()] {
-    self->parts_.context.loop.Post([self] { self->OnePartClosed(); });
+  connection_->Withdraw(*key_, [self = shared_from_this()](const OwnerSteps& steps) {
+    self->parts_.context.loop.Post([self, steps] {
+      for (const StepTally::Entry& entry : steps) self->sent_.push_back({entry.step, entry.bytes});
+      self->OnePartClosed();
+    });
   });
 }
 
@@ -227,6 +230,7 @@ void SourceRun::AnswerFinish(const std::string& checksum) {
   FinishReply reply;
   reply.failure = failure_;
   reply.steps = steps_;
+  reply.steps.insert(reply.steps.end(), sent_.begin(), sent_.end());
   reply.checksum = checksum;
   std::exchange(finish_reply_, nullptr)(std::move(reply));
   End();

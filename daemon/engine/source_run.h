@@ -68,7 +68,8 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   std::optional<RemoteKey> key_;
   std::shared_ptr<pipeline::Chain> chain_;
   bool chain_running_ = false;
-  std::vector<ExecutedStep> steps_;
+  std::vector<ExecutedStep> steps_;  // of the chain
+  std::vector<ExecutedStep> sent_;   // of the connection, as far as this end knows better
 
   bool closing_ = false;
   bool closed_ = false;

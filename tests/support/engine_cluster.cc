@@ -17,10 +17,11 @@ using engine::TransferInfo;
 using engine::TransferRequest;
 using engine::TransferState;
 
-std::unique_ptr<Link> MakeTcpLink(const std::string& node) {
+std::unique_ptr<Link> MakeTcpLink(const std::string& node, const std::string& zero_copy) {
   Backend<Link> tcp = tcp::Describe();
   BackendContext context{node, Settings(tcp.settings), {}, {}};
   context.lanes = "127.0.0.1:0";
+  context.settings.Set("zero_copy", zero_copy);
   return std::move(*tcp.create(context));
 }
 

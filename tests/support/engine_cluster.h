@@ -28,7 +28,7 @@ struct NodePlan {
 };
 
 // A node's tcp link, on a free port of loopback.
-std::unique_ptr<Link> MakeTcpLink(const std::string& node);
+std::unique_ptr<Link> MakeTcpLink(const std::string& node, const std::string& zero_copy = "off");
 
 class EngineNode {
  public:

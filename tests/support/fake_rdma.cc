@@ -109,7 +109,7 @@ class FakeRdmaConnection final : public Connection,
     }
     carrier_->Expose(named, std::move(done));
   }
-  void Withdraw(const RemoteKey& key, Task done) override {
+  void Withdraw(const RemoteKey& key, WithdrawDone done) override {
     carrier_->Withdraw(key, std::move(done));
   }
   void Listen(ChannelId channel, MessageHandler handler) override {

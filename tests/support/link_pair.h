@@ -83,7 +83,7 @@ inline Result<Connected> Connect(LinkPair& links) {
 
 inline void WithdrawAndWait(Connection& connection, const RemoteKey& key) {
   std::promise<void> done;
-  connection.Withdraw(key, [&] { done.set_value(); });
+  connection.Withdraw(key, [&](const OwnerSteps&) { done.set_value(); });
   done.get_future().wait();
 }
 

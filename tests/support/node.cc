@@ -60,7 +60,7 @@ Node::~Node() = default;
 
 void Node::Start() {
   std::vector<std::string> arguments = {"--name",  name_,         "--listen",  address_,
-                                        "--lanes", "127.0.0.1:0", "--run-dir", run_dir_};
+                                        "--lanes", options_.lanes, "--run-dir", run_dir_};
   for (const std::string& peer : options_.peers)
     arguments.insert(arguments.end(), {"--peer", peer});
   if (!options_.config.empty()) {

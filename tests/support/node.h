@@ -35,6 +35,7 @@ struct NodeOptions {
   std::vector<std::string> arguments = {};  // further flags of onecopyd
   std::string config = {};                  // text of a configuration file, without `version`
   std::string listen = "127.0.0.1:0";
+  std::string lanes = "127.0.0.1:0";
   std::string run_dir = {};                   // empty: a folder of its own
   std::vector<std::string> environment = {};  // "NAME=value", beside the test's own
   std::function<void()> in_child = {};

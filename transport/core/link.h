@@ -28,6 +28,10 @@ using ChannelId = uint64_t;
 // travels only inside PeerService and is never logged.
 using RemoteKey = std::string;
 
+// What an owner's end did itself to have a span read, where that is known only at the end: steps and
+// their bytes. The reader's steps leave these out.
+using OwnerSteps = std::vector<StepTally::Entry>;
+
 // One stream of a connection.
 struct LaneInfo {
   std::string device;            // "lo", "mlx5_0"
@@ -45,6 +49,8 @@ struct GetRequest {
   // used only where no other can. Empty: the link judges by its ports, as do links that have no say
   // in it. Valid for as long as `key`.
   std::span<const double> lane_rates = {};
+  // Nobody will ask the owner afterwards what it did (OwnerSteps): the get has to report every step.
+  bool all_steps = false;
 
   static constexpr int kAnyLane = -1;
 };
@@ -101,7 +107,8 @@ class Connection {
   // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
   // within a bounded time, after which the connection is closed to end a get that the peer does not
   // take.
-  virtual void Withdraw(const RemoteKey& key, Task done) = 0;
+  using WithdrawDone = UniqueFunction<void(const OwnerSteps& steps)>;
+  virtual void Withdraw(const RemoteKey& key, WithdrawDone done) = 0;
 
   // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
   // dropped. Listening begins before Listen returns; a call of the handler may still be under way

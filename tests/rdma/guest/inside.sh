@@ -43,14 +43,28 @@ set_up() {
   done
 }
 
+# Two network cards on one wire, one of them in a namespace of its own: what passes between them leaves the kernel,
+# which veth and loopback devices do not let it do. A name of the namespace's is a file, as ip netns has it.
+set_up_cards() {
+  local i card
+  modprobe e1000 && ip netns add far || return
+  for i in 0 1; do
+    card=$(ip -o link | grep -F "52:54:00:78:00:0$((i + 1))" | cut -d: -f2 | tr -d ' ')
+    ip link set "$card" name card$i || return
+  done
+  ip link set card1 netns far && ip -n far link set lo up || return
+  ip addr add 10.78.0.1/24 dev card0 && ip link set card0 up || return
+  ip -n far addr add 10.78.0.2/24 dev card1 && ip -n far link set card1 up
+}
+
 status=125
-if set_up; then
+if set_up && set_up_cards; then
   cd "$folder" || cd /
   note ready
   "${command[@]}"
   status=$?
 else
-  echo "guest: the RDMA devices cannot be set up" | tee /dev/console
+  echo "guest: the RDMA devices or the network cards cannot be set up" | tee /dev/console
 fi
 note "status $status"
 echo $status >/run/out/guest-status

@@ -24,6 +24,10 @@ void LimitBuffers(int fd, uint64_t bytes) {
   ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &half, sizeof half);
 }
 
+Step KernelCopy(const std::string& node, const std::string& memory) {
+  return {.node = node, .from = memory, .to = "kernel", .by = "cpu"};
+}
+
 }  // namespace
 
 TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
@@ -54,7 +58,8 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, os::UniqueFd
       self->lane_infos_[index - 1] = {loopback ? "lo" : os::InterfaceOf(local->host),
                                       peer->ToString()};
     }
-    self->lanes_[index] = std::make_shared<Lane>(index, loop, std::move(fd));
+    self->lanes_[index] =
+        std::make_shared<Lane>(index, loop, std::move(fd), self->options_.zero_copy);
     ++self->attached_;
     loop.Post(
         [self, lane = self->lanes_[index], send_welcome] { lane->Start(self, send_welcome); });
@@ -101,10 +106,10 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   gets_.emplace(tag, Outstanding{request.channel, index, request.into.bytes,
                                  StepsOf(key->memory, *request.into.region), std::move(done)});
   const std::shared_ptr<Lane>& lane = lanes_[index];
-  if (lane->loop().InThread()) return lane->Get(tag, key->id, request.key_offset, request.into);
-  lane->loop().Post([lane, tag, id = key->id, offset = request.key_offset, into = request.into] {
-    lane->Get(tag, id, offset, into);
-  });
+  const FrameHeader get{request.all_steps ? FrameKind::kGetCopied : FrameKind::kGet, tag, key->id,
+                        request.key_offset, request.into.bytes};
+  if (lane->loop().InThread()) return lane->Get(get, request.into);
+  lane->loop().Post([lane, get, into = request.into] { lane->Get(get, into); });
 }
 
 // Of those that are equal, the one whose turn it is: they share the work evenly.
@@ -118,21 +123,20 @@ unsigned TcpConnection::LeastLoaded() {
   return last_lane_ = least;
 }
 
-void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status) {
-  if (home_.InThread()) return EndGet(tag, std::move(status));
-  home_.Post([self = shared_from_this(), tag, status = std::move(status)]() mutable {
-    self->EndGet(tag, std::move(status));
-  });
+void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool owner_accounts) {
+  if (home_.InThread()) return EndGet(tag, std::move(status), owner_accounts);
+  home_.Post([self = shared_from_this(), tag, status = std::move(status),
+              owner_accounts]() mutable { self->EndGet(tag, std::move(status), owner_accounts); });
 }
 
-void TcpConnection::EndGet(uint64_t tag, Status status) {
+void TcpConnection::EndGet(uint64_t tag, Status status, bool owner_accounts) {
   auto node = gets_.extract(tag);
   if (node.empty()) return;
   Outstanding& get = node.mapped();
   lane_load_[get.lane] -= get.bytes;
   // A lane does not know whose it is; why_ says it already.
   if (!status.ok() && !shut_) status = status.WithContext("connection with node " + options_.peer);
-  get.done(std::move(status), get.steps, get.lane - 1);
+  get.done(std::move(status), owner_accounts ? get.steps.here : get.steps.all, get.lane - 1);
 }
 
 void TcpConnection::CancelGets(ChannelId channel) {
@@ -148,19 +152,20 @@ void TcpConnection::CancelGets(ChannelId channel) {
   });
 }
 
-StepList TcpConnection::StepsOf(const std::string& owner_memory, const Region& into) {
+TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
+                                               const Region& into) {
   auto name = std::make_pair(owner_memory, into.step_name());
   const auto known = steps_.find(name);
   if (known != steps_.end()) return known->second;
   if (steps_.size() >= kMostStepLists) steps_.clear();
-  auto steps = std::make_shared<const std::vector<Step>>(
-      std::vector<Step>{{.node = options_.peer, .from = name.first, .to = "kernel", .by = "cpu"},
-                        {.node = options_.node,
-                         .from = "kernel",
-                         .to = "kernel",
-                         .by = "wire",
-                         .loopback = loopback_},
-                        {.node = options_.node, .from = "kernel", .to = name.second, .by = "cpu"}});
+  const Step out = KernelCopy(options_.peer, name.first);
+  const Step wire{
+      .node = options_.node, .from = "kernel", .to = "kernel", .by = "wire", .loopback = loopback_};
+  Step direct = wire;  // as long as the owner does not say that its kernel copied
+  direct.from = name.first;
+  const Step in{.node = options_.node, .from = "kernel", .to = name.second, .by = "cpu"};
+  GetSteps steps{std::make_shared<const std::vector<Step>>(std::vector<Step>{out, wire, in}),
+                 std::make_shared<const std::vector<Step>>(std::vector<Step>{direct, in})};
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
@@ -180,17 +185,20 @@ Result<RemoteKey> TcpConnection::ExposeNow(const Span& span) {
   return Encode(Key{exposures_.Add(span), span.region->step_name()});
 }
 
-void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
+void TcpConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
-      [self = shared_from_this(), id = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
+      [self = shared_from_this(), key = key.ok() ? *key : Key{}, done = std::move(done)]() mutable {
         const auto timer = self->home_.RunAfter(kWithdrawLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kStalled,
                       "node " + self->options_.peer + " does not take bytes that were withdrawn"});
         });
-        self->exposures_.Withdraw(id, [self, timer, done = std::move(done)]() mutable {
+        self->exposures_.Withdraw(key.id, [self, timer, memory = key.memory,
+                                           done = std::move(done)](uint64_t copied) mutable {
           self->home_.CancelTimer(timer);
-          done();
+          OwnerSteps steps;
+          if (copied > 0) steps.push_back({KernelCopy(self->options_.node, memory), copied});
+          done(steps);
         });
       });
 }

@@ -23,6 +23,7 @@ struct ConnectionOptions {
   uint64_t chunk_bytes = 0;
   unsigned gets_per_lane = 2;
   uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
+  ZeroCopyUse zero_copy = ZeroCopyUse::kOff;
 };
 
 // State lives on the home thread, which is lane 0's; each lane's on its own.
@@ -47,7 +48,7 @@ class TcpConnection final : public Connection,
   void Get(const GetRequest& request, GetDone done) override;
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, Task done) override;
+  void Withdraw(const RemoteKey& key, WithdrawDone done) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
   Status Send(ChannelId channel, std::span<const std::byte> message) override;
@@ -55,17 +56,22 @@ class TcpConnection final : public Connection,
   void Close(Status why) override;
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
-  void GetEnded(unsigned lane, uint64_t tag, Status status) override;
+  void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) override;
   void MessageArrived(uint64_t channel, std::span<const std::byte> message) override;
   void LaneFailed(unsigned lane, Status status) override;
   const Exposures& exposures() const override { return exposures_; }
 
  private:
+  // The steps of a get: all of them, and those of this end, where the owner accounts for its own.
+  struct GetSteps {
+    StepList all;
+    StepList here;
+  };
   struct Outstanding {
     ChannelId channel = 0;
     unsigned lane = 0;
     uint64_t bytes = 0;
-    StepList steps;
+    GetSteps steps;
     GetDone done;
   };
 
@@ -73,8 +79,8 @@ class TcpConnection final : public Connection,
   Result<RemoteKey> ExposeNow(const Span& span);
   void StartGet(const GetRequest& request, GetDone done);
   unsigned LeastLoaded();  // a payload lane's index, from 1 on
-  void EndGet(uint64_t tag, Status status);
-  StepList StepsOf(const std::string& owner_memory, const Region& into);
+  void EndGet(uint64_t tag, Status status, bool owner_accounts);
+  GetSteps StepsOf(const std::string& owner_memory, const Region& into);
   void Shut(Status why);
   void LaneClosed();
 
@@ -93,7 +99,7 @@ class TcpConnection final : public Connection,
   std::vector<uint64_t> lane_load_;  // bytes asked for and not yet here, by lane
   unsigned last_lane_ = 0;           // that LeastLoaded() chose
   uint64_t next_tag_ = 1;
-  std::map<std::pair<std::string, std::string>, StepList> steps_;
+  std::map<std::pair<std::string, std::string>, GetSteps> steps_;
   bool loopback_ = false;  // the wire never leaves the machine
   bool shut_ = false;
   size_t open_lanes_ = 0;  // while shutting

@@ -18,7 +18,7 @@ uint64_t Exposures::Add(Span span) {
   return key;
 }
 
-void Exposures::Withdraw(uint64_t key, Task idle) {
+void Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
   std::shared_ptr<Exposure> exposure;
   {
     const std::lock_guard lock(mutex_);
@@ -30,7 +30,7 @@ void Exposures::Withdraw(uint64_t key, Task idle) {
       return;
     }
   }
-  home_.Post(std::move(idle));
+  home_.Post([idle = std::move(idle)]() mutable { idle(0); });
 }
 
 Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {

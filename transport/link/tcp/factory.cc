@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/core/reasons.h"
 #include "transport/link/tcp/tcp_link.h"
 #include "transport/os/machine.h"
 
@@ -17,6 +18,15 @@ uint32_t DefaultLanes() { return std::clamp(os::UsableCores() / 2, 2U, 16U); }
 unsigned DefaultControlThreads(unsigned threads) {
   constexpr unsigned kThreadsServed = 16;
   return os::UsableCores() < 4 ? 0 : (threads + kThreadsServed - 1) / kThreadsServed;
+}
+
+Result<ZeroCopyUse> ParseZeroCopy(const std::string& text) {
+  if (text == "off") return ZeroCopyUse::kOff;
+  if (text == "measured") return ZeroCopyUse::kMeasured;
+  if (text == "always") return ZeroCopyUse::kAlways;
+  return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                "[tcp] zero_copy is \"" + text + "\"",
+                "set it to \"off\", \"measured\" or \"always\"");
 }
 
 std::vector<SettingSpec> Specs() {
@@ -58,6 +68,14 @@ std::vector<SettingSpec> Specs() {
        .doc = "Most kernel memory for bytes under way on one lane, at each end; 0: as the kernel "
               "sees fit, which suits long wires. Inside one machine less may stay in its caches.",
        .most = int64_t{1} << 30},
+      {.key = "zero_copy",
+       .type = SettingType::kText,
+       .fallback = std::string("off"),
+       .doc =
+           "\"measured\": each lane tries to send payload from where it lies (MSG_ZEROCOPY), and "
+           "goes on where that takes less of the processor; \"always\": without measuring. Where "
+           "the kernel copies all the same, as over loopback, lanes go back to \"off\" at once. "
+           "Receipts count what was copied."},
       {.key = "spin_microseconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
@@ -86,6 +104,7 @@ Backend<Link> Describe() {
         control < 0 ? DefaultControlThreads(options.threads) : static_cast<unsigned>(control);
     options.chunk_bytes = settings.Bytes("chunk_bytes");
     options.socket_buffer_bytes = settings.Bytes("socket_buffer");
+    ONECOPY_ASSIGN_OR_RETURN(options.zero_copy, ParseZeroCopy(settings.Text("zero_copy")));
     options.gets_per_lane = static_cast<unsigned>(settings.Integer("gets_per_lane"));
     options.spin = std::chrono::microseconds(settings.Integer("spin_microseconds"));
     return TcpLink::Create(std::move(options));

@@ -45,6 +45,7 @@ uint64_t Bound(FrameKind kind) {
     case FrameKind::kWelcome:
       return 0;
     case FrameKind::kGet:
+    case FrameKind::kGetCopied:
     case FrameKind::kData:
       return kMaxGetBytes;
     case FrameKind::kFail:
@@ -57,7 +58,7 @@ uint64_t Bound(FrameKind kind) {
 
 bool IsKind(uint8_t number) {
   return number >= static_cast<uint8_t>(FrameKind::kHello) &&
-         number <= static_cast<uint8_t>(FrameKind::kMessage);
+         number <= static_cast<uint8_t>(FrameKind::kGetCopied);
 }
 
 constexpr size_t kOfferBytes = 8;

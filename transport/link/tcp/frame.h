@@ -1,6 +1,6 @@
 // What travels on a lane: a header of fixed size and, after some kinds, a bounded body.
 //
-//   reader → owner   HELLO, GET                  lane 0, both ways: MESSAGE
+//   reader → owner   HELLO, GET(_COPIED)                  lane 0, both ways: MESSAGE
 //   owner → reader   WELCOME or FAIL, DATA, FAIL
 //
 // Numbers are little-endian. A peer that sends anything else loses its connection: there is no way
@@ -19,12 +19,13 @@
 namespace onecopy::tcp {
 
 enum class FrameKind : uint8_t {
-  kHello = 1,    // tag: index of the lane; key, offset: the token
-  kWelcome = 2,  // tag: index of the lane
-  kGet = 3,      // tag: of the get; key, offset, bytes: what to send
-  kData = 4,     // tag: of the get; body: its `bytes` bytes
-  kFail = 5,     // tag: of the get; key: code; body: reason and text
-  kMessage = 6,  // tag: channel; body: the message
+  kHello = 1,      // tag: index of the lane; key, offset: the token
+  kWelcome = 2,    // tag: index of the lane
+  kGet = 3,        // tag: of the get; key, offset, bytes: what to send, in any way
+  kData = 4,       // tag: of the get; key: kOwnerAccounts or 0; body: its `bytes` bytes
+  kFail = 5,       // tag: of the get; key: code; body: reason and text
+  kMessage = 6,    // tag: channel; body: the message
+  kGetCopied = 7,  // as kGet; sent in the ordinary way, through the kernel's memory
 };
 
 struct FrameHeader {
@@ -34,6 +35,9 @@ struct FrameHeader {
   uint64_t offset = 0;
   uint64_t bytes = 0;  // length of the body; for GET, of what is asked for
 };
+
+// In DATA: the owner tells, when it withdraws the bytes, which of them its kernel copied.
+inline constexpr uint64_t kOwnerAccounts = 1;
 
 inline constexpr size_t kHeaderBytes = 40;
 inline constexpr uint64_t kMaxGetBytes = uint64_t{64} << 20;

@@ -12,6 +12,7 @@
 
 #include "transport/core/link.h"
 #include "transport/core/reasons.h"
+#include "transport/link/tcp/send_vector.h"
 #include "transport/os/error.h"
 
 namespace onecopy::tcp {
@@ -30,14 +31,11 @@ std::byte* DiscardBuffer() {
   return buffer.data();
 }
 
-// A function of its own for the sake of ThreadSanitizer (see tests/support/tsan.supp): the bytes
-// may be written again as soon as the peer says that it has them, an order that only the network
-// knows.
-[[gnu::noinline]] ssize_t SendVector(int fd, iovec* vector, size_t count) {
-  msghdr message{};
-  message.msg_iov = vector;
-  message.msg_iovlen = count;
-  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+// Has the kernel send nothing more once the socket is closed, as it would send from memory that is
+// no longer the peer's to read.
+void DropUnsent(int fd) {
+  const linger now{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
 Status Broken(const std::string& what) {
@@ -46,23 +44,23 @@ Status Broken(const std::string& what) {
 
 }  // namespace
 
-Lane::Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd)
-    : index_(index), loop_(loop), fd_(std::move(fd)) {}
+Lane::Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd, ZeroCopyUse zero_copy)
+    : index_(index), loop_(loop), fd_(std::move(fd)), zero_copy_(zero_copy) {}
 
 void Lane::Start(std::shared_ptr<LaneOwner> owner, bool send_welcome) {
   owner_ = std::move(owner);
   serves_ = send_welcome && index_ > 0;
+  if (serves_) zero_copy_.Open(fd_.get());
   Status watching = loop_.Watch(
       fd_.get(), EPOLLIN, [self = shared_from_this()](uint32_t events) { self->OnEvents(events); });
   if (!watching.ok()) return Fail(std::move(watching));
   if (send_welcome) Queue({.header = Encode(FrameHeader{FrameKind::kWelcome, index_, 0, 0, 0})});
 }
 
-void Lane::Get(uint64_t tag, uint64_t key, uint64_t offset, Span into) {
+void Lane::Get(const FrameHeader& get, Span into) {
   if (owner_ == nullptr) return;
-  const FrameHeader header{FrameKind::kGet, tag, key, offset, into.bytes};
-  expected_.push_back({tag, into, into.bytes});
-  outgoing_.push_back({.header = Encode(header)});
+  expected_.push_back({get.tag, std::move(into), get.bytes});
+  outgoing_.push_back({.header = Encode(get)});
   SendLater();
 }
 
@@ -77,7 +75,7 @@ void Lane::Abandon(const std::vector<uint64_t>& tags) {
     if (i == 0 && body_left_ > 0 && frame_.kind == FrameKind::kData) body_at_ = nullptr;
     expected.into.region = nullptr;
     owner_->GetEnded(index_, expected.tag,
-                     {Code::kCancelled, reasons::kCancelled, "the get was cancelled"});
+                     {Code::kCancelled, reasons::kCancelled, "the get was cancelled"}, false);
     if (owner_ == nullptr) return;
   }
 }
@@ -102,7 +100,9 @@ void Lane::SendLater() {
 void Lane::Close(const Status& why) {
   if (owner_ == nullptr) return;
   loop_.Unwatch(fd_.get());
+  if (zero_copy_.under_way() > 0) DropUnsent(fd_.get());
   fd_.Reset();
+  zero_copy_.Forget();
   outgoing_.clear();
   body_left_ = 0;
   const std::shared_ptr<LaneOwner> owner = std::move(owner_);
@@ -110,7 +110,7 @@ void Lane::Close(const Status& why) {
   std::deque<Expected> ended;
   ended.swap(expected_);
   for (const Expected& expected : ended) {
-    if (expected.into.region != nullptr) owner->GetEnded(index_, expected.tag, why);
+    if (expected.into.region != nullptr) owner->GetEnded(index_, expected.tag, why, false);
   }
 }
 
@@ -123,6 +123,7 @@ void Lane::Fail(Status status) {
 
 void Lane::OnEvents(uint32_t events) {
   const std::shared_ptr<Lane> keep = shared_from_this();
+  if ((events & EPOLLERR) != 0 && zero_copy_.open()) zero_copy_.TakeReports(fd_.get());
   if ((events & EPOLLOUT) != 0) Send();
   // An error or a hang-up shows itself to recvmsg.
   if (owner_ == nullptr || (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return;
@@ -151,9 +152,9 @@ std::optional<size_t> Lane::Deliver(std::span<const std::byte> received) {
   while (owner_ != nullptr && received.size() - at >= kHeaderBytes) {
     std::memcpy(header_.data(), received.data() + at, kHeaderBytes);
     const std::optional<FrameHeader> header = Decode(header_);
-    if (!header || header->kind != (serves_ ? FrameKind::kGet : FrameKind::kMessage)) {
-      return std::nullopt;
-    }
+    if (!header) return std::nullopt;
+    const bool get = header->kind == FrameKind::kGet || header->kind == FrameKind::kGetCopied;
+    if (serves_ ? !get : header->kind != FrameKind::kMessage) return std::nullopt;
     if (serves_) {
       if (!HandleGet(*header)) return std::nullopt;
       at += kHeaderBytes;
@@ -219,12 +220,17 @@ bool Lane::HandleGet(const FrameHeader& get) {
     SendFailure(get.tag, exposure.status());
     return true;
   }
-  const FrameHeader header{FrameKind::kData, get.tag, 0, 0, get.bytes};
+  const bool accounted = zero_copy_.open() && get.kind == FrameKind::kGet;
+  const bool apart = accounted && get.bytes >= ZeroCopy::kLeastBytes;
+  if (accounted && !apart) (*exposure)->CountCopied(get.bytes);
+  const uint64_t flag = accounted ? kOwnerAccounts : 0;
+  const FrameHeader header{FrameKind::kData, get.tag, flag, 0, get.bytes};
   const std::byte* data = (*exposure)->span().address() + get.offset;
   outgoing_.push_back({.header = Encode(header),
                        .exposure = std::move(*exposure),
                        .data = data,
-                       .bytes = get.bytes});
+                       .bytes = get.bytes,
+                       .apart = apart});
   SendLater();
   return true;
 }
@@ -236,7 +242,7 @@ bool Lane::HandleReply(const FrameHeader& reply) {
     text_.resize(reply.bytes);
     body_at_ = text_.data();
   } else {
-    if (reply.bytes != expected.bytes) return false;
+    if (reply.bytes != expected.bytes || reply.key > kOwnerAccounts) return false;
     body_at_ = expected.into.region != nullptr ? expected.into.address() : nullptr;
   }
   body_left_ = reply.bytes;
@@ -248,8 +254,9 @@ void Lane::EndBody() {
   const Expected ended = std::move(expected_.front());
   expected_.pop_front();
   if (ended.into.region == nullptr) return;
-  owner_->GetEnded(index_, ended.tag,
-                   frame_.kind == FrameKind::kFail ? DecodeFailure(frame_.key, text_) : OkStatus());
+  const bool failed = frame_.kind == FrameKind::kFail;
+  owner_->GetEnded(index_, ended.tag, failed ? DecodeFailure(frame_.key, text_) : OkStatus(),
+                   !failed && frame_.key == kOwnerAccounts);
 }
 
 void Lane::SendFailure(uint64_t tag, const Status& status) {
@@ -264,7 +271,20 @@ void Lane::Queue(Outgoing outgoing) {
   if (outgoing_.size() == 1) Send();
 }
 
-size_t Lane::FillSendVector(iovec* vector) const {
+ssize_t Lane::SendSome() {
+  const Outgoing& first = outgoing_.front();
+  if (first.apart && first.sent >= kHeaderBytes) {
+    const uint64_t of_body = first.sent - kHeaderBytes;
+    return zero_copy_.Send(fd_.get(), first.exposure, first.data + of_body, first.bytes - of_body);
+  }
+  iovec vector[kSendVector];
+  bool more = false;
+  const size_t count = FillSendVector(vector, &more);
+  return SendVector(fd_.get(), vector, count, more ? MSG_MORE : 0);
+}
+
+// `more`: a body that goes by itself follows at once.
+size_t Lane::FillSendVector(iovec* vector, bool* more) const {
   size_t count = 0;
   for (const Outgoing& frame : outgoing_) {
     if (count + 2 > kSendVector) break;
@@ -273,6 +293,8 @@ size_t Lane::FillSendVector(iovec* vector) const {
       vector[count++] = {const_cast<std::byte*>(frame.header.data()) + of_header,
                          kHeaderBytes - of_header};
     }
+    *more = frame.apart;
+    if (*more) break;
     const uint64_t of_body = frame.sent - of_header;
     if (frame.exposure != nullptr && of_body < frame.bytes) {
       vector[count++] = {const_cast<std::byte*>(frame.data) + of_body, frame.bytes - of_body};
@@ -298,8 +320,7 @@ void Lane::Consumed(size_t bytes) {
 void Lane::Send() {
   uint64_t turn = 0;
   while (!outgoing_.empty() && turn < kTurnBytes) {
-    iovec vector[kSendVector];
-    const ssize_t sent = SendVector(fd_.get(), vector, FillSendVector(vector));
+    const ssize_t sent = SendSome();
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
     if (sent < 0) return Fail(Broken("sending: " + os::ErrnoText(errno)));

@@ -19,6 +19,7 @@
 #include "transport/core/result.h"
 #include "transport/link/tcp/exposures.h"
 #include "transport/link/tcp/frame.h"
+#include "transport/link/tcp/zero_copy.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/unique_fd.h"
 
@@ -28,8 +29,9 @@ namespace onecopy::tcp {
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
-  // A get has ended; nothing writes to its memory any more.
-  virtual void GetEnded(unsigned lane, uint64_t tag, Status status) = 0;
+  // A get has ended; nothing writes to its memory any more. `owner_accounts`: what its owner did
+  // for it, the owner tells when the bytes are withdrawn.
+  virtual void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) = 0;
   virtual void MessageArrived(uint64_t channel, std::span<const std::byte> message) = 0;
   // The socket is done for. The lane has closed itself and ended its gets.
   virtual void LaneFailed(unsigned lane, Status status) = 0;
@@ -40,7 +42,7 @@ class LaneOwner {
 // lane ignores what it is asked; its connection, which it has told, ends what was asked too late.
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
-  Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd);
+  Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd, ZeroCopyUse zero_copy);
 
   os::EventLoop& loop() const { return loop_; }
 
@@ -48,8 +50,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // WELCOME first: the peer then knows that the lane is ready for whatever it sends.
   void Start(std::shared_ptr<LaneOwner> owner, bool send_welcome);
 
-  // Reader: asks for bytes; ends with LaneOwner::GetEnded.
-  void Get(uint64_t tag, uint64_t key, uint64_t offset, Span into);
+  // Reader: asks for bytes by a header of GET or GET_COPIED; ends with LaneOwner::GetEnded.
+  void Get(const FrameHeader& get, Span into);
   // Reader: ends these gets with CANCELLED at once; bytes that still come for them are thrown away.
   void Abandon(const std::vector<uint64_t>& tags);
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
@@ -70,8 +72,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
     ExposureRef exposure{};  // body of a DATA frame: a piece of it
     const std::byte* data = nullptr;
     uint64_t bytes = 0;
-    std::string text{};  // body of every other frame
-    uint64_t sent = 0;   // of header and body together
+    bool apart = false;  // the body goes by itself, by zero_copy_
+    std::string text{};      // body of every other frame
+    uint64_t sent = 0;       // of header and body together
   };
   struct Expected {
     uint64_t tag = 0;
@@ -84,7 +87,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void ReceiveFrames();  // where no payload comes: many at a time
   std::optional<size_t> Deliver(std::span<const std::byte> received);
   void Send();
-  size_t FillSendVector(iovec* vector) const;
+  ssize_t SendSome();  // what sendmsg says
+  size_t FillSendVector(iovec* vector, bool* more) const;
   void Consumed(size_t bytes);  // moves the send queue on
   void Queue(Outgoing outgoing);
   void SendLater();
@@ -102,6 +106,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   os::EventLoop& loop_;
   os::UniqueFd fd_;
   std::shared_ptr<LaneOwner> owner_;
+  ZeroCopy zero_copy_;
 
   std::deque<Outgoing> outgoing_;
   bool serves_ = false;  // the peer asks, and this end answers with payload

@@ -125,7 +125,7 @@ std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, u
                                                       os::EventLoop& home) {
   auto connection = std::make_shared<TcpConnection>(
       ConnectionOptions{options_.node, peer, lanes, options_.chunk_bytes, options_.gets_per_lane,
-                        options_.socket_buffer_bytes},
+                        options_.socket_buffer_bytes, options_.zero_copy},
       home);
   Remember(connection);
   return connection;

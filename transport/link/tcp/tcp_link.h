@@ -28,6 +28,7 @@ struct LinkOptions {
   uint64_t chunk_bytes = 0;
   unsigned gets_per_lane = 2;
   uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
+  ZeroCopyUse zero_copy = ZeroCopyUse::kOff;
   os::Clock::duration spin{};
 };
 

@@ -55,15 +55,17 @@ void UcxConnection::TakeExposed(const Message& message) {
               "node " + options_.peer + " cannot use UCX's key: " + message.text));
 }
 
-void UcxConnection::Withdraw(const RemoteKey& text, Task done) {
+void UcxConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
   const Result<KeyName> key = DecodeKey(text);
   InHome([self = shared_from_this(), key = key.ok() ? key->exposure : 0,
           done = std::move(done)]() mutable { self->StartWithdraw(key, std::move(done)); });
 }
 
-void UcxConnection::StartWithdraw(uint64_t key, Task done) {
+void UcxConnection::StartWithdraw(uint64_t key, WithdrawDone done) {
   const auto found = exposures_.find(key);
-  if (found == exposures_.end()) return loop_.Post(std::move(done));
+  if (found == exposures_.end()) {
+    return loop_.Post([done = std::move(done)]() mutable { done({}); });
+  }
   found->second.withdrawing.push_back(std::move(done));
   if (found->second.withdrawing.size() > 1 || shut_) return;
   found->second.timer = loop_.RunAfter(kWithdrawLimit, [self = shared_from_this(), key] {
@@ -82,7 +84,7 @@ void UcxConnection::TakeWithdrawn(uint64_t key) {
   loop_.CancelTimer(exposure.timer);
   exposure.span = {};
   if (exposure.done) exposure.done(NotOpen());
-  for (Task& done : exposure.withdrawing) done();
+  for (WithdrawDone& done : exposure.withdrawing) done({});
 }
 
 }  // namespace onecopy::ucx

@@ -210,11 +210,11 @@ void VerbsConnection::Expose(const Span& span, UniqueFunction<void(Result<Remote
   });
 }
 
-void VerbsConnection::Withdraw(const RemoteKey& text, Task done) {
+void VerbsConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
   const Result<Key> key = DecodeKey(text);
   InHome([self = shared_from_this(), id = key.ok() ? key->id : 0,
           done = std::move(done)]() mutable {
-    if (self->finished_ || !self->exposures_.Has(id)) return done();
+    if (self->finished_ || !self->exposures_.Has(id)) return done({});
     Withdrawal& withdrawal = self->ending_[id];
     withdrawal.done.push_back(std::move(done));
     if (withdrawal.done.size() > 1 || self->shut_) return;  // else it ends with the connection
@@ -245,10 +245,10 @@ void VerbsConnection::OnWithdrawn(uint64_t exposure) {
   const auto found = ending_.find(exposure);
   if (found == ending_.end()) return;
   home_.CancelTimer(found->second.timer);
-  auto done = std::make_shared<std::vector<Task>>(std::move(found->second.done));
+  auto done = std::make_shared<std::vector<WithdrawDone>>(std::move(found->second.done));
   ending_.erase(found);
   exposures_.End(exposure, shared_from_this(), [done] {
-    for (Task& one : *done) one();
+    for (WithdrawDone& one : *done) one({});
   });
 }
 
@@ -355,7 +355,7 @@ void VerbsConnection::Finish() {
   exposures_.Clear();
   for (auto& [id, withdrawal] : std::exchange(ending_, {})) {
     home_.CancelTimer(withdrawal.timer);
-    for (Task& done : withdrawal.done) done();
+    for (WithdrawDone& done : withdrawal.done) done({});
   }
   listeners_.Clear();
   // After what the ends above have posted.

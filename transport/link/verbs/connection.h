@@ -50,7 +50,7 @@ class VerbsConnection final : public Connection,
   void Get(const GetRequest& request, GetDone done) override;
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, Task done) override;
+  void Withdraw(const RemoteKey& key, WithdrawDone done) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
   Status Send(ChannelId channel, std::span<const std::byte> message) override;
@@ -72,7 +72,7 @@ class VerbsConnection final : public Connection,
     uint64_t first_exposure = 0;  // whose key is good for the present lane
   };
   struct Withdrawal {
-    std::vector<Task> done;
+    std::vector<WithdrawDone> done;
     os::EventLoop::TimerId timer = 0;
   };
 

@@ -1,0 +1,122 @@
+#include "transport/link/tcp/zero_copy.h"
+
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "transport/link/tcp/send_vector.h"
+
+namespace onecopy::tcp {
+namespace {
+
+// Something else must be better by a tenth, so that noise decides nothing.
+constexpr double kBetter = 0.9;
+constexpr size_t kControlBytes = 256;
+
+std::chrono::nanoseconds ThreadTime() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+bool IsReport(const cmsghdr& control) {
+  return (control.cmsg_level == SOL_IP && control.cmsg_type == IP_RECVERR) ||
+         (control.cmsg_level == SOL_IPV6 && control.cmsg_type == IPV6_RECVERR);
+}
+
+}  // namespace
+
+void SendChoice::Took(bool zero_copy, uint64_t bytes, std::chrono::nanoseconds cpu) {
+  if (decided_) return;
+  Way& way = zero_copy ? left_ : copied_;
+  way.bytes += bytes;
+  way.cpu += cpu;
+  zero_copy_ = left_.bytes <= copied_.bytes;
+  if (left_.bytes < kTrialBytes || copied_.bytes < kTrialBytes) return;
+  decided_ = true;
+  zero_copy_ = left_.PerByte() <= kBetter * copied_.PerByte();
+}
+
+void SendChoice::GiveUp() {
+  decided_ = true;
+  zero_copy_ = false;
+}
+
+bool ZeroCopy::Open(int fd) {
+  const int on = 1;
+  open_ =
+      use_ != ZeroCopyUse::kOff && ::setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0;
+  return open_;
+}
+
+ssize_t ZeroCopy::Send(int fd, const ExposureRef& exposure, const std::byte* data, uint64_t bytes) {
+  iovec body{const_cast<std::byte*>(data), bytes};
+  const bool timed = choice_.trying();
+  const auto begin = timed ? ThreadTime() : std::chrono::nanoseconds();
+  bool zero_copy = choice_.zero_copy();
+  ssize_t sent = SendVector(fd, &body, 1, zero_copy ? MSG_ZEROCOPY : 0);
+  if (sent < 0 && zero_copy && (errno == ENOBUFS || errno == EFAULT)) {
+    // Too much is pinned or unreported just now; or memory that cannot be pinned.
+    if (errno == EFAULT) choice_.GiveUp();
+    zero_copy = false;
+    sent = SendVector(fd, &body, 1, 0);
+  }
+  if (sent <= 0) return sent;
+  const auto taken = static_cast<uint64_t>(sent);
+  if (zero_copy) {
+    under_way_.push_back({exposure, taken});
+  } else {
+    exposure->CountCopied(taken);
+  }
+  if (timed) {
+    const int kept = errno;
+    choice_.Took(zero_copy, taken, ThreadTime() - begin);
+    errno = kept;
+  }
+  return sent;
+}
+
+void ZeroCopy::TakeReports(int fd) {
+  const bool timed = choice_.trying();
+  const auto begin = timed ? ThreadTime() : std::chrono::nanoseconds();
+  while (true) {
+    alignas(cmsghdr) std::byte control[kControlBytes];
+    msghdr message{};
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (::recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+      if (errno == EINTR) continue;
+      break;
+    }
+    for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+      if (!IsReport(*one)) continue;
+      const auto& report = *reinterpret_cast<const sock_extended_err*>(CMSG_DATA(one));
+      if (report.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
+      Reported(report.ee_info, report.ee_data, (report.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0);
+    }
+  }
+  if (timed) choice_.Took(true, 0, ThreadTime() - begin);
+}
+
+void ZeroCopy::Reported(uint32_t first, uint32_t last, bool copied) {
+  // What copies once will copy again: a loopback device, one without scatter and gather, a tap.
+  if (copied) choice_.GiveUp();
+  const uint32_t count = last - first + 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t at = first + i - first_;
+    if (at >= under_way_.size()) break;
+    Sent& sent = under_way_[at];
+    if (copied && sent.exposure != nullptr) sent.exposure->CountCopied(sent.bytes);
+    sent.exposure.reset();
+  }
+  while (!under_way_.empty() && under_way_.front().exposure == nullptr) {
+    under_way_.pop_front();
+    ++first_;
+  }
+}
+
+}  // namespace onecopy::tcp
