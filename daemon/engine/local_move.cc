@@ -1,6 +1,7 @@
 #include "daemon/engine/local_move.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/engine/context.h"
@@ -14,15 +15,29 @@ constexpr uint32_t kBounceSlots = 16;
 // Of one chunk, where both sides are strided by unlike elements.
 constexpr uint64_t kMostCopies = 65536;
 
-Result<std::unique_ptr<CopyRoute>> PrepareOne(const Context& context, const RegionRef& from,
-                                              const RegionRef& to) {
-  Memory* memory = context.CopierFor(from->place(), to->place());
-  if (memory == nullptr) {
-    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "nothing on node " + context.node() + " copies from " + from->step_name() +
-                      " to " + to->step_name());
+using Hops = std::vector<std::pair<RegionRef, RegionRef>>;
+using Routes = std::vector<std::unique_ptr<CopyRoute>>;
+
+Result<Routes> PrepareAll(const Context& context, const Hops& hops) {
+  Routes routes;
+  for (const auto& [from, to] : hops) {
+    Memory* memory = context.CopierFor(from->place(), to->place());
+    if (memory == nullptr) {
+      return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                    "nothing on node " + context.node() + " copies from " + from->step_name() +
+                        " to " + to->step_name());
+    }
+    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, memory->Prepare(from, to));
+    routes.push_back(std::move(route));
   }
-  return memory->Prepare(from, to);
+  return routes;
+}
+
+bool PreparedAtOnce(const Context& context, const Hops& hops) {
+  return std::all_of(hops.begin(), hops.end(), [&](const auto& hop) {
+    const Memory* memory = context.CopierFor(hop.first->place(), hop.second->place());
+    return memory != nullptr && memory->prepares_at_once();
+  });
 }
 
 }  // namespace
@@ -48,23 +63,20 @@ void LocalMove::Start(Task running, Done done) {
 
 void LocalMove::PrepareRoutes() {
   if (!stopped_.ok()) return End(MoveOutcome::NotBegun(stopped_));
-  std::vector<std::pair<RegionRef, RegionRef>> hops = {
-      {source_.span.region, destination_.span.region}};
+  Hops hops = {{source_.span.region, destination_.span.region}};
   if (lease_)
     hops = {{source_.span.region, lease_->slab}, {lease_->slab, destination_.span.region}};
+  if (PreparedAtOnce(parts_.context, hops)) {
+    Result<Routes> routes = PrepareAll(parts_.context, hops);
+    if (!routes.ok()) return End(MoveOutcome::NotBegun(routes.status()));
+    return Run({std::make_move_iterator(routes->begin()), std::make_move_iterator(routes->end())});
+  }
   const std::string& worker =
       WorkerOf(source_.span.region->place().device.empty() ? destination_.span.region->place()
                                                            : source_.span.region->place());
   parts_.context.workers.Run<Routes>(
       worker,
-      [&context = parts_.context, hops = std::move(hops)]() -> Result<Routes> {
-        Routes routes;
-        for (const auto& [from, to] : hops) {
-          ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, PrepareOne(context, from, to));
-          routes.push_back(std::move(route));
-        }
-        return routes;
-      },
+      [&context = parts_.context, hops = std::move(hops)] { return PrepareAll(context, hops); },
       [self = self_, worker](Result<Routes> routes) {
         if (!routes.ok()) return self->End(MoveOutcome::NotBegun(routes.status()));
         std::vector<std::shared_ptr<CopyRoute>> shared;

@@ -19,8 +19,6 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
 
  private:
-  using Routes = std::vector<std::unique_ptr<CopyRoute>>;
-
   void PrepareRoutes();
   void Run(std::vector<std::shared_ptr<CopyRoute>> routes);
   void End(MoveOutcome outcome);

@@ -79,6 +79,10 @@ class Memory {
   virtual Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from,
                                                      const RegionRef& to) = 0;
 
+  // Whether Prepare, and the end of its routes, neither block nor ask a driver: no thread has to
+  // wait for them.
+  virtual bool prepares_at_once() const { return false; }
+
   // The same for small copies that the asking thread makes by itself. NOT_APPLICABLE where this
   // memory's copies take another thread.
   virtual Result<std::unique_ptr<ShortRoute>> PrepareShort(const RegionRef& from,
