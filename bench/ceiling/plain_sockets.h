@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "bench/ceiling/lane_memory.h"
+#include "bench/ceiling/loopback.h"
 #include "bench/measure/mover.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
 
 namespace onecopy::bench {
 
@@ -36,20 +36,11 @@ class PlainSockets final : public Mover {
   Result<bool> Verify(uint64_t seed) override;
 
  private:
-  struct Lane {
-    os::UniqueFd sender;
-    os::UniqueFd receiver;
-  };
   explicit PlainSockets(const SocketsWay& way) : way_(way) {}
-  Status AddLane(int listener);
-  // Where a lane's buffers begin, and how long they are.
-  uint64_t BufferBegin(unsigned lane) const;
-  uint64_t BufferBytes(unsigned lane) const;
 
   const SocketsWay way_;
-  os::Mapping source_;
-  os::Mapping destination_;
-  std::vector<Lane> lanes_;
+  LaneMemory memory_;
+  std::vector<SocketPair> lanes_;
 };
 
 }  // namespace onecopy::bench

@@ -1,13 +1,13 @@
 #include "bench/ceiling/tcp_ping_pong.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <utility>
+#include <vector>
 
+#include "bench/ceiling/loopback.h"
 #include "bench/measure/payload.h"
 #include "transport/os/error.h"
 
@@ -42,24 +42,9 @@ Result<std::unique_ptr<Mover>> TcpPingPong::Create(const Many& many) {
 Status TcpPingPong::Begin() {
   ONECOPY_ASSIGN_OR_RETURN(source_, os::MapAnonymous(many_.bytes()));
   ONECOPY_ASSIGN_OR_RETURN(destination_, os::MapAnonymous(many_.bytes()));
-  const os::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  here_ = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof address;
-  if (!listener || !here_ || ::bind(listener.get(), generic, length) != 0 ||
-      ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), generic, &length) != 0 ||
-      ::connect(here_.get(), generic, length) != 0) {
-    return os::ErrnoStatus(errno, "connecting a socket over loopback");
-  }
-  there_ = os::UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!there_) return os::ErrnoStatus(errno, "accepting a socket over loopback");
-  const int on = 1;
-  for (const int fd : {here_.get(), there_.get()}) {
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
+  ONECOPY_ASSIGN_OR_RETURN(std::vector<SocketPair> pairs, ConnectOverLoopback(1, true));
+  here_ = std::move(pairs[0].sender);
+  there_ = std::move(pairs[0].receiver);
   far_end_ = std::thread([this] { Answer(); });
   return OkStatus();
 }

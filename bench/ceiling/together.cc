@@ -1,5 +1,7 @@
 #include "bench/ceiling/together.h"
 
+#include <time.h>
+
 #include <chrono>
 #include <latch>
 #include <thread>
@@ -23,6 +25,12 @@ double SecondsTogether(const std::vector<std::function<void()>>& jobs) {
   go.count_down();
   for (std::jthread& thread : threads) thread.join();
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double ProcessCpuSeconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
 Stripe StripeOf(uint64_t bytes, unsigned pieces, unsigned index) {

@@ -11,6 +11,9 @@ namespace onecopy::bench {
 // end of the last one.
 double SecondsTogether(const std::vector<std::function<void()>>& jobs);
 
+// CPU time of this process so far: all of its threads, those that ended included.
+double ProcessCpuSeconds();
+
 // [begin, end) of piece `index` when `bytes` are cut into `pieces` of nearly the same length.
 struct Stripe {
   uint64_t begin = 0;

@@ -10,8 +10,7 @@ namespace onecopy::bench {
 namespace {
 
 constexpr double kGigabyte = 1e9;
-constexpr double kCpuToReach = 1.1;              // of payloads whose rate is to reach something
-constexpr char kCpuCeiling[] = "plain-sockets";  // the only ceiling that tells its CPU time
+constexpr double kCpuToReach = 1.1;  // of payloads whose rate is to reach something
 
 class Comparison {
  public:
@@ -114,7 +113,7 @@ Compared CompareWithCpu(Row row, Mover& work, const MakeCeiling& make_ceiling,
   return std::move(result);
 }
 
-Row CpuRow(const Compared& compared) {
+Row CpuRow(const Compared& compared, const std::string& ceiling) {
   Row row = {.work = "cpu " + compared.row.work,
              .path = compared.row.path,
              .bytes = compared.row.bytes,
@@ -136,7 +135,7 @@ Row CpuRow(const Compared& compared) {
                    "the CPU time of daemons that were given is not seen from here"});
   }
   if (compared.ceiling_cpu.size() == compared.cpu.size()) {
-    row.ceiling = kCpuCeiling;
+    row.ceiling = ceiling;
     row.ceiling_values = compared.ceiling_cpu;
     if (compared.row.target) row.target = kCpuToReach;
   }

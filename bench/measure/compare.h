@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/measure/mover.h"
@@ -41,8 +42,8 @@ inline Row Compare(Row row, Mover& work, const MakeCeiling& make_ceiling,
 // What is measured on its own.
 inline Result<std::unique_ptr<Mover>> NoCeiling(const Moved&) { return std::unique_ptr<Mover>(); }
 
-// The row "cpu …" that goes with a comparison: CPU time of the work beside the ceiling's. WAIVED
-// where neither is known.
-Row CpuRow(const Compared& compared);
+// The row "cpu …" that goes with a comparison: CPU time of the work beside the ceiling's, of which
+// `ceiling` is the part that tells it. WAIVED where neither is known.
+Row CpuRow(const Compared& compared, const std::string& ceiling = "plain-sockets");
 
 }  // namespace onecopy::bench

@@ -40,6 +40,7 @@ const std::vector<Work>& AllWorks() {
         {"registration", Registration},
         {"first byte", FirstByte},
         {"ceiling check", CeilingChecks},
+        {"event engine", EventEngine},
         {"rival", Rivals, true},
         {"small host in node", SmallHostInNode},
         {"small gpu in node", SmallGpuInNode},

@@ -32,6 +32,8 @@ std::vector<Row> Registration(const Settings& settings);
 std::vector<Row> FirstByte(const Settings& settings);
 // ceiling_checks.cc
 std::vector<Row> CeilingChecks(const Settings& settings);
+// event_engine.cc
+std::vector<Row> EventEngine(const Settings& settings);
 // rivals.cc
 std::vector<Row> Rivals(const Settings& settings);
 // rdma_rates.cc

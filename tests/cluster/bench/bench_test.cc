@@ -93,6 +93,27 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
       CHECK(row.at("ratio").is_null());
     }
   }
+  for (const char* work : {"event engine: io_uring, 1 lane, reused buffers",
+                           "event engine: io_uring, SEND_ZC, 16 lanes, whole payload",
+                           "event engine: epoll with SO_RCVLOWAT, 2 lanes, whole payload",
+                           "event engine: io_uring, 4 KiB, 256 in flight"}) {
+    INFO(work);
+    REQUIRE(rows.at(work).size() == 1);
+    const Json& row = rows.at(work)[0];
+    INFO(row.dump(2));
+    const Json& cpu = rows.at(std::string("cpu ") + work).at(0);
+    if (row.at("status") == "WAIVED") {  // the kernel refuses io_uring
+      CHECK(row.at("reason") == "NOT_APPLICABLE");
+      CHECK(cpu.at("status") == "WAIVED");
+      continue;
+    }
+    CHECK(row.at("status") == "OK");
+    CHECK(row.at("verified") == true);
+    CHECK(row.at("ceiling") == "epoll");
+    CHECK(row.at("ratio") > 0);
+    CHECK(cpu.at("unit") == "s/GB");
+    CHECK(cpu.at("ceiling") == "epoll");
+  }
   for (const char* work : {"daemon memory east", "daemon memory west"}) {
     REQUIRE(rows.at(work).size() == 2);
     for (const Json& row : rows.at(work)) {

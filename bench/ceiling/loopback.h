@@ -1,0 +1,20 @@
+// Sockets whose two ends are both of this process.
+#pragma once
+
+#include <vector>
+
+#include "transport/core/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::bench {
+
+struct SocketPair {
+  os::UniqueFd sender;
+  os::UniqueFd receiver;
+};
+
+// So many connections over loopback, with TCP_NODELAY, blocking ones or not. Waits until all are
+// there.
+Result<std::vector<SocketPair>> ConnectOverLoopback(unsigned pairs, bool blocking);
+
+}  // namespace onecopy::bench
