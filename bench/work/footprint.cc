@@ -7,6 +7,7 @@
 
 #include "bench/daemons/pair.h"
 #include "bench/daemons/process_facts.h"
+#include "bench/work/small_mover.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
 #include "transport/core/reasons.h"
@@ -141,8 +142,36 @@ void FillIn(Row& row, const Look& before, const Look& after) {
   row.detail = Blame(before.threads, after.threads, seconds);
 }
 
-Status StandIdle(Row& east_row, Row& west_row, const Settings& settings) {
+// Clients whose rings have carried small transfers and stay open: one inside east, one at each end
+// between the two.
+Result<std::vector<std::unique_ptr<Mover>>> UseRings(const Pair& pair) {
+  constexpr Many kFew{.piece_bytes = 4096, .depth = 1, .count = 20};
+  const SmallWay ways[] = {
+      {pair.east->AsNode(), "host", pair.east->AsNode(), "host", "local", true},
+      {pair.east->AsNode(), "host", pair.west->AsNode(), "host", "tcp-direct", true},
+      {.from = pair.east->AsNode(),
+       .from_memory = "host",
+       .to = pair.west->AsNode(),
+       .to_memory = "host",
+       .path = "tcp-direct",
+       .by_ring = true,
+       .asked_by_reader = true}};
+  std::vector<std::unique_ptr<Mover>> clients;
+  for (const SmallWay& way : ways) {
+    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Mover> client, MakeSmall(way, kFew));
+    ONECOPY_RETURN_IF_ERROR(client->Fill(1));
+    ONECOPY_RETURN_IF_ERROR(client->Move().status());
+    clients.push_back(std::move(client));
+  }
+  return clients;
+}
+
+Status StandIdle(Row& east_row, Row& west_row, const Settings& settings, bool with_rings) {
   ONECOPY_ASSIGN_OR_RETURN(const Pair pair, Pair::Start(settings.daemon));
+  std::vector<std::unique_ptr<Mover>> clients;
+  if (with_rings) {
+    ONECOPY_ASSIGN_OR_RETURN(clients, UseRings(pair));
+  }
   std::this_thread::sleep_for(kSettle);
   ONECOPY_ASSIGN_OR_RETURN(const Look east, LookAt(*pair.east));
   ONECOPY_ASSIGN_OR_RETURN(const Look west, LookAt(*pair.west));
@@ -185,12 +214,15 @@ std::vector<Row> DaemonMemory(const Settings& settings) {
 }
 
 std::vector<Row> IdleCpu(const Settings& settings) {
-  Row east = {.work = "idle cpu east", .unit = Unit::kCores, .limit = kMostIdleCores};
-  Row west = {.work = "idle cpu west", .unit = Unit::kCores, .limit = kMostIdleCores};
-  const Status status = StandIdle(east, west, settings);
   std::vector<Row> rows;
-  for (Row* row : {&east, &west}) {
-    rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));
+  for (const bool with_rings : {false, true}) {
+    const std::string rings = with_rings ? ", rings open" : "";
+    Row east = {.work = "idle cpu east" + rings, .unit = Unit::kCores, .limit = kMostIdleCores};
+    Row west = {.work = "idle cpu west" + rings, .unit = Unit::kCores, .limit = kMostIdleCores};
+    const Status status = StandIdle(east, west, settings, with_rings);
+    for (Row* row : {&east, &west}) {
+      rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));
+    }
   }
   return rows;
 }
