@@ -46,7 +46,7 @@ TEST_CASE("what fails over one link when it is tried is tried over the other") {
     };
   });
   // Never measured as the slower of the two, nor tried first.
-  ucx->Set([](FakeNics::Hooks& hooks) { hooks.repeat = 16; });
+  ucx->Set([](FakeNics::Hooks& hooks) { hooks.repeat = 48; });
   const TransferInfo copied = rig.Copy("rdma-direct");
   CHECK(copied.receipt.path == "rdma-direct");
   CHECK(copied.receipt.link == "ucx");
@@ -211,7 +211,7 @@ TEST_CASE("a transfer far slower than its probe says so, and is counted") {
       [&](ClientApi& api, auto reply) { api.ProbeNode(rig.bob, "east", std::move(reply)); }));
   TransferRequest request = Request("east:long", "west:sink");
   request.policy.path_glob = "rdma-direct";
-  rig.control("west")->Set([](FakeNics::Hooks& hooks) { hooks.repeat = 16; });
+  rig.control("west")->Set([](FakeNics::Hooks& hooks) { hooks.repeat = 48; });
   const auto slow = rig.west.Copy(rig.bob, request);
   REQUIRE_OK(slow);
   REQUIRE(slow->state == TransferState::kSucceeded);
