@@ -59,7 +59,7 @@ Node::Node(const std::string& name, NodeOptions options)
 Node::~Node() = default;
 
 void Node::Start() {
-  std::vector<std::string> arguments = {"--name",  name_,         "--listen",  address_,
+  std::vector<std::string> arguments = {"--name",  name_,          "--listen",  address_,
                                         "--lanes", options_.lanes, "--run-dir", run_dir_};
   for (const std::string& peer : options_.peers)
     arguments.insert(arguments.end(), {"--peer", peer});

@@ -28,8 +28,8 @@ using ChannelId = uint64_t;
 // travels only inside PeerService and is never logged.
 using RemoteKey = std::string;
 
-// What an owner's end did itself to have a span read, where that is known only at the end: steps and
-// their bytes. The reader's steps leave these out.
+// What an owner's end did itself to have a span read, where that is known only at the end: steps
+// and their bytes. The reader's steps leave these out.
 using OwnerSteps = std::vector<StepTally::Entry>;
 
 // One stream of a connection.
@@ -49,7 +49,8 @@ struct GetRequest {
   // used only where no other can. Empty: the link judges by its ports, as do links that have no say
   // in it. Valid for as long as `key`.
   std::span<const double> lane_rates = {};
-  // Nobody will ask the owner afterwards what it did (OwnerSteps): the get has to report every step.
+  // Nobody will ask the owner afterwards what it did (OwnerSteps): the get has to report every
+  // step.
   bool all_steps = false;
 
   static constexpr int kAnyLane = -1;

@@ -11,6 +11,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
+#include "transport/link/tcp/factory.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/host_port.h"
 
@@ -192,4 +193,16 @@ TEST_CASE("a closed socket keeps nothing") {
   CHECK(exposed.held());
   zero_copy.Forget();
   CHECK(exposed.copied.get() == 0);
+}
+
+TEST_CASE("a setting that means nothing is refused, with what there is") {
+  Backend<Link> backend = Describe();
+  BackendContext context{"here", Settings(backend.settings), {}, {}};
+  context.lanes = "127.0.0.1:0";
+  context.settings.Set("zero_copy", std::string("on"));
+  const auto link = backend.create(context);
+  REQUIRE_FALSE(link.ok());
+  CHECK(link.status().code() == Code::kInvalidArgument);
+  CHECK(link.status().ToString().find("[tcp] zero_copy is \"on\"") != std::string::npos);
+  CHECK(link.status().ToString().find("\"measured\"") != std::string::npos);
 }

@@ -73,8 +73,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
     const std::byte* data = nullptr;
     uint64_t bytes = 0;
     bool apart = false;  // the body goes by itself, by zero_copy_
-    std::string text{};      // body of every other frame
-    uint64_t sent = 0;       // of header and body together
+    std::string text{};  // body of every other frame
+    uint64_t sent = 0;   // of header and body together
   };
   struct Expected {
     uint64_t tag = 0;
