@@ -124,7 +124,8 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
       CHECK(row.at("limit") == (128 << 20) + (128 << 20));
     }
   }
-  for (const char* work : {"idle cpu east", "idle cpu west"}) {
+  for (const char* work : {"idle cpu east", "idle cpu west", "idle cpu east, rings open",
+                           "idle cpu west, rings open"}) {
     CHECK(rows.at(work).at(0).at("unit") == "cores");
     CHECK(rows.at(work).at(0).at("limit") == 0.001);
   }
