@@ -112,6 +112,7 @@ TEST_CASE("a device that is removed fails its transfers, and others go by socket
   const onecopy::TransferInfo running = StartAndSeeRunning(east, Direct(kBytes));
   const_cast<LentVerbs&>(lent).Remove("rxe1");
   const onecopy::TransferInfo ended = Must(east.AwaitTransfer(running.id));
+  INFO(ended.error.ToString());
   CHECK(ended.state == onecopy::TransferState::kFailed);
   CHECK(ended.error.reason() == "LINK_DOWN");
   const Json receipt = pair.east.Do({"cp", "a@0+1MiB", "west:b@0+1MiB"});

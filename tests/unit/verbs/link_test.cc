@@ -1,7 +1,10 @@
 // The link where it cannot work, and what its settings select.
+#include <cerrno>
+
 #include "tests/support/catch.h"
 #include "transport/core/rdma_settings.h"
 #include "transport/core/reasons.h"
+#include "transport/link/verbs/device.h"
 #include "transport/link/verbs/factory.h"
 #include "transport/os/machine.h"
 
@@ -52,4 +55,19 @@ TEST_CASE("the list of devices names those that may be used") {
   CHECK_FALSE(AllowsDevice({"!mlx5_bond_0"}, "mlx5_bond_0"));
   CHECK(AllowsDevice({"!mlx5_bond_0"}, "mlx5_0"));
   CHECK_FALSE(AllowsDevice({"mlx5_*", "!mlx5_3"}, "mlx5_3"));
+}
+
+TEST_CASE("a device that has gone is told from one that has run out of queues") {
+  for (const int error : {EIO, ENODEV, ENXIO}) {
+    const Status gone = verbs::QueueRefused("mlx5_0", "queue pair", error);
+    CHECK(gone.code() == Code::kUnavailable);
+    CHECK(gone.reason() == reasons::kLinkDown);
+    CHECK(gone.message().find("mlx5_0 gives no queue pair") != std::string::npos);
+  }
+  for (const int error : {ENOMEM, EAGAIN, EINVAL}) {
+    const Status used_up = verbs::QueueRefused("mlx5_0", "completion queue", error);
+    CHECK(used_up.code() == Code::kResourceExhausted);
+    CHECK(used_up.reason() == reasons::kKeysExhausted);
+    CHECK_FALSE(used_up.remedy().empty());
+  }
 }

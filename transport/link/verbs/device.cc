@@ -275,4 +275,14 @@ DeviceList OpenDevices(const Options& options) {
   return list;
 }
 
+Status QueueRefused(const std::string& device, const std::string& what, int error) {
+  const std::string text = device + " gives no " + what + ": " + os::ErrnoText(error);
+  if (error == EIO || error == ENODEV || error == ENXIO) {
+    return {Code::kUnavailable, reasons::kLinkDown, text,
+            "see whether the device is still there: onecopy doctor"};
+  }
+  return {Code::kResourceExhausted, reasons::kKeysExhausted, text,
+          "end programs that hold many, or lower [verbs] queue_pairs"};
+}
+
 }  // namespace onecopy::verbs

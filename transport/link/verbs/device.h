@@ -32,6 +32,10 @@ struct Port {
   std::string Fabric() const;
 };
 
+// Why a device did not make a queue (`what`): it has run out of them (KEYS_EXHAUSTED), or it is no
+// longer there, which its driver may say before its event does (LINK_DOWN).
+Status QueueRefused(const std::string& device, const std::string& what, int error);
+
 // Any thread. Closed when the last who uses it lets go: a region's registration may outlive the
 // link.
 class Device {

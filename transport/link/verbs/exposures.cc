@@ -1,5 +1,6 @@
 #include "transport/link/verbs/exposures.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -86,6 +87,10 @@ void Exposures::OneDone(const ExposureRef& exposure) {
     return done(Status(Code::kUnavailable, reasons::kLinkDown, "the verbs connection is closed"));
   }
   if (!exposure->failure.ok()) return done(exposure->failure);
+  if (std::none_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->usable(); })) {
+    return done(Status(Code::kUnavailable, reasons::kLinkDown,
+                       "no lane of the verbs connection works any more"));
+  }
   done(Status(Code::kResourceExhausted, reasons::kKeysExhausted,
               "no device gave a memory window for " + exposure->key.memory));
 }

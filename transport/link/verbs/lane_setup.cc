@@ -50,9 +50,7 @@ Status Lane::Create(bool reader) {
   wanted.cap.max_send_sge = 1;
   queue_pair_ = device_->api().CreateQp(device_->protection_domain(), &wanted);
   if (queue_pair_ == nullptr) {
-    return {Code::kResourceExhausted, reasons::kKeysExhausted,
-            device_->name() + " gives no queue pair: " + os::ErrnoText(errno),
-            "end programs that hold many, or lower [verbs] queue_pairs"};
+    return QueueRefused(device_->name(), "queue pair", errno == 0 ? EIO : errno);
   }
   number_ = queue_pair_->qp_num;
   place_ = *endpoint_->Join(this);

@@ -6,8 +6,6 @@
 #include <array>
 #include <cerrno>
 
-#include "transport/core/reasons.h"
-#include "transport/os/error.h"
 #include "transport/os/numa.h"
 
 namespace onecopy::verbs {
@@ -17,10 +15,8 @@ constexpr int kCompletionsPerPoll = 32;
 constexpr int kPollsPerTurn = 8;
 constexpr std::chrono::hours kUntilToldOtherwise{24};
 
-// Queues are what a device has a number of.
 Status Failed(const Device& device, const char* what) {
-  return {Code::kResourceExhausted, reasons::kKeysExhausted,
-          device.name() + " gives no " + what + ": " + os::ErrnoText(errno == 0 ? EIO : errno)};
+  return QueueRefused(device.name(), what, errno == 0 ? EIO : errno);
 }
 
 }  // namespace
