@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "transport/core/link.h"
 #include "transport/core/reasons.h"
@@ -109,8 +110,9 @@ void Lane::Close(const Status& why) {
   owner_ = nullptr;
   std::deque<Expected> ended;
   ended.swap(expected_);
-  for (const Expected& expected : ended) {
-    if (expected.into.region != nullptr) owner->GetEnded(index_, expected.tag, why, false);
+  for (Expected& expected : ended) {
+    if (std::exchange(expected.into.region, nullptr) == nullptr) continue;
+    owner->GetEnded(index_, expected.tag, why, false);
   }
 }
 
@@ -251,9 +253,10 @@ bool Lane::HandleReply(const FrameHeader& reply) {
 }
 
 void Lane::EndBody() {
-  const Expected ended = std::move(expected_.front());
+  Expected ended = std::move(expected_.front());
   expected_.pop_front();
-  if (ended.into.region == nullptr) return;
+  // Memory is let go before its get is said to have ended.
+  if (std::exchange(ended.into.region, nullptr) == nullptr) return;
   const bool failed = frame_.kind == FrameKind::kFail;
   owner_->GetEnded(index_, ended.tag, failed ? DecodeFailure(frame_.key, text_) : OkStatus(),
                    !failed && frame_.key == kOwnerAccounts);
