@@ -48,16 +48,14 @@ Status Broken(ssize_t moved) {
 class EpollAsker final : public Asker {
  public:
   EpollAsker(WatchedSocket socket, const Many& many, std::byte* destination)
-      : socket_(std::move(socket)), many_(many), destination_(destination) {}
+      : socket_(std::move(socket)), pieces_(many, destination) {}
 
   Status Move(unsigned count) override {
-    goal_ += count;
+    pieces_.Want(count);
     while (true) {
-      while (asked_ < goal_ && asked_ - received_ < many_.depth) {
-        questions_.Add({many_.OffsetOf(asked_++), many_.piece_bytes});
-      }
+      pieces_.Ask(questions_);
       ONECOPY_RETURN_IF_ERROR(Send());
-      if (received_ == goal_) return OkStatus();
+      if (pieces_.all_here()) return OkStatus();
       ONECOPY_ASSIGN_OR_RETURN(const uint32_t events, socket_.Wait());
       if ((events & ~uint32_t{EPOLLOUT}) != 0) ONECOPY_RETURN_IF_ERROR(Receive());
     }
@@ -77,26 +75,18 @@ class EpollAsker final : public Asker {
 
   Status Receive() {
     while (true) {
-      const ssize_t got = ::recv(socket_.fd(), destination_ + many_.OffsetOf(received_) + have_,
-                                 many_.piece_bytes - have_, 0);
+      const std::span<std::byte> place = pieces_.Place(0);
+      const ssize_t got = ::recv(socket_.fd(), place.data(), place.size(), 0);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return OkStatus();
       if (got <= 0) return Broken(got);
-      have_ += static_cast<uint64_t>(got);
-      if (have_ < many_.piece_bytes) continue;
-      have_ = 0;
-      ++received_;
+      pieces_.Arrived(static_cast<uint64_t>(got));
     }
   }
 
   WatchedSocket socket_;
-  const Many many_;
-  std::byte* const destination_;
+  Pieces pieces_;
   Questions questions_;
-  unsigned goal_ = 0;
-  unsigned asked_ = 0;
-  unsigned received_ = 0;
-  uint64_t have_ = 0;  // of the piece that is coming
 };
 
 class EpollAnswerer final : public Answerer {

@@ -36,6 +36,42 @@ class Questions {
   uint64_t sent_ = 0;
 };
 
+// The pieces that an asker wants: those asked for and those that have come, in order.
+class Pieces {
+ public:
+  Pieces(const Many& many, std::byte* destination) : many_(many), destination_(destination) {}
+
+  void Want(unsigned count) { wanted_ += count; }
+  // Puts questions for as many as may be under way.
+  void Ask(Questions& questions) {
+    while (asked_ < wanted_ && under_way() < many_.depth) {
+      questions.Add({many_.OffsetOf(asked_++), many_.piece_bytes});
+    }
+  }
+  bool all_here() const { return received_ == wanted_; }
+  unsigned under_way() const { return asked_ - received_; }
+  // Where the i-th under way goes, of the first what is still to come.
+  std::span<std::byte> Place(unsigned i) const {
+    const uint64_t have = i == 0 ? have_ : 0;
+    return {destination_ + many_.OffsetOf(received_ + i) + have, many_.piece_bytes - have};
+  }
+  // Of the first under way.
+  void Arrived(uint64_t bytes) {
+    have_ += bytes;
+    if (have_ < many_.piece_bytes) return;
+    have_ = 0;
+    ++received_;
+  }
+
+ private:
+  const Many many_;
+  std::byte* const destination_;
+  unsigned wanted_ = 0;
+  unsigned asked_ = 0;
+  unsigned received_ = 0;
+  uint64_t have_ = 0;
+};
+
 // Questions that arrive, and the pieces that answer them, in order.
 class Answers {
  public:

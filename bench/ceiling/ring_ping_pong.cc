@@ -65,16 +65,14 @@ class RingSocket {
 class RingAsker final : public Asker {
  public:
   RingAsker(const Many& many, std::byte* destination, const RingWay& way)
-      : many_(many), destination_(destination), way_(way) {}
+      : pieces_(many, destination), way_(way) {}
   Status Create(int fd) { return socket_.Create(fd, way_); }
 
   Status Move(unsigned count) override {
     ONECOPY_RETURN_IF_ERROR(socket_.EnableOnce());
-    goal_ += count;
-    while (received_ < goal_) {
-      while (asked_ < goal_ && asked_ - received_ < many_.depth) {
-        questions_.Add({many_.OffsetOf(asked_++), many_.piece_bytes});
-      }
+    pieces_.Want(count);
+    while (!pieces_.all_here()) {
+      pieces_.Ask(questions_);
       if (socket_.sends() == 0) BeginSend();
       if (socket_.receives() == 0) BeginReceives();
       // A question that has left is nothing to wake up for, unless others wait for that.
@@ -96,33 +94,24 @@ class RingAsker final : public Asker {
   }
 
   void BeginReceives() {
-    const unsigned count = std::min(way_.chain, asked_ - received_);
+    const unsigned count = std::min(way_.chain, pieces_.under_way());
     for (unsigned i = 0; i < count; ++i) {
-      const uint64_t have = i == 0 ? have_ : 0;
+      const std::span<std::byte> place = pieces_.Place(i);
       io_uring_sqe* const entry = socket_.Prepare();
-      io_uring_prep_recv(entry, 0, destination_ + many_.OffsetOf(received_ + i) + have,
-                         many_.piece_bytes - have, MSG_WAITALL);
+      io_uring_prep_recv(entry, 0, place.data(), place.size(), MSG_WAITALL);
       socket_.Finish(entry, kReceive, i + 1 < count);
     }
   }
 
   void Moved(uint64_t what, uint64_t bytes) {
     if (what == kSend) return questions_.Sent(bytes);
-    have_ += bytes;
-    if (have_ < many_.piece_bytes) return;
-    have_ = 0;
-    ++received_;
+    pieces_.Arrived(bytes);
   }
 
-  const Many many_;
-  std::byte* const destination_;
+  Pieces pieces_;
   const RingWay way_;
   RingSocket socket_;
   Questions questions_;
-  unsigned goal_ = 0;
-  unsigned asked_ = 0;
-  unsigned received_ = 0;
-  uint64_t have_ = 0;  // of the piece that is coming
 };
 
 class RingAnswerer final : public Answerer {

@@ -68,6 +68,20 @@ struct Sockets {
   os::UniqueFd to;
 };
 
+// A connection that sends from where its piece lies.
+struct Sending {
+  Sending() { REQUIRE(zero_copy.Open(sockets.from.get())); }
+  ssize_t Send(uint64_t bytes) {
+    return zero_copy.Send(sockets.from.get(), exposed.exposure, exposed.exposure->span().address(),
+                          bytes);
+  }
+
+  os::LoopThread thread{"home"};
+  Sockets sockets;
+  ZeroCopy zero_copy{ZeroCopyUse::kMeasured};
+  Exposed exposed{thread, kPiece};
+};
+
 }  // namespace
 
 TEST_CASE("both ways are tried in turn, and what costs the processor less stays") {
@@ -149,50 +163,40 @@ TEST_CASE("over loopback the kernel copies all the same: each byte is counted, o
 }
 
 TEST_CASE("bytes are kept until the kernel has reported on every send of them") {
-  os::LoopThread thread("home");
-  Sockets sockets;
-  ZeroCopy zero_copy(ZeroCopyUse::kMeasured);
-  REQUIRE(zero_copy.Open(sockets.from.get()));
-  Exposed exposed(thread, kPiece);
+  Sending with;
   // Small enough for the socket to take at once; what the kernel itself says of them is not read.
   constexpr uint64_t kSend = 16 << 10;
   uint64_t copied = 0;
   uint32_t left = 0;
   while (left < 4) {
-    const bool so = zero_copy.choice().zero_copy();
-    REQUIRE(zero_copy.Send(sockets.from.get(), exposed.exposure, exposed.exposure->span().address(),
-                           kSend) == kSend);
+    const bool so = with.zero_copy.choice().zero_copy();
+    REQUIRE(with.Send(kSend) == kSend);
     so ? static_cast<void>(++left) : static_cast<void>(copied += kSend);
   }
-  exposed.exposure.reset();
-  REQUIRE(zero_copy.under_way() == 4);
-  zero_copy.Reported(2, 3, false);  // out of order
-  CHECK(zero_copy.under_way() == 4);
-  zero_copy.Reported(0, 0, false);
-  CHECK(zero_copy.under_way() == 3);
-  zero_copy.Reported(0, 0, true);  // again, and of what was never sent: nothing changes
-  zero_copy.Reported(7, 4'000'000'000, true);
-  CHECK(zero_copy.under_way() == 3);
-  CHECK(exposed.held());
-  zero_copy.Reported(1, 1, true);
-  CHECK(zero_copy.under_way() == 0);
-  CHECK(exposed.copied.get() == copied + kSend);
-  CHECK_FALSE(zero_copy.choice().zero_copy());
+  with.exposed.exposure.reset();
+  REQUIRE(with.zero_copy.under_way() == 4);
+  with.zero_copy.Reported(2, 3, false);  // out of order
+  CHECK(with.zero_copy.under_way() == 4);
+  with.zero_copy.Reported(0, 0, false);
+  CHECK(with.zero_copy.under_way() == 3);
+  with.zero_copy.Reported(0, 0, true);  // again, and of what was never sent: nothing changes
+  with.zero_copy.Reported(7, 4'000'000'000, true);
+  CHECK(with.zero_copy.under_way() == 3);
+  CHECK(with.exposed.held());
+  with.zero_copy.Reported(1, 1, true);
+  CHECK(with.zero_copy.under_way() == 0);
+  CHECK(with.exposed.copied.get() == copied + kSend);
+  CHECK_FALSE(with.zero_copy.choice().zero_copy());
 }
 
 TEST_CASE("a closed socket keeps nothing") {
-  os::LoopThread thread("home");
-  Sockets sockets;
-  ZeroCopy zero_copy(ZeroCopyUse::kMeasured);
-  REQUIRE(zero_copy.Open(sockets.from.get()));
-  Exposed exposed(thread, kPiece);
-  REQUIRE(zero_copy.Send(sockets.from.get(), exposed.exposure, exposed.exposure->span().address(),
-                         ZeroCopy::kLeastBytes) == ZeroCopy::kLeastBytes);
-  exposed.exposure.reset();
-  CHECK(zero_copy.under_way() == 1);
-  CHECK(exposed.held());
-  zero_copy.Forget();
-  CHECK(exposed.copied.get() == 0);
+  Sending with;
+  REQUIRE(with.Send(ZeroCopy::kLeastBytes) == ZeroCopy::kLeastBytes);
+  with.exposed.exposure.reset();
+  CHECK(with.zero_copy.under_way() == 1);
+  CHECK(with.exposed.held());
+  with.zero_copy.Forget();
+  CHECK(with.exposed.copied.get() == 0);
 }
 
 TEST_CASE("a setting that means nothing is refused, with what there is") {

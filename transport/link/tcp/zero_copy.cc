@@ -72,11 +72,7 @@ ssize_t ZeroCopy::Send(int fd, const ExposureRef& exposure, const std::byte* dat
   } else {
     exposure->CountCopied(taken);
   }
-  if (timed) {
-    const int kept = errno;
-    choice_.Took(zero_copy, taken, ThreadTime() - begin);
-    errno = kept;
-  }
+  if (timed) choice_.Took(zero_copy, taken, ThreadTime() - begin);
   return sent;
 }
 
