@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "bench/load/kernels.h"
 #include "bench/report_command.h"
 #include "bench/run_command.h"
 #include "bench/tune_command.h"
@@ -95,6 +96,10 @@ void AddRunOptions(CLI::App& run, RunOptions& options) {
                  "in works over RDMA devices, a line of the link's section, as 'threads = 2'")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  run.add_option("--cuda-key", options.cuda_keys,
+                 "a line of the section [cuda], as 'scatter = \"kernel\"'")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   run.add_option("--cut", settings.loss_interfaces,
                  "network interfaces between RDMA devices that \"rdma after losses\" may cut")
       ->type_name("INTERFACE")
@@ -133,6 +138,13 @@ void AddTuneOptions(CLI::App& tune, TuneArguments& arguments) {
       ->type_name("PATH");
 }
 
+Result<int> LoadUntilStopped(const std::string& cuda_library, const ProgramIo& io) {
+  ONECOPY_RETURN_IF_ERROR(KeepGpusBusy({.cuda_library = cuda_library,
+                                        .started = [&] { io.out << "busy" << std::endl; },
+                                        .stopped = Stopped}));
+  return 0;
+}
+
 void AddLendOptions(CLI::App& lend, LendArguments& arguments) {
   lend.add_option("--size", arguments.size, "of each buffer; default 1GiB")->type_name("BYTES");
   lend.add_option("--to", arguments.options.to,
@@ -169,6 +181,11 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
       "lend", "lend memory of this node to a bench on another one, until Ctrl-C");
   CLI::App* const tune = program.add_subcommand(
       "tune", "find the settings of the staged path over tcp that are best for this machine");
+  CLI::App* const load = program.add_subcommand(
+      "load", "keep every GPU busy with kernels, as a neighbour would, until Ctrl-C");
+  std::string load_cuda_library;
+  load->add_option("--cuda", load_cuda_library, "the CUDA driver's library; default: the system's")
+      ->type_name("PATH");
   AddRunOptions(*run, run_options);
   AddTuneOptions(*tune, tune_arguments);
   AddReportOptions(*report, report_options);
@@ -192,6 +209,7 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramIo& io) {
     tune_arguments.options.stopped = Stopped;
     return Tell(TuneMachine(tune_arguments, io), io.progress);
   }
+  if (load->parsed()) return Tell(LoadUntilStopped(load_cuda_library, io), io.progress);
   return Tell(lend->parsed() ? LendUntilStopped(lend_arguments, io) : Run(run_options, Stopped, io),
               io.progress);
 }

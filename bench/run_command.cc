@@ -75,6 +75,8 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
   if (settings.idle.count() == 0) return BadArgument("--idle must be longer than nothing");
   if (!options.lanes.empty()) settings.lanes = options.lanes;
   for (const std::string& key : options.link_keys) settings.link_keys += key + "\n";
+  if (!options.cuda_keys.empty()) settings.daemon.sections += "[cuda]\n";
+  for (const std::string& key : options.cuda_keys) settings.daemon.sections += key + "\n";
   settings.stopped = stopped;
   const bool given = !settings.given.peer.empty();
   if (given && !options.lanes.empty()) {

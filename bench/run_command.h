@@ -26,6 +26,7 @@ struct RunOptions {
   std::string idle = "10s";
   std::string onecopyd;
   std::vector<std::string> link_keys;
+  std::vector<std::string> cuda_keys;
   Settings settings;
 };
 

@@ -5,9 +5,10 @@ set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
 set(ONECOPY_LAYER_transport_ring transport/core transport/os)
+set(ONECOPY_LAYER_transport_tls transport/core transport/os)
 set(ONECOPY_LAYER_transport_topology transport/core transport/os)
 set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  # each folder below
-set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim)    # each folder below
+set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim transport/tls)    # each folder below
 set(ONECOPY_LAYER_transport_store transport/core transport/os transport/shim)   # each folder below
 set(ONECOPY_LAYER_proto "")
 set(ONECOPY_LAYER_proto_codec proto transport/core)
@@ -22,25 +23,30 @@ set(ONECOPY_LAYER_daemon_engine
     daemon/plan daemon/pipeline daemon/handover daemon/log daemon/ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_attach
     daemon/engine daemon/log proto proto/codec transport/core transport/os transport/ring)
-set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os)
+set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
-set(ONECOPY_LAYER_client_doctor client/lib transport/core transport/os transport/shim transport/topology)
-set(ONECOPY_LAYER_client_cli client/cli/output client/doctor client/lib transport/core transport/os)
+set(ONECOPY_LAYER_client_doctor
+    client/lib transport/core transport/os transport/shim transport/tls transport/topology)
+set(ONECOPY_LAYER_client_cli
+    client/cli/output client/doctor client/lib transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench
-    bench/daemons bench/measure bench/report bench/tune bench/work transport/core transport/os transport/shim)
+    bench/daemons bench/load bench/measure bench/report bench/tune bench/work transport/core transport/os
+    transport/shim)
 set(ONECOPY_LAYER_bench_measure transport/core)
+set(ONECOPY_LAYER_bench_load transport/core transport/shim)
 set(ONECOPY_LAYER_bench_ceiling bench/measure transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_bench_daemons client/lib transport/core transport/os)
 set(ONECOPY_LAYER_bench_report bench/measure transport/core)
 set(ONECOPY_LAYER_bench_tools bench/daemons bench/measure transport/core transport/os)
 set(ONECOPY_LAYER_bench_tune bench/daemons bench/measure bench/work transport/core)
 set(ONECOPY_LAYER_bench_work
-    bench/ceiling bench/daemons bench/measure bench/tools client/lib transport/core transport/os transport/shim)
+    bench/ceiling bench/daemons bench/measure bench/tools client/lib transport/core transport/os transport/shim
+    transport/tls)
 
 # The files right in daemon/ put the program together: they may use all that is below it, and these.
-set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/topology)
+set(ONECOPY_PROGRAM_daemon transport/core transport/os transport/shim transport/tls transport/topology)
 
 # The only folders that see gRPC.
 set(ONECOPY_GRPC_FOLDERS daemon/rpc client/lib)

@@ -10,20 +10,22 @@ else()
 endif()
 
 # onecopy_test(suite name SOURCES file… [DEPENDS folder…] [LINKS library…] [NEEDS programs…] [TIME_LIMIT seconds]
-#              [GUEST_KERNEL stable])
+#              [GUEST_KERNEL stable] [OWN_MAIN] [MOSTLY_WAITS])
 #
 # One test program of a suite: <build>/bin/tests/<suite>/<name>. NEEDS names the programs of ours that it starts
 # (onecopyd, onecopy, …; found in $ONECOPY_BIN_DIR): they are built with it. TIME_LIMIT is for the whole program where
 # tests/run's default of five minutes is not enough. GUEST_KERNEL is for a program of suite rdma that needs another
-# kernel than the rest.
+# kernel than the rest. OWN_MAIN is for what is no program of Catch2's. MOSTLY_WAITS has tests/run run the program beside
+# the others of its suite.
 function(onecopy_test suite name)
-  cmake_parse_arguments(ARG "" "TIME_LIMIT;GUEST_KERNEL" "SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_MAIN;MOSTLY_WAITS" "TIME_LIMIT;GUEST_KERNEL" "SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
   set(target onecopy_test_${suite}_${name})
   add_executable(${target} ${ARG_SOURCES})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}")
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${target} PRIVATE onecopy_strict onecopy_catch_main ${ARG_LINKS})
+  target_link_libraries(${target} PRIVATE
+    onecopy_strict $<$<NOT:$<BOOL:${ARG_OWN_MAIN}>>:onecopy_catch_main> ${ARG_LINKS})
   foreach(dependency IN LISTS ARG_DEPENDS)
     onecopy_target_name("${dependency}" dependency_target)
     target_link_libraries(${target} PRIVATE ${dependency_target})
@@ -40,7 +42,7 @@ function(onecopy_test suite name)
     LABELS ${suite} ENVIRONMENT "ONECOPY_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
   set_target_properties(${target} PROPERTIES ONECOPY_SUITE ${suite} ONECOPY_NAME ${name}
     ONECOPY_TIME_LIMIT "${ARG_TIME_LIMIT}" ONECOPY_NEEDS "${ARG_NEEDS}"
-    ONECOPY_GUEST_KERNEL "${ARG_GUEST_KERNEL}")
+    ONECOPY_GUEST_KERNEL "${ARG_GUEST_KERNEL}" ONECOPY_MOSTLY_WAITS "${ARG_MOSTLY_WAITS}")
   set_property(GLOBAL APPEND PROPERTY ONECOPY_TESTS ${target})
 endfunction()
 
@@ -49,7 +51,7 @@ function(onecopy_write_test_manifest)
   get_property(targets GLOBAL PROPERTY ONECOPY_TESTS)
   set(entries "")
   foreach(target IN LISTS targets)
-    foreach(property SUITE NAME TIME_LIMIT NEEDS GUEST_KERNEL)
+    foreach(property SUITE NAME TIME_LIMIT NEEDS GUEST_KERNEL MOSTLY_WAITS)
       get_target_property(${property} ${target} ONECOPY_${property})
     endforeach()
     set(needs "")
@@ -63,6 +65,9 @@ function(onecopy_write_test_manifest)
     endif()
     if(GUEST_KERNEL)
       list(APPEND needs "\"kernel-${GUEST_KERNEL}\"")
+    endif()
+    if(MOSTLY_WAITS)
+      list(APPEND needs "\"time\"")
     endif()
     list(JOIN needs ", " needs)
     if(NOT TIME_LIMIT)

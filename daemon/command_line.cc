@@ -42,7 +42,8 @@ Parsed ParseCommandLine(int argc, char** argv) {
   config->require_subcommand(1);
   config->add_subcommand("default", "print it with every key at its default, commented")
       ->callback([&] { line.what = CommandLine::Do::kPrintDefaultConfig; });
-  CLI::App* check = config->add_subcommand("check", "say whether a file is right, and what is not");
+  CLI::App* check =
+      config->add_subcommand("check", "say whether a file is valid, and what in it is not");
   check->add_option("FILE", line.config_file, "the file")->required();
   check->callback([&] { line.what = CommandLine::Do::kCheckConfig; });
 

@@ -1,5 +1,6 @@
 // The composition root: reads the configuration, opens the backends that this build has, and joins
 // the engine with its sockets. Nothing here knows any backend by name.
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,18 +15,26 @@
 #include "daemon/attach/attach_server.h"
 #include "daemon/command_line.h"
 #include "daemon/config/config.h"
+#include "daemon/config/sections.h"
+#include "daemon/configured.h"
 #include "daemon/engine/engine.h"
+#include "daemon/log/audit.h"
 #include "daemon/log/log.h"
+#include "daemon/own_limits.h"
+#include "daemon/reloader.h"
 #include "daemon/rpc/api_server.h"
 #include "daemon/rpc/dialer.h"
+#include "daemon/rpc/grpc_log.h"
 #include "daemon/rpc/peer_server.h"
 #include "daemon/rpc/tls.h"
 #include "daemon/rundir/run_dir.h"
 #include "daemon/service.h"
+#include "daemon/startup.h"
 #include "daemon/version.h"
 #include "transport/core/backend.h"
 #include "transport/core/exit_status.h"
 #include "transport/core/rdma_settings.h"
+#include "transport/os/fault_guard.h"
 #include "transport/os/host_port.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/ucx.h"
@@ -45,8 +54,9 @@ void AddTo(config::Schema& schema, const std::vector<Backend<Interface>>& backen
 
 template <typename Interface>
 Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interface>>& backends,
-                                                     const config::Config& config,
+                                                     const Configured& configured,
                                                      const Topology& topology) {
+  const config::Config& config = configured.config;
   std::vector<std::unique_ptr<Interface>> opened;
   for (Backend<Interface>& backend : backends) {
     BackendContext context;
@@ -56,21 +66,13 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     context.lanes = config.LanesAddress().ToString();
     if (backend.rdma) context.rdma = config.backends.at("rdma");
     context.peers_authenticated = config.tls.enabled();
+    context.trust = configured.trust;
+    context.lanes_plain = config.tls.lanes_plain;
     context.topology = topology;
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Interface> one, backend.create(context));
     opened.push_back(std::move(one));
   }
   return opened;
-}
-
-Result<config::Config> ReadConfig(const CommandLine& line, const config::Schema& schema) {
-  config::Config config = config::Defaults(schema);
-  if (!line.config_file.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(config, config::Load(line.config_file, schema));
-  }
-  ONECOPY_RETURN_IF_ERROR(config::Apply(line.overrides, config));
-  ONECOPY_RETURN_IF_ERROR(config::CheckSecurity(config));
-  return config;
 }
 
 Status OpenLog(const config::Config& config) {
@@ -79,35 +81,69 @@ Status OpenLog(const config::Config& config) {
                                  ? log::Format::kJournal
                                  : log::Format::kAuto;
   ONECOPY_RETURN_IF_ERROR(log::Open(format));
-  return log::SetLevel(config.log_level).status();
+  rpc::RedirectGrpcLog([](const std::string& message) {
+    log::Warning("gRPC has failed", {{"why", message}});
+  });
+  ONECOPY_RETURN_IF_ERROR(log::SetLevel(config.log_level).status());
+  ONECOPY_ASSIGN_OR_RETURN(const audit::Level level,
+                           audit::ParseLevel(config::AuditLevels()[config.audit_level]));
+  return audit::Open({level, config.audit_most_per_minute, config.audit_file});
 }
 
-// A file that somebody named must be right. A machine that cannot be read is none that nothing can
-// be moved on: its distances are unknown then.
-Result<Topology> ReadTopology(const config::Config& config) {
-  Result<Topology> topology = LoadTopology(config.topology);
-  if (topology.ok() || !config.topology.empty()) return topology;
+// A machine that cannot be read is none that nothing can be moved on: its distances are unknown
+// then.
+Topology TopologyOf(const Configured& configured) {
+  if (configured.topology) return *configured.topology;
+  Result<Topology> topology = LoadTopology({});
+  if (topology.ok()) return *std::move(topology);
   log::Warning("the topology of this machine is not known",
                {{"why", topology.status().ToString()}});
-  return Topology();
+  return {};
 }
 
-engine::Options EngineOptions(const config::Config& config, Topology topology) {
+// What of the identity ends, for whoever asks the daemon.
+std::vector<engine::Expiry> ExpiriesOf(const tls::Trust& trust) {
+  std::vector<engine::Expiry> all;
+  for (const tls::Expiry& expiry : trust.Now().identity->expiries()) {
+    all.push_back({expiry.what, expiry.file, expiry.since, expiry.when});
+  }
+  return all;
+}
+
+engine::Limit LimitOf(const config::Limit& limit) { return {limit.each, limit.total}; }
+
+engine::Limits EngineLimits(const config::Limits& limits) {
+  engine::Limits mapped;
+  mapped.sessions = LimitOf(limits.sessions);
+  mapped.descriptors = LimitOf(limits.descriptors);
+  mapped.buffers = LimitOf(limits.buffers);
+  mapped.grants = LimitOf(limits.grants);
+  mapped.transfers = LimitOf(limits.transfers);
+  mapped.rings = LimitOf(limits.rings);
+  mapped.routes = LimitOf(limits.routes);
+  mapped.request_ids = LimitOf(limits.request_ids);
+  mapped.request_memory = limits.request_memory;
+  mapped.reserved_percent = limits.reserved_percent;
+  return mapped;
+}
+
+engine::Options EngineOptions(const Configured& configured, Topology topology) {
+  const config::Config& config = configured.config;
   engine::Options options;
   options.node = config.name;
   options.version = kVersion;
   options.uid_domain = config.uid_domain;
   options.loopback_only = os::IsLoopback(config.listen.host);
+  options.names_proven = config.tls.enabled();
   options.daemon_uid = ::getuid();
-  for (const auto& [name, peer] : config.peers) {
-    options.peers.push_back({name, peer.address.ToString(), peer.uid_domain});
-  }
+  options.peers = PeersOf(config);
   options.heartbeat = config.heartbeat;
   options.reconnect_least = config.reconnect_least;
   options.reconnect_most = config.reconnect_most;
   options.stall_timeout = config.stall_timeout;
   options.drain_timeout = config.drain_timeout;
   options.keep_transfers = config.keep_transfers;
+  options.limits = EngineLimits(config.limits);
   options.topology = std::move(topology);
   options.probe_bytes = config.probe_bytes;
   options.probe_share = config.probe_share_permille / 1000.0;
@@ -119,6 +155,9 @@ engine::Options EngineOptions(const config::Config& config, Topology topology) {
   options.slot_bytes = config.slot_bytes;
   options.slots = config.slots;
   options.ring_spin = config.ring_spin;
+  if (configured.trust) {
+    options.expiries = [trust = configured.trust] { return ExpiriesOf(*trust); };
+  }
   options.set_log_level = [](const std::string& level) { return log::SetLevel(level); };
   return options;
 }
@@ -147,40 +186,69 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach, rpc::Api
   peers.Stop();
 }
 
-Status Serve(const CommandLine& line) {
-  Backends backends = AllBackends();
-  config::Schema schema;
-  AddTo(schema, backends.memories);
-  AddTo(schema, backends.links);
-  ONECOPY_ASSIGN_OR_RETURN(const config::Config config, ReadConfig(line, schema));
-  ONECOPY_RETURN_IF_ERROR(OpenLog(config));
-  ONECOPY_ASSIGN_OR_RETURN(Topology topology, ReadTopology(config));
-  ONECOPY_ASSIGN_OR_RETURN(const RunDir run_dir, RunDir::Claim(config.run_dir));
-  rpc::Credentials credentials = rpc::PlainText();
-  if (config.tls.enabled()) {
-    ONECOPY_ASSIGN_OR_RETURN(
-        credentials,
-        rpc::MutualTls({config.tls.ca, config.tls.certificate, config.tls.key}, config.name));
+// Until it is told to stop; returns by which signal.
+int ServeUntilTold(Reloader& reloader, const std::string& status) {
+  while (true) {
+    reloader.Turn();
+    const int signal = WaitForSignal(reloader.UntilTurn());
+    if (signal == SIGTERM || signal == SIGINT) return signal;
+    if (signal != SIGHUP) continue;
+    TellReloading();
+    reloader.Reload();
+    TellReady(status);
   }
+}
 
-  ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, config, topology));
-  ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, config, topology));
+Status Serve(const CommandLine& line, Backends& backends, const config::Schema& schema,
+             const Configured& configured) {
+  auto guard = std::make_unique<StartupGuard>();
+  ONECOPY_RETURN_IF_ERROR(CheckDescriptors());
+  const config::Config& config = configured.config;
+  Topology topology = TopologyOf(configured);
+  ONECOPY_ASSIGN_OR_RETURN(const RunDir run_dir, RunDir::Claim(config.run_dir));
+  const rpc::Credentials credentials =
+      configured.trust ? rpc::MutualTls(configured.trust) : rpc::PlainText();
+
+  os::FaultGuard::Install();  // before libraries have handlers of their own
+  const SignalHandlers handlers;
+  ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, configured, topology));
+  ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, configured, topology));
+  for (const std::string& signal : handlers.Restore()) {
+    log::Info("a library's signal handler was removed", {{"signal", signal}});
+  }
   rpc::Dialer dialer(credentials);
-  engine::Engine engine(EngineOptions(config, std::move(topology)), std::move(memories),
+  engine::Engine engine(EngineOptions(configured, std::move(topology)), std::move(memories),
                         std::move(links), dialer);
   dialer.AnswerOn(engine.loop());
 
   auto report = [](const char* what) {
     return [what](const Status& status) { log::Warning(what, {{"why", status.ToString()}}); };
   };
-  ONECOPY_ASSIGN_OR_RETURN(const auto peers,
-                           rpc::PeerServer::Start({config.name, config.listen, credentials,
-                                                   report("peers cannot connect")},
-                                                  engine.loop(), engine.node()));
+  rpc::PeerServerOptions peer_options;
+  peer_options.node = config.name;
+  peer_options.listen = config.listen;
+  peer_options.credentials = credentials;
+  peer_options.admit = [&engine](const std::string& node, bool local) {
+    return engine.AdmitPeer(node, local);
+  };
+  peer_options.report = report("peers cannot connect");
+  peer_options.requests = LimitOf(config.limits.requests);
+  peer_options.most_health_watches = config.limits.health_watches;
+  ONECOPY_ASSIGN_OR_RETURN(const auto peers, rpc::PeerServer::Start(std::move(peer_options),
+                                                                    engine.loop(), engine.node()));
+  rpc::ApiServerOptions api_options;
+  api_options.path = run_dir.ApiSocket();
+  api_options.connections = LimitOf(config.limits.sessions);
+  api_options.requests = LimitOf(config.limits.requests);
+  api_options.reserved_percent = config.limits.reserved_percent;
+  api_options.most_health_watches = config.limits.health_watches;
+  api_options.reflection = config.reflection;
+  api_options.report = report("clients cannot connect");
   ONECOPY_ASSIGN_OR_RETURN(
-      const auto api, rpc::ApiServer::Start({run_dir.ApiSocket(), report("clients cannot connect")},
-                                            engine.loop(), engine.client(), engine.sessions()));
+      const auto api, rpc::ApiServer::Start(std::move(api_options), engine.loop(), engine.client(),
+                                            engine.sessions()));
   attach::Options attach_options;
+  attach_options.most_per_uid = config.limits.sessions.total;  // sessions of one user: the engine
   attach_options.path = run_dir.AttachSocket();
   attach_options.node = config.name;
   attach_options.version = kVersion;
@@ -193,9 +261,11 @@ Status Serve(const CommandLine& line) {
   BeginWatchdog(engine.loop());
   const std::string ready = "name=" + config.name + " listen=" + peers->address().ToString() +
                             " run-dir=" + run_dir.path();
+  guard.reset();
   std::printf("ready %s\n", ready.c_str());
   std::fflush(stdout);
-  TellReady("Serving: " + ready);
+  const std::string status = "Serving: " + ready;
+  TellReady(status);
   if (!config.tuned.empty()) log::Info("measured settings fill the gaps", {{"file", config.tuned}});
   log::Info("serving", {{"name", config.name},
                         {"listen", peers->address().ToString()},
@@ -203,18 +273,12 @@ Status Serve(const CommandLine& line) {
                         {"tls", config.tls.enabled() ? "mutual" : "none"},
                         {"version", kVersion}});
 
-  const int signal = WaitForSignal();
+  TellOwnLimits(config.slot_bytes * config.slots);
+
+  Reloader reloader(line, schema, configured, engine);
+  const int signal = ServeUntilTold(reloader, status);
   log::Info("stopping", {{"signal", signal}});
   DrainAndStop(engine, *attach, *api, *peers, config.drain_timeout);
-  return OkStatus();
-}
-
-Status CheckConfig(const CommandLine& line, const config::Schema& schema) {
-  ONECOPY_ASSIGN_OR_RETURN(const config::Config config, ReadConfig(line, schema));
-  if (!config.topology.empty()) {
-    ONECOPY_RETURN_IF_ERROR(LoadTopologyFile(config.topology).status());
-  }
-  std::printf("%s: right, for node %s\n", line.config_file.c_str(), config.name.c_str());
   return OkStatus();
 }
 
@@ -227,15 +291,33 @@ void UseAllDescriptors() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Status Run(const CommandLine& line) {
-  if (line.what == CommandLine::Do::kServe) return Serve(line);
-  const Backends backends = AllBackends();
+// How it ended. What is wrong in the configuration has one exit status, whatever it is: a service
+// manager need not try again before somebody has mended it.
+struct Ended {
+  Status status;
+  bool wrong_configuration = false;
+
+  int ExitStatus() const {
+    return ExitStatusOf(wrong_configuration ? Code::kInvalidArgument : status.code());
+  }
+};
+
+Ended Run(const CommandLine& line) {
+  Backends backends = AllBackends();
   config::Schema schema;
   AddTo(schema, backends.memories);
   AddTo(schema, backends.links);
-  if (line.what == CommandLine::Do::kCheckConfig) return CheckConfig(line, schema);
-  std::fputs(config::PrintDefault(schema).c_str(), stdout);
-  return OkStatus();
+  if (line.what == CommandLine::Do::kPrintDefaultConfig) {
+    std::fputs(config::PrintDefault(schema).c_str(), stdout);
+    return {OkStatus()};
+  }
+  const Result<Configured> configured = Configure(line, schema);
+  if (!configured.ok()) return {configured.status(), true};
+  if (Status log = OpenLog(configured->config); !log.ok()) return {std::move(log), true};
+  if (line.what == CommandLine::Do::kServe) return {Serve(line, backends, schema, *configured)};
+  std::printf("%s: valid, for node %s\n", line.config_file.c_str(),
+              configured->config.name.c_str());
+  return {OkStatus()};
 }
 
 }  // namespace
@@ -248,9 +330,11 @@ int main(int argc, char** argv) {
   onecopy::UseAllDescriptors();
   const onecopy::Parsed parsed = onecopy::ParseCommandLine(argc, argv);
   if (!parsed.command_line) return parsed.exit_status;
-  const onecopy::Status status = onecopy::Run(*parsed.command_line);
+  const onecopy::Ended ended = onecopy::Run(*parsed.command_line);
+  const onecopy::Status& status = ended.status;
+  onecopy::log::Flush(std::chrono::seconds(1));
   if (status.ok()) return 0;
-  std::fprintf(stderr, "onecopyd: %s\n", status.message().c_str());
-  if (!status.remedy().empty()) std::fprintf(stderr, "  try: %s\n", status.remedy().c_str());
-  return onecopy::ExitStatusOf(status.code());
+  onecopy::SayBeforeEnd("onecopyd: " + status.message() + "\n" +
+                        (status.remedy().empty() ? "" : "  try: " + status.remedy() + "\n"));
+  return ended.ExitStatus();
 }

@@ -25,18 +25,17 @@ Status WaitFor(int fd, short events, const char* what) {
   return ready == 1 ? OkStatus() : os::ErrnoStatus(ready == 0 ? ETIMEDOUT : errno, what);
 }
 
-Status SetUp(int fd, bool blocking) {
+Status SetUp(int fd) {
   const int on = 1;
   const int flags = ::fcntl(fd, F_GETFL);
-  const int wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
-  if (flags < 0 || ::fcntl(fd, F_SETFL, wanted) != 0 ||
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ||
       ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
     return os::ErrnoStatus(errno, "setting up a socket");
   }
   return OkStatus();
 }
 
-Result<SocketPair> ConnectOne(int listener, const os::HostPort& address, bool blocking) {
+Result<SocketPair> ConnectOne(int listener, const os::HostPort& address) {
   SocketPair pair;
   ONECOPY_ASSIGN_OR_RETURN(pair.sender, os::ConnectTcp(address));
   ONECOPY_RETURN_IF_ERROR(WaitFor(listener, POLLIN, "accepting a connection to this process"));
@@ -44,20 +43,20 @@ Result<SocketPair> ConnectOne(int listener, const os::HostPort& address, bool bl
   if (!pair.receiver) return os::ErrnoStatus(errno, "accepting a connection to this process");
   ONECOPY_RETURN_IF_ERROR(WaitFor(pair.sender.get(), POLLOUT, "connecting to this process"));
   ONECOPY_RETURN_IF_ERROR(os::ConnectError(pair.sender.get()));
-  ONECOPY_RETURN_IF_ERROR(SetUp(pair.sender.get(), blocking));
-  ONECOPY_RETURN_IF_ERROR(SetUp(pair.receiver.get(), blocking));
+  ONECOPY_RETURN_IF_ERROR(SetUp(pair.sender.get()));
+  ONECOPY_RETURN_IF_ERROR(SetUp(pair.receiver.get()));
   return pair;
 }
 
 }  // namespace
 
-Result<std::vector<SocketPair>> ConnectOverLoopback(unsigned pairs, bool blocking) {
+Result<std::vector<SocketPair>> ConnectOverLoopback(unsigned pairs) {
   ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd listener,
                            os::ListenTcp({"127.0.0.1", 0}, static_cast<int>(pairs)));
   ONECOPY_ASSIGN_OR_RETURN(const os::HostPort address, os::LocalAddress(listener.get()));
   std::vector<SocketPair> made;
   for (unsigned i = 0; i < pairs; ++i) {
-    ONECOPY_ASSIGN_OR_RETURN(SocketPair pair, ConnectOne(listener.get(), address, blocking));
+    ONECOPY_ASSIGN_OR_RETURN(SocketPair pair, ConnectOne(listener.get(), address));
     made.push_back(std::move(pair));
   }
   return made;

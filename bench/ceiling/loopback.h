@@ -13,8 +13,7 @@ struct SocketPair {
   os::UniqueFd receiver;
 };
 
-// So many connections over loopback, with TCP_NODELAY, blocking ones or not. Waits until all are
-// there.
-Result<std::vector<SocketPair>> ConnectOverLoopback(unsigned pairs, bool blocking);
+// So many connections over loopback, with TCP_NODELAY, blocking ones. Waits until all are there.
+Result<std::vector<SocketPair>> ConnectOverLoopback(unsigned pairs);
 
 }  // namespace onecopy::bench

@@ -55,7 +55,7 @@ Result<std::unique_ptr<Mover>> PlainSockets::Create(const SocketsWay& way) {
                            LaneMemory::Create({.bytes = way.bytes,
                                                .lanes = way.lanes,
                                                .reused_bytes = way.reused ? way.call_bytes : 0}));
-  ONECOPY_ASSIGN_OR_RETURN(sockets->lanes_, ConnectOverLoopback(way.lanes, true));
+  ONECOPY_ASSIGN_OR_RETURN(sockets->lanes_, ConnectOverLoopback(way.lanes));
   return std::unique_ptr<Mover>(std::move(sockets));
 }
 

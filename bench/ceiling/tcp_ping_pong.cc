@@ -42,7 +42,7 @@ Result<std::unique_ptr<Mover>> TcpPingPong::Create(const Many& many) {
 Status TcpPingPong::Begin() {
   ONECOPY_ASSIGN_OR_RETURN(source_, os::MapAnonymous(many_.bytes()));
   ONECOPY_ASSIGN_OR_RETURN(destination_, os::MapAnonymous(many_.bytes()));
-  ONECOPY_ASSIGN_OR_RETURN(std::vector<SocketPair> pairs, ConnectOverLoopback(1, true));
+  ONECOPY_ASSIGN_OR_RETURN(std::vector<SocketPair> pairs, ConnectOverLoopback(1));
   here_ = std::move(pairs[0].sender);
   there_ = std::move(pairs[0].receiver);
   far_end_ = std::thread([this] { Answer(); });

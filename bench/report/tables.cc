@@ -20,10 +20,7 @@ struct Section {
 bool Begins(const Row& row, std::string_view with) { return row.work.rfind(with, 0) == 0; }
 
 // In order: a row is in the first that has it.
-constexpr std::array<Section, 8> kSections = {{
-    {"Event engines",
-     "Rates over loopback, and their CPU time, held against epoll's at equal work.",
-     [](const Row& row) { return Begins(row, "event engine") || Begins(row, "cpu event engine"); }},
+constexpr std::array<Section, 7> kSections = {{
     {"CPU time", "The daemons' CPU seconds per 10⁹ bytes, beside plain sockets' in the same run.",
      [](const Row& row) { return row.unit == Unit::kSecondsPerGigabyte; }},
     {"Host memory traffic (computed)",

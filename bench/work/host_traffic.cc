@@ -4,7 +4,7 @@ namespace onecopy::bench {
 namespace {
 
 bool IsHost(const std::string& memory) {
-  return memory == "host" || memory == "pinned" || memory == "kernel";
+  return memory == "host" || memory == "pinned" || memory == "kernel" || memory == "tls";
 }
 
 double Touches(const Step& step) {

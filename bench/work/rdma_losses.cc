@@ -71,7 +71,7 @@ Status Measure(const Settings& settings, const RdmaPorts& ports, Row& row) {
   const auto options = [&](const RdmaPort& port) {
     DaemonOptions own = settings.daemon;
     own.address = port.address;
-    own.sections = "[rdma]\ndevices = [\"" + port.device + "\"]\n[verbs]\n" + settings.link_keys;
+    own.sections += "[rdma]\ndevices = [\"" + port.device + "\"]\n[verbs]\n" + settings.link_keys;
     return own;
   };
   ONECOPY_ASSIGN_OR_RETURN(const Pair pair, Pair::Start(options(ports.east), options(ports.west)));

@@ -32,7 +32,7 @@ struct Try {
 DaemonOptions OptionsFor(const Settings& settings, const RdmaPort& port, const std::string& keys) {
   DaemonOptions options = settings.daemon;
   options.address = port.address;
-  options.sections = "[rdma]\ndevices = [\"" + port.device + "\"]\n" + keys;
+  options.sections += "[rdma]\ndevices = [\"" + port.device + "\"]\n" + keys;
   return options;
 }
 

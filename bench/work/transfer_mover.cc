@@ -51,12 +51,19 @@ End::Far::~Far() {
   if (made) static_cast<void>(client->DeleteBuffer(endpoint.buffer, true));
 }
 
-Result<End> End::Create(const Node& node, const std::string& memory, uint64_t bytes) {
-  ONECOPY_ASSIGN_OR_RETURN(Client connected, node.Connect());
+Result<End> End::Create(const Node& node, const std::string& memory, uint64_t bytes,
+                        const std::optional<ClientMemory>& mine) {
+  ONECOPY_ASSIGN_OR_RETURN(Client connected,
+                           mine ? Client::Connect({.run_dir = node.run_dir,
+                                                   .program = "onecopy-bench",
+                                                   .cuda_library = mine->cuda_library})
+                                : node.Connect());
   auto client = std::make_shared<Client>(std::move(connected));
   ONECOPY_ASSIGN_OR_RETURN(HostBuffer window, client->CreateHostBuffer({}, bytes));
   End end(client, std::move(window));
-  if (node.elsewhere) {
+  if (mine) {
+    ONECOPY_RETURN_IF_ERROR(end.Register(*mine, bytes));
+  } else if (node.elsewhere) {
     ONECOPY_ASSIGN_OR_RETURN(Endpoint lent, FindLent(*client, node, memory, bytes));
     end.far_ = std::make_unique<Far>(client, std::move(lent), false);
   } else if (memory != "host") {
@@ -67,6 +74,19 @@ Result<End> End::Create(const Node& node, const std::string& memory, uint64_t by
     end.far_ = std::make_unique<Far>(client, Endpoint{.node = gpu.node, .buffer = gpu.id}, true);
   }
   return end;
+}
+
+Status End::Register(const ClientMemory& mine, uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(auto memory,
+                           GpuMemory::Allocate(mine.gpu, mine.kind, mine.offset + bytes));
+  const shim::ScopedCudaContext scope(mine.gpu->api(), mine.gpu->context());
+  ONECOPY_ASSIGN_OR_RETURN(
+      const BufferInfo registered,
+      client_->RegisterCuda("bench-" + window_.info().id, memory->address() + mine.offset, bytes));
+  far_ = std::make_unique<Far>(client_, Endpoint{.node = registered.node, .buffer = registered.id},
+                               true);
+  far_->memory = std::move(memory);
+  return OkStatus();
 }
 
 Status End::Copy(const Endpoint& from, const Endpoint& to) {
@@ -102,8 +122,10 @@ TransferMover::TransferMover(End source, End destination, const Way& way)
 }
 
 Result<std::unique_ptr<TransferMover>> TransferMover::Create(const Way& way, uint64_t bytes) {
-  ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(way.from, way.from_memory, bytes));
-  ONECOPY_ASSIGN_OR_RETURN(End destination, End::Create(way.to, way.to_memory, bytes));
+  ONECOPY_ASSIGN_OR_RETURN(End source,
+                           End::Create(way.from, way.from_memory, bytes, way.from_client));
+  ONECOPY_ASSIGN_OR_RETURN(End destination,
+                           End::Create(way.to, way.to_memory, bytes, way.to_client));
   return std::unique_ptr<TransferMover>(
       new TransferMover(std::move(source), std::move(destination), way));
 }

@@ -2,14 +2,24 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/ceiling/gpu.h"
 #include "bench/daemons/node.h"
 #include "bench/measure/mover.h"
 #include "onecopy/client.h"
 
 namespace onecopy::bench {
+
+// GPU memory of this process, to be registered as a buffer.
+struct ClientMemory {
+  std::shared_ptr<Gpu> gpu;
+  GpuMemoryKind kind = GpuMemoryKind::kMalloc;
+  uint64_t offset = 0;       // of the registered bytes in the allocation
+  std::string cuda_library;  // by which it is exported; empty: the system's
+};
 
 // A buffer of a node, whose bytes the bench can write and read by itself: host memory that both
 // map, or, for a GPU or another machine, a buffer there with such a window beside it. A buffer that
@@ -17,8 +27,9 @@ namespace onecopy::bench {
 class End {
  public:
   // `memory`: "host" or a GPU's UUID. RESOURCE_EXHAUSTED where there is no room; NOT_FOUND where
-  // nothing was lent on a node elsewhere.
-  static Result<End> Create(const Node& node, const std::string& memory, uint64_t bytes);
+  // nothing was lent on a node elsewhere. `mine`: the buffer is this memory, new.
+  static Result<End> Create(const Node& node, const std::string& memory, uint64_t bytes,
+                            const std::optional<ClientMemory>& mine = {});
 
   Client& client() { return *client_; }
   Endpoint endpoint() const { return far_ ? far_->endpoint : window_.endpoint(); }
@@ -32,6 +43,7 @@ class End {
   // A buffer that this process does not map.
   struct Far {
     std::shared_ptr<Client> client;
+    std::unique_ptr<GpuMemory> memory;  // that was registered, if any; goes after its buffer
     Endpoint endpoint;
     bool made = false;  // for this End
 
@@ -44,6 +56,7 @@ class End {
   End(std::shared_ptr<Client> client, HostBuffer window)
       : client_(std::move(client)), window_(std::move(window)) {}
   Status Copy(const Endpoint& from, const Endpoint& to);
+  Status Register(const ClientMemory& mine, uint64_t bytes);
 
   std::shared_ptr<Client> client_;
   HostBuffer window_;
@@ -57,7 +70,9 @@ struct Way {
   Node to;
   std::string to_memory;
   std::string path;
-  std::string link = {};  // by which; empty: any
+  std::string link = {};                         // by which; empty: any
+  std::optional<ClientMemory> from_client = {};  // instead of a buffer of the daemon's
+  std::optional<ClientMemory> to_client = {};
 
   Policy policy() const { return {.path_glob = path, .link = link}; }
 };

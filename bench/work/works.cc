@@ -31,16 +31,18 @@ const std::vector<Work>& AllWorks() {
   static const std::vector<Work> works = [] {
     std::vector<Work> all = RateWorks();
     const std::vector<Work> others = {
+        {"encrypted host to host", EncryptedHostToHost, true},
         {"rdma host to host", HostOverRdma, true},
         {"ucx host to host", HostOverUcx, true},
         {"rdma after losses", RdmaAfterLosses, true},
         {"scattered 1,000 x 64 KiB", ScatteredRanges, true},
         {"strided column", StridedColumn, true},
         {"direct to staged", DirectToStaged},
+        {"clients' gpu memory", ClientsGpuMemory, true},
+        {"beside kernels", BesideKernels, true},
         {"registration", Registration},
         {"first byte", FirstByte},
         {"ceiling check", CeilingChecks},
-        {"event engine", EventEngine},
         {"rival", Rivals, true},
         {"small host in node", SmallHostInNode},
         {"small gpu in node", SmallGpuInNode},

@@ -26,16 +26,20 @@ std::vector<Row> StridedColumn(const Settings& settings);
 // The rates of paths: rates.h
 // direct_to_staged.cc
 std::vector<Row> DirectToStaged(const Settings& settings);
+// clients_memory.cc
+std::vector<Row> ClientsGpuMemory(const Settings& settings);
+// beside_kernels.cc
+std::vector<Row> BesideKernels(const Settings& settings);
 // registration.cc
 std::vector<Row> Registration(const Settings& settings);
 // first_byte.cc
 std::vector<Row> FirstByte(const Settings& settings);
 // ceiling_checks.cc
 std::vector<Row> CeilingChecks(const Settings& settings);
-// event_engine.cc
-std::vector<Row> EventEngine(const Settings& settings);
 // rivals.cc
 std::vector<Row> Rivals(const Settings& settings);
+// encrypted.cc
+std::vector<Row> EncryptedHostToHost(const Settings& settings);
 // rdma_rates.cc
 std::vector<Row> HostOverRdma(const Settings& settings);
 std::vector<Row> HostOverUcx(const Settings& settings);

@@ -16,6 +16,7 @@ void AddTransfer(CLI::App& program, Command& chosen);
 void AddNode(CLI::App& program, Command& chosen);
 void AddProbe(CLI::App& program, Command& chosen);
 void AddDoctor(CLI::App& program, Command& chosen);
+void AddCert(CLI::App& program, Command& chosen);
 void AddTop(CLI::App& program, Command& chosen);
 
 }  // namespace onecopy::cli

@@ -8,6 +8,7 @@
 #include "client/cli/move_options.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/output/report.h"
+#include "client/cli/peer_notice.h"
 #include "client/cli/time_option.h"
 #include "transport/core/reasons.h"
 
@@ -25,9 +26,10 @@ struct CpOptions {
 };
 
 Result<Move> CopyBuffers(Client& client, const TransferRequest& request, ProgressBar& bar,
-                         const std::stop_token& stop) {
-  const auto on_update = [&bar](const TransferInfo& transfer) {
+                         PeerNotice& notice, const std::stop_token& stop) {
+  const auto on_update = [&](const TransferInfo& transfer) {
     bar.Update(transfer.bytes_done, transfer.bytes);
+    notice.Progress(transfer.bytes_done);
   };
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer,
                            client.RunTransfer(request, on_update, stop));
@@ -43,7 +45,9 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
                                              ToLocalFile(ends.destination, false), options);
   if (!copied.ok()) return copied.status();
   Move move;
-  move.id = copied->transfers.empty() ? TransferId() : copied->transfers.back();
+  move.id = copied->id;
+  if (move.id.empty() && !copied->transfers.empty()) move.id = copied->transfers.back();
+  move.parts = copied->windows;
   move.source = ends.source.typed;
   move.destination = ends.destination.typed;
   move.bytes = copied->bytes;
@@ -118,17 +122,19 @@ Status RunCp(Session& session, const CpOptions& options) {
   request.deadline = deadline;
   if (options.detach) return SuggestFile(Detach(session, client, request), ends, client.node());
 
+  PeerNotice notice(client, {ends.source, ends.destination}, session.err(), !session.quiet());
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
   FileCopyOptions file_options;
   file_options.policy = policy;
   file_options.checksum = options.checksum;
   file_options.deadline = deadline;
   file_options.stop = interrupt.token();
-  file_options.on_progress = [&bar](uint64_t done, std::optional<uint64_t> total) {
+  file_options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
     bar.Update(done, total);
+    notice.Progress(done);
   };
   const bool buffers = ends.source.kind == Kind::kBuffer && ends.destination.kind == Kind::kBuffer;
-  auto move = buffers ? CopyBuffers(client, request, bar, interrupt.token())
+  auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
                       : CopyFile(client, ends, file_options);
   bar.Clear();
   if (!move.ok()) return SuggestFile(move.status(), ends, client.node());

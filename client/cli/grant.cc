@@ -19,6 +19,7 @@ struct GrantOptions {
   bool read = false;
   bool write = false;
   std::string lifetime;
+  std::string node;
   std::vector<std::string> ids;
 };
 
@@ -33,6 +34,17 @@ std::string Range(const GrantInfo& grant) {
 
 std::string Until(const GrantInfo& grant) {
   return grant.expire_time.has_value() ? FormatTime(*grant.expire_time) : "";
+}
+
+// A node that this one does not know may only be late; a name that was mistyped never comes.
+void WarnOfStranger(Session& session, Client& client, const GrantInfo& grant) {
+  const size_t at = grant.to.find('@');
+  if (at == std::string::npos || session.quiet()) return;
+  const std::string node = grant.to.substr(at + 1);
+  if (client.GetNode(node).status().reason() != reasons::kPeerNotFound) return;
+  session.err() << "onecopy: warning: node " << Printable(client.node()) << " knows no node "
+                << Quote(node) << ", so nobody can use this grant until it does\n"
+                << "  try: onecopy node ls\n";
 }
 
 Status Add(Session& session, const GrantOptions& options) {
@@ -55,6 +67,7 @@ Status Add(Session& session, const GrantOptions& options) {
   }
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const GrantInfo grant, client.CreateGrant(request));
+  WarnOfStranger(session, client, grant);
   if (session.json()) {
     Print(session.out(), ToJson(grant));
   } else if (session.quiet()) {
@@ -68,7 +81,7 @@ Status Add(Session& session, const GrantOptions& options) {
   return OkStatus();
 }
 
-Status List(Session& session, const std::string& typed) {
+Status List(Session& session, const std::string& typed, const std::string& node) {
   std::string buffer;
   if (!typed.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(typed));
@@ -81,14 +94,16 @@ Status List(Session& session, const std::string& typed) {
     buffer = parsed.name;
   }
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
-  ONECOPY_ASSIGN_OR_RETURN(const auto grants, client.ListGrants(buffer));
+  ONECOPY_ASSIGN_OR_RETURN(const auto grants, client.ListGrants(buffer, node));
   if (session.json()) {
     Print(session.out(), ListToJson(grants));
     return OkStatus();
   }
-  Table table({{"ID"}, {"BUFFER"}, {"RANGE"}, {"TO"}, {"RIGHTS"}, {"UNTIL"}});
+  Table table({{"ID"}, {"BUFFER"}, {"RANGE"}, {"FROM"}, {"TO"}, {"RIGHTS"}, {"UNTIL"}});
   for (const GrantInfo& grant : grants) {
-    table.Add({grant.id.str(), grant.buffer, Range(grant), grant.to, Rights(grant), Until(grant)});
+    const bool elsewhere = !grant.node.empty() && grant.node != client.node();
+    table.Add({grant.id.str(), (elsewhere ? grant.node + ":" : "") + grant.buffer, Range(grant),
+               grant.owner, grant.to, Rights(grant), Until(grant)});
   }
   table.Print(session.out());
   return OkStatus();
@@ -127,16 +142,20 @@ void AddGrant(CLI::App& program, Command& chosen) {
   add->callback(
       [options, &chosen] { chosen = [options](Session& s) { return Add(s, *options); }; });
 
-  CLI::App* list = group->add_subcommand("ls", "List the grants on your buffers");
-  list->add_option("NAME", options->buffer, "On this buffer only");
+  CLI::App* list = group->add_subcommand(
+      "ls", "List the grants on your buffers, and those that were given to you");
+  list->add_option("NAME", options->buffer, "On this buffer of yours only");
+  list->add_option("--node", options->node, "On another node, as in --node west")
+      ->type_name("NODE");
   list->footer("Example: onecopy grant ls frame");
-  list->callback(
-      [options, &chosen] { chosen = [options](Session& s) { return List(s, options->buffer); }; });
+  list->callback([options, &chosen] {
+    chosen = [options](Session& s) { return List(s, options->buffer, options->node); };
+  });
 
   CLI::App* remove =
       group->add_subcommand("rm", "Take rights back; transfers that rely on them end");
   remove->add_option("ID", options->ids, "Ids of grants, as `grant ls` shows them")->required();
-  remove->footer("Example: onecopy grant rm 7");
+  remove->footer("Example: onecopy grant rm grant-000000000007");
   remove->callback(
       [options, &chosen] { chosen = [options](Session& s) { return Remove(s, options->ids); }; });
 }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <system_error>
 
 #include "transport/core/exit_status.h"
 
@@ -29,7 +30,11 @@ Interrupt::Interrupt() {
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     return;
   }
-  thread_ = std::thread([this] { Listen(); });
+  try {
+    thread_ = std::thread([this] { Listen(); });
+  } catch (const std::system_error&) {  // likewise without threads
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
 }
 
 Interrupt::~Interrupt() {

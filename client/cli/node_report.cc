@@ -68,6 +68,31 @@ void PrintLink(std::ostream& out, const LinkCapability& link) {
   for (const NicCapability& nic : link.nics) PrintNic(out, nic);
 }
 
+std::string MemoryText(const std::string& kind, const std::string& device, bool staged) {
+  return (device.empty() ? kind : device) + (staged ? ", staged" : "");
+}
+
+void PrintRates(std::ostream& out, const NodeInfo& node) {
+  if (!node.path_rates.empty()) {
+    out << "transfers " << (node.self ? "inside it" : "from it")
+        << ", the median of the last ones\n";
+    Table table({{""}, {""}, {""}, {""}, {""}, {""}, {""}, {""}});
+    table.Add({"path", "link", "from", "to", "of at least", "rate", "transfers", "last"});
+    for (const PathRateInfo& rate : node.path_rates) {
+      table.Add(
+          {rate.path, rate.link,
+           MemoryText(rate.source_memory, rate.source_device, rate.source_staged),
+           MemoryText(rate.destination_memory, rate.destination_device, rate.destination_staged),
+           FormatBytes(rate.least_bytes), FormatRate(rate.bytes_per_second),
+           std::to_string(rate.transfers), FormatTime(rate.time)});
+    }
+    table.PrintRows(out, "  ");
+  }
+  if (node.slow_transfers > 0) {
+    out << "  transfers far slower than was measured before: " << node.slow_transfers << '\n';
+  }
+}
+
 }  // namespace
 
 void PrintTopology(std::ostream& out, const NodeCapability& node) {
@@ -106,6 +131,9 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
   table.Add({"version", node.version + ", protocol " + std::to_string(node.protocol_min) + " to " +
                             std::to_string(node.protocol_max)});
   table.Add({"uid domain", node.uid_domain});
+  for (const Expiry& expiry : node.expiries) {
+    table.Add({"ends", FormatTime(expiry.expire_time) + "  " + expiry.what + ", " + expiry.file});
+  }
   table.PrintRows(out, "");
   if (!node.capabilities.has_value()) {
     out << "what it can do is not known yet\n";
@@ -120,12 +148,11 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
     PrintItem(out, "  ", store.name, Attributes(store.attributes), store.viability);
   }
   PrintTopology(out, *node.capabilities);
-  if (node.probes.empty()) return;
-  out << "probes\n";
-  PrintProbes(out, node.probes, "  ");
-  if (node.slow_transfers > 0) {
-    out << "  transfers far slower than their probe: " << node.slow_transfers << '\n';
+  if (!node.probes.empty()) {
+    out << "probes\n";
+    PrintProbes(out, node.probes, "  ");
   }
+  PrintRates(out, node);
 }
 
 }  // namespace onecopy::cli

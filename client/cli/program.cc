@@ -57,13 +57,34 @@ TypedCommand Typed(const CLI::App& program) {
   return typed;
 }
 
+// A word where the name of a command belongs that no command has; empty: there is none.
+std::string UnknownCommand(const CLI::App& program) {
+  const TypedCommand typed = Typed(program);
+  const bool group = !typed.app->get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (!group) return {};
+  for (const std::string& word : program.remaining(true)) {
+    if (!word.starts_with('-')) return Quote(word) + " is no command of `" + typed.name + "`";
+  }
+  return {};
+}
+
 // What is wrong with the words that were typed.
 std::string Explain(const CLI::App& program, const CLI::ParseError& error) {
+  if (std::string unknown = UnknownCommand(program); !unknown.empty()) return unknown;
   const TypedCommand typed = Typed(program);
-  const std::vector<std::string> unknown = program.remaining(true);
-  const bool group = !typed.app->get_subcommands([](const CLI::App*) { return true; }).empty();
-  if (!group || unknown.empty() || error.get_name() != "RequiredError") return error.what();
-  return Quote(unknown[0]) + " is no command of `" + typed.name + "`";
+  const std::vector<std::string> left = program.remaining(true);
+  const bool option = !left.empty() && left[0].starts_with('-') && left[0] != "-";
+  const auto is = [&error](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
+  if (is(CLI::ExitCodes::ExtrasError) && option) {
+    return Quote(left[0]) + " is no option of `" + typed.name + "`";
+  }
+  const std::string command = typed.app->get_name();
+  const bool ends = is(CLI::ExitCodes::ExtrasError) || is(CLI::ExitCodes::RequiredError);
+  if (!ends || (command != "cp" && command != "explain")) return error.what();
+  return command + " takes one source and one destination" +
+         (left.empty() ? "" : ", and " + Quote(left[0]) + " is left over");
 }
 
 }  // namespace
@@ -92,6 +113,7 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   AddNode(program, chosen);
   AddProbe(program, chosen);
   AddDoctor(program, chosen);
+  AddCert(program, chosen);
   AddTop(program, chosen);
 
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
@@ -99,6 +121,11 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     program.parse(reversed);
   } catch (const CLI::Success& wanted) {  // --help, --version
+    if (const std::string unknown = UnknownCommand(program); !unknown.empty()) {
+      return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument, unknown,
+                         "see `" + Typed(program).name + " --help`"),
+                  json, out, err);
+    }
     program.exit(wanted, out, err);
     return 0;
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,6 @@
 #include "client/cli/ranges_file.h"
 
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include "client/cli/output/escape.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
+#include "transport/os/error.h"
 
 namespace onecopy::cli {
 namespace {
@@ -84,11 +86,13 @@ Result<std::vector<RangePair>> ParseRanges(std::istream& lines, const std::strin
 
 Result<std::vector<RangePair>> ReadRangesFile(const std::string& path) {
   if (path == "-") return ParseRanges(std::cin, "standard input");
+  errno = 0;
   std::ifstream file(path);
-  if (!file) {
-    return Status(Code::kNotFound, reasons::kFileNotFound,
-                  "there is no list of ranges " + Quote(path) + " that can be read");
+  // A folder can be opened, and not read.
+  if (!file || (file.peek() == std::ifstream::traits_type::eof() && file.bad())) {
+    return os::ErrnoStatus(errno == 0 ? EIO : errno, "cannot read ranges file " + Quote(path));
   }
+  file.clear();
   return ParseRanges(file, path);
 }
 

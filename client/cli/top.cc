@@ -56,7 +56,7 @@ Status Live(Session& session, Client& client, const std::stop_token& stop) {
     session.out() << "\x1b[H\x1b[2J";
     PrintSummary(session.out(), client, transfers, rates);
     if (transfers.size() > room) transfers.resize(room);
-    PrintTransfers(session.out(), transfers, rates);
+    PrintTransfers(session.out(), transfers, {rates, client.node(), OutputWidth()});
     session.out().flush();
     std::unique_lock lock(mutex);
     wake.wait_for(lock, stop, kRefresh, [] { return false; });
@@ -77,7 +77,7 @@ Status RunTop(Session& session) {
     Print(session.out(), ListToJson(transfers));
   } else {
     PrintSummary(session.out(), client, transfers, {});
-    PrintTransfers(session.out(), transfers);
+    PrintTransfers(session.out(), transfers, {.here = client.node()});
   }
   return OkStatus();
 }

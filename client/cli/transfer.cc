@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include "client/cli/commands.h"
@@ -18,25 +19,47 @@ Status List(Session& session) {
   if (session.json()) {
     Print(session.out(), ListToJson(transfers));
   } else {
-    PrintTransfers(session.out(), transfers);
+    PrintTransfers(session.out(), transfers, {.width = OutputWidth()});
   }
   return OkStatus();
 }
 
-void PrintTransfer(std::ostream& out, const TransferInfo& transfer) {
-  out << "transfer " << Printable(transfer.id.str()) << ", " << StateName(transfer.state);
-  if (!IsFinal(transfer.state)) {
-    out << ", " << FormatBytes(transfer.bytes_done) << " of " << FormatBytes(transfer.bytes);
+// What is known of one that has not arrived: nothing here is an estimate.
+void PrintUnarrived(std::ostream& out, const TransferInfo& transfer) {
+  const Receipt& receipt = transfer.receipt;
+  out << Printable(transfer.source.ToString()) << " -> "
+      << Printable(transfer.destination.ToString()) << '\n';
+  out << "  moved     " << FormatBytes(transfer.bytes_done) << " of "
+      << FormatBytes(transfer.bytes);
+  if (transfer.bytes_done > 0 && receipt.seconds > 0) {
+    out << " in " << FormatSeconds(receipt.seconds) << ", " << FormatRate(receipt.bytes_per_second);
   }
-  out << ", ordered by " << Printable(transfer.owner) << ", this node is the "
+  out << '\n';
+  if (!transfer.waits_for.empty()) {
+    out << "  waits for " << Printable(transfer.waits_for) << '\n';
+  }
+  if (transfer.parts > 1) out << "  parts     " << transfer.parts << '\n';
+  if (transfer.plan.has_value()) PrintPlannedPath(out, *transfer.plan);
+  for (const Attempt& attempt : receipt.attempts) {
+    out << "  tried     " << Printable(attempt.path) << ": " << Printable(attempt.outcome)
+        << " after " << FormatBytes(attempt.bytes) << '\n';
+  }
+}
+
+void PrintTransfer(std::ostream& out, const TransferInfo& transfer) {
+  out << "transfer " << Printable(transfer.id.str()) << ", " << StateName(transfer.state)
+      << ", ordered by " << Printable(transfer.owner) << ", this node is the "
       << RoleName(transfer.role) << '\n';
   if (transfer.state == TransferState::kSucceeded) {
     PrintReceipt(out, MoveOf(transfer));
-  } else if (transfer.plan.has_value()) {
-    PrintPlan(out, transfer.source.ToString(), transfer.destination.ToString(), *transfer.plan);
   } else {
-    out << Printable(transfer.source.ToString()) << " -> "
-        << Printable(transfer.destination.ToString()) << '\n';
+    PrintUnarrived(out, transfer);
+  }
+  out << "  began     " << FormatTime(transfer.create_time) << '\n';
+  if (transfer.end_time.has_value()) {
+    const std::chrono::duration<double> took = *transfer.end_time - transfer.create_time;
+    out << "  ended     " << FormatTime(*transfer.end_time) << ", after "
+        << FormatSeconds(std::max(0.0, took.count())) << '\n';
   }
   if (!transfer.error.ok()) PrintError(out, transfer.error);
 }
@@ -99,21 +122,21 @@ void AddTransfer(CLI::App& program, Command& chosen) {
 
   CLI::App* show = group->add_subcommand("show", "Show one transfer and its receipt");
   show->add_option("ID", *id, "As `transfer ls` shows it")->required();
-  show->footer("Example: onecopy transfer show 1f3c-7");
+  show->footer("Example: onecopy transfer show 9f3c2a71d04be856");
   show->callback([id, &chosen] { chosen = [id](Session& s) { return Show(s, *id); }; });
 
   CLI::App* watch =
       group->add_subcommand("watch", "Wait for the end of a transfer and print its receipt");
   watch->add_option("ID", *id, "As `transfer ls` shows it")->required();
   watch->footer(
-      "Example: onecopy transfer watch 1f3c-7\n"
+      "Example: onecopy transfer watch 9f3c2a71d04be856\n"
       "Exits as `cp` would. Ctrl-C ends the watching, not the transfer.");
   watch->callback([id, &chosen] { chosen = [id](Session& s) { return Watch(s, *id); }; });
 
   CLI::App* cancel =
       group->add_subcommand("cancel", "Cancel a transfer and wait until nothing moves any more");
   cancel->add_option("ID", *id, "As `transfer ls` shows it")->required();
-  cancel->footer("Example: onecopy transfer cancel 1f3c-7");
+  cancel->footer("Example: onecopy transfer cancel 9f3c2a71d04be856");
   cancel->callback([id, &chosen] { chosen = [id](Session& s) { return Cancel(s, *id); }; });
 }
 

@@ -76,6 +76,7 @@ Diagnosis Diagnose(const Facts& facts) {
   JudgeRegistration(facts, findings);
   JudgeMachine(facts, findings);
   JudgePlaces(facts, findings);
+  JudgeCertificates(facts, findings);
   JudgeUcx(facts, findings);
   JudgeProbes(facts, findings);
 

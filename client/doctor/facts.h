@@ -2,6 +2,7 @@
 // test. What could not be looked at is empty, and says so where that matters.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -129,12 +130,22 @@ struct Peer {
   NodeCapability capabilities;
 };
 
+// Something that proves who the node is, and ends.
+struct Expiry {
+  std::string what;  // "the certificate of this node"
+  std::string file;
+  std::chrono::system_clock::time_point since;
+  std::chrono::system_clock::time_point until;
+};
+
 struct Daemon {
   bool answered = false;
   std::string why_not;
   std::string run_dir;
   NodeCapability capabilities;
   std::vector<Peer> peers;
+  std::vector<Expiry> expiries;                    // of what its [tls] names
+  std::chrono::system_clock::time_point now = {};  // when it answered
 };
 
 struct Facts {

@@ -136,6 +136,11 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
   facts.daemon.answered = true;
   facts.daemon.run_dir = client->run_dir();
   facts.daemon.capabilities = own->capabilities.value_or(NodeCapability());
+  facts.daemon.now = std::chrono::system_clock::now();
+  for (const onecopy::Expiry& expiry : own->expiries) {
+    facts.daemon.expiries.push_back(
+        {expiry.what, expiry.file, expiry.begin_time, expiry.expire_time});
+  }
   if (!facts.daemon.capabilities.topology.source.empty()) {
     // The daemon's may come from a file, which is believed more than the machine.
     facts.topology = facts.daemon.capabilities.topology;

@@ -30,6 +30,7 @@ void JudgeGpus(const Facts& facts, Findings& findings);
 void JudgeRegistration(const Facts& facts, Findings& findings);
 void JudgeMachine(const Facts& facts, Findings& findings);
 void JudgePlaces(const Facts& facts, Findings& findings);
+void JudgeCertificates(const Facts& facts, Findings& findings);
 void JudgeUcx(const Facts& facts, Findings& findings);
 void JudgeProbes(const Facts& facts, Findings& findings);
 

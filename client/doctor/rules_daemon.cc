@@ -3,6 +3,7 @@
 
 #include "client/doctor/rules.h"
 #include "transport/core/size.h"
+#include "transport/tls/identity.h"
 
 namespace onecopy::doctor {
 namespace {
@@ -108,6 +109,23 @@ void JudgePeerMtus(const Facts& facts, Findings& findings) {
 }
 
 }  // namespace
+
+void JudgeCertificates(const Facts& facts, Findings& findings) {
+  for (const Expiry& expiry : facts.daemon.expiries) {
+    if (!tls::EndsSoon({expiry.what, expiry.file, expiry.since, expiry.until}, facts.daemon.now)) {
+      continue;
+    }
+    const bool ended = expiry.until <= facts.daemon.now;
+    findings.Add(ended ? "CERTIFICATE_EXPIRED" : "CERTIFICATE_EXPIRES",
+                 ended ? Severity::kBlocks : Severity::kNote,
+                 expiry.what + " (" + expiry.file +
+                     (ended ? ") has expired, at " : ") expires at ") +
+                     tls::TimeText(expiry.until) +
+                     (ended ? ": peers do not believe this node, or it does not believe them" : ""),
+                 "put a new one in its place: onecopy cert issue, or your authority; the daemon "
+                 "reads it within a minute");
+  }
+}
 
 void JudgeUcx(const Facts& facts, Findings& findings) {
   if (facts.ucx.found) {

@@ -190,7 +190,8 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
       return Status(Code::kInvalidArgument, reasons::kBadHandle,
                     std::to_string(fd) + " is no open file descriptor");
     }
-    return Unreachable(run_dir_, WhyBroken(errno));
+    // A daemon that turns its client away may have said why.
+    if (errno != EPIPE) return Unreachable(run_dir_, WhyBroken(errno));
   }
   std::vector<os::UniqueFd> came;
   const ssize_t received = Receive(socket_.get(), packet, came);

@@ -99,15 +99,26 @@ Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t devic
   return Register(*connection_, std::move(request));
 }
 
-Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string& name) {
+Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string& name,
+                                     std::stop_token stop,
+                                     std::optional<std::chrono::milliseconds> limit) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
   v1::GetBufferRequest request;
   request.set_node(node);
   request.set_name(name);
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::Buffer buffer,
-      connection_->Call(connection_->buffers(), &BufferStub::GetBuffer, request, Patience::kQuick));
+  grpc::ClientContext context;
+  connection_->Prepare(context, Patience::kQuick);
+  if (limit.has_value()) {
+    context.set_deadline(std::min(context.deadline(), std::chrono::system_clock::now() + *limit));
+  }
+  const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
+  v1::Buffer buffer;
+  const grpc::Status status = connection_->buffers().GetBuffer(&context, request, &buffer);
+  if (stop.stop_requested()) {
+    return Status(Code::kCancelled, reasons::kCancelled, "cancelled");
+  }
+  if (!status.ok()) return connection_->Decode(status);
   return client::FromWire(buffer);
 }
 
@@ -158,10 +169,13 @@ Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
   return client::FromWire(grant);
 }
 
-Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer) {
+Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer,
+                                                  const std::string& node) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", buffer));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
   v1::ListGrantsRequest request;
   request.set_buffer(buffer);
+  request.set_node(node);
   return connection_->CallAllPages<GrantInfo>(
       connection_->buffers(), &BufferStub::ListGrants, std::move(request),
       [](const v1::ListGrantsResponse& page) { return page.grants(); },

@@ -5,6 +5,7 @@
 #include "client/lib/convert.h"
 #include "onecopy/client.h"
 #include "proto/codec/protocol.h"
+#include "proto/codec/status_codec.h"
 
 namespace onecopy {
 
@@ -92,6 +93,29 @@ Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
                            connection_->Call(connection_->transfers(), &TransferStub::GetTransfer,
                                              request, Patience::kQuick));
   return client::FromWire(transfer);
+}
+
+bool Client::HasSeries() const { return connection_->Speaks(kClientProtocolWithSeries); }
+
+Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
+  ONECOPY_ASSIGN_OR_RETURN(const v1::OpenSeriesRequest wire, client::ToWire(request));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
+                           connection_->Call(connection_->transfers(), &TransferStub::OpenSeries,
+                                             wire, Patience::kQuick));
+  return client::FromWire(series);
+}
+
+Result<TransferInfo> Client::EndSeries(const TransferId& id, const Status& failure,
+                                       const std::string& checksum) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  v1::EndSeriesRequest request;
+  request.set_id(id.str());
+  if (!failure.ok()) *request.mutable_failure() = ToProto(failure);
+  request.set_checksum(checksum);
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
+                           connection_->Call(connection_->transfers(), &TransferStub::EndSeries,
+                                             request, Patience::kQuick));
+  return client::FromWire(series);
 }
 
 Result<std::vector<TransferInfo>> Client::ListTransfers() {

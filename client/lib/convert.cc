@@ -7,6 +7,7 @@
 
 #include "client/lib/convert_time.h"
 #include "proto/codec/status_codec.h"
+#include "proto/codec/utf8.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
@@ -14,6 +15,7 @@ namespace onecopy::client {
 namespace {
 
 constexpr size_t kMostTextBytes = 256;
+constexpr size_t kMostFileBytes = 4096;
 
 Step FromWire(const v1::Step& wire) {
   return {wire.node(), wire.from(), wire.to(), wire.by(), wire.loopback(), wire.emulated()};
@@ -85,12 +87,14 @@ Status CheckText(std::string_view what, const std::string& text) {
   return OkStatus();
 }
 
+// File names may be any bytes.
 v1::Endpoint ToWire(const Endpoint& endpoint) {
   v1::Endpoint wire;
   wire.set_node(endpoint.node);
   wire.set_buffer(endpoint.buffer);
   if (endpoint.offset_bytes.has_value()) wire.set_offset_bytes(*endpoint.offset_bytes);
   if (endpoint.bytes.has_value()) wire.set_bytes(*endpoint.bytes);
+  wire.set_file(CutUtf8(ToUtf8(endpoint.file), kMostFileBytes));
   return wire;
 }
 
@@ -123,6 +127,8 @@ Result<v1::CreateTransferRequest> ToWire(const TransferRequest& request, bool va
   wire.set_checksum(request.checksum);
   if (request.deadline.has_value()) *wire.mutable_deadline() = ToWire(*request.deadline);
   wire.set_validate_only(validate_only);
+  wire.set_client_file(request.client_file);
+  wire.set_part_of(request.part_of.str());
   if (!request.ranges.empty()) {
     const auto side = [&](StridedRange RangePair::*end, v1::Ranges* out) {
       const bool strided =
@@ -136,12 +142,30 @@ Result<v1::CreateTransferRequest> ToWire(const TransferRequest& request, bool va
   return wire;
 }
 
+Result<v1::OpenSeriesRequest> ToWire(const SeriesRequest& request) {
+  for (const Endpoint* end : {&request.source, &request.destination}) {
+    ONECOPY_RETURN_IF_ERROR(CheckText("the end's node", end->node));
+    ONECOPY_RETURN_IF_ERROR(CheckText("the end's buffer", end->buffer));
+  }
+  ONECOPY_RETURN_IF_ERROR(CheckText("the path", request.policy.path_glob));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the link", request.policy.link));
+  v1::OpenSeriesRequest wire;
+  *wire.mutable_source() = ToWire(request.source);
+  *wire.mutable_destination() = ToWire(request.destination);
+  if (request.bytes.has_value()) wire.set_bytes(*request.bytes);
+  *wire.mutable_policy() = ToWire(request.policy);
+  wire.set_checksum(request.checksum);
+  if (request.deadline.has_value()) *wire.mutable_deadline() = ToWire(*request.deadline);
+  return wire;
+}
+
 Endpoint FromWire(const v1::Endpoint& wire) {
   Endpoint endpoint;
   endpoint.node = wire.node();
   endpoint.buffer = wire.buffer();
   if (wire.has_offset_bytes()) endpoint.offset_bytes = wire.offset_bytes();
   if (wire.has_bytes()) endpoint.bytes = wire.bytes();
+  endpoint.file = wire.file();
   return endpoint;
 }
 
@@ -153,6 +177,9 @@ Plan FromWire(const v1::Plan& wire) {
   for (const v1::Step& step : wire.steps()) plan.steps.push_back(FromWire(step));
   plan.estimated_bytes_per_second = wire.estimated_bytes_per_second();
   plan.measured = wire.measured();
+  if (wire.has_measure_time()) plan.measure_time = FromWire(wire.measure_time());
+  plan.measured_transfers = wire.measured_transfers();
+  plan.tried_again = wire.tried_again();
   plan.refused = RefusalsFromWire(wire.refused());
   return plan;
 }
@@ -164,6 +191,7 @@ Receipt FromWire(const v1::Receipt& wire) {
   receipt.emulated = wire.emulated();
   receipt.registration = wire.registration();
   receipt.key = wire.key();
+  if (!wire.encryption().empty()) receipt.encryption = wire.encryption();
   for (const v1::Step& step : wire.steps()) {
     receipt.steps.push_back({FromWire(step), step.bytes()});
   }
@@ -202,6 +230,9 @@ TransferInfo FromWire(const v1::Transfer& wire) {
   if (wire.has_plan()) transfer.plan = FromWire(wire.plan());
   transfer.receipt = FromWire(wire.receipt());
   if (wire.has_error()) transfer.error = FromProto(wire.error());
+  transfer.part_of = TransferId(wire.part_of());
+  transfer.parts = wire.parts();
+  transfer.waits_for = wire.waits_for();
   return transfer;
 }
 
@@ -229,6 +260,8 @@ GrantInfo FromWire(const v1::Grant& wire) {
   grant.read = wire.read();
   grant.write = wire.write();
   if (wire.has_expire_time()) grant.expire_time = FromWire(wire.expire_time());
+  grant.owner = wire.owner();
+  grant.node = wire.node();
   return grant;
 }
 

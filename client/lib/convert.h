@@ -21,6 +21,7 @@ v1::Policy ToWire(const Policy& policy);
 google::protobuf::Duration ToWire(std::chrono::milliseconds duration);
 // With a request id of the library's where the caller gave none.
 Result<v1::CreateTransferRequest> ToWire(const TransferRequest& request, bool validate_only);
+Result<v1::OpenSeriesRequest> ToWire(const SeriesRequest& request);
 
 Endpoint FromWire(const v1::Endpoint& wire);
 Plan FromWire(const v1::Plan& wire);

@@ -143,6 +143,23 @@ ProbeInfo FromWire(const v1::Probe& wire) {
   return probe;
 }
 
+static PathRateInfo FromWire(const v1::PathRate& wire) {
+  PathRateInfo rate;
+  rate.path = wire.path();
+  rate.link = wire.link();
+  rate.source_memory = wire.source_memory();
+  rate.source_device = wire.source_device();
+  rate.destination_memory = wire.destination_memory();
+  rate.destination_device = wire.destination_device();
+  rate.source_staged = wire.source_staged();
+  rate.destination_staged = wire.destination_staged();
+  rate.least_bytes = wire.least_bytes();
+  rate.bytes_per_second = wire.bytes_per_second();
+  rate.transfers = wire.transfers();
+  rate.time = FromWire(wire.time());
+  return rate;
+}
+
 NodeInfo FromWire(const v1::Node& wire) {
   NodeInfo node;
   node.name = wire.name();
@@ -160,6 +177,11 @@ NodeInfo FromWire(const v1::Node& wire) {
   if (wire.has_capabilities()) node.capabilities = FromWire(wire.name(), wire.capabilities());
   for (const v1::Probe& probe : wire.probes()) node.probes.push_back(FromWire(probe));
   node.slow_transfers = wire.slow_transfers();
+  for (const v1::PathRate& rate : wire.path_rates()) node.path_rates.push_back(FromWire(rate));
+  for (const v1::Expiry& expiry : wire.expiries()) {
+    node.expiries.push_back({expiry.what(), expiry.file(), FromWire(expiry.begin_time()),
+                             FromWire(expiry.expire_time())});
+  }
   return node;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "client/lib/input_file.h"
 #include "client/lib/remote_range.h"
@@ -75,14 +76,17 @@ uint64_t WindowBytes(const InputFile& input, const RemoteRange& range,
 
 Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
                                   const Endpoint& destination, const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(InputFile input, InputFile::Open(source));
-  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, destination));
+  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
+                           client::FindRange(client, destination, waiter.get()));
   ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
   const uint64_t window_bytes = WindowBytes(input, range, options);
+  const Windows::Copy copy{client::FileEnd(client, source), range.whole(), input.bytes()};
   ONECOPY_ASSIGN_OR_RETURN(const auto windows,
-                           Windows::Open(client, options, window_bytes, input.bytes()));
+                           Windows::Open(client, options, std::move(waiter), copy, window_bytes));
   if (const Status status = Pump(input, range, window_bytes, *windows); !status.ok()) {
-    return windows->Annotate(status);
+    return windows->Fail(status);
   }
   return windows->Complete(true);
 }
@@ -98,9 +102,12 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   TransferRequest request;
   request.source = window.endpoint(0, bytes);
   request.destination = range.Piece(0, bytes);
-  request.policy = client::WindowPolicy(options.policy);
+  client::SetPolicy(client, options.policy, request);
   auto plan = client.PlanTransfer(request);
-  if (!plan.ok()) return client::ExplainPolicy(plan.status(), options.policy);
+  if (!plan.ok()) {
+    return request.client_file ? plan.status()
+                               : client::ExplainPolicy(plan.status(), options.policy);
+  }
   plan->steps.insert(plan->steps.begin(), client::ClientStep(client.node(), true));
   ++plan->copies;
   return plan;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "client/lib/output_file.h"
 #include "client/lib/remote_range.h"
@@ -46,13 +47,16 @@ uint64_t WindowBytes(const RemoteRange& range, const FileCopyOptions& options) {
 
 Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
                                   const LocalFile& destination, const FileCopyOptions& options) {
-  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, source));
+  ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
+  ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
+                           client::FindRange(client, source, waiter.get()));
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, range.bytes));
   const uint64_t window_bytes = WindowBytes(range, options);
+  const Windows::Copy copy{range.whole(), client::FileEnd(client, destination), range.bytes};
   ONECOPY_ASSIGN_OR_RETURN(const auto windows,
-                           Windows::Open(client, options, window_bytes, range.bytes));
+                           Windows::Open(client, options, std::move(waiter), copy, window_bytes));
   if (const Status status = Pump(range, window_bytes, output, *windows); !status.ok()) {
-    return windows->Annotate(status);
+    return windows->Fail(status);
   }
   return windows->Complete(false);
 }
@@ -67,9 +71,12 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   TransferRequest request;
   request.source = range.Piece(0, bytes);
   request.destination = window.endpoint(0, bytes);
-  request.policy = client::WindowPolicy(options.policy);
+  client::SetPolicy(client, options.policy, request);
   auto plan = client.PlanTransfer(request);
-  if (!plan.ok()) return client::ExplainPolicy(plan.status(), options.policy);
+  if (!plan.ok()) {
+    return request.client_file ? plan.status()
+                               : client::ExplainPolicy(plan.status(), options.policy);
+  }
   plan->steps.push_back(client::ClientStep(client.node(), false));
   ++plan->copies;
   return plan;

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -24,14 +22,12 @@ namespace {
 constexpr uint64_t kPieceBytes = 8 << 20;  // written at once, between two looks at the waiter
 
 // As the kernel will judge the caller when it comes to writing.
-bool MayWrite(const std::string& path, int more = 0) {
-  return ::faccessat(AT_FDCWD, path.c_str(), W_OK | more, AT_EACCESS) == 0;
+bool MayWrite(const NamedFile& place) {
+  return ::faccessat(place.folder.get(), place.name.c_str(), W_OK,
+                     AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0;
 }
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
+bool MayWriteBeside(const NamedFile& place) {
+  return ::faccessat(place.folder.get(), ".", W_OK | X_OK, AT_EACCESS) == 0;
 }
 
 Status NotAFile(const std::string& name, const std::string& what) {
@@ -65,39 +61,27 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   ONECOPY_RETURN_IF_ERROR(CheckWithin({file.offset_bytes.value_or(0), bytes},
                                       std::numeric_limits<off_t>::max(), "any file"));
   Target target;
-  struct stat facts {};
-  const int found = file.fd >= 0 ? ::fstat(file.fd, &facts) : ::stat(file.path.c_str(), &facts);
-  if (found != 0) {
-    const int error = errno;
-    struct stat link {};
-    if (error != ENOENT || file.fd >= 0) {
-      return os::ErrnoStatus(error, "looking at " + file.path);
-    }
-    if (::lstat(file.path.c_str(), &link) == 0) {
-      return NotAFile(file.path, "a symbolic link to a file that does not exist");
-    }
-    if (range) {
+  if (file.fd < 0) {
+    if (file.path.empty() || file.path.back() == '/') return NotAFile(file.path, "no file's name");
+    ONECOPY_ASSIGN_OR_RETURN(target.place, FindNamedFile(file.path));
+    if (!target.place.file && range) {
       return os::ErrnoStatus(ENOENT, "writing a range of " + file.path,
                              "leave the range out to write a new file");
     }
-    if (file.path.empty() || file.path.back() == '/') return NotAFile(file.path, "no file's name");
-    const std::string folder = FolderOf(file.path);
-    if (!MayWrite(folder, X_OK)) {
-      return os::ErrnoStatus(errno, "writing a file in " + folder);
-    }
-    target.kind = Kind::kReplaced;
-    target.path = file.path;
-    return target;
+    if (!target.place.file) return InspectNew(file, std::move(target.place));
+  }
+  struct stat facts {};
+  if (::fstat(file.fd >= 0 ? file.fd : target.place.file.get(), &facts) != 0) {
+    return os::ErrnoStatus(errno, "looking at " + file.path);
   }
   target.exists = true;
   target.mode = facts.st_mode & 07777;
   target.uid = facts.st_uid;
   target.gid = facts.st_gid;
-  target.path = file.path;
   if (S_ISDIR(facts.st_mode)) return NotAFile(file.path, "a folder");
   // An event counter or the like, which got the number of a stream that was closed.
   if ((facts.st_mode & S_IFMT) == 0) return NotAFile(file.path, "not open");
-  if (file.fd < 0 && !MayWrite(file.path)) {
+  if (target.place.folder && !MayWrite(target.place)) {
     return os::ErrnoStatus(errno, "writing " + file.path);
   }
   if (range && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode))) {
@@ -105,15 +89,10 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
                   file.path + " is a stream, which has no ranges", "leave the range out");
   }
   const bool regular = S_ISREG(facts.st_mode);
-  if (regular && !range && file.fd < 0) {
-    char resolved[PATH_MAX];
-    if (::realpath(file.path.c_str(), resolved) == nullptr) {
-      return os::ErrnoStatus(errno, "following " + file.path);
-    }
+  if (regular && !range && target.place.folder) {
     target.kind = Kind::kReplaced;
-    target.path = resolved;
-    if (!MayWrite(FolderOf(target.path), X_OK)) {
-      return os::ErrnoStatus(errno, "writing a file beside " + target.path,
+    if (!MayWriteBeside(target.place)) {
+      return os::ErrnoStatus(errno, "writing a file beside " + file.path,
                              "write in place, without protection against a half-written file, by "
                              "giving a range: " +
                                  file.path + "@0");
@@ -124,21 +103,29 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   return target;
 }
 
+Result<OutputFile::Target> OutputFile::InspectNew(const LocalFile& file, NamedFile place) {
+  if (!MayWriteBeside(place)) return os::ErrnoStatus(errno, "writing a file at " + file.path);
+  Target target;
+  target.kind = Kind::kReplaced;
+  target.place = std::move(place);
+  return target;
+}
+
 Status OutputFile::Check(const LocalFile& file, uint64_t bytes) {
   return Inspect(file, bytes).status();
 }
 
 Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes) {
-  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes));
+  ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes));
   OutputFile output(file.path);
   output.kind_ = target.kind;
   output.at_ = file.offset_bytes.value_or(0);
   if (file.fd >= 0) {
     output.fd_ = file.fd;
   } else if (target.kind == Kind::kReplaced) {
-    ONECOPY_RETURN_IF_ERROR(output.OpenTemporary(target));
+    ONECOPY_RETURN_IF_ERROR(output.OpenTemporary(std::move(target)));
   } else {
-    output.owned_ = os::UniqueFd(::open(file.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    output.owned_ = target.place.Reopen(O_WRONLY);
     if (!output.owned_) return os::ErrnoStatus(errno, "opening " + file.path);
     output.fd_ = output.owned_.get();
   }
@@ -168,21 +155,23 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       owned_(std::move(other.owned_)),
       fd_(other.fd_),
       at_(other.at_),
+      folder_(std::move(other.folder_)),
       temporary_(std::exchange(other.temporary_, {})),
-      final_path_(std::move(other.final_path_)) {}
+      final_name_(std::move(other.final_name_)) {}
 
 OutputFile::~OutputFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
 }
 
-Status OutputFile::OpenTemporary(const Target& target) {
-  final_path_ = target.path;
-  const std::string temporary = FolderOf(target.path) + "/.onecopy-" + os::RandomHex(8);
+Status OutputFile::OpenTemporary(Target target) {
+  folder_ = std::move(target.place.folder);
+  final_name_ = std::move(target.place.name);
+  const std::string temporary = ".onecopy-" + os::RandomHex(8);
   // The kernel's umask makes a new file's mode.
   const mode_t mode = target.exists ? 0600 : 0666;
   owned_ = os::UniqueFd(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  if (!owned_) return NoSpaceAware(errno, "writing " + temporary + " for " + name_);
+      ::openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!owned_) return NoSpaceAware(errno, "writing " + temporary + " beside " + name_);
   temporary_ = temporary;
   fd_ = owned_.get();
   if (!target.exists) return OkStatus();
@@ -238,8 +227,8 @@ Status OutputFile::Commit() {
     return NoSpaceAware(errno, "closing " + name_);
   }
   if (kind_ != Kind::kReplaced) return OkStatus();
-  if (::rename(temporary_.c_str(), final_path_.c_str()) != 0) {
-    return NoSpaceAware(errno, "renaming " + temporary_ + " to " + final_path_);
+  if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), final_name_.c_str()) != 0) {
+    return NoSpaceAware(errno, "renaming " + temporary_ + " to " + name_);
   }
   temporary_.clear();
   return OkStatus();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "client/lib/named_file.h"
 #include "client/lib/waiter.h"
 #include "onecopy/file_copy.h"
 #include "transport/core/result.h"
@@ -42,10 +43,10 @@ class OutputFile {
     kInPlace,   // a range of a file, a block device
     kStream,
   };
-  // What is there now.
+  // What is there now; mode and owner are those of the very file in `place`.
   struct Target {
     Kind kind = Kind::kStream;
-    std::string path;  // with links followed
+    NamedFile place;
     bool exists = false;
     uint32_t mode = 0;
     uint32_t uid = 0;
@@ -54,16 +55,18 @@ class OutputFile {
 
   explicit OutputFile(std::string name) : name_(std::move(name)) {}
   static Result<Target> Inspect(const LocalFile& file, uint64_t bytes);
-  Status OpenTemporary(const Target& target);
+  static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
+  Status OpenTemporary(Target target);
   Status Reserve(uint64_t bytes);
 
   std::string name_;
   Kind kind_ = Kind::kStream;
   os::UniqueFd owned_;
   int fd_ = -1;
-  uint64_t at_ = 0;         // where the next byte goes, unless it is a stream
-  std::string temporary_;   // to be removed; empty: nothing
-  std::string final_path_;  // kReplaced
+  uint64_t at_ = 0;        // where the next byte goes, unless it is a stream
+  os::UniqueFd folder_;    // kReplaced: which has both of these names
+  std::string temporary_;  // to be removed; empty: nothing
+  std::string final_name_;
 };
 
 }  // namespace onecopy::client

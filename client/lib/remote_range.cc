@@ -7,9 +7,23 @@
 
 namespace onecopy::client {
 
-Result<RemoteRange> FindRange(Client& client, const Endpoint& endpoint) {
+Result<RemoteRange> FindRange(Client& client, const Endpoint& endpoint, const Waiter* waiter) {
   RemoteRange range;
-  ONECOPY_ASSIGN_OR_RETURN(range.buffer, client.GetBuffer(endpoint.node, endpoint.buffer));
+  if (waiter == nullptr) {
+    ONECOPY_ASSIGN_OR_RETURN(range.buffer, client.GetBuffer(endpoint.node, endpoint.buffer));
+  } else {
+    auto found =
+        client.GetBuffer(endpoint.node, endpoint.buffer, waiter->stop(), waiter->Remaining());
+    if (const Status over = waiter->Check(); !found.ok() && !over.ok()) {
+      return Status(over.code(), over.reason(),
+                    over.message() + ": it waited for node " +
+                        (endpoint.node.empty() ? client.node() : endpoint.node) +
+                        " to tell about buffer " + endpoint.buffer,
+                    over.remedy());
+    }
+    if (!found.ok()) return found.status();
+    range.buffer = std::move(*found);
+  }
   range.offset = endpoint.offset_bytes.value_or(0);
   range.bytes =
       endpoint.bytes.value_or(range.buffer.bytes - std::min(range.buffer.bytes, range.offset));

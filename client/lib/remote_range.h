@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "client/lib/waiter.h"
 #include "onecopy/client.h"
 
 namespace onecopy::client {
@@ -17,10 +18,13 @@ struct RemoteRange {
   Endpoint Piece(uint64_t at, uint64_t piece_bytes) const {
     return {buffer.node, buffer.id, offset + at, piece_bytes};
   }
+  // As people call it.
+  Endpoint whole() const { return {buffer.node, buffer.name, offset, bytes}; }
 };
 
-// Looks the buffer up. Blocks. Fails like Client::GetBuffer, and with OUT_OF_RANGE
-// (RANGE_OUT_OF_BUFFER).
-Result<RemoteRange> FindRange(Client& client, const Endpoint& endpoint);
+// Looks the buffer up. Blocks, as long as `waiter` lets it where there is one. Fails like
+// Client::GetBuffer and Waiter::Check, and with OUT_OF_RANGE (RANGE_OUT_OF_BUFFER).
+Result<RemoteRange> FindRange(Client& client, const Endpoint& endpoint,
+                              const Waiter* waiter = nullptr);
 
 }  // namespace onecopy::client

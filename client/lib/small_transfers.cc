@@ -41,7 +41,7 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.deadline && request.request_id.empty() && request.ranges.empty() &&
-         request.policy == Policy();
+         request.part_of.empty() && !request.client_file && request.policy == Policy();
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {

@@ -1,16 +1,42 @@
+#include <ostream>
+
 #include "onecopy/node.h"
 #include "onecopy/transfer.h"
 #include "transport/core/reasons.h"
+#include "transport/core/size.h"
 
 namespace onecopy {
 
 std::string Endpoint::ToString() const {
-  std::string text = node.empty() ? buffer : node + ":" + buffer;
+  const std::string& name = file.empty() ? buffer : file;
+  std::string text = node.empty() ? name : node + ":" + name;
   if (offset_bytes.has_value() || bytes.has_value()) {
     text += "@" + std::to_string(offset_bytes.value_or(0));
   }
   if (bytes.has_value()) text += "+" + std::to_string(*bytes);
   return text;
+}
+
+std::string Receipt::ToString() const {
+  std::string text = (path.empty() ? "no path" : path) + ", " + std::to_string(copies()) +
+                     (copies() == 1 ? " copy" : " copies");
+  if (!link.empty()) text += ", link " + link;
+  if (emulated) text += ", emulated";
+  if (bytes_per_second > 0) text += ", " + FormatRate(bytes_per_second);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i].step;
+    text += "\n  " + std::to_string(i + 1) + "  " + step.from + " -> " + step.to + "  " + step.by +
+            (step.node.empty() ? "" : " on " + step.node) + ", " + FormatBytes(steps[i].bytes);
+  }
+  if (checksum.has_value()) {
+    text += "\n  " + checksum->algorithm + " " + checksum->value +
+            (checksum->verified ? ", equal at both ends" : ", not verified");
+  }
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Receipt& receipt) {
+  return out << receipt.ToString();
 }
 
 std::string_view StateName(TransferState state) {

@@ -1,15 +1,18 @@
 #include "client/lib/windows.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
-#include "client/lib/merge_receipts.h"
+#include "transport/core/merge_receipts.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::client {
 namespace {
 
 constexpr size_t kMostIds = 1000;
+// A daemon keeps the end of so many windows until they are asked for, and of more.
+constexpr unsigned kMostWindows = 64;
 
 }  // namespace
 
@@ -17,6 +20,22 @@ Policy WindowPolicy(const Policy& policy) {
   Policy window = policy;
   if (window.at_most_copies.value_or(0) > 0) --*window.at_most_copies;
   return window;
+}
+
+void SetPolicy(const Client& client, const Policy& policy, TransferRequest& window) {
+  window.client_file = client.HasSeries();
+  window.policy = window.client_file ? policy : WindowPolicy(policy);
+}
+
+Endpoint FileEnd(const Client& client, const LocalFile& file) {
+  Endpoint end;
+  end.node = client.node();
+  end.offset_bytes = file.offset_bytes;
+  end.bytes = file.bytes;
+  std::error_code unknown;
+  const std::filesystem::path whole = std::filesystem::absolute(file.path, unknown);
+  end.file = file.fd >= 0 ? "-" : unknown ? file.path : whole.lexically_normal().string();
+  return end;
 }
 
 Step ClientStep(const std::string& node, bool reads_file) {
@@ -41,22 +60,31 @@ Windows::Windows(Client& client, const FileCopyOptions& options, std::unique_ptr
 }
 
 Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOptions& options,
-                                               uint64_t bytes, std::optional<uint64_t> total) {
-  ONECOPY_ASSIGN_OR_RETURN(auto waiter, Waiter::Make(options.stop, options.deadline));
-  std::unique_ptr<Windows> windows(new Windows(client, options, std::move(waiter), total));
+                                               std::unique_ptr<Waiter> waiter, const Copy& copy,
+                                               uint64_t bytes) {
+  std::unique_ptr<Windows> windows(new Windows(client, options, std::move(waiter), copy.bytes));
   bytes = std::max<uint64_t>(bytes, 1);
   // No more windows than there are pieces.
-  uint64_t count = std::max(1U, options.windows);
-  if (total.has_value()) count = std::clamp<uint64_t>((*total + bytes - 1) / bytes, 1, count);
+  uint64_t count = std::clamp(options.windows, 1U, kMostWindows);
+  if (copy.bytes.has_value()) {
+    count = std::clamp<uint64_t>((*copy.bytes + bytes - 1) / bytes, 1, count);
+  }
   for (uint64_t i = 0; i < count; ++i) {
     ONECOPY_ASSIGN_OR_RETURN(HostBuffer memory, client.CreateHostBuffer("", bytes));
     windows->windows_.push_back({std::move(memory), 0, std::nullopt});
+  }
+  if (client.HasSeries()) {
+    SeriesRequest series{copy.source,    copy.destination, copy.bytes,
+                         options.policy, options.checksum, windows->waiter_->Remaining()};
+    ONECOPY_RETURN_IF_ERROR(windows->waiter_->Check());
+    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo opened, client.OpenSeries(series));
+    windows->sum_.id = opened.id;
   }
   windows->begin_ = Waiter::Clock::now();
   return windows;
 }
 
-Windows::~Windows() {
+void Windows::Cancel() {
   std::stop_source stop;
   stop.request_stop();
   // First all, then one after the other; a failure means that the daemon has gone, and the
@@ -67,6 +95,7 @@ Windows::~Windows() {
   for (Window& window : windows_) {
     if (!window.running.has_value()) continue;
     static_cast<void>(client_.AwaitTransfer(*window.running, {}, stop.get_token()));
+    window.running.reset();
   }
 }
 
@@ -83,16 +112,22 @@ Status Windows::Start(Window& window, Endpoint source, Endpoint destination, uin
   TransferRequest request;
   request.source = std::move(source);
   request.destination = std::move(destination);
-  request.policy = WindowPolicy(options_.policy);
-  request.checksum = options_.checksum;
-  request.deadline = waiter_->Remaining();
+  request.part_of = sum_.id;
+  if (!IsSeries()) {
+    request.policy = WindowPolicy(options_.policy);
+    request.checksum = options_.checksum;
+    request.deadline = waiter_->Remaining();
+  }
   auto transfer = client_.StartTransfer(request);
-  if (!transfer.ok()) return ExplainPolicy(transfer.status(), options_.policy);
+  if (!transfer.ok()) {
+    return IsSeries() ? transfer.status() : ExplainPolicy(transfer.status(), options_.policy);
+  }
   window.bytes = bytes;
   window.running = transfer->id;
+  ++sum_.windows;
+  if (IsSeries()) return OkStatus();
   sum_.transfers.push_back(transfer->id);
   if (sum_.transfers.size() > kMostIds) sum_.transfers.erase(sum_.transfers.begin());
-  ++sum_.windows;
   return OkStatus();
 }
 
@@ -104,12 +139,13 @@ Result<bool> Windows::Finish(Window& window) {
   auto transfer = client_.AwaitTransfer(*window.running, on_update, waiter_->stop());
   if (!transfer.ok()) return transfer.status();
   window.running.reset();
+  if (IsSeries()) transfer->id = sum_.id;  // the one that people know
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(*transfer));
   if (digest_.has_value()) {
     ONECOPY_RETURN_IF_ERROR(Verify(window, transfer->receipt));
     digest_->Add(window.memory.data(), window.bytes);
   }
-  MergeReceipt(transfer->receipt, sum_.receipt);
+  if (!IsSeries()) MergeReceipt(transfer->receipt, sum_.receipt);
   return true;
 }
 
@@ -132,13 +168,23 @@ void Windows::Progress(uint64_t bytes_done) {
   if (options_.on_progress) options_.on_progress(bytes_done_, total_);
 }
 
-Status Windows::Annotate(const Status& status) const {
-  if (status.ok() || bytes_done_ == 0) return status;
-  return status.WithContext("after " + std::to_string(bytes_done_) + " bytes had arrived");
+Status Windows::Fail(const Status& why) {
+  Cancel();
+  // Without a daemon, or where it has ended the copy itself, there is nothing to be said.
+  if (IsSeries()) static_cast<void>(client_.EndSeries(sum_.id, why));
+  if (why.ok() || bytes_done_ == 0) return why;
+  return why.WithContext("after " + std::to_string(bytes_done_) + " bytes had arrived");
 }
 
-FileCopy Windows::Complete(bool client_step_first) {
+Result<FileCopy> Windows::Complete(bool client_step_first) {
   sum_.bytes = bytes_done_;
+  if (IsSeries()) {
+    const std::string sum = digest_.has_value() ? digest_->Hex() : "";
+    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo ended, client_.EndSeries(sum_.id, {}, sum));
+    ONECOPY_RETURN_IF_ERROR(OutcomeOf(ended));
+    sum_.receipt = ended.receipt;
+    return std::move(sum_);
+  }
   Receipt& receipt = sum_.receipt;
   receipt.seconds = std::chrono::duration<double>(Waiter::Clock::now() - begin_).count();
   receipt.bytes_per_second =

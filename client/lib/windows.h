@@ -22,12 +22,21 @@ class Windows {
     std::optional<TransferId> running;  // until it was waited for
   };
 
-  // Windows of `bytes` each (at least one byte), for a copy of `total` bytes, if that is known.
+  // What is copied.
+  struct Copy {
+    Endpoint source;  // one of the two names the file
+    Endpoint destination;
+    std::optional<uint64_t> bytes;  // if that is known
+  };
+
+  // Windows of `bytes` each (at least one byte). The copy is one transfer from here on, where the
+  // daemon knows such.
   static Result<std::unique_ptr<Windows>> Open(Client& client, const FileCopyOptions& options,
-                                               uint64_t bytes, std::optional<uint64_t> total);
+                                               std::unique_ptr<Waiter> waiter, const Copy& copy,
+                                               uint64_t bytes);
 
   // Transfers that still run are cancelled, and waited for.
-  ~Windows();
+  ~Windows() { Cancel(); }
 
   // Used in turn: the first, the second, …, the first again.
   Window& Next() { return windows_[turn_++ % windows_.size()]; }
@@ -47,16 +56,19 @@ class Windows {
 
   // What has been done, with the pass between file and window as its first or last step. Everything
   // must have been waited for.
-  FileCopy Complete(bool client_step_first);
+  Result<FileCopy> Complete(bool client_step_first);
 
-  // `status` with what had arrived before it.
-  Status Annotate(const Status& status) const;
+  // Cancels and waits for what still runs, and ends the copy for this reason, which is returned
+  // with what had arrived before it.
+  Status Fail(const Status& why);
 
   uint64_t bytes_done() const { return bytes_done_; }
 
  private:
   Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
           std::optional<uint64_t> total);
+  bool IsSeries() const { return !sum_.id.empty(); }
+  void Cancel();
   Status Start(Window& window, Endpoint source, Endpoint destination, uint64_t bytes);
   Status Verify(const Window& window, const Receipt& receipt) const;
 
@@ -72,9 +84,14 @@ class Windows {
   FileCopy sum_;
 };
 
-// The policy for the transfer of a window, where the whole copy has one: the pass between file and
-// window is one copy more.
+// For a daemon that does not know of clients' files: the policy of a window's transfer where the
+// whole copy has one, as the pass between file and window is one copy more.
 Policy WindowPolicy(const Policy& policy);
+// The policy of `policy` for a window, as the client's daemon understands it.
+void SetPolicy(const Client& client, const Policy& policy, TransferRequest& window);
+
+// The end of a copy that is a file, as lists of transfers show it.
+Endpoint FileEnd(const Client& client, const LocalFile& file);
 
 // What the client itself does: file to window, or window to file.
 Step ClientStep(const std::string& node, bool reads_file);

@@ -9,26 +9,36 @@
 #include <utility>
 
 #include "daemon/attach/connection.h"
+#include "daemon/attach/namespace_names.h"
 #include "transport/core/reasons.h"
 #include "transport/os/acceptor.h"
-#include "transport/os/machine.h"
+#include "transport/os/namespaces.h"
+#include "transport/os/newcomers.h"
 #include "transport/os/unix_socket.h"
 
 namespace onecopy::attach {
 namespace {
 
 constexpr int kBacklog = 128;
+// For what clients that are attached do next, and for peers.
+constexpr uint64_t kKeptDescriptors = 64;
 constexpr mode_t kMode = 0666;  // everybody may attach; who it is decides what it may do
 
-// What the kernel says of the process behind a socket. ABORTED for one that has ended.
-Result<Connection::Client> Identify(os::UniqueFd socket) {
-  ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(socket.get()));
+// What the kernel says of the process behind a socket, which is taken. ABORTED for one that has
+// ended.
+Result<Connection::Client> Identify(os::UniqueFd& socket, const os::PeerProcess& peer,
+                                    NamespaceNames& names) {
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd pidfd, os::UnixPeerPidfd(socket.get(), peer));
   engine::ClientIdentity identity;
   identity.pid = peer.pid;
-  identity.uid = peer.uid;
   identity.gid = peer.gid;
-  identity.same_pid_namespace = os::SharesPidNamespace(peer.pid);
+  const os::ProcessNamespaces seen = os::LookAtNamespaces(peer.pid, pidfd);
+  NamespaceNames::Name name = names.Of(seen);
+  identity.uid = {peer.uid, std::move(name.text)};
+  identity.held_namespaces = std::move(name.held);
+  identity.same_pid_namespace = seen.pid.own;
+  identity.cgroup = seen.cgroup;
+  identity.presenter = os::PresenterText(peer.uid, seen);
   // Only now is it sure that this was about that process, and not about a later one with its
   // number.
   if (pidfd && os::HasEnded(pidfd)) {
@@ -58,7 +68,10 @@ class AttachServer::Core {
       acceptor_ = std::make_unique<os::Acceptor>(
           thread_->loop(), std::move(listener),
           [this](os::UniqueFd socket) { Connected(std::move(socket)); },
-          [this](const Status& shortage) { Report(shortage); });
+          [this](const Status& shortage) { Report(shortage); },
+          os::Shortage{kKeptDescriptors, [this](os::UniqueFd socket, const Status& why) {
+                         TurnAwayElsewhere(std::move(socket), why);
+                       }});
       status = acceptor_->Start();
     });
     return status;
@@ -78,24 +91,29 @@ class AttachServer::Core {
 
  private:
   void Connected(os::UniqueFd socket) {
-    Result<Connection::Client> client = Identify(std::move(socket));
+    const Result<os::PeerProcess> peer = os::UnixPeer(socket.get());
+    if (!peer.ok()) return Report(peer.status());
+    Result<Connection::Client> client = Identify(socket, *peer, names_);
     if (!client.ok()) {
+      closer_->Close(peer->uid, std::move(socket));  // with whatever it has sent already
       if (client.status().reason() != reasons::kOwnerDied) Report(client.status());
       return;
     }
     const uint64_t number = next_++;
-    const uint32_t uid = client->identity.uid;
+    const Uid payer = client->identity.uid.payer();
     const auto connection = std::make_shared<Connection>(
-        options_, thread_->loop(), std::move(*client),
+        options_, thread_, closer_, std::move(*client),
         std::make_unique<EngineSession>(engine_, sessions_, rings_, thread_),
         [this, number] { Ended(number); });
     connections_.emplace(number, connection);
-    if (++per_uid_[uid] > options_.most_per_uid) {
-      return connection->Refuse({Code::kResourceExhausted, reasons::kQuota,
-                                 "uid " + std::to_string(uid) + " has " +
-                                     std::to_string(options_.most_per_uid) +
-                                     " connections already, and may have no more",
-                                 "end some of the programs that are attached"});
+    MakeRoomFor(payer);
+    Await(number, payer, *connection);
+    if (++per_payer_[payer] > options_.most_per_uid) {
+      return connection->Refuse(
+          {Code::kResourceExhausted, reasons::kQuota,
+           "uid " + payer.ToString() + " has " + std::to_string(options_.most_per_uid) +
+               " connections already, and may have no more",
+           "end some of the programs that are attached, or raise [limits] sessions"});
     }
     if (const Status status = connection->Start(); !status.ok()) {
       Report(status);
@@ -103,11 +121,42 @@ class AttachServer::Core {
     }
   }
 
+  void TurnAwayElsewhere(os::UniqueFd socket, const Status& why) {
+    const Result<os::PeerProcess> peer = os::UnixPeer(socket.get());
+    if (!peer.ok()) return;
+    closer_->Run(peer->uid, [socket = std::move(socket), why] { TurnAway(socket, why); });
+  }
+
+  // Who has connected and said nothing has to go before others are refused.
+  void MakeRoomFor(const Uid& payer) {
+    if (per_payer_[payer] >= options_.most_per_uid) {
+      newcomers_.PutOut(payer.ToString());
+    } else if (newcomers_.size() >= options_.most_new) {
+      newcomers_.PutOut();
+    }
+  }
+
+  void Await(uint64_t number, const Uid& payer, Connection& connection) {
+    const os::Newcomers::Id id = newcomers_.Enter(payer.ToString(), [this, number] {
+      const std::shared_ptr<Connection> silent = connections_.at(number);
+      silent->Refuse({Code::kResourceExhausted, reasons::kQuota,
+                      "no Hello has come, and others want to connect"});
+    });
+    newcomer_ids_[number] = id;
+    connection.WhenGreeted([this, number] { Greeted(number); });
+  }
+
+  void Greeted(uint64_t number) {
+    const auto node = newcomer_ids_.extract(number);
+    if (!node.empty()) newcomers_.Leave(node.mapped());
+  }
+
   void Ended(uint64_t number) {
+    Greeted(number);
     const auto node = connections_.extract(number);
     if (node.empty()) return;
-    const auto count = per_uid_.find(node.mapped()->uid());
-    if (--count->second == 0) per_uid_.erase(count);
+    const auto count = per_payer_.find(node.mapped()->uid().payer());
+    if (--count->second == 0) per_payer_.erase(count);
   }
 
   void Report(const Status& status) {
@@ -119,10 +168,14 @@ class AttachServer::Core {
   engine::Sessions& sessions_;
   engine::RingApi* const rings_;
   std::shared_ptr<os::LoopThread> thread_;
+  const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
   bool stopped_ = false;
   std::unique_ptr<os::Acceptor> acceptor_;
   std::unordered_map<uint64_t, std::shared_ptr<Connection>> connections_;
-  std::map<uint32_t, size_t> per_uid_;
+  os::Newcomers newcomers_;  // of those, that have not said Hello
+  std::unordered_map<uint64_t, os::Newcomers::Id> newcomer_ids_;
+  NamespaceNames names_;
+  std::map<Uid, size_t> per_payer_;
   uint64_t next_ = 1;
 };
 

@@ -19,7 +19,11 @@ struct Options {
   std::string path;     // of the socket; a stale one is replaced (see RunDir)
   std::string node;     // told to clients, as is the version
   std::string version;  // of the daemon's program
+  // Connections. Where there are more, the oldest that has not said Hello has to go; where there is
+  // none such, the newest.
   size_t most_per_uid = 1024;
+  // Likewise of those that have not said Hello, whoever's.
+  size_t most_new = 2048;
   // How long a connection may take to say Hello.
   std::chrono::milliseconds hello_timeout{10000};
   // Hears, on the thread `attach`, what keeps clients from attaching.

@@ -1,6 +1,7 @@
 #include "daemon/attach/connection.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
 #include "transport/core/reasons.h"
+#include "transport/os/descriptor_kind.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::attach {
@@ -30,12 +32,30 @@ v1::AttachReply ErrorReply(const Status& status) {
   return reply;
 }
 
+// A Unix socket that is closed with something unread takes the last reply from its client.
+// Descriptors that lie in it are closed by this thread.
+void DropUnread(const os::UniqueFd& socket) {
+  for (int i = 0; i < kPacketsDropped; ++i) {
+    const auto packet = os::ReceivePacket(socket.get(), 1);
+    if (!packet.ok() || !*packet || (*packet)->end) break;
+  }
+}
+
 }  // namespace
 
-Connection::Connection(const Options& options, os::EventLoop& loop, Client client,
+void TurnAway(const os::UniqueFd& socket, const Status& why) {
+  ::shutdown(socket.get(), SHUT_RD);  // what it says from now on fails
+  (void)os::SendPacket(socket.get(), ErrorReply(why).SerializeAsString());
+  DropUnread(socket);
+}
+
+Connection::Connection(const Options& options, std::shared_ptr<os::LoopThread> thread,
+                       std::shared_ptr<os::Closer> closer, Client client,
                        std::unique_ptr<EngineSession> session, std::function<void()> ended)
     : options_(options),
-      loop_(loop),
+      thread_(std::move(thread)),
+      loop_(thread_->loop()),
+      closer_(std::move(closer)),
       client_(std::move(client)),
       session_(std::move(session)),
       ended_(std::move(ended)) {}
@@ -64,12 +84,7 @@ void Connection::Close() {
   loop_.Unwatch(client_.socket.get());
   if (client_.pidfd) loop_.Unwatch(client_.pidfd.get());
   session_.reset();
-  // A Unix socket that is closed with something unread takes the last reply from its client.
-  for (int i = 0; i < kPacketsDropped; ++i) {
-    const auto packet = os::ReceivePacket(client_.socket.get(), 1);
-    if (!packet.ok() || !*packet || (*packet)->end) break;
-  }
-  client_.socket.Reset();
+  closer_->Run(payer(), [socket = std::move(client_.socket)] { DropUnread(socket); });
   client_.pidfd.Reset();
 }
 
@@ -101,6 +116,8 @@ void Connection::OnSocket(uint32_t epoll_events) {
 }
 
 void Connection::OnPacket(os::Packet packet) {
+  Passed passed{{}, packet.fds_cut};
+  for (os::UniqueFd& fd : packet.fds) passed.fds.emplace_back(std::move(fd), closer_, payer());
   if (packet.bytes_cut) {
     return Refuse(Bad("a packet has more than " + std::to_string(kMostAttachBytes) + " bytes"));
   }
@@ -110,21 +127,21 @@ void Connection::OnPacket(os::Packet packet) {
   }
   switch (request.request_case()) {
     case v1::AttachRequest::kHello:
-      return OnHello(request.hello(), packet);
+      return OnHello(request.hello(), passed);
     case v1::AttachRequest::kPassDescriptor:
-      return OnPassDescriptor(std::move(packet));
+      return OnPassDescriptor(std::move(passed));
     case v1::AttachRequest::kOpenRing:
-      return OnOpenRing(packet);
+      return OnOpenRing(passed);
     case v1::AttachRequest::kOpenRoute:
-      return OnOpenRoute(request.open_route(), packet);
+      return OnOpenRoute(request.open_route(), passed);
     case v1::AttachRequest::REQUEST_NOT_SET:
       return Refuse(Bad("a packet has no request that this daemon knows"));
   }
 }
 
-void Connection::OnHello(const v1::AttachRequest::Hello& hello, const os::Packet& packet) {
+void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& passed) {
   if (state_ != State::kNew) return Refuse(Bad("Hello was said already on this connection"));
-  if (!packet.fds.empty() || packet.fds_cut) return Refuse(Bad("Hello carries no descriptor"));
+  if (passed.any()) return Refuse(Bad("Hello carries no descriptor"));
   const uint32_t protocol = std::min(hello.protocol_max(), kClientProtocolMax);
   if (protocol < hello.protocol_min() || protocol < kClientProtocolMin) {
     return Refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
@@ -135,6 +152,7 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const os::Packet
                    "use a client library and a daemon of neighbouring versions"});
   }
   loop_.CancelTimer(hello_timer_);
+  if (greeted_) std::exchange(greeted_, nullptr)();
   client_.identity.program = CutUtf8(hello.client(), kMostProgramBytes);
   BeginAsking();
   session_->Open(client_.identity, [weak = weak_from_this(), protocol](Result<std::string> token) {
@@ -152,18 +170,24 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const os::Packet
   });
 }
 
-void Connection::OnPassDescriptor(os::Packet packet) {
+void Connection::OnPassDescriptor(Passed passed) {
   if (state_ == State::kNew) {
     return Refuse({Code::kUnauthenticated, reasons::kNoSession,
                    "the first message of a connection must be Hello"});
   }
-  if (packet.fds.size() != 1 || packet.fds_cut) {
-    const std::string count = packet.fds_cut ? "so many" : std::to_string(packet.fds.size());
-    packet.fds.clear();  // before the client is told
-    return Reply(ErrorReply(Bad("PassDescriptor carries exactly one descriptor, not " + count)));
+  if (passed.fds.size() != 1 || passed.cut) {
+    const std::string count = passed.cut ? "so many" : std::to_string(passed.fds.size());
+    return RefuseDescriptors(std::move(passed),
+                             Bad("PassDescriptor carries exactly one descriptor, not " + count));
+  }
+  if (const int fd = passed.fds.front().get(); os::KindOf(fd) == os::DescriptorKind::kOther) {
+    Status why(Code::kInvalidArgument, reasons::kBadHandle,
+               "the passed descriptor is not a memory file: it is " + os::DescribeDescriptor(fd),
+               "pass a memfd, a dma-buf, or what a GPU's driver exports memory as");
+    return RefuseDescriptors(std::move(passed), std::move(why));
   }
   BeginAsking();
-  session_->Deposit(std::move(packet.fds.front()),
+  session_->Deposit(std::move(passed.fds.front()),
                     [weak = weak_from_this()](Result<uint64_t> fd_handle) {
                       const auto self = weak.lock();
                       if (!self || self->state_ == State::kClosed) return;
@@ -174,14 +198,27 @@ void Connection::OnPassDescriptor(os::Packet packet) {
                     });
 }
 
-bool Connection::RefusesRing(const os::Packet& packet) {
+void Connection::RefuseDescriptors(Passed passed, Status why) {
+  BeginAsking();
+  auto closed = [thread = thread_, weak = weak_from_this(), why = std::move(why)] {
+    thread->loop().Post([weak, why] {
+      const auto self = weak.lock();
+      if (self && self->state_ != State::kClosed) self->Answer(ErrorReply(why));
+    });
+  };
+  // One payer's work is done in order.
+  passed.fds.clear();
+  closer_->Run(payer(), std::move(closed));
+}
+
+bool Connection::RefusesRing(const Passed& passed) {
   Status wrong;
   if (state_ == State::kNew) {
     wrong = {Code::kUnauthenticated, reasons::kNoSession,
              "the first message of a connection must be Hello"};
   } else if (!session_->has_rings()) {
     wrong = Bad("this daemon has no rings, as its Welcome said");
-  } else if (!packet.fds.empty() || packet.fds_cut) {
+  } else if (passed.any()) {
     wrong = Bad("a message about rings carries no descriptor");
   }
   if (wrong.ok()) return false;
@@ -189,8 +226,8 @@ bool Connection::RefusesRing(const os::Packet& packet) {
   return true;
 }
 
-void Connection::OnOpenRing(const os::Packet& packet) {
-  if (RefusesRing(packet)) return;
+void Connection::OnOpenRing(const Passed& passed) {
+  if (RefusesRing(passed)) return;
   BeginAsking();
   session_->OpenRing([weak = weak_from_this()](Result<engine::RingGiven> given) {
     const auto self = weak.lock();
@@ -200,9 +237,8 @@ void Connection::OnOpenRing(const os::Packet& packet) {
   });
 }
 
-void Connection::OnOpenRoute(const v1::AttachRequest::OpenRoute& request,
-                             const os::Packet& packet) {
-  if (RefusesRing(packet)) return;
+void Connection::OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed) {
+  if (RefusesRing(passed)) return;
   BeginAsking();
   session_->OpenRoute(FromWire(request.source()), FromWire(request.destination()),
                       [weak = weak_from_this()](const Result<engine::RingRoute>& route) {

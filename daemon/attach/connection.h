@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/attach/attach_server.h"
 #include "daemon/attach/engine_session.h"
@@ -25,21 +26,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
     engine::ClientIdentity identity;
   };
 
-  // `options` and `loop` must outlive the connection; `ended` runs once, when it has ended by
-  // itself.
-  Connection(const Options& options, os::EventLoop& loop, Client client,
+  // `options` must outlive the connection; `ended` runs once, when it has ended by itself.
+  Connection(const Options& options, std::shared_ptr<os::LoopThread> thread,
+             std::shared_ptr<os::Closer> closer, Client client,
              std::unique_ptr<EngineSession> session, std::function<void()> ended);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  // `greeted` runs once, when Hello has been said.
+  void WhenGreeted(std::function<void()> greeted) { greeted_ = std::move(greeted); }
   Status Start();
   // Says why and ends.
   void Refuse(const Status& why);
   // Ends the session. Safe to repeat; does not call `ended`.
   void Close();
 
-  uint32_t uid() const { return client_.identity.uid; }
+  const Uid& uid() const { return client_.identity.uid; }
 
  private:
   enum class State {
@@ -50,13 +53,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   void OnSocket(uint32_t epoll_events);
+  // What came with a packet: nothing but what closes them may touch descriptors before it is known
+  // what they are.
+  struct Passed {
+    std::vector<os::PassedFd> fds;
+    bool cut = false;  // there were more
+
+    bool any() const { return cut || !fds.empty(); }
+  };
   void OnPacket(os::Packet packet);
-  void OnHello(const v1::AttachRequest::Hello& hello, const os::Packet& packet);
-  void OnPassDescriptor(os::Packet packet);
-  void OnOpenRing(const os::Packet& packet);
-  void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const os::Packet& packet);
+  void OnHello(const v1::AttachRequest::Hello& hello, const Passed& passed);
+  void OnPassDescriptor(Passed passed);
+  void OnOpenRing(const Passed& passed);
+  void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed);
   // Refuses what may not be asked for yet, or carries what it should not; true where it did.
-  bool RefusesRing(const os::Packet& packet);
+  bool RefusesRing(const Passed& passed);
+  // Answers once they are closed: so a client that passes what cannot be closed waits by itself.
+  void RefuseDescriptors(Passed passed, Status why);
+  Uid payer() const { return client_.identity.uid.payer(); }
   // Reads nothing more until Answer.
   void BeginAsking();
   void Answer(const v1::AttachReply& reply, std::span<const int> fds = {});
@@ -64,12 +78,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void End();
 
   const Options& options_;
+  const std::shared_ptr<os::LoopThread> thread_;
   os::EventLoop& loop_;
+  const std::shared_ptr<os::Closer> closer_;
   Client client_;
   std::unique_ptr<EngineSession> session_;
   std::function<void()> ended_;
+  std::function<void()> greeted_;
   State state_ = State::kNew;
   os::EventLoop::TimerId hello_timer_ = 0;
 };
+
+// Tells a client that is not taken why, as far as its socket takes that; the socket is closed next.
+// Closes descriptors that it has sent, which may block.
+void TurnAway(const os::UniqueFd& socket, const Status& why);
 
 }  // namespace onecopy::attach

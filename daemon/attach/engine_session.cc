@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "daemon/log/audit.h"
+
 namespace onecopy::attach {
 
 EngineSession::EngineSession(Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
@@ -22,6 +24,10 @@ void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> an
                 answer = std::move(answer)]() mutable {
     Result<engine::Sessions::Opened> opened = there->sessions.Open(identity);
     if (opened.ok()) there->id = opened->id;
+    there->who = opened.ok() ? there->sessions.PrincipalOf(opened->id)->ToString()
+                             : "uid " + identity.uid.ToString();
+    there->from = identity.ToString();
+    Audit(*there, "Attach", {}, opened.ok() ? OkStatus() : opened.status());
     thread->loop().Post([opened = std::move(opened), answer = std::move(answer)]() mutable {
       if (!opened.ok()) return answer(opened.status());
       answer(std::move(opened->token));
@@ -29,7 +35,7 @@ void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> an
   });
 }
 
-void EngineSession::Deposit(os::UniqueFd fd, Answer<uint64_t> answer) {
+void EngineSession::Deposit(os::PassedFd fd, Answer<uint64_t> answer) {
   engine_.Post([there = there_, thread = thread_, fd = std::move(fd),
                 answer = std::move(answer)]() mutable {
     Result<uint64_t> fd_handle =
@@ -40,9 +46,16 @@ void EngineSession::Deposit(os::UniqueFd fd, Answer<uint64_t> answer) {
   });
 }
 
+void EngineSession::Audit(const There& there, std::string_view what, std::string_view on,
+                          const Status& why) {
+  audit::Write({.who = there.who, .from = there.from, .what = what, .on = on, .why = why});
+}
+
 template <typename T>
-engine::Reply<T> EngineSession::Bring(Answer<T> answer) {
-  return [thread = thread_, answer = std::move(answer)](Result<T> result) mutable {
+engine::Reply<T> EngineSession::Bring(std::string what, std::string on, Answer<T> answer) {
+  return [there = there_, thread = thread_, what = std::move(what), on = std::move(on),
+          answer = std::move(answer)](Result<T> result) mutable {
+    Audit(*there, what, on, result.ok() ? OkStatus() : result.status());
     thread->loop().Post([result = std::move(result), answer = std::move(answer)]() mutable {
       answer(std::move(result));
     });
@@ -50,15 +63,18 @@ engine::Reply<T> EngineSession::Bring(Answer<T> answer) {
 }
 
 void EngineSession::OpenRing(Answer<engine::RingGiven> answer) {
-  engine_.Post([rings = rings_, there = there_, reply = Bring(std::move(answer))]() mutable {
-    rings->OpenRing(there->id.value_or(SessionId()), std::move(reply));
-  });
+  engine_.Post(
+      [rings = rings_, there = there_, reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
+        rings->OpenRing(there->id.value_or(SessionId()), std::move(reply));
+      });
 }
 
 void EngineSession::OpenRoute(engine::Endpoint source, engine::Endpoint destination,
                               Answer<engine::RingRoute> answer) {
+  std::string on = source.ToString() + " -> " + destination.ToString();
   engine_.Post([rings = rings_, there = there_, source = std::move(source),
-                destination = std::move(destination), reply = Bring(std::move(answer))]() mutable {
+                destination = std::move(destination),
+                reply = Bring("OpenRoute", std::move(on), std::move(answer))]() mutable {
     rings->OpenRoute(there->id.value_or(SessionId()), std::move(source), std::move(destination),
                      std::move(reply));
   });

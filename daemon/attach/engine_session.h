@@ -10,6 +10,7 @@
 #include "transport/core/executor.h"
 #include "transport/core/result.h"
 #include "transport/core/unique_function.h"
+#include "transport/os/closer.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::attach {
@@ -31,7 +32,7 @@ class EngineSession {
   // Once. Answers with the session's token.
   void Open(engine::ClientIdentity identity, Answer<std::string> answer);
   // After Open was answered with success. Answers with the number that names the descriptor.
-  void Deposit(os::UniqueFd fd, Answer<uint64_t> answer);
+  void Deposit(os::PassedFd fd, Answer<uint64_t> answer);
   // Likewise, where there are rings.
   bool has_rings() const { return rings_ != nullptr; }
   void OpenRing(Answer<engine::RingGiven> answer);
@@ -44,11 +45,17 @@ class EngineSession {
     explicit There(engine::Sessions& sessions) : sessions(sessions) {}
     engine::Sessions& sessions;
     std::optional<SessionId> id;
+    std::string who;  // for the audit log, as `from`
+    std::string from;
   };
 
-  // Brings an answer of the engine's to the thread `attach`.
+  // On the engine's thread.
+  static void Audit(const There& there, std::string_view what, std::string_view on,
+                    const Status& why);
+
+  // Brings an answer of the engine's to what was asked for to the thread `attach`.
   template <typename T>
-  engine::Reply<T> Bring(Answer<T> answer);
+  engine::Reply<T> Bring(std::string what, std::string on, Answer<T> answer);
 
   Executor& engine_;
   engine::RingApi* const rings_;

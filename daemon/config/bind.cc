@@ -7,6 +7,7 @@
 #include "daemon/config/check.h"
 #include "daemon/config/read_section.h"
 #include "daemon/config/sections.h"
+#include "daemon/config/value_text.h"
 #include "transport/core/name.h"
 
 namespace onecopy::config {
@@ -25,6 +26,7 @@ class Binder {
     }
     SetOwn();
     ReadPeers();
+    SetTexts();
     for (const std::string& library : schema.libraries) {
       config_.libraries[library] = sections_.at("libraries").settings.Text(library);
     }
@@ -66,9 +68,14 @@ class Binder {
 
   void SetOwn() {
     const Settings& tls = sections_.at("tls").settings;
-    config_.tls = {tls.Text("ca"), tls.Text("certificate"), tls.Text("key")};
+    config_.tls = {tls.Text("ca"),  tls.Text("certificate"), tls.Text("key"),
+                   tls.Text("crl"), tls.Duration("reload"),  tls.Bool("lanes_plain")};
     config_.log_level = LogLevels()[Choice("log", "level", LogLevels())];
     config_.log_format = static_cast<LogFormat>(Choice("log", "format", LogFormats()));
+    const Settings& audit = sections_.at("audit").settings;
+    config_.audit_level = Choice("audit", "level", AuditLevels());
+    config_.audit_most_per_minute = static_cast<uint32_t>(audit.Integer("most_per_minute"));
+    config_.audit_file = audit.Text("file");
     const Settings& staging = sections_.at("staging").settings;
     config_.slot_bytes = staging.Bytes("slot_bytes");
     config_.slots = static_cast<uint32_t>(staging.Integer("slots"));
@@ -86,10 +93,22 @@ class Binder {
     config_.stall_timeout = transfers.Duration("stall_timeout");
     config_.drain_timeout = transfers.Duration("drain_timeout");
     config_.keep_transfers = static_cast<uint32_t>(transfers.Integer("keep"));
+    config_.reflection = sections_.at("api").settings.Bool("reflection");
+    SetLimits(sections_.at("limits").settings);
     const Settings& peering = sections_.at("peering").settings;
     config_.heartbeat = peering.Duration("heartbeat");
     config_.reconnect_least = peering.Duration("reconnect_least");
     config_.reconnect_most = peering.Duration("reconnect_most");
+  }
+
+  void SetLimits(const Settings& limits) {
+    for (const LimitKey& key : LimitKeys()) {
+      config_.limits.*key.limit = {static_cast<uint64_t>(limits.Integer(key.name + "_per_user")),
+                                   static_cast<uint64_t>(limits.Integer(key.name))};
+    }
+    config_.limits.request_memory = limits.Duration("request_memory");
+    config_.limits.health_watches = static_cast<uint32_t>(limits.Integer("health_watches"));
+    config_.limits.reserved_percent = static_cast<uint32_t>(limits.Integer("reserved_percent"));
   }
 
   void ReadPeers() {
@@ -107,13 +126,24 @@ class Binder {
       Section& peer = sections_[section];
       peer = ReadSection(node.as_table(), section, PeerKeys(), {}, problems_);
       Peer& bound = config_.peers[name];
-      if (!peer.Has("address")) {
-        problems_.Add(LineOf(key), section + " has no address");
-      } else if (!peer.wrong.contains("address")) {
-        bound.address = Address(section, "address").value_or(os::HostPort());
+      if (peer.Has("address") && !peer.wrong.contains("address")) {
+        bound.address = Address(section, "address");
       }
       if (peer.Has("uid_domain")) bound.uid_domain = Name(section, "uid_domain");
     }
+  }
+
+  void SetTexts() {
+    const auto set = [this](const std::string& section, const std::vector<SettingSpec>& specs) {
+      const Settings& settings = sections_.at(section).settings;
+      for (const SettingSpec& spec : specs) {
+        config_.texts[KeyText(section, spec.key)] =
+            ValueText(spec.type, settings.values().at(spec.key));
+      }
+    };
+    set("", TopKeys());
+    for (const SectionSpec& spec : specs_) set(spec.name, spec.keys);
+    for (const auto& [name, peer] : config_.peers) set("peers." + name, PeerKeys());
   }
 
   uint32_t LineOfKey(const std::string& key) const {

@@ -1,7 +1,11 @@
 #include "daemon/config/check.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "daemon/config/sections.h"
 #include "transport/core/duration.h"
 #include "transport/core/name.h"
 #include "transport/core/reasons.h"
@@ -29,6 +33,19 @@ void CheckTls(const Tls& tls, const LineOf& line_of, Problems& problems) {
   if (any && !missing.empty()) {
     problems.Add(line, "tls: " + missing + " must be set too: it takes all three files or none");
   }
+  for (const char* key : {"crl", "lanes_plain"}) {
+    const bool set = std::string_view(key) == "crl" ? !tls.crl.empty() : tls.lanes_plain;
+    if (any || !set) continue;
+    problems.Add(line_of(std::string("tls.") + key),
+                 "tls: " + std::string(key) + " says nothing without ca, certificate and key");
+  }
+}
+
+// A name in which * and ? stand for some of it.
+bool IsPattern(std::string pattern) {
+  std::replace(pattern.begin(), pattern.end(), '*', 'x');
+  std::replace(pattern.begin(), pattern.end(), '?', 'x');
+  return IsName(pattern);
 }
 
 void CheckPeers(const Config& config, const LineOf& line_of, Problems& problems) {
@@ -36,16 +53,46 @@ void CheckPeers(const Config& config, const LineOf& line_of, Problems& problems)
   for (const auto& [name, peer] : config.peers) {
     const std::string section = "peers." + name;
     const uint32_t line = line_of(section);
-    if (!IsName(name)) {
-      problems.Add(line,
-                   section + ": a node's name must be of the form " + std::string(kNameSyntax));
+    const bool pattern = name.find_first_of("*?") != std::string::npos;
+    if (pattern ? !IsPattern(name) : !IsName(name)) {
+      problems.Add(line, section + ": a node's name must be of the form " +
+                             std::string(kNameSyntax) +
+                             ", and a pattern likewise, with * for any characters and ? for one");
+    }
+    if (pattern && peer.address) {
+      problems.Add(line, section + " is a pattern, which has no address");
     }
     if (name == own) {
       problems.Add(line, section + " has the name of this node: a node is no peer of itself");
     }
-    if (!peer.address.host.empty() && peer.address.port == 0) {
+    if (peer.address && peer.address->port == 0) {
       problems.Add(line, section + ": no peer is reached at port 0");
     }
+  }
+}
+
+// Each way by which bytes of this daemon leave the machine, as "listen is 0.0.0.0:7701".
+std::vector<std::string> BeyondThisMachine(const Config& config) {
+  std::vector<std::string> beyond;
+  const auto look = [&](const std::string& what, const os::HostPort& address) {
+    if (!os::IsLoopback(address.host)) beyond.push_back(what + " is " + address.ToString());
+  };
+  look("listen", config.listen);
+  look("lanes", config.LanesAddress());
+  for (const auto& [name, peer] : config.peers) {
+    if (peer.address) look("the address of peer " + name, *peer.address);
+  }
+  return beyond;
+}
+
+void CheckLimits(const Limits& limits, const LineOf& line_of, Problems& problems) {
+  for (const LimitKey& key : LimitKeys()) {
+    const Limit& limit = limits.*key.limit;
+    if (limit.each <= limit.total) continue;
+    const std::string each = key.name + "_per_user";
+    problems.Add(std::max(line_of("limits." + each), line_of("limits." + key.name)),
+                 "limits: " + each + ", " + std::to_string(limit.each) + ", is more than " +
+                     key.name + ", " + std::to_string(limit.total) + ", which is of all users");
   }
 }
 
@@ -54,6 +101,7 @@ void CheckPeers(const Config& config, const LineOf& line_of, Problems& problems)
 void CheckWhole(const Config& config, const LineOf& line_of, Problems& problems) {
   CheckTls(config.tls, line_of, problems);
   CheckPeers(config, line_of, problems);
+  CheckLimits(config.limits, line_of, problems);
   if (!config.lanes && config.listen.port == UINT16_MAX) {
     problems.Add(line_of("listen"),
                  "lanes must be set: there is no port after that of listen, 65535");
@@ -77,15 +125,12 @@ os::HostPort Config::LanesAddress() const {
 
 Status CheckSecurity(const Config& config) {
   if (config.tls.enabled() || config.insecure) return OkStatus();
-  for (const auto& [key, address] :
-       {std::pair{"listen", config.listen}, std::pair{"lanes", config.LanesAddress()}}) {
-    if (os::IsLoopback(address.host)) continue;
-    return {Code::kFailedPrecondition, reasons::kInsecure,
-            std::string(key) + " is " + address.ToString() +
-                ", beyond this machine, where peers would talk in plain text",
-            "set [tls] ca, certificate and key, or insecure = true where the network is trusted"};
-  }
-  return OkStatus();
+  const std::vector<std::string> beyond = BeyondThisMachine(config);
+  if (beyond.empty()) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kInsecure,
+          beyond.front() + ", beyond this machine, where daemons would talk in plain text",
+          "set [tls] ca, certificate and key (onecopy cert makes them), or insecure = true where "
+          "the network is trusted"};
 }
 
 }  // namespace onecopy::config

@@ -19,21 +19,50 @@
 
 namespace onecopy::config {
 
-// PEM files. Either all three are set or none.
+// PEM files. Either the first three are set or none.
 struct Tls {
   std::string ca;
   std::string certificate;
   std::string key;
+  std::string crl;                      // empty: no certificate is revoked
+  std::chrono::milliseconds reload{0};  // how often they are read again; 0: when told to
+  bool lanes_plain = false;             // the tcp link's lanes may be plain text all the same
 
   bool enabled() const { return !ca.empty(); }
   friend bool operator==(const Tls&, const Tls&) = default;
 };
 
+// One node, or, where its name is a pattern with * and ?, several.
 struct Peer {
-  os::HostPort address;
-  std::optional<std::string> uid_domain;  // absent: what the peer says it is
+  std::optional<os::HostPort> address;    // absent: it calls, and is not called before
+  std::optional<std::string> uid_domain;  // absent: none, but this node's own on this machine
 
   friend bool operator==(const Peer&, const Peer&) = default;
+};
+
+// How much one user may have at a time, and all together.
+struct Limit {
+  uint64_t each = 0;
+  uint64_t total = 0;
+
+  friend bool operator==(const Limit&, const Limit&) = default;
+};
+
+struct Limits {
+  Limit sessions;
+  Limit descriptors;
+  Limit requests;
+  Limit buffers;
+  Limit grants;
+  Limit transfers;
+  Limit rings;
+  Limit routes;
+  Limit request_ids;
+  std::chrono::milliseconds request_memory{0};
+  uint32_t health_watches = 0;
+  uint32_t reserved_percent = 0;
+
+  friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 enum class LogFormat {
@@ -53,7 +82,7 @@ struct Config {
   std::string topology;  // a file; empty: what this machine says of itself
 
   Tls tls;
-  std::map<std::string, Peer> peers;  // by name
+  std::map<std::string, Peer> peers;  // by name or pattern: nobody else may be a peer
 
   std::string log_level;
   LogFormat log_format = LogFormat::kAuto;
@@ -75,9 +104,19 @@ struct Config {
   std::chrono::milliseconds drain_timeout{0};
   uint32_t keep_transfers = 0;
 
+  size_t audit_level = 0;  // of AuditLevels
+  uint32_t audit_most_per_minute = 0;
+  std::string audit_file;
+
+  Limits limits;
+  bool reflection = false;  // at api.sock
+
   std::chrono::milliseconds heartbeat{0};
   std::chrono::milliseconds reconnect_least{0};
   std::chrono::milliseconds reconnect_most{0};
+
+  // Each key that there is, as "staging.slots" and as a file would write its value.
+  std::map<std::string, std::string> texts;
 
   std::map<std::string, std::string> libraries;  // by key of [libraries]; empty: the system's
   std::map<std::string, Settings> backends;      // by section, complete
@@ -110,6 +149,15 @@ Result<Config> Parse(std::string_view text, const std::string& file, const Schem
 // The file with every key commented out at its default, below what it does.
 std::string PrintDefault(const Schema& schema);
 
+// What of `wanted` differs from `running`, as lines for people: "log.level: "info" -> "debug"".
+struct Changes {
+  std::vector<std::string> now;         // counts as soon as it is read again
+  std::vector<std::string> at_restart;  // waits for another start
+};
+Changes Compare(const Config& running, const Config& wanted);
+// `running` with what counts at once taken from `wanted`.
+Config Merge(const Config& running, const Config& wanted);
+
 // Flags; what is absent leaves the file's value.
 struct Overrides {
   std::optional<std::string> name;
@@ -124,8 +172,9 @@ struct Overrides {
 // then unspecified.
 Status Apply(const Overrides& overrides, Config& config);
 
-// FAILED_PRECONDITION (INSECURE) when the daemon would speak plain text beyond this machine and
-// the configuration does not say that it may. After Apply, as flags may change the addresses.
+// FAILED_PRECONDITION (INSECURE) when the daemon would speak plain text beyond this machine, as one
+// that listens or to a peer, and the configuration does not say that it may. After Apply, as flags
+// may change the addresses.
 Status CheckSecurity(const Config& config);
 
 }  // namespace onecopy::config

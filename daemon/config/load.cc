@@ -61,7 +61,12 @@ Result<toml::table> ParseTable(std::string_view text, const std::string& file) {
     table = toml::parse(text);
     if (!IsOtherVersion(table, problems)) return table;
   } catch (const toml::parse_error& error) {
-    problems.Add(LineOf(error), std::string(error.description()));
+    std::string what(error.description());
+    // As `name = east` reads, to who knows no TOML.
+    if (what.find("could not determine value type") != std::string::npos) {
+      what += ": put text in quotes";
+    }
+    problems.Add(LineOf(error), what);
   }
   return problems.ToStatus(file);
 }

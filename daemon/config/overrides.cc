@@ -1,6 +1,7 @@
 #include "daemon/config/check.h"
 #include "daemon/config/config.h"
 #include "daemon/config/problems.h"
+#include "daemon/config/value_text.h"
 #include "transport/core/name.h"
 #include "transport/os/machine.h"
 
@@ -13,6 +14,10 @@ std::optional<os::HostPort> Address(const std::string& flag, const std::string& 
   if (address.ok()) return *address;
   problems.Add(0, flag + ": " + address.status().message() + "; " + address.status().remedy());
   return std::nullopt;
+}
+
+void SetText(const std::string& key, const std::string& value, Config& config) {
+  config.texts[key] = ValueText(SettingType::kText, value);
 }
 
 void SetPeers(const std::vector<std::string>& flags, Config& config, Problems& problems) {
@@ -30,6 +35,7 @@ void SetPeers(const std::vector<std::string>& flags, Config& config, Problems& p
       problems.Add(0, "--peer " + name + " is given twice");
     }
     config.peers[name].address = *address;
+    SetText("peers." + name + ".address", address->ToString(), config);
   }
 }
 
@@ -40,11 +46,16 @@ Status Apply(const Overrides& overrides, Config& config) {
   if (overrides.name) config.name = *overrides.name;
   if (overrides.listen) {
     if (auto listen = Address("--listen", *overrides.listen, problems)) config.listen = *listen;
+    SetText("listen", *overrides.listen, config);
   }
   if (overrides.lanes) {
     if (auto lanes = Address("--lanes", *overrides.lanes, problems)) config.lanes = *lanes;
+    SetText("lanes", *overrides.lanes, config);
   }
-  if (overrides.run_dir) config.run_dir = *overrides.run_dir;
+  if (overrides.run_dir) {
+    config.run_dir = *overrides.run_dir;
+    SetText("run_dir", *overrides.run_dir, config);
+  }
   SetPeers(overrides.peers, config, problems);
 
   const bool named = !config.name.empty();
@@ -54,6 +65,7 @@ Status Apply(const Overrides& overrides, Config& config) {
                         "\" cannot be a node's, which is of the form " + std::string(kNameSyntax) +
                         ": choose one with --name");
   }
+  SetText("name", config.name, config);
   CheckWhole(
       config, [](const std::string&) { return 0; }, problems);
   return problems.ToStatus({});

@@ -50,7 +50,12 @@ std::string PrintDefault(const Schema& schema) {
     if (!section.doc.empty()) text += Comment(section.doc);
     text += "[" + section.name + "]\n" + Keys(section.keys);
     if (section.name != "tls") continue;
-    text += "\n" + Comment("One section for each peer, by its name.") + "#[peers.west]\n";
+    text += "\n" +
+            Comment(
+                "One section for each peer, by its name, or for several, by a pattern: "
+                "[peers.\"gpu-*\"]. No other node may be a peer, but, without [tls], "
+                "daemons on this machine that run as this one's user or root.") +
+            "#[peers.west]\n";
     text += Keys(PeerKeys());
   }
   return text;

@@ -72,12 +72,26 @@ Complaint ReadPlain(const SettingSpec& spec, const toml::node& node, SettingValu
   return {};
 }
 
+Complaint ReadText(const SettingSpec& spec, const toml::node& node, SettingValue& value) {
+  if (Complaint complaint = ReadPlain<std::string>(spec, node, value); !complaint.empty()) {
+    return complaint;
+  }
+  const std::string& text = std::get<std::string>(value);
+  const std::vector<std::string>& choices = spec.choices;
+  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) {
+    return {};
+  }
+  std::string list;
+  for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
+  return "must be one of " + list + ", not " + text + DidYouMean(text, choices);
+}
+
 Complaint ReadValue(const SettingSpec& spec, const toml::node& node, SettingValue& value) {
   switch (spec.type) {
     case SettingType::kBool:
       return ReadPlain<bool>(spec, node, value);
     case SettingType::kText:
-      return ReadPlain<std::string>(spec, node, value);
+      return ReadText(spec, node, value);
     case SettingType::kInteger: {
       const auto number = node.value_exact<int64_t>();
       return number ? ReadNumber(spec, *number, value) : WrongType(spec, node);

@@ -31,7 +31,62 @@ constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
+// The two keys of one limit.
+void AddLimit(std::vector<SettingSpec>* keys, const std::string& name, const Limit& fallback,
+              const std::string& what) {
+  constexpr int64_t kMost = 1'000'000'000;
+  const auto number = [](uint64_t value) { return static_cast<int64_t>(value); };
+  keys->push_back(Number(name + "_per_user", SettingType::kInteger, number(fallback.each),
+                         {1, kMost}, what + ", of one user at a time."));
+  keys->push_back(Number(name, SettingType::kInteger, number(fallback.total), {1, kMost},
+                         "The same of all users together."));
+}
+
+SectionSpec LimitsSection() {
+  SectionSpec section{"limits",
+                      "How much one user of this node may have, so that nobody takes what others "
+                      "need. Administrators are bound by the totals alone.",
+                      {}};
+  std::vector<SettingSpec>& keys = section.keys;
+  AddLimit(&keys, "sessions", {1024, 4096},
+           "Clients that are attached, and likewise connections to api.sock");
+  AddLimit(&keys, "descriptors", {1024, 8192},
+           "Descriptors that were passed and are not used by a buffer yet");
+  AddLimit(&keys, "requests", {8192, 32'768},
+           "Requests and watches that are not answered or not read; one counts once more for each "
+           "64 KiB that it has, a list 16 times; a peer counts as one user");
+  AddLimit(&keys, "buffers", {8192, 65'536}, "Buffers");
+  AddLimit(&keys, "grants", {8192, 65'536}, "Grants given");
+  AddLimit(&keys, "transfers", {16'384, 65'536},
+           "Transfers under way; those that a peer orders count as one user's");
+  AddLimit(&keys, "rings", {256, 1024}, "Rings for small transfers");
+  AddLimit(&keys, "routes", {1024, 8192}, "Ways of such rings between two buffers");
+  AddLimit(&keys, "request_ids", {2'097'152, 8'388'608},
+           "Requests that are remembered by their ids, so that none is carried out twice");
+  keys.push_back(Number("request_memory", SettingType::kDuration, 600 * kSecond, {kSecond, kDay},
+                        "For how long they are, at least."));
+  keys.push_back(Number("health_watches", SettingType::kInteger, 256, {0, 65'536},
+                        "Clients that watch the health of one of the daemon's servers, which takes "
+                        "no session."));
+  keys.push_back(Number("reserved_percent", SettingType::kInteger, 5, {0, 90},
+                        "How much of each total is for administrators alone."));
+  return section;
+}
+
 }  // namespace
+
+const std::vector<LimitKey>& LimitKeys() {
+  static const std::vector<LimitKey> keys = {{"sessions", &Limits::sessions},
+                                             {"descriptors", &Limits::descriptors},
+                                             {"requests", &Limits::requests},
+                                             {"buffers", &Limits::buffers},
+                                             {"grants", &Limits::grants},
+                                             {"transfers", &Limits::transfers},
+                                             {"rings", &Limits::rings},
+                                             {"routes", &Limits::routes},
+                                             {"request_ids", &Limits::request_ids}};
+  return keys;
+}
 
 const std::vector<SettingSpec>& TopKeys() {
   static const std::vector<SettingSpec> keys = {
@@ -41,13 +96,15 @@ const std::vector<SettingSpec>& TopKeys() {
       Text("run_dir", "",
            "Folder of api.sock and attach.sock; empty: /run/onecopy, else "
            "$XDG_RUNTIME_DIR/onecopy."),
-      Text(
-          "uid_domain", "",
-          "Equal uids of two nodes are one owner where both name the same domain; empty: in none."),
+      Text("uid_domain", "",
+           "Equal uids of two nodes are one owner where both are of one domain: this node of this "
+           "one, a peer of that under [peers]. Empty: of none, but on loopback of this machine's."),
       {.key = "insecure",
        .type = SettingType::kBool,
        .fallback = false,
-       .doc = "Whether plain text may be spoken beyond this machine where [tls] is not set."},
+       .doc =
+           "Whether plain text may be spoken beyond this machine, to peers too, where [tls] is not "
+           "set."},
       Text("tuned", "",
            "File with what was measured to be best for this machine, as onecopy-bench tune writes "
            "it; what is set here goes before it. Empty: tuned.toml beside this file, if there is "
@@ -62,8 +119,12 @@ const std::vector<SettingSpec>& TopKeys() {
 
 const std::vector<SettingSpec>& PeerKeys() {
   static const std::vector<SettingSpec> keys = {
-      Text("address", "", "HOST:PORT at which the peer listens; must be set."),
-      Text("uid_domain", "", "The peer's domain of uids; absent: what the peer says it is."),
+      Text("address", "",
+           "HOST:PORT at which the peer listens; absent: it calls, and is not called before. A "
+           "pattern has none."),
+      Text("uid_domain", "",
+           "The peer's domain of uids; what it says itself does not count. Absent: none, but for "
+           "peers on this machine, which share this node's if they name the same."),
   };
   return keys;
 }
@@ -72,16 +133,41 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
   using enum SettingType;
   std::vector<SectionSpec> sections = {
       {"tls",
-       "Encrypts what daemons say to each other. All three files, in PEM form, or none.",
+       "Encrypts what daemons say to each other and what tcp lanes carry. The first three files, "
+       "in PEM form, or none; "
+       "onecopy "
+       "cert makes them where there is no authority yet. SIGHUP has all of them read again.",
        {Text("ca", "", "Certificates of the authorities that sign the peers' certificates."),
-        Text("certificate", "", "This node's certificate; its name is the node's."),
-        Text("key", "", "The certificate's private key.")}},
+        Text("certificate", "",
+             "This node's certificate; DNS:NAME, or URI:onecopy://NAME, with this node's name is "
+             "among its subject alternative names."),
+        Text("key", "", "The certificate's private key, which nobody but its owner may read."),
+        Text("crl", "",
+             "Lists of revoked certificates, of the authorities in ca; none counts once its next "
+             "one "
+             "is due. Empty: no certificate is revoked."),
+        Number("reload", kDuration, 60 * kSecond, {0, kDay},
+               "How often these files are read again; what they then say counts for open "
+               "connections, too. 0: only at SIGHUP."),
+        {.key = "lanes_plain",
+         .type = kBool,
+         .fallback = false,
+         .doc = "Whether lanes of the tcp link may carry the payload as plain text all the same, "
+                "where the other node says so, too: for networks that are trusted with it."}}},
       {"log",
        "",
        {Text("level", "info", "trace, debug, info, warning or error."),
         Text("format", "auto",
              "text: lines on stderr; journal: structured fields; auto: journal under systemd, else "
              "text.")}},
+      {"audit",
+       "Who asked for what, from where, and whether it was allowed.",
+       {Text("level", "rights",
+             "off; denied: what was refused; rights: also what changes who may do what; all: every "
+             "decision."),
+        Number("most_per_minute", kInteger, 120, {1, 1'000'000},
+               "Records of one who asks; then how many were left out."),
+        Text("file", "", "Where they go; empty: where the log goes.")}},
       {"staging",
        "Pinned host memory through which bytes pass where no direct path works.",
        {Number("slot_bytes", kBytes, 2 * kMiB, {4 * kKiB, 64 * kMiB}, "Size of one slot."),
@@ -115,7 +201,14 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
         Number("drain_timeout", kDuration, 30 * kSecond, {0, kDay},
                "How long running transfers may go on after SIGTERM before they are cancelled."),
         Number("keep", kInteger, 1000, {0, 1'000'000},
-               "How many ended transfers stay queryable.")}},
+               "How many ended transfers of each user stay queryable.")}},
+      {"api",
+       "What clients of this machine ask for.",
+       {{.key = "reflection",
+         .type = kBool,
+         .fallback = false,
+         .doc = "Whether programs may ask api.sock what services there are, without a session; "
+                "each that does takes a thread meanwhile, of 16 at most."}}},
       {"peering",
        "",
        {Number("heartbeat", kDuration, 5 * kSecond, {100, 3600 * kSecond},
@@ -126,6 +219,7 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
         Number("reconnect_most", kDuration, 10 * kSecond, {10, 3600 * kSecond},
                "The longest that this pause becomes.")}},
   };
+  sections.push_back(LimitsSection());
   SectionSpec libraries{
       "libraries", "Vendors' libraries to use instead of the system's, by their paths.", {}};
   for (const std::string& library : schema.libraries) {
@@ -139,6 +233,11 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
 
 const std::vector<std::string>& LogLevels() {
   static const std::vector<std::string> levels = {"trace", "debug", "info", "warning", "error"};
+  return levels;
+}
+
+const std::vector<std::string>& AuditLevels() {
+  static const std::vector<std::string> levels = {"off", "denied", "rights", "all"};
   return levels;
 }
 

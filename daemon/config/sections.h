@@ -28,8 +28,17 @@ const std::vector<SettingSpec>& PeerKeys();
 // The daemon's own sections, then [libraries], then the backends'.
 std::vector<SectionSpec> Sections(const Schema& schema);
 
+// A key of [limits] for all users together; NAME_per_user is that for each.
+struct LimitKey {
+  std::string name;
+  Limit Limits::*limit;
+};
+const std::vector<LimitKey>& LimitKeys();
+
 // What `log.level` and `log.format` may be.
 const std::vector<std::string>& LogLevels();
 const std::vector<std::string>& LogFormats();  // in the order of LogFormat
+// What `audit.level` may be, from the fewest records to the most.
+const std::vector<std::string>& AuditLevels();
 
 }  // namespace onecopy::config

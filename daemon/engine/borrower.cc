@@ -98,11 +98,11 @@ RegionRef Borrower::Share(const Key& key, const std::string& worker,
   const std::shared_ptr<Answers> answers =
       found == held_.end() ? std::make_shared<Answers>() : found->second.recalls;
   return RegionRef(region.release(), [&context = context_, worker, answers](Region* last) {
-    context.workers.Post(worker,
-                         [&context, last = std::unique_ptr<Region>(last), answers]() mutable {
-                           last.reset();
-                           context.loop.Post([answers] { Answer(*answers); });
-                         });
+    Task give_back = [&context, last = std::unique_ptr<Region>(last), answers]() mutable {
+      last.reset();
+      context.loop.Post([answers] { Answer(*answers); });
+    };
+    if (!context.workers.Post(worker, give_back).ok()) give_back();
   });
 }
 

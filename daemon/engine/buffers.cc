@@ -31,12 +31,6 @@ Status Buffers::CheckNew(const std::string& name) const {
             "node " + context_.node() + " has a buffer \"" + name + "\" already",
             "choose another name, or remove that one"};
   }
-  if (by_name_.size() + making_.size() >= context_.options.most_buffers) {
-    return {Code::kResourceExhausted, reasons::kQuota,
-            "node " + context_.node() + " has " + std::to_string(by_name_.size()) +
-                " buffers, the most it takes",
-            "remove some"};
-  }
   return OkStatus();
 }
 
@@ -65,19 +59,19 @@ void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
 
   Buffer draft;
   draft.name = request.name;
-  draft.owner = {who.uid, who.node};
+  draft.owner = OwnerOf(who);
   draft.bytes = request.bytes;
   const std::string content =
       "create " + request.name + " " + std::to_string(request.bytes) + " " + request.memory;
   Make(
-      {request.request_id, content, request.validate_only}, std::move(draft),
-      WorkerFor(memory->kind(), device),
+      {request.request_id, content, request.validate_only, who.administrator, who.session},
+      std::move(draft), WorkerFor(memory->kind(), device),
       [memory, device, bytes = request.bytes] { return memory->Allocate(device, bytes); },
       std::move(reply));
 }
 
-Result<os::UniqueFd> Buffers::TakeIfNamed(const SessionId& session, uint64_t fd_handle) {
-  if (fd_handle == 0) return os::UniqueFd();
+Result<os::PassedFd> Buffers::TakeIfNamed(const SessionId& session, uint64_t fd_handle) {
+  if (fd_handle == 0) return os::PassedFd();
   return sessions_.Take(session, fd_handle);
 }
 
@@ -88,8 +82,8 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
     return reply(Status(Code::kUnauthenticated, reasons::kNoSession, "the session has ended"));
   }
   // First of all, so that they are closed where the request is refused.
-  Result<os::UniqueFd> fd = TakeIfNamed(who.session, request.fd_handle);
-  Result<os::UniqueFd> dmabuf = TakeIfNamed(who.session, request.dmabuf_fd_handle);
+  Result<os::PassedFd> fd = TakeIfNamed(who.session, request.fd_handle);
+  Result<os::PassedFd> dmabuf = TakeIfNamed(who.session, request.dmabuf_fd_handle);
   if (!fd.ok()) return reply(fd.status());
   if (!dmabuf.ok()) return reply(dmabuf.status());
   if (request.bytes == 0) {
@@ -122,7 +116,7 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   if (draft.name.empty()) {
     draft.name = "client-" + std::to_string(client->pid) + "-" + std::to_string(next_name_++);
   }
-  draft.owner = {who.uid, who.node};
+  draft.owner = OwnerOf(who);
   draft.bytes = request.bytes;
   draft.registered = true;
   draft.session = who.session;
@@ -131,8 +125,8 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
                               " " + request.form + " " + import.device + " " +
                               std::to_string(request.offset) + " " + request.handle;
   Make(
-      {request.request_id, content, request.validate_only}, std::move(draft),
-      WorkerFor(memory->kind(), *device),
+      {request.request_id, content, request.validate_only, who.administrator, who.session},
+      std::move(draft), WorkerFor(memory->kind(), *device),
       [memory, import = std::move(import), fd = std::move(*fd),
        dmabuf = std::move(*dmabuf)]() mutable {
         import.fd = fd.get();
@@ -154,7 +148,7 @@ void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeReg
       (*shared)(Status(Code::kNotFound, reasons::kBufferNotFound,
                        "the buffer that this request made has been removed since"));
     };
-    auto seen = requests_.Begin(who, order.request_id, order.content, again);
+    auto seen = requests_.Begin(who, order.administrator, order.request_id, order.content, again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<BufferId>::Action::kWait) return;
     if (seen->action == RequestLog<BufferId>::Action::kRepeat) return again(*seen->made);
@@ -168,10 +162,13 @@ void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeReg
     };
   }
   if (Status fresh = CheckNew(draft.name); !fresh.ok()) return reply(fresh);
+  Result<Quota::Charge> charge = quota_.Take(who, order.administrator);
+  if (!charge.ok()) return reply(charge.status());
+  draft.charge = std::move(*charge);
   const std::string name = draft.name;
   making_.insert(name);
   context_.workers.Run<std::unique_ptr<Region>>(
-      worker, std::move(make),
+      worker, UnlessGone(order.session, std::move(make)),
       [this, name, worker, draft = std::move(draft), validate_only = order.validate_only,
        reply = std::move(reply)](Result<std::unique_ptr<Region>> region) mutable {
         making_.erase(name);
@@ -182,6 +179,16 @@ void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeReg
         info.id.clear();
         reply(std::move(info));
       });
+}
+
+Buffers::MakeRegion Buffers::UnlessGone(const SessionId& session, MakeRegion make) const {
+  return [gone = sessions_.Gone(session),
+          make = std::move(make)]() mutable -> Result<std::unique_ptr<Region>> {
+    if (gone != nullptr && *gone) {
+      return Status(Code::kAborted, reasons::kOwnerDied, "the client that asked for it has gone");
+    }
+    return make();
+  };
 }
 
 Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
@@ -202,6 +209,8 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
   draft.id = {slot, ++slots_[slot].generation};
   draft.create_time = std::chrono::system_clock::now();
   by_name_[draft.name] = draft.id;
+  by_owner_[draft.owner].insert(draft.name);
+  if (draft.registered) by_session_[draft.session].insert(draft.id);
   slots_[slot].buffer = std::move(draft);
   return Describe(*slots_[slot].buffer);
 }
@@ -220,7 +229,9 @@ Result<Buffer*> Buffers::Find(const std::string& name) {
   if (buffer != nullptr && buffer->removing.ok()) return buffer;
   return Status(Code::kNotFound, reasons::kBufferNotFound,
                 "node " + context_.node() + " has no buffer \"" + Printable(name) + "\"",
-                "onecopy buffer ls shows those it has");
+                "see `onecopy buffer ls " + context_.node() + "`, or make it on node " +
+                    context_.node() + ": `onecopy buffer create " + Printable(name) +
+                    " --size SIZE`");
 }
 
 void Buffers::Hold(BufferId id, const TransferId& transfer) {
@@ -248,12 +259,9 @@ void Buffers::Remove(BufferId id, bool force, Status why, StatusReply done) {
 }
 
 void Buffers::EndSession(const SessionId& session) {
-  std::vector<BufferId> ended;
-  for (const Slot& slot : slots_) {
-    if (slot.buffer && slot.buffer->registered && slot.buffer->session == session) {
-      ended.push_back(slot.buffer->id);
-    }
-  }
+  const auto of = by_session_.find(session);
+  if (of == by_session_.end()) return;
+  const std::set<BufferId> ended = of->second;
   for (const BufferId id : ended) {
     const Buffer* buffer = FindById(id);
     if (buffer == nullptr) continue;
@@ -268,6 +276,13 @@ void Buffers::Erase(Buffer& buffer) {
   const BufferId id = buffer.id;
   const Status why = buffer.removing;
   by_name_.erase(buffer.name);
+  const auto owned = by_owner_.find(buffer.owner);
+  owned->second.erase(buffer.name);
+  if (owned->second.empty()) by_owner_.erase(owned);
+  if (const auto of = by_session_.find(buffer.session); of != by_session_.end()) {
+    of->second.erase(id);
+    if (of->second.empty()) by_session_.erase(of);
+  }
   slots_[id.slot].buffer.reset();
   free_slots_.push_back(id.slot);
   if (removed_) removed_(id, why);
@@ -291,19 +306,31 @@ BufferInfo Buffers::Describe(const Buffer& buffer) const {
   return info;
 }
 
-Result<Page<BufferInfo>> Buffers::List(const PageRequest& page,
-                                       const std::function<bool(const Buffer&)>& wanted) const {
-  auto buffer_of = [this](const auto& entry) -> const Buffer& {
-    return *slots_[entry.second.slot].buffer;
-  };
+Buffers::Names Buffers::NamesOf(const Owners& owners, const Principal& who) const {
+  Names names;
+  owners.ForEachSame(by_owner_, OwnerOf(who),
+                     [&](const Names& of_one) { names.insert(of_one.begin(), of_one.end()); });
+  return names;
+}
+
+Result<Page<BufferInfo>> Buffers::List(const PageRequest& page, const Names& names) const {
+  return TakePage<BufferInfo>(
+      page, names, [](const std::string& name) { return name; },
+      [](const std::string&) { return true; },
+      [&](const std::string& name) { return Describe(*slots_[by_name_.at(name).slot].buffer); });
+}
+
+Result<Page<BufferInfo>> Buffers::ListAll(const PageRequest& page) const {
   return TakePage<BufferInfo>(
       page, by_name_, [](const auto& entry) { return entry.first; },
-      [&](const auto& entry) { return wanted(buffer_of(entry)); },
-      [&](const auto& entry) { return Describe(buffer_of(entry)); });
+      [](const auto&) { return true; },
+      [&](const auto& entry) { return Describe(*slots_[entry.second.slot].buffer); });
 }
 
 void Buffers::Clear() {
   by_name_.clear();
+  by_owner_.clear();
+  by_session_.clear();
   slots_.clear();
   free_slots_.clear();
   removals_.clear();

@@ -11,6 +11,7 @@
 
 #include "daemon/engine/context.h"
 #include "daemon/engine/owners.h"
+#include "daemon/engine/quota.h"
 #include "daemon/engine/request_log.h"
 #include "daemon/engine/sessions.h"
 #include "transport/os/machine.h"
@@ -28,12 +29,18 @@ struct Buffer {
   WallTime create_time;
   std::set<TransferId> users;  // transfers that hold it
   Status removing;             // not OK once it is on its way out: why
+  Quota::Charge charge = {};   // of its owner
 };
 
 // Engine thread. Pointers to buffers are good until control returns to the loop.
 class Buffers {
  public:
-  Buffers(Context& context, Sessions& sessions) : context_(context), sessions_(sessions) {}
+  Buffers(Context& context, Sessions& sessions, RequestMemory& memory)
+      : context_(context),
+        sessions_(sessions),
+        quota_(context.node(), "buffers", context.options.limits.buffers,
+               context.options.limits.reserved_percent),
+        requests_(memory, "buffer") {}
 
   // Checked, then made on a worker's thread.
   void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply);
@@ -65,9 +72,12 @@ class Buffers {
   }
 
   BufferInfo Describe(const Buffer& buffer) const;
-  // By name, those that `wanted` accepts.
-  Result<Page<BufferInfo>> List(const PageRequest& page,
-                                const std::function<bool(const Buffer&)>& wanted) const;
+  using Names = std::set<std::string>;
+  // Of those that `who` owns; an administrator's own are only those of its uid.
+  Names NamesOf(const Owners& owners, const Principal& who) const;
+  // By name, of these, which exist.
+  Result<Page<BufferInfo>> List(const PageRequest& page, const Names& names) const;
+  Result<Page<BufferInfo>> ListAll(const PageRequest& page) const;
   const std::map<std::string, BufferId>& by_name() const { return by_name_; }
 
   void Clear();  // at the engine's end
@@ -81,16 +91,20 @@ class Buffers {
 
   Status CheckNew(const std::string& name) const;
   // What the session has deposited under that number; nothing for 0.
-  Result<os::UniqueFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
+  Result<os::PassedFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
   struct Order {
     std::string request_id;
     std::string content;  // of the request, to be compared with a repetition's
     bool validate_only = false;
+    bool administrator = false;
+    SessionId session;  // who waits for it
   };
   // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
   // adds it.
   void Make(Order order, Buffer draft, const std::string& worker, MakeRegion make,
             Reply<BufferInfo> reply);
+  // The same, but for a client that has gone before its turn came nothing is made.
+  MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const std::string& worker);
   void Erase(Buffer& buffer);
 
@@ -102,7 +116,10 @@ class Buffers {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::map<std::string, BufferId> by_name_;
-  std::set<std::string> making_;  // names that are being made
+  std::map<Owner, Names> by_owner_;
+  std::map<SessionId, std::set<BufferId>> by_session_;  // those that were registered
+  std::set<std::string> making_;                        // names that are being made
+  Quota quota_;
   RequestLog<BufferId> requests_;
   std::map<BufferId, std::vector<StatusReply>> removals_;
   uint64_t next_name_ = 1;

@@ -6,9 +6,10 @@
 #include <string>
 
 #include "daemon/engine/context.h"
-#include "daemon/engine/slots.h"
 
 namespace onecopy::engine {
+
+class Slots;
 
 inline constexpr const char* kChecksumAlgorithm = "xxh3-128";
 
@@ -16,19 +17,20 @@ inline constexpr const char* kChecksumAlgorithm = "xxh3-128";
 // through slots.
 class Checksums {
  public:
-  // Set to end the reading early, with CANCELLED.
   using StopFlag = std::shared_ptr<std::atomic<bool>>;
 
   Checksums(Context& context, Slots& slots) : context_(context), slots_(slots) {}
 
   // The checksum of a range that lies inside the region, in hexadecimal; with a layout, of the
-  // payload that this gathers out of the range.
-  void Sum(RegionRef region, const ByteRange& range, LayoutRef layout, StopFlag stop,
-           Reply<std::string> reply);
+  // payload that this gathers out of the range. `stop`, once it is set, ends the reading early,
+  // with CANCELLED.
+  void Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
+           std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply);
 
  private:
   Context& context_;
   Slots& slots_;
+  uint64_t sums_ = 0;  // that went through slots
 };
 
 }  // namespace onecopy::engine

@@ -28,6 +28,10 @@ class ClientApi {
                                         std::function<void(const TransferInfo&)> update) = 0;
   virtual void Unwatch(WatchId watch) = 0;  // one that has ended is no error
   virtual void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
+  // See onecopy.v1.TransferService.
+  virtual void OpenSeries(const Principal& who, SeriesRequest request,
+                          Reply<TransferInfo> reply) = 0;
+  virtual void EndSeries(const Principal& who, SeriesEnd end, Reply<TransferInfo> reply) = 0;
 
   virtual void CreateBuffer(const Principal& who, CreateBufferRequest request,
                             Reply<BufferInfo> reply) = 0;
@@ -44,9 +48,10 @@ class ClientApi {
 
   virtual void CreateGrant(const Principal& who, CreateGrantRequest request,
                            Reply<GrantInfo> reply) = 0;
-  // `buffer` empty: of all buffers that `who` owns.
-  virtual void ListGrants(const Principal& who, std::string buffer, PageRequest page,
-                          Reply<Page<GrantInfo>> reply) = 0;
+  // `buffer` empty: on all buffers that `who` owns, and those given to `who`; then `node` may be
+  // another one.
+  virtual void ListGrants(const Principal& who, std::string node, std::string buffer,
+                          PageRequest page, Reply<Page<GrantInfo>> reply) = 0;
   virtual void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) = 0;
 
   virtual void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) = 0;

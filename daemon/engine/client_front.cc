@@ -11,12 +11,15 @@
 #include "daemon/engine/names.h"
 #include "daemon/engine/openings.h"
 #include "daemon/engine/paging.h"
+#include "daemon/engine/path_rates.h"
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/rings.h"
+#include "daemon/engine/series.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
+#include "daemon/log/audit.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
@@ -81,6 +84,16 @@ Result<TransferRecord*> ClientFront::FindTransfer(const Principal& who, const Tr
   if (parts_.transfers.Find(id) == nullptr) parts_.rings.File(id);
   TransferRecord* record = parts_.transfers.Find(id);
   if (record != nullptr && parts_.owners.Owns(who, record->owner)) return record;
+  if (record != nullptr) {
+    const std::string asking = who.ToString();
+    const std::string from = parts_.sessions.Describe(who.session);
+    audit::Write({.who = asking,
+                  .from = from,
+                  .what = "see a transfer",
+                  .on = id.str(),
+                  .why = {Code::kPermissionDenied, reasons::kNotOwner,
+                          "it belongs to " + record->owner.ToString()}});
+  }
   // Whoever may not see it learns nothing, not even that it exists.
   return Status(
       Code::kNotFound, reasons::kTransferNotFound,
@@ -97,8 +110,7 @@ void ClientFront::GetTransfer(const Principal& who, TransferId id, Reply<Transfe
 void ClientFront::ListTransfers(const Principal& who, PageRequest page,
                                 Reply<Page<TransferInfo>> reply) {
   parts_.rings.FileAll();
-  reply(parts_.transfers.List(
-      page, [&](const TransferRecord& record) { return parts_.owners.Owns(who, record.owner); }));
+  reply(parts_.transfers.List(page, who, parts_.owners));
 }
 
 Result<ClientApi::WatchId> ClientFront::WatchTransfer(
@@ -120,6 +132,15 @@ void ClientFront::CancelTransfer(const Principal& who, TransferId id, Reply<Tran
   (*peer)->Cancel(parts_.context.node(), who.uid, id, std::move(reply));
 }
 
+void ClientFront::OpenSeries(const Principal& who, SeriesRequest request,
+                             Reply<TransferInfo> reply) {
+  reply(parts_.series.Open(who, std::move(request)));
+}
+
+void ClientFront::EndSeries(const Principal& who, SeriesEnd end, Reply<TransferInfo> reply) {
+  reply(parts_.series.End(who, end));
+}
+
 void ClientFront::CreateBuffer(const Principal& who, CreateBufferRequest request,
                                Reply<BufferInfo> reply) {
   parts_.buffers.Create(who, request, std::move(reply));
@@ -137,7 +158,7 @@ void ClientFront::GetBuffer(const Principal& who, std::string node, std::string 
     if (!peer.ok()) return reply(peer.status());
     return (*peer)->GetBuffer(parts_.context.node(), who.uid, std::move(name), std::move(reply));
   }
-  Result<Buffer*> buffer = parts_.buffers.Find(name);
+  Result<Buffer*> buffer = parts_.grants.FindKnown(parts_.buffers, who, name);
   if (!buffer.ok()) return reply(buffer.status());
   if (!parts_.grants.Sees(who, **buffer)) {
     return reply(
@@ -155,12 +176,12 @@ void ClientFront::ListBuffers(const Principal& who, std::string node, PageReques
     if (!peer.ok()) return reply(peer.status());
     return (*peer)->ListBuffers(parts_.context.node(), who.uid, std::move(page), std::move(reply));
   }
-  reply(parts_.buffers.List(page,
-                            [&](const Buffer& buffer) { return parts_.grants.Sees(who, buffer); }));
+  reply(BuffersSeenBy(parts_, who, page));
 }
 
 Result<Buffer*> ClientFront::FindOwn(const Principal& who, const std::string& name) {
-  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(name));
+  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer,
+                           parts_.grants.FindKnown(parts_.buffers, who, name));
   if (parts_.owners.Owns(who, buffer->owner)) return buffer;
   return Status(Code::kPermissionDenied, reasons::kNotOwner,
                 "buffer \"" + buffer->name + "\" belongs to " + buffer->owner.ToString() +
@@ -209,28 +230,45 @@ void ClientFront::CreateGrant(const Principal& who, CreateGrantRequest request,
   if (!range.ok()) return reply(range.status());
   Result<Owner> to = ParseOwner(request.to, parts_.context.node());
   if (!to.ok()) return reply(to.status());
-  reply(parts_.grants.Create(**buffer, *range, *to, request.read, request.write, request.lifetime));
+  reply(parts_.grants.Create(who, **buffer, *range, *to, request.read, request.write,
+                             request.lifetime));
 }
 
-void ClientFront::ListGrants(const Principal& who, std::string buffer, PageRequest page,
-                             Reply<Page<GrantInfo>> reply) {
-  std::optional<BufferId> only;
+void ClientFront::ListGrants(const Principal& who, std::string node, std::string buffer,
+                             PageRequest page, Reply<Page<GrantInfo>> reply) {
+  if (!parts_.context.IsSelf(node)) {
+    if (!buffer.empty()) {
+      return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
+                          "the grants on one buffer are told by the buffer's own node",
+                          "leave the buffer out, or ask on node " + node));
+    }
+    Result<PeerApi*> peer = parts_.peers.Find(node);
+    if (!peer.ok()) return reply(peer.status());
+    return (*peer)->ListGrants(parts_.context.node(), who.uid, std::move(page), std::move(reply));
+  }
   if (!buffer.empty()) {
     Result<Buffer*> found = FindOwn(who, buffer);
     if (!found.ok()) return reply(found.status());
-    only = (*found)->id;
+    return reply(parts_.grants.List(page, {(*found)->id}));
   }
-  reply(parts_.grants.List(page, [&](const Grants::Grant& grant) {
-    if (only) return grant.buffer == *only;
-    const Buffer* of = parts_.buffers.FindById(grant.buffer);
-    return of != nullptr && parts_.owners.Owns(who, of->owner);
-  }));
+  if (who.administrator) return reply(parts_.grants.ListAll(page));
+  reply(GrantsOf(parts_, who, page));
 }
 
 void ClientFront::DeleteGrant(const Principal& who, GrantId id, StatusReply reply) {
   const Grants::Grant* grant = parts_.grants.Find(id);
   const Buffer* buffer = grant == nullptr ? nullptr : parts_.buffers.FindById(grant->buffer);
   if (buffer == nullptr || !parts_.owners.Owns(who, buffer->owner)) {
+    if (buffer != nullptr) {
+      const std::string asking = who.ToString();
+      const std::string from = parts_.sessions.Describe(who.session);
+      audit::Write({.who = asking,
+                    .from = from,
+                    .what = "DeleteGrant",
+                    .on = id.str(),
+                    .why = {Code::kPermissionDenied, reasons::kNotOwner,
+                            "it was given by " + buffer->owner.ToString()}});
+    }
     return reply(
         {Code::kNotFound, reasons::kGrantNotFound,
          "you have given no grant " + Printable(id.str()) + " on node " + parts_.context.node(),
@@ -256,6 +294,8 @@ NodeInfo ClientFront::DescribeSelf() const {
   info.since = parts_.context.started;
   info.uid_domain = self.uid_domain;
   info.capabilities = *self.capabilities;
+  const Options& options = parts_.context.options;
+  if (options.expiries) info.expiries = options.expiries();
   return info;
 }
 
@@ -274,6 +314,7 @@ void ClientFront::GetNode(const Principal&, std::string name, Reply<NodeInfo> re
 void ClientFront::AddProbes(NodeInfo& node) const {
   node.probes = parts_.probes.Describe(node.name);
   node.slow_transfers = parts_.probes.slow_transfers(node.name);
+  node.path_rates = parts_.path_rates.Describe(node.name);
 }
 
 void ClientFront::ProbeNode(const Principal& who, std::string name,

@@ -11,7 +11,8 @@ namespace onecopy::engine {
 class ClientFront final : public ClientApi {
  public:
   // `self`: this node, as a peer asks it.
-  ClientFront(Parts& parts, PeerApi& self) : parts_(parts), self_(self), orders_(parts, self) {}
+  ClientFront(Parts& parts, PeerApi& self, RequestMemory& memory)
+      : parts_(parts), self_(self), orders_(parts, self, memory) {}
 
   void CreateTransfer(const Principal& who, TransferRequest request,
                       Reply<TransferInfo> reply) override;
@@ -22,6 +23,8 @@ class ClientFront final : public ClientApi {
                                 std::function<void(const TransferInfo&)> update) override;
   void Unwatch(WatchId watch) override;
   void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
+  void OpenSeries(const Principal& who, SeriesRequest request, Reply<TransferInfo> reply) override;
+  void EndSeries(const Principal& who, SeriesEnd end, Reply<TransferInfo> reply) override;
 
   void CreateBuffer(const Principal& who, CreateBufferRequest request,
                     Reply<BufferInfo> reply) override;
@@ -36,7 +39,7 @@ class ClientFront final : public ClientApi {
 
   void CreateGrant(const Principal& who, CreateGrantRequest request,
                    Reply<GrantInfo> reply) override;
-  void ListGrants(const Principal& who, std::string buffer, PageRequest page,
+  void ListGrants(const Principal& who, std::string node, std::string buffer, PageRequest page,
                   Reply<Page<GrantInfo>> reply) override;
   void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) override;
 

@@ -4,6 +4,7 @@
 
 #include "daemon/log/log.h"
 #include "transport/core/reasons.h"
+#include "transport/os/machine.h"
 
 namespace onecopy::engine {
 namespace {
@@ -15,8 +16,12 @@ constexpr const char* kLoopback = "127.0.0.1";
 
 void Connections::Get(const std::string& peer, const std::string& link, Reply<Use> reply) {
   const Key key{peer, link};
+  const auto known = reading_.find(key);
+  if (known != reading_.end() && known->second.connection != nullptr) {
+    if (!known->second.connection->closed()) return reply(MakeUse(key));
+    Forget(key, known->second.serial);  // of its end will be heard here in a moment
+  }
   Reading& reading = reading_[key];
-  if (reading.connection != nullptr) return reply(MakeUse(key));
   reading.waiting.push_back(std::move(reply));
   if (reading.waiting.size() == 1) Dial(key);
 }
@@ -73,16 +78,17 @@ void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> c
   }
   found->second.connection = *connection;
   found->second.number = number;
-  (*connection)->OnClosed([this, key, raw = connection->get()](const Status& why) {
-    context_.loop.Post([this, key, raw, why] {
-      const auto closed = reading_.find(key);
-      if (closed == reading_.end() || closed->second.connection.get() != raw) return;
-      context_.loop.CancelTimer(closed->second.idle_timer);
-      reading_.erase(closed);
-      log::Info("connection closed",
-                {{"peer", key.first}, {"link", key.second}, {"why", why.ToString()}});
-    });
-  });
+  found->second.serial = next_serial_++;
+  (*connection)
+      ->OnClosed([this, key, serial = found->second.serial,
+                  weak = std::weak_ptr(*connection)](const Status& why) {
+        context_.loop.Post([this, key, serial, weak, why] {
+          Forget(key, serial);
+          if (const auto gone = weak.lock()) reading_closed_(*gone, why);
+          log::Info("connection closed",
+                    {{"peer", key.first}, {"link", key.second}, {"why", why.ToString()}});
+        });
+      });
   log::Info("connected", {{"peer", key.first},
                           {"link", key.second},
                           {"lanes", std::to_string((*connection)->lanes().size())}});
@@ -93,25 +99,39 @@ Connections::Use Connections::MakeUse(const Key& key) {
   Reading& reading = reading_.at(key);
   ++reading.uses;
   context_.loop.CancelTimer(std::exchange(reading.idle_timer, 0));
-  const Connection* raw = reading.connection.get();
+  const uint64_t serial = reading.serial;
   return {reading.connection, reading.number,
-          std::shared_ptr<void>(nullptr, [this, key, raw](void*) {
-            context_.loop.Post([this, key, raw] { EndUse(key, raw); });
+          std::shared_ptr<void>(nullptr, [this, key, serial](void*) {
+            context_.loop.Post([this, key, serial] { EndUse(key, serial); });
           })};
 }
 
-void Connections::EndUse(const Key& key, const Connection* connection) {
+void Connections::EndUse(const Key& key, uint64_t serial) {
   const auto found = reading_.find(key);
-  if (found == reading_.end() || found->second.connection.get() != connection) return;
+  if (found == reading_.end() || found->second.serial != serial) return;
   if (--found->second.uses > 0) return;
-  found->second.idle_timer = context_.loop.RunAfter(kIdleLimit, [this, key] {
-    const auto idle = reading_.find(key);
-    if (idle == reading_.end()) return;
-    // Out of the table first: whoever asks from now on gets a new one.
-    const std::shared_ptr<Connection> unused = idle->second.connection;
-    reading_.erase(idle);
-    unused->Close({Code::kCancelled, reasons::kCancelled, "nobody needed it"});
+  found->second.idle_timer = context_.loop.RunAfter(kIdleLimit, [this, key, serial] {
+    const std::shared_ptr<Connection> unused = Forget(key, serial);
+    if (unused != nullptr) {
+      unused->Close({Code::kCancelled, reasons::kCancelled, "nobody needed it"});
+    }
   });
+}
+
+std::shared_ptr<Connection> Connections::Forget(const Key& key, uint64_t serial) {
+  const auto found = reading_.find(key);
+  if (found == reading_.end() || found->second.serial != serial) return nullptr;
+  context_.loop.CancelTimer(found->second.idle_timer);
+  std::shared_ptr<Connection> connection = std::move(found->second.connection);
+  reading_.erase(found);
+  return connection;
+}
+
+Status Connections::Heard(const Use& use, const Status& answer) {
+  if (answer.code() != Code::kNotFound || answer.reason() != reasons::kLinkDown) return answer;
+  const Status lost(Code::kUnavailable, answer.reason(), answer.message(), answer.remedy());
+  use.connection->Close(lost);
+  return lost;
 }
 
 void Connections::Accept(const std::string& caller, const ConnectRequest& request,
@@ -134,7 +154,10 @@ void Connections::Accept(const std::string& caller, const ConnectRequest& reques
 
 ConnectReply Connections::Remember(const std::string& caller, const std::string& link,
                                    Link::Accepted accepted) {
-  const uint64_t number = next_number_++;
+  // Not one after the other: a reader may still hold the number of a connection with this node's
+  // life before this one.
+  uint64_t number = os::RandomNumber();
+  while (number == 0 || accepted_.contains(number)) ++number;
   accepted_[number] = {caller, {link, accepted.connection}};
   accepted.connection->OnClosed([this, number](const Status& why) {
     context_.loop.Post([this, number, why] {
@@ -150,11 +173,23 @@ ConnectReply Connections::Remember(const std::string& caller, const std::string&
 Result<Connections::Serving> Connections::FindAccepted(const std::string& caller,
                                                        uint64_t number) const {
   const auto found = accepted_.find(number);
-  if (found == accepted_.end() || found->second.peer != caller) {
-    return Status(Code::kUnavailable, reasons::kLinkDown,
+  if (found == accepted_.end() || found->second.peer != caller ||
+      found->second.serving.connection->closed()) {
+    return Status(Code::kNotFound, reasons::kLinkDown,
                   "the connection on which node " + caller + " wants to read is closed");
   }
   return found->second.serving;
+}
+
+void Connections::DropPeer(const std::string& peer, const Status& why) {
+  std::vector<std::shared_ptr<Connection>> open;  // what closes changes the tables
+  for (const auto& [key, reading] : reading_) {
+    if (key.first == peer && reading.connection != nullptr) open.push_back(reading.connection);
+  }
+  for (const auto& [number, accepted] : accepted_) {
+    if (accepted.peer == peer) open.push_back(accepted.serving.connection);
+  }
+  for (const auto& connection : open) connection->Close(why);
 }
 
 void Connections::Clear() {

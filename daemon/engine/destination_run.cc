@@ -5,6 +5,7 @@
 
 #include "daemon/engine/context.h"
 #include "daemon/engine/local_move.h"
+#include "daemon/engine/path_rates.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/remote_move.h"
@@ -17,9 +18,14 @@
 namespace onecopy::engine {
 namespace {
 
-// Shorter transfers are over before a wire is at full speed.
-constexpr uint64_t kLeastToCompare = uint64_t{16} << 20;
 constexpr double kFarSlower = 0.5;
+constexpr std::chrono::seconds kWaitsPause{1};
+
+// How often a lost connection is replaced, the first time at once and then after a pause that
+// doubles, and what it may have carried: little enough to be moved again.
+constexpr int kMostTries = 4;
+constexpr std::chrono::milliseconds kTryPause{200};
+constexpr uint64_t kLittle = uint64_t{64} << 20;
 
 double Seconds(os::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -54,18 +60,36 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
     deadline_timer_ = parts_.context.loop.RunAfter(*order_.deadline, [self = shared_from_this()] {
       self->deadline_timer_ = 0;
       self->Cancel({Code::kDeadlineExceeded, reasons::kDeadline,
-                    "the transfer did not end within its deadline of " +
-                        std::to_string(self->order_.deadline->count()) + " ms"});
+                    "the transfer did not end within its deadline: " + self->WhatItWaitsFor(),
+                    "allow more time with a later deadline"});
     });
   }
+  if (!order_.plan.tried_again.empty()) {
+    parts_.path_rates.TriedAgain(order_.source.source.node, WayTaken());
+  }
   Begin();
+}
+
+std::string DestinationRun::WhatItWaitsFor() const {
+  if (between_) return "it was to begin anew, since " + lost_.message();
+  if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
+  const std::string waits_for = move_->waits_for();
+  if (!waits_for.empty()) return "it waited for " + waits_for;
+  const auto silent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - progressed_);
+  return FormatBytes(move_->bytes_done()) + " of " + FormatBytes(order_.destination.payload()) +
+         " had arrived by " + order_.plan.path.name +
+         (silent > std::chrono::seconds(1)
+              ? ", and none more for " + std::to_string(silent.count()) + " ms"
+              : "");
 }
 
 void DestinationRun::Begin() {
   record().info.plan = order_.plan;
   const plan::Path& path = order_.plan.path;
   if (IsLocal()) {
-    move_ = std::make_shared<LocalMove>(parts_, path, *order_.source_area, order_.destination);
+    move_ = std::make_shared<LocalMove>(parts_, path, record().info.owner, *order_.source_area,
+                                        order_.destination);
   } else {
     RemoteMove::Order order{path,
                             order_.source.source.node,
@@ -93,12 +117,13 @@ void DestinationRun::Begin() {
 }
 
 void DestinationRun::OnRunning() {
-  running_ = true;
-  shared_ = parts_.transfers.running() > 1;
+  begun_ = parts_.transfers.begun();
+  shared_ = parts_.transfers.moving() > 1;
   progressed_ = os::Clock::now();
   TransferInfo& info = record().info;
   info.state = TransferState::kRunning;
   info.receipt.negotiation_seconds = Seconds(progressed_ - accepted_);
+  info.receipt.lanes = move_->lanes();
   parts_.transfers.Changed(record());
   reporter_->Report(false);
 }
@@ -107,21 +132,35 @@ void DestinationRun::Cancel(const Status& why) {
   if (ended_ || !cancelled_.ok()) return;
   cancelled_ = why;
   *stop_ = true;
-  if (move_ != nullptr) move_->Stop(why);
+  if (move_ != nullptr) return move_->Stop(why);
+  if (between_) End(why);
+}
+
+void DestinationRun::LoseReading(const Connection& connection, const Status& why) {
+  if (move_ != nullptr) move_->LoseConnection(connection, why);
 }
 
 void DestinationRun::Tick() {
-  if (!running_ || move_ == nullptr) return;
-  shared_ = shared_ || parts_.transfers.running() > 1;
+  if (move_ == nullptr) return;
   const uint64_t bytes = move_->bytes_done();
   const os::Clock::time_point now = os::Clock::now();
-  if (bytes != bytes_seen_) {
-    bytes_seen_ = bytes;
+  if (const uint64_t life = move_->life(); life != life_seen_) {
+    life_seen_ = life;
     progressed_ = now;
-    record().info.bytes_done = bytes;
+  }
+  TransferInfo& info = record().info;
+  std::string waits_for = info.waits_for;
+  // Others come and go before it all the time.
+  if (waits_for.empty() || bytes != bytes_seen_ || now - waits_told_ >= kWaitsPause) {
+    waits_for = move_->waits_for();
+    waits_told_ = now;
+  }
+  const bool news = waits_for != info.waits_for;
+  if (bytes != bytes_seen_ || news) {
+    bytes_seen_ = info.bytes_done = bytes;
+    info.waits_for = std::move(waits_for);
     parts_.transfers.Changed(record());
-    reporter_->Report(true);
-    return;
+    reporter_->Report(!news);
   }
   const auto waited = now - progressed_;
   const std::string& source = order_.source.source.node;
@@ -134,14 +173,22 @@ void DestinationRun::Tick() {
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
             "no byte has moved for " +
                 std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
-                " s"});
+                " s" + (info.waits_for.empty() ? "" : "; it waited for " + info.waits_for)});
   }
 }
 
 void DestinationRun::OnMoved(MoveOutcome outcome) {
   move_.reset();
-  running_ = false;
+  record().info.waits_for.clear();
   const plan::Path& path = order_.plan.path;
+  // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
+  const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
+  if (unknown && !lost_.ok()) outcome.status = lost_;
+  // Nothing has arrived where memory was not there, whatever those say who moved it.
+  if (outcome.status.ok()) outcome.status = order_.destination.span.region->CheckIntact();
+  if (outcome.status.ok() && order_.source_area) {
+    outcome.status = order_.source_area->span.region->CheckIntact();
+  }
   record().info.receipt.attempts.push_back(
       {path.name, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
   const Status failure = outcome.status;
@@ -150,6 +197,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     record().info.receipt.attempts.back().bytes = order_.destination.payload();
     return Verify(std::move(outcome));
   }
+  if (MayTryAgain(outcome)) return TryAgain(std::move(outcome));
   // What only showed itself impossible when it was tried is like a refusal: another path may do.
   if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
       std::none_of(excluded_.begin(), excluded_.end(),
@@ -165,12 +213,52 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
                                                  {"why", failure.ToString()},
                                                  {"instead", other->path.name}});
     order_.plan = std::move(*other);
+    tries_ = 0;
     return Begin();
   }
   record().info.bytes_done = bytes_seen_;
   record().info.receipt.attempts.back().bytes = bytes_seen_;
   Note(std::move(outcome));
   End(failure);
+}
+
+bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
+  const plan::Path& path = order_.plan.path;
+  const Status& failure = outcome.status;
+  const bool lost =
+      failure.code() == Code::kUnavailable &&
+      (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
+  // One that was not made at all says that another link may do better, where there is one.
+  const bool others = !outcome.connected && path.name.starts_with("rdma-");
+  return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMostTries &&
+         outcome.bytes <= kLittle &&
+         os::Clock::now() - progressed_ < parts_.context.options.stall_timeout;
+}
+
+void DestinationRun::TryAgain(MoveOutcome outcome) {
+  const Status failure = outcome.status;
+  if (lost_.ok()) lost_ = failure;
+  record().info.receipt.attempts.back().bytes = outcome.bytes;
+  log::Info("connection lost, the transfer begins anew", {{"transfer", order_.id.str()},
+                                                          {"from", record().info.source.ToString()},
+                                                          {"path", order_.plan.path.name},
+                                                          {"bytes", std::to_string(outcome.bytes)},
+                                                          {"why", failure.ToString()}});
+  Note(std::move(outcome));
+  record().info.bytes_done = bytes_seen_ = 0;
+  between_ = true;
+  const auto pause = tries_ == 0 ? std::chrono::milliseconds(0) : kTryPause * (1 << (tries_ - 1));
+  ++tries_;
+  parts_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
+    if (self->ended_) return;
+    self->parts_.peers.WhenConnected(self->order_.source.source.node,
+                                     [self, failure](const Result<PeerApi*>& peer) {
+                                       if (self->ended_) return;
+                                       if (!peer.ok()) return self->End(failure);
+                                       self->between_ = false;
+                                       self->Begin();
+                                     });
+  });
 }
 
 void DestinationRun::Note(MoveOutcome outcome) {
@@ -185,36 +273,65 @@ void DestinationRun::Note(MoveOutcome outcome) {
   receipt.refused = plan.refused;
   receipt.registration = outcome.access.registration;
   receipt.key = outcome.access.key;
+  receipt.encryption = outcome.access.encryption;
   receipt.lanes = std::move(outcome.lanes);
   receipt.seconds = outcome.seconds;
   receipt.evidence = std::move(outcome.evidence);
+  if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
   receipt.steps = std::move(outcome.steps);
   receipt.emulated = std::any_of(receipt.steps.begin(), receipt.steps.end(),
                                  [](const ExecutedStep& step) { return step.step.emulated; });
 }
 
-void DestinationRun::CompareWithProbe() {
+plan::Way DestinationRun::WayTaken() const {
   const plan::Path& path = order_.plan.path;
+  const Place& to = order_.destination.span.region->place();
+  return {path.name,
+          path.link,
+          {order_.source.memory, order_.source.device},
+          {to.kind, to.device},
+          path.source_staged,
+          path.destination_staged};
+}
+
+void DestinationRun::Rate(bool source_shared) {
+  const plan::Path& path = order_.plan.path;
+  const std::string& node = order_.source.source.node;
   Receipt& receipt = record().info.receipt;
   const uint64_t bytes = order_.destination.payload();
-  if (!path.measured || shared_ || bytes < kLeastToCompare || receipt.seconds <= 0) return;
+  // Ranges are slower by what lies between them.
+  const bool alone = !shared_ && !source_shared && parts_.transfers.begun() == begun_;
+  const bool telling = alone && order_.ranges == nullptr && bytes >= plan::kLeastMeasuredBytes;
+  if (!telling || receipt.seconds <= 0) return;
+  const plan::Way way = WayTaken();
   const double rate = static_cast<double>(bytes) / receipt.seconds;
-  if (rate >= kFarSlower * path.estimated_bytes_per_second) return;
-  const std::string figures = FormatRate(rate) + ", although its probe lets expect " +
-                              FormatRate(path.estimated_bytes_per_second);
-  receipt.evidence["alarm"] = "far slower than probed: " + figures;
-  parts_.probes.CountSlow(order_.source.source.node);
-  log::Warning("transfer far slower than probed", {{"transfer", order_.id.str()},
-                                                   {"from", record().info.source.ToString()},
-                                                   {"path", path.name},
-                                                   {"link", path.link},
-                                                   {"rate", figures}});
+  const std::optional<PathRates::Usual> usual = parts_.path_rates.UsualOf(node, way, bytes);
+  parts_.path_rates.Note(node, way, bytes, receipt.seconds);
+
+  std::string expected;
+  if (rate < kFarSlower * path.probed_bytes_per_second) {
+    expected = "probed: " + FormatRate(rate) + ", although its probe lets expect " +
+               FormatRate(path.probed_bytes_per_second);
+  } else if (usual && rate < kFarSlower * usual->bytes_per_second) {
+    expected = "measured before: " + FormatRate(rate) + ", although transfers by this path made " +
+               FormatRate(usual->bytes_per_second) + " at " + plan::TextOf(usual->time);
+  }
+  if (expected.empty()) return;
+  receipt.evidence["alarm"] = "far slower than " + expected;
+  parts_.probes.CountSlow(node);
+  log::Warning("transfer far slower than measured before",
+               {{"transfer", order_.id.str()},
+                {"from", record().info.source.ToString()},
+                {"path", path.name},
+                {"link", path.link},
+                {"rate", expected}});
 }
 
 void DestinationRun::Verify(MoveOutcome outcome) {
   const std::string source_sum = outcome.source_checksum;
+  const bool source_shared = outcome.source_shared;
   Note(std::move(outcome));
-  CompareWithProbe();
+  Rate(source_shared);
   if (!cancelled_.ok()) return End(cancelled_);
   if (!order_.checksum) return End(OkStatus());
   auto self = shared_from_this();
@@ -255,17 +372,6 @@ void DestinationRun::End(const Status& status) {
   order_.destination.span.region.reset();
   if (order_.source_area) order_.source_area->span.region.reset();
   TransferRecord& record = this->record();
-  const Receipt& receipt = record.info.receipt;
-  const auto level = status.ok() ? log::Level::kInfo : log::Level::kWarning;
-  log::Write(level, "transfer ended",
-             {{"transfer", order_.id.str()},
-              {"from", record.info.source.ToString()},
-              {"to", record.info.destination.ToString()},
-              {"path", order_.plan.path.name},
-              {"copies", std::to_string(receipt.steps.size())},
-              {"bytes", std::to_string(record.info.bytes_done)},
-              {"seconds", std::to_string(receipt.seconds)},
-              {"outcome", status.ToString()}});
   parts_.buffers.LetGo(order_.buffer, order_.id);
   if (order_.source_buffer) parts_.buffers.LetGo(*order_.source_buffer, order_.id);
   parts_.transfers.Conclude(record, status);

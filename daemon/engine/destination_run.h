@@ -50,20 +50,29 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
 
   void Cancel(const Status& why) override;
   void Tick() override;
+  void LoseReading(const Connection& connection, const Status& why) override;
   bool Needs(const std::string& node) const override { return node == order_.source.source.node; }
 
  private:
+  // What has kept it from its end so far.
+  std::string WhatItWaitsFor() const;
   bool IsLocal() const { return order_.source_area.has_value(); }
   void Begin();
   void OnRunning();
   void OnMoved(MoveOutcome outcome);
+  // Where a connection was lost that had carried little or nothing: the same once more, over
+  // another one. Bounded in number and by the stall timeout.
+  bool MayTryAgain(const MoveOutcome& outcome) const;
+  void TryAgain(MoveOutcome outcome);
   void Verify(MoveOutcome outcome);
   void Compare(const Result<std::string>& source, const Result<std::string>& here);
   void End(const Status& status);
   TransferRecord& record();
   void Note(MoveOutcome outcome);  // into the receipt
-  // Says so where the bytes came far slower than the probe lets expect.
-  void CompareWithProbe();
+  // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the
+  // bytes came far slower than was measured before.
+  void Rate(bool source_shared);
+  plan::Way WayTaken() const;
 
   Parts& parts_;
   Order order_;
@@ -74,8 +83,13 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   os::Clock::time_point accepted_;
   os::Clock::time_point progressed_;
   uint64_t bytes_seen_ = 0;
-  bool running_ = false;
-  bool shared_ = false;  // other transfers ran meanwhile
+  uint64_t life_seen_ = 0;
+  os::Clock::time_point waits_told_;
+  int tries_ = 0;         // that were lost, on this path
+  bool between_ = false;  // waits for the next try
+  Status lost_;           // why the first one was
+  uint64_t begun_ = 0;    // runs of this node when the bytes began to move
+  bool shared_ = false;   // others ran then
   bool ended_ = false;
   Status cancelled_;
   os::EventLoop::TimerId deadline_timer_ = 0;

@@ -9,6 +9,7 @@
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
+#include "daemon/engine/series.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
@@ -66,14 +67,17 @@ Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request question,
       Question(request.reservation, checked.area, request.ranges, request.policy, {}));
-  // A plan that cannot be made now is refused in full by Accept.
-  return plan::ContendingWires(question);
+  // A plan that cannot be made now is refused in full by Accept. Who only asks for a plan asks how
+  // fast it will be, too.
+  return request.validate_only ? plan::AcceptableWires(question) : plan::ContendingWires(question);
 }
 
 Result<Destinations::Checked> Destinations::Check(const std::string& caller,
                                                   const StartRequest& request) {
   Context& context = parts_.context;
-  if (context.draining && !request.validate_only) {
+  // What has begun may end.
+  const bool begun = request.series && parts_.transfers.Find(request.series->id) != nullptr;
+  if (context.draining && !request.validate_only && !begun) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context.node() + " is shutting down and takes no new transfers");
   }
@@ -81,7 +85,10 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   ONECOPY_RETURN_IF_ERROR(CheckComplete(source, request.id));
   const ByteRange source_range{*source.source.offset, *source.source.bytes};
 
-  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts_.buffers.Find(request.destination.buffer));
+  const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
+  ONECOPY_ASSIGN_OR_RETURN(
+      Buffer* const buffer,
+      parts_.grants.FindKnown(parts_.buffers, who, request.destination.buffer));
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
   const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
@@ -91,7 +98,6 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
                       " bytes, the destination's " + std::to_string(expected),
                   "leave one of the lengths out, or make them equal");
   }
-  const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
                            parts_.grants.Check(who, *buffer, range, Access::kWrite));
   LayoutRef layout;
@@ -102,16 +108,59 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
       buffer, {{buffer->region, range.offset, range.bytes}, std::move(layout)}, std::move(grant)};
 }
 
+Result<Ticket> Destinations::OwnTicket(const std::string& caller,
+                                       const StartRequest& request) const {
+  const std::string& self = parts_.context.node();
+  const Reservation& said = request.reservation;
+  if (request.validate_only) {
+    ReserveRequest judged;
+    judged.id = request.id;
+    judged.uid = request.uid;
+    judged.administrator = request.administrator;
+    judged.destination_node = self;
+    judged.source = said.source;
+    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, parts_.tickets.Judge(caller, judged));
+    if (request.ranges != nullptr && !request.ranges->source.contiguous() &&
+        request.ranges->source.extent().bytes == ticket.range.bytes) {
+      ticket.layout = {request.ranges, &request.ranges->source};
+    }
+    return ticket;
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, parts_.tickets.Look(self, said.ticket, request.id));
+  if (ticket.owner == Owner{request.uid, caller}) return ticket;
+  return Status(Code::kPermissionDenied, reasons::kAccessDenied,
+                "the ticket was not given to " + Owner{request.uid, caller}.ToString());
+}
+
 Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
+  if (!parts_.context.IsSelf(request.reservation.source.node)) {
+    return AcceptFrom(caller, request, nullptr);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket, OwnTicket(caller, request));
+  StartRequest truth = request;
+  truth.reservation = parts_.tickets.Describe(ticket);
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo accepted, AcceptFrom(caller, truth, &ticket));
+  // Used up only by what begins.
+  if (!request.validate_only) {
+    (void)parts_.tickets.Take(parts_.context.node(), request.reservation.ticket, request.id);
+  }
+  return accepted;
+}
+
+Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
+                                              const StartRequest& request, const Ticket* inside) {
   Context& context = parts_.context;
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
   const auto& [buffer, area, grant] = checked;
   const ByteRange range{area.span.offset, area.span.bytes};
   const Reservation& source = request.reservation;
-  const bool local = context.IsSelf(source.source.node);
-  const ByteRange source_range{*source.source.offset, *source.source.bytes};
-  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan,
-                           MakePlan(source, area, request.ranges, request.policy, {}));
+  ONECOPY_ASSIGN_OR_RETURN(plan::Request question,
+                           Question(source, area, request.ranges, request.policy, {}));
+  // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
+  question.may_try_again = !request.validate_only && !request.deadline &&
+                           request.ranges == nullptr && parts_.transfers.running() == 0 &&
+                           question.bytes >= plan::kLeastMeasuredBytes;
+  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, plan::MakePlan(question));
   TransferInfo info;
   info.id = request.id;
   info.role = TransferRole::kDestination;
@@ -135,40 +184,42 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   if (buffer->registered) order.client_buffer = buffer->name;
   std::vector<GrantId> grants;
   if (grant) grants.push_back(*grant);
-  if (local) {
-    ONECOPY_ASSIGN_OR_RETURN(Buffer* const from, parts_.buffers.Find(source.source.buffer));
-    LayoutRef layout;
-    if (order.ranges != nullptr && !order.ranges->source.contiguous()) {
-      layout = {order.ranges, &order.ranges->source};
+  if (inside != nullptr) {
+    const Buffer* const from = parts_.buffers.FindById(inside->buffer);
+    if (inside->payload() != area.payload()) {
+      return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                    "the ticket lets read " + std::to_string(inside->payload()) +
+                        " bytes, and the destination takes " + std::to_string(area.payload()));
     }
     if (from == buffer) {
       ONECOPY_RETURN_IF_ERROR(
-          CheckApart({layout.get(), source_range.offset, source_range.bytes},
+          CheckApart({inside->layout.get(), inside->range.offset, inside->range.bytes},
                      {area.layout.get(), range.offset, range.bytes},
                      "source and destination overlap in buffer \"" + buffer->name + "\""));
     }
     order.source_buffer = from->id;
-    order.source_area = Area{{from->region, source_range.offset, source_range.bytes}, layout};
+    order.source_area =
+        Area{{from->region, inside->range.offset, inside->range.bytes}, inside->layout};
+    if (inside->grant) grants.push_back(*inside->grant);
   }
   if (request.validate_only) {
     info.id = {};
     return info;
   }
-  if (local) {
-    ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket,
-                             parts_.tickets.Take(context.node(), source.ticket, request.id));
-    if (ticket.buffer != *order.source_buffer) {
-      return Status(Code::kNotFound, reasons::kBufferNotFound,
-                    "the source buffer was replaced by another");
-    }
-    if (ticket.grant) grants.push_back(*ticket.grant);
+  if (request.series) {
+    ONECOPY_RETURN_IF_ERROR(parts_.series.Join(caller, *request.series, Owner{request.uid, caller},
+                                               TransferRole::kDestination));
+    info.part_of = request.series->id;
   }
+  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
+                           parts_.transfers.Take(Owner{request.uid, caller}, caller,
+                                                 request.administrator && context.IsSelf(caller)));
   ONECOPY_ASSIGN_OR_RETURN(
       TransferRecord* const record,
-      parts_.transfers.Add(std::move(info), Owner{request.uid, caller}, caller));
+      parts_.transfers.Add(std::move(info), Owner{request.uid, caller}, caller, std::move(charge)));
   record->grants = std::move(grants);
   parts_.buffers.Hold(order.buffer, request.id);
-  if (local) parts_.buffers.Hold(*order.source_buffer, request.id);
+  if (inside != nullptr) parts_.buffers.Hold(*order.source_buffer, request.id);
   log::Debug("transfer accepted", {{"transfer", request.id.str()},
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},

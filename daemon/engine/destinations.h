@@ -7,6 +7,7 @@
 
 #include "daemon/engine/destination_run.h"
 #include "daemon/engine/parts.h"
+#include "daemon/engine/tickets.h"
 #include "daemon/plan/planner.h"
 
 namespace onecopy::engine {
@@ -31,6 +32,12 @@ class Destinations {
   // What has to be known about the ways between the two nodes before a plan is made.
   Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
   Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request);
+  // The right to read of a transfer inside this node: the ticket's, which this node has given
+  // itself. What else the request says of the source is its caller's word, and counts for nothing.
+  Result<Ticket> OwnTicket(const std::string& caller, const StartRequest& request) const;
+  // `inside`: that ticket; null where the source is another node's.
+  Result<TransferInfo> AcceptFrom(const std::string& caller, const StartRequest& request,
+                                  const Ticket* inside);
   Result<plan::Request> Question(const Reservation& source, const Area& destination,
                                  const ScatterRef& ranges, const plan::Policy& policy,
                                  std::vector<plan::Exclusion> excluded) const;

@@ -16,12 +16,15 @@
 #include "daemon/engine/openings.h"
 #include "daemon/engine/owners.h"
 #include "daemon/engine/parts.h"
+#include "daemon/engine/path_rates.h"
 #include "daemon/engine/peer_front.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/registrations.h"
+#include "daemon/engine/request_memory.h"
 #include "daemon/engine/rings.h"
+#include "daemon/engine/series.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/tickets.h"
 #include "daemon/engine/transfers.h"
@@ -55,10 +58,11 @@ struct Engine::State {
         context{std::move(options), os::RandomHex(16), std::chrono::system_clock::now(),
                 thread.loop(),      workers,           Pointers(memories),
                 Pointers(links)},
-        sessions(context.node(), context.options.daemon_uid),
+        sessions(context.node(), context.options.daemon_uid, context.options.limits),
         owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
-        buffers(context, sessions),
-        grants(context, owners),
+        request_memory(context),
+        buffers(context, sessions, request_memory),
+        grants(context, owners, sessions),
         catalog(context),
         peers(context, catalog, dialer),
         connections(context, peers),
@@ -74,8 +78,10 @@ struct Engine::State {
         probe_slabs(parts),
         openings(context),
         rings(parts, context.options.ring_spin),
+        path_rates(context.options.probe_share),
+        series(parts),
         self(parts),
-        client(parts, self) {}
+        client(parts, self, request_memory) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -91,6 +97,7 @@ struct Engine::State {
   Context context;
   Sessions sessions;
   Owners owners;
+  RequestMemory request_memory;
   Buffers buffers;
   Grants grants;
   Catalog catalog;
@@ -103,14 +110,16 @@ struct Engine::State {
   Transfers transfers;
   Lender lender;
   Borrower borrower;
-  Parts parts{context,     sessions,      owners, buffers,   grants,   catalog,   peers,
-              connections, registrations, slots,  checksums, tickets,  transfers, mirrors,
-              probes,      probe_slabs,   lender, borrower,  openings, rings};
+  Parts parts{context,       sessions, owners,    buffers, grants,     catalog, peers,  connections,
+              registrations, slots,    checksums, tickets, transfers,  mirrors, probes, probe_slabs,
+              lender,        borrower, openings,  rings,   path_rates, series};
   Mirrors mirrors;
   Probes probes;
   ProbeSlabs probe_slabs;
   Openings openings;
   Rings rings;
+  PathRates path_rates;
+  Series series;
   PeerFront self;
   ClientFront client;
   bool stopped = false;
@@ -123,6 +132,7 @@ void Engine::State::Wire() {
     if (record != nullptr && record->run != nullptr) record->run->Cancel(why);
   };
   sessions.OnClosed([this](const SessionId& session) {
+    series.EndSession(session);  // before its buffers end its parts
     rings.EndSession(session);
     buffers.EndSession(session);
   });
@@ -131,12 +141,16 @@ void Engine::State::Wire() {
     grants.DropBuffer(buffer);
     tickets.DropBuffer(buffer, why);
     lender.DropBuffer(buffer);
-    rings.DropBuffer(buffer, why);
-    openings.DropBuffer(buffer);
+    // Nobody has cancelled what is asked for from now on: there is no such buffer.
+    const Status gone = why.code() == Code::kCancelled
+                            ? Status(Code::kNotFound, reasons::kBufferNotFound, why.message())
+                            : why;
+    rings.DropBuffer(buffer, gone);
+    openings.DropBuffer(buffer, gone);
   });
   grants.OnEnded([this, end](const Grants::Grant& grant, const Status& why) {
     rings.DropGrant(grant.id, why);
-    openings.DropGrant(grant.id);
+    openings.DropGrant(grant.id, why);
     for (TransferRecord* record : transfers.Running()) {
       const std::vector<GrantId>& rests_on = record->grants;
       if (std::find(rests_on.begin(), rests_on.end(), grant.id) != rests_on.end()) {
@@ -148,10 +162,19 @@ void Engine::State::Wire() {
     const Buffer* buffer = grant.read ? buffers.FindById(grant.buffer) : nullptr;
     if (buffer != nullptr) context.EndLeases(buffer->region);
   });
-  transfers.OnFinal(
-      [this](const TransferRecord& record) { self.sources().Forget(record.info.id); });
-  connections.OnAnsweredClosed(
-      [this](uint64_t number, const Status& why) { rings.DropConnection(number, why); });
+  transfers.OnFinal([this](const TransferRecord& record) {
+    self.sources().Forget(record.info.id);
+    series.OnFinal(record);
+  });
+  connections.OnAnsweredClosed([this](uint64_t number, const Status& why) {
+    rings.DropConnection(number, why);
+    self.sources().DropConnection(number, why);
+  });
+  connections.OnReadingClosed([this](const Connection& connection, const Status& why) {
+    for (TransferRecord* record : transfers.Running()) {
+      if (record->run != nullptr) record->run->LoseReading(connection, why);
+    }
+  });
   peers.Listen(
       {.lost =
            [this](const std::string& node) {
@@ -160,6 +183,11 @@ void Engine::State::Wire() {
              DropRoutes(node);
              mirrors.PeerLost(node);
            },
+       .distrusted =
+           [this](const std::string& node, const Status& why) {
+             DropRoutes(node);
+             connections.DropPeer(node, why);
+           },
        .met =
            [this](const std::string& node, bool restarted) {
              if (restarted) {
@@ -167,6 +195,7 @@ void Engine::State::Wire() {
                borrower.PeerLost(node);
                DropRoutes(node);
                probes.PeerRestarted(node);
+               path_rates.PeerRestarted(node);
              }
              mirrors.PeerMet(node, restarted);
            },
@@ -177,15 +206,16 @@ void Engine::State::Wire() {
       context.loop.Post([this, name] {
         catalog.Refresh();
         probes.LinkChanged(name);
+        path_rates.LinkChanged(name);
       });
     });
   }
 }
 
 void Engine::State::DropRoutes(const std::string& node) {
-  rings.DropPeer(node,
-                 {Code::kUnavailable, reasons::kPeerDown, "node " + node + " does not answer"});
-  openings.DropPeer(node);
+  const Status why(Code::kUnavailable, reasons::kPeerDown, "node " + node + " does not answer");
+  rings.DropPeer(node, why);
+  openings.DropPeer(node, why);
 }
 
 void Engine::State::CancelAll(const Status& why) {
@@ -216,16 +246,25 @@ ClientApi& Engine::client() { return state_->client; }
 PeerApi& Engine::node() { return state_->self; }
 Sessions& Engine::sessions() { return state_->sessions; }
 RingApi& Engine::rings() { return state_->rings; }
+Status Engine::AdmitPeer(const std::string& node, bool local) {
+  return state_->peers.Admit(node, local);
+}
 
 void Engine::Start(const std::string& address) {
   loop().Post([state = state_.get(), address] { state->peers.Start(address); });
+}
+
+void Engine::SetPeers(std::vector<PeerOptions> peers) {
+  loop().Post([state = state_.get(), peers = std::move(peers)] { state->peers.Configure(peers); });
 }
 
 void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
     state->context.draining = true;
     state->rings.Drain();
-    state->openings.CloseAll();
+    state->openings.CloseAll(
+        {Code::kUnavailable, reasons::kDraining,
+         "node " + state->context.node() + " is shutting down and takes no new transfers"});
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/engine/client_api.h"
+#include "daemon/engine/limits.h"
 #include "daemon/engine/peer_api.h"
 #include "daemon/engine/ring_api.h"
 #include "daemon/engine/sessions.h"
@@ -19,11 +20,11 @@
 
 namespace onecopy::engine {
 
-// A node that the configuration names.
+// A node that the configuration names, or, by a pattern with * and ?, several.
 struct PeerOptions {
   std::string name;
-  std::string address;  // HOST:PORT
-  // The peer's domain of uids; absent: what the peer says it is.
+  std::string address;  // HOST:PORT; empty: it calls, and is not called before
+  // The peer's domain of uids; absent: see Admission::DomainOf.
   std::optional<std::string> uid_domain;
 };
 
@@ -34,6 +35,7 @@ struct Options {
   std::string uid_domain;
   bool loopback_only =
       true;  // peers on loopback share this node's uid domain unless they say otherwise
+  bool names_proven = false;  // by certificates: a caller is the node that it says it is
   uint32_t daemon_uid = 0;
   std::vector<PeerOptions> peers;
 
@@ -42,8 +44,8 @@ struct Options {
   std::chrono::milliseconds reconnect_most{10000};
   std::chrono::milliseconds stall_timeout{30000};
   std::chrono::milliseconds drain_timeout{30000};
-  uint32_t keep_transfers = 1000;  // ended ones that stay queryable
-  uint32_t most_buffers = 65536;
+  uint32_t keep_transfers = 1000;  // ended ones of each owner that stay queryable
+  Limits limits;
   Topology topology;  // of this machine
   uint64_t slot_bytes = 2 << 20;
   uint32_t slots = 64;  // half for sending, half for receiving
@@ -62,6 +64,9 @@ struct Options {
   // How long the rings' thread looks for more, without sleeping, after a ring's last piece of work;
   // clients' threads likewise wait so long for its end.
   std::chrono::nanoseconds ring_spin{100'000};
+
+  // What proves who this node is, and until when; absent without certificates.
+  std::function<std::vector<Expiry>()> expiries;
 
   // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
   std::function<Result<std::string>(const std::string& level)> set_log_level;
@@ -84,10 +89,14 @@ class Engine {
   PeerApi& node();  // this node, as a peer asks it
   Sessions& sessions();
   RingApi& rings();
+  // Whether calls of that node may be made: see Admission.
+  Status AdmitPeer(const std::string& node, bool local);
 
   // Any thread: begins to connect to peers, and to answer them. `address` is where they reach this
   // node, HOST:PORT, which may be known only once its server listens.
   void Start(const std::string& address);
+  // Any thread: other peers than Options named; see Peers::Configure.
+  void SetPeers(std::vector<PeerOptions> peers);
   // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones
   // have ended, or have been cancelled after the drain timeout.
   void Drain(Task done);

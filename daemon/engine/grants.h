@@ -4,11 +4,14 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/owners.h"
+#include "daemon/engine/quota.h"
+#include "daemon/engine/sessions.h"
 
 namespace onecopy::engine {
 
@@ -17,11 +20,13 @@ enum class Access { kRead, kWrite };
 // Engine thread.
 class Grants {
  public:
-  Grants(Context& context, Owners& owners) : context_(context), owners_(owners) {}
+  Grants(Context& context, Owners& owners, const Sessions& sessions);
 
-  // The caller has been checked to own the buffer, and the range to lie inside it.
-  Result<GrantInfo> Create(const Buffer& buffer, const ByteRange& range, const Owner& to, bool read,
-                           bool write, std::optional<std::chrono::milliseconds> lifetime);
+  // `who` has been checked to own the buffer, and the range to lie inside it. The grant counts as
+  // the buffer's owner's.
+  Result<GrantInfo> Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
+                           const Owner& to, bool read, bool write,
+                           std::optional<std::chrono::milliseconds> lifetime);
   struct Grant {
     GrantId id;
     BufferId buffer;
@@ -31,6 +36,9 @@ class Grants {
     bool read = false;
     bool write = false;
     std::optional<WallTime> expire_time;
+    Owner owner = {};                  // of the buffer
+    os::EventLoop::TimerId timer = 0;  // that ends it; 0: none
+    Quota::Charge charge = {};
   };
   const Grant* Find(const GrantId& id) const;
   void Delete(const GrantId& id, const Status& why);
@@ -43,9 +51,21 @@ class Grants {
                                        const ByteRange& range, Access access) const;
   // Whether `who` has any right on the buffer: it may then see it.
   bool Sees(const Principal& who, const Buffer& buffer) const;
+  // A buffer by name or id, for one who has a right on it, or had one that ran out. For everybody
+  // else NOT_FOUND (BUFFER_NOT_FOUND), the same whether there is such a buffer or not; only the
+  // audit log hears that there is.
+  Result<Buffer*> FindKnown(Buffers& buffers, const Principal& who, const std::string& name) const;
+  // The buffers that `who` has any right on by grants.
+  std::set<BufferId> GrantedTo(const Principal& who) const;
 
-  Result<Page<GrantInfo>> List(const PageRequest& page,
-                               const std::function<bool(const Grant&)>& wanted) const;
+  // The remedy for `asking`, whom nothing of `owner`'s is open to.
+  std::string HowToBeAllowed(const Owner& asking, const Owner& owner) const;
+
+  // The grants on those buffers, and those to `grantee` on any, in the order of their ids.
+  Result<Page<GrantInfo>> List(const PageRequest& page, const std::set<BufferId>& buffers,
+                               const std::optional<Owner>& grantee = {}) const;
+  // All there are.
+  Result<Page<GrantInfo>> ListAll(const PageRequest& page) const;
 
   // Called with each grant that ends before its buffer; transfers that rest on it must end.
   void OnEnded(std::function<void(const Grant&, const Status& why)> ended) {
@@ -53,11 +73,21 @@ class Grants {
   }
 
  private:
-  static GrantInfo Describe(const Grant& grant);
+  using Ids = std::set<std::string>;  // of grants
+
+  bool Knows(const Principal& who, const Buffer& buffer) const;
+  GrantInfo Describe(const Grant& grant) const;
+  void NoteRefusal(const Principal& who, const Buffer& buffer) const;
+  // The grant leaves the tables below, and its timer goes.
+  void Unlist(const Grant& grant);
 
   Context& context_;
   Owners& owners_;
-  std::map<std::string, Grant> grants_;  // by id
+  const Sessions& sessions_;
+  Quota quota_;
+  std::map<std::string, Grant> grants_;                  // by id
+  std::map<BufferId, std::map<Owner, Ids>> of_buffer_;   // by whom they are to
+  std::map<Owner, std::map<BufferId, size_t>> granted_;  // how many each has of a buffer
   // Rights that ran out lately: whoever still counts on one is told so, rather than that it never
   // was.
   std::map<BufferId, std::vector<Owner>> expired_;

@@ -25,7 +25,8 @@ class HeldRange {
     std::string client_buffer;  // the name of that buffer where a client registered it
   };
 
-  // Connects, makes `into` known to the link's devices, and has the other node open the range.
+  // Connects, makes `into` known to the link's devices, and has the other node open the range; once
+  // more where the connection turns out dead.
   static void Open(Parts& parts, Order order, Reply<std::shared_ptr<HeldRange>> reply);
 
   explicit HeldRange(Connections::Use use) : use_(std::move(use)) {}
@@ -34,6 +35,10 @@ class HeldRange {
   const RemoteKey& key() const { return key_; }
 
  private:
+  struct Opening;
+  static void Connect(Parts& parts, const std::shared_ptr<Opening>& opening);
+  static void Ask(Parts& parts, const std::shared_ptr<Opening>& opening);
+
   const Connections::Use use_;
   RemoteKey key_;
   std::optional<PeerOpening> opening_;

@@ -15,6 +15,8 @@ namespace {
 // The destination keeps the deadline as well; its report of that should come before this node gives
 // up.
 constexpr std::chrono::milliseconds kReportGrace{500};
+// For the answer of a destination that is asked what became of a transfer.
+constexpr std::chrono::milliseconds kAnswerGrace{1000};
 // Times that a destination says that it does not know the transfer, before that is final: it may
 // have restarted, which a greeting will tell soon.
 constexpr int kMostUnknown = 3;
@@ -31,7 +33,17 @@ void Mirrors::Await(TransferRecord& record, const std::string& destination,
     const auto found = awaited_.find(id);
     if (found == awaited_.end()) return;
     found->second.deadline_timer = 0;
-    GiveUp(id, "its deadline has passed");
+    // Its report may have been lost: a destination that is there says what became of it.
+    const std::string destination = found->second.destination;
+    if (parts_.peers.IsConnected(destination)) Ask(id, destination);
+    if (!awaited_.contains(id)) return;
+    awaited_.at(id).deadline_timer = parts_.context.loop.RunAfter(kAnswerGrace, [this, id] {
+      const auto silent = awaited_.find(id);
+      if (silent == awaited_.end()) return;
+      silent->second.deadline_timer = 0;
+      GiveUp(id,
+             {Code::kDeadlineExceeded, reasons::kDeadline, "the transfer's deadline has passed"});
+    });
   });
 }
 
@@ -87,9 +99,15 @@ void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
   info.destination.offset = said.destination.offset;
   info.destination.bytes = said.destination.bytes;
   info.bytes_done = said.bytes_done;
+  if (record.series) {
+    info.bytes = said.bytes;
+    info.parts = said.parts;
+    info.source.bytes = said.source.bytes;
+  }
   info.plan = said.plan;
   info.receipt = said.receipt;
   info.error = said.error;
+  info.waits_for = said.waits_for;
   if (IsFinal(said.state)) Conclude(info.id);
   parts_.transfers.Changed(record);
 }
@@ -103,21 +121,25 @@ void Mirrors::Conclude(const TransferId& id) {
   awaited_.erase(found);
 }
 
-void Mirrors::GiveUp(const TransferId& id, const std::string& why) {
+void Mirrors::GiveUp(const TransferId& id, const Status& why) {
   TransferRecord* record = parts_.transfers.Find(id);
   if (record == nullptr || IsFinal(record->info.state) ||
       record->info.state == TransferState::kUnconfirmed)
     return;
   const std::string destination = awaited_.at(id).destination;
+  const bool heard = parts_.peers.IsConnected(destination);
   const Status unconfirmed(
       Code::kDeadlineExceeded, reasons::kUnconfirmed,
-      "node " + destination + " decides this transfer's outcome and cannot be heard: " + why,
+      "node " + destination + " decides this transfer's outcome and " +
+          (heard ? "has not said how it ended: " : "cannot be heard: ") + why.message(),
       "the outcome will show here when node " + destination + " is back; or ask there");
-  if (record->run != nullptr) record->run->Cancel(unconfirmed);
+  // To the destination it says why, not that this node does not know the outcome.
+  if (record->run != nullptr) record->run->Cancel(why);
   record->info.state = TransferState::kUnconfirmed;
   record->info.error = unconfirmed;
+  record->info.waits_for.clear();
   log::Warning("transfer unconfirmed",
-               {{"transfer", id.str()}, {"peer", destination}, {"why", why}});
+               {{"transfer", id.str()}, {"peer", destination}, {"why", why.message()}});
   parts_.transfers.Changed(*record);
 }
 
@@ -129,7 +151,9 @@ void Mirrors::PeerLost(const std::string& node) {
           const auto found = awaited_.find(id);
           if (found == awaited_.end()) return;
           found->second.lost_timer = 0;
-          GiveUp(id, "node " + node + " has been out of reach for longer than the stall timeout");
+          // Nothing that would have the destination begin anew: who waited for this may be gone.
+          GiveUp(id, {Code::kDeadlineExceeded, reasons::kStalled,
+                      "node " + node + " has been out of reach for longer than the stall timeout"});
         });
   }
 }

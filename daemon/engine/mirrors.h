@@ -53,7 +53,7 @@ class Mirrors {
 
   void Apply(TransferRecord& record, const TransferInfo& said);
   void Ask(const TransferId& id, const std::string& node);
-  void GiveUp(const TransferId& id, const std::string& why);
+  void GiveUp(const TransferId& id, const Status& why);
   void Conclude(const TransferId& id);
 
   Parts& parts_;

@@ -49,9 +49,8 @@ void Made(Parts& parts, const OpeningRef& opening, Result<RemoteRoute> route) {
                                  .most_bytes = ring::kMostBytes,
                                  .held = ReleasedOn(loop, std::move(route->range))};
   const Status ready = parts.openings.Ready(
-      opening->number, [&loop, server = pipeline::ShortServer::Start(std::move(way))](Task done) {
-        const Status why(Code::kAborted, reasons::kCancelled,
-                         "the destination's node has ended the way there");
+      opening->number,
+      [&loop, server = pipeline::ShortServer::Start(std::move(way))](const Status& why, Task done) {
         server->Stop(why,
                      [&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
       });

@@ -28,8 +28,8 @@ void Exposed(Parts& parts, const OpeningRef& opening, Result<RemoteKey> key) {
     return opening->reply(key.status());
   }
   const Status ready = parts.openings.Ready(
-      opening->number,
-      [&loop = parts.context.loop, connection = opening->connection, key = *key](Task done) {
+      opening->number, [&loop = parts.context.loop, connection = opening->connection, key = *key](
+                           const Status&, Task done) {
         connection->Withdraw(key, [&loop, done = std::move(done)](const OwnerSteps&) mutable {
           loop.Post(std::move(done));
         });
@@ -54,13 +54,21 @@ void OpenRange(Parts& parts, const std::string& caller, const OpenRangeRequest& 
       parts.openings.Begin({caller, ticket->buffer, ticket->grant, request.id});
   if (!number.ok()) return reply(number.status());
   const Buffer& buffer = *parts.buffers.FindById(ticket->buffer);
+  // Small transfers are read in place; those of gRPC need not be.
+  const Backing* const backing = buffer.region->backing();
+  Status usable = buffer.region->CheckUsable();
+  if (usable.ok() && backing != nullptr && !backing->IsFull()) {
+    usable = {Code::kFailedPrecondition, reasons::kHasHoles,
+              "part of buffer \"" + buffer.name + "\" has never been written"};
+  }
   auto opening = std::make_shared<Opening>();
   opening->number = *number;
   opening->connection = serving->connection;
   opening->span = {buffer.region, ticket->range.offset, ticket->range.bytes};
   opening->reply = std::move(reply);
+  if (!usable.ok()) return Exposed(parts, opening, usable);
   parts.registrations.Ensure(
-      serving->link, buffer.region, buffer.registered ? buffer.name : std::string(),
+      serving->link, buffer.region, buffer.registered ? buffer.name : std::string(), {},
       [&parts, opening](const Status& known) {
         if (!known.ok()) return Exposed(parts, opening, known);
         opening->connection->Expose(opening->span, [&parts, opening](Result<RemoteKey> key) {

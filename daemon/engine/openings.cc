@@ -13,6 +13,10 @@ namespace {
 constexpr size_t kMostOpenings = 65'536;
 constexpr std::ptrdiff_t kMostOfPeer = 4096;
 
+Status NotNeeded() {
+  return {Code::kAborted, reasons::kCancelled, "the way is not needed any more"};
+}
+
 }  // namespace
 
 Result<uint64_t> Openings::Begin(Opening opening) {
@@ -36,9 +40,9 @@ Result<uint64_t> Openings::Begin(Opening opening) {
 Status Openings::Ready(uint64_t number, Close close) {
   Entry& entry = entries_.at(number);
   entry.close = std::move(close);
-  if (!std::exchange(entry.closing, false)) return OkStatus();
-  CloseOne(number);
-  return {Code::kAborted, reasons::kCancelled, "what was being opened has been closed meanwhile"};
+  const Status why = std::exchange(entry.closing, OkStatus());
+  if (!why.ok()) CloseOne(number, why);
+  return why;
 }
 
 void Openings::Forget(uint64_t number) {
@@ -52,26 +56,27 @@ void Openings::Forget(uint64_t number) {
 }
 
 // One that is not ready yet is closed when it is.
-void Openings::CloseOne(uint64_t number) {
+void Openings::CloseOne(uint64_t number, const Status& why) {
   Entry& entry = entries_.at(number);
-  if (std::exchange(entry.closing, true) || !entry.close) return;
-  entry.close([this, number] { Forget(number); });
+  if (!entry.closing.ok()) return;
+  entry.closing = why;
+  if (entry.close) entry.close(why, [this, number] { Forget(number); });
 }
 
 template <typename Which>
-void Openings::CloseThose(const Which& which) {
+void Openings::CloseThose(const Which& which, const Status& why) {
   std::vector<uint64_t> those;
   for (const auto& [number, entry] : entries_) {
     if (which(entry.opening)) those.push_back(number);
   }
   for (const uint64_t number : those) {
-    if (entries_.contains(number)) CloseOne(number);
+    if (entries_.contains(number)) CloseOne(number, why);
   }
 }
 
 void Openings::CloseOf(const std::string& peer, uint64_t number) {
   const auto found = entries_.find(number);
-  if (found != entries_.end() && found->second.opening.peer == peer) CloseOne(number);
+  if (found != entries_.end() && found->second.opening.peer == peer) CloseOne(number, NotNeeded());
 }
 
 void Openings::CloseFor(const std::string& peer, const TransferId& id, Task done) {
@@ -80,23 +85,23 @@ void Openings::CloseFor(const std::string& peer, const TransferId& id, Task done
   });
   if (found == entries_.end()) return done();
   found->second.closed.push_back(std::move(done));
-  CloseOne(found->first);
+  CloseOne(found->first, NotNeeded());
 }
 
-void Openings::DropBuffer(BufferId buffer) {
-  CloseThose([&](const Opening& opening) { return opening.buffer == buffer; });
+void Openings::DropBuffer(BufferId buffer, const Status& why) {
+  CloseThose([&](const Opening& opening) { return opening.buffer == buffer; }, why);
 }
 
-void Openings::DropGrant(const GrantId& grant) {
-  CloseThose([&](const Opening& opening) { return opening.grant == grant; });
+void Openings::DropGrant(const GrantId& grant, const Status& why) {
+  CloseThose([&](const Opening& opening) { return opening.grant == grant; }, why);
 }
 
-void Openings::DropPeer(const std::string& node) {
-  CloseThose([&](const Opening& opening) { return opening.peer == node; });
+void Openings::DropPeer(const std::string& node, const Status& why) {
+  CloseThose([&](const Opening& opening) { return opening.peer == node; }, why);
 }
 
-void Openings::CloseAll() {
-  CloseThose([](const Opening&) { return true; });
+void Openings::CloseAll(const Status& why) {
+  CloseThose([](const Opening&) { return true; }, why);
 }
 
 bool Openings::Uses(BufferId buffer) const {

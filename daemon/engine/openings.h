@@ -17,8 +17,7 @@
 namespace onecopy::engine {
 
 // Engine thread. An opening ends when its peer needs it no more, or its buffer, its grant, the peer
-// or this node goes; what small transfers there are then fail, and are asked for as any others,
-// whose refusal says why.
+// or this node goes; what small transfers there are then fail for that reason.
 class Openings {
  public:
   struct Opening {
@@ -28,14 +27,14 @@ class Openings {
     TransferId id;  // that the peer's ticket was made for, if it had one
   };
   // Ends it; runs `done`, on this thread, once nothing of the buffer is used for the peer.
-  using Close = UniqueFunction<void(Task done)>;
+  using Close = UniqueFunction<void(const Status& why, Task done)>;
 
   explicit Openings(const Context& context) : context_(context) {}
 
   // Its number, before it is ready. RESOURCE_EXHAUSTED where there are too many; UNAVAILABLE on a
   // node that shuts down.
   Result<uint64_t> Begin(Opening opening);
-  // It is ready. ABORTED, after it has been ended by `close`, where it was to end meanwhile.
+  // It is ready. Why it has been ended by `close`, where it was to end meanwhile.
   Status Ready(uint64_t number, Close close);
   // It could not be made.
   void Forget(uint64_t number);
@@ -44,10 +43,10 @@ class Openings {
   void CloseOf(const std::string& peer, uint64_t number);
   // Then runs `done`.
   void CloseFor(const std::string& peer, const TransferId& id, Task done);
-  void DropBuffer(BufferId buffer);
-  void DropGrant(const GrantId& grant);
-  void DropPeer(const std::string& node);
-  void CloseAll();
+  void DropBuffer(BufferId buffer, const Status& why);
+  void DropGrant(const GrantId& grant, const Status& why);
+  void DropPeer(const std::string& node, const Status& why);
+  void CloseAll(const Status& why);
   // Runs `then` once no opening uses the buffer's memory: it has been dropped.
   void WhenLetGo(BufferId buffer, Task then);
   void Clear();  // at the engine's end
@@ -55,14 +54,14 @@ class Openings {
  private:
   struct Entry {
     Opening opening;
-    Close close;  // once it is ready
-    bool closing = false;
+    Close close;     // once it is ready
+    Status closing;  // not OK once it is to end: why
     std::vector<Task> closed;
   };
 
   template <typename Which>
-  void CloseThose(const Which& which);
-  void CloseOne(uint64_t number);
+  void CloseThose(const Which& which, const Status& why);
+  void CloseOne(uint64_t number, const Status& why);
   bool Uses(BufferId buffer) const;
 
   const Context& context_;

@@ -8,6 +8,7 @@
 #include "daemon/engine/mirrors.h"
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/series.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"
@@ -38,6 +39,8 @@ std::string Content(const TransferRequest& request) {
   content += request.policy.at_most_copies ? std::to_string(*request.policy.at_most_copies) : "any";
   content += request.policy.allow_emulated ? " emulated" : "";
   content += request.checksum ? " checksum" : "";
+  content += request.policy.client_file ? " file" : "";
+  content += " " + request.part_of.str();
   if (request.ranges != nullptr) content += " ranges " + Digest(*request.ranges);
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
@@ -57,6 +60,18 @@ struct Orders::Order {
   TransferId id;
   Reply<TransferInfo> reply;
   bool recorded = false;  // this node has a record of it, because another one decides it
+  os::Clock::time_point begun = os::Clock::now();
+  os::EventLoop::TimerId deadline_timer = 0;
+  std::string waits_for;
+  bool given_up = false;
+
+  // What is left of its deadline, if it has one.
+  std::optional<std::chrono::milliseconds> Remaining() const {
+    if (!request.deadline) return std::nullopt;
+    const auto passed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - begun);
+    return std::max(*request.deadline - passed, std::chrono::milliseconds(1));
+  }
 };
 
 void Orders::Create(const Principal& who, TransferRequest request, Reply<TransferInfo> reply) {
@@ -65,7 +80,8 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
   if (request.deadline && request.deadline->count() <= 0) {
     wrong = {Code::kInvalidArgument, reasons::kBadArgument, "a deadline that has passed already"};
   }
-  if (parts_.context.draining && !request.validate_only) {
+  // What has begun may end.
+  if (parts_.context.draining && !request.validate_only && request.part_of.empty()) {
     wrong = {Code::kUnavailable, reasons::kDraining,
              "node " + parts_.context.node() + " is shutting down and takes no new transfers"};
   }
@@ -80,22 +96,57 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
   order->id = TransferId(os::RandomHex(kIdBytes));
   if (!order->request.validate_only) {
     auto shared = std::make_shared<Reply<TransferInfo>>(std::move(reply));
-    auto again = [this, shared](Result<TransferId> made) {
+    auto again = [this, shared, request = order->request.request_id](Result<TransferId> made) {
       if (!made.ok()) return (*shared)(made.status());
       const TransferRecord* record = parts_.transfers.Find(*made);
       if (record != nullptr) return (*shared)(record->info);
-      (*shared)(Status(Code::kNotFound, reasons::kTransferNotFound,
-                       "the transfer that this request made has been forgotten since"));
+      (*shared)(RequestLog<TransferId>::Forgotten(request));
     };
-    auto seen = requests_.Begin({who.uid, who.node}, order->request.request_id,
+    auto seen = requests_.Begin(OwnerOf(who), who.administrator, order->request.request_id,
                                 Content(order->request), again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<TransferId>::Action::kWait) return;
     if (seen->action == RequestLog<TransferId>::Action::kRepeat) return again(*seen->made);
     reply = [shared](Result<TransferInfo> info) { (*shared)(std::move(info)); };
+    order->reply = std::move(reply);
+    if (!order->request.part_of.empty()) {
+      const Status adopted = parts_.series.Adopt(who, order->request, order->id);
+      if (!adopted.ok()) return Refuse(*order, adopted);
+    }
+  } else {
+    order->reply = std::move(reply);
   }
-  order->reply = std::move(reply);
+  KeepDeadline(order);
   Reserve(std::move(order));
+}
+
+void Orders::KeepDeadline(const std::shared_ptr<Order>& order) {
+  if (!order->request.deadline) return;
+  order->deadline_timer =
+      parts_.context.loop.RunAfter(*order->request.deadline, [this, order] { GiveUp(order); });
+}
+
+// What the other nodes still answer is of no use any more; a transfer that one of them has started
+// meanwhile is ended when it says so.
+void Orders::GiveUp(const std::shared_ptr<Order>& order) {
+  order->deadline_timer = 0;
+  const Status late(Code::kDeadlineExceeded, reasons::kDeadline,
+                    "the transfer did not begin within its deadline of " +
+                        std::to_string(order->request.deadline->count()) + " ms: it waited for " +
+                        order->waits_for,
+                    "allow more time with a later deadline");
+  Conclude(order, late);
+  order->given_up = true;
+}
+
+void Orders::CancelStarted(const Order& order) {
+  if (order.request.validate_only) return;
+  const std::string& node = order.request.destination.node;
+  Result<PeerApi*> destination =
+      parts_.context.IsSelf(node) ? Result<PeerApi*>(&self_) : parts_.peers.Find(node);
+  if (!destination.ok()) return;  // it has the deadline, too
+  (*destination)
+      ->Cancel(parts_.context.node(), order.who.uid, order.id, [](const Result<TransferInfo>&) {});
 }
 
 void Orders::Reach(const std::string& node, Reply<PeerApi*> reply) {
@@ -114,7 +165,9 @@ Status Orders::CheckTakesRanges(const Order& order, const std::string& node) con
 
 void Orders::Reserve(std::shared_ptr<Order> order) {
   const std::string& node = order->request.source.node;
+  order->waits_for = "node " + node + " to say whether the source may be read";
   Reach(node, [this, order, node](Result<PeerApi*> source) {
+    if (order->given_up) return;
     if (!source.ok()) return Conclude(order, source.status());
     if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     ReserveRequest request;
@@ -129,6 +182,7 @@ void Orders::Reserve(std::shared_ptr<Order> order) {
     request.validate_only = order->request.validate_only;
     (*source)->Reserve(parts_.context.node(), std::move(request),
                        [this, order](Result<Reservation> reservation) {
+                         if (order->given_up) return;
                          if (!reservation.ok()) return Conclude(order, reservation.status());
                          StartAt(order, std::move(*reservation));
                        });
@@ -137,8 +191,10 @@ void Orders::Reserve(std::shared_ptr<Order> order) {
 
 void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
   const std::string& node = order->request.destination.node;
+  order->waits_for = "node " + node + " to plan and start the transfer";
   Reach(node, [this, order, node,
                reservation = std::move(reservation)](Result<PeerApi*> destination) mutable {
+    if (order->given_up) return;
     if (!destination.ok()) return Conclude(order, destination.status());
     if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     const TransferRequest& asked = order->request;
@@ -154,11 +210,15 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
                                            : asked.ranges->source.bytes();
       info.owner = order->who.ToString();
       info.create_time = std::chrono::system_clock::now();
+      info.part_of = asked.part_of;
+      Result<Quota::Charge> charge = parts_.transfers.Take(
+          OwnerOf(order->who), parts_.context.node(), order->who.administrator);
+      if (!charge.ok()) return Conclude(order, charge.status());
       Result<TransferRecord*> record = parts_.transfers.Add(
-          std::move(info), {order->who.uid, order->who.node}, parts_.context.node());
+          std::move(info), OwnerOf(order->who), parts_.context.node(), std::move(*charge));
       if (!record.ok()) return Conclude(order, record.status());
       order->recorded = true;
-      parts_.mirrors.Await(**record, node, asked.deadline);
+      parts_.mirrors.Await(**record, node, order->Remaining());
     }
     StartRequest request;
     request.id = order->id;
@@ -169,30 +229,34 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
     request.ranges = asked.ranges;
     request.policy = asked.policy;
     request.checksum = asked.checksum;
-    request.deadline = asked.deadline;
+    request.deadline = order->Remaining();
     request.validate_only = asked.validate_only;
+    if (!asked.part_of.empty()) request.series = parts_.series.Find(asked.part_of);
     (*destination)
-        ->Start(
-            parts_.context.node(), std::move(request),
-            [this, order](Result<TransferInfo> started) { Conclude(order, std::move(started)); });
+        ->Start(parts_.context.node(), std::move(request),
+                [this, order](Result<TransferInfo> started) {
+                  if (!order->given_up) return Conclude(order, std::move(started));
+                  if (started.ok()) CancelStarted(*order);
+                });
   });
 }
 
 void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome) {
-  const Owner who{order->who.uid, order->who.node};
+  parts_.context.loop.CancelTimer(std::exchange(order->deadline_timer, 0));
+  const Owner who = OwnerOf(order->who);
   if (!outcome.ok()) {
     if (order->recorded) {
       parts_.mirrors.Drop(order->id);
       parts_.transfers.Drop(order->id);
     }
-    requests_.Conclude(who, order->request.request_id, outcome.status());
-    return order->reply(outcome.status());
+    parts_.series.Refused(order->request.part_of, order->id);
+    return Refuse(*order, outcome.status());
   }
   if (order->request.validate_only) return order->reply(std::move(outcome));
   TransferRecord* record = parts_.transfers.Find(order->id);
-  if (record == nullptr) {
-    return order->reply(
-        Status(Code::kInternal, reasons::kInternal, "the transfer was started and then lost"));
+  if (record == nullptr) {  // it has ended since, and no more of those are kept
+    requests_.Conclude(who, order->request.request_id, order->id);
+    return order->reply(std::move(outcome));
   }
   if (order->recorded && record->info.state == TransferState::kPending) {
     record->info.destination = outcome->destination;
@@ -200,8 +264,14 @@ void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> 
     parts_.transfers.Changed(*record);
   }
   if (order->recorded) parts_.mirrors.AskWhenSilent(order->id);
+  parts_.series.Started(*record);
   requests_.Conclude(who, order->request.request_id, order->id);
   order->reply(record->info);
+}
+
+void Orders::Refuse(Order& order, const Status& why) {
+  requests_.Conclude({order.who.uid, order.who.node}, order.request.request_id, why);
+  order.reply(why);
 }
 
 }  // namespace onecopy::engine

@@ -16,7 +16,8 @@ namespace onecopy::engine {
 class Orders {
  public:
   // `self`: this node, as a peer asks it.
-  Orders(Parts& parts, PeerApi& self) : parts_(parts), self_(self) {}
+  Orders(Parts& parts, PeerApi& self, RequestMemory& memory)
+      : parts_(parts), self_(self), requests_(memory, "transfer") {}
 
   void Create(const Principal& who, TransferRequest request, Reply<TransferInfo> reply);
 
@@ -30,6 +31,11 @@ class Orders {
   void Reserve(std::shared_ptr<Order> order);
   void StartAt(std::shared_ptr<Order> order, Reservation reservation);
   void Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome);
+  void Refuse(Order& order, const Status& why);
+  // From then on the order waits for its answers until its deadline.
+  void KeepDeadline(const std::shared_ptr<Order>& order);
+  void GiveUp(const std::shared_ptr<Order>& order);
+  void CancelStarted(const Order& order);
 
   Parts& parts_;
   PeerApi& self_;

@@ -14,11 +14,13 @@ class Lender;
 class Mirrors;
 class Openings;
 class Owners;
+class PathRates;
 class Peers;
 class ProbeSlabs;
 class Probes;
 class Registrations;
 class Rings;
+class Series;
 class Sessions;
 class Slots;
 class Tickets;
@@ -48,6 +50,8 @@ struct Parts {
   Borrower& borrower;
   Openings& openings;
   Rings& rings;
+  PathRates& path_rates;
+  Series& series;
 };
 
 }  // namespace onecopy::engine

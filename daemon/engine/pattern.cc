@@ -104,6 +104,7 @@ Result<std::vector<std::byte>> ReadBytes(Context& context, const Span& span) {
   std::vector<std::byte> bytes(span.bytes);
   if (span.region->cpu_addressable()) {
     std::memcpy(bytes.data(), span.address(), span.bytes);
+    ONECOPY_RETURN_IF_ERROR(span.region->CheckIntact());
     return bytes;
   }
   ONECOPY_ASSIGN_OR_RETURN(const RegionRef host, AllocateHost(context, span.bytes));

@@ -40,7 +40,7 @@ struct HelloReply {
 
 struct ReserveRequest {
   TransferId id;
-  uint32_t uid = 0;
+  Uid uid;
   bool administrator = false;  // only ever set by a node that asks itself
   std::string destination_node;
   Endpoint source;
@@ -58,7 +58,7 @@ struct Reservation {
 
 struct StartRequest {
   TransferId id;
-  uint32_t uid = 0;
+  Uid uid;
   bool administrator = false;  // only ever set by a node that asks itself
   Reservation reservation;
   Endpoint destination;
@@ -67,6 +67,7 @@ struct StartRequest {
   bool checksum = false;
   std::optional<std::chrono::milliseconds> deadline;
   bool validate_only = false;
+  std::optional<TransferInfo> series = {};  // that this is a part of, decided by the caller
 };
 
 struct ConnectRequest {
@@ -90,13 +91,15 @@ struct PrepareRequest {
   std::optional<std::chrono::milliseconds> deadline;
   TransferInfo transfer;
   uint64_t loan = 0;  // not 0: the reader has borrowed the memory, and uses no connection
+  std::optional<TransferInfo> series = {};  // as in StartRequest
+  std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
+  bool flows =
+      false;  // the reader takes what it needs from the channel; always, since there is such
 };
 
 struct PrepareReply {
-  std::string key;
-  uint64_t slot_bytes = 0;
-  std::vector<ExecutedStep> steps;  // that the source is going to execute; their bytes are not set
-  ByteRange lent = {};              // by loan: what of the lent memory may be read
+  bool flows = false;   // over a connection: what else there is to know comes through the channel
+  ByteRange lent = {};  // by loan: what of the lent memory may be read
 };
 
 struct BorrowRequest {
@@ -115,12 +118,14 @@ struct FinishRequest {
   TransferId id;
   Status status;
   bool checksum = false;
+  ChannelId channel = 0;  // of the attempt that has ended; 0: of whichever there is
 };
 
 struct FinishReply {
   Status failure;  // what went wrong at the source, if anything did
   std::vector<ExecutedStep> steps;
   std::string checksum;
+  bool shared = false;  // whether other transfers ran there meanwhile
 };
 
 struct OpenProbeRequest {
@@ -151,7 +156,7 @@ struct OpenRangeReply {
 
 struct OpenPushRequest {
   TransferId id;  // that the reservation's ticket was made for
-  uint32_t uid = 0;
+  Uid uid;
   Reservation reservation;
   Endpoint destination;
   uint64_t channel = 0;
@@ -196,14 +201,15 @@ class PeerApi {
                       StatusReply reply) = 0;
   virtual void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) = 0;
   virtual void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) = 0;
-  virtual void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+  virtual void Cancel(const std::string& caller, Uid uid, TransferId id,
                       Reply<TransferInfo> reply) = 0;
-  virtual void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+  virtual void GetBuffer(const std::string& caller, Uid uid, std::string name,
                          Reply<BufferInfo> reply) = 0;
-  virtual void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+  virtual void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                            Reply<Page<BufferInfo>> reply) = 0;
-  virtual void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
-                         Reply<Sum> reply) = 0;
+  virtual void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) = 0;
+  virtual void ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                          Reply<Page<GrantInfo>> reply) = 0;
 };
 
 // How the engine reaches a peer.

@@ -13,6 +13,7 @@
 #include "daemon/engine/names.h"
 #include "daemon/engine/open_range.h"
 #include "daemon/engine/openings.h"
+#include "daemon/engine/owners.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/tickets.h"
@@ -90,9 +91,11 @@ void PeerFront::Report(const std::string& caller, TransferInfo transfer, StatusR
 
 Result<TransferRecord*> PeerFront::FindDecided(const std::string& caller, const TransferId& id) {
   TransferRecord* record = parts_.transfers.Find(id);
-  if (record != nullptr && record->info.role == TransferRole::kDestination &&
-      (record->orderer == caller || record->info.source.node == caller ||
-       parts_.context.IsSelf(caller))) {
+  const bool here =
+      record != nullptr && (record->series ? parts_.context.IsSelf(record->orderer)
+                                           : record->info.role == TransferRole::kDestination);
+  if (here && (record->orderer == caller || record->info.source.node == caller ||
+               record->info.destination.node == caller || parts_.context.IsSelf(caller))) {
     return record;
   }
   return Status(Code::kNotFound, reasons::kTransferNotFound,
@@ -106,7 +109,7 @@ void PeerFront::Query(const std::string& caller, TransferId id, Reply<TransferIn
   reply((*record)->info);
 }
 
-void PeerFront::Cancel(const std::string& caller, uint32_t uid, TransferId id,
+void PeerFront::Cancel(const std::string& caller, Uid uid, TransferId id,
                        Reply<TransferInfo> reply) {
   Result<TransferRecord*> record = FindDecided(caller, id);
   if (!record.ok()) return reply(record.status());
@@ -117,41 +120,66 @@ void PeerFront::Cancel(const std::string& caller, uint32_t uid, TransferId id,
   reply((*record)->info);
 }
 
-void PeerFront::GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+void PeerFront::GetBuffer(const std::string& caller, Uid uid, std::string name,
                           Reply<BufferInfo> reply) {
-  Result<Buffer*> buffer = parts_.buffers.Find(name);
+  const Principal who{uid, caller, false, {}};
+  Result<Buffer*> buffer = parts_.grants.FindKnown(parts_.buffers, who, name);
   if (!buffer.ok()) return reply(buffer.status());
-  if (!parts_.grants.Sees({uid, caller, false, {}}, **buffer)) {
+  if (!parts_.grants.Sees(who, **buffer)) {
     return reply(Status(Code::kPermissionDenied, reasons::kNotOwner,
                         "buffer \"" + (*buffer)->name + "\" on node " + parts_.context.node() +
                             " belongs to " + (*buffer)->owner.ToString(),
-                        "its owner can allow you to use it: onecopy grant add"));
+                        parts_.grants.HowToBeAllowed({uid, caller}, (*buffer)->owner)));
   }
   reply(parts_.buffers.Describe(**buffer));
 }
 
-void PeerFront::ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+void PeerFront::ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                             Reply<Page<BufferInfo>> reply) {
-  reply(parts_.buffers.List(page, [&](const Buffer& buffer) {
-    return parts_.grants.Sees({uid, caller, false, {}}, buffer);
-  }));
+  reply(BuffersSeenBy(parts_, {uid, caller, false, {}}, page));
 }
 
-void PeerFront::SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
-                          Reply<Sum> reply) {
+Result<Page<BufferInfo>> BuffersSeenBy(Parts& parts, const Principal& who,
+                                       const PageRequest& page) {
+  if (who.administrator) return parts.buffers.ListAll(page);
+  Buffers::Names names = parts.buffers.NamesOf(parts.owners, who);
+  for (const BufferId id : parts.grants.GrantedTo(who)) {
+    if (const Buffer* buffer = parts.buffers.FindById(id)) names.insert(buffer->name);
+  }
+  return parts.buffers.List(page, names);
+}
+
+void PeerFront::SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) {
   SumOf(parts_, {uid, caller, false, {}}, range, std::move(reply));
 }
 
+void PeerFront::ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                           Reply<Page<GrantInfo>> reply) {
+  reply(GrantsOf(parts_, Principal{uid, caller, false, {}}, page));
+}
+
+Result<Page<GrantInfo>> GrantsOf(Parts& parts, const Principal& who, const PageRequest& page) {
+  std::set<BufferId> own;
+  for (const std::string& name : parts.buffers.NamesOf(parts.owners, who)) {
+    own.insert(parts.buffers.by_name().at(name));
+  }
+  return parts.grants.List(page, own, OwnerOf(who));
+}
+
 void SumOf(Parts& parts, const Principal& who, const Endpoint& endpoint, Reply<Sum> reply) {
-  Result<Buffer*> buffer = parts.buffers.Find(endpoint.buffer);
+  Result<Buffer*> buffer = parts.grants.FindKnown(parts.buffers, who, endpoint.buffer);
   if (!buffer.ok()) return reply(buffer.status());
   Result<ByteRange> range =
       ResolveRange(endpoint, (*buffer)->bytes, "buffer \"" + (*buffer)->name + "\"");
   if (!range.ok()) return reply(range.status());
   const auto grant = parts.grants.Check(who, **buffer, *range, Access::kRead);
   if (!grant.ok()) return reply(grant.status());
+  // Not needed any more once its client has gone. A peer's word for one of its users has no
+  // session.
+  std::shared_ptr<const std::atomic<bool>> stop = parts.sessions.Gone(who.session);
+  if (stop == nullptr) stop = std::make_shared<std::atomic<bool>>(false);
   parts.checksums.Sum(
-      (*buffer)->region, *range, nullptr, std::make_shared<std::atomic<bool>>(false),
+      (*buffer)->region, *range, nullptr, std::move(stop),
       [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
         if (!sum.ok()) return reply(sum.status());
         reply(Sum{kChecksumAlgorithm, std::move(*sum), bytes});

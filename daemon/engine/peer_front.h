@@ -35,14 +35,15 @@ class PeerFront final : public PeerApi {
   void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override;
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;
   void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;
-  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+  void Cancel(const std::string& caller, Uid uid, TransferId id,
               Reply<TransferInfo> reply) override;
-  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+  void GetBuffer(const std::string& caller, Uid uid, std::string name,
                  Reply<BufferInfo> reply) override;
-  void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+  void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
-                 Reply<Sum> reply) override;
+  void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) override;
+  void ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                  Reply<Page<GrantInfo>> reply) override;
 
  private:
   // A transfer that this node decides and `caller` has a part in.
@@ -53,7 +54,13 @@ class PeerFront final : public PeerApi {
   Destinations destinations_;
 };
 
+// The buffers of this node that `who` owns or has a grant on, by name; all for an administrator.
+Result<Page<BufferInfo>> BuffersSeenBy(Parts& parts, const Principal& who, const PageRequest& page);
+
 // Sums a range of a buffer of this node, for whoever may read it.
+// The grants on what `who` owns, and those to `who`.
+Result<Page<GrantInfo>> GrantsOf(Parts& parts, const Principal& who, const PageRequest& page);
+
 void SumOf(Parts& parts, const Principal& who, const Endpoint& range, Reply<Sum> reply);
 
 }  // namespace onecopy::engine

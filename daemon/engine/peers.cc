@@ -1,6 +1,7 @@
 #include "daemon/engine/peers.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "daemon/engine/names.h"
@@ -13,16 +14,20 @@ namespace {
 
 constexpr int kMostMisses = 3;  // heartbeats without an answer, before a peer counts as lost
 constexpr std::chrono::seconds kConnectGrace{3};
+// An attempt that has not been answered for so long may have been lost on the way.
+constexpr std::chrono::seconds kStaleAttempt{1};
 // Asking all backends what they can do costs more than a heartbeat does.
 constexpr std::chrono::seconds kDescribeEvery{10};
 constexpr size_t kMostPeers = 4096;
+// Causes that are logged of one time out of reach: each once, as they may take turns.
+constexpr size_t kMostTold = 8;
+constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
 
 }  // namespace
 
 struct Peers::Peer {
   std::string name;
   std::string address;
-  std::optional<std::string> configured_domain;
   bool configured = false;
   std::unique_ptr<PeerApi> api;
   NodeState state = NodeState::kDisconnected;
@@ -35,23 +40,71 @@ struct Peers::Peer {
   int failures = 0;      // in a row, for the pauses
   uint64_t attempt = 0;  // the newest greeting; answers to older ones are dropped
   bool greeting = false;
+  os::Clock::time_point greeting_since{};
   os::EventLoop::TimerId timer = 0;
   std::vector<std::pair<uint64_t, Reply<PeerApi*>>> waiting;
+  std::set<std::string> told;  // why it has been out of reach since it was met last, to the log
 };
 
 Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
-    : context_(context), catalog_(catalog), dialer_(dialer) {}
+    : context_(context), catalog_(catalog), dialer_(dialer), admission_(context.options) {}
 
 Peers::~Peers() = default;
 
 void Peers::Start(const std::string& address) {
   address_ = address;
   for (const PeerOptions& options : context_.options.peers) {
+    if (options.address.empty()) continue;
     Peer& peer = Ensure(options.name, options.address);
     peer.configured = true;
-    peer.configured_domain = options.uid_domain;
     Greet(peer);
   }
+}
+
+void Peers::Configure(const std::vector<PeerOptions>& peers) {
+  if (stopped_) return;
+  admission_.Configure(peers);
+  std::vector<std::string> gone;
+  for (const auto& [name, peer] : peers_) {
+    const bool named =
+        std::any_of(peers.begin(), peers.end(), [&name = name](const PeerOptions& options) {
+          return options.name == name && !options.address.empty();
+        });
+    peer->configured = peer->configured && named;
+    if (!named && !admission_.Expects(name)) gone.push_back(name);
+  }
+  for (const std::string& name : gone) Forget(name);
+  for (const PeerOptions& options : peers) {
+    if (options.address.empty()) continue;
+    Peer& peer = Ensure(options.name, options.address);
+    peer.configured = true;
+    if (peer.address != options.address) {
+      peer.address = options.address;
+      const Status why(Code::kUnavailable, reasons::kPeerDown,
+                       "node " + peer.name + " has another address in the configuration now");
+      SetState(peer, NodeState::kDisconnected, why);
+      if (listener_.distrusted) listener_.distrusted(peer.name, why);
+      Redial(peer);
+    }
+    if (peer.state == NodeState::kDisconnected) Greet(peer);
+  }
+}
+
+void Peers::Forget(const std::string& name) {
+  Peer& peer = *peers_.at(name);
+  const Status why(Code::kUnavailable, reasons::kPeerNotFound,
+                   "node " + name + " was taken out of the configuration");
+  SetState(peer, NodeState::kDisconnected, why);
+  if (listener_.distrusted) listener_.distrusted(name, why);
+  context_.loop.CancelTimer(peer.timer);
+  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
+  peers_.erase(name);
+}
+
+void Peers::Redial(Peer& peer) {
+  peer.api.reset();
+  peer.greeting = false;
+  ++peer.attempt;
 }
 
 void Peers::Stop() {
@@ -61,6 +114,22 @@ void Peers::Stop() {
     peer->api.reset();
     for (auto& [ticket, reply] : std::exchange(peer->waiting, {})) reply(DownStatus(*peer));
   }
+}
+
+Status Peers::Admit(const std::string& node, bool local) {
+  Status admitted = admission_.Admit(node, local);
+  if (admitted.ok()) return admitted;
+  const os::Clock::time_point now = os::Clock::now();
+  if (now < next_refusal_logged_) {
+    ++refusals_not_logged_;
+    return admitted;
+  }
+  next_refusal_logged_ = now + kLogRefusalsEvery;
+  log::Warning("call of a node refused",
+               {{"node", Printable(node)},
+                {"why", admitted.ToString()},
+                {"more", std::to_string(std::exchange(refusals_not_logged_, 0))}});
+  return admitted;
 }
 
 Introduction Peers::Introduce() const {
@@ -102,6 +171,7 @@ void Peers::Greet(Peer& peer) {
   request.known_boot_id = peer.introduction.boot_id;
   request.known_generation = peer.generation;
   peer.greeting = true;
+  peer.greeting_since = os::Clock::now();
   peer.api->Hello(context_.node(), std::move(request),
                   [this, name = peer.name, attempt = ++peer.attempt](Result<HelloReply> reply) {
                     OnGreeted(name, attempt, std::move(reply));
@@ -173,19 +243,25 @@ void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
   const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
   const bool is_up = state == NodeState::kConnected || state == NodeState::kDraining;
   peer.why = why;
-  if (peer.state != state) {
-    peer.state = state;
-    peer.since = std::chrono::system_clock::now();
-    if (is_up) {
+  const bool changed = peer.state != state;
+  peer.state = state;
+  if (changed) peer.since = std::chrono::system_clock::now();
+  if (is_up) {
+    peer.told.clear();
+    if (changed) {
       log::Info(
           "peer " + std::string(NodeStateName(state)),
           {{"peer", peer.name}, {"address", peer.address}, {"version", peer.introduction.version}});
-    } else {
-      log::Warning("peer " + std::string(NodeStateName(state)),
-                   {{"peer", peer.name}, {"why", why.ToString()}});
     }
+  } else if (peer.told.size() < kMostTold && peer.told.insert(why.ToString()).second) {
+    // One that was never met has been in this state from the beginning.
+    log::Warning("peer " + std::string(NodeStateName(state)),
+                 {{"peer", peer.name}, {"address", peer.address}, {"why", why.ToString()}});
   }
   if (was_up && !is_up && listener_.lost) listener_.lost(peer.name);
+  if (why.reason() == reasons::kCertRejected && listener_.distrusted) {
+    listener_.distrusted(peer.name, why);
+  }
   if (!was_up && is_up && listener_.met) listener_.met(peer.name, false);
   if (is_up) {
     for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(peer.api.get());
@@ -236,9 +312,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
   const bool restarted = peer.introduction.boot_id != request.self.boot_id;
   if (moved && (!is_up || restarted)) {
     peer.address = request.self.address;
-    peer.api.reset();
-    peer.greeting = false;
-    ++peer.attempt;
+    Redial(peer);
   }
   catalog_.RefreshAfter(kDescribeEvery);
   HelloReply answer{Introduce()};
@@ -280,9 +354,17 @@ void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
   Result<PeerApi*> found = Find(name);
   const auto peer = peers_.find(name);
   if (found.ok() || peer == peers_.end() || stopped_) return reply(std::move(found));
+  // On a wire that has just been mended an attempt from before may need longer than the grace.
+  Peer& down = *peer->second;
+  const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
+  if (stale && down.waiting.empty()) {
+    down.greeting = false;
+    ++down.attempt;
+    Dial(down);
+  }
   const uint64_t ticket = os::RandomNumber();
-  peer->second->waiting.emplace_back(ticket, std::move(reply));
-  Greet(*peer->second);
+  down.waiting.emplace_back(ticket, std::move(reply));
+  Greet(down);
   context_.loop.RunAfter(kConnectGrace, [this, name, ticket] {
     const auto late = peers_.find(name);
     if (late == peers_.end()) return;
@@ -311,14 +393,10 @@ const NodeCapability* Peers::Capabilities(const std::string& name) const {
 }
 
 std::string Peers::UidDomain(const std::string& name) const {
-  if (name == context_.node()) {
-    if (!context_.options.uid_domain.empty()) return context_.options.uid_domain;
-    // Daemons that talk over loopback only see the same users.
-    return context_.options.loopback_only ? "loopback " + os::HostIdentity() : "";
-  }
+  if (name == context_.node()) return admission_.OwnDomain();
   const auto found = peers_.find(name);
   if (found == peers_.end()) return {};
-  return found->second->configured_domain.value_or(found->second->introduction.uid_domain);
+  return admission_.DomainOf(name, found->second->introduction.uid_domain);
 }
 
 NodeInfo Peers::DescribePeer(const Peer& peer) const {

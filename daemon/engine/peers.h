@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/admission.h"
 #include "daemon/engine/catalog.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/peer_api.h"
@@ -21,8 +22,8 @@ inline constexpr uint32_t kProtocolMax = 2;
 inline constexpr uint32_t kProtocolWithRanges = 2;
 
 // Engine thread. Each peer is greeted when it is first known and then again and again, as a
-// heartbeat; one that does not answer is tried with growing pauses for ever. A node that introduces
-// itself, and whose identity the transport vouches for, becomes a peer without being configured.
+// heartbeat; one that does not answer is tried with growing pauses for ever. A node that calls, and
+// that Admission lets in, becomes a peer although its address is not configured.
 class Peers {
  public:
   Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
@@ -30,6 +31,12 @@ class Peers {
 
   void Start(const std::string& address);  // of this node, as peers reach it
   void Stop();                             // ends all calls to peers
+
+  // Other peers than the configuration named before: new ones are greeted, those with another
+  // address are dialled there, and those that it does not name any more are forgotten.
+  void Configure(const std::vector<PeerOptions>& peers);
+  // See Admission.
+  Status Admit(const std::string& node, bool local);
 
   Introduction Introduce() const;  // this node, with its capabilities
   // What a peer asks of this node.
@@ -54,6 +61,9 @@ class Peers {
   // and comes back the same is only lost, then met.
   struct Listener {
     std::function<void(const std::string& node)> lost;
+    // It is not to be believed any more: its certificate counts no more, or the configuration does
+    // not name it, or not there, any more. Whatever is open to it has to end. After `lost`.
+    std::function<void(const std::string& node, const Status& why)> distrusted;
     std::function<void(const std::string& node, bool restarted)> met;
     // It can do something else than before.
     std::function<void(const std::string& node, const NodeCapability& before,
@@ -67,6 +77,8 @@ class Peers {
 
   Peer& Ensure(const std::string& name, const std::string& address);
   void Dial(Peer& peer);
+  void Redial(Peer& peer);  // at its address, which is another one than before
+  void Forget(const std::string& name);
   void Greet(Peer& peer);
   void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
   // Takes what the other side said of itself; what is wrong with it, if anything.
@@ -80,6 +92,9 @@ class Peers {
   Context& context_;
   Catalog& catalog_;
   PeerDialer& dialer_;
+  Admission admission_;
+  os::Clock::time_point next_refusal_logged_{};
+  uint64_t refusals_not_logged_ = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers_;
   Listener listener_;
   std::string address_;  // empty before Start

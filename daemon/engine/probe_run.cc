@@ -15,9 +15,13 @@
 namespace onecopy::engine {
 namespace {
 
-// Of one pair, and of all lanes together: a slow link is not kept busy for longer.
+// Of one pair, and of all lanes together: a slow link is not kept busy for longer. A fast one is
+// for as long as it takes to tell it from one that is 10 % slower: some milliseconds, in which
+// neither the first and last gets nor a late wake-up count any more.
 constexpr std::chrono::milliseconds kPairTime{10};
 constexpr std::chrono::milliseconds kAllTime{50};
+constexpr uint64_t kPairBytes = uint64_t{128} << 20;
+constexpr uint64_t kAllBytes = uint64_t{1} << 30;
 constexpr uint64_t kLeastPiece = 4096;
 
 }  // namespace
@@ -100,10 +104,15 @@ void ProbeRun::Open() {
       return;
     }
     if (reply.ok()) return self->Opened(*reply);
+    const Status why = self->parts_.connections.Heard(*self->use_, reply.status());
+    if (why.reason() == reasons::kLinkDown && !std::exchange(self->connected_anew_, true)) {
+      self->use_.reset();
+      return self->Connect();
+    }
     // Only what the other side found out about its memory says something about the wire.
     self->End(reply.status().code() == Code::kFailedPrecondition ? ProbeOutcome::Kind::kFailed
                                                                  : ProbeOutcome::Kind::kUnknown,
-              reply.status().WithContext("node " + self->order_.peer));
+              why.WithContext("node " + self->order_.peer));
   };
   if (parts_.context.IsSelf(order_.peer)) {
     return parts_.probe_slabs.Open(order_.peer, request, std::move(answered));
@@ -151,13 +160,13 @@ void ProbeRun::PlanJobs(uint64_t bytes) {
   for (size_t i = 0; i < jobs_.size(); ++i) {
     jobs_[i].offset = std::min(i * piece, bytes - piece);
     jobs_[i].bytes = piece;
-    jobs_[i].most_bytes = std::min(bytes, kMostProbeBytes / 2 / pieces);
+    jobs_[i].most_bytes = kPairBytes;
   }
   if (!all) return;
   Job job;
   job.pair = jobs_.empty() && outcome_.pairs.size() == 1 ? 0 : -1;
   job.bytes = bytes;
-  job.most_bytes = kMostProbeBytes / 2;
+  job.most_bytes = kAllBytes;
   jobs_.push_back(job);
 }
 

@@ -90,6 +90,7 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
   os::EventLoop::TimerId timer_ = 0;
   std::optional<Connections::Use> use_;
   RegionRef target_;
+  bool connected_anew_ = false;  // as the first connection turned out dead
   std::optional<uint64_t> opened_;
   std::shared_ptr<const RemoteKey> key_;
   std::vector<Job> jobs_;

@@ -283,10 +283,10 @@ std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
   const NodeCapability* there = own ? &here : parts_.peers.Capabilities(node);
   std::vector<Key> keys;
   if (there == nullptr) return keys;
-  const auto usable = [](const NodeCapability& of, bool rdma) {
+  const auto usable = [](const NodeCapability& of, const LinkCapability& link) {
     std::vector<plan::WireEnd> ends;
     for (const MemoryCapability& memory : of.memories) {
-      const bool reached = rdma || memory.kind == "host";
+      const bool reached = link.rdma || memory.kind == "host" || link.Reaches(memory.kind);
       if (memory.viability.viable && reached &&
           plan::CanProbe(plan::WireEnd{memory.kind, memory.device})) {
         ends.push_back({memory.kind, memory.device});
@@ -298,8 +298,8 @@ std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
     const LinkCapability* other = there->FindLink(link.name);
     if (!link.viability.viable || other == nullptr || !other->viability.viable) continue;
     if (parts_.context.FindLink(link.name) == nullptr || (own && !link.rdma)) continue;
-    for (const plan::WireEnd& to : usable(here, link.rdma)) {
-      for (const plan::WireEnd& from : usable(*there, link.rdma)) {
+    for (const plan::WireEnd& to : usable(here, link)) {
+      for (const plan::WireEnd& from : usable(*there, *other)) {
         if (!own || from == to) keys.push_back({there->node, {link.name, from, to}});
       }
     }

@@ -34,7 +34,8 @@ class Probes {
   // is found out anew without waiting. Ways that begin or end in memory that only clients have
   // (dma-bufs) are not probed.
   void Await(const std::string& peer, const std::vector<plan::Wire>& wires, Task then);
-  // What is known about the ways from a peer, for the planner.
+  // What is known about the ways from a peer, by probes and by transfers (PathRates), for the
+  // planner.
   plan::Estimates EstimatesFor(const std::string& peer) const;
 
   // Why no device of the link reaches memory of this node at that place; OK where one does, where
@@ -46,7 +47,7 @@ class Probes {
   void ProbeNode(const std::string& node, bool force, Reply<std::vector<ProbeInfo>> reply);
   std::vector<ProbeInfo> Describe(const std::string& node) const;
 
-  // A transfer from that node was far slower than its probe.
+  // A transfer from that node was far slower than was measured before.
   void CountSlow(const std::string& node) { ++slow_[node]; }
   uint64_t slow_transfers(const std::string& node) const;
 

@@ -4,6 +4,7 @@
 
 #include "daemon/engine/catalog.h"
 #include "daemon/engine/context.h"
+#include "daemon/engine/path_rates.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probe_slabs.h"
 #include "daemon/engine/probes.h"
@@ -27,7 +28,8 @@ plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
       return Viability::No(why.reason(), why.message(), why.remedy());
     };
     if (outcome.kind == Kind::kMeasured) {
-      estimates.MeasuredWire(key.wire, outcome.bytes_per_second, outcome.latency_seconds);
+      estimates.MeasuredWire(key.wire, outcome.bytes_per_second, outcome.latency_seconds,
+                             entry.time);
     } else {
       estimates.FailedWire(key.wire, no(outcome.why));
     }
@@ -38,6 +40,7 @@ plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
                             pair.failure.ok() ? pair.bytes_per_second : 0});
     }
   }
+  parts_.path_rates.AddTo(estimates, peer);
   return estimates;
 }
 

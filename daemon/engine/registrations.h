@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,8 @@ class Registrations {
   Registrations(Context& context, Connections& connections)
       : context_(context), connections_(connections) {}
 
-  // Registers the region with the link, on the thread for slow calls about such memory; at once
-  // where that has happened before. Those who ask meanwhile share one call. Fails, with
+  // Registers the region with the link, on threads for such calls about such memory; at once where
+  // that has happened before. Those who ask meanwhile share one call. Fails, with
   // FAILED_PRECONDITION, with the link's reason why it cannot use this memory in place, which is
   // asked again by the next caller.
   //
@@ -27,25 +28,45 @@ class Registrations {
   // devices know such memory by a descriptor that the client passed, it is first made sure that the
   // descriptor names the buffer's own memory; one that does not is refused (BAD_HANDLE) for ever. A
   // region without an address is nothing but its descriptor, and is believed.
+  //
+  // `nics`: the devices that have to know it before the answer comes; empty: all. The others are
+  // told afterwards.
   void Ensure(const std::string& link, const RegionRef& region, const std::string& client_buffer,
-              StatusReply reply);
+              const std::vector<std::string>& nics, StatusReply reply);
 
  private:
   using Key = std::pair<std::string, const Region*>;
+  struct Waiting {
+    std::vector<std::string> nics;
+    StatusReply reply;
+  };
   struct Entry {
     std::weak_ptr<Region> region;
     bool done = false;
-    Status refused;  // counts when done
-    std::vector<StatusReply> waiting;
+    Status refused;    // counts when done
+    bool all = false;  // devices have been told; else these:
+    std::set<std::string> nics;
+    std::vector<std::string> asking;  // about these just now
+    std::vector<Waiting> waiting;
+
+    bool Covers(const std::vector<std::string>& wanted) const;
   };
 
+  void Ask(const Key& key, const RegionRef& region, const std::string& client_buffer,
+           const std::vector<std::string>& nics);
+  void TellTheRest(const Key& key, const RegionRef& region);
   void Registered(const Key& key, const RegionRef& region, const std::string& client_buffer,
                   const Result<std::vector<NicRegistration>>& outcome);
-  void Conclude(const Key& key, const Status& status);
+  void Conclude(const Key& key, const RegionRef& region, const std::string& client_buffer,
+                const Status& status);
+
+  // Of a few, so that what is small need not wait for what is large.
+  std::string NextWorker(const Region& region);
 
   Context& context_;
   Connections& connections_;
   std::map<Key, Entry> entries_;
+  uint64_t calls_ = 0;
 };
 
 }  // namespace onecopy::engine

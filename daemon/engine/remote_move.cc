@@ -9,6 +9,7 @@
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/registrations.h"
+#include "daemon/engine/series.h"
 #include "daemon/engine/slots.h"
 #include "daemon/pipeline/remote_places.h"
 #include "daemon/plan/lane_rates.h"
@@ -24,6 +25,8 @@ constexpr uint64_t kMostGets = 1024;
 // Of a slot, over sockets: all lanes have work after the first few slots, and end together.
 constexpr uint64_t kPieces = 4;
 constexpr uint64_t kLeastPiece = 256 << 10;
+// A driver that has not made memory ready by then, counted in stall timeouts, never will.
+constexpr int kMemoryPatience = 10;
 
 uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
   for (const LayoutRef& layout : {layouts.from, layouts.to}) {
@@ -48,6 +51,7 @@ RemoteMove::RemoteMove(Parts& parts, Order order, Area destination)
                                                 order_.checksum)) {}
 
 bool RemoteMove::Over(const Status& step) {
+  if (finishing_) return true;
   if (step.ok() && stopped_.ok()) return false;
   outcome_.status = stopped_.ok() ? step : stopped_;
   FinishSource();
@@ -62,27 +66,28 @@ void RemoteMove::Start(Task running, Done done) {
       order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
         if (self->Over(use.status())) return;
         self->use_ = std::move(*use);
+        self->outcome_.connected = true;
+        self->phase_ = Phase::kMemory;
         self->channel_id_ = os::RandomNumber();
-        self->channel_ =
-            std::make_unique<pipeline::Channel>(self->use_->connection, self->channel_id_);
-        if (self->order_.path.destination_staged) return self->TakeSlots();
-        self->RegisterTarget();
+        self->channel_ = std::make_unique<pipeline::Channel>(
+            self->use_->connection, self->channel_id_,
+            [weak = self->weak_from_this(),
+             &loop = self->parts_.context.loop](const pipeline::Message& message) {
+              loop.Post([weak, message] {
+                if (const auto self = weak.lock()) self->OnControl(message);
+              });
+            });
+        self->ChooseLanes();
+        if (!self->order_.path.destination_staged) return self->RegisterTarget();
+        self->parts_.slots.Slab([self](Result<RegionRef> slab) {
+          if (!self->Over(slab.status())) self->PrepareRoute(*slab);
+        });
       });
 }
 
-void RemoteMove::TakeSlots() {
-  const uint32_t wanted = use_->connection->depth() * 2;
-  parts_.slots.Acquire(Purpose::kReceive, wanted,
-                       [self = self_](Result<pipeline::SlotLease> lease) {
-                         if (self->Over(lease.status())) return;
-                         self->lease_ = std::move(*lease);
-                         self->PrepareRoute();
-                       });
-}
-
-void RemoteMove::PrepareRoute() {
-  Memory* memory =
-      parts_.context.CopierFor(lease_->slab->place(), destination_.span.region->place());
+void RemoteMove::PrepareRoute(const RegionRef& slab) {
+  slab_ = slab;
+  Memory* memory = parts_.context.CopierFor(slab->place(), destination_.span.region->place());
   if (memory == nullptr) {
     Over({Code::kFailedPrecondition, reasons::kNotApplicable,
           "nothing here copies from host memory to " + destination_.span.region->step_name()});
@@ -90,73 +95,127 @@ void RemoteMove::PrepareRoute() {
   }
   const std::string& worker = WorkerOf(destination_.span.region->place());
   parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
-      worker,
-      [memory, from = lease_->slab, to = destination_.span.region] {
-        return memory->Prepare(from, to);
-      },
-      [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
-        if (route.ok())
-          self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
-        if (!self->Over(route.status())) self->RegisterTarget();
+      worker, [memory, slab, to = destination_.span.region] { return memory->Prepare(slab, to); },
+      [self = self_, worker](Result<std::unique_ptr<CopyRoute>> made) {
+        std::shared_ptr<CopyRoute> route;
+        if (made.ok()) route = self->parts_.context.workers.ShareAny(worker, std::move(*made));
+        if (self->Over(made.status())) return;
+        self->route_ = std::move(route);
+        self->RegisterTarget();
       });
 }
 
 void RemoteMove::RegisterTarget() {
-  parts_.registrations.Ensure(order_.path.link, lease_ ? lease_->slab : destination_.span.region,
-                              lease_ ? std::string() : order_.client_buffer,
+  if (Over(destination_.span.region->CheckUsable())) return;
+  parts_.registrations.Ensure(order_.path.link, target(),
+                              slab_ != nullptr ? std::string() : order_.client_buffer, nics_here_,
                               [self = self_](const Status& registered) {
                                 if (!self->Over(registered)) self->AskSource();
                               });
 }
 
 void RemoteMove::AskSource() {
+  phase_ = Phase::kSource;
   PrepareRequest request;
   request.ticket = order_.ticket;
   request.id = order_.transfer.id;
   request.connection = use_->number;
   request.channel = channel_id_;
   request.staged = order_.path.source_staged;
-  if (request.staged) request.chunk_bytes = lease_ ? lease_->slot_bytes : parts_.slots.slot_bytes();
+  if (request.staged) request.chunk_bytes = parts_.slots.slot_bytes();
   request.deadline = order_.deadline;
   request.transfer = order_.transfer;
-  source_half_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
-    if (!self->Over(reply.status())) self->Run(std::move(*reply));
+  request.series = parts_.series.Find(order_.transfer.part_of);
+  request.nics = nics_there_;
+  request.flows = true;
+  source_half_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
+    Status status = self->parts_.connections.Heard(*self->use_, reply.status());
+    if (status.ok() && !reply->flows) {
+      status = {Code::kUnavailable, reasons::kPeerIncompatible,
+                "node " + self->order_.source_node + " runs a version that sends in another way",
+                "update it to the version of node " + self->parts_.context.node()};
+    }
+    if (self->Over(status)) return;
+    self->answered_ = true;
+    self->RunIfReady();
   });
 }
 
-void RemoteMove::Run(PrepareReply prepared) {
-  source_ = std::move(prepared);
+void RemoteMove::OnControl(const pipeline::Message& message) {
+  if (finishing_) return;
+  if (const auto* ready = std::get_if<pipeline::ReadyMessage>(&message)) {
+    if (ready_) return;
+    ++heard_;
+    ready_ = *ready;
+    waiting_.reset();
+    RunIfReady();
+  } else if (const auto* waiting = std::get_if<pipeline::WaitingMessage>(&message)) {
+    ++heard_;
+    waiting_ = *waiting;
+    waiting_at_ = bytes_done();
+  } else if (const auto* failed = std::get_if<pipeline::FailedMessage>(&message)) {
+    if (chain_ != nullptr) return chain_->Stop(failed->status);
+    Over(failed->status.WithContext("node " + order_.source_node));
+  }
+}
+
+void RemoteMove::RunIfReady() {
+  if (answered_ && ready_ && chain_ == nullptr && !Over()) Run();
+}
+
+std::unique_ptr<pipeline::Place> RemoteMove::SourcePlace(const pipeline::Layouts& gets,
+                                                         uint64_t bytes) {
+  if (order_.path.source_staged) {
+    return std::make_unique<pipeline::RemoteRing>(*channel_, bytes, ready_->slot_bytes, first_key_);
+  }
+  const uint64_t chunk_bytes = use_->connection->chunk_bytes();
+  const uint64_t most = slab_ != nullptr ? parts_.slots.slot_bytes() : chunk_bytes;
+  return std::make_unique<pipeline::SourceRange>(
+      0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from);
+}
+
+void RemoteMove::OpenShare() {
+  Slots::Order order;
+  order.purpose = Purpose::kReceive;
+  order.owner = order_.transfer.owner;
+  order.payload = destination_.payload();
+  order.most = use_->connection->depth() * 2;
+  order.executor = &use_->connection->executor();
+  share_ = parts_.slots.Open(std::move(order));
+}
+
+void RemoteMove::Run() {
   Connection& connection = *use_->connection;
   const uint64_t bytes = destination_.payload();
   const bool staged = order_.path.source_staged;
-  if (staged &&
-      (source_.slot_bytes < kLeastChunk || (lease_ && source_.slot_bytes > lease_->slot_bytes))) {
+  const uint64_t slot_bytes = ready_->slot_bytes;
+  if (staged && (slot_bytes < kLeastChunk || slot_bytes > parts_.slots.slot_bytes())) {
     Over({Code::kUnavailable, reasons::kLinkDown,
-          "node " + order_.source_node + " offers slots of " + std::to_string(source_.slot_bytes) +
+          "node " + order_.source_node + " offers slots of " + std::to_string(slot_bytes) +
               " bytes"});
     return;
   }
+  std::vector<ExecutedStep> promised;
+  for (Step& step : ready_->steps) {
+    step.node = order_.source_node;
+    promised.push_back({step, 0});
+  }
+  source_half_->Promise(std::move(promised));
   const pipeline::Layouts gets{staged ? nullptr : order_.source_layout(),
-                               lease_ ? nullptr : destination_.layout};
+                               slab_ != nullptr ? nullptr : destination_.layout};
   std::vector<std::unique_ptr<pipeline::Place>> places;
   std::vector<pipeline::Stage> stages;
-  if (staged) {
-    places.push_back(std::make_unique<pipeline::RemoteRing>(*channel_, bytes, source_.slot_bytes));
-  } else {
-    const uint64_t most = lease_ ? lease_->slot_bytes : connection.chunk_bytes();
-    places.push_back(std::make_unique<pipeline::SourceRange>(
-        0, bytes, ChunkForGets(gets, std::min(most, connection.chunk_bytes())), gets.from));
-  }
+  places.push_back(SourcePlace(gets, bytes));
   const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
   const bool sockets = staged && link != nullptr && !link->rdma;
-  const uint64_t piece = sockets ? std::max(source_.slot_bytes / kPieces, kLeastPiece)
-                                 : std::numeric_limits<uint64_t>::max();
-  stages.push_back({std::make_unique<pipeline::GetMover>(
-                        use_->connection, channel_id_, source_.key,
-                        lease_ ? lease_->slab : destination_.span.region, LaneRates(), gets, piece),
+  const uint64_t piece =
+      sockets ? std::max(slot_bytes / kPieces, kLeastPiece) : std::numeric_limits<uint64_t>::max();
+  stages.push_back({std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, ready_->key,
+                                                         target(), lane_rates_, gets, piece),
                     connection.depth()});
-  if (lease_) {
-    places.push_back(std::make_unique<pipeline::SlotRing>(*lease_));
+  if (slab_ != nullptr) {
+    OpenShare();
+    places.push_back(std::make_unique<pipeline::SlotRing>(share_));
     const unsigned depth = route_->depth();
     stages.push_back(
         {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
@@ -182,29 +241,96 @@ void RemoteMove::Run(PrepareReply prepared) {
   });
 }
 
-std::vector<double> RemoteMove::LaneRates() const {
-  const NodeCapability& here = parts_.catalog.capabilities();
+std::optional<plan::Wire> RemoteMove::WireOf(const NodeCapability** there) const {
   const bool self = parts_.context.IsSelf(order_.source_node);
-  const NodeCapability* there = self ? &here : parts_.peers.Capabilities(order_.source_node);
-  const std::vector<LaneInfo>& lanes = use_->connection->lanes();
-  if (there == nullptr || lanes.size() < 2) return {};
+  *there = self ? &parts_.catalog.capabilities() : parts_.peers.Capabilities(order_.source_node);
+  if (*there == nullptr) return std::nullopt;
   const plan::WireEnd slots{"host", {}};
   const Place& place = destination_.span.region->place();
-  const plan::Wire wire{
+  return plan::Wire{
       order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
       order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
-  return plan::LaneRates(wire, lanes, *there, here, parts_.probes.EstimatesFor(order_.source_node));
+}
+
+void RemoteMove::ChooseLanes() {
+  const NodeCapability* there = nullptr;
+  const auto wire = WireOf(&there);
+  const std::vector<LaneInfo>& lanes = use_->connection->lanes();
+  if (!wire || lanes.size() < 2) return;
+  const NodeCapability& here = parts_.catalog.capabilities();
+  lane_rates_ =
+      plan::LaneRates(*wire, lanes, *there, here, parts_.probes.EstimatesFor(order_.source_node));
+  const std::vector<bool> near = plan::NearestLanes(*wire, lanes, lane_rates_, *there, here);
+  if (std::find(near.begin(), near.end(), false) == near.end()) return;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (!near[i]) continue;
+    nics_here_.push_back(lanes[i].device);
+    nics_there_.push_back(lanes[i].peer_device);
+  }
+}
+
+std::vector<LaneBytes> RemoteMove::lanes() const {
+  std::vector<LaneBytes> lanes;
+  if (!use_) return lanes;
+  for (const LaneInfo& lane : use_->connection->lanes()) {
+    lanes.push_back({lane.device, lane.peer, 0});
+  }
+  return lanes;
 }
 
 void RemoteMove::Stop(const Status& why) {
   if (!stopped_.ok()) return;
   stopped_ = why;
-  if (chain_ != nullptr) chain_->Stop(why);
+  if (chain_ != nullptr) return chain_->Stop(why);
+  // Not from here: the caller may be what is told of the end.
+  parts_.context.loop.Post([self = shared_from_this()] {
+    if (self->self_ != nullptr) self->Over();
+  });
+}
+
+void RemoteMove::LoseConnection(const Connection& connection, const Status& why) {
+  if (finishing_ || !use_ || use_->connection.get() != &connection) return;
+  if (chain_ != nullptr) return chain_->Stop(why);
+  Over(why);
+}
+
+uint64_t RemoteMove::life() const {
+  uint64_t life = bytes_done() + heard_;
+  if (chain_ == nullptr && phase_ != Phase::kSource) {
+    // Connecting has its own bounds, and a driver is given more time than a peer.
+    const auto passed = os::Clock::now() - started_;
+    if (passed < kMemoryPatience * parts_.context.options.stall_timeout) {
+      life += static_cast<uint64_t>(passed.count());
+    }
+  }
+  if (share_ != nullptr && parts_.slots.Waits(*share_)) {
+    life += parts_.slots.given(Purpose::kReceive);
+  }
+  return life;
+}
+
+std::string RemoteMove::waits_for() const {
+  const std::string& source = order_.source_node;
+  if (chain_ == nullptr && phase_ == Phase::kConnecting) {
+    return "a connection of link " + order_.path.link + " from node " + source;
+  }
+  if (chain_ == nullptr && phase_ == Phase::kMemory) {
+    return "memory of node " + parts_.context.node() + " to be made ready";
+  }
+  if (share_ != nullptr && parts_.slots.Waits(*share_)) {
+    return WaitsForSlots(parts_.context.node(), parts_.slots.Ahead(*share_));
+  }
+  if (!waiting_ || waiting_at_ != bytes_done()) {
+    return chain_ == nullptr ? "node " + source + " to open the source" : "";
+  }
+  return waiting_->what == pipeline::WaitingMessage::For::kSlots
+             ? WaitsForSlots(source, waiting_->ahead)
+             : "memory of node " + source + " to be made ready";
 }
 
 void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
   outcome_.access =
-      use_->connection->Access(source_.key, lease_ ? *lease_->slab : *destination_.span.region);
+      use_->connection->Access(order_.path.source_staged ? *first_key_ : ready_->key, *target());
   use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
     self->parts_.context.loop.Post(
         [self, counters = std::move(counters), then = std::move(then)]() mutable {
@@ -219,7 +345,7 @@ void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
 
 void RemoteMove::FlushTarget() {
   const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
-  const bool needed = outcome_.status.ok() && !lease_ && link != nullptr && link->rdma &&
+  const bool needed = outcome_.status.ok() && slab_ == nullptr && link != nullptr && link->rdma &&
                       destination_.span.region->needs_flush();
   if (!needed) return FinishSource();
   parts_.context.workers.Run<bool>(
@@ -235,9 +361,11 @@ void RemoteMove::FlushTarget() {
 }
 
 void RemoteMove::FinishSource() {
+  if (std::exchange(finishing_, true)) return;
   chain_.reset();
   route_.reset();
-  lease_.reset();
+  share_.reset();
+  slab_.reset();
   channel_.reset();
   source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
                        [self = self_](MoveOutcome outcome) {

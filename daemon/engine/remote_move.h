@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/connections.h"
 #include "daemon/engine/move.h"
@@ -13,8 +14,10 @@
 #include "daemon/engine/source_half.h"
 #include "daemon/pipeline/channel.h"
 #include "daemon/pipeline/places.h"
+#include "daemon/pipeline/slot_share.h"
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
+#include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
 
@@ -42,16 +45,30 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   RemoteMove(Parts& parts, Order order, Area destination);
 
   void Start(Task running, Done done) override;
+  // Ends it at once where nothing moves yet; what a slow call uses meanwhile, that call keeps.
   void Stop(const Status& why) override;
   uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  std::vector<LaneBytes> lanes() const override;
+  uint64_t life() const override;
+  std::string waits_for() const override;
+  void LoseConnection(const Connection& connection, const Status& why) override;
 
  private:
-  void TakeSlots();
-  void PrepareRoute();
+  // What it does before bytes move.
+  enum class Phase { kConnecting, kMemory, kSource };
+
+  void PrepareRoute(const RegionRef& slab);
   void RegisterTarget();
   void AskSource();
-  void Run(PrepareReply prepared);
-  std::vector<double> LaneRates() const;  // see plan::LaneRates
+  // What the source says over the channel, but for chunks.
+  void OnControl(const pipeline::Message& message);
+  void RunIfReady();
+  void Run();
+  std::unique_ptr<pipeline::Place> SourcePlace(const pipeline::Layouts& gets, uint64_t bytes);
+  void OpenShare();
+  // Of this transfer's bytes; nothing where one end is not known any more.
+  std::optional<plan::Wire> WireOf(const NodeCapability** there) const;
+  void ChooseLanes();  // see plan::LaneRates, plan::NearestLanes
   void GatherEvidence(UniqueFunction<void()> then);
   void FinishSource();
   // Bytes that a network device wrote into a GPU's memory, before anybody reads them.
@@ -59,6 +76,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void End();
   // True when the move has been stopped or has failed meanwhile, and has been brought to its end.
   bool Over(const Status& step = {});
+  const RegionRef& target() const { return slab_ == nullptr ? destination_.span.region : slab_; }
 
   Parts& parts_;
   const Order order_;
@@ -66,17 +84,29 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   Task running_;
   Done done_;
 
+  Phase phase_ = Phase::kConnecting;
+  const os::Clock::time_point started_ = os::Clock::now();
   std::optional<Connections::Use> use_;
+  std::vector<double> lane_rates_;
+  std::vector<std::string> nics_here_;  // that are to carry it; empty: any
+  std::vector<std::string> nics_there_;
   ChannelId channel_id_ = 0;
   std::unique_ptr<pipeline::Channel> channel_;
-  std::optional<pipeline::SlotLease> lease_;
+  RegionRef slab_;                    // where the destination is staged
   std::shared_ptr<CopyRoute> route_;  // from the slots to the destination
+  pipeline::SlotShareRef share_;
   std::shared_ptr<SourceHalf> source_half_;
-  PrepareReply source_;
+  bool answered_ = false;  // the source's node, to Prepare
+  std::optional<pipeline::ReadyMessage> ready_;
+  std::optional<pipeline::WaitingMessage> waiting_;  // what the source said last
+  uint64_t waiting_at_ = 0;                          // bytes that had moved by then
+  uint64_t heard_ = 0;                               // messages
+  std::shared_ptr<RemoteKey> first_key_ = std::make_shared<RemoteKey>();
   std::shared_ptr<pipeline::Chain> chain_;
   std::map<std::string, uint64_t> counters_before_;
   MoveOutcome outcome_;
   Status stopped_;
+  bool finishing_ = false;
   std::shared_ptr<RemoteMove> self_;
 };
 

@@ -8,7 +8,8 @@ namespace onecopy::engine {
 
 Result<RingEnd> FindRingEnd(Parts& parts, const Principal& who, const Endpoint& end,
                             Access access) {
-  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, parts.buffers.Find(end.buffer));
+  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer,
+                           parts.grants.FindKnown(parts.buffers, who, end.buffer));
   const ByteRange whole{0, buffer->bytes};
   auto all = parts.grants.Check(who, *buffer, whole, access);
   if (all.ok()) return RingEnd{buffer, whole, std::move(*all)};

@@ -54,60 +54,76 @@ void Rings::FileAll() {
   FileEntries(std::move(unfiled));
 }
 
-// No more than the table keeps, the oldest first, as if they had been there all the time.
+// No more of an owner's than the table keeps, the oldest first, as if they had been there all the
+// time.
 void Rings::FileEntries(std::vector<Unfiled> unfiled) {
   std::sort(unfiled.begin(), unfiled.end(), [](const Unfiled& a, const Unfiled& b) {
     return std::pair(a.entry.ended, a.entry.number) < std::pair(b.entry.ended, b.entry.number);
   });
-  const size_t most = parts_.context.options.keep_transfers;
-  for (size_t i = unfiled.size() > most ? unfiled.size() - most : 0; i < unfiled.size(); ++i) {
-    FileEntry(*unfiled[i].ring, unfiled[i].entry);
+  std::map<Owner, size_t> more;  // than are kept
+  for (const Unfiled& one : unfiled) ++more[one.ring->owner];
+  for (const Unfiled& one : unfiled) {
+    if (more[one.ring->owner]-- <= parts_.context.options.keep_transfers) {
+      FileEntry(*one.ring, one.entry);
+    }
   }
 }
 
 void Rings::FileEntry(Ring& ring, const ring::Entry& entry) {
   const auto found = ring.routes.find(entry.route);
-  if (found == ring.routes.end()) return;
+  if (found == ring.routes.end() && entry.route != 0) return;
   uint64_t& filed = ring.filed[entry.number % ring::Journal::kEntries];
   if (std::exchange(filed, entry.number + 1) == entry.number + 1) return;
-  const Description& description = found->second;
-  const plan::Plan& plan = description.given.plan;
-  const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? description.route->why()
-                         : entry.outcome == ring::Outcome::kFailed  ? description.route->failure()
-                                                                    : StatusOf(entry.outcome);
   TransferInfo info;
   info.id = TransferId(ring.prefix + "-" + Hex(entry.number));
-  info.source = description.given.source;
-  info.destination = description.given.destination;
+  info.source.node = info.destination.node = parts_.context.node();
+  Status outcome = StatusOf(entry.outcome);
+  if (found != ring.routes.end()) outcome = DescribeEntry(found->second, entry, &info);
   info.source.offset = entry.from;
   info.destination.offset = entry.to;
   info.source.bytes = info.destination.bytes = info.bytes = entry.bytes;
   info.owner = ring.owner.ToString();
   info.create_time = WallTimeOf(entry.taken);
-  info.end_time = WallTimeOf(entry.ended);
+  info.end_time =
+      info.create_time + std::chrono::duration_cast<WallTime::duration>(entry.ended - entry.taken);
+  info.receipt.evidence["submitted"] = "ring";
+  info.receipt.negotiation_seconds = Seconds(entry.begun - entry.taken);
+  info.bytes_done = outcome.ok() ? entry.bytes : 0;
+  info.receipt.attempts.push_back(
+      {info.receipt.path, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});
+  auto record = parts_.transfers.Add(std::move(info), ring.owner, parts_.context.node(), {});
+  if (!record.ok()) return;
+  (*record)->logged = false;  // long after its end, and beside thousands of others
+  parts_.transfers.Conclude(**record, outcome);
+}
+
+Status Rings::DescribeEntry(const Description& description, const ring::Entry& entry,
+                            TransferInfo* into) const {
+  TransferInfo& info = *into;
+  const plan::Plan& plan = description.given.plan;
+  const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? description.route->why()
+                         : entry.outcome == ring::Outcome::kFailed  ? description.route->failure()
+                                                                    : StatusOf(entry.outcome);
+  info.source = description.given.source;
+  info.destination = description.given.destination;
   info.plan = plan;
   Receipt& receipt = info.receipt;
   receipt.path = plan.path.name;
   receipt.refused = plan.refused;
   receipt.registration = description.access.registration;
   receipt.key = description.access.key;
-  receipt.evidence["submitted"] = "ring";
+  receipt.encryption = description.access.encryption;
   if (!description.push.empty()) {
     info.role = TransferRole::kSource;
     receipt.evidence["steps"] =
         "as planned by node " + description.peer + ", which made the copies";
   }
-  receipt.negotiation_seconds = Seconds(entry.begun - entry.taken);
   if (outcome.ok()) {
-    info.bytes_done = entry.bytes;
     receipt.seconds = Seconds(entry.ended - entry.begun);
     const StepList steps = description.steps->Get();
     for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
   }
-  receipt.attempts.push_back(
-      {plan.path.name, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});
-  auto record = parts_.transfers.Add(std::move(info), ring.owner, parts_.context.node());
-  if (record.ok()) parts_.transfers.Conclude(**record, outcome);
+  return outcome;
 }
 
 }  // namespace onecopy::engine

@@ -117,12 +117,13 @@ void Rings::OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
   if (to->grant) description.grants.push_back(*to->grant);
   description.given.destination = {parts_.context.node(), to->buffer->name, to->allowed.offset,
                                    to->allowed.bytes};
+  auto explain = WhyClosed(who, source);
   RemoteRouteOrder order{who, std::move(source), to->buffer->region, to->client_buffer(),
                          TransferId(os::RandomHex(kIdBytes))};
   const RegionRef into = order.into;
   MakeRemoteRoute(
       parts_, std::move(order),
-      [this, ring, into, description = std::move(description),
+      [this, ring, into, explain = std::move(explain), description = std::move(description),
        reply = std::move(reply)](Result<RemoteRoute> made) mutable {
         if (!made.ok()) return reply(made.status());
         ring::Route& route = *description.route;
@@ -134,7 +135,7 @@ void Rings::OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
         auto way = std::make_unique<pipeline::ShortGets>(
             pipeline::ShortGets::Source{connection, os::RandomNumber(), made->range->key(),
                                         route.from.offset, made->range},
-            into, FailureOf(ring, route));
+            into, std::move(explain), FailureOf(ring, route));
         made->range.reset();
         Install(ring, std::move(description), OnEngine(std::move(way)), std::move(reply));
       });
@@ -185,7 +186,9 @@ void Rings::Opened(const RingRef& ring, uint64_t channel, Description descriptio
   auto held = std::make_shared<PeerOpening>(parts_, description.peer, opened.opening);
   const Result<Connections::Serving> serving =
       parts_.connections.FindAccepted(description.peer, opened.connection);
-  if (!serving.ok()) return reply(serving.status());
+  if (!serving.ok()) {
+    return reply(Status(Code::kUnavailable, serving.status().reason(), serving.status().message()));
+  }
   const Endpoint& to = opened.destination;
   if (!to.offset || !to.bytes) {
     return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
@@ -204,6 +207,31 @@ void Rings::Opened(const RingRef& ring, uint64_t channel, Description descriptio
   Install(ring, std::move(description), OnEngine(std::move(way)), std::move(reply));
 }
 
+// The other node closes what it had opened without a word. Asked for the right once more, it says
+// why.
+pipeline::ShortGets::Explain Rings::WhyClosed(const Principal& who, const Endpoint& source) {
+  return [this, &loop = parts_.context.loop, uid = who.uid, source](
+             const Status& denied, UniqueFunction<void(Status)> told) mutable {
+    loop.Post([this, uid, denied, source = Endpoint(source), told = std::move(told)]() mutable {
+      const Result<PeerApi*> peer = parts_.peers.Find(source.node);
+      if (!peer.ok()) return told(peer.status());
+      ReserveRequest request;
+      request.id = TransferId(os::RandomHex(kIdBytes));
+      request.uid = uid;
+      request.destination_node = parts_.context.node();
+      request.source = std::move(source);
+      (*peer)->Reserve(parts_.context.node(), std::move(request),
+                       [denied, told = std::move(told)](const Result<Reservation>& again) mutable {
+                         if (!again.ok()) return told(again.status());
+                         told({Code::kUnavailable, reasons::kLinkDown,
+                               "the way was closed by its other end, and may be opened again: " +
+                                   denied.message(),
+                               "ask again"});
+                       });
+    });
+  };
+}
+
 UniqueFunction<void(const Status&)> Rings::FailureOf(const RingRef& ring,
                                                      const ring::Route& route) {
   return [this, &loop = parts_.context.loop, prefix = ring->prefix,
@@ -219,29 +247,44 @@ std::shared_ptr<ShortRoute> Rings::OnEngine(std::unique_ptr<ShortRoute> way) con
           }};
 }
 
-bool Rings::StillStands(const Description& description) const {
-  if (!description.peer.empty() && !parts_.peers.IsConnected(description.peer)) return false;
+Status Rings::WhatEnded(const Ring& ring, const Description& description) const {
+  const auto current = rings_.find(ring.session);
+  if (current == rings_.end() || current->second.get() != &ring) {
+    return {Code::kAborted, reasons::kOwnerDied, "the client has gone"};
+  }
+  if (!description.peer.empty() && !parts_.peers.IsConnected(description.peer)) {
+    return {Code::kUnavailable, reasons::kPeerDown,
+            "node " + description.peer + " does not answer"};
+  }
   for (const BufferId id : description.buffers) {
     const Buffer* buffer = parts_.buffers.FindById(id);
-    if (buffer == nullptr || !buffer->removing.ok()) return false;
+    if (buffer == nullptr || !buffer->removing.ok()) {
+      return {Code::kNotFound, reasons::kBufferNotFound,
+              "a buffer of the route was removed while that was made"};
+    }
   }
-  return std::all_of(description.grants.begin(), description.grants.end(),
-                     [&](const GrantId& id) { return parts_.grants.Find(id) != nullptr; });
+  for (const GrantId& id : description.grants) {
+    if (parts_.grants.Find(id) == nullptr) {
+      return {Code::kPermissionDenied, reasons::kNotOwner,
+              "a right that the route was to rest on ended while that was made"};
+    }
+  }
+  return OkStatus();
 }
 
 void Rings::Install(const RingRef& ring, Description description, std::shared_ptr<ShortRoute> way,
                     Reply<RingRoute> reply) {
   description.steps = way->steps();
   description.route->way = std::move(way);
-  const auto current = rings_.find(ring->session);
-  if (current == rings_.end() || current->second != ring || !StillStands(description)) {
-    return reply(Status(Code::kAborted, reasons::kCancelled,
-                        "what the route was to rest on has ended meanwhile"));
-  }
+  if (Status ended = WhatEnded(*ring, description); !ended.ok()) return reply(ended);
   const auto place = std::find(ring->used.begin(), ring->used.end(), false);
   if (place == ring->used.end()) {
     return reply(Status(Code::kResourceExhausted, reasons::kQuota,
                         "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
+  }
+  if (Status full = route_quota_.TakeInto(description.charge, ring->owner, ring->administrator);
+      !full.ok()) {
+    return reply(full);
   }
   *place = true;
   const uint64_t serial = description.route->serial;

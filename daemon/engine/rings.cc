@@ -21,24 +21,24 @@
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
+#include "transport/os/unix_socket.h"
 
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostRings = 1024;
-constexpr size_t kMostRingsPerUid = 256;
 constexpr size_t kMostDescriptions = 256;  // of one ring, with those of routes that are gone
 constexpr size_t kPrefixBytes = 8;
-
-Status Full(const std::string& what, size_t most) {
-  return {Code::kResourceExhausted, reasons::kQuota,
-          what + " " + std::to_string(most) + " rings already, and no more at a time"};
-}
 
 }  // namespace
 
 Rings::Rings(Parts& parts, std::chrono::nanoseconds spin)
-    : parts_(parts), spin_(spin), thread_(spin) {}
+    : parts_(parts),
+      spin_(spin),
+      quota_(parts.context.node(), "rings", parts.context.options.limits.rings,
+             parts.context.options.limits.reserved_percent),
+      route_quota_(parts.context.node(), "routes", parts.context.options.limits.routes,
+                   parts.context.options.limits.reserved_percent),
+      thread_(spin) {}
 
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   Result<Principal> who = parts_.sessions.PrincipalOf(session);
@@ -46,10 +46,8 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   if (rings_.contains(session)) {
     return reply(Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring"));
   }
-  if (by_prefix_.size() >= kMostRings) return reply(Full("this node serves", kMostRings));
-  if (per_uid_[who->uid] >= kMostRingsPerUid) {
-    return reply(Full("uid " + std::to_string(who->uid) + " has", kMostRingsPerUid));
-  }
+  Result<Quota::Charge> charge = quota_.Take(*who);
+  if (!charge.ok()) return reply(charge.status());
   Result<ring::DaemonEnd> end = ring::DaemonEnd::Make();
   if (!end.ok()) return reply(end.status());
   int pair[2];
@@ -57,15 +55,18 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
     return reply(os::ErrnoStatus(errno, "making the socket of a ring"));
   }
-  os::UniqueFd here(pair[0]);
+  os::PassedFd here(os::UniqueFd{pair[0]}, closer_, who->uid.payer());
+  (void)os::RefuseDescriptors(here.get());  // where that cannot be, the ring's thread takes none
   RingGiven given{os::UniqueFd::DuplicateOf(end->memory()), os::UniqueFd(pair[1]),
-                  os::RandomHex(kPrefixBytes), spin_, Owner{who->uid, who->node}.ToString()};
+                  os::RandomHex(kPrefixBytes), spin_, OwnerOf(*who).ToString()};
   if (!given.memory) return reply(os::ErrnoStatus(errno, "duplicating the memory of a ring"));
 
   auto ring = std::make_shared<Ring>();
   ring->id = next_ring_++;
   ring->session = session;
-  ring->owner = {who->uid, who->node};
+  ring->owner = OwnerOf(*who);
+  ring->administrator = who->administrator;
+  ring->charge = std::move(*charge);
   ring->prefix = given.prefix;
   ring->journal = std::make_shared<ring::Journal>();
   thread_.Add(ring->id, std::move(*end), std::move(here), ring->journal,
@@ -75,14 +76,17 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
                                {{"owner", owner}});
                 });
               });
-  ++per_uid_[who->uid];
   rings_[session] = ring;
   by_prefix_[ring->prefix] = ring;
   reply(std::move(given));
 }
 
-// The oldest routes that are gone, and with them the receipts of what went by them.
+// The oldest routes that are gone. What went by them is filed while it can be described.
 void Rings::Forget(Ring& ring) {
+  if (ring.routes.size() <= kMostDescriptions) return;
+  std::vector<Unfiled> unfiled;
+  Collect(ring, &unfiled);
+  FileEntries(std::move(unfiled));
   for (auto it = ring.routes.begin();
        it != ring.routes.end() && ring.routes.size() > kMostDescriptions;) {
     it = it->second.open ? std::next(it) : ring.routes.erase(it);
@@ -91,6 +95,7 @@ void Rings::Forget(Ring& ring) {
 
 void Rings::Withdraw(Ring& ring, Description& description, const Status& why) {
   if (!std::exchange(description.open, false)) return;
+  description.charge.GiveBack();
   description.route->Withdraw(why);
   // It is there until the ring's thread has been told, below.
   if (const auto& way = description.route->way; description.push.empty()) {
@@ -183,8 +188,7 @@ void Rings::Ended(const RingRef& ring) {
   Collect(*ring, &unfiled);
   FileEntries(std::move(unfiled));
   by_prefix_.erase(ring->prefix);
-  const auto count = per_uid_.find(ring->owner.uid);
-  if (--count->second == 0) per_uid_.erase(count);
+  ring->charge.GiveBack();
   log::Debug("ring ended", {{"owner", ring->owner.ToString()},
                             {"succeeded", std::to_string(ring->journal->succeeded())},
                             {"failed", std::to_string(ring->journal->failed())},

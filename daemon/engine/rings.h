@@ -14,7 +14,9 @@
 #include "daemon/engine/grants.h"
 #include "daemon/engine/parts.h"
 #include "daemon/engine/peer_api.h"
+#include "daemon/engine/quota.h"
 #include "daemon/engine/ring_api.h"
+#include "daemon/pipeline/short_gets.h"
 #include "daemon/ring/ring_thread.h"
 
 namespace onecopy::engine {
@@ -63,12 +65,15 @@ class Rings final : public RingApi {
     RingRoute given;
     std::shared_ptr<const ShortSteps> steps;
     LinkAccess access;  // of a route over a link
+    Quota::Charge charge = {};
   };
   struct Ring {
     ring::RingThread::RingId id = 0;
     SessionId session;
     Owner owner;
+    bool administrator = false;
     std::string prefix;
+    Quota::Charge charge = {};
     std::shared_ptr<ring::Journal> journal;
     std::map<uint64_t, Description> routes;                 // by serial
     std::array<bool, ring::kRoutes> used{};                 // places
@@ -90,13 +95,15 @@ class Rings final : public RingApi {
               Endpoint destination, Reply<RingRoute> reply);
   void Opened(const RingRef& ring, uint64_t channel, Description description, OpenPushReply opened,
               Reply<RingRoute> reply);
+  pipeline::ShortGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
   UniqueFunction<void(const Status&)> FailureOf(const RingRef& ring, const ring::Route& route);
   std::shared_ptr<ShortRoute> OnEngine(std::unique_ptr<ShortRoute> way) const;
   void Install(const RingRef& ring, Description description, std::shared_ptr<ShortRoute> way,
                Reply<RingRoute> reply);
   // What went wrong with one of its copies would go wrong with the next.
   void Fail(const std::string& prefix, uint64_t serial, const Status& why);
-  bool StillStands(const Description& description) const;
+  // Why what a route was to rest on is there no more, if so.
+  Status WhatEnded(const Ring& ring, const Description& description) const;
   void Withdraw(Ring& ring, Description& description, const Status& why);
   template <typename Rests>
   void WithdrawAll(const Rests& rests, const Status& why);
@@ -106,12 +113,17 @@ class Rings final : public RingApi {
   void Collect(Ring& ring, std::vector<Unfiled>* unfiled) const;
   void FileEntries(std::vector<Unfiled> unfiled);
   void FileEntry(Ring& ring, const ring::Entry& entry);
+  // What the route tells of the transfer; how that ended.
+  Status DescribeEntry(const Description& description, const ring::Entry& entry,
+                       TransferInfo* into) const;
 
   Parts& parts_;
   const std::chrono::nanoseconds spin_;
   std::map<SessionId, RingRef> rings_;
   std::map<std::string, RingRef> by_prefix_;  // those that are ending, too
-  std::map<uint32_t, size_t> per_uid_;
+  Quota quota_;
+  Quota route_quota_;
+  const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
   struct LettingGo {
     size_t routes = 0;
     std::vector<Task> waiting;

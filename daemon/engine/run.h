@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "transport/core/link.h"
 #include "transport/core/status.h"
 
 namespace onecopy::engine {
@@ -18,6 +19,8 @@ class Run {
   virtual void Cancel(const Status& why) = 0;
   // About ten times a second.
   virtual void Tick() = 0;
+  // A connection on which this node reads is gone.
+  virtual void LoseReading(const Connection&, const Status&) {}
   // Whether it cannot go on without this node.
   virtual bool Needs(const std::string& node) const = 0;
 };

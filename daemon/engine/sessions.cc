@@ -17,44 +17,59 @@ Status NoSuchSession() {
 
 }  // namespace
 
-Sessions::Sessions(std::string node, uint32_t daemon_uid)
-    : node_(std::move(node)), daemon_uid_(daemon_uid) {}
+std::string ClientIdentity::ToString() const {
+  std::string text = "pid " + std::to_string(pid) + " (" + program + ")";
+  return cgroup.empty() ? text : text + ", cgroup " + cgroup;
+}
+
+Sessions::Sessions(std::string node, uint32_t daemon_uid, const Limits& limits)
+    : node_(std::move(node)),
+      daemon_uid_(daemon_uid),
+      quota_(node_, "sessions", limits.sessions, limits.reserved_percent),
+      descriptors_(node_, "descriptors", limits.descriptors, limits.reserved_percent) {}
+
+bool Sessions::IsAdministrator(const ClientIdentity& identity) const {
+  // In a container every program may be uid 0, or seem to be whom the daemon runs as.
+  return identity.uid == Uid(0) || identity.uid == Uid(daemon_uid_);
+}
 
 Result<Sessions::Opened> Sessions::Open(const ClientIdentity& identity) {
-  if (sessions_.size() >= kMostSessions) {
-    return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "this node serves " + std::to_string(kMostSessions) +
-                      " clients already, and no more at a time",
-                  "end some of the programs that are attached");
-  }
+  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
+                           quota_.Take({identity.uid, node_}, IsAdministrator(identity)));
   Opened opened{SessionId("s" + std::to_string(next_session_++)), os::RandomHex(kTokenBytes)};
-  by_token_.emplace(opened.token, opened.id);
+  const SecretDigest token(opened.token);
+  by_token_.emplace(token, opened.id);
   Session& session = sessions_[opened.id];
   session.identity = identity;
-  session.token = opened.token;
+  session.token = token;
+  session.charge = std::move(charge);
   return opened;
 }
 
 void Sessions::Close(const SessionId& id) {
   auto node = sessions_.extract(id);
   if (node.empty()) return;
+  *node.mapped().gone = true;
   by_token_.erase(node.mapped().token);
   if (closed_) closed_(node.key());
 }
 
 Result<Principal> Sessions::Find(const std::string& token) const {
-  const auto found = by_token_.find(token);
+  const auto found = by_token_.find(SecretDigest(token));
   if (found == by_token_.end()) return NoSuchSession();
   return PrincipalOf(found->second);
+}
+
+Result<Principal> Sessions::FindFor(const std::string& token, const std::string& presenter) const {
+  ONECOPY_ASSIGN_OR_RETURN(Principal who, Find(token));
+  if (Identity(who.session)->presenter != presenter) return NoSuchSession();
+  return who;
 }
 
 Result<Principal> Sessions::PrincipalOf(const SessionId& id) const {
   const ClientIdentity* identity = Identity(id);
   if (identity == nullptr) return NoSuchSession();
-  // In a container every program may be uid 0, or seem to be whom the daemon runs as.
-  const bool administrator =
-      identity->same_pid_namespace && (identity->uid == 0 || identity->uid == daemon_uid_);
-  return Principal{identity->uid, node_, administrator, id};
+  return Principal{identity->uid, node_, IsAdministrator(*identity), id};
 }
 
 const ClientIdentity* Sessions::Identity(const SessionId& id) const {
@@ -62,7 +77,17 @@ const ClientIdentity* Sessions::Identity(const SessionId& id) const {
   return found == sessions_.end() ? nullptr : &found->second.identity;
 }
 
-Result<uint64_t> Sessions::Deposit(const SessionId& id, os::UniqueFd fd) {
+std::string Sessions::Describe(const SessionId& id) const {
+  const ClientIdentity* identity = Identity(id);
+  return identity == nullptr ? std::string() : identity->ToString();
+}
+
+std::shared_ptr<const std::atomic<bool>> Sessions::Gone(const SessionId& id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.gone;
+}
+
+Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return NoSuchSession();
   Session& session = found->second;
@@ -72,12 +97,14 @@ Result<uint64_t> Sessions::Deposit(const SessionId& id, os::UniqueFd fd) {
                       " descriptors that are not used yet, and may pass no more",
                   "register the buffers that they are meant for first");
   }
+  ONECOPY_RETURN_IF_ERROR(descriptors_.TakeInto(session.deposited, {session.identity.uid, node_},
+                                                IsAdministrator(session.identity)));
   const uint64_t fd_handle = session.next_deposit++;
   session.deposits.emplace(fd_handle, std::move(fd));
   return fd_handle;
 }
 
-Result<os::UniqueFd> Sessions::Take(const SessionId& id, uint64_t fd_handle) {
+Result<os::PassedFd> Sessions::Take(const SessionId& id, uint64_t fd_handle) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return NoSuchSession();
   auto deposit = found->second.deposits.extract(fd_handle);
@@ -86,6 +113,7 @@ Result<os::UniqueFd> Sessions::Take(const SessionId& id, uint64_t fd_handle) {
                   "fd_handle " + std::to_string(fd_handle) + " names no descriptor of this session",
                   "pass the descriptor on attach.sock first; each one can be used once");
   }
+  found->second.deposited.GiveBack(1);
   return std::move(deposit.mapped());
 }
 

@@ -4,6 +4,7 @@
 
 #include "daemon/engine/context.h"
 #include "daemon/engine/peers.h"
+#include "daemon/engine/series.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
@@ -51,6 +52,7 @@ void SharedMove::Start(Task running, Done done) {
 }
 
 void SharedMove::Borrow() {
+  waits_for_ = "node " + order_.source_node + " to lend the source's memory";
   Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
   if (Over(peer.status())) return;
   (*peer)->Borrow(parts_.context.node(), {order_.ticket, order_.transfer.id},
@@ -69,6 +71,7 @@ void SharedMove::Fetch(const Loan& loan) {
 }
 
 void SharedMove::PrepareRoute() {
+  waits_for_ = "the memory of both ends to be opened for copying";
   Memory* memory =
       parts_.context.CopierFor(use_->region->place(), destination_.span.region->place());
   if (memory == nullptr) {
@@ -92,12 +95,14 @@ void SharedMove::PrepareRoute() {
 }
 
 void SharedMove::Open() {
+  waits_for_ = "node " + order_.source_node + " to open the source";
   PrepareRequest request;
   request.ticket = order_.ticket;
   request.id = order_.transfer.id;
   request.loan = use_->loan();
   request.deadline = order_.deadline;
   request.transfer = order_.transfer;
+  request.series = parts_.series.Find(order_.transfer.part_of);
   source_half_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
     if (!reply.ok() && self->found_ && reply.status().reason() == reasons::kNotShareable &&
         self->stopped_.ok() && self->recalled_.ok()) {
@@ -108,11 +113,11 @@ void SharedMove::Open() {
       self->use_.reset();
       return self->Borrow();
     }
-    if (!self->Over(reply.status())) self->Run(reply->lent);
+    if (!self->Over(reply.status())) self->Check(reply->lent);
   });
 }
 
-void SharedMove::Run(const ByteRange& lent) {
+void SharedMove::Check(const ByteRange& lent) {
   const uint64_t bytes = order_.source_bytes(destination_);
   const uint64_t there = use_->region->bytes();
   if (lent.bytes != bytes || lent.offset > there || bytes > there - lent.offset) {
@@ -122,13 +127,25 @@ void SharedMove::Run(const ByteRange& lent) {
               std::to_string(bytes) + " bytes out of " + std::to_string(there)});
     return;
   }
+  parts_.context.workers.Run<bool>(
+      WorkerOf(destination_.span.region->place()),
+      [route = route_, at = lent.offset, from = order_.source_layout(),
+       to = destination_]() -> Result<bool> {
+        ONECOPY_RETURN_IF_ERROR(ProveRoute(*route, at, from, to));
+        return true;
+      },
+      [self = self_, at = lent.offset](const Result<bool>& proven) {
+        if (!self->Over(proven.status())) self->Run(at);
+      });
+}
+
+void SharedMove::Run(uint64_t there) {
   std::vector<std::unique_ptr<pipeline::Place>> places;
   const pipeline::Layouts layouts{order_.source_layout(), destination_.layout};
   const uint64_t payload = destination_.payload();
   const uint64_t chunk =
       ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMostCopies);
-  places.push_back(
-      std::make_unique<pipeline::SourceRange>(lent.offset, payload, chunk, layouts.from));
+  places.push_back(std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from));
   places.push_back(
       std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to));
   Executor& executor = route_->executor();
@@ -138,6 +155,9 @@ void SharedMove::Run(const ByteRange& lent) {
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
   outcome_.began = true;
   outcome_.evidence["shared"] = use_->how;
+  if (const std::string proof = route_->proof(); !proof.empty()) {
+    outcome_.evidence["one_pass"] = proof;
+  }
   running_();
   chain_->Start([self = self_](pipeline::ChainReport report) {
     self->parts_.context.loop.Post([self, report = std::move(report)] {

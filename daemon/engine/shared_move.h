@@ -22,6 +22,7 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
   uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  std::string waits_for() const override { return chain_ == nullptr ? waits_for_ : ""; }
 
  private:
   Borrower::Recalled OnRecall();
@@ -29,7 +30,9 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   void Fetch(const Loan& loan);
   void PrepareRoute();
   void Open();
-  void Run(const ByteRange& lent);
+  // What may be read has been told: looks at the route, and then moves.
+  void Check(const ByteRange& lent);
+  void Run(uint64_t there);
   void Finish();
   // True when the move has been stopped, recalled, or has failed, and has been brought to its end.
   bool Over(const Status& step = {});
@@ -46,6 +49,7 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   std::shared_ptr<SourceHalf> source_half_;
   std::shared_ptr<pipeline::Chain> chain_;
   MoveOutcome outcome_;
+  std::string waits_for_;
   Status stopped_;   // by whoever wanted the transfer to end
   Status recalled_;  // by the memory's owner
   std::shared_ptr<SharedMove> self_;

@@ -18,13 +18,13 @@ void SourceHalf::Prepare(PrepareRequest request, Reply<PrepareReply> reply) {
   Result<PeerApi*> peer = parts_.peers.Find(node_);
   if (!peer.ok()) return reply(peer.status());
   prepared_ = true;  // even if the answer is lost
+  channel_ = request.channel;
   (*peer)->Prepare(
       parts_.context.node(), std::move(request),
       [self = shared_from_this(), reply = std::move(reply)](Result<PrepareReply> prepared) mutable {
         if (!prepared.ok() && prepared.status().code() != Code::kUnavailable) {
           self->prepared_ = false;
         }
-        if (prepared.ok()) self->promised_ = prepared->steps;
         reply(std::move(prepared));
       });
 }
@@ -41,7 +41,8 @@ void SourceHalf::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Move:
   };
   Result<PeerApi*> peer = parts_.peers.Find(node_);
   if (!peer.ok()) return answered(peer.status());
-  (*peer)->Finish(parts_.context.node(), {id_, outcome_.status, checksum_}, std::move(answered));
+  (*peer)->Finish(parts_.context.node(), {id_, outcome_.status, checksum_, channel_},
+                  std::move(answered));
 }
 
 void SourceHalf::Finished(bool stopped, uint64_t bytes, Result<FinishReply> reply) {
@@ -52,10 +53,12 @@ void SourceHalf::Finished(bool stopped, uint64_t bytes, Result<FinishReply> repl
       outcome_.status = reply->failure.WithContext("node " + node_);
     }
     outcome_.source_checksum = std::move(reply->checksum);
+    outcome_.source_shared = reply->shared;
     steps = std::move(reply->steps);
   } else if (outcome_.status.ok()) {
     // The bytes are here all the same. The source's steps are those that it promised.
     steps = promised_;
+    outcome_.source_shared = true;
     for (ExecutedStep& step : steps) step.bytes = bytes;
     outcome_.evidence["source steps"] = "as promised: node " + node_ + " did not answer";
   } else if (outcome_.status.code() == Code::kPermissionDenied) {

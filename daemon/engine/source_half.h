@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/engine/move.h"
 #include "daemon/engine/parts.h"
@@ -18,6 +20,8 @@ class SourceHalf : public std::enable_shared_from_this<SourceHalf> {
 
   // Once.
   void Prepare(PrepareRequest request, Reply<PrepareReply> reply);
+  // What the source says it is going to execute.
+  void Promise(std::vector<ExecutedStep> steps) { promised_ = std::move(steps); }
 
   // Has the source let go, if it holds anything, and adds what it did and saw to `outcome`, of a
   // move of `bytes`. `stopped`: somebody wanted the move to end, and has been promised that it does
@@ -32,6 +36,7 @@ class SourceHalf : public std::enable_shared_from_this<SourceHalf> {
   const std::string node_;
   const TransferId id_;
   const bool checksum_;
+  ChannelId channel_ = 0;  // of the attempt
   bool prepared_ = false;  // it may hold something for us: it must be told the end
   std::vector<ExecutedStep> promised_;
   MoveOutcome outcome_;

@@ -6,21 +6,22 @@
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/context.h"
 #include "daemon/engine/lender.h"
+#include "daemon/engine/move.h"
+#include "daemon/engine/peers.h"
 #include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
-#include "daemon/pipeline/remote_places.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
 namespace {
 
-std::vector<ExecutedStep> Planned(const StepList& steps) {
-  std::vector<ExecutedStep> planned;
-  for (const Step& step : *steps) planned.push_back({step, 0});
-  return planned;
-}
+// Of a reader that is not heard, while others wait for the slots that it does not read.
+constexpr std::chrono::seconds kUnheardPatience{2};
+constexpr std::chrono::milliseconds kTellPause{1000};
+// A driver that has not made memory known by then, counted in stall timeouts, never will.
+constexpr int kMemoryPatience = 10;
 
 }  // namespace
 
@@ -35,103 +36,90 @@ SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const
       connection_(std::move(serving.connection)),
       lent_(connection_ == nullptr) {}
 
-void SourceRun::Prepare(const PrepareRequest& request, Reply<PrepareReply> reply) {
-  if (lent_) {
-    PrepareReply prepared;
-    prepared.lent = ticket_.range;
-    return reply(std::move(prepared));
-  }
-  prepare_reply_ = std::move(reply);
+PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
+  begun_ = parts_.transfers.begun();
+  shared_ = parts_.transfers.running() > 1;
+  ticket_text_ = request.ticket;
+  if (lent_) return {.flows = false, .lent = ticket_.range};
+  channel_id_ = request.channel;
+  connection_number_ = request.connection;
   channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
-  if (!request.staged) return Open({region_, ticket_.range.offset, ticket_.range.bytes}, 0, {});
-  chunk_bytes_ = request.chunk_bytes;
-  parts_.slots.Acquire(Purpose::kSend, connection_->depth() * 2,
-                       [self = shared_from_this()](auto lease) {
-                         if (!lease.ok()) return self->Cancel(lease.status());
-                         if (!self->closing_) self->Stage(std::move(*lease));
-                       });
+  if (request.staged) {
+    Stage(request);
+  } else {
+    OpenInPlace(request);
+  }
+  return {.flows = true};
 }
 
-void SourceRun::Stage(pipeline::SlotLease lease) {
-  // A reader with smaller slots sets the size of the chunks; the bytes of the lease stay the same.
-  const uint64_t bytes = lease.slots * lease.slot_bytes;
-  lease.slot_bytes = std::min(lease.slot_bytes, chunk_bytes_);
-  lease.slots = static_cast<uint32_t>(bytes / lease.slot_bytes);
-  Memory* memory = parts_.context.CopierFor(region_->place(), lease.slab->place());
-  if (memory == nullptr) {
-    return Cancel({Code::kFailedPrecondition, reasons::kNotApplicable,
-                   "nothing here copies from " + region_->step_name() + " to host memory"});
+void SourceRun::Stage(const PrepareRequest& request) {
+  StagedSource::Order order;
+  order.area = {{region_, ticket_.range.offset, ticket_.range.bytes}, ticket_.layout};
+  order.owner = ticket_.owner.ToString() + " to " + destination_;
+  order.link = link_;
+  order.connection = connection_;
+  order.channel = channel_.get();
+  order.chunk_bytes = request.chunk_bytes;
+  stage_ = std::make_shared<StagedSource>(parts_, std::move(order));
+  StagedSource::Events events;
+  events.ready = [self = shared_from_this()](uint64_t chunk_bytes, const std::vector<Step>& steps) {
+    self->TellReady({.key = {}, .slot_bytes = chunk_bytes, .steps = steps});
+  };
+  events.failed = [self = shared_from_this()](const Status& why) { self->Cancel(why); };
+  stage_->Start(std::move(events));
+}
+
+// Links read memory where it lies, and so would give some to bytes that have none; what copies them
+// into slots does not.
+void SourceRun::OpenInPlace(const PrepareRequest& request) {
+  const Span span{region_, ticket_.range.offset, ticket_.range.bytes};
+  if (const Status usable = region_->CheckUsable(); !usable.ok()) return Cancel(usable);
+  if (region_->backing() == nullptr || region_->backing()->IsFull()) {
+    return Register(span, request.nics);
   }
-  const std::string worker =
-      region_->place().device.empty() ? region_->place().kind : region_->place().device;
-  lease_ = lease;
-  parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
-      worker, [memory, from = region_, to = lease.slab] { return memory->Prepare(from, to); },
-      [self = shared_from_this(), worker](Result<std::unique_ptr<CopyRoute>> route) {
-        if (!route.ok()) return self->Cancel(route.status());
-        const auto shared = self->parts_.context.workers.ShareAny(worker, std::move(*route));
+  parts_.context.workers.Run<bool>(
+      WorkerOf(region_->place()),
+      [span]() -> Result<bool> {
+        return span.region->backing()->HasHoles(span.offset, span.bytes);
+      },
+      [self = shared_from_this(), span, nics = request.nics](const Result<bool>& holes) {
         if (self->closing_) return;
-        const pipeline::SlotLease& lease = *self->lease_;
-        self->StartChain(shared);
-        self->Open({lease.slab, lease.first_byte, lease.slots * lease.slot_bytes}, lease.slot_bytes,
-                   Planned(shared->steps()));
+        if (!holes.ok()) return self->Cancel(holes.status());
+        if (!*holes) return self->Register(span, nics);
+        self->Cancel({Code::kFailedPrecondition, reasons::kHasHoles,
+                      "part of the source has never been written, and its client gave it no memory",
+                      "write to it first, or let it pass through slots"});
       });
 }
 
-void SourceRun::Open(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps) {
+void SourceRun::Register(const Span& span, const std::vector<std::string>& nics) {
   // A buffer on its way out is being let go, and so is this transfer.
-  const Buffer* buffer = lease_ ? nullptr : parts_.buffers.FindById(ticket_.buffer);
+  const Buffer* buffer = parts_.buffers.FindById(ticket_.buffer);
   const bool client = buffer != nullptr && buffer->registered;
-  parts_.registrations.Ensure(link_, span.region, client ? buffer->name : std::string(),
-                              [self = shared_from_this(), span, slot_bytes,
-                               steps = std::move(steps)](const Status& registered) mutable {
+  parts_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics,
+                              [self = shared_from_this(), span](const Status& registered) {
                                 if (!registered.ok()) return self->Cancel(registered);
-                                if (!self->closing_)
-                                  self->Expose(span, slot_bytes, std::move(steps));
+                                if (!self->closing_) self->Expose(span);
                               });
 }
 
-void SourceRun::Expose(const Span& span, uint64_t slot_bytes, std::vector<ExecutedStep> steps) {
+void SourceRun::Expose(const Span& span) {
   exposing_ = true;
-  connection_->Expose(span, [self = shared_from_this(), slot_bytes,
-                             steps = std::move(steps)](Result<RemoteKey> key) mutable {
-    self->parts_.context.loop.Post(
-        [self, slot_bytes, steps = std::move(steps), key = std::move(key)]() mutable {
-          self->exposing_ = false;
-          if (key.ok()) self->key_ = *key;
-          // Closed meanwhile: this was what the closing waited for.
-          if (self->closing_) return self->CloseKey();
-          if (!key.ok()) return self->Cancel(key.status());
-          std::exchange(self->prepare_reply_,
-                        nullptr)(PrepareReply{*key, slot_bytes, std::move(steps)});
-        });
+  connection_->Expose(span, [self = shared_from_this()](Result<RemoteKey> key) {
+    self->parts_.context.loop.Post([self, key = std::move(key)] {
+      self->exposing_ = false;
+      if (key.ok()) self->key_ = *key;
+      // Closed meanwhile: this was what the closing waited for.
+      if (self->closing_) return self->CloseKey();
+      if (!key.ok()) return self->Cancel(key.status());
+      self->TellReady({.key = *key, .slot_bytes = 0, .steps = {}});
+    });
   });
 }
 
-void SourceRun::StartChain(std::shared_ptr<CopyRoute> route) {
-  const uint64_t bytes = ticket_.payload();
-  std::vector<std::unique_ptr<pipeline::Place>> places;
-  places.push_back(std::make_unique<pipeline::SourceRange>(ticket_.range.offset, bytes,
-                                                           lease_->slot_bytes, ticket_.layout));
-  places.push_back(std::make_unique<pipeline::ExposedRing>(*lease_, *channel_, bytes));
-  std::vector<pipeline::Stage> stages(1);
-  stages[0].depth = std::min(route->depth(), lease_->slots);
-  stages[0].mover = std::make_unique<pipeline::CopyMover>(
-      std::move(route), connection_->executor(), pipeline::Layouts{ticket_.layout, nullptr});
-  chain_ = std::make_shared<pipeline::Chain>(connection_->executor(), std::move(places),
-                                             std::move(stages));
-  chain_running_ = true;
-  chain_->Start([self = shared_from_this()](pipeline::ChainReport report) {
-    self->parts_.context.loop.Post([self, report = std::move(report)] {
-      self->chain_running_ = false;
-      for (const StepTally::Entry& entry : report.steps)
-        self->steps_.push_back({entry.step, entry.bytes});
-      if (self->closing_) return self->OnePartClosed();
-      // All sent: the destination will say Finish. Not all, and nobody here wanted it to end: say
-      // why.
-      if (!report.status.ok()) self->Cancel(report.status);
-    });
-  });
+void SourceRun::TellReady(pipeline::ReadyMessage ready) {
+  // What cannot be sent is noticed by the reader, too.
+  (void)channel_->Send(std::move(ready));
 }
 
 void SourceRun::Cancel(const Status& why) {
@@ -145,20 +133,62 @@ void SourceRun::Cancel(const Status& why) {
 }
 
 void SourceRun::Tick() {
+  if (closing_) return;
+  TellWaiting();
+  LimitWaiting();
   TransferRecord* record = parts_.transfers.Find(id_);
-  if (record == nullptr || chain_ == nullptr || chain_->bytes_done() <= record->info.bytes_done)
+  if (record == nullptr || stage_ == nullptr || stage_->bytes_done() <= record->info.bytes_done)
     return;
-  record->info.bytes_done = chain_->bytes_done();
+  record->info.bytes_done = stage_->bytes_done();
   parts_.transfers.Changed(*record);
+}
+
+void SourceRun::TellWaiting() {
+  using For = pipeline::WaitingMessage::For;
+  const auto& stall_timeout = parts_.context.options.stall_timeout;
+  const os::Clock::time_point now = os::Clock::now();
+  if (channel_ == nullptr || (stage_ == nullptr && key_)) return;
+  if (now - told_ < std::min(kTellPause, stall_timeout / 4)) return;
+  const auto waits =
+      stage_ == nullptr ? pipeline::WaitingMessage{For::kMemory, 0} : stage_->Waits();
+  if (!waits) return;
+  if (waits->what == For::kMemory) {
+    if (now - prepared_ > kMemoryPatience * stall_timeout) return;
+  } else {
+    const uint64_t given = parts_.slots.given(Purpose::kSend);
+    if (given == given_) return;  // nobody gets any
+    given_ = given;
+  }
+  told_ = now;
+  (void)channel_->Send(*waits);
+}
+
+void SourceRun::LimitWaiting() {
+  const auto since = stage_ == nullptr ? std::nullopt : stage_->OwesSlotsSince();
+  if (!since) return;
+  const bool heard = parts_.peers.IsConnected(destination_);
+  const auto waited = os::Clock::now() - *since;
+  if (waited < (heard ? parts_.context.options.stall_timeout
+                      : std::chrono::milliseconds(kUnheardPatience))) {
+    return;
+  }
+  Cancel({heard ? Code::kDeadlineExceeded : Code::kUnavailable,
+          heard ? reasons::kStalled : reasons::kPeerDown,
+          "node " + destination_ + " has not read what was staged for it for " +
+              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
+              " s, and other transfers wait for these slots"});
 }
 
 void SourceRun::Close(const Status& why) {
   if (std::exchange(closing_, true)) return;
-  if (prepare_reply_) std::exchange(prepare_reply_, nullptr)(why);
   parts_open_ = 1;
-  if (chain_running_) {
+  if (stage_ != nullptr) {
     ++parts_open_;
-    chain_->Stop(why);
+    stage_->Close(why, [self = shared_from_this()](StagedSource::Done done) {
+      self->steps_ = std::move(done.steps);
+      self->steps_.insert(self->steps_.end(), done.sent.begin(), done.sent.end());
+      self->OnePartClosed();
+    });
   }
   ++parts_open_;
   if (lent_) {
@@ -179,7 +209,7 @@ void SourceRun::CloseKey() {
   if (!key_) return OnePartClosed();
   connection_->Withdraw(*key_, [self = shared_from_this()](const OwnerSteps& steps) {
     self->parts_.context.loop.Post([self, steps] {
-      for (const StepTally::Entry& entry : steps) self->sent_.push_back({entry.step, entry.bytes});
+      for (const StepTally::Entry& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
       self->OnePartClosed();
     });
   });
@@ -188,12 +218,12 @@ void SourceRun::CloseKey() {
 void SourceRun::OnePartClosed() {
   if (--parts_open_ > 0) return;
   closed_ = true;
+  if (failure_.ok() && region_ != nullptr) failure_ = region_->CheckIntact();
   // A right that ended while the key was being made: nothing of it may be left for the next
   // transfer.
   const bool revoked = failure_.code() == Code::kPermissionDenied;
   if (revoked && region_ != nullptr) parts_.context.EndLeases(region_);
-  chain_.reset();
-  lease_.reset();
+  stage_.reset();
   channel_.reset();
   AfterClosed();
 }
@@ -230,18 +260,27 @@ void SourceRun::AnswerFinish(const std::string& checksum) {
   FinishReply reply;
   reply.failure = failure_;
   reply.steps = steps_;
-  reply.steps.insert(reply.steps.end(), sent_.begin(), sent_.end());
   reply.checksum = checksum;
+  reply.shared = shared_ || parts_.transfers.begun() != begun_;
   std::exchange(finish_reply_, nullptr)(std::move(reply));
   End();
 }
 
+void SourceRun::WhenEnded(Task then) {
+  if (over_) return then();
+  when_over_.push_back(std::move(then));
+}
+
 void SourceRun::End() {
+  const auto keep = shared_from_this();
   region_.reset();
+  over_ = true;
   TransferRecord* record = parts_.transfers.Find(id_);
-  if (record == nullptr || record->run.get() != this) return;
-  parts_.buffers.LetGo(ticket_.buffer, id_);
-  parts_.transfers.EndRun(*record);
+  if (record != nullptr && record->run.get() == this) {
+    parts_.buffers.LetGo(ticket_.buffer, id_);
+    parts_.transfers.EndRun(*record);
+  }
+  for (Task& then : std::exchange(when_over_, {})) then();
 }
 
 }  // namespace onecopy::engine

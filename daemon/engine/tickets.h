@@ -9,6 +9,7 @@
 #include "daemon/engine/buffers.h"
 #include "daemon/engine/grants.h"
 #include "daemon/engine/peer_api.h"
+#include "daemon/engine/secret_digest.h"
 
 namespace onecopy::engine {
 
@@ -21,7 +22,8 @@ struct Ticket {
   std::string orderer;
   Owner owner;                   // who asked
   std::optional<GrantId> grant;  // that the right rests on
-  Status lost = {};              // why the buffer is gone, once it is
+  os::Clock::time_point expires = {};
+  Status lost = {};  // why the buffer is gone, once it is
 
   uint64_t payload() const { return layout == nullptr ? range.bytes : layout->bytes(); }
 };
@@ -34,24 +36,39 @@ class Tickets {
 
   // Checks the right to read, on behalf of the node `caller`.
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
+  // The same check; what a ticket for that would say.
+  Result<Ticket> Judge(const std::string& caller, const ReserveRequest& request) const;
+  // What a ticket promises, in full. Its buffer must be there.
+  Reservation Describe(const Ticket& ticket) const;
 
-  // Uses the ticket up, for the node `caller`. PERMISSION_DENIED for one that is unknown, used, or
-  // another's; the right is checked anew. Where the buffer went meanwhile, why it did.
-  Result<Ticket> Take(const std::string& caller, const std::string& ticket,
+  // A ticket that the node `reader` may read by, and that stays good. PERMISSION_DENIED for one
+  // that is unknown, used, or another's; the right is checked anew. Where the buffer went
+  // meanwhile, why it did.
+  Result<Ticket> Look(const std::string& reader, const std::string& text,
+                      const TransferId& transfer) const;
+  // The same, and uses it up, whatever comes of it.
+  Result<Ticket> Take(const std::string& reader, const std::string& text,
                       const TransferId& transfer);
-  // Undoes Take, for a reader that is going to try another way.
+  // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
   void Restore(const std::string& text, Ticket ticket);
 
   // The buffer is gone: that is how transfers from it end which have not begun.
   void DropBuffer(BufferId buffer, const Status& why);
 
  private:
-  void Keep(const std::string& text, Ticket ticket);
+  struct Kept {
+    Ticket ticket;
+    os::EventLoop::TimerId timer = 0;
+  };
+  using Table = std::map<SecretDigest, Kept>;
+
+  void Keep(const SecretDigest& secret, Ticket ticket);
+  void Forget(Table::const_iterator kept);
 
   Context& context_;
   Buffers& buffers_;
   Grants& grants_;
-  std::map<std::string, Ticket> tickets_;
+  Table tickets_;
 };
 
 // The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.

@@ -3,7 +3,8 @@
 namespace onecopy::engine {
 
 std::string Endpoint::ToString() const {
-  std::string text = node.empty() ? buffer : node + ":" + buffer;
+  const std::string& name = file.empty() ? buffer : file;
+  std::string text = node.empty() ? name : node + ":" + name;
   if (offset || bytes) text += "@" + std::to_string(offset.value_or(0));
   if (bytes) text += "+" + std::to_string(*bytes);
   return text;

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "daemon/plan/path.h"
+#include "daemon/plan/path_rate.h"
 #include "transport/core/capability.h"
 #include "transport/core/ids.h"
 #include "transport/core/range.h"
 #include "transport/core/result.h"
 #include "transport/core/scatter.h"
+#include "transport/core/uid.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy::engine {
@@ -26,15 +28,15 @@ template <typename T>
 using Reply = UniqueFunction<void(Result<T>)>;
 using StatusReply = UniqueFunction<void(Status)>;
 
-// Who asks: a uid on a node. Only a session of this node can be an administrator's: uid 0 outside
-// any container, or the uid that the daemon runs as.
+// Who asks: a uid on a node. Only a session of this node can be an administrator's: uid 0, or the
+// uid that the daemon runs as, in the daemon's own namespaces.
 struct Principal {
-  uint32_t uid = 0;
+  Uid uid;
   std::string node;
   bool administrator = false;
   SessionId session;  // empty for a peer's principal
 
-  std::string ToString() const { return std::to_string(uid) + "@" + node; }
+  std::string ToString() const { return uid.ToString() + "@" + node; }
 };
 
 // A range of a buffer. `node` empty means this node; absent numbers as in onecopy.v1.Endpoint.
@@ -43,6 +45,7 @@ struct Endpoint {
   std::string buffer;
   std::optional<uint64_t> offset;
   std::optional<uint64_t> bytes;
+  std::string file = {};  // instead of `buffer`, of a series: the client's file, or "-"
 
   std::string ToString() const;  // "east:a@0+4096"
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
@@ -87,6 +90,7 @@ struct Receipt {
   bool emulated = false;
   std::string registration = "none";
   std::string key = "none";
+  std::string encryption = "none";
   std::vector<ExecutedStep> steps;
   std::vector<LaneBytes> lanes;
   double seconds = 0;
@@ -112,6 +116,9 @@ struct TransferInfo {
   std::optional<plan::Plan> plan;
   Receipt receipt;
   Status error;
+  TransferId part_of = {};     // the series that it is a part of
+  uint64_t parts = 0;          // of a series
+  std::string waits_for = {};  // what keeps its bytes from moving now, in words; empty: nothing
 };
 
 struct TransferRequest {
@@ -123,6 +130,24 @@ struct TransferRequest {
   bool checksum = false;
   std::optional<std::chrono::milliseconds> deadline;
   bool validate_only = false;
+  TransferId part_of = {};  // a series, whose policy, checksum and deadline are the part's
+};
+
+// See onecopy.v1.OpenSeriesRequest.
+struct SeriesRequest {
+  Endpoint source;
+  Endpoint destination;
+  std::optional<uint64_t> bytes;
+  plan::Policy policy;
+  bool checksum = false;
+  std::optional<std::chrono::milliseconds> deadline;
+};
+
+// See onecopy.v1.EndSeriesRequest.
+struct SeriesEnd {
+  TransferId id;
+  Status failure;
+  std::string checksum;
 };
 
 // See onecopy.v1.Buffer.
@@ -172,6 +197,8 @@ struct GrantInfo {
   bool read = false;
   bool write = false;
   std::optional<WallTime> expire_time;
+  std::string owner = {};  // of the buffer, uid@node
+  std::string node = {};   // that has the buffer
 };
 
 struct CreateGrantRequest {
@@ -200,8 +227,23 @@ struct ProbeInfo {
   WallTime expire_time;
 };
 
+// What transfers from a node to this one made by one way; see onecopy.v1.PathRate.
+struct PathRateInfo {
+  plan::Way way;
+  uint64_t least_bytes = 0;  // from what size on
+  plan::PathRate rate;
+};
+
 enum class NodeState { kConnected, kDisconnected, kIncompatible, kDraining };
 std::string_view NodeStateName(NodeState state);
+
+// Something that proves who this node is, and ends.
+struct Expiry {
+  std::string what;
+  std::string file;
+  WallTime since;
+  WallTime expire_time;
+};
 
 // See onecopy.v1.Node.
 struct NodeInfo {
@@ -220,7 +262,9 @@ struct NodeInfo {
   NodeCapability capabilities;
   // Of the way from it to this node; of this node itself, in loopback.
   std::vector<ProbeInfo> probes = {};
-  uint64_t slow_transfers = 0;  // from it, that were far slower than their probe
+  uint64_t slow_transfers = 0;  // from it, that were far slower than was measured before
+  std::vector<PathRateInfo> path_rates = {};  // of transfers from it
+  std::vector<Expiry> expiries = {};
 };
 
 struct Sum {

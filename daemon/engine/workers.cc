@@ -2,14 +2,21 @@
 
 namespace onecopy::engine {
 
-void Workers::Post(const std::string& key, Task work) {
+Status Workers::Post(const std::string& key, Task& work) {
+  Task unrun;  // destroyed without the lock
   const std::lock_guard lock(mutex_);
-  if (stopped_) return;
-  std::unique_ptr<os::LoopThread>& thread = threads_[key];
-  if (thread == nullptr) {
-    thread = std::make_unique<os::LoopThread>("work-" + std::to_string(threads_.size() - 1));
+  if (stopped_) {
+    unrun = std::move(work);
+    return OkStatus();
   }
-  thread->loop().Post(std::move(work));
+  auto thread = threads_.find(key);
+  if (thread == threads_.end()) {
+    ONECOPY_ASSIGN_OR_RETURN(auto made,
+                             os::LoopThread::Make("work-" + std::to_string(threads_.size())));
+    thread = threads_.emplace(key, std::move(made)).first;
+  }
+  thread->second->loop().Post(std::move(work));
+  return OkStatus();
 }
 
 RegionRef Workers::Share(const std::string& key, std::unique_ptr<Region> region) {

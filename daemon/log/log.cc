@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "daemon/log/journal_output.h"
+#include "daemon/log/queued_output.h"
+#include "daemon/log/standard_error.h"
 #include "daemon/log/text_output.h"
 #include "transport/core/reasons.h"
 
@@ -25,6 +27,12 @@ struct State {
 State& TheState() {
   static State& state = *new State;
   return state;
+}
+
+std::shared_ptr<Output> CurrentOutput() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.output;
 }
 
 }  // namespace
@@ -47,6 +55,7 @@ Result<std::string> SetLevel(std::string_view name) {
 
 Status Open(Format format) {
   const bool connected = IsJournalStream(std::getenv("JOURNAL_STREAM"), STDERR_FILENO);
+  KeepStandardErrorFromBlocking();
   std::shared_ptr<Output> output = MakeStderrOutput();
   if (format == Format::kJournal || (format == Format::kAuto && connected)) {
     Result<std::shared_ptr<Output>> journal = MakeJournalOutput();
@@ -54,6 +63,7 @@ Status Open(Format format) {
     if (!journal.ok() && format == Format::kJournal) return journal.status();
     if (journal.ok()) output = *journal;
   }
+  ONECOPY_ASSIGN_OR_RETURN(output, QueuedOutput::Start(std::move(output)));
   SetOutput(std::move(output));
   return OkStatus();
 }
@@ -64,19 +74,13 @@ void SetOutput(std::shared_ptr<Output> output) {
   state.output.swap(output);
 }
 
+bool Flush(std::chrono::milliseconds limit) { return CurrentOutput()->Flush(limit); }
+
 namespace internal {
 
 std::atomic<Level> level = Level::kInfo;
 
-void Write(const Record& record) {
-  State& state = TheState();
-  std::shared_ptr<Output> output;
-  {
-    const std::lock_guard lock(state.mutex);
-    output = state.output;
-  }
-  output->Write(record);
-}
+void Write(const Record& record) { CurrentOutput()->Write(record); }
 
 }  // namespace internal
 }  // namespace onecopy::log

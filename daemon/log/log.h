@@ -4,10 +4,13 @@
 //
 // Any thread may do anything here at any time. A record below the level costs one comparison. What
 // comes from clients and peers cannot forge lines or fields, nor steer a terminal: it is escaped.
-// Secrets (tokens, tickets, keys) are never logged.
+// Secrets (tokens, tickets, keys) are never logged. Once Open was called, nobody who logs waits for
+// what reads the log: see queued_output.h.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -32,6 +35,7 @@ struct Record {
   Level level;
   std::string_view message;
   std::span<const Field> fields;
+  std::chrono::system_clock::time_point time = std::chrono::system_clock::now();
 };
 
 // Where records go.
@@ -40,6 +44,11 @@ class Output {
   virtual ~Output() = default;
   // Any thread, several at once. Must not log.
   virtual void Write(const Record& record) = 0;
+  // Waits until all that was written before the call is out, at most so long; false where it is
+  // not.
+  virtual bool Flush(std::chrono::milliseconds /*limit*/) { return true; }
+  // How many records were never written, and never will be.
+  virtual uint64_t dropped() const { return 0; }
 };
 
 enum class Format {
@@ -48,9 +57,14 @@ enum class Format {
   kJournal,  // structured fields
 };
 
-// Chooses where records go; before this is called they are lines on stderr. INVALID_ARGUMENT when
-// the journal is asked for and there is none.
+// Chooses where records go; before this is called they are lines on stderr, and whoever logs waits
+// until they are written. Once, before the threads that serve. Standard error itself becomes one
+// that refuses rather than waits, as libraries write there too. INVALID_ARGUMENT when the journal
+// is asked for and there is none; RESOURCE_EXHAUSTED where no thread can be made.
 Status Open(Format format);
+
+// Of where records go now; see Output.
+bool Flush(std::chrono::milliseconds limit);
 
 // Sends records to `output` from now on; for tests.
 void SetOutput(std::shared_ptr<Output> output);

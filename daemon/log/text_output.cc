@@ -1,12 +1,12 @@
 #include "daemon/log/text_output.h"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <array>
 #include <cstdio>
 
 #include "daemon/log/escape.h"
+#include "daemon/log/standard_error.h"
 
 namespace onecopy::log {
 namespace {
@@ -38,7 +38,8 @@ class TextOutput final : public Output {
 
   void Write(const Record& record) override {
     const std::string text = TextOf(record);
-    logger_.log(SpdlogLevel(record.level), spdlog::string_view_t(text.data(), text.size()));
+    logger_.log(record.time, spdlog::source_loc(), SpdlogLevel(record.level),
+                spdlog::string_view_t(text.data(), text.size()));
   }
 
  private:
@@ -89,8 +90,6 @@ std::shared_ptr<Output> MakeTextOutput(std::shared_ptr<spdlog::sinks::sink> sink
   return std::make_shared<TextOutput>(std::move(sink));
 }
 
-std::shared_ptr<Output> MakeStderrOutput() {
-  return MakeTextOutput(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-}
+std::shared_ptr<Output> MakeStderrOutput() { return MakeTextOutput(MakeStandardErrorSink()); }
 
 }  // namespace onecopy::log

@@ -22,7 +22,7 @@ std::string ValueOf(const Field& field);
 // Lines with time and level on `sink`, which is safe on several threads (an "_mt" one).
 std::shared_ptr<Output> MakeTextOutput(std::shared_ptr<spdlog::sinks::sink> sink);
 
-// The same on stderr, in colours where that is a terminal.
+// The same on standard error, in colours where that is a terminal. Waits for it.
 std::shared_ptr<Output> MakeStderrOutput();
 
 }  // namespace onecopy::log

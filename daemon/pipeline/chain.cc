@@ -56,11 +56,12 @@ void Chain::Pump() {
 
 bool Chain::StartMove(size_t stage) {
   if (!failure_.ok() || moving_[stage] >= stages_[stage].depth) return false;
-  const std::optional<Cell> from = places_[stage]->Peek();
+  std::optional<Cell> from = places_[stage]->Peek();
   if (!from) return false;
   const std::optional<Cell> to = places_[stage + 1]->Reserve(from->offset, from->bytes);
   if (!to) return false;
-  places_[stage]->Take();
+  from->bytes = to->bytes;
+  places_[stage]->Take(from->bytes);
   ++moving_[stage];
   ++moving_total_;
   stages_[stage].mover->Move(*from, *to, [this, stage, from = *from, to = *to](Moved moved) {

@@ -10,25 +10,44 @@ namespace {
 
 constexpr size_t kMostWaiting = 65536;  // more than any ring has slots: the peer is broken
 
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
 }  // namespace
 
 // Shared with the connection's handler, which may outlive the channel by a message.
 struct Channel::Inbox {
+  Handler control;
   Handler handler;
+  Joiner joiner;
   std::vector<Message> waiting;
-};
 
-Channel::Channel(std::shared_ptr<Connection> connection, ChannelId id)
-    : connection_(std::move(connection)), id_(id), inbox_(std::make_shared<Inbox>()) {
-  connection_->Listen(id_, [inbox = inbox_](std::span<const std::byte> bytes) {
-    std::optional<Message> message = Decode(bytes);
-    if (!message || inbox->waiting.size() >= kMostWaiting) {
+  void Hear(std::span<const std::byte> bytes) {
+    std::string text;
+    const std::optional<bool> whole = joiner.Add(bytes, &text);
+    if (whole && !*whole) return;
+    std::optional<Message> message;
+    if (whole && waiting.size() < kMostWaiting) message = Decode(BytesOf(text));
+    if (!message) {
       message = FailedMessage{Status(Code::kUnavailable, reasons::kLinkDown,
                                      "the peer sent a message that makes no sense")};
     }
-    if (inbox->handler) return inbox->handler(*message);
-    inbox->waiting.push_back(std::move(*message));
-  });
+    const bool chunks = std::holds_alternative<FullMessage>(*message) ||
+                        std::holds_alternative<FreeMessage>(*message);
+    const bool failed = std::holds_alternative<FailedMessage>(*message);
+    if (!chunks && control) control(*message);
+    if (!chunks && !failed) return;
+    if (handler) return handler(*message);
+    if (waiting.size() < kMostWaiting) waiting.push_back(std::move(*message));
+  }
+};
+
+Channel::Channel(std::shared_ptr<Connection> connection, ChannelId id, Handler control)
+    : connection_(std::move(connection)), id_(id), inbox_(std::make_shared<Inbox>()) {
+  inbox_->control = std::move(control);
+  connection_->Listen(id_,
+                      [inbox = inbox_](std::span<const std::byte> bytes) { inbox->Hear(bytes); });
 }
 
 Channel::~Channel() { connection_->Ignore(id_); }
@@ -42,8 +61,10 @@ void Channel::SetHandler(Handler handler) {
 }
 
 Status Channel::Send(const Message& message) {
-  const std::string text = Encode(message);
-  return connection_->Send(id_, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  for (const std::string& text : Split(Encode(message))) {
+    if (Status sent = connection_->Send(id_, BytesOf(text)); !sent.ok()) return sent;
+  }
+  return OkStatus();
 }
 
 }  // namespace onecopy::pipeline

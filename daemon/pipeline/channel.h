@@ -9,14 +9,16 @@
 
 namespace onecopy::pipeline {
 
-// Listens from its creation to its destruction. Messages that come before a handler is set wait for
-// it, so that a peer may begin before this side is ready. Created and destroyed on any thread; the
-// rest on the connection's executor.
+// Listens from its creation to its destruction. Messages about chunks that come before a handler is
+// set wait for it, so that a peer may begin before this side is ready. Created and destroyed on any
+// thread; the rest on the connection's executor, unless it says otherwise.
 class Channel {
  public:
   using Handler = std::function<void(const Message&)>;
 
-  Channel(std::shared_ptr<Connection> connection, ChannelId id);
+  // `control` hears at once, on the executor, what is not about chunks: that the peer is ready,
+  // waits, or has failed; the last of these the handler hears, too.
+  Channel(std::shared_ptr<Connection> connection, ChannelId id, Handler control = nullptr);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -25,7 +27,8 @@ class Channel {
   ChannelId id() const { return id_; }
 
   void SetHandler(Handler handler);
-  // Fails only when the connection is closed, which ends the transfer anyway.
+  // Fails only when the connection is closed, which ends the transfer anyway. Any thread, but one
+  // at a time where a message may be a long one.
   Status Send(const Message& message);
 
  private:

@@ -67,7 +67,7 @@ class GetMover final : public Mover {
 
  private:
   std::vector<StridedCopy> PiecesOf(const Cell& from, const Cell& to) const;
-  void GetMany(const std::vector<StridedCopy>& pieces, Done done);
+  void GetMany(const std::vector<StridedCopy>& pieces, const RemoteKey& key, Done done);
 
   const std::shared_ptr<Connection> connection_;
   const ChannelId channel_;

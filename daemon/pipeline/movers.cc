@@ -59,10 +59,15 @@ GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, Re
 
 void GetMover::Move(const Cell& from, const Cell& to, Done done) {
   if (!layouts_.none() || from.bytes > piece_bytes_) {
-    return GetMany(PiecesOf(from, to), std::move(done));
+    return GetMany(PiecesOf(from, to), from.key == nullptr ? key_ : *from.key, std::move(done));
   }
   connection_->Get(
-      {channel_, &key_, from.at, {region_, to.at, from.bytes}, GetRequest::kAnyLane, lane_rates_},
+      {channel_,
+       from.key == nullptr ? &key_ : from.key,
+       from.at,
+       {region_, to.at, from.bytes},
+       GetRequest::kAnyLane,
+       lane_rates_},
       [done = std::move(done)](Status status, const StepList& steps, unsigned lane) mutable {
         done({std::move(status), steps, static_cast<int>(lane)});
       });
@@ -78,7 +83,7 @@ std::vector<StridedCopy> GetMover::PiecesOf(const Cell& from, const Cell& to) co
   return pieces;
 }
 
-void GetMover::GetMany(const std::vector<StridedCopy>& pieces, Done done) {
+void GetMover::GetMany(const std::vector<StridedCopy>& pieces, const RemoteKey& key, Done done) {
   auto batch = std::make_shared<Batch>();
   batch->done = std::move(done);
   for (const StridedCopy& copy : pieces) batch->left += copy.count;
@@ -86,7 +91,7 @@ void GetMover::GetMany(const std::vector<StridedCopy>& pieces, Done done) {
     for (uint64_t i = 0; i < copy.count; ++i) {
       const Span into{region_, copy.to + i * copy.to_stride, copy.bytes};
       connection_->Get(
-          {channel_, &key_, copy.from + i * copy.from_stride, into, GetRequest::kAnyLane,
+          {channel_, &key, copy.from + i * copy.from_stride, into, GetRequest::kAnyLane,
            lane_rates_},
           [batch, bytes = copy.bytes](Status status, const StepList& steps, unsigned lane) {
             batch->Ended(std::move(status), steps, lane, bytes);

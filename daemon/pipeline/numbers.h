@@ -31,6 +31,15 @@ class Reader {
     bytes_ = bytes_.subspan(sizeof number);
     return number;
   }
+  std::string TakeBytes(size_t count) {
+    if (bytes_.size() < count) {
+      good_ = false;
+      return {};
+    }
+    const std::string text(reinterpret_cast<const char*>(bytes_.data()), count);
+    bytes_ = bytes_.subspan(count);
+    return text;
+  }
   std::string Rest() {
     const std::string text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
     bytes_ = {};

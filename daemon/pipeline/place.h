@@ -18,6 +18,8 @@ struct Cell {
   // Where it lies: offset inside the region, or inside what the remote key opens. Of bytes with a
   // layout, where that begins.
   uint64_t at = 0;
+  // What opens it, where each chunk has its own key: the place's, until the cell is released.
+  const RemoteKey* key = nullptr;
 };
 
 // A place is made anywhere and then lives on its chain's executor, where it also ends. A chain
@@ -27,13 +29,14 @@ class Place {
  public:
   virtual ~Place() = default;
 
-  // The next chunk to be moved on, if there is one; Take() claims it and Release() gives it back
-  // afterwards.
+  // The next chunk to be moved on, if there is one; Take() claims it, or as many of its bytes as
+  // there is room for, and Release() gives it back afterwards. Only bytes that are not in slots can
+  // be claimed in part.
   virtual std::optional<Cell> Peek() = 0;
-  virtual void Take() = 0;
+  virtual void Take(uint64_t bytes) = 0;
   virtual void Release(const Cell& cell) = 0;
 
-  // Room for this chunk, if there is some; Fill() says that it has landed.
+  // Room for this chunk, or for its beginning, if there is some; Fill() says that it has landed.
   virtual std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) = 0;
   virtual void Fill(const Cell& cell) = 0;
 

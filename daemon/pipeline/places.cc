@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 
 namespace onecopy::pipeline {
 namespace {
 
-// Of a lease, for both copies to be busy all the time.
+// Of a share, for both copies to be busy all the time.
 constexpr uint64_t kLeastSlots = 8;
 // Of a payload, for the first and the last one not to matter.
 constexpr uint64_t kLeastChunks = 64;
@@ -25,46 +24,59 @@ std::optional<Cell> SourceRange::Peek() {
               layout_ == nullptr ? at_ + next_ : at_};
 }
 
-void SourceRange::Take() { next_ += std::min(chunk_bytes_, bytes_ - next_); }
+void SourceRange::Take(uint64_t bytes) { next_ += bytes; }
 
 std::optional<Cell> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
   assert(offset <= bytes_ && bytes <= bytes_ - offset);
   return Cell{offset, bytes, 0, layout_ == nullptr ? at_ + offset : at_};
 }
 
-SlotLease InLongSlots(SlotLease lease, uint64_t payload) {
+uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload) {
   const uint64_t together =
-      std::min(lease.slots / kLeastSlots, payload / (kLeastChunks * lease.slot_bytes));
-  if (together < 2) return lease;
-  lease.slot_bytes *= together;
-  lease.slots = static_cast<uint32_t>(lease.slots / together);
-  return lease;
+      std::min<uint64_t>(slots / kLeastSlots, payload / (kLeastChunks * slot_bytes));
+  return static_cast<uint32_t>(std::max<uint64_t>(together, 1));
 }
 
-std::vector<uint32_t> AllSlots(const SlotLease& lease) {
-  std::vector<uint32_t> slots(lease.slots);
-  std::iota(slots.rbegin(), slots.rend(), 0U);  // the last element is taken first: slot 0
-  return slots;
+SlotRing::SlotRing(SlotShareRef share, uint32_t together)
+    : share_(std::move(share)), together_(together) {}
+
+SlotRing::~SlotRing() {
+  share_->OnMore(nullptr);
+  for (const auto& [first, count] : taken_) Return(first, count);
 }
 
-SlotRing::SlotRing(SlotLease lease) : lease_(std::move(lease)), free_(AllSlots(lease_)) {}
+void SlotRing::OnBegin() {
+  share_->OnMore([this] { NotifyChange(); });
+}
 
 std::optional<Cell> SlotRing::Peek() {
   if (full_.empty()) return std::nullopt;
   return full_.front();
 }
 
-void SlotRing::Take() { full_.pop_front(); }
+void SlotRing::Take([[maybe_unused]] uint64_t bytes) {
+  assert(bytes == full_.front().bytes);
+  full_.pop_front();
+}
 
-void SlotRing::Release(const Cell& cell) { free_.push_back(cell.index); }
+void SlotRing::Release(const Cell& cell) {
+  const auto taken = taken_.find(cell.index);
+  const uint32_t count = taken->second;
+  taken_.erase(taken);
+  Return(cell.index, count);
+}
+
+void SlotRing::Return(uint32_t first, uint32_t count) {
+  for (uint32_t i = count; i-- > 0;) share_->Return(first + i);
+}
 
 std::optional<Cell> SlotRing::Reserve(uint64_t offset, uint64_t bytes) {
-  assert(bytes <= lease_.slot_bytes);
-  if (free_.empty()) return std::nullopt;
-  const uint32_t slot =
-      free_.back();  // the one used last is the one most likely still in the cache
-  free_.pop_back();
-  return Cell{offset, bytes, slot, lease_.first_byte + slot * lease_.slot_bytes};
+  assert(together_ > 1 || bytes <= share_->slot_bytes());
+  const auto piece = share_->Take(bytes, together_);
+  if (!piece) return std::nullopt;
+  taken_[piece->first] = piece->count;
+  const uint64_t room = piece->count * share_->slot_bytes();
+  return Cell{offset, std::min(bytes, room), piece->first, share_->at(piece->first)};
 }
 
 void SlotRing::Fill(const Cell& cell) { full_.push_back(cell); }

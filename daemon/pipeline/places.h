@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "daemon/pipeline/place.h"
+#include "daemon/pipeline/slot_share.h"
 #include "transport/core/layout.h"
 
 namespace onecopy::pipeline {
@@ -20,7 +21,7 @@ class SourceRange final : public Place {
   SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout = nullptr);
 
   std::optional<Cell> Peek() override;
-  void Take() override;
+  void Take(uint64_t bytes) override;
   void Release(const Cell&) override {}
   std::optional<Cell> Reserve(uint64_t, uint64_t) override { return std::nullopt; }
   void Fill(const Cell&) override {}
@@ -41,7 +42,7 @@ class DestinationRange final : public Place {
       : at_(at), bytes_(bytes), layout_(std::move(layout)) {}
 
   std::optional<Cell> Peek() override { return std::nullopt; }
-  void Take() override {}
+  void Take(uint64_t) override {}
   void Release(const Cell&) override {}
   std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
   void Fill(const Cell& cell) override { filled_ += cell.bytes; }
@@ -54,39 +55,32 @@ class DestinationRange final : public Place {
   uint64_t filled_ = 0;
 };
 
-// Slots of a pinned slab that this transfer may use; given back when the last copy of the lease
-// goes.
-struct SlotLease {
-  RegionRef slab;
-  uint64_t slot_bytes = 0;
-  uint64_t first_byte = 0;         // of slot 0 of the lease, in the slab
-  uint32_t slots = 0;              // one after the other from there
-  std::shared_ptr<void> returner;  // gives the slots back
-};
-
-// The same memory in fewer and longer slots, for a payload that still has many chunks of that size:
-// a copy engine pauses between two copies.
-SlotLease InLongSlots(SlotLease lease, uint64_t payload);
-
-// The numbers of a lease's slots, the one to be used first at the end.
-std::vector<uint32_t> AllSlots(const SlotLease& lease);
+// How many neighbouring slots make one chunk, where they are free, for a payload that still has
+// many chunks of that size: a copy engine pauses between two copies.
+uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload);
 
 // A ring of slots between two stages of one node: what is full is moved on, what was moved on is
 // free.
 class SlotRing final : public Place {
  public:
-  explicit SlotRing(SlotLease lease);
+  // `together`: how many neighbouring slots a chunk may take, if it can be claimed in part.
+  explicit SlotRing(SlotShareRef share, uint32_t together = 1);
+  ~SlotRing() override;
 
   std::optional<Cell> Peek() override;
-  void Take() override;
+  void Take(uint64_t bytes) override;
   void Release(const Cell& cell) override;
   std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
   void Fill(const Cell& cell) override;
   bool Complete() const override { return false; }
 
  private:
-  const SlotLease lease_;
-  std::vector<uint32_t> free_;
+  void OnBegin() override;
+  void Return(uint32_t first, uint32_t count);
+
+  const SlotShareRef share_;
+  const uint32_t together_;
+  std::map<uint32_t, uint32_t> taken_;  // runs of slots in use: the first, and how many
   std::deque<Cell> full_;
 };
 

@@ -34,7 +34,9 @@ std::string Encode(const Pushed& pushed) {
 }
 
 std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes) {
-  if (bytes.empty() || bytes.size() % kPushBytes != 0) return std::nullopt;
+  if (bytes.empty() || bytes.size() % kPushBytes != 0 || bytes.size() / kPushBytes > kMostPushes) {
+    return std::nullopt;
+  }
   Reader reader(bytes);
   std::vector<Push> pushes(bytes.size() / kPushBytes);
   for (Push& push : pushes) {

@@ -8,7 +8,7 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr uint32_t kMostSlots = 1 << 20;
+constexpr size_t kMostSlots = 1 << 20;  // full at a time
 
 Status Nonsense(const char* what) {
   return {Code::kUnavailable, reasons::kLinkDown,
@@ -17,47 +17,56 @@ Status Nonsense(const char* what) {
 
 }  // namespace
 
-ExposedRing::ExposedRing(SlotLease lease, Channel& channel, uint64_t bytes)
-    : lease_(std::move(lease)),
-      channel_(channel),
-      bytes_(bytes),
-      free_(AllSlots(lease_)),
-      announced_(lease_.slots) {}
+ExposedRing::ExposedRing(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes)
+    : slots_(std::move(slots)), channel_(channel), bytes_(bytes) {}
+
+ExposedRing::~ExposedRing() {
+  channel_.SetHandler(nullptr);
+  slots_->EndFilling();
+}
 
 void ExposedRing::OnBegin() {
+  slots_->OnMore([this] { NotifyChange(); });
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
 std::optional<Cell> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
-  assert(bytes <= lease_.slot_bytes);
-  if (free_.empty()) return std::nullopt;
-  const uint32_t slot = free_.back();
-  free_.pop_back();
-  return Cell{offset, bytes, slot, lease_.first_byte + slot * lease_.slot_bytes};
+  const auto slot = slots_->Take(bytes);
+  if (!slot) return std::nullopt;
+  if (offset + bytes == bytes_) slots_->NoMore();  // others may have the rest
+  return Cell{offset, bytes, *slot, slots_->share().at(*slot)};
 }
 
 void ExposedRing::Fill(const Cell& cell) {
-  announced_[cell.index] = cell.bytes;
-  if (Status sent = channel_.Send(FullMessage{cell.index, cell.offset, cell.bytes}); !sent.ok()) {
-    NotifyChange(std::move(sent));
-  }
+  slots_->Lend(cell.index, cell.bytes, [this, cell](Result<RemoteKey> key) {
+    Status sent = key.status();
+    if (sent.ok()) {
+      sent = channel_.Send(FullMessage{cell.index, cell.offset, cell.bytes, std::move(*key)});
+    }
+    if (!sent.ok()) NotifyChange(std::move(sent));
+  });
 }
 
 void ExposedRing::OnMessage(const Message& message) {
   const auto* free = std::get_if<FreeMessage>(&message);
-  if (free == nullptr || free->index >= announced_.size() || announced_[free->index] == 0) {
-    return NotifyChange(Nonsense("it freed a slot that it did not have"));
-  }
-  read_ += std::exchange(announced_[free->index], 0);
-  free_.push_back(free->index);
+  const auto read = free == nullptr ? std::nullopt : slots_->HasRead(free->index);
+  if (!read) return NotifyChange(Nonsense("it freed a slot that it did not have"));
+  read_ += *read;
   NotifyChange();
 }
 
-RemoteRing::RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes)
+RemoteRing::RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
+                       std::shared_ptr<RemoteKey> first_key)
     : channel_(channel),
       bytes_(bytes),
       slot_bytes_(slot_bytes),
-      seen_((bytes + slot_bytes - 1) / slot_bytes) {}
+      first_key_(std::move(first_key)),
+      seen_(bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0)) {}
+
+RemoteRing::~RemoteRing() {
+  channel_.SetHandler(nullptr);
+  for (const auto& [index, key] : keys_) channel_.connection().LetGo(key);
+}
 
 void RemoteRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
@@ -68,7 +77,15 @@ std::optional<Cell> RemoteRing::Peek() {
   return full_.front();
 }
 
+void RemoteRing::Take([[maybe_unused]] uint64_t bytes) {
+  assert(bytes == full_.front().bytes);
+  full_.pop_front();
+}
+
 void RemoteRing::Release(const Cell& cell) {
+  const auto key = keys_.find(cell.index);
+  channel_.connection().LetGo(key->second);
+  keys_.erase(key);
   if (Status sent = channel_.Send(FreeMessage{cell.index}); !sent.ok())
     NotifyChange(std::move(sent));
 }
@@ -77,14 +94,19 @@ void RemoteRing::OnMessage(const Message& message) {
   if (const auto* failed = std::get_if<FailedMessage>(&message))
     return NotifyChange(failed->status);
   const auto* full = std::get_if<FullMessage>(&message);
-  if (full == nullptr || full->index >= kMostSlots || full->offset % slot_bytes_ != 0 ||
-      full->offset >= bytes_ || full->bytes != std::min(slot_bytes_, bytes_ - full->offset)) {
+  if (full == nullptr || full->offset % slot_bytes_ != 0 || full->offset >= bytes_ ||
+      full->bytes != std::min(slot_bytes_, bytes_ - full->offset)) {
     return NotifyChange(Nonsense("it announced a chunk that is not of this transfer"));
   }
   auto seen = seen_[full->offset / slot_bytes_];
   if (seen) return NotifyChange(Nonsense("it announced a chunk twice"));
+  if (keys_.size() >= kMostSlots || keys_.contains(full->index)) {
+    return NotifyChange(Nonsense("it announced a slot that is full already"));
+  }
   seen = true;
-  full_.push_back({full->offset, full->bytes, full->index, full->index * slot_bytes_});
+  const RemoteKey& key = keys_[full->index] = full->key;
+  if (first_key_->empty()) *first_key_ = key;
+  full_.push_back({full->offset, full->bytes, full->index, 0, &key});
   NotifyChange();
 }
 

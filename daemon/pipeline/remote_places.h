@@ -1,27 +1,28 @@
-// Places that two nodes share: the owner's ring of slots, seen from both ends of a link.
+// Places that two nodes share: the owner's slots, seen from both ends of a link.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "daemon/pipeline/channel.h"
+#include "daemon/pipeline/lent_slots.h"
 #include "daemon/pipeline/place.h"
-#include "daemon/pipeline/places.h"
 
 namespace onecopy::pipeline {
 
-// At the owner: slots that are filled here and read by the peer. Filling one tells the peer; its
-// FREE message makes it free again. Complete when the peer has read everything.
+// At the owner: slots that are filled here and read by the peer. Filling one opens it and tells the
+// peer; its FREE message makes it free again. Complete when the peer has read everything.
 class ExposedRing final : public Place {
  public:
   // `channel` must outlive the ring.
-  ExposedRing(SlotLease lease, Channel& channel, uint64_t bytes);
-  ~ExposedRing() override { channel_.SetHandler(nullptr); }
+  ExposedRing(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
+  ~ExposedRing() override;
 
   std::optional<Cell> Peek() override { return std::nullopt; }
-  void Take() override {}
+  void Take(uint64_t) override {}
   void Release(const Cell&) override {}
   std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
   void Fill(const Cell& cell) override;
@@ -31,24 +32,24 @@ class ExposedRing final : public Place {
   void OnBegin() override;
   void OnMessage(const Message& message);
 
-  const SlotLease lease_;
+  const std::shared_ptr<LentSlots> slots_;
   Channel& channel_;
   const uint64_t bytes_;
   uint64_t read_ = 0;
-  std::vector<uint32_t> free_;
-  std::vector<uint64_t> announced_;  // by slot: bytes that the peer is reading; 0: none
 };
 
 // At the reader: the owner's slots, full ones first come first served. What the owner says is
 // checked: each chunk of the payload comes exactly once.
 class RemoteRing final : public Place {
  public:
-  // `slot_bytes` as the owner said; `channel` must outlive the ring.
-  RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes);
-  ~RemoteRing() override { channel_.SetHandler(nullptr); }
+  // `slot_bytes` as the owner said; `channel` must outlive the ring. The first key that comes is
+  // kept in `first_key`, for the receipt.
+  RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
+             std::shared_ptr<RemoteKey> first_key);
+  ~RemoteRing() override;
 
   std::optional<Cell> Peek() override;
-  void Take() override { full_.pop_front(); }
+  void Take(uint64_t bytes) override;
   void Release(const Cell& cell) override;
   std::optional<Cell> Reserve(uint64_t, uint64_t) override { return std::nullopt; }
   void Fill(const Cell&) override {}
@@ -61,8 +62,10 @@ class RemoteRing final : public Place {
   Channel& channel_;
   const uint64_t bytes_;
   const uint64_t slot_bytes_;
+  const std::shared_ptr<RemoteKey> first_key_;
   std::deque<Cell> full_;
-  std::vector<bool> seen_;  // by chunk of the payload
+  std::map<uint32_t, RemoteKey> keys_;  // by slot, from FULL to FREE
+  std::vector<bool> seen_;              // by chunk of the payload
 };
 
 }  // namespace onecopy::pipeline

@@ -1,16 +1,57 @@
 #include "daemon/pipeline/short_gets.h"
 
-#include <cassert>
 #include <utility>
+
+#include "transport/core/range.h"
+#include "transport/core/reasons.h"
 
 namespace onecopy::pipeline {
 
-ShortGets::ShortGets(Source source, RegionRef into, ShortOutcomes::Failed failed)
-    : source_(std::move(source)), into_(std::move(into)), outcomes_(std::move(failed)) {}
+// What the connection's thread alone uses, but for `outcomes`.
+struct ShortGets::Shared : std::enable_shared_from_this<Shared> {
+  Shared(std::shared_ptr<Connection> connection, Explain explain, ShortOutcomes::Failed failed)
+      : connection(std::move(connection)),
+        explain(std::move(explain)),
+        outcomes(std::move(failed)) {}
+
+  const std::shared_ptr<Connection> connection;
+  Explain explain;  // until it is asked
+  ShortOutcomes outcomes;
+  std::vector<uint64_t> denied;  // gets that wait to be told why
+  Status why;                    // that was told
+  const void* seen = nullptr;    // the steps that the last get took
+
+  void Ended(uint64_t number, const Status& status) {
+    if (status.ok() || status.reason() != reasons::kAccessDenied) {
+      return outcomes.Ended(number, status);
+    }
+    if (!why.ok()) return outcomes.Ended(number, why);
+    if (!explain && denied.empty()) return outcomes.Ended(number, status);  // nobody knows
+    denied.push_back(number);
+    if (!explain) return;
+    std::exchange(explain, nullptr)(status, [self = shared_from_this()](Status said) {
+      self->connection->executor().Post(
+          [self, said = std::move(said)]() mutable { self->Told(std::move(said)); });
+    });
+  }
+  void Told(Status said) {
+    if (why.ok()) why = std::move(said);
+    for (const uint64_t number : std::exchange(denied, {})) outcomes.Ended(number, why);
+  }
+};
+
+ShortGets::ShortGets(Source source, RegionRef into, Explain explain, ShortOutcomes::Failed failed)
+    : source_(std::move(source)),
+      into_(std::move(into)),
+      shared_(std::make_shared<Shared>(source_.connection, std::move(explain), std::move(failed))) {
+}
 
 Status ShortGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
-  assert(from_offset >= source_.begin);
-  assert(to_offset <= into_->bytes() && bytes <= into_->bytes() - to_offset);
+  if (from_offset < source_.begin || !CheckWithin({to_offset, bytes}, into_->bytes(), "").ok()) {
+    return {Code::kInternal, reasons::kRangeOutOfBuffer,
+            "a small transfer leaves its memory: it was not made",
+            "please report this: it should have been refused before"};
+  }
   batch_.push_back({.channel = source_.channel,
                     .key = &source_.key,
                     .key_offset = from_offset - source_.begin,
@@ -23,18 +64,34 @@ Status ShortGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes
 uint64_t ShortGets::Mark() {
   if (batch_.empty()) return begun_;
   const uint64_t first = begun_ - batch_.size();
-  // This route stays while something of it is under way.
-  source_.connection->executor().Post([this, first, batch = std::exchange(batch_, {})] {
-    for (uint64_t i = 0; i < batch.size(); ++i) {
-      auto done = [this, number = first + i](const Status& status, const StepList& steps,
-                                             unsigned) {
-        if (status.ok() && steps.get() != std::exchange(seen_, steps.get())) steps_->Set(steps);
-        outcomes_.Ended(number, status);
-      };
-      source_.connection->Get(batch[i], std::move(done));
-    }
-  });
+  // This route, and so the key, stays while something of it is under way.
+  source_.connection->executor().Post(
+      [shared = shared_, steps_of = steps_, first, batch = std::exchange(batch_, {})] {
+        for (uint64_t i = 0; i < batch.size(); ++i) {
+          auto done = [shared, steps_of, number = first + i](const Status& status,
+                                                             const StepList& steps, unsigned) {
+            if (status.ok() && steps.get() != std::exchange(shared->seen, steps.get())) {
+              steps_of->Set(steps);
+            }
+            shared->Ended(number, status);
+          };
+          shared->connection->Get(batch[i], std::move(done));
+        }
+      });
   return begun_;
+}
+
+bool ShortGets::Reached(uint64_t mark, Status* failure) {
+  return shared_->outcomes.Reached(mark, failure);
+}
+
+void ShortGets::Cancel() {
+  source_.connection->CancelGets(source_.channel);
+  // Nobody needs to be told any more why the key is not good.
+  source_.connection->executor().Post([shared = shared_] {
+    shared->explain = nullptr;
+    shared->Told({Code::kAborted, reasons::kCancelled, "the way from the other node has ended"});
+  });
 }
 
 }  // namespace onecopy::pipeline

@@ -22,25 +22,30 @@ class ShortGets final : public ShortRoute {
     uint64_t begin = 0;          // where the key's bytes begin, in the source's buffer
     std::shared_ptr<void> held;  // goes with the route
   };
+  // Finds out why the key is good no more (ACCESS_DENIED), which a link cannot tell. Runs at most
+  // once, on the connection's thread; `told` may run on any.
+  using Explain = UniqueFunction<void(const Status& denied, UniqueFunction<void(Status)> told)>;
 
   // `into` is registered with the link.
-  ShortGets(Source source, RegionRef into, ShortOutcomes::Failed failed);
+  ShortGets(Source source, RegionRef into, Explain explain, ShortOutcomes::Failed failed);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override;
-  bool Reached(uint64_t mark, Status* failure) override { return outcomes_.Reached(mark, failure); }
-  void Cancel() override { source_.connection->CancelGets(source_.channel); }
+  bool Reached(uint64_t mark, Status* failure) override;
+  void Cancel() override;
   std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
 
  private:
+  // Shared with the connection's thread.
+  struct Shared;
+
   const Source source_;
   const RegionRef into_;
   const std::shared_ptr<ShortSteps> steps_ = std::make_shared<ShortSteps>();
-  ShortOutcomes outcomes_;
+  const std::shared_ptr<Shared> shared_;
 
   std::vector<GetRequest> batch_;  // begun since the last mark
   uint64_t begun_ = 0;
-  const void* seen_ = nullptr;  // the executor's: the steps that the last get took
 };
 
 }  // namespace onecopy::pipeline

@@ -49,7 +49,8 @@ void ShortServer::Serve(const Push& push) {
                        [self = shared_from_this(), number = push.number](
                            const Status& status, const StepList&, unsigned) {
                          --self->under_way_;
-                         self->Answer(number, status);
+                         // What failed while it is stopping has failed because of that.
+                         self->Answer(number, status.ok() || self->why_.ok() ? status : self->why_);
                          if (!self->why_.ok()) self->EndIfIdle();
                        });
 }

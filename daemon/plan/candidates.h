@@ -36,6 +36,10 @@ struct Candidate {
   bool needless = false;
   Wire wire = {};                      // that it crosses; none inside a node
   uint64_t wire_bytes_per_second = 0;  // what the network devices can carry; 0: unknown
+  // What is believed of it without the transfers that have gone this way, and, where these decide
+  // the path's estimate, what the next may lose by trying it again.
+  Estimate prior = {};
+  double spare_seconds = 0;
 };
 
 // What became of one rung: the ways to go that it offers, or why there is none.
@@ -61,6 +65,9 @@ Assessment AssessRdma(const Rung& rung, const Ends& ends, const std::string& lin
 
 // Whether this device never leaves its machine: what goes over it is no RDMA.
 bool IsWithinHost(const NicCapability& nic);
+
+// Whether this stands for sockets, under a link's own buffers.
+bool IsSockets(const NicCapability& nic);
 
 // Whether this is a link that the rdma paths may use.
 bool IsRdmaLink(const LinkCapability& link);

@@ -9,6 +9,8 @@ namespace onecopy::plan {
 namespace {
 
 const std::string kTcp = "tcp";
+// UCX 1.22 moves memory of GPUs over sockets at 0.4 to 3 GB/s.
+constexpr uint64_t kOtherSocketsBytesPerSecond = 1'000'000'000;
 
 // Why the node cannot use the link; viable where it can.
 Viability LinkOf(const NodeCapability& node) {
@@ -20,6 +22,25 @@ Viability LinkOf(const NodeCapability& node) {
   Viability why = link->viability;
   if (!why.viable) why.detail = "tcp of " + node.node + ": " + why.detail;
   return why;
+}
+
+bool Says(const NodeCapability& node, const char* name, const char* value) {
+  const LinkCapability* link = node.FindLink(kTcp);
+  if (link == nullptr) return false;
+  const auto said = link->attributes.find(name);
+  return said != link->attributes.end() && said->second == value;
+}
+
+// Lanes are encrypted where one end wants it so; see TcpLink::Describe for what nodes say of it.
+bool Encrypted(const Ends& ends) {
+  return Says(ends.source_node, "encrypted", "yes") ||
+         Says(ends.destination_node, "encrypted", "yes");
+}
+
+Sealing SealingOf(const Ends& ends) {
+  if (!Encrypted(ends)) return {};
+  return {.source = Says(ends.source_node, "encrypts", "by daemon"),
+          .destination = Says(ends.destination_node, "encrypts", "by daemon")};
 }
 
 // Sockets share the wire with RDMA, so where their own devices do not tell their speed, an RDMA
@@ -37,11 +58,49 @@ uint64_t WireLimit(const Ends& ends) {
   return rdma;
 }
 
+// Reaches memory of this kind by sockets of its own, and by buffers of its own.
+bool SocketsReach(const LinkCapability& link, const MemoryCapability& memory) {
+  return std::any_of(link.nics.begin(), link.nics.end(), [&](const NicCapability& nic) {
+    return IsSockets(nic) && nic.viability.viable &&
+           std::any_of(nic.memories.begin(), nic.memories.end(), [&](const NicMemory& one) {
+             return one.kind == memory.kind && one.viability.viable &&
+                    (one.device.empty() || one.device == memory.device);
+           });
+  });
+}
+
+// Links beside tcp that carry any memory over sockets, far slower: taken when nothing else is
+// there, when asked for, or when measured to be faster after all.
+void AddOtherSockets(const Rung& rung, const Ends& ends, std::vector<Candidate>* candidates) {
+  // They send plain text, which must not leave the machine where lanes are encrypted.
+  if (Encrypted(ends) && !ends.OnOneHost()) return;
+  for (const LinkCapability& from : ends.source_node.links) {
+    const LinkCapability* to = ends.destination_node.FindLink(from.name);
+    if (from.name == kTcp || to == nullptr) continue;
+    if (!from.viability.viable || !to->viability.viable) continue;
+    if (from.version_must_match && from.version != to->version) continue;
+    if (!SocketsReach(from, ends.source) || !SocketsReach(*to, ends.destination)) continue;
+    candidates->push_back({.path = PathThroughLinkBuffers(rung, ends, from.name),
+                           .needless = IsHost(ends.source) && IsHost(ends.destination),
+                           .wire = {from.name,
+                                    {ends.source.kind, ends.source.device},
+                                    {ends.destination.kind, ends.destination.device}},
+                           .wire_bytes_per_second = kOtherSocketsBytesPerSecond});
+  }
+}
+
 }  // namespace
 
+bool IsSockets(const NicCapability& nic) { return nic.name == "tcp"; }
+
 Assessment AssessTcp(const Rung& rung, const Ends& ends) {
+  std::vector<Candidate> others;
+  if (rung.shape == Shape::kStaged) AddOtherSockets(rung, ends, &others);
   Viability links = Both(LinkOf(ends.source_node), LinkOf(ends.destination_node));
-  if (!links.viable) return Refused(rung, std::move(links));
+  if (!links.viable) {
+    if (!others.empty()) return {.candidates = std::move(others), .refusal = {}};
+    return Refused(rung, std::move(links));
+  }
   const bool source_reachable = ends.source.cpu_addressable;
   const bool destination_reachable = ends.destination.cpu_addressable;
   const std::string source = Describe(ends.source, ends.source_node);
@@ -73,12 +132,15 @@ Assessment AssessTcp(const Rung& rung, const Ends& ends) {
       staging = {.source = true, .destination = true};
       break;
   }
-  return {.candidates = {{.path = PathOverLink(rung, ends, kTcp, staging, false),
-                          .needless = staging.Needless(ends),
-                          // The processor reads and writes whatever it reaches alike.
-                          .wire = {kTcp, {"host", {}}, {"host", {}}},
-                          .wire_bytes_per_second = WireLimit(ends)}},
-          .refusal = {}};
+  Assessment offers = {
+      .candidates = {{.path = PathOverLink(rung, ends, kTcp, staging, false, SealingOf(ends)),
+                      .needless = staging.Needless(ends),
+                      // The processor reads and writes whatever it reaches alike.
+                      .wire = {kTcp, {"host", {}}, {"host", {}}},
+                      .wire_bytes_per_second = WireLimit(ends)}},
+      .refusal = {}};
+  for (Candidate& other : others) offers.candidates.push_back(std::move(other));
+  return offers;
 }
 
 }  // namespace onecopy::plan

@@ -36,29 +36,39 @@ double Estimate::RateFor(uint64_t bytes) const {
   return payload / (latency_seconds + payload / bytes_per_second);
 }
 
-void Estimates::Measured(const std::string& path, const std::string& link,
-                         const std::string& from_kind, const std::string& to_kind,
-                         double bytes_per_second, double latency_seconds) {
-  measured_[{path, link, from_kind, to_kind}] = {bytes_per_second, latency_seconds, true};
-}
-
-Estimate Estimates::Find(const std::string& path, const std::string& link,
-                         const std::string& from_kind, const std::string& to_kind) const {
-  const auto found = measured_.find({path, link, from_kind, to_kind});
-  if (found != measured_.end()) return found->second;
+Estimate Estimates::ByTable(const std::string& path, const std::string& from_kind,
+                            const std::string& to_kind) {
   const int hosts = (from_kind == "host" ? 1 : 0) + (to_kind == "host" ? 1 : 0);
   for (const Default& entry : kDefaults) {
     if (entry.path != path) continue;
     const double rate = hosts == 2 ? entry.host_host : hosts == 1 ? entry.host_gpu : entry.gpu_gpu;
-    return {rate, entry.latency_seconds, false};
+    return {.bytes_per_second = rate, .latency_seconds = entry.latency_seconds};
   }
   return {};
 }
 
-void Estimates::MeasuredWire(const Wire& wire, double bytes_per_second, double latency_seconds) {
+const PathRate* Estimates::FindPath(const Way& way, uint64_t bytes) const {
+  const auto found = paths_.find(way);
+  if (found == paths_.end()) return nullptr;
+  const PathRates& rates = found->second;
+  const size_t wanted = SizeClassOf(bytes);
+  for (size_t i = wanted + 1; i-- > 0;) {
+    if (rates[i].transfers > 0) return &rates[i];
+  }
+  for (size_t i = wanted + 1; i < rates.size(); ++i) {
+    if (rates[i].transfers > 0) return &rates[i];
+  }
+  return nullptr;
+}
+
+void Estimates::MeasuredWire(const Wire& wire, double bytes_per_second, double latency_seconds,
+                             WallTime time) {
   WireResult& result = wires_[wire];
   result.viability = {};
-  result.estimate = {bytes_per_second, latency_seconds, true};
+  result.estimate = {.bytes_per_second = bytes_per_second,
+                     .latency_seconds = latency_seconds,
+                     .measured = true,
+                     .time = time};
 }
 
 void Estimates::FailedWire(const Wire& wire, Viability why) {

@@ -18,8 +18,7 @@ std::string Text(const Path& path) {
   return path.name + " (" + std::to_string(path.copies()) +
          (path.copies() == 1 ? " copy" : " copies") +
          (path.link.empty() ? "" : ", link " + path.link) + (path.emulated ? ", emulated" : "") +
-         ", " + FormatRate(path.estimated_bytes_per_second) +
-         (path.measured ? " measured)" : " estimated)");
+         ", " + FormatRate(path.estimated_bytes_per_second) + " " + BasisOf(path) + ")";
 }
 
 // The lowest rung asks least of the machines, so its obstacle is the one to remove; that a path is

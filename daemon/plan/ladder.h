@@ -39,7 +39,4 @@ inline constexpr std::array<Rung, 11> kLadder = {{
     {"tcp-staged", Carrier::kTcp, Shape::kStaged, "sockets with pinned host memory on both sides"},
 }};
 
-// Whether `name` fits `glob`, in which * stands for any characters and ? for one.
-bool MatchesGlob(std::string_view glob, std::string_view name);
-
 }  // namespace onecopy::plan

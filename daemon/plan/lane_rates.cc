@@ -1,6 +1,7 @@
 #include "daemon/plan/lane_rates.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace onecopy::plan {
 namespace {
@@ -62,6 +63,23 @@ std::vector<double> LaneRates(const Wire& wire, const std::vector<LaneInfo>& lan
     rate *= 1 - kPerStep * steps;
   }
   return rates;
+}
+
+std::vector<bool> NearestLanes(const Wire& wire, const std::vector<LaneInfo>& lanes,
+                               const std::vector<double>& rates, const NodeCapability& source,
+                               const NodeCapability& destination) {
+  std::vector<unsigned> steps;
+  unsigned least = std::numeric_limits<unsigned>::max();
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    steps.push_back(Remoteness(source, wire.source, lanes[i].peer_device) +
+                    Remoteness(destination, wire.destination, lanes[i].device));
+    if (i >= rates.size() || rates[i] > 0) least = std::min(least, steps.back());
+  }
+  std::vector<bool> nearest;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    nearest.push_back(steps[i] == least && (i >= rates.size() || rates[i] > 0));
+  }
+  return nearest;
 }
 
 }  // namespace onecopy::plan

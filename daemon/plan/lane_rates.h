@@ -23,4 +23,10 @@ std::vector<double> LaneRates(const Wire& wire, const std::vector<LaneInfo>& lan
                               const NodeCapability& source, const NodeCapability& destination,
                               const Estimates& estimates);
 
+// Which of these lanes have their devices nearest to the memories, of those that may be used at all
+// (a rate of LaneRates above 0), as a bool each; none where there is no such lane.
+std::vector<bool> NearestLanes(const Wire& wire, const std::vector<LaneInfo>& lanes,
+                               const std::vector<double>& rates, const NodeCapability& source,
+                               const NodeCapability& destination);
+
 }  // namespace onecopy::plan

@@ -107,6 +107,7 @@ std::vector<NicPair> ReachablePairs(const LinkCapability& source,
       const NicCapability& there = destination.nics[j];
       if (!here.viability.viable || !there.viability.viable) continue;
       if (IsWithinHost(here) || IsWithinHost(there)) continue;
+      if (IsSockets(here) || IsSockets(there)) continue;
       if (here.fabric == there.fabric) {
         pairs.push_back({&here, &there, here.name == there.name || i == j});
       }

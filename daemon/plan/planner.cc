@@ -23,6 +23,11 @@ constexpr double kEmulatedBytesPerSecond = 0.5e9;
 constexpr double kEmulatedLatencySeconds = 200e-6;
 // Rates closer than this count as equal.
 constexpr double kEqualRate = 0.9;
+// So many slow transfers are no accident.
+constexpr uint32_t kEnoughTransfers = 2;
+// The most that finding out whether a path is still slow costs one transfer: this, or as long again
+// as it takes.
+constexpr double kMostLostSeconds = 0.25;
 // What asking for one more piece costs, with many under way at once.
 constexpr double kSocketGetSeconds = 2e-6;
 constexpr double kDeviceGetSeconds = 0.3e-6;
@@ -56,7 +61,10 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Policy& policy) 
   const bool between_nodes = rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp;
   if (rung.carrier == Carrier::kStorage) {
     return Refused(rung, reasons::kNotApplicable,
-                   "both ends are buffers: a storage path begins or ends at a file");
+                   policy.client_file
+                       ? "the file is the client's, which copies between it and memory of its own: "
+                         "no daemon opens files"
+                       : "both ends are buffers: a storage path begins or ends at a file");
   }
   if (!between_nodes) return AssessInNode(rung, ends);
   if (ends.InOneNode()) {
@@ -113,31 +121,65 @@ Assessments AssessAll(const Request& request) {
   return all;
 }
 
-void SetEstimate(Candidate& candidate, const Request& request) {
-  Path& path = candidate.path;
-  Estimate estimate =
-      request.estimates.Find(path.name, path.link, request.source.kind, request.destination.kind);
+// By the table, and by what a probe found of the wire.
+Estimate PriorOf(const Candidate& candidate, const Request& request) {
+  const Path& path = candidate.path;
+  Estimate estimate = Estimates::ByTable(path.name, request.source.kind, request.destination.kind);
   double& rate = estimate.bytes_per_second;
   const Estimate* wire = request.estimates.FindWire(candidate.wire);
-  if (!estimate.measured && wire != nullptr) {
+  if (wire != nullptr) {
     // What is staged is no faster than its copies, which have not been measured.
     const bool staged = path.source_staged || path.destination_staged;
-    estimate.measured = !staged || wire->bytes_per_second <= rate;
-    if (estimate.measured) rate = wire->bytes_per_second;
+    const double latency = estimate.latency_seconds;
+    if (!staged || wire->bytes_per_second <= rate) estimate = *wire;
     estimate.latency_seconds =
-        staged ? std::max(estimate.latency_seconds, wire->latency_seconds) : wire->latency_seconds;
-  } else if (!estimate.measured) {
-    if (candidate.wire_bytes_per_second != 0) {
-      rate = std::min(rate, static_cast<double>(candidate.wire_bytes_per_second));
-    }
-    if (path.emulated) {
-      rate = std::min(rate, kEmulatedBytesPerSecond);
-      estimate.latency_seconds = std::max(estimate.latency_seconds, kEmulatedLatencySeconds);
-    }
+        staged ? std::max(latency, wire->latency_seconds) : wire->latency_seconds;
+    return estimate;
   }
-  // Nothing has no rate; one byte ranks by latency.
-  path.estimated_bytes_per_second = estimate.RateFor(std::max<uint64_t>(request.bytes, 1));
+  if (candidate.wire_bytes_per_second != 0) {
+    rate = std::min(rate, static_cast<double>(candidate.wire_bytes_per_second));
+  }
+  if (path.emulated) {
+    rate = std::min(rate, kEmulatedBytesPerSecond);
+    estimate.latency_seconds = std::max(estimate.latency_seconds, kEmulatedLatencySeconds);
+  }
+  return estimate;
+}
+
+void Apply(const Estimate& estimate, uint64_t bytes, Path& path) {
+  path.estimated_bytes_per_second = estimate.RateFor(bytes);
   path.measured = estimate.measured;
+  path.measure_time = estimate.time;
+  path.measured_transfers = estimate.transfers;
+}
+
+void SetEstimate(Candidate& candidate, const Request& request) {
+  // Nothing has no rate; one byte ranks by latency.
+  const uint64_t bytes = std::max<uint64_t>(request.bytes, 1);
+  candidate.prior = PriorOf(candidate, request);
+  Apply(candidate.prior, bytes, candidate.path);
+  if (candidate.prior.measured) {
+    candidate.path.probed_bytes_per_second = candidate.path.estimated_bytes_per_second;
+  }
+  const Way way{candidate.path.name,
+                candidate.path.link,
+                {request.source.kind, request.source.device},
+                {request.destination.kind, request.destination.device},
+                candidate.path.source_staged,
+                candidate.path.destination_staged};
+  const PathRate* made = request.estimates.FindPath(way, bytes);
+  if (made == nullptr) return;
+  Estimate whole{.bytes_per_second = made->bytes_per_second,
+                 .measured = true,
+                 .time = made->time,
+                 .transfers = made->transfers};
+  // Of long ones their rate includes it.
+  if (bytes < kLeastMeasuredBytes) whole.latency_seconds = candidate.prior.latency_seconds;
+  if (made->transfers < kEnoughTransfers && whole.RateFor(bytes) < candidate.prior.RateFor(bytes)) {
+    return;
+  }
+  candidate.spare_seconds = made->spare_seconds;
+  Apply(whole, bytes, candidate.path);
 }
 
 // What is read over a link in place is read piece by piece, which takes time; staging gathers the
@@ -226,9 +268,37 @@ const Candidate* Choose(const Assessments& all, bool needless) {
   return chosen;
 }
 
+// What would be taken instead of `chosen` had it not been measured to be slow, where one transfer
+// may find out whether it still is.
+const Candidate* WorthAnotherTry(const Assessments& all, const Candidate& chosen,
+                                 const Request& request) {
+  const auto bytes = static_cast<double>(request.bytes);
+  const double chosen_rate = chosen.path.estimated_bytes_per_second;
+  if (!request.may_try_again || bytes <= 0 || chosen_rate <= 0) return nullptr;
+  const double taken = bytes / chosen_rate;
+  const Candidate* best = nullptr;
+  double best_rate = chosen_rate;
+  for (const Assessment& assessment : all) {
+    for (const Candidate& candidate : assessment.candidates) {
+      const double believed = candidate.prior.RateFor(request.bytes);
+      const double measured = candidate.path.estimated_bytes_per_second;
+      const bool fewer = candidate.path.copies() < chosen.path.copies();
+      const bool wins = believed > best_rate ||
+                        (fewer && best == nullptr && believed >= kEqualRate * chosen_rate);
+      if (&candidate == &chosen || candidate.needless != chosen.needless || !wins) continue;
+      // No transfer has gone there, or it was no slower than believed.
+      if (candidate.path.measured_transfers == 0 || measured <= 0 || measured >= believed) continue;
+      const double lost = bytes / measured - taken;
+      if (lost > std::min(candidate.spare_seconds, std::max(kMostLostSeconds, taken))) continue;
+      best = &candidate;
+      best_rate = std::max(believed, chosen_rate);
+    }
+  }
+  return best;
+}
+
 std::string RateOf(const Path& path) {
-  return FormatRate(path.estimated_bytes_per_second) +
-         (path.measured ? " (measured)" : " (estimated)");
+  return FormatRate(path.estimated_bytes_per_second) + " (" + BasisOf(path) + ")";
 }
 
 // Why a rung that would have worked, and sounds better, was passed over for `chosen`.
@@ -285,7 +355,7 @@ bool Exclusion::Covers(const Path& path) const {
                         path.destination_staged == destination_staged);
 }
 
-std::vector<Wire> ContendingWires(const Request& request) {
+std::vector<Wire> AcceptableWires(const Request& request) {
   if (request.bytes == 0) return {};
   const Assessments all = Acceptable(request);
   std::vector<const Candidate*> candidates;
@@ -303,6 +373,11 @@ std::vector<Wire> ContendingWires(const Request& request) {
     const bool known = std::find(wires.begin(), wires.end(), candidate->wire) != wires.end();
     if (!known) wires.push_back(candidate->wire);
   }
+  return wires;
+}
+
+std::vector<Wire> ContendingWires(const Request& request) {
+  std::vector<Wire> wires = AcceptableWires(request);
   if (wires.size() < 2) wires.clear();
   return wires;
 }
@@ -319,7 +394,16 @@ Result<Plan> MakePlan(const Request& request) {
     for (Assessment& assessment : all) refused.push_back(std::move(assessment.refusal));
     return Unmet(request, std::move(refused));
   }
-  Plan plan{.path = chosen->path, .refused = {}};
+  Plan plan;
+  Candidate again;
+  if (const Candidate* slow = WorthAnotherTry(all, *chosen, request); slow != nullptr) {
+    again = *slow;
+    plan.tried_again = RateOf(slow->path) + " against " + RateOf(chosen->path) + " of " +
+                       chosen->path.name + "; tried again, as that was a while ago";
+    Apply(again.prior, request.bytes, again.path);
+    chosen = &again;
+  }
+  plan.path = chosen->path;
   for (size_t i = 0; kLadder[i].name != plan.path.name; ++i) {
     plan.refused.push_back(all[i].candidates.empty() ? all[i].refusal
                                                      : PassedOver(all[i], *chosen, request.bytes));

@@ -4,7 +4,12 @@
 // Every path of the ladder that fits the two ends is considered. One that cannot work is refused
 // with its true reason; so is one that the policy excludes. Of the rest, the one with the highest
 // estimated rate for this size is taken, and within 10 % of it the one with the fewest copies; what
-// was passed over for speed is refused as SLOWER_MEASURED or SLOWER_ESTIMATED, with both figures.
+// was passed over for speed is refused as SLOWER_MEASURED or SLOWER_ESTIMATED, with both figures
+// and what they rest on.
+//
+// What transfers made of a whole path counts before what a probe found of its wire, and that before
+// the table. A single transfer that was slower than all that lets expect may have met with anything
+// and does not count; a single faster one does.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +53,9 @@ struct Request {
   uint64_t destination_pieces = 1;
   Policy policy;
   Estimates estimates;
+  // Whether a path that its transfers have shown to be slow, and that would be taken otherwise, may
+  // be taken once more, within PathRate::spare_seconds.
+  bool may_try_again = false;
   // A path that keeps another way, by another link or staged elsewhere, is not refused for one.
   std::vector<Exclusion> excluded;
 };
@@ -56,9 +64,10 @@ struct Request {
 // anywhere; FAILED_PRECONDITION (POLICY_UNMET), with every refusal, when nothing acceptable works.
 Result<Plan> MakePlan(const Request& request);
 
-// The wires whose speed decides which path MakePlan takes, the fastest by estimate first. None
-// where there is nothing to decide: all acceptable paths cross the same wire, or there is nothing
-// to move.
+// The wires that acceptable paths cross, the fastest by estimate first; none for nothing to move.
+std::vector<Wire> AcceptableWires(const Request& request);
+// Those whose speed decides which path MakePlan takes: none where there is nothing to decide, as
+// all acceptable paths cross the same wire.
 std::vector<Wire> ContendingWires(const Request& request);
 
 }  // namespace onecopy::plan

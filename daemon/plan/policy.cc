@@ -4,6 +4,7 @@
 #include <array>
 
 #include "daemon/plan/ladder.h"
+#include "transport/core/glob.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::plan {
@@ -73,11 +74,13 @@ std::optional<Refusal> Objection(const Policy& policy, const Path& path) {
                    path.link.empty() ? "leave the link open to have it"
                                      : "ask for link=" + path.link + " to have it");
   }
-  if (policy.at_most_copies && path.copies() > *policy.at_most_copies) {
+  const uint32_t copies = path.copies() + (policy.client_file ? 1 : 0);
+  if (policy.at_most_copies && copies > *policy.at_most_copies) {
+    const std::string whose = policy.client_file ? ", the client's own for its file included" : "";
     return Against(path, reasons::kMoreCopies,
-                   "it takes " + Copies(path.copies()) + ", and the policy allows " +
+                   "it takes " + Copies(copies) + whose + ", and the policy allows " +
                        std::to_string(*policy.at_most_copies),
-                   "allow " + Copies(path.copies()));
+                   "allow " + Copies(copies));
   }
   if (policy.at_most_copies && path.emulated && !policy.allow_emulated) {
     return Against(path, reasons::kEmulated,

@@ -7,6 +7,7 @@ namespace {
 
 constexpr const char* kPinned = "pinned";
 constexpr const char* kKernel = "kernel";
+constexpr const char* kSealed = "tls";
 
 std::string CopierOf(const MemoryCapability& memory) {
   return IsGpu(memory) ? "copy-engine" : "cpu";
@@ -66,13 +67,15 @@ Path PathInNode(const Rung& rung, const Ends& ends, Staging staging) {
 }
 
 Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,
-                  bool emulated) {
+                  bool emulated, Sealing sealing) {
   const bool sockets = rung.carrier == Carrier::kTcp;
   Walk walk(ends.source);
   if (staging.source) walk.Copy(kPinned, CopierOf(ends.source), ends.source_node);
+  if (sealing.source) walk.Copy(kSealed, "cpu", ends.source_node);
   if (sockets) walk.Copy(kKernel, "cpu", ends.source_node);
   const std::string landing = staging.destination ? kPinned : StepName(ends.destination);
   walk.Wire(sockets ? kKernel : landing, ends, emulated);
+  if (sealing.destination) walk.Copy(kSealed, "cpu", ends.destination_node);
   if (sockets) walk.Copy(landing, "cpu", ends.destination_node);
   if (staging.destination) {
     walk.Copy(StepName(ends.destination), CopierOf(ends.destination), ends.destination_node);
@@ -83,6 +86,16 @@ Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, S
           .destination_staged = staging.destination,
           .emulated = emulated,
           .steps = walk.Done()};
+}
+
+Path PathThroughLinkBuffers(const Rung& rung, const Ends& ends, const std::string& link) {
+  Walk walk(ends.source);
+  walk.Copy(link, CopierOf(ends.source), ends.source_node);
+  walk.Copy(kKernel, "cpu", ends.source_node);
+  walk.Wire(kKernel, ends, false);
+  walk.Copy(link, "cpu", ends.destination_node);
+  walk.Copy(StepName(ends.destination), CopierOf(ends.destination), ends.destination_node);
+  return {.name = std::string(rung.name), .link = link, .steps = walk.Done()};
 }
 
 }  // namespace onecopy::plan

@@ -28,8 +28,17 @@ std::string Describe(const MemoryCapability& memory, const NodeCapability& node)
 // One pass, or two through a pinned slot.
 Path PathInNode(const Rung& rung, const Ends& ends, Staging staging);
 
+// At which ends of a wire the daemon itself encrypts and decrypts, a pass of its own each.
+struct Sealing {
+  bool source = false;
+  bool destination = false;
+};
+
 // Over a link: a carrier with sockets adds the kernel's buffers on both sides of the wire.
 Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,
-                  bool emulated);
+                  bool emulated, Sealing sealing = {});
+
+// Over another link's sockets, with buffers of that link's own at both ends of the wire.
+Path PathThroughLinkBuffers(const Rung& rung, const Ends& ends, const std::string& link);
 
 }  // namespace onecopy::plan

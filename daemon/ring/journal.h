@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Entry {
   uint64_t number = 0;
-  uint64_t route = 0;  // Route::serial
+  uint64_t route = 0;  // Route::serial; 0: it named none
   uint64_t from = 0;
   uint64_t to = 0;
   uint64_t bytes = 0;

@@ -3,11 +3,12 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <ctime>
 #include <utility>
+
+#include "transport/os/unix_socket.h"
 
 namespace onecopy::ring {
 namespace {
@@ -41,7 +42,7 @@ RingThread::Served* RingThread::Find(RingId id) {
   return found == rings_.end() ? nullptr : found->second.get();
 }
 
-void RingThread::Add(RingId id, DaemonEnd end, os::UniqueFd socket,
+void RingThread::Add(RingId id, DaemonEnd end, os::PassedFd socket,
                      std::shared_ptr<Journal> journal, Task broken) {
   thread_.loop().Post([this, id, end = std::move(end), socket = std::move(socket),
                        journal = std::move(journal), broken = std::move(broken)]() mutable {
@@ -59,8 +60,10 @@ void RingThread::Wake(RingId id) {
   Served* served = Find(id);
   if (served == nullptr) return;
   std::array<char, 4096> bytes;
-  // By its own flag, since nothing else may make this wait.
-  const ssize_t got = ::recv(served->ring.socket(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  // Descriptors that came along would be closed by this thread, and that may take for ever.
+  const os::PlainBytes plain = os::ReceivePlain(served->ring.socket(), bytes.data(), bytes.size());
+  if (plain.descriptors) return Break(*served);
+  const ssize_t got = plain.count;
   if (got == 0) thread_.loop().Unwatch(served->ring.socket());  // the session's end will follow
   if (got > 0) Activate(*served);
 }
@@ -103,6 +106,12 @@ void RingThread::End(RingId id, Task done) {
   });
 }
 
+void RingThread::Break(Served& served) {
+  thread_.loop().Unwatch(served.ring.socket());
+  served.ring.Break();
+  served.broken();
+}
+
 bool RingThread::Look(Served& served, Clock::time_point now, bool* worked) {
   const bool was_broken = served.ring.broken();
   const bool some = served.ended ? served.ring.Finish()
@@ -113,11 +122,7 @@ bool RingThread::Look(Served& served, Clock::time_point now, bool* worked) {
   }
   if (served.ring.under_way() > 0) return true;
   if (served.ended) return false;
-  if (served.ring.broken() && !was_broken) {
-    thread_.loop().Unwatch(served.ring.socket());
-    served.ring.End(State::kBroken);
-    served.broken();
-  }
+  if (served.ring.broken() && !was_broken) Break(served);
   if (served.ring.broken()) return false;
   return now - served.ring.last_work < spin_ || !served.ring.Sleep();
 }

@@ -32,7 +32,7 @@ class RingThread {
 
   // `socket` is the daemon's end: a byte on it wakes. `broken` runs once if the client's numbers
   // stop making sense; nothing more is taken from it then.
-  void Add(RingId ring, DaemonEnd end, os::UniqueFd socket, std::shared_ptr<Journal> journal,
+  void Add(RingId ring, DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal,
            Task broken);
   void Install(RingId ring, uint32_t place, std::shared_ptr<Route> route, Task installed);
   // Withdraw the route first. `done` runs when nothing of it is under way and it has been let go.
@@ -56,6 +56,8 @@ class RingThread {
   void Wake(RingId id);
   void Activate(Served& served);
   bool Poll();
+  // Takes nothing more from it, and says so to both sides.
+  void Break(Served& served);
   // True while the ring is to be looked at again.
   bool Look(Served& served, Clock::time_point now, bool* worked);
   void BeginEnd(Served& served);

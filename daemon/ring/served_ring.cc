@@ -6,7 +6,7 @@
 
 namespace onecopy::ring {
 
-ServedRing::ServedRing(DaemonEnd end, os::UniqueFd socket, std::shared_ptr<Journal> journal)
+ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal)
     : end_(std::move(end)), socket_(std::move(socket)), journal_(std::move(journal)) {
   for (uint32_t i = 0; i < kMostUnderWay; ++i) {
     operations_[i].next = i + 1 < kMostUnderWay ? i + 1 : kNone;
@@ -22,7 +22,20 @@ ServedRing::~ServedRing() {
 
 void ServedRing::Install(uint32_t place, std::shared_ptr<Route> route) {
   assert(place < kRoutes && (routes_[place] == nullptr || routes_[place]->way == nullptr));
+  if (routes_[place] != nullptr) {
+    retired_[next_retired_++ % kRetired] = std::move(routes_[place]);
+  }
   routes_[place] = std::move(route);
+}
+
+Route* ServedRing::FindRoute(uint64_t word) const {
+  const uint32_t place = RoutePlace(word);
+  Route* const current = place < kRoutes ? routes_[place].get() : nullptr;
+  if (current != nullptr && RouteWord(current->serial, place) == word) return current;
+  for (const std::shared_ptr<Route>& route : retired_) {
+    if (route != nullptr && RouteWord(route->serial, place) == word) return route.get();
+  }
+  return nullptr;
 }
 
 void ServedRing::Remove(uint32_t place, Task done) {
@@ -67,9 +80,7 @@ bool ServedRing::Turn(bool draining) {
 }
 
 void ServedRing::Serve(const Request& request, Clock::time_point now, bool draining) {
-  const uint32_t place = RoutePlace(request.route);
-  Route* route = place < kRoutes ? routes_[place].get() : nullptr;
-  if (route != nullptr && RouteWord(route->serial, place) != request.route) route = nullptr;
+  Route* const route = FindRoute(request.route);
   const Outcome outcome = Check(request, route, draining);
   if (outcome != Outcome::kSucceeded) return Refuse(request, route, outcome, now);
   const Status begun = route->way->Begin(request.from, request.to, request.bytes);
@@ -105,10 +116,8 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
 
 void ServedRing::Refuse(const Request& request, const Route* route, Outcome outcome,
                         Clock::time_point now) {
-  if (route != nullptr) {
-    journal_->Write({request.number, route->serial, request.from, request.to, request.bytes,
-                     outcome, now, now, now});
-  }
+  journal_->Write({request.number, route == nullptr ? 0 : route->serial, request.from, request.to,
+                   request.bytes, outcome, now, now, now});
   if (outcome == Outcome::kWithdrawn) {
     return end_.Complete(request.number, 0, route->why().code(), route->why().reason());
   }
@@ -160,16 +169,17 @@ bool ServedRing::Finish() {
 
 void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::time_point now) {
   Route& route = *operation.route;
-  if (!failure.ok()) {
-    operation.entry.outcome = Outcome::kFailed;
-    route.SetFailure(failure);
-  }
+  // What fails once its route is withdrawn fails because of that, whatever the hardware says.
+  const bool withdrawn = !failure.ok() && route.withdrawn();
+  if (!failure.ok() && !withdrawn) route.SetFailure(failure);
+  if (!failure.ok()) operation.entry.outcome = withdrawn ? Outcome::kWithdrawn : Outcome::kFailed;
+  const Status& said = withdrawn ? route.why() : failure;
   operation.entry.ended = now;
   journal_->Write(operation.entry);
   const auto took =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now - operation.entry.begun);
-  end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), failure.code(),
-                failure.reason());
+  end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), said.code(),
+                said.reason());
   --route.under_way;
   --under_way_;
 }

@@ -10,7 +10,7 @@
 #include "daemon/ring/journal.h"
 #include "daemon/ring/route.h"
 #include "transport/core/executor.h"
-#include "transport/os/unique_fd.h"
+#include "transport/os/closer.h"
 #include "transport/ring/daemon_end.h"
 
 namespace onecopy::ring {
@@ -18,7 +18,7 @@ namespace onecopy::ring {
 // The ring's thread only.
 class ServedRing {
  public:
-  ServedRing(DaemonEnd end, os::UniqueFd socket, std::shared_ptr<Journal> journal);
+  ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal);
   ~ServedRing();  // nothing may be under way
   ServedRing(const ServedRing&) = delete;
   ServedRing& operator=(const ServedRing&) = delete;
@@ -41,6 +41,11 @@ class ServedRing {
   uint32_t under_way() const { return under_way_; }
   // Whether the client has written numbers that make no sense: nothing more is taken from it.
   bool broken() const { return broken_; }
+  // As if the client had written nonsense.
+  void Break() {
+    broken_ = true;
+    End(State::kBroken);
+  }
   int socket() const { return socket_.get(); }
 
   Clock::time_point last_work{};  // for who serves it
@@ -48,6 +53,7 @@ class ServedRing {
  private:
   static constexpr uint32_t kMostUnderWay = ShortRoute::kMostUnderWay;
   static constexpr int kMostPerTurn = 16;
+  static constexpr size_t kRetired = 256;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct Operation {
@@ -57,6 +63,9 @@ class ServedRing {
     uint32_t next = kNone;
   };
 
+  // The route that a submission names; one that had its place before, too, as long as it is known:
+  // to say why it is none any more. Null for one that never was, or long ago.
+  Route* FindRoute(uint64_t word) const;
   void Serve(const Request& request, Clock::time_point now, bool draining);
   Outcome Check(const Request& request, const Route* route, bool draining) const;
   void Refuse(const Request& request, const Route* route, Outcome outcome, Clock::time_point now);
@@ -65,9 +74,11 @@ class ServedRing {
   void RemoveIdle();
 
   DaemonEnd end_;
-  os::UniqueFd socket_;
+  os::PassedFd socket_;
   const std::shared_ptr<Journal> journal_;
   std::array<std::shared_ptr<Route>, kRoutes> routes_;
+  std::array<std::shared_ptr<Route>, kRetired> retired_;  // the last whose places are used again
+  size_t next_retired_ = 0;
   std::vector<std::pair<uint32_t, Task>> removals_;
   std::array<Operation, kMostUnderWay> operations_;
   uint32_t free_ = 0;       // first of those that are not used

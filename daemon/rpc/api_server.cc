@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "daemon/rpc/audited.h"
+#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/caller.h"
 #include "daemon/rpc/convert_buffer.h"
 #include "daemon/rpc/convert_node.h"
@@ -27,6 +29,11 @@ using Buffers = v1::BufferService::AsyncService;
 using Nodes = v1::NodeService::AsyncService;
 
 constexpr int kBacklog = 128;
+// For peers, and for what is done already. Fewer than attach.sock keeps: who has got a session has
+// to get a connection, too.
+constexpr uint64_t kKeptDescriptors = 32;
+// Users, each with their namespaces, who are connected at a time.
+constexpr size_t kDoors = 256;
 constexpr mode_t kMode = 0666;  // everybody may connect; the session decides what a call may do
 
 Status NoSession() {
@@ -35,23 +42,46 @@ Status NoSession() {
           "attach first: attach.sock gives the token that goes with each call"};
 }
 
+Asking Nobody() { return {"nobody", {}, "api.sock"}; }
+
+// Engine thread.
+Asking AskingOf(const engine::Sessions& sessions, const Principal& who) {
+  return {who.ToString(), {}, sessions.Describe(who.session)};
+}
+
 }  // namespace
 
 class ApiServer::Core {
  public:
-  Core(Executor& engine, engine::ClientApi& api, engine::Sessions& sessions)
-      : there_{engine, api, sessions} {}
+  Core(const ApiServerOptions& options, Executor& engine, engine::ClientApi& api,
+       engine::Sessions& sessions)
+      : there_{engine, api, sessions,
+               std::make_shared<CallQuota>(options.requests, options.reserved_percent)} {}
   ~Core() { Stop(); }
 
   Status Start(ApiServerOptions options) {
     ServerOptions server;
     server.thread = "rpc-0";
-    server.credentials = grpc::InsecureServerCredentials();
-    server.reflection = true;
+    server.doors = kDoors;
+    server.with_door = {"uid 0"};
+    if (::geteuid() != 0) server.with_door.push_back("uid " + std::to_string(::geteuid()));
+    server.reflection = options.reflection;
+    server.most_health_watches = options.most_health_watches;
+    server.most_unread_answers = options.most_unread_answers;
     server.listener.name = "api.sock";
+    server.listener.kept_descriptors = kKeptDescriptors;
     ONECOPY_ASSIGN_OR_RETURN(server.listener.socket,
                              os::ListenUnix(options.path, SOCK_STREAM, kMode, kBacklog));
-    server.listener.admit = AdmitUid;
+    // gRPC would close, on the thread that serves, what somebody sends along.
+    (void)os::RefuseDescriptors(server.listener.socket.get());
+    server.listener.admit = AdmitPresenter;
+    server.listener.most = options.connections.total;
+    server.listener.most_each = options.connections.each;
+    server.listener.reserved = (options.connections.total * options.reserved_percent + 99) / 100;
+    server.listener.remedy =
+        "end some of the programs that are attached, or raise [limits] sessions_per_user or "
+        "sessions";
+    server.listener.deaf = options.deaf;
     server.listener.report = std::move(options.report);
     path_ = std::move(options.path);
     ONECOPY_ASSIGN_OR_RETURN(server_,
@@ -71,11 +101,17 @@ class ApiServer::Core {
   }
 
  private:
+  // A token, and who presents it.
+  struct Presented {
+    std::string text;
+    std::string by;
+  };
   // What lives on the engine's thread.
   struct There {
     Executor& executor;
     engine::ClientApi& api;
     engine::Sessions& sessions;
+    std::shared_ptr<CallQuota> calls;
   };
 
   void ServeAll(const Serving& serving) {
@@ -83,6 +119,8 @@ class ApiServer::Core {
     Serve(transfers_, &Transfers::RequestGetTransfer, &ClientApi::GetTransfer, serving);
     Serve(transfers_, &Transfers::RequestListTransfers, &ClientApi::ListTransfers, serving);
     Serve(transfers_, &Transfers::RequestCancelTransfer, &ClientApi::CancelTransfer, serving);
+    Serve(transfers_, &Transfers::RequestOpenSeries, &ClientApi::OpenSeries, serving);
+    Serve(transfers_, &Transfers::RequestEndSeries, &ClientApi::EndSeries, serving);
     ServeStream(transfers_, &Transfers::RequestWatchTransfer, serving,
                 [there = there_](const grpc::ServerContext& context,
                                  const v1::WatchTransferRequest& request,
@@ -117,14 +155,22 @@ class ApiServer::Core {
                [there = there_, method](const grpc::ServerContext& context, const Request& request,
                                         Responder<Reply> responder) {
                  std::string token = MetadataOf(context, kSessionMetadata);
+                 std::string target = TargetOf(request);
+                 Audit<Request>(responder, Nobody(), target);
                  if (token.empty()) return responder(NoSession());
                  auto parsed = Parse(request);
                  if (!parsed.ok()) return responder(parsed.status());
                  there.executor.Post([there, method, token = std::move(token),
+                                      presenter = WhoCalls(context), target = std::move(target),
+                                      weight = WeightOf(request),
                                       arguments = AsArguments(*std::move(parsed)),
                                       responder = std::move(responder)]() mutable {
-                   const Result<Principal> who = there.sessions.Find(token);
+                   const Result<Principal> who = there.sessions.FindFor(token, presenter);
                    if (!who.ok()) return responder(who.status());
+                   Audit<Request>(responder, AskingOf(there.sessions, *who), std::move(target));
+                   auto share = there.calls->Take(OwnerOf(*who), who->administrator, weight);
+                   if (!share.ok()) return responder(share.status());
+                   responder.Keep(*std::move(share));
                    Forward(there.api, method, *who, std::move(arguments), std::move(responder));
                  });
                });
@@ -136,13 +182,17 @@ class ApiServer::Core {
     const auto call = watcher.lock();
     if (!call) return;
     std::string token = MetadataOf(context, kSessionMetadata);
-    if (token.empty()) return call->Fail(NoSession());
+    if (token.empty()) {
+      AuditWatch(Nobody(), request.id(), NoSession());
+      return call->Fail(NoSession());
+    }
     Result<TransferId> id = Parse(request);
     if (!id.ok()) return call->Fail(id.status());
     // On the engine's thread; set once the engine knows of the watch.
     const auto watch = std::make_shared<std::optional<ClientApi::WatchId>>();
-    there.executor.Post([there, token = std::move(token), id = *std::move(id), watcher, watch] {
-      const Status status = Subscribe(there, token, id, watcher, watch.get());
+    there.executor.Post([there, token = std::move(token), presenter = WhoCalls(context),
+                         id = *std::move(id), watcher, watch] {
+      const Status status = Subscribe(there, {token, presenter}, id, watcher, watch.get());
       if (const auto call = watcher.lock(); call && !status.ok()) call->Fail(status);
     });
     // Comes after that task in the engine's queue, or not at all.
@@ -154,10 +204,29 @@ class ApiServer::Core {
   }
 
   // Engine thread.
-  static Status Subscribe(const There& there, const std::string& token, const TransferId& id,
+  static Status Subscribe(const There& there, const Presented& token, const TransferId& id,
                           const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
                           std::optional<ClientApi::WatchId>* watch) {
-    ONECOPY_ASSIGN_OR_RETURN(const Principal who, there.sessions.Find(token));
+    const Result<Principal> who = there.sessions.FindFor(token.text, token.by);
+    const Status status = who.ok() ? SubscribeAs(there, *who, id, watcher, watch) : who.status();
+    AuditWatch(who.ok() ? AskingOf(there.sessions, *who) : Nobody(), id.str(), status);
+    return status;
+  }
+
+  static void AuditWatch(const Asking& asking, const std::string& transfer, const Status& why) {
+    audit::Write({.who = asking.who,
+                  .from = asking.from,
+                  .what = "WatchTransfer",
+                  .on = transfer,
+                  .why = why});
+  }
+
+  static Status SubscribeAs(const There& there, const Principal& who, const TransferId& id,
+                            const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
+                            std::optional<ClientApi::WatchId>* watch) {
+    ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<void> share,
+                             there.calls->Take(OwnerOf(who), who.administrator, 1));
+    if (const auto call = watcher.lock()) call->Keep(std::move(share));
     ONECOPY_ASSIGN_OR_RETURN(
         *watch, there.api.WatchTransfer(who, id, [watcher](const engine::TransferInfo& transfer) {
           const auto call = watcher.lock();
@@ -183,7 +252,7 @@ ApiServer::~ApiServer() = default;
 Result<std::unique_ptr<ApiServer>> ApiServer::Start(ApiServerOptions options, Executor& engine,
                                                     engine::ClientApi& api,
                                                     engine::Sessions& sessions) {
-  auto core = std::make_unique<Core>(engine, api, sessions);
+  auto core = std::make_unique<Core>(options, engine, api, sessions);
   ONECOPY_RETURN_IF_ERROR(core->Start(std::move(options)));
   return std::unique_ptr<ApiServer>(new ApiServer(std::move(core)));
 }

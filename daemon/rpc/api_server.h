@@ -1,11 +1,13 @@
 // api.sock: TransferService, BufferService and NodeService for the clients of this node.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "daemon/engine/client_api.h"
+#include "daemon/engine/limits.h"
 #include "daemon/engine/sessions.h"
 #include "transport/core/executor.h"
 #include "transport/core/result.h"
@@ -16,10 +18,18 @@ struct ApiServerOptions {
   std::string path;  // of the socket; a stale one is replaced (see RunDir)
   // Hears, on a thread of the server's, why clients could not connect.
   std::function<void(const Status&)> report;
+  engine::Limit connections = engine::Limits().sessions;
+  engine::Limit requests{8192, 32'768};                         // see CallQuota
+  size_t reserved_percent = engine::Limits().reserved_percent;  // of both, for administrators
+  size_t most_health_watches = 256;
+  size_t most_unread_answers = 16'384;     // see ServerOptions
+  std::chrono::milliseconds deaf{20'000};  // see ListenerOptions
+  bool reflection = false;  // whether programs may ask, without a session, what services there are
 };
 
 // Runs on threads of its own, `rpc-0` and one that accepts. Each call but those to health and
-// reflection must carry the token of a session of attach.sock (kSessionMetadata).
+// reflection must carry the token of a session of attach.sock (kSessionMetadata), and come from
+// whom that was given to: the same uid, in the same namespaces.
 class ApiServer {
  public:
   // `api` and `sessions` are used on `engine`'s thread alone. All three must outlive Stop; the

@@ -11,6 +11,7 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/async_unary_call.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,8 @@ class Answerable {
  public:
   virtual ~Answerable() = default;
   virtual void Answer(Result<Reply> answer) = 0;
+  // Lets go of it when the call is over: its answer has been sent, or cannot be.
+  virtual void Keep(std::shared_ptr<void> share) = 0;
 };
 
 // The right and duty to answer one call, once. Dropped unused, it answers that the daemon is
@@ -57,11 +60,18 @@ class Responder {
   ~Responder() { (*this)(Ending()); }
 
   void operator()(Result<Reply> answer) {
+    if (observer_) std::exchange(observer_, nullptr)(answer.ok() ? OkStatus() : answer.status());
     if (const auto call = std::exchange(call_, {}).lock()) call->Answer(std::move(answer));
   }
+  void Keep(std::shared_ptr<void> share) {
+    if (const auto call = call_.lock()) call->Keep(std::move(share));
+  }
+  // Hears, just before, how the call is answered.
+  void Observe(UniqueFunction<void(const Status&)> observer) { observer_ = std::move(observer); }
 
  private:
   std::weak_ptr<Answerable<Reply>> call_;
+  UniqueFunction<void(const Status&)> observer_;
 };
 
 // --- one request, one reply ---
@@ -103,6 +113,11 @@ class UnaryCall final : public ServerCall,
     Finish(std::move(answer));
   }
 
+  void Keep(std::shared_ptr<void> share) override {
+    const std::lock_guard lock(mutex_);
+    share_ = std::move(share);
+  }
+
   void Abort(const Status& why) override {
     const std::lock_guard lock(mutex_);
     if (called_) {
@@ -111,6 +126,8 @@ class UnaryCall final : public ServerCall,
       aborted_ = why;
     }
   }
+
+  void BreakOff() override { context_.TryCancel(); }
 
  private:
   void Called(bool ok) {
@@ -122,7 +139,9 @@ class UnaryCall final : public ServerCall,
       called_ = true;
       if (!aborted_.ok()) return Finish(aborted_);
     }
-    method_->handler(context_, request_, Responder<Reply>(self));
+    // Not kept until the answer is read.
+    const Request request = std::move(request_);
+    method_->handler(context_, request, Responder<Reply>(self));
   }
 
   // With mutex_ held, so that whoever has seen the call answered knows that the operation has
@@ -130,7 +149,13 @@ class UnaryCall final : public ServerCall,
   void Finish(Result<Reply> answer) {
     if (std::exchange(answered_, true)) return;
     const auto self = this->shared_from_this();
-    void* tag = NewTag([self](bool) { self->method_->serving.calls.Leave(self); });
+    CallSet& calls = method_->serving.calls;
+    // First, because the server may go once this call's own operation has ended.
+    const uint64_t number = calls.BeginAnswer(self);
+    void* tag = NewTag([self, &calls, number](bool) {
+      calls.EndAnswer(number);
+      calls.Leave(self);
+    });
     if (answer.ok()) {
       writer_.Finish(*answer, grpc::Status::OK, tag);
     } else {
@@ -146,6 +171,7 @@ class UnaryCall final : public ServerCall,
   bool called_ = false;    // guarded by mutex_
   bool answered_ = false;  // guarded by mutex_
   Status aborted_;         // guarded by mutex_
+  std::shared_ptr<void> share_;
 };
 
 // Has every call of a method answered by `handler(context, request, Responder<Reply>)`.
@@ -176,6 +202,8 @@ class Subscriber {
   // `task` runs once, when the call has ended in any way: on the queue's thread, or at once where
   // it has ended already. Must not block. One task at most.
   virtual void OnEnd(Task task) = 0;
+  // As of an answerable call.
+  virtual void Keep(std::shared_ptr<void> share) = 0;
 };
 
 template <typename Service, typename Request, typename Reply>
@@ -240,7 +268,13 @@ class StreamCall final : public ServerCall,
     task();
   }
 
+  void Keep(std::shared_ptr<void> share) override {
+    const std::lock_guard lock(mutex_);
+    share_ = std::move(share);
+  }
+
   void Abort(const Status& why) override { Fail(why); }
+  void BreakOff() override { context_.TryCancel(); }
 
  private:
   void Called(bool ok) {
@@ -271,7 +305,12 @@ class StreamCall final : public ServerCall,
     } else if (end_) {
       finishing_ = true;
       ++operations_;
-      writer_.Finish(ToGrpc(*end_), NewTag([self](bool) { self->Completed(); }));
+      CallSet& calls = method_->serving.calls;
+      const uint64_t number = calls.BeginAnswer(self);
+      writer_.Finish(ToGrpc(*end_), NewTag([self, &calls, number](bool) {
+                       calls.EndAnswer(number);
+                       self->Completed();
+                     }));
     }
   }
 
@@ -328,6 +367,7 @@ class StreamCall final : public ServerCall,
   std::optional<Reply> newest_;
   std::optional<Status> end_;  // how to end once `newest_` is sent
   Task on_end_;
+  std::shared_ptr<void> share_;
 };
 
 // Has every call of a method handled by `handler(context, request, weak Subscriber<Reply>)`.

@@ -18,6 +18,31 @@ void CallSet::Leave(const std::shared_ptr<ServerCall>& call) {
   if (calls_.empty()) emptied_.notify_all();
 }
 
+uint64_t CallSet::BeginAnswer(const std::shared_ptr<ServerCall>& call) {
+  uint64_t answer = 0;
+  std::shared_ptr<ServerCall> oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    answer = ++last_answer_;
+    ++answers_;
+    unread_.emplace(answer, call);
+    if (unread_.size() > most_answers_) oldest = unread_.extract(unread_.begin()).mapped();
+  }
+  if (oldest) oldest->BreakOff();
+  return answer;
+}
+
+void CallSet::EndAnswer(uint64_t answer) {
+  const std::lock_guard lock(mutex_);
+  --answers_;
+  unread_.erase(answer);
+}
+
+bool CallSet::Crowded() const {
+  const std::lock_guard lock(mutex_);
+  return answers_ > most_answers_;
+}
+
 void CallSet::Close(const Status& why) {
   std::vector<std::shared_ptr<ServerCall>> calls;
   {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
@@ -17,26 +20,46 @@ class ServerCall {
   // Ends the call with this failure, unless its answer is on its way already; a call that has not
   // come yet is answered so when it does.
   virtual void Abort(const Status& why) = 0;
+  // Has gRPC drop the answer that is on its way.
+  virtual void BreakOff() = 0;
 };
 
 // Any thread. A server may shut its completion queue down once the set is closed and empty: nothing
 // then starts an operation on it any more.
 class CallSet {
  public:
+  static constexpr size_t kMostAnswers = 16'384;
+
+  explicit CallSet(size_t most_answers = kMostAnswers) : most_answers_(most_answers) {}
+
   // False once closed: then the call must not begin.
   [[nodiscard]] bool Enter(std::shared_ptr<ServerCall> call);
   // The call starts no operation any more. The set lets go of it.
   void Leave(const std::shared_ptr<ServerCall>& call);
+
+  // A call's last answer is about to be sent; to be ended with the number that this gives, when it
+  // has been sent or cannot be. Where so many wait to be read, the one that has waited longest has
+  // its call broken off: its client does not read, while who has just asked may well do.
+  uint64_t BeginAnswer(const std::shared_ptr<ServerCall>& call);
+  void EndAnswer(uint64_t answer);
+  // Whether breaking calls off does not help: gRPC keeps those of a connection that cannot be
+  // written to until it can.
+  bool Crowded() const;
 
   // Takes no more calls, and aborts those that there are.
   void Close(const Status& why);
   void WaitUntilEmpty();
 
  private:
-  std::mutex mutex_;
+  const size_t most_answers_;
+  mutable std::mutex mutex_;
   std::condition_variable emptied_;
   std::unordered_set<std::shared_ptr<ServerCall>> calls_;  // guarded by mutex_
   bool closed_ = false;                                    // guarded by mutex_
+  // By the order in which they began; guarded by mutex_.
+  std::map<uint64_t, std::shared_ptr<ServerCall>> unread_;  // that were not broken off
+  uint64_t last_answer_ = 0;
+  size_t answers_ = 0;  // those of calls that were broken off included
 };
 
 }  // namespace onecopy::rpc

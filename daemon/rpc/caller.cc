@@ -2,9 +2,6 @@
 
 #include <grpc/grpc_security_constants.h>
 
-#include <algorithm>
-#include <string_view>
-
 #include "daemon/rpc/convert_peer.h"
 #include "proto/codec/protocol.h"
 #include "transport/core/reasons.h"
@@ -12,21 +9,13 @@
 namespace onecopy::rpc {
 namespace {
 
-// DNS names are the same in capitals.
-bool IsSameName(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
+// As many certificates as are remembered; more peers are looked at more often.
+constexpr size_t kMostBelieved = 4096;
 
-bool IsCertifiedFor(const grpc::AuthContext& connection, const std::string& node) {
-  for (const grpc::string_ref& name : connection.FindPropertyValues(GRPC_PEER_DNS_PROPERTY_NAME)) {
-    if (IsSameName({name.data(), name.size()}, node)) return true;
-  }
-  for (const grpc::string_ref& uri : connection.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
-    if (IsSameName({uri.data(), uri.size()}, kNodeUri + node)) return true;
-  }
-  return false;
+std::string Property(const grpc::AuthContext& connection, const char* name) {
+  const auto values = connection.FindPropertyValues(name);
+  if (values.empty()) return {};
+  return {values.front().data(), values.front().size()};
 }
 
 }  // namespace
@@ -37,28 +26,52 @@ std::string MetadataOf(const grpc::ServerContext& context, const char* key) {
   return {found->second.data(), found->second.size()};
 }
 
-Result<std::string> CallerOf(const grpc::ServerContext& context, const std::string& own_node,
-                             bool tls) {
+Result<std::string> Callers::Of(const grpc::ServerContext& context) {
   std::string node = MetadataOf(context, kNodeMetadata);
   if (const Status status = CheckNodeName(node, Field() / kNodeMetadata); !status.ok()) {
     return Status(Code::kUnauthenticated, reasons::kAccessDenied,
                   "the caller does not say which node it is: " + status.message());
   }
-  if (IsSameName(node, own_node)) {
+  if (node == own_node_) {
     return Status(
         Code::kUnauthenticated, reasons::kAccessDenied,
         "the caller says that it is " + node + ", which is this node itself",
         "give every node a name of its own, and see that no peer's address is this node's");
   }
-  if (!tls) return node;
-  const auto connection = context.auth_context();
-  if (!connection->IsPeerAuthenticated() || !IsCertifiedFor(*connection, node)) {
-    return Status(
-        Code::kUnauthenticated, reasons::kCertRejected,
-        "the certificate of the caller at " + context.peer() + " is not for node " + node,
-        "give that node a certificate with DNS:" + node + " among its subject alternative names");
-  }
+  if (trust_ != nullptr) ONECOPY_RETURN_IF_ERROR(Prove(context, node));
   return node;
+}
+
+Status Callers::Prove(const grpc::ServerContext& context, const std::string& node) {
+  const auto connection = context.auth_context();
+  const std::string certificate = Property(*connection, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (!connection->IsPeerAuthenticated() || certificate.empty()) {
+    return {Code::kUnauthenticated, reasons::kCertRejected,
+            "the caller at " + context.peer() + " presents no certificate"};
+  }
+  const tls::Trust::Current current = trust_->Now();
+  const os::Clock::time_point now = os::Clock::now();
+  const std::string key = node + "\n" + certificate;
+  if (const auto known = believed_.find(key); known != believed_.end()) {
+    if (known->second.generation == current.generation &&
+        now - known->second.since < tls::Trust::kBelieveFor) {
+      return OkStatus();
+    }
+    believed_.erase(known);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(tls::Chain chain, tls::ParseCertificates(certificate));
+  if (const auto rest =
+          tls::ParseCertificates(Property(*connection, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+      rest.ok()) {
+    chain.insert(chain.end(), rest->begin(), rest->end());
+  }
+  if (const Status judged = current.identity->Verify(chain, node, tls::Side::kClient);
+      !judged.ok()) {
+    return judged.WithContext("caller at " + context.peer());
+  }
+  if (believed_.size() >= kMostBelieved) believed_.clear();
+  believed_[key] = {current.generation, now};
+  return OkStatus();
 }
 
 }  // namespace onecopy::rpc

@@ -76,6 +76,25 @@ void Print(const engine::Sum& value, v1::SumBufferResponse* out) {
   out->set_bytes(value.bytes);
 }
 
+namespace {
+
+Result<engine::GrantInfo> ParseGrant(const v1::Grant& in, const Field& at) {
+  for (const auto& [text, name] :
+       {std::pair(&in.id(), "id"), std::pair(&in.buffer(), "buffer"), std::pair(&in.to(), "to"),
+        std::pair(&in.owner(), "owner"), std::pair(&in.node(), "node")}) {
+    ONECOPY_RETURN_IF_ERROR(CheckText(*text, at / name));
+  }
+  engine::GrantInfo value{GrantId(in.id()), in.buffer(), {in.offset_bytes(), in.bytes()},
+                          in.to(),          in.read(),   in.write(),
+                          std::nullopt,     in.owner(),  in.node()};
+  if (in.has_expire_time()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.expire_time, Parse(in.expire_time(), at / "expire_time"));
+  }
+  return value;
+}
+
+}  // namespace
+
 void Print(const engine::GrantInfo& value, v1::Grant* out) {
   out->set_id(ToUtf8(value.id.str()));
   out->set_buffer(ToUtf8(value.buffer));
@@ -85,11 +104,22 @@ void Print(const engine::GrantInfo& value, v1::Grant* out) {
   out->set_read(value.read);
   out->set_write(value.write);
   if (value.expire_time) Print(*value.expire_time, out->mutable_expire_time());
+  out->set_owner(ToUtf8(value.owner));
+  out->set_node(ToUtf8(value.node));
 }
 
 void Print(const engine::Page<engine::GrantInfo>& value, v1::ListGrantsResponse* out) {
   for (const engine::GrantInfo& grant : value.items) Print(grant, out->add_grants());
   out->set_next_page_token(ToUtf8(value.next_token));
+}
+
+Result<engine::Page<engine::GrantInfo>> Parse(const v1::ListGrantsResponse& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.next_page_token(), at / "next_page_token", kMostPageToken));
+  engine::Page<engine::GrantInfo> value;
+  ONECOPY_ASSIGN_OR_RETURN(value.items, ParseEach(in.grants(), at / "grants", ParseGrant));
+  value.next_token = in.next_page_token();
+  return value;
 }
 
 Result<engine::CreateBufferRequest> Parse(const v1::CreateBufferRequest& in) {
@@ -211,12 +241,14 @@ Result<engine::CreateGrantRequest> Parse(const v1::CreateGrantRequest& in) {
   return value;
 }
 
-Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListGrantsRequest& in) {
+Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
+    const v1::ListGrantsRequest& in) {
   const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
   ONECOPY_ASSIGN_OR_RETURN(std::string buffer, ParseName(in.buffer(), at / "buffer"));
   ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
                            ParsePage(in.page_size(), in.page_token(), at));
-  return std::tuple(std::move(buffer), std::move(page));
+  return std::tuple(std::move(node), std::move(buffer), std::move(page));
 }
 
 Result<GrantId> Parse(const v1::DeleteGrantRequest& in) {

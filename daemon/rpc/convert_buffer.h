@@ -15,6 +15,7 @@ void Print(const engine::Page<engine::BufferInfo>& value, v1::ListBuffersRespons
 Result<engine::Sum> Parse(const v1::SumBufferResponse& in);
 void Print(const engine::Sum& value, v1::SumBufferResponse* out);
 void Print(const engine::GrantInfo& value, v1::Grant* out);
+Result<engine::Page<engine::GrantInfo>> Parse(const v1::ListGrantsResponse& in);
 void Print(const engine::Page<engine::GrantInfo>& value, v1::ListGrantsResponse* out);
 
 // Requests of BufferService, as the arguments of ClientApi's methods.
@@ -25,7 +26,8 @@ Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListBuffers
 Result<std::tuple<std::string, bool>> Parse(const v1::DeleteBufferRequest& in);
 Result<engine::Endpoint> Parse(const v1::SumBufferRequest& in);
 Result<engine::CreateGrantRequest> Parse(const v1::CreateGrantRequest& in);
-Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListGrantsRequest& in);
+Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
+    const v1::ListGrantsRequest& in);
 Result<GrantId> Parse(const v1::DeleteGrantRequest& in);
 
 }  // namespace onecopy::rpc

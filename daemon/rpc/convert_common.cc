@@ -51,7 +51,8 @@ Result<engine::PageRequest> ParsePage(int32_t size, const std::string& token, co
 Result<engine::Endpoint> Parse(const v1::Endpoint& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.buffer(), at / "buffer"));
-  engine::Endpoint value{in.node(), in.buffer(), {}, {}};
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.file(), at / "file", kMostText));
+  engine::Endpoint value{in.node(), in.buffer(), {}, {}, in.file()};
   if (in.has_offset_bytes()) value.offset = in.offset_bytes();
   if (in.has_bytes()) value.bytes = in.bytes();
   return value;
@@ -62,6 +63,7 @@ void Print(const engine::Endpoint& value, v1::Endpoint* out) {
   out->set_buffer(ToUtf8(value.buffer));
   if (value.offset) out->set_offset_bytes(*value.offset);
   if (value.bytes) out->set_bytes(*value.bytes);
+  out->set_file(CutUtf8(ToUtf8(value.file), kMostText));
 }
 
 Result<plan::Policy> Parse(const v1::Policy& in, const Field& at) {
@@ -127,6 +129,13 @@ Result<plan::Plan> Parse(const v1::Plan& in, const Field& at) {
   }
   value.path.estimated_bytes_per_second = in.estimated_bytes_per_second();
   value.path.measured = in.measured();
+  if (in.has_measure_time()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.path.measure_time,
+                             Parse(in.measure_time(), at / "measure_time"));
+  }
+  value.path.measured_transfers = in.measured_transfers();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.tried_again(), at / "tried_again", kMostText));
+  value.tried_again = in.tried_again();
   ONECOPY_ASSIGN_OR_RETURN(value.refused, ParseEach(in.refused(), at / "refused", kParse));
   return value;
 }
@@ -138,6 +147,11 @@ void Print(const plan::Plan& value, v1::Plan* out) {
   for (const Step& step : value.path.steps) PrintStep(step, out->add_steps());
   out->set_estimated_bytes_per_second(value.path.estimated_bytes_per_second);
   out->set_measured(value.path.measured);
+  if (value.path.measure_time != engine::WallTime()) {
+    Print(value.path.measure_time, out->mutable_measure_time());
+  }
+  out->set_measured_transfers(value.path.measured_transfers);
+  out->set_tried_again(CutUtf8(ToUtf8(value.tried_again), kMostText));
   for (const Refusal& refusal : value.refused) Print(refusal, out->add_refused());
 }
 
@@ -152,6 +166,7 @@ Result<engine::Receipt> Parse(const v1::Receipt& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.link(), at / "link"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.registration(), at / "registration"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.encryption(), at / "encryption"));
   ONECOPY_RETURN_IF_ERROR(CheckNumber(in.seconds(), at / "seconds"));
   ONECOPY_RETURN_IF_ERROR(CheckNumber(in.negotiation_seconds(), at / "negotiation_seconds"));
   engine::Receipt value;
@@ -160,6 +175,7 @@ Result<engine::Receipt> Parse(const v1::Receipt& in, const Field& at) {
   value.emulated = in.emulated();
   value.registration = in.registration();
   value.key = in.key();
+  value.encryption = in.encryption();
   value.seconds = in.seconds();
   value.negotiation_seconds = in.negotiation_seconds();
   value.ranges = std::max<uint64_t>(in.ranges(), 1);  // 0 from a peer that knows none
@@ -185,6 +201,7 @@ void Print(const engine::Receipt& value, uint64_t bytes, v1::Receipt* out) {
   out->set_emulated(value.emulated);
   out->set_registration(ToUtf8(value.registration));
   out->set_key(ToUtf8(value.key));
+  out->set_encryption(ToUtf8(value.encryption));
   for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
   for (const engine::LaneBytes& lane : value.lanes) {
     v1::Lane* lane_out = out->add_lanes();

@@ -61,7 +61,7 @@ Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
   if (!in.has_destination()) return BadField(at / "destination", "is missing");
   engine::OpenPushRequest value;
   ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
-  value.uid = in.uid();
+  ONECOPY_ASSIGN_OR_RETURN(value.uid, ParseUid(in, at));
   ONECOPY_ASSIGN_OR_RETURN(value.reservation, Parse(in.reservation(), at / "reservation"));
   ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
   value.channel = in.channel();
@@ -70,7 +70,7 @@ Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
 
 void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out) {
   out->set_transfer_id(ToUtf8(value.id.str()));
-  out->set_uid(value.uid);
+  PrintUid(value.uid, out);
   Print(value.reservation, out->mutable_reservation());
   Print(value.destination, out->mutable_destination());
   out->set_channel(value.channel);
@@ -85,7 +85,8 @@ Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.plan, Parse(in.plan(), at / "plan"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.registration(), at / "registration"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key"));
-  value.access = {in.registration(), in.key()};
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.encryption(), at / "encryption"));
+  value.access = {in.registration(), in.key(), in.encryption()};
   return value;
 }
 
@@ -96,6 +97,7 @@ void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
   Print(value.plan, out->mutable_plan());
   out->set_registration(ToUtf8(value.access.registration));
   out->set_key(ToUtf8(value.access.key));
+  out->set_encryption(ToUtf8(value.access.encryption));
 }
 
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }

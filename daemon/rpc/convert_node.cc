@@ -283,6 +283,25 @@ void Print(const NodeCapability& value, v1::Capabilities* out) {
   PrintTopology(value.topology, out->mutable_topology());
 }
 
+namespace {
+
+void PrintRate(const engine::PathRateInfo& value, v1::PathRate* out) {
+  out->set_path(ToUtf8(value.way.path));
+  out->set_link(ToUtf8(value.way.link));
+  out->set_source_memory(ToUtf8(value.way.source.kind));
+  out->set_source_device(ToUtf8(value.way.source.device));
+  out->set_destination_memory(ToUtf8(value.way.destination.kind));
+  out->set_destination_device(ToUtf8(value.way.destination.device));
+  out->set_source_staged(value.way.source_staged);
+  out->set_destination_staged(value.way.destination_staged);
+  out->set_least_bytes(value.least_bytes);
+  out->set_bytes_per_second(value.rate.bytes_per_second);
+  out->set_transfers(value.rate.transfers);
+  Print(value.rate.time, out->mutable_time());
+}
+
+}  // namespace
+
 void Print(const engine::NodeInfo& value, v1::Node* out) {
   out->set_name(ToUtf8(value.name));
   out->set_self(value.self);
@@ -299,6 +318,14 @@ void Print(const engine::NodeInfo& value, v1::Node* out) {
   if (!value.capabilities.node.empty()) Print(value.capabilities, out->mutable_capabilities());
   for (const engine::ProbeInfo& probe : value.probes) PrintProbe(probe, out->add_probes());
   out->set_slow_transfers(value.slow_transfers);
+  for (const engine::PathRateInfo& rate : value.path_rates) PrintRate(rate, out->add_path_rates());
+  for (const engine::Expiry& expiry : value.expiries) {
+    v1::Expiry* const one = out->add_expiries();
+    one->set_what(ToUtf8(expiry.what));
+    one->set_file(ToUtf8(expiry.file));
+    Print(expiry.since, one->mutable_begin_time());
+    Print(expiry.expire_time, one->mutable_expire_time());
+  }
 }
 
 void Print(const engine::Page<engine::NodeInfo>& value, v1::ListNodesResponse* out) {

@@ -1,5 +1,7 @@
 #include "daemon/rpc/convert_peer.h"
 
+#include <limits>
+
 #include "daemon/rpc/convert_ranges.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
@@ -47,6 +49,7 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
   if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
 }
 
+constexpr int kMostNics = 256;
 constexpr auto kParse = [](const auto& in, const Field& at) { return Parse(in, at); };
 
 }  // namespace
@@ -96,7 +99,7 @@ Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), at / "transfer_id"));
   engine::ReserveRequest value;
   value.id = TransferId(in.transfer_id());
-  value.uid = in.uid();
+  ONECOPY_ASSIGN_OR_RETURN(value.uid, ParseUid(in, at));
   value.destination_node = in.destination_node();
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.validate_only = in.validate_only();
@@ -110,7 +113,7 @@ Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
 
 void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
   out->set_transfer_id(ToUtf8(value.id.str()));
-  out->set_uid(value.uid);
+  PrintUid(value.uid, out);
   out->set_destination_node(ToUtf8(value.destination_node));
   Print(value.source, out->mutable_source());
   out->set_validate_only(value.validate_only);
@@ -147,10 +150,16 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), at / "transfer_id"));
   engine::StartRequest value;
   value.id = TransferId(in.transfer_id());
-  value.uid = in.uid();
+  ONECOPY_ASSIGN_OR_RETURN(value.uid, ParseUid(in, at));
   ONECOPY_ASSIGN_OR_RETURN(value.reservation, Parse(in.reservation(), at / "reservation"));
   ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
   ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
+  value.policy.client_file = in.client_file();
+  std::optional<uint32_t>& most = value.policy.at_most_copies;
+  if (in.client_file() && most && *most < std::numeric_limits<uint32_t>::max()) ++*most;
+  if (in.has_series()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.series, Parse(in.series(), at / "series"));
+  }
   value.checksum = in.checksum();
   // Nothing left is no mistake here: time passes on the way.
   if (in.has_deadline()) {
@@ -170,10 +179,16 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
 
 void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   out->set_transfer_id(ToUtf8(value.id.str()));
-  out->set_uid(value.uid);
+  PrintUid(value.uid, out);
   Print(value.reservation, out->mutable_reservation());
   Print(value.destination, out->mutable_destination());
   Print(value.policy, out->mutable_policy());
+  out->set_client_file(value.policy.client_file);
+  // A node that does not know of the client's copy then allows no more than is left.
+  if (value.policy.client_file && value.policy.at_most_copies.value_or(0) > 0) {
+    out->mutable_policy()->set_at_most_copies(*value.policy.at_most_copies - 1);
+  }
+  if (value.series) Print(*value.series, out->mutable_series());
   out->set_checksum(value.checksum);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
@@ -219,11 +234,20 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
   value.channel = in.channel();
   value.staged = in.staged();
   value.chunk_bytes = in.chunk_bytes();
+  if (in.nics_size() > kMostNics) return BadField(at / "nics", "are too many");
+  for (const std::string& nic : in.nics()) {
+    ONECOPY_RETURN_IF_ERROR(CheckText(nic, at / "nics"));
+    value.nics.push_back(nic);
+  }
+  value.flows = in.flows();
   // Nothing left is no mistake here: time passes on the way.
   if (in.has_deadline()) {
     ONECOPY_ASSIGN_OR_RETURN(value.deadline, Parse(in.deadline(), at / "deadline"));
   }
   ONECOPY_ASSIGN_OR_RETURN(value.transfer, Parse(in.transfer(), at / "transfer"));
+  if (in.has_series()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.series, Parse(in.series(), at / "series"));
+  }
   return value;
 }
 
@@ -235,39 +259,37 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_channel(value.channel);
   out->set_staged(value.staged);
   out->set_chunk_bytes(value.chunk_bytes);
+  for (const std::string& nic : value.nics) out->add_nics(ToUtf8(nic));
+  out->set_flows(value.flows);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   Print(value.transfer, out->mutable_transfer());
+  if (value.series) Print(*value.series, out->mutable_series());
 }
 
 Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in) {
-  const Field at;
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), at / "key", kMostOpaque));
   engine::PrepareReply value;
-  value.key = in.key();
-  value.slot_bytes = in.slot_bytes();
+  value.flows = in.flows();
   value.lent = {in.lent_offset_bytes(), in.lent_bytes()};
-  ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
   return value;
 }
 
 void Print(const engine::PrepareReply& value, v1::PrepareResponse* out) {
-  out->set_key(value.key);
-  out->set_slot_bytes(value.slot_bytes);
+  out->set_flows(value.flows);
   out->set_lent_offset_bytes(value.lent.offset);
   out->set_lent_bytes(value.lent.bytes);
-  for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
 }
 
 Result<engine::FinishRequest> Parse(const v1::FinishRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(TransferId id,
                            ParseTransferId(in.transfer_id(), Field() / "transfer_id"));
-  return engine::FinishRequest{std::move(id), FromProto(in.status()), in.checksum()};
+  return engine::FinishRequest{std::move(id), FromProto(in.status()), in.checksum(), in.channel()};
 }
 
 void Print(const engine::FinishRequest& value, v1::FinishRequest* out) {
   out->set_transfer_id(ToUtf8(value.id.str()));
   *out->mutable_status() = ToProto(value.status);
   out->set_checksum(value.checksum);
+  out->set_channel(value.channel);
 }
 
 Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
@@ -277,6 +299,7 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
   value.failure = FromProto(in.failure());
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
   value.checksum = in.checksum();
+  value.shared = in.shared();
   return value;
 }
 
@@ -284,6 +307,7 @@ void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   if (!value.failure.ok()) *out->mutable_failure() = ToProto(value.failure);
   for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
   out->set_checksum(value.checksum);
+  out->set_shared(value.shared);
 }
 
 Result<engine::TransferInfo> Parse(const v1::ReportRequest& in) {
@@ -296,30 +320,41 @@ Result<TransferId> Parse(const v1::QueryTransferRequest& in) {
   return ParseTransferId(in.transfer_id(), Field() / "transfer_id");
 }
 
-Result<std::tuple<uint32_t, TransferId>> Parse(const v1::CancelPeerTransferRequest& in) {
+Result<std::tuple<Uid, TransferId>> Parse(const v1::CancelPeerTransferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
   ONECOPY_ASSIGN_OR_RETURN(TransferId id,
                            ParseTransferId(in.transfer_id(), Field() / "transfer_id"));
-  return std::tuple(in.uid(), std::move(id));
+  return std::tuple(std::move(uid), std::move(id));
 }
 
 Result<engine::BufferInfo> Parse(const v1::Buffer& in) { return Parse(in, Field()); }
 
-Result<std::tuple<uint32_t, std::string>> Parse(const v1::GetPeerBufferRequest& in) {
+Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
   ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
-  return std::tuple(in.uid(), std::move(name));
+  return std::tuple(std::move(uid), std::move(name));
 }
 
-Result<std::tuple<uint32_t, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in) {
+Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
   ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
                            ParsePage(in.page_size(), in.page_token(), Field()));
-  return std::tuple(in.uid(), std::move(page));
+  return std::tuple(std::move(uid), std::move(page));
 }
 
-Result<std::tuple<uint32_t, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in) {
+Result<std::tuple<Uid, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in) {
   const Field at;
   if (!in.has_range()) return BadField(at / "range", "is missing");
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, at));
   ONECOPY_ASSIGN_OR_RETURN(engine::Endpoint range, Parse(in.range(), at / "range"));
-  return std::tuple(in.uid(), std::move(range));
+  return std::tuple(std::move(uid), std::move(range));
+}
+
+Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
+  ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
+                           ParsePage(in.page_size(), in.page_token(), Field()));
+  return std::tuple(std::move(uid), std::move(page));
 }
 
 }  // namespace onecopy::rpc

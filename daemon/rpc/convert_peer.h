@@ -15,6 +15,20 @@ namespace onecopy::rpc {
 // INVALID_ARGUMENT (BAD_NAME) for what cannot be the name of a node.
 Status CheckNodeName(const std::string& name, const Field& at);
 
+// Who asks, of a message that says it in `uid` and `uid_namespaces`.
+template <typename Message>
+Result<Uid> ParseUid(const Message& in, const Field& at) {
+  if (const Status names = CheckNamespaces(in.uid_namespaces()); !names.ok()) {
+    return BadField(at / "uid_namespaces", "names no namespaces");
+  }
+  return Uid{in.uid(), in.uid_namespaces()};
+}
+template <typename Message>
+void PrintUid(const Uid& uid, Message* out) {
+  out->set_uid(uid.number);
+  out->set_uid_namespaces(uid.namespaces);
+}
+
 // Requests, as the arguments of PeerApi's methods. Nobody is an administrator through them: that is
 // not in a message.
 Result<engine::HelloRequest> Parse(const v1::HelloRequest& in);
@@ -32,10 +46,11 @@ Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in);
 Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in);
 Result<engine::TransferInfo> Parse(const v1::ReportRequest& in);
 Result<TransferId> Parse(const v1::QueryTransferRequest& in);
-Result<std::tuple<uint32_t, TransferId>> Parse(const v1::CancelPeerTransferRequest& in);
-Result<std::tuple<uint32_t, std::string>> Parse(const v1::GetPeerBufferRequest& in);
-Result<std::tuple<uint32_t, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
-Result<std::tuple<uint32_t, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
+Result<std::tuple<Uid, TransferId>> Parse(const v1::CancelPeerTransferRequest& in);
+Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in);
+Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
+Result<std::tuple<Uid, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
+Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in);
 
 void Print(const engine::HelloRequest& value, v1::HelloRequest* out);
 void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out);

@@ -101,6 +101,11 @@ Result<engine::TransferInfo> Parse(const v1::Transfer& in, const Field& at) {
   }
   ONECOPY_ASSIGN_OR_RETURN(value.receipt, Parse(in.receipt(), at / "receipt"));
   value.error = FromProto(in.error());
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
+  value.part_of = TransferId(in.part_of());
+  value.parts = in.parts();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.waits_for(), at / "waits_for", kMostText));
+  value.waits_for = in.waits_for();
   return value;
 }
 
@@ -116,8 +121,13 @@ void Print(const engine::TransferInfo& value, v1::Transfer* out) {
   Print(value.create_time, out->mutable_create_time());
   if (value.end_time) Print(*value.end_time, out->mutable_end_time());
   if (value.plan) Print(*value.plan, out->mutable_plan());
-  Print(value.receipt, value.bytes, out->mutable_receipt());
+  // Only what has moved has a rate.
+  const bool all = value.state == TransferState::kSucceeded;
+  Print(value.receipt, all ? value.bytes : value.bytes_done, out->mutable_receipt());
   if (!value.error.ok()) *out->mutable_error() = ToProto(value.error);
+  out->set_part_of(ToUtf8(value.part_of.str()));
+  out->set_parts(value.parts);
+  out->set_waits_for(ToUtf8(value.waits_for));
 }
 
 Result<engine::TransferRequest> Parse(const v1::CreateTransferRequest& in) {
@@ -134,6 +144,9 @@ Result<engine::TransferRequest> Parse(const v1::CreateTransferRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.deadline,
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
   value.validate_only = in.validate_only();
+  value.policy.client_file = in.client_file();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
+  value.part_of = TransferId(in.part_of());
   if (in.has_source_ranges() != in.has_destination_ranges()) {
     return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
                     "is missing: each source range has its destination range");
@@ -142,6 +155,30 @@ Result<engine::TransferRequest> Parse(const v1::CreateTransferRequest& in) {
     ONECOPY_ASSIGN_OR_RETURN(value.ranges,
                              ParsePairs(in.source_ranges(), in.destination_ranges(), at));
   }
+  return value;
+}
+
+Result<engine::SeriesRequest> Parse(const v1::OpenSeriesRequest& in) {
+  const Field at;
+  engine::SeriesRequest value;
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  if (in.has_bytes()) value.bytes = in.bytes();
+  ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
+  value.policy.client_file = true;
+  value.checksum = in.checksum();
+  ONECOPY_ASSIGN_OR_RETURN(value.deadline,
+                           ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
+  return value;
+}
+
+Result<engine::SeriesEnd> Parse(const v1::EndSeriesRequest& in) {
+  const Field at;
+  engine::SeriesEnd value;
+  ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.id(), at / "id"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.checksum(), at / "checksum"));
+  value.failure = FromProto(in.failure());
+  value.checksum = in.checksum();
   return value;
 }
 

@@ -11,6 +11,8 @@ void Print(const engine::TransferInfo& value, v1::Transfer* out);
 
 // Requests of TransferService, as the arguments of ClientApi's methods.
 Result<engine::TransferRequest> Parse(const v1::CreateTransferRequest& in);
+Result<engine::SeriesRequest> Parse(const v1::OpenSeriesRequest& in);
+Result<engine::SeriesEnd> Parse(const v1::EndSeriesRequest& in);
 Result<TransferId> Parse(const v1::GetTransferRequest& in);
 Result<engine::PageRequest> Parse(const v1::ListTransfersRequest& in);
 Result<TransferId> Parse(const v1::WatchTransferRequest& in);

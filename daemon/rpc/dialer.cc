@@ -17,8 +17,9 @@ void Dialer::AnswerOn(Executor& engine) { engine_ = &engine; }
 
 std::unique_ptr<engine::PeerApi> Dialer::Dial(const std::string& name, const std::string& address) {
   assert(engine_ != nullptr);
-  return std::make_unique<RemoteNode>(std::make_unique<PeerChannel>(name, address, credentials_),
-                                      *engine_, queue_.queue());
+  return std::make_unique<RemoteNode>(
+      std::make_unique<PeerChannel>(name, address, credentials_, *engine_, plain_), *engine_,
+      queue_.queue());
 }
 
 }  // namespace onecopy::rpc

@@ -6,17 +6,17 @@
 
 #include "daemon/engine/peer_api.h"
 #include "daemon/rpc/completion_queue.h"
+#include "daemon/rpc/plain_dialer.h"
 #include "daemon/rpc/tls.h"
 #include "transport/core/executor.h"
 
 namespace onecopy::rpc {
 
-// Runs the thread `rpc-2`. Must outlive the proxies that it has made; the engine's executor must,
-// too.
+// Runs the threads `rpc-2` and `dial`. Must outlive the proxies that it has made; the engine's
+// executor must, too.
 class Dialer final : public engine::PeerDialer {
  public:
-  // With TLS the certificate of `credentials` must be for this node: what calls name as their
-  // caller is checked against it.
+  // With TLS peers check what calls name as their caller against this node's certificate.
   explicit Dialer(Credentials credentials);
   ~Dialer() override;  // waits for the calls of proxies that are gone, which end soon
 
@@ -34,6 +34,7 @@ class Dialer final : public engine::PeerDialer {
 
  private:
   const Credentials credentials_;
+  PlainDialer plain_;
   QueueThread queue_;
   Executor* engine_ = nullptr;
 };

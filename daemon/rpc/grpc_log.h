@@ -1,4 +1,4 @@
-// What gRPC has to say about its own work.
+// What gRPC and protobuf have to say about their own work.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,9 @@
 
 namespace onecopy::rpc {
 
-// Sends gRPC's log, errors alone, to `log` instead of to standard error; for the whole process,
-// once, before the first server or dialer. `log` is called on any thread, and never gone again.
+// Sends gRPC's log, errors alone and none of handshakes, to `log` instead of to standard error, and
+// protobuf's nowhere; for the whole process, once, before the first server or dialer. `log` is
+// called on any thread, and never gone again.
 void RedirectGrpcLog(std::function<void(const std::string& message)> log);
 
 }  // namespace onecopy::rpc

@@ -8,7 +8,8 @@ namespace onecopy::rpc {
 using Service = grpc::health::v1::Health::AsyncService;
 using Request = grpc::health::v1::HealthCheckRequest;
 
-Health::Health(std::vector<std::string> names) : names_(std::move(names)) {}
+Health::Health(std::vector<std::string> names, size_t most_watches)
+    : names_(std::move(names)), most_watches_(most_watches) {}
 
 void Health::Serve(const Serving& serving) {
   ServeUnary(service_, &Service::RequestCheck, serving,
@@ -30,8 +31,9 @@ void Health::Serve(const Serving& serving) {
 void Health::Drain() {
   const std::lock_guard lock(mutex_);
   serving_ = false;
-  for (const auto& watcher : watchers_) {
-    if (const auto call = watcher.lock()) call->Update(Now(), false);
+  for (const Watcher& watcher : watchers_) {
+    const auto call = watcher.known ? watcher.call.lock() : nullptr;
+    if (call) call->Update(Now(), false);
   }
 }
 
@@ -48,15 +50,19 @@ Health::Response Health::Now() const {
 void Health::Watch(const std::string& service, const std::weak_ptr<Subscriber<Response>>& watcher) {
   const auto call = watcher.lock();
   if (!call) return;
-  if (!Knows(service)) {
-    Response unknown;
-    unknown.set_status(Response::SERVICE_UNKNOWN);
-    return call->Update(unknown, false);  // and stays so: services do not come later
-  }
   const std::lock_guard lock(mutex_);
-  std::erase_if(watchers_, [](const auto& other) { return other.expired(); });
-  watchers_.push_back(watcher);
-  call->Update(Now(), false);
+  std::erase_if(watchers_, [](const Watcher& other) { return other.call.expired(); });
+  if (watchers_.size() >= most_watches_) {
+    return call->Fail({Code::kResourceExhausted, reasons::kQuota,
+                       std::to_string(watchers_.size()) +
+                           " clients watch this server's health already, as many as may",
+                       "ask with Check, or raise [limits] health_watches"});
+  }
+  watchers_.push_back({watcher, Knows(service)});
+  if (watchers_.back().known) return call->Update(Now(), false);
+  Response unknown;
+  unknown.set_status(Response::SERVICE_UNKNOWN);
+  call->Update(unknown, false);  // and stays so: services do not come later
 }
 
 }  // namespace onecopy::rpc

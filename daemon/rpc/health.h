@@ -15,8 +15,9 @@ namespace onecopy::rpc {
 // Any thread. Must outlive the server's completion queue.
 class Health {
  public:
-  // Knows these services, and the server as a whole ("").
-  explicit Health(std::vector<std::string> names);
+  // Knows these services, and the server as a whole (""). So many may watch at a time: it takes no
+  // session, so whose a watch is cannot be told.
+  Health(std::vector<std::string> names, size_t most_watches);
 
   grpc::Service& service() { return service_; }
   // Once the server is built.
@@ -32,10 +33,15 @@ class Health {
   void Watch(const std::string& service, const std::weak_ptr<Subscriber<Response>>& watcher);
 
   const std::vector<std::string> names_;
+  const size_t most_watches_;
   grpc::health::v1::Health::AsyncService service_;
   std::mutex mutex_;
-  bool serving_ = true;                                        // guarded by mutex_
-  std::vector<std::weak_ptr<Subscriber<Response>>> watchers_;  // guarded by mutex_
+  bool serving_ = true;  // guarded by mutex_
+  struct Watcher {
+    std::weak_ptr<Subscriber<Response>> call;
+    bool known = false;  // the service is one of ours
+  };
+  std::vector<Watcher> watchers_;  // guarded by mutex_
 };
 
 }  // namespace onecopy::rpc

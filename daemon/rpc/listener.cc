@@ -1,21 +1,28 @@
 #include "daemon/rpc/listener.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <map>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "daemon/log/audit.h"
+#include "daemon/rpc/plain_peer.h"
 #include "transport/core/reasons.h"
 #include "transport/os/acceptor.h"
 #include "transport/os/error.h"
 #include "transport/os/host_port.h"
-#include "transport/os/socket_owner.h"
+#include "transport/os/namespaces.h"
+#include "transport/os/newcomers.h"
+#include "transport/os/silence.h"
 #include "transport/os/unix_socket.h"
 
 namespace onecopy::rpc {
@@ -23,15 +30,16 @@ namespace {
 
 // Between two reports; what is refused meanwhile is counted.
 constexpr std::chrono::seconds kReportEvery{10};
+// Between two looks at which connections are read.
+constexpr std::chrono::seconds kLookEvery{1};
 
 }  // namespace
 
 class Listener::Core {
  public:
-  Core(ListenerOptions options,
-       std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server)
+  Core(ListenerOptions options, std::unique_ptr<Doors> doors)
       : options_(std::move(options)),
-        server_(std::move(server)),
+        doors_(std::move(doors)),
         thread_("accept-" + options_.name) {}
   ~Core() { Stop(); }
 
@@ -41,7 +49,8 @@ class Listener::Core {
       acceptor_ = std::make_unique<os::Acceptor>(
           thread_.loop(), std::move(options_.socket),
           [this](os::UniqueFd fd) { Connected(std::move(fd)); },
-          [this](const Status& shortage) { Report(shortage); });
+          [this](const Status& shortage) { Report(shortage); },
+          os::Shortage{options_.kept_descriptors});
       status = acceptor_->Start();
     });
     return status;
@@ -50,6 +59,7 @@ class Listener::Core {
   void Stop() {
     thread_.RunSync([this] {
       acceptor_.reset();
+      thread_.loop().CancelTimer(look_);
       while (!watched_.empty()) Forget(watched_.begin()->first);
     });
     thread_.StopAndJoin();
@@ -59,27 +69,61 @@ class Listener::Core {
   struct Watched {
     os::UniqueFd fd;
     std::string who;
+    os::Newcomers::Id newcomer = 0;
+    os::EventLoop::TimerId greeted = 0;
+    // Since when it cannot be written to and this much has stayed unread; 0: it can.
+    int unread = 0;
+    os::Clock::time_point unread_since{};
   };
 
   void Connected(os::UniqueFd fd) {
-    Result<std::string> who = options_.admit(fd.get());
+    Result<Admitted> who = options_.admit(fd.get());
     if (!who.ok()) {
-      if (who.status().reason() != reasons::kLinkDown) Report(who.status());
-      return;  // one that is gone already is nobody's concern
+      // One that is gone already is nobody's concern.
+      if (who.status().reason() != reasons::kLinkDown) Refuse("nobody", who.status());
+      return;
     }
-    const bool too_many = watched_.size() >= options_.most;
-    const auto count = count_.find(*who);
-    if (too_many || (count != count_.end() && count->second >= options_.most_each)) {
-      return Report({Code::kResourceExhausted, reasons::kQuota,
-                     (too_many ? std::string("all together") : *who) + " may have no more than " +
-                         std::to_string(too_many ? options_.most : options_.most_each) +
-                         " connections"});
+    if (!CheckRoom(*who).ok()) MakeRoom(*who);
+    if (const Status full = CheckRoom(*who); !full.ok()) return Refuse(who->who, full);
+    const os::Clock::time_point now = os::Clock::now();
+    const auto door = doors_->Enter(who->who, now);
+    if (!door.ok()) return Refuse(who->who, door.status());
+    if (const Status status = Watch(fd, who->who); !status.ok()) {
+      doors_->Leave(who->who, now);
+      return Report(status);
     }
-    if (const Status status = Watch(fd, std::move(*who)); !status.ok()) return Report(status);
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.listener_fd = acceptor_->fd();
     connection.fd = fd.Release();
-    server_->HandleNewConnection(&connection);
+    (*door)->HandleNewConnection(&connection);
+  }
+
+  void Refuse(const std::string& who, const Status& why) {
+    audit::Write({.who = who, .from = options_.name, .what = "connect", .on = {}, .why = why});
+    Report(why);
+  }
+
+  // Who is still being greeted goes first: another one of the same, where that has too many.
+  void MakeRoom(const Admitted& who) {
+    const auto of_one = count_.find(who.who);
+    const bool too_many = of_one != count_.end() && of_one->second >= options_.most_each;
+    if (too_many && !who.administrator) {
+      newcomers_.PutOut(who.who);
+    } else {
+      newcomers_.PutOut();
+    }
+  }
+
+  Status CheckRoom(const Admitted& who) const {
+    const size_t room = options_.most - (who.administrator ? 0 : options_.reserved);
+    const auto count = count_.find(who.who);
+    const size_t has = count == count_.end() ? 0 : count->second;
+    const bool too_many = watched_.size() >= room;
+    if (!too_many && (who.administrator || has < options_.most_each)) return OkStatus();
+    return {Code::kResourceExhausted, reasons::kQuota,
+            (too_many ? std::string("all together") : who.who) + " may have no more than " +
+                std::to_string(too_many ? room : options_.most_each) + " connections",
+            options_.remedy};
   }
 
   // gRPC does not say when a connection ends, so a second descriptor of it does. It holds nothing
@@ -91,14 +135,64 @@ class Listener::Core {
     ONECOPY_RETURN_IF_ERROR(
         thread_.loop().Watch(number, EPOLLRDHUP, [this, number](uint32_t) { Forget(number); }));
     ++count_[who];
-    watched_.emplace(number, Watched{std::move(copy), std::move(who)});
+    Watched& connection = watched_[number] = {std::move(copy), std::move(who)};
+    if (options_.greeting > std::chrono::milliseconds(0)) AwaitGreeting(number, connection);
+    if (look_ == 0) LookLater();
     return OkStatus();
+  }
+
+  void AwaitGreeting(int number, Watched& connection) {
+    connection.newcomer = newcomers_.Enter(connection.who, [this, number] { End(number); });
+    connection.greeted = thread_.loop().RunAfter(options_.greeting, [this, number] {
+      Watched& greeted = watched_.at(number);
+      greeted.greeted = 0;
+      newcomers_.Leave(greeted.newcomer);
+    });
+  }
+
+  void LookLater() {
+    look_ = thread_.loop().RunAfter(kLookEvery, [this] {
+      look_ = 0;
+      EndDeaf();
+      if (!watched_.empty()) LookLater();
+    });
+  }
+
+  void EndDeaf() {
+    const bool crowded = options_.crowded && options_.crowded();
+    const std::chrono::milliseconds limit = crowded ? kLookEvery : options_.deaf;
+    std::vector<pollfd> all;
+    for (const auto& [number, connection] : watched_) all.push_back({number, POLLOUT, 0});
+    if (::poll(all.data(), all.size(), 0) < 0) return;
+    const os::Clock::time_point now = os::Clock::now();
+    for (const pollfd& one : all) {
+      Watched& connection = watched_.at(one.fd);
+      int unread = 0;
+      if (one.revents == 0 && ::ioctl(one.fd, SIOCOUTQ, &unread) < 0) unread = 0;
+      if (unread != connection.unread) {
+        connection.unread = unread;
+        connection.unread_since = now;
+      } else if (unread > 0 && now - connection.unread_since >= limit) {
+        Report({Code::kDeadlineExceeded, reasons::kStalled,
+                connection.who + " does not read what it has asked for: a connection of theirs " +
+                    "has been ended"});
+        End(one.fd);
+      }
+    }
+  }
+
+  void End(int number) {
+    ::shutdown(number, SHUT_RDWR);  // which gRPC hears of
+    Forget(number);
   }
 
   void Forget(int number) {
     const auto node = watched_.extract(number);
     if (node.empty()) return;
     thread_.loop().Unwatch(number);
+    thread_.loop().CancelTimer(node.mapped().greeted);
+    newcomers_.Leave(node.mapped().newcomer);
+    doors_->Leave(node.mapped().who, os::Clock::now());
     const auto count = count_.find(node.mapped().who);
     if (--count->second == 0) count_.erase(count);
   }
@@ -118,11 +212,13 @@ class Listener::Core {
   }
 
   ListenerOptions options_;
-  const std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server_;
+  const std::unique_ptr<Doors> doors_;
   os::LoopThread thread_;
   std::unique_ptr<os::Acceptor> acceptor_;
   std::unordered_map<int, Watched> watched_;
+  os::Newcomers newcomers_;  // of those, still being greeted as far as is known
   std::map<std::string, size_t> count_;
+  os::EventLoop::TimerId look_ = 0;  // while there are connections
   os::Clock::time_point next_report_{};
   uint64_t unreported_ = 0;
 };
@@ -130,43 +226,37 @@ class Listener::Core {
 Listener::Listener(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Listener::~Listener() = default;
 
-Result<std::unique_ptr<Listener>> Listener::Start(
-    ListenerOptions options,
-    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server) {
-  auto core = std::make_unique<Core>(std::move(options), std::move(server));
+Result<std::unique_ptr<Listener>> Listener::Start(ListenerOptions options,
+                                                  std::unique_ptr<Doors> doors) {
+  auto core = std::make_unique<Core>(std::move(options), std::move(doors));
   ONECOPY_RETURN_IF_ERROR(core->Start());
   return std::unique_ptr<Listener>(new Listener(std::move(core)));
 }
 
 void Listener::Stop() { core_->Stop(); }
 
-Result<std::string> AdmitUid(int fd) {
+Result<Admitted> AdmitPresenter(int fd) {
   ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(fd));
-  return "uid " + std::to_string(peer.uid);
+  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd pidfd, os::UnixPeerPidfd(fd, peer));
+  const os::ProcessNamespaces seen = os::LookAtNamespaces(peer.pid, pidfd);
+  if (pidfd && os::HasEnded(pidfd)) {
+    return Status(Code::kUnavailable, reasons::kLinkDown, "the client has ended");
+  }
+  const bool here = seen.user.own && seen.pid.own;
+  return Admitted{os::PresenterText(peer.uid, seen),
+                  here && (peer.uid == 0 || peer.uid == ::geteuid())};
 }
 
-std::function<Result<std::string>(int fd)> AdmitPeers(bool verify_local_uid) {
-  return [verify_local_uid, own = ::geteuid()](int fd) -> Result<std::string> {
+std::function<Result<Admitted>(int fd)> AdmitPeers(bool verify_local_uid) {
+  return [verify_local_uid](int fd) -> Result<Admitted> {
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    os::LimitSilence(fd);
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort address, os::PeerAddress(fd));
-    if (!verify_local_uid) return address.host;
-    const Result<std::optional<uint32_t>> found = os::FarSocketUid(fd);
-    if (!found.ok()) {
-      return Status(found.status().code(), found.status().reason(),
-                    "cannot tell who connects without TLS: " + found.status().message(),
-                    "let this daemon open AF_NETLINK sockets, or configure [tls]");
+    if (verify_local_uid) {
+      ONECOPY_RETURN_IF_ERROR(CheckPlainPeer(fd, address.host, "has connected as a peer"));
     }
-    const std::optional<uint32_t> uid = *found;
-    const bool local = uid.has_value() || os::IsLoopback(address.host);
-    if (local && uid != own && uid != 0U) {
-      return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                    (uid ? "uid " + std::to_string(*uid) : std::string("somebody")) +
-                        " of this machine has connected as a peer; without TLS only root and uid " +
-                        std::to_string(own) + " may",
-                    "run the daemons of one machine as one user, or configure [tls]");
-    }
-    return address.host;
+    return Admitted{os::Counted(address.host)};
   };
 }
 

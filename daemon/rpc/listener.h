@@ -2,37 +2,58 @@
 // often, and that a port which is in use is an error (gRPC would share it).
 #pragma once
 
-#include <grpcpp/server_builder.h>
-
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "daemon/rpc/doors.h"
 #include "transport/core/result.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::rpc {
 
+// Who connects.
+struct Admitted {
+  std::string who;  // as text by which connections are counted
+  bool administrator = false;
+};
+
 struct ListenerOptions {
   std::string name;  // of the socket, in reports
   os::UniqueFd socket;
-  // Says who connects, as text by which connections are counted, or why they may not.
-  std::function<Result<std::string>(int fd)> admit;
-  size_t most = 4096;       // connections at a time
-  size_t most_each = 1024;  // of one who connects
-  // Hears, on the thread of the listener, why connections were not taken; not of each of a flood.
+  // Says who connects, or why they may not.
+  std::function<Result<Admitted>(int fd)> admit;
+  // Connections at a time, all together and of one who connects and is no administrator. Where
+  // there are more, the oldest that is still being greeted has to go; where there is none such, the
+  // newest.
+  size_t most = 4096;
+  size_t most_each = 1024;
+  size_t reserved = 0;      // of them all, for administrators
+  std::string remedy = {};  // where these are set
+  // Longer than gRPC lets a greeting take (server.cc): what is older has been greeted. 0: at once.
+  std::chrono::milliseconds greeting{11'000};
+  uint64_t kept_descriptors = 0;  // as os::Shortage::keep
+  // A connection that cannot be written to, and of which nothing has been read for so long, is
+  // ended: what gRPC has for it waits, calls that were broken off included, and so do its pings,
+  // which would find this out. No longer than gRPC waits for the answer to a ping (server.cc).
+  std::chrono::milliseconds deaf{20'000};
+  // Whether what waits is too much already: then a second or two is long enough. Any thread; empty:
+  // never.
+  std::function<bool()> crowded = {};
+  // Hears, on the thread of the listener, why connections were not taken or were ended; not of each
+  // of a flood.
   std::function<void(const Status&)> report;
 };
 
 // Runs on a thread of its own, `accept-NAME`.
 class Listener {
  public:
-  // `server` must have been started.
-  static Result<std::unique_ptr<Listener>> Start(
-      ListenerOptions options,
-      std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server);
+  // The server that `doors` lead to must have been started.
+  static Result<std::unique_ptr<Listener>> Start(ListenerOptions options,
+                                                 std::unique_ptr<Doors> doors);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -47,11 +68,12 @@ class Listener {
   std::unique_ptr<Core> core_;
 };
 
-// For Unix sockets: everybody may connect; counted by uid.
-Result<std::string> AdmitUid(int fd);
+// For Unix sockets: everybody may connect, and is called as os::PresenterText has it. Root and the
+// daemon's own user are administrators, in the daemon's own namespaces.
+Result<Admitted> AdmitPresenter(int fd);
 
-// For TCP, counted by address. With `verify_local_uid`, a client of this machine must be the
-// daemon's own user or root: on plain text, any other local user could say that it is a peer.
-std::function<Result<std::string>(int fd)> AdmitPeers(bool verify_local_uid);
+// For TCP, counted by address. With `verify_local_uid`, a client of this machine must pass
+// CheckPlainPeer: any other local user could say that it is a peer.
+std::function<Result<Admitted>(int fd)> AdmitPeers(bool verify_local_uid);
 
 }  // namespace onecopy::rpc

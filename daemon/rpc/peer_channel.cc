@@ -1,6 +1,7 @@
 #include "daemon/rpc/peer_channel.h"
 
 #include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <array>
@@ -10,11 +11,15 @@
 #include "daemon/rpc/grpc_status.h"
 #include "daemon/rpc/limits.h"
 #include "transport/core/reasons.h"
+#include "transport/os/host_port.h"
 
 namespace onecopy::rpc {
 namespace {
 
 constexpr int kConnectMs = 3'000;
+// What is sent to a wire that loses everything is sent again after 1, 3 and 7 s: a call that comes
+// within this time is answered in time by an attempt from before.
+constexpr std::chrono::seconds kYoung{1};
 // A peer that has vanished without a word is found out by pings while a call waits for it.
 constexpr int kPingEveryMs = 10'000;
 constexpr int kPingTimeoutMs = 5'000;
@@ -54,19 +59,99 @@ std::string InSeconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-PeerChannel::PeerChannel(std::string name, std::string address, Credentials credentials)
-    : name_(std::move(name)), address_(std::move(address)), credentials_(std::move(credentials)) {}
-
-const std::shared_ptr<PeerChannel::Stub>& PeerChannel::Connected() {
-  if (stub_ == nullptr) {
-    // With the scheme, so that nothing in the address can choose another.
-    stub_ = v1::PeerService::NewStub(grpc::CreateCustomChannel(
-        "dns:///" + address_, credentials_.channel, ArgumentsFor(name_, credentials_.tls)));
-  }
-  return stub_;
+PeerChannel::PeerChannel(std::string name, std::string address, Credentials credentials,
+                         Executor& engine, PlainDialer& dialer)
+    : name_(std::move(name)),
+      address_(std::move(address)),
+      credentials_(std::move(credentials)),
+      engine_(engine),
+      dialer_(dialer) {
+  home_->engine = &engine_;
 }
 
-Status PeerChannel::Explain(const PeerMethod& method, const std::shared_ptr<Stub>& used,
+void PeerChannel::Connect(UniqueFunction<void(Result<Line>)> use) {
+  if (credentials_.tls) return use(Secured());
+  if (line_.stub != nullptr) return use(line_);
+  const os::Clock::time_point now = os::Clock::now();
+  if (!dialling_.empty() && now - dialling_.rbegin()->second.begun < kYoung) {
+    dialling_.rbegin()->second.waiting.push_back(std::move(use));
+    return;
+  }
+  const uint64_t attempt = ++attempts_;
+  Attempt& begun = dialling_[attempt];
+  begun.begun = now;
+  begun.waiting.push_back(std::move(use));
+  dialer_.Dial(address_, [home = home_, weak = weak_from_this(), attempt](Result<os::UniqueFd> fd) {
+    const std::lock_guard lock(home->mutex);
+    if (home->engine == nullptr) return;
+    home->engine->Post([weak, attempt, fd = std::move(fd)]() mutable {
+      if (const auto self = weak.lock()) self->Dialled(attempt, std::move(fd));
+    });
+  });
+}
+
+PeerChannel::Line PeerChannel::Secured() {
+  if ((line_.proof != nullptr && !line_.proof->Holds()) || ConnectsInVain()) line_ = {};
+  if (line_.stub != nullptr) return line_;
+  if (credentials_.trust) line_.proof = std::make_shared<ServerProof>(credentials_.trust, name_);
+  // With the scheme, so that nothing in the address can choose another.
+  line_.channel = grpc::CreateCustomChannel("dns:///" + address_, credentials_.channel(line_.proof),
+                                            ArgumentsFor(name_, credentials_.tls));
+  line_.stub = v1::PeerService::NewStub(line_.channel);
+  line_begun_ = os::Clock::now();
+  return line_;
+}
+
+bool PeerChannel::ConnectsInVain() const {
+  if (line_.channel == nullptr || os::Clock::now() - line_begun_ < kYoung) return false;
+  const grpc_connectivity_state state = line_.channel->GetState(false);
+  return state == GRPC_CHANNEL_CONNECTING || state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+}
+
+void PeerChannel::Dialled(uint64_t attempt, Result<os::UniqueFd> fd) {
+  auto node = dialling_.extract(attempt);
+  if (node.empty()) return;  // another was faster
+  if (!fd.ok()) return Answer(std::move(node.mapped().waiting), ExplainDial(fd.status()));
+  // gRPC knows such a connection by a number only.
+  const Result<os::HostPort> far = os::PeerAddress(fd->get());
+  if (far.ok()) {
+    const bool six = far->host.find(':') != std::string::npos;
+    line_.peer = (six ? "ipv6:" : "ipv4:") + far->ToString();
+  }
+  line_.channel =
+      grpc::CreateCustomInsecureChannelFromFd(address_, fd->Release(), ArgumentsFor(name_, false));
+  line_.stub = v1::PeerService::NewStub(line_.channel);
+  auto others = std::exchange(dialling_, {});
+  const Line line = line_;
+  Answer(std::move(node.mapped().waiting), line);
+  for (auto& [number, other] : others) Answer(std::move(other.waiting), line);
+}
+
+void PeerChannel::Answer(Users users, const Result<Line>& line) {
+  for (auto& use : users) use(line);
+}
+
+Status PeerChannel::ExplainDial(const Status& status) const {
+  if (status.code() == Code::kPermissionDenied || status.code() == Code::kDeadlineExceeded) {
+    return status.WithContext(Who());
+  }
+  return {Code::kUnavailable, reasons::kPeerDown, Who() + " does not answer: " + status.message(),
+          "see that onecopyd runs there and listens at this address"};
+}
+
+void PeerChannel::GiveUp() {
+  {
+    const std::lock_guard lock(home_->mutex);
+    home_->engine = nullptr;
+  }
+  for (auto& [number, attempt] : std::exchange(dialling_, {})) {
+    engine_.Post([users = std::move(attempt.waiting)]() mutable {
+      Answer(std::move(users), Status(Code::kCancelled, reasons::kCancelled, "given up"));
+    });
+  }
+}
+
+Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
                             const grpc::Status& status) {
   Status theirs = FromGrpc(status);
   if (!theirs.reason().empty()) return theirs;
@@ -74,7 +159,7 @@ Status PeerChannel::Explain(const PeerMethod& method, const std::shared_ptr<Stub
   const bool late = theirs.code() == Code::kDeadlineExceeded;
   const bool greeting = std::string_view(method.name) == "Hello";
   if (theirs.code() == Code::kUnavailable || (late && greeting)) {
-    if (stub_ == used) stub_.reset();
+    if (line_.stub == used.stub) line_ = {};
   }
   if (late) {
     const std::string message =
@@ -84,6 +169,10 @@ Status PeerChannel::Explain(const PeerMethod& method, const std::shared_ptr<Stub
   }
   switch (theirs.code()) {
     case Code::kUnavailable:
+      if (used.proof != nullptr && !used.proof->refusal().ok()) {
+        const Status why = used.proof->refusal();
+        return {why.code(), why.reason(), Who() + ": " + why.message(), why.remedy()};
+      }
       if (credentials_.tls && IsAboutCertificates(theirs.message())) {
         return {Code::kUnauthenticated, reasons::kCertRejected,
                 Who() + " could not prove that it is " + name_ + ": " + theirs.message(),

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "daemon/rpc/audited.h"
+#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/caller.h"
 #include "daemon/rpc/convert_peer.h"
 #include "daemon/rpc/forward.h"
@@ -17,6 +19,13 @@ using Peers = v1::PeerService::AsyncService;
 
 constexpr int kBacklog = 128;
 
+// Whether the kernel has vouched for who calls: AdmitPeers lets nobody else in over loopback, where
+// there is no TLS.
+bool IsFromLoopback(const grpc::ServerContext& context) {
+  const Result<os::HostPort> address = ParsePeerUri(context.peer());
+  return address.ok() && os::IsLoopback(address->host);
+}
+
 // What the message leaves to the connection.
 template <typename Arguments>
 void Complete(Arguments&, const grpc::ServerContext&) {}
@@ -24,24 +33,42 @@ void Complete(engine::HelloRequest& hello, const grpc::ServerContext& context) {
   hello.self.address = CompleteAddress(hello.self.address, context.peer());
 }
 
+// All that a peer asks for, on whose behalf it says ever, has one allowance.
+template <typename Request>
+Asking AskingOf(const Result<std::string>& caller, const Request& request,
+                const grpc::ServerContext& context) {
+  if (!caller.ok()) return {"nobody", {}, context.peer()};
+  std::string account = "node " + *caller;
+  if constexpr (requires { Uid(request.uid(), request.uid_namespaces()); }) {
+    const Uid uid(request.uid(), request.uid_namespaces());
+    return {uid.ToString() + "@" + *caller, std::move(account), context.peer()};
+  } else {
+    return {account, account, context.peer()};
+  }
+}
+
 }  // namespace
 
 class PeerServer::Core {
  public:
   Core(Executor& engine, engine::PeerApi& api, const PeerServerOptions& options)
-      : there_{engine, api, options.node, options.credentials.tls} {}
+      : there_{engine, api, options.credentials.trust != nullptr, options.admit,
+               std::make_shared<CallQuota>(options.requests, 0)},
+        callers_(std::make_shared<Callers>(options.node, options.credentials.trust)),
+        credentials_(options.credentials) {}
   ~Core() { Stop(); }
 
   Status Start(PeerServerOptions options) {
     ServerOptions server;
     server.thread = "rpc-1";
-    server.credentials = std::move(options.credentials.server);
+    server.credentials = credentials_.server;
+    server.most_health_watches = options.most_health_watches;
     server.listener.name = "peers";
     ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(options.listen, kBacklog));
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
                              os::LocalAddress(server.listener.socket.get()));
     address_ = {options.listen.host, bound.port};
-    server.listener.admit = AdmitPeers(!there_.tls);
+    server.listener.admit = AdmitPeers(!credentials_.tls);
     server.listener.report = std::move(options.report);
     ONECOPY_ASSIGN_OR_RETURN(
         server_,
@@ -60,9 +87,13 @@ class PeerServer::Core {
   struct There {
     Executor& executor;
     engine::PeerApi& api;
-    std::string node;
     bool tls;
+    std::function<Status(const std::string&, bool)> admit;
+    std::shared_ptr<CallQuota> calls;
   };
+
+  // Whether calls count against what one peer may have under way.
+  enum class Counted { kNever, kAlways };
 
   void ServeAll(const Serving& serving) {
     Serve(&Peers::RequestHello, &PeerApi::Hello, serving);
@@ -81,9 +112,11 @@ class PeerServer::Core {
     Serve(&Peers::RequestReport, &PeerApi::Report, serving);
     Serve(&Peers::RequestQueryTransfer, &PeerApi::Query, serving);
     Serve(&Peers::RequestCancelTransfer, &PeerApi::Cancel, serving);
-    Serve(&Peers::RequestGetBuffer, &PeerApi::GetBuffer, serving);
-    Serve(&Peers::RequestListBuffers, &PeerApi::ListBuffers, serving);
-    Serve(&Peers::RequestSumBuffer, &PeerApi::SumBuffer, serving);
+    // What users of another node ask for directly, as often as they like.
+    Serve(&Peers::RequestGetBuffer, &PeerApi::GetBuffer, serving, Counted::kAlways);
+    Serve(&Peers::RequestListBuffers, &PeerApi::ListBuffers, serving, Counted::kAlways);
+    Serve(&Peers::RequestSumBuffer, &PeerApi::SumBuffer, serving, Counted::kAlways);
+    Serve(&Peers::RequestListGrants, &PeerApi::ListGrants, serving, Counted::kAlways);
   }
 
   // Has calls of a method of gRPC answered by a method of the engine.
@@ -91,24 +124,38 @@ class PeerServer::Core {
   void Serve(void (Service::*start)(grpc::ServerContext*, Request*,
                                     grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
                                     grpc::ServerCompletionQueue*, void*),
-             void (PeerApi::*method)(const std::string&, Parameters...), const Serving& serving) {
+             void (PeerApi::*method)(const std::string&, Parameters...), const Serving& serving,
+             Counted counted = Counted::kNever) {
     ServeUnary(service_, start, serving,
-               [there = there_, method](const grpc::ServerContext& context, const Request& request,
-                                        Responder<Reply> responder) {
-                 Result<std::string> caller = CallerOf(context, there.node, there.tls);
+               [there = there_, callers = callers_, method, counted](
+                   const grpc::ServerContext& context, const Request& request,
+                   Responder<Reply> responder) {
+                 Result<std::string> caller = callers->Of(context);
+                 Audit<Request>(responder, AskingOf(caller, request, context), TargetOf(request));
                  if (!caller.ok()) return responder(caller.status());
+                 if (counted == Counted::kAlways) {
+                   auto share =
+                       there.calls->Take(engine::WholeNode(*caller), false, WeightOf(request));
+                   if (!share.ok()) return responder(share.status());
+                   responder.Keep(*std::move(share));
+                 }
                  auto parsed = Parse(request);
                  if (!parsed.ok()) return responder(parsed.status());
                  Complete(*parsed, context);
-                 there.executor.Post([&api = there.api, method, caller = *std::move(caller),
+                 const bool local = !there.tls && IsFromLoopback(context);
+                 there.executor.Post([there, method, caller = *std::move(caller), local,
                                       arguments = AsArguments(*std::move(parsed)),
                                       responder = std::move(responder)]() mutable {
-                   Forward(api, method, caller, std::move(arguments), std::move(responder));
+                   const Status admitted = there.admit(caller, local);
+                   if (!admitted.ok()) return responder(admitted);
+                   Forward(there.api, method, caller, std::move(arguments), std::move(responder));
                  });
                });
   }
 
   const There there_;
+  const std::shared_ptr<Callers> callers_;  // used by the server's thread
+  const Credentials credentials_;           // handshakes use it for as long as the server lives
   os::HostPort address_;
   Peers service_;
   std::unique_ptr<Server> server_;

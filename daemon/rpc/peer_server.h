@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/engine/limits.h"
 #include "daemon/engine/peer_api.h"
 #include "daemon/rpc/tls.h"
 #include "transport/core/executor.h"
@@ -17,8 +18,13 @@ struct PeerServerOptions {
   std::string node;         // this one's name, which no caller may have
   os::HostPort listen;      // port 0: any that is free
   Credentials credentials;  // the dialer's also
+  // Whether calls of that node are taken, see engine::Engine::AdmitPeer; on the engine's thread.
+  std::function<Status(const std::string& node, bool local)> admit;
   // Hears, on a thread of the server's, why peers could not connect.
   std::function<void(const Status&)> report;
+  // What one peer may ask for at a time on behalf of its users, and all together (see CallQuota).
+  engine::Limit requests{8192, 32'768};
+  size_t most_health_watches = 256;
 };
 
 // Runs on threads of its own, `rpc-1` and one that accepts. Each call but those to health names the
@@ -27,7 +33,7 @@ struct PeerServerOptions {
 class PeerServer {
  public:
   // `api` is used on `engine`'s thread alone. Both must outlive Stop; the tasks that are posted to
-  // `engine` may run or be dropped later. ALREADY_EXISTS where the port is in use.
+  // `engine` may run or be dropped later. UNAVAILABLE where the port is in use.
   static Result<std::unique_ptr<PeerServer>> Start(PeerServerOptions options, Executor& engine,
                                                    engine::PeerApi& api);
   ~PeerServer();  // as Stop

@@ -22,17 +22,23 @@ RemoteNode::RemoteNode(std::unique_ptr<PeerChannel> channel, Executor& engine,
                        grpc::CompletionQueue& queue)
     : channel_(std::move(channel)), calls_(engine, queue) {}
 
+RemoteNode::~RemoteNode() { channel_->GiveUp(); }
+
 template <typename Request, typename Message, typename Then>
 void RemoteNode::Call(const std::string& caller, const PeerMethod& method,
                       OutgoingCalls::Start<Request, Message> start, const Request& request,
                       Then then) {
-  const std::shared_ptr<Stub> stub = channel_->Connected();
-  calls_.Call<Request, Message>(
-      *stub, start, request, caller, method.timeout,
-      [channel = channel_, stub, method, then = std::move(then)](
-          const grpc::Status& status, const Message& message, const std::string& peer) mutable {
-        then(status.ok() ? OkStatus() : channel->Explain(method, stub, status), message, peer);
-      });
+  channel_->Connect([this, caller, method, start, request,
+                     then = std::move(then)](Result<PeerChannel::Line> line) mutable {
+    if (!line.ok()) return then(line.status(), Message(), std::string());
+    calls_.Call<Request, Message>(
+        *line->stub, start, request, caller, method.timeout,
+        [channel = channel_, line = *line, method, then = std::move(then)](
+            const grpc::Status& status, const Message& message, const std::string& peer) mutable {
+          then(status.ok() ? OkStatus() : channel->Explain(method, line, status), message,
+               line.peer.empty() ? peer : line.peer);
+        });
+  });
 }
 
 template <typename Request, typename Message, typename T, typename Complete>
@@ -184,37 +190,45 @@ void RemoteNode::Query(const std::string& caller, TransferId id,
       std::move(reply));
 }
 
-void RemoteNode::Cancel(const std::string& caller, uint32_t uid, TransferId id,
+void RemoteNode::Cancel(const std::string& caller, Uid uid, TransferId id,
                         Reply<engine::TransferInfo> reply) {
   v1::CancelPeerTransferRequest message;
-  message.set_uid(uid);
+  PrintUid(uid, &message);
   message.set_transfer_id(id.str());
   Ask(caller, {"CancelTransfer", kNegotiation}, &Stub::AsyncCancelTransfer, message,
       std::move(reply));
 }
 
-void RemoteNode::GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+void RemoteNode::GetBuffer(const std::string& caller, Uid uid, std::string name,
                            Reply<engine::BufferInfo> reply) {
   v1::GetPeerBufferRequest message;
-  message.set_uid(uid);
+  PrintUid(uid, &message);
   message.set_name(std::move(name));
   Ask(caller, {"GetBuffer", kNegotiation}, &Stub::AsyncGetBuffer, message, std::move(reply));
 }
 
-void RemoteNode::ListBuffers(const std::string& caller, uint32_t uid, engine::PageRequest page,
+void RemoteNode::ListBuffers(const std::string& caller, Uid uid, engine::PageRequest page,
                              Reply<engine::Page<engine::BufferInfo>> reply) {
   v1::ListPeerBuffersRequest message;
-  message.set_uid(uid);
+  PrintUid(uid, &message);
   PrintPage(page, &message);
   Ask(caller, {"ListBuffers", kNegotiation}, &Stub::AsyncListBuffers, message, std::move(reply));
 }
 
-void RemoteNode::SumBuffer(const std::string& caller, uint32_t uid, engine::Endpoint range,
+void RemoteNode::SumBuffer(const std::string& caller, Uid uid, engine::Endpoint range,
                            Reply<engine::Sum> reply) {
   v1::SumPeerBufferRequest message;
-  message.set_uid(uid);
+  PrintUid(uid, &message);
   Print(range, message.mutable_range());
   Ask(caller, {"SumBuffer", kWholeRange}, &Stub::AsyncSumBuffer, message, std::move(reply));
+}
+
+void RemoteNode::ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
+                            Reply<engine::Page<engine::GrantInfo>> reply) {
+  v1::ListPeerGrantsRequest message;
+  PrintUid(uid, &message);
+  PrintPage(page, &message);
+  Ask(caller, {"ListGrants", kNegotiation}, &Stub::AsyncListGrants, message, std::move(reply));
 }
 
 }  // namespace onecopy::rpc

@@ -15,6 +15,7 @@ namespace onecopy::rpc {
 class RemoteNode final : public engine::PeerApi {
  public:
   RemoteNode(std::unique_ptr<PeerChannel> channel, Executor& engine, grpc::CompletionQueue& queue);
+  ~RemoteNode() override;
 
   void Hello(const std::string& caller, engine::HelloRequest request,
              engine::Reply<engine::HelloReply> reply) override;
@@ -45,14 +46,16 @@ class RemoteNode final : public engine::PeerApi {
               engine::StatusReply reply) override;
   void Query(const std::string& caller, TransferId id,
              engine::Reply<engine::TransferInfo> reply) override;
-  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+  void Cancel(const std::string& caller, Uid uid, TransferId id,
               engine::Reply<engine::TransferInfo> reply) override;
-  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+  void GetBuffer(const std::string& caller, Uid uid, std::string name,
                  engine::Reply<engine::BufferInfo> reply) override;
-  void ListBuffers(const std::string& caller, uint32_t uid, engine::PageRequest page,
+  void ListBuffers(const std::string& caller, Uid uid, engine::PageRequest page,
                    engine::Reply<engine::Page<engine::BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, uint32_t uid, engine::Endpoint range,
+  void SumBuffer(const std::string& caller, Uid uid, engine::Endpoint range,
                  engine::Reply<engine::Sum> reply) override;
+  void ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
+                  engine::Reply<engine::Page<engine::GrantInfo>> reply) override;
 
  private:
   // `then(status, message, address that answered)` gets our Status for gRPC's.

@@ -23,6 +23,8 @@ constexpr int kHandshakeMs = 10'000;
 constexpr int kPingEveryMs = 60'000;
 constexpr int kPingTimeoutMs = 20'000;
 constexpr int kLeastPingIntervalMs = 5'000;
+// gRPC's reflection is served by threads of gRPC, one for each who asks.
+constexpr int kReflectionThreads = 16;
 // How long the last answers may take to reach clients that do not read.
 constexpr std::chrono::milliseconds kFlush{1000};
 
@@ -44,7 +46,10 @@ class Reflection final : public grpc::ServerBuilderOption {
 
 void Limit(grpc::ServerBuilder& builder, const std::string& name) {
   builder.SetMaxReceiveMessageSize(kMostMessageBytes);
-  builder.SetResourceQuota(grpc::ResourceQuota(name).Resize(kMostMemoryBytes));
+  builder.SetResourceQuota(
+      grpc::ResourceQuota(name).Resize(kMostMemoryBytes).SetMaxThreads(kReflectionThreads));
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMostMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
@@ -60,7 +65,7 @@ void Limit(grpc::ServerBuilder& builder, const std::string& name) {
 Result<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                                               const std::vector<NamedService>& services,
                                               const std::function<void(const Serving&)>& serve) {
-  std::unique_ptr<Server> server(new Server);
+  std::unique_ptr<Server> server(new Server(options.most_unread_answers));
   grpc::ServerBuilder builder;
   Limit(builder, options.thread);
   builder.SetOption(std::make_unique<Reflection>(options.reflection));
@@ -69,11 +74,11 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options,
     builder.RegisterService(service.service);
     names.push_back(service.name);
   }
-  server->health_ = std::make_unique<Health>(std::move(names));
+  server->health_ = std::make_unique<Health>(std::move(names), options.most_health_watches);
   builder.RegisterService(&server->health_->service());
-  auto connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      std::move(options.credentials));
+  auto doors = options.credentials == nullptr
+                   ? Doors::ForEach(builder, options.doors, options.with_door)
+                   : Doors::One(builder, std::move(options.credentials));
   auto queue = builder.AddCompletionQueue();
   const Serving serving{*queue, server->calls_};
   server->server_ = builder.BuildAndStart();
@@ -83,8 +88,9 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   server->queue_ = std::make_unique<QueueThread>(std::move(queue), options.thread);
   server->health_->Serve(serving);
   serve(serving);
+  options.listener.crowded = [&calls = server->calls_] { return calls.Crowded(); };
   ONECOPY_ASSIGN_OR_RETURN(server->listener_,
-                           Listener::Start(std::move(options.listener), std::move(connections)));
+                           Listener::Start(std::move(options.listener), std::move(doors)));
   return server;
 }
 

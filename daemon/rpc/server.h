@@ -21,8 +21,16 @@ namespace onecopy::rpc {
 
 struct ServerOptions {
   std::string thread;  // name of the completion queue's thread: "rpc-0"
+  // Of the one door that all connections share; null: see `doors`.
   std::shared_ptr<grpc::ServerCredentials> credentials;
+  // For Unix sockets: how many doors there are, and who always has one (see Doors).
+  size_t doors = 0;
+  std::vector<std::string> with_door;
   bool reflection = false;  // whether programs may ask what services there are
+  size_t most_health_watches = 256;
+  // Answers that their clients have not read; where there are more, the calls of the oldest are
+  // broken off.
+  size_t most_unread_answers = CallSet::kMostAnswers;
   ListenerOptions listener;
 };
 
@@ -52,7 +60,7 @@ class Server {
   void Stop();
 
  private:
-  Server() = default;
+  explicit Server(size_t most_unread_answers) : calls_(most_unread_answers) {}
 
   std::unique_ptr<Health> health_;
   std::unique_ptr<grpc::Server> server_;

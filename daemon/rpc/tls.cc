@@ -1,167 +1,147 @@
 #include "daemon/rpc/tls.h"
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509_vfy.h>
-#include <openssl/x509v3.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <memory>
-#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "transport/core/reasons.h"
-#include "transport/os/error.h"
 
 namespace onecopy::rpc {
 namespace {
 
-template <auto free>
-struct Freer {
-  void operator()(auto* object) const { free(object); }
+std::string TextOf(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+// Asked by gRPC for its identity at each handshake: so new files count without another server.
+class RotatingCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit RotatingCredentials(std::shared_ptr<tls::Trust> trust) : trust_(std::move(trust)) {
+    grpc_ssl_server_credentials_options* const options =
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, Fetch, this);
+    credentials_ = grpc_ssl_server_credentials_create_with_options(options);  // takes the options
+  }
+  ~RotatingCredentials() override { grpc_server_credentials_release(credentials_); }
+
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  static grpc_ssl_certificate_config_reload_status Fetch(
+      void* self, grpc_ssl_server_certificate_config** config) {
+    return static_cast<RotatingCredentials*>(self)->FetchInto(config);
+  }
+
+  grpc_ssl_certificate_config_reload_status FetchInto(grpc_ssl_server_certificate_config** config) {
+    const tls::Trust::Current current = trust_->Now();
+    const std::lock_guard lock(mutex_);
+    if (current.generation == given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair own{current.identity->key().c_str(),
+                                         current.identity->certificate().c_str()};
+    *config = grpc_ssl_server_certificate_config_create(current.identity->ca().c_str(), &own, 1);
+    if (*config == nullptr) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    given_ = current.generation;
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  const std::shared_ptr<tls::Trust> trust_;
+  grpc_server_credentials* credentials_ = nullptr;
+  std::mutex mutex_;
+  uint64_t given_ = 0;  // guarded by mutex_: the generation that gRPC has
 };
-using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
-using Store = std::unique_ptr<X509_STORE, Freer<X509_STORE_free>>;
-using StoreContext = std::unique_ptr<X509_STORE_CTX, Freer<X509_STORE_CTX_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 
-void FreeStack(STACK_OF(X509) * certificates) { sk_X509_free(certificates); }
+// Has each handshake of a channel judged by the one rule that there is for names.
+class Verifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit Verifier(std::shared_ptr<ServerProof> proof) : proof_(std::move(proof)) {}
 
-constexpr size_t kMostFileBytes = 1 << 20;
-
-Status Bad(const std::string& path, const std::string& why) {
-  return {Code::kInvalidArgument, reasons::kBadConfig, "[tls] " + path + ": " + why,
-          "see [tls] in the configuration: ca, certificate and key are PEM files"};
-}
-
-// What OpenSSL has to say, which is then forgotten.
-std::string Complaint() {
-  char text[256] = "unknown format";
-  if (const unsigned long error = ERR_get_error(); error != 0) {
-    ERR_error_string_n(error, text, sizeof text);
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* outcome) override {
+    const Status judged =
+        proof_->Judge(TextOf(request->peer_cert()), TextOf(request->peer_cert_full_chain()));
+    *outcome = judged.ok() ? grpc::Status::OK
+                           : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, judged.message());
+    return true;  // judged already
   }
-  ERR_clear_error();
-  return text;
-}
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
 
-Result<std::string> Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return os::ErrnoStatus(errno, "opening " + path + " of [tls]");
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().size() > kMostFileBytes) return Bad(path, "is no file of certificates");
-  return text.str();
-}
+ private:
+  const std::shared_ptr<ServerProof> proof_;
+};
 
-Bio Open(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
-// Never asks a terminal for a password.
-int NoPassword(char*, int, int, void*) { return 0; }
-
-// At least one.
-Result<std::vector<Certificate>> CertificatesOf(const std::string& path, const std::string& text) {
-  const Bio bio = Open(text);
-  std::vector<Certificate> certificates;
-  while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr)) {
-    certificates.emplace_back(next);
-  }
-  const std::string complaint = Complaint();  // that there are no more, if nothing else
-  if (certificates.empty()) return Bad(path, "has no certificate (" + complaint + ")");
-  return certificates;
-}
-
-Status CheckDates(const std::string& path, const X509& certificate) {
-  if (X509_cmp_current_time(X509_get0_notBefore(&certificate)) > 0) {
-    return Bad(path, "is not valid yet; is this machine's clock right?");
-  }
-  if (X509_cmp_current_time(X509_get0_notAfter(&certificate)) < 0) {
-    return Bad(path, "has expired");
-  }
-  return OkStatus();
-}
-
-Status CheckKey(const TlsFiles& files, X509& certificate, const std::string& key_text) {
-  const Bio bio = Open(key_text);
-  const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
-  if (key == nullptr) {
-    return Bad(files.key, "has no private key without a password (" + Complaint() + ")");
-  }
-  if (X509_check_private_key(&certificate, key.get()) != 1) {
-    ERR_clear_error();
-    return Bad(files.key, "is not the key of " + files.certificate);
-  }
-  return OkStatus();
-}
-
-// Whether the certificate, which comes first, would pass where peers look at it.
-Status CheckChain(const TlsFiles& files, const std::vector<Certificate>& chain,
-                  const std::vector<Certificate>& authorities) {
-  const Store store(X509_STORE_new());
-  X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);  // any of them may be the last
-  for (const Certificate& authority : authorities) {
-    X509_STORE_add_cert(store.get(), authority.get());
-  }
-  const std::unique_ptr<STACK_OF(X509), Freer<FreeStack>> between(sk_X509_new_null());
-  for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(between.get(), chain[i].get());
-  const StoreContext context(X509_STORE_CTX_new());
-  X509_STORE_CTX_init(context.get(), store.get(), chain.front().get(), between.get());
-  if (X509_verify_cert(context.get()) != 1) {
-    ERR_clear_error();
-    return Bad(files.certificate,
-               "is not signed by " + files.ca + ": " +
-                   X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get())));
-  }
-  for (const int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
-    if (X509_check_purpose(chain.front().get(), purpose, 0) != 1) {
-      return Bad(files.certificate,
-                 "may not be used by both a server and a client, as a daemon is: its "
-                 "extendedKeyUsage needs serverAuth and clientAuth");
-    }
-  }
-  return OkStatus();
+std::shared_ptr<grpc::ChannelCredentials> ChannelFor(const tls::Identity& identity,
+                                                     std::shared_ptr<ServerProof> proof) {
+  namespace experimental = grpc::experimental;
+  experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<experimental::StaticDataCertificateProvider>(
+      identity.ca(),
+      std::vector<experimental::IdentityKeyCertPair>{{identity.key(), identity.certificate()}}));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_check_call_host(false);  // what the verifier has judged is not judged by address
+  options.set_certificate_verifier(
+      experimental::ExternalCertificateVerifier::Create<Verifier>(std::move(proof)));
+  return experimental::TlsCredentials(options);
 }
 
 }  // namespace
 
-Credentials PlainText() {
-  return {false, grpc::InsecureServerCredentials(), grpc::InsecureChannelCredentials()};
+Status ServerProof::Judge(const std::string& certificate, const std::string& between) {
+  const tls::Trust::Current current = trust_->Now();
+  Result<tls::Chain> chain = tls::ParseCertificates(certificate);
+  if (chain.ok()) {
+    if (auto rest = tls::ParseCertificates(between); rest.ok()) {
+      chain->insert(chain->end(), rest->begin(), rest->end());
+    }
+  }
+  Status judged = chain.ok()
+                      ? current.identity->Verify(*chain, node_, tls::Side::kServer)
+                      : Status(Code::kUnauthenticated, reasons::kCertRejected,
+                               "what node " + node_ + " presents " + chain.status().message());
+  const std::lock_guard lock(mutex_);
+  if (chain.ok()) presented_ = *std::move(chain);
+  generation_ = current.generation;
+  looked_ = os::Clock::now();
+  return refusal_ = std::move(judged);
 }
 
-Result<Credentials> MutualTls(const TlsFiles& files, const std::string& node) {
-  ONECOPY_ASSIGN_OR_RETURN(const std::string ca, Read(files.ca));
-  ONECOPY_ASSIGN_OR_RETURN(const std::string chain, Read(files.certificate));
-  ONECOPY_ASSIGN_OR_RETURN(const std::string key, Read(files.key));
-  ONECOPY_ASSIGN_OR_RETURN(const auto authorities, CertificatesOf(files.ca, ca));
-  ONECOPY_ASSIGN_OR_RETURN(const auto certificates, CertificatesOf(files.certificate, chain));
-  X509& own = *certificates.front();
-  ONECOPY_RETURN_IF_ERROR(CheckDates(files.certificate, own));
-  ONECOPY_RETURN_IF_ERROR(CheckKey(files, own, key));
-  ONECOPY_RETURN_IF_ERROR(CheckChain(files, certificates, authorities));
-  // Peers will look for the name, and there alone.
-  constexpr unsigned kFlags = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS;
-  if (X509_check_host(&own, node.data(), node.size(), kFlags, nullptr) != 1) {
-    return Bad(files.certificate,
-               "is not for this node: its subject alternative names lack DNS:" + node);
-  }
+bool ServerProof::Holds() {
+  const tls::Trust::Current current = trust_->Now();
+  const std::lock_guard lock(mutex_);
+  if (presented_.empty()) return true;  // the first handshake is still to come
+  if (current.generation != generation_) return false;
+  if (os::Clock::now() - looked_ < tls::Trust::kBelieveFor) return refusal_.ok();
+  looked_ = os::Clock::now();
+  refusal_ = current.identity->Verify(presented_, node_, tls::Side::kServer);
+  return refusal_.ok();
+}
 
+Status ServerProof::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
+Credentials PlainText() {
+  return {nullptr, grpc::InsecureServerCredentials(),
+          [](const std::shared_ptr<ServerProof>&) { return grpc::InsecureChannelCredentials(); },
+          false};
+}
+
+Credentials MutualTls(std::shared_ptr<tls::Trust> trust) {
   Credentials credentials;
   credentials.tls = true;
-  grpc::SslServerCredentialsOptions server(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  server.pem_root_certs = ca;
-  server.pem_key_cert_pairs.push_back({key, chain});
-  credentials.server = grpc::SslServerCredentials(server);
-  grpc::SslCredentialsOptions channel;
-  channel.pem_root_certs = ca;
-  channel.pem_private_key = key;
-  channel.pem_cert_chain = chain;
-  credentials.channel = grpc::SslCredentials(channel);
+  credentials.server = std::make_shared<RotatingCredentials>(trust);
+  credentials.channel = [trust](std::shared_ptr<ServerProof> proof) {
+    return ChannelFor(*trust->Now().identity, std::move(proof));
+  };
+  credentials.trust = std::move(trust);
   return credentials;
 }
 

@@ -4,33 +4,56 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 
+#include <functional>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <string>
 
-#include "transport/core/result.h"
+#include "transport/core/status.h"
+#include "transport/os/event_loop.h"
+#include "transport/tls/trust.h"
 
 namespace onecopy::rpc {
 
-// PEM files of [tls].
-struct TlsFiles {
-  std::string ca;           // whose certificates peers must have
-  std::string certificate;  // this node's, with those between it and the CA
-  std::string key;          // of that certificate
+// What a node that was dialled has shown of itself. Any thread.
+class ServerProof {
+ public:
+  ServerProof(std::shared_ptr<tls::Trust> trust, std::string node)
+      : trust_(std::move(trust)), node_(std::move(node)) {}
+
+  // Looks at what the node presents in a handshake.
+  Status Judge(const std::string& certificate, const std::string& between);
+  // Whether it is still to be believed: asked before each call, looks anew after a change of
+  // identity and where the last look is long ago.
+  bool Holds();
+  // Why the last handshake was refused; success where it was not.
+  Status refusal() const;
+
+ private:
+  const std::shared_ptr<tls::Trust> trust_;
+  const std::string node_;
+  mutable std::mutex mutex_;
+  tls::Chain presented_;            // guarded by mutex_; empty before the first handshake
+  Status refusal_;                  // guarded by mutex_
+  uint64_t generation_ = 0;         // guarded by mutex_; at which it was looked at
+  os::Clock::time_point looked_{};  // guarded by mutex_
 };
 
 struct Credentials {
-  bool tls = false;
+  std::shared_ptr<tls::Trust> trust;  // null: plain text, or what a test plays
   std::shared_ptr<grpc::ServerCredentials> server;
-  std::shared_ptr<grpc::ChannelCredentials> channel;
+  // For one channel to the node of `proof`, which hears of each handshake; with the identity that
+  // counts now.
+  std::function<std::shared_ptr<grpc::ChannelCredentials>(std::shared_ptr<ServerProof> proof)>
+      channel;
+  bool tls = false;
 };
 
 Credentials PlainText();
 
-// Both sides prove who they are. Reads the files; fails, naming the file, where one cannot be read
-// or is not what it should be: no certificate, a key that is not the certificate's, a certificate
-// that is not valid now, not signed by the CA, not for a server and client both, or not for `node`
-// (a DNS name among its subject alternative names).
-Result<Credentials> MutualTls(const TlsFiles& files, const std::string& node);
+// Both sides prove who they are, by `trust` as it is at each handshake. What serves only asks for a
+// certificate of one of its authorities there: whose it is, and whether it still counts, is looked
+// at with each call (caller.h).
+Credentials MutualTls(std::shared_ptr<tls::Trust> trust);
 
 }  // namespace onecopy::rpc

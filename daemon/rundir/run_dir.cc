@@ -81,7 +81,7 @@ Result<os::UniqueFd> Lock(const std::string& path) {
   if (!lock) return os::ErrnoStatus(errno, "opening " + file, kRemedy);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return os::ErrnoStatus(errno, "locking " + file, kRemedy);
-    return Status(Code::kAlreadyExists, reasons::kNameTaken,
+    return Status(Code::kUnavailable, reasons::kNameTaken,
                   "another onecopyd" + HolderOf(lock.get()) + " serves in " + path,
                   "stop it, or give each daemon a --run-dir of its own");
   }

@@ -15,7 +15,7 @@ class RunDir {
   // `asked` empty: /run/onecopy where that can be used, else $XDG_RUNTIME_DIR/onecopy. The folder
   // is made where it is missing, for all to enter (0755).
   //
-  // ALREADY_EXISTS where another daemon serves in it, with its pid; PERMISSION_DENIED where it
+  // UNAVAILABLE where another daemon serves in it, with its pid; PERMISSION_DENIED where it
   // cannot be written, or others could replace what is in it; INVALID_ARGUMENT where the sockets'
   // paths would be too long.
   static Result<RunDir> Claim(const std::string& asked);

@@ -10,6 +10,7 @@ namespace {
 
 using onecopy::Client;
 using onecopy::HostBuffer;
+using onecopy::TransferId;
 using onecopy::TransferInfo;
 using onecopy::TransferRequest;
 using namespace onecopy::testing;
@@ -132,4 +133,37 @@ TEST_CASE(
   fleet.RunAll(0);
   fleet.RunAll(1);
   fleet.CheckNothingIsHeld();
+}
+
+TEST_CASE("two dozen transfers of thousands of ranges each share one connection") {
+  constexpr unsigned kMany = 24;
+  constexpr uint64_t kRanges = 4096;
+  constexpr uint64_t kRangeBytes = 16 << 10;
+  constexpr uint64_t kApart = kRangeBytes + 64;  // so that none joins its neighbour
+  Pair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  const HostBuffer source = Filled(east, "a", kRanges * kApart, 1);
+  std::vector<TransferId> started;
+  for (unsigned i = 0; i < kMany; ++i) {
+    const std::string name = "b" + std::to_string(i);
+    Must(west.CreateBuffer({.name = name, .bytes = kRanges * kRangeBytes, .memory = "host"}));
+    TransferRequest request;
+    request.source = {"east", "a", {}, {}};
+    request.destination = {"", name, {}, {}};
+    request.policy.path_glob = "tcp-direct";
+    request.checksum = true;
+    for (uint64_t r = 0; r < kRanges; ++r) {
+      // In the opposite order.
+      request.ranges.push_back(
+          {{r * kApart, kRangeBytes, 0, 1}, {(kRanges - 1 - r) * kRangeBytes, kRangeBytes, 0, 1}});
+    }
+    started.push_back(Must(west.StartTransfer(request)).id);
+  }
+  for (const TransferId& id : started) {
+    const TransferInfo done = Must(west.AwaitTransfer(id));
+    REQUIRE_OK(onecopy::OutcomeOf(done));
+    CHECK(done.receipt.ranges == kRanges);
+    CHECK(done.receipt.attempts.size() == 1);
+  }
 }

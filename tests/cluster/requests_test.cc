@@ -148,3 +148,33 @@ TEST_CASE("as many ended transfers stay known as the configuration says") {
   CHECK(client.GetTransfer(ids.front()).status().reason() == "TRANSFER_NOT_FOUND");
   CheckReceipt(Must(client.GetTransfer(ids.back())), {"local", 8, false});
 }
+
+TEST_CASE("who asks for a plan hears a measured rate, whichever node makes the plan") {
+  WithBuffers with;
+  for (const Json& plan : {with.pair.east.Do({"explain", "a", "west:b"}),
+                           with.pair.east.Do({"explain", "west:b", "a"}),
+                           with.pair.west.Do({"cp", "east:a", "b", "--dry-run"})}) {
+    INFO(plan.dump(2));
+    CHECK(plan.at("path") == "tcp-direct");
+    CHECK(plan.at("measured") == true);
+    CHECK(plan.at("estimated_bytes_per_second") > 0);
+  }
+}
+
+TEST_CASE(
+    "a request whose transfer is not known any more is refused rather than carried out again") {
+  Node east("east", {.config = "[transfers]\nkeep = 5\n"});
+  WithBuffers::Create(east, "a");
+  Client client = east.Connect();
+  const auto run = [&](const std::string& request_id) {
+    return client.RunTransfer(
+        {.source = {"", "a", 0, 8}, .destination = {"", "a", 16, 8}, .request_id = request_id});
+  };
+  Must(run("job"));
+  for (int i = 0; i < 6; ++i) Must(run("other-" + std::to_string(i)));
+  const size_t before = TransfersOf(client);
+  const onecopy::Status again = run("job").status();
+  CHECK(again.code() == onecopy::Code::kAlreadyExists);
+  CHECK(again.reason() == "REQUEST_FORGOTTEN");
+  CHECK(TransfersOf(client) == before);
+}

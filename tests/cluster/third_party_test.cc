@@ -54,6 +54,10 @@ void CheckEverywhere(const Three& three, const std::string& id, const std::strin
       CHECK(shown.at(key) == decided.at(key));
     }
     CHECK(Listed(*node, id) == shown);
+    const std::string line = "transfer ended transfer=" + id + " role=" + role +
+                             " owner=" + shown.at("owner").get<std::string>() + " ";
+    WaitUntil(node->name() + " has logged " + line,
+              [&, node = node] { return node->Log().find(line) != std::string::npos; });
   }
 }
 

@@ -53,7 +53,8 @@ TEST_CASE("words that are no command are named") {
                      "\"frobnicate\"");
   CheckRefusedNaming(with.RunHere({"buffer", "mangle", "kept"}), 2, "INVALID_ARGUMENT",
                      "BAD_ARGUMENT", "\"mangle\" is no command of `onecopy buffer`");
-  CheckRefusedNaming(with.RunHere({"cp", "kept"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT", "DST");
+  CheckRefusedNaming(with.RunHere({"cp", "kept"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
+                     "one destination");
   CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "c"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
                      "c");
   CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "--fast"}), 2, "INVALID_ARGUMENT",

@@ -1,5 +1,6 @@
 // Daemons that may have little, and clients that take much.
 #include <linux/capability.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,6 +51,9 @@ TEST_CASE("a daemon that may lock no memory serves, staged paths included") {
   }
   kept.CheckUnchanged();
   there.CheckUnchanged();
+  // It says what it lacks, and where to get it.
+  CHECK(east.Log().find("little memory may be locked") != std::string::npos);
+  CHECK(east.Log().find("LimitMEMLOCK=infinity") != std::string::npos);
 }
 
 TEST_CASE("a daemon with few descriptors refuses what it cannot take, and recovers") {
@@ -91,6 +95,49 @@ TEST_CASE("a daemon with few descriptors refuses what it cannot take, and recove
   kept.CheckUnchanged();
   CheckServes(east);
   CHECK(east.Log().size() < 20'000);
+}
+
+TEST_CASE("a daemon that runs out of descriptors stays who it is, and tells its clients at once") {
+  if (kAddressSanitizer)
+    ONECOPY_SKIP("UBSan looks at objects through pipes, and errs when there is no descriptor");
+  Node west("west");
+  Node east("east", {.peers = {west.AsPeer()}, .in_child = Limited(RLIMIT_NOFILE, 256)});
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  const Kept kept(east);
+  const Kept there(west);
+  west.Do({"buffer", "create", "b", "--size", "4096"});
+  Client client = east.Connect();
+  const std::string domain = Must(client.GetNode("east")).uid_domain;
+  REQUIRE(domain.starts_with("loopback "));
+  // Connections that say nothing, until one of them is told that there is no room.
+  std::vector<UniqueFd> silent;
+  std::vector<pollfd> waiting;
+  for (int i = 0; i < 250; ++i) {
+    auto one = onecopy::os::ConnectUnix(east.run_dir() + "/attach.sock", SOCK_SEQPACKET);
+    if (!one.ok()) break;
+    waiting.push_back({one->get(), POLLIN, 0});
+    silent.push_back(*std::move(one));
+  }
+  WaitUntil("one is told", [&] { return ::poll(waiting.data(), waiting.size(), 0) > 0; });
+  const auto late = Client::Connect({.run_dir = east.run_dir(), .program = "late"});
+  INFO(late.status().ToString());
+  CHECK(late.status().code() == onecopy::Code::kResourceExhausted);
+  CHECK(late.status().reason() == "QUOTA");
+  CHECK(late.status().remedy().find("LimitNOFILE") != std::string::npos);
+  // It is in the same domain as before, and so are its users: what they could do, they still can.
+  CHECK(Must(client.GetNode("east")).uid_domain == domain);
+  CHECK(Must(client.GetNode("west")).uid_domain == domain);
+  const auto moved = client.RunTransfer(
+      {.source = {"", "kept", {}, {}}, .destination = {"west", "b", {}, {}}, .policy = {}});
+  REQUIRE_OK(moved);
+  REQUIRE_OK(OutcomeOf(*moved));
+  silent.clear();
+  WaitUntil("the daemon takes clients again",
+            [&] { return Client::Connect({.run_dir = east.run_dir(), .program = "test"}).ok(); });
+  kept.CheckUnchanged();
+  there.CheckUnchanged();
+  CheckMoves(east, west);
 }
 
 TEST_CASE("a client that never reads its replies is let go, and keeps nobody waiting") {

@@ -98,7 +98,8 @@ TEST_CASE("a copy from a source that stops answering ends by its deadline, and b
   Copying copying(kPatient, true, {"--deadline", "2s"});
   Frozen frozen(copying.east);
   // It does not wait for the answer of the source, which would come after half a minute.
-  CheckRefusedNaming(copying.command.get(), 8, "DEADLINE_EXCEEDED", "DEADLINE", "2000 ms");
+  CheckRefusedNaming(copying.command.get(), 8, "DEADLINE_EXCEEDED", "DEADLINE",
+                     "had arrived by tcp-direct, and none more for ");
   CHECK(copying.west.Do({"buffer", "show", "b"}).at("transfers") == 0);
   frozen.Thaw();
   CHECK(copying.CheckAgreed("FAILED").at("reason") == "DEADLINE");
@@ -119,12 +120,87 @@ TEST_CASE("a copy to a destination that stops answering is unconfirmed until bot
   copying.nodes.Check();
 }
 
+TEST_CASE(
+    "a destination that was stopped for long says why it failed, and is not in doubt itself") {
+  const std::string path = GENERATE("tcp-direct", "tcp-staged");
+  CAPTURE(path);
+  Copying copying(kQuick + "[staging]\nslot_bytes = \"4KiB\"\n", true, {"--path", path});
+  Frozen frozen(copying.west);
+  WaitUntil("east has given up", [&] {
+    return copying.east.Do({"transfer", "show", copying.id}).at("state") == "UNCONFIRMED";
+  });
+  frozen.Thaw();
+  const Json error = copying.CheckAgreed("FAILED");
+  INFO(error.dump());
+  CHECK(error.at("reason") != "UNCONFIRMED");
+  copying.east.Do({"buffer", "rm", "a"});
+  copying.west.Do({"buffer", "rm", "b"});
+  copying.nodes.Check();
+}
+
 TEST_CASE("a copy of which no byte moves is ended as stalled") {
   Copying copying(std::string(kSlowLanes) + "[transfers]\nstall_timeout = \"1s\"\n", true);
   Frozen frozen(copying.east);
   CheckRefusedNaming(copying.command.get(), 8, "DEADLINE_EXCEEDED", "STALLED", "1 s");
   frozen.Thaw();
   CHECK(copying.CheckAgreed("FAILED").at("reason") == "STALLED");
+  copying.east.Do({"buffer", "rm", "a"});
+  copying.west.Do({"buffer", "rm", "b"});
+  copying.nodes.Check();
+}
+
+TEST_CASE("a copy that waits for a node which does not answer says so, and goes on when it does") {
+  Survivors nodes(kPatient);
+  nodes.east.Do({"buffer", "create", "a", "--size", "4096"});
+  nodes.west.Do({"buffer", "create", "b", "--size", "4096"});
+  TempFolder folder;
+  Frozen frozen(nodes.west);
+  Process copying({.program = "onecopy",
+                   .arguments = {"--run-dir", nodes.east.run_dir(), "--json", "cp", "a", "west:b"},
+                   .error_file = folder / "err"});
+  WaitUntil("the silence is told", [&] {
+    return ReadFile(folder / "err").find("node west does not answer") != std::string::npos;
+  });
+  CHECK(copying.running());
+  frozen.Thaw();
+  const Json copied = Json::parse(copying.ReadAll());
+  CHECK(copying.Wait() == 0);
+  CHECK(copied.at("state") == "SUCCEEDED");
+  nodes.east.Do({"buffer", "rm", "a"});
+  nodes.west.Do({"buffer", "rm", "b"});
+  nodes.Check();
+}
+
+TEST_CASE("a copy that does not begin within its deadline says what it waited for") {
+  Survivors nodes(kPatient);
+  nodes.east.Do({"buffer", "create", "a", "--size", "4096"});
+  nodes.west.Do({"buffer", "create", "b", "--size", "4096"});
+  TempFolder folder;
+  WriteFile(folder / "file", "bytes");
+  {
+    const Frozen frozen(nodes.west);
+    const auto late = [&](const std::string& source, const std::string& destination,
+                          const std::string& waited) {
+      INFO(source << " to " << destination);
+      const CommandResult ended =
+          nodes.east.Run({"cp", source, destination, "--deadline", "700ms"});
+      CheckRefusedNaming(ended, 8, "DEADLINE_EXCEEDED", "DEADLINE", waited);
+      CHECK(RemedyOf(ended) != "");
+    };
+    late("a", "west:b", "it waited for node west to plan and start the transfer");
+    late("west:b", "a", "it waited for node west to say whether the source may be read");
+    late(folder / "file", "west:b", "it waited for node west to tell about buffer b");
+  }
+  nodes.east.Do({"buffer", "rm", "a"});
+  nodes.west.Do({"buffer", "rm", "b"});
+  nodes.Check();
+}
+
+TEST_CASE("a copy that is overtaken by its deadline says how far it came") {
+  Copying copying(kPatient, true, {"--deadline", "2s"});
+  const CommandResult ended = copying.command.get();
+  CheckRefusedNaming(ended, 8, "DEADLINE_EXCEEDED", "DEADLINE",
+                     " of 1 GiB had arrived by tcp-direct");
   copying.east.Do({"buffer", "rm", "a"});
   copying.west.Do({"buffer", "rm", "b"});
   copying.nodes.Check();

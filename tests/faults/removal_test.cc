@@ -24,6 +24,9 @@ struct Running {
     id = StartAndSeeRunning(client,
                             {.source = {"", "a", {}, {}}, .destination = {"west", "b", {}, {}}})
              .id.str();
+    WaitUntil("west, too, calls it running", [this] {
+      return nodes.west.Do({"transfer", "show", id}).at("state") == "RUNNING";
+    });
   }
   void CheckInUse(Node& node, const std::string& buffer, Node& other) {
     const Frozen frozen(other);  // so that it cannot end meanwhile

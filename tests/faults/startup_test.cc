@@ -1,5 +1,6 @@
 // Daemons that cannot start, and those that serve while another one fails to.
 #include <grp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -46,15 +48,44 @@ void BecomeNobody() {
   if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(126);
 }
 
+std::function<void()> Limited(__rlimit_resource what, rlim_t most) {
+  return [what, most] {
+    const rlimit limit = {most, most};
+    if (::setrlimit(what, &limit) != 0) ::_exit(126);
+  };
+}
+
+// Serves, or says what it lacks: never by a signal, and never without a word.
+void CheckServesOrSaysWhy(const std::function<void()>& in_child) {
+  TempFolder folder;
+  Process daemon({.program = "onecopyd",
+                  .arguments = {"--name", "north", "--listen", "127.0.0.1:0", "--lanes",
+                                "127.0.0.1:0", "--run-dir", folder / "run"},
+                  .error_file = folder / "err",
+                  .in_child = in_child});
+  const std::string first = daemon.ReadLine();
+  if (!first.empty()) {
+    CHECK(first.find("ready ") == 0);
+    return;  // and is ended
+  }
+  const int exit_status = daemon.Wait();
+  const std::string said = ReadFile(folder / "err");
+  INFO(said);
+  CHECK(exit_status < 126);
+  CHECK(said.find("onecopyd: ") != std::string::npos);
+  CHECK(said.find("  try: ") != std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("a port that is taken is named, for peers and for lanes, and its owner serves on") {
   Node east("east");
   const Kept kept(east);
   TempFolder folder;
-  CheckNotStarted({.listen = east.address(), .run_dir = folder / "run"}, 2,
+  // Not status 2, which is for what only an administrator can mend.
+  CheckNotStarted({.listen = east.address(), .run_dir = folder / "run"}, 5,
                   {east.address(), "EADDRINUSE", "try: "});
-  CheckNotStarted({.lanes = east.address(), .run_dir = folder / "run"}, 2,
+  CheckNotStarted({.lanes = east.address(), .run_dir = folder / "run"}, 5,
                   {"lanes", east.address(), "EADDRINUSE", "try: "});
   kept.CheckUnchanged();
   CheckServes(east);
@@ -63,7 +94,7 @@ TEST_CASE("a port that is taken is named, for peers and for lanes, and its owner
 TEST_CASE("a second daemon in one run directory is refused, and the first serves on") {
   Node east("east");
   const Kept kept(east);
-  CheckNotStarted({.run_dir = east.run_dir()}, 2,
+  CheckNotStarted({.run_dir = east.run_dir()}, 5,
                   {east.run_dir(), "pid " + std::to_string(east.process().pid()), "--run-dir"});
   kept.CheckUnchanged();
   CheckServes(east);
@@ -122,10 +153,10 @@ TEST_CASE("addresses that are none, or not this machine's, are refused by what w
     CheckNotStarted({.run_dir = folder / "run", .more = {"--peer", "x=" + std::string(wrong)}}, 2,
                     {"--peer", quoted});
   }
-  CheckNotStarted({.listen = "0.0.0.0:0", .run_dir = folder / "run"}, 7, {"0.0.0.0", "[tls]"});
+  CheckNotStarted({.listen = "0.0.0.0:0", .run_dir = folder / "run"}, 2, {"0.0.0.0", "[tls]"});
   WriteFile(folder / "insecure.toml", "insecure = true\n");
   const std::vector<std::string> insecure = {"--config", folder / "insecure.toml"};
-  CheckNotStarted({.listen = "203.0.113.7:0", .run_dir = folder / "run", .more = insecure}, 2,
+  CheckNotStarted({.listen = "203.0.113.7:0", .run_dir = folder / "run", .more = insecure}, 5,
                   {"203.0.113.7", "EADDRNOTAVAIL"});
 }
 
@@ -146,4 +177,27 @@ TEST_CASE("names and peers that cannot be are refused by what was typed") {
       {.run_dir = folder / "run", .more = {"--peer", "x=127.0.0.1:5", "--peer", "x=127.0.0.1:6"}},
       2, {"--peer x", "twice"});
   CHECK_FALSE(std::filesystem::exists(folder / "run"));  // nothing was begun
+}
+
+TEST_CASE("a daemon that may open few files says so, and how to let it") {
+  if (kAddressSanitizer) ONECOPY_SKIP("UBSan needs descriptors of its own");
+  TempFolder folder;
+  for (const rlim_t most : {16, 20, 24, 32, 40, 48}) {
+    CheckNotStarted({.run_dir = folder / "run", .in_child = Limited(RLIMIT_NOFILE, most)}, 9,
+                    {"may open " + std::to_string(most) + " files", "LimitNOFILE="});
+  }
+  CheckServesOrSaysWhy(Limited(RLIMIT_NOFILE, 64));
+}
+
+TEST_CASE("a daemon with little address space, or short files, serves or says what it lacks") {
+  if (kAddressSanitizer) ONECOPY_SKIP("AddressSanitizer takes terabytes of addresses");
+  const rlim_t mebibytes = GENERATE(100, 150, 200, 300, 400, 500, 600, 800, 1000, 1500);
+  CAPTURE(mebibytes);
+  CheckServesOrSaysWhy(Limited(RLIMIT_AS, mebibytes << 20));
+}
+
+TEST_CASE("a daemon whose files may not grow serves or says what it lacks") {
+  const rlim_t bytes = GENERATE(4096, 64 << 10, 1 << 20, 64 << 20);
+  CAPTURE(bytes);
+  CheckServesOrSaysWhy(Limited(RLIMIT_FSIZE, bytes));
 }

@@ -2,11 +2,9 @@
 // programs.
 #include <signal.h>
 
-#include <cstdio>
 #include <fstream>
 
-#include "tests/gpu/real_gpu.h"
-#include "tests/support/node.h"
+#include "tests/gpu/users.h"
 #include "tests/support/temp_folder.h"
 #include "transport/os/machine.h"
 
@@ -15,18 +13,8 @@ namespace {
 
 constexpr uint64_t kBytes = (uint64_t{64} << 20) + 3;
 
-struct Pair {
-  Node west{"west"};
-  Node east{"east", {.peers = {west.AsPeer()}}};
-  Pair() {
-    east.WaitForPeer("west");
-    west.WaitForPeer("east");
-  }
-};
-
-void Create(const Node& node, const std::string& name, const std::string& memory,
-            uint64_t bytes = kBytes) {
-  node.Do({"buffer", "create", name, "--size", std::to_string(bytes), "--memory", memory});
+void Create(const Node& node, const std::string& name, const std::string& memory) {
+  Create(node, name, memory, kBytes);
 }
 
 // A buffer with known bytes.
@@ -47,33 +35,6 @@ std::string ReasonAgainst(const Json& receipt, const std::string& path) {
     if (refusal.at("path") == path) return refusal.at("reason");
   }
   return {};
-}
-
-void CheckPath(const Json& receipt, const std::string& path, size_t copies) {
-  INFO(receipt.dump(2));
-  CHECK(receipt.at("state") == "SUCCEEDED");
-  CHECK(receipt.at("path") == path);
-  CHECK(receipt.at("copies") == copies);
-  CHECK(receipt.at("steps").size() == copies);
-}
-
-// Memory of a user's program, registered under `name`.
-std::unique_ptr<Process> StartUser(const Node& node, const std::string& name,
-                                   const std::string& kind, int device, uint64_t bytes,
-                                   uint64_t offset, uint64_t seed) {
-  auto user = std::make_unique<Process>(ProcessOptions{
-      .program = (ProgramFolder() / "support/cuda_user").string(),
-      .arguments = {node.run_dir(), name, kind, std::to_string(device), std::to_string(bytes),
-                    std::to_string(offset), std::to_string(seed)},
-      .input_file = ""});
-  const std::string said = user->ReadLine();
-  if (said != "registered\n") throw std::runtime_error("cuda_user: " + said);
-  return user;
-}
-
-std::string Check(Process& user, uint64_t seed) {
-  user.Write("check " + std::to_string(seed) + "\n");
-  return user.ReadLine();
 }
 
 }  // namespace
@@ -205,24 +166,6 @@ TEST_CASE("what is missing for the one-copy path over the network is named") {
     CHECK_FALSE(finding.at("remedy").get<std::string>().empty());
   }
   CHECK(named);
-}
-
-// Figures for people; the bench holds them against what they should be.
-TEST_CASE("the rate of a GiB between the GPUs of two daemons, the first time and again") {
-  ONECOPY_NEEDS_GPUS(2);
-  constexpr uint64_t kGiB = uint64_t{1} << 30;
-  Pair pair;
-  Create(pair.east, "a", "cuda:0", kGiB);
-  Create(pair.west, "b", "cuda:1", kGiB);
-  for (int i = 0; i < 4; ++i) {
-    const Json receipt = pair.east.Do({"cp", "a", "west:b"});
-    CheckPath(receipt, "peer-direct", 1);
-    const double seconds = receipt.at("seconds");
-    std::printf("1 GiB by peer-direct across daemons, time %d: %.2f GB/s, negotiation %.1f ms\n",
-                i + 1, static_cast<double>(kGiB) / seconds / 1e9,
-                1e3 * receipt.at("negotiation_seconds").get<double>());
-  }
-  std::fflush(stdout);
 }
 
 TEST_CASE("between a GPU and host memory of two daemons, four copies over tcp") {

@@ -20,7 +20,7 @@ inline std::unique_ptr<Link> MakeUcxLink(const std::string& node, const std::str
   ucx::LinkOptions options;
   options.node = node;
   options.library = library;
-  options.chunk_bytes = 4 << 20;
+  options.chunk_bytes = 16 << 20;
   options.gets = 8;
   return ucx::UcxLink::Create(std::move(options));
 }

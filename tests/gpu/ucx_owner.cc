@@ -1,6 +1,7 @@
 // The owning end of a ucx link, for a test to read from: a process of its own, since cuda_ipc joins
 // processes. Arguments: device ("cuda:0"), bytes, the file of libucp (may be empty), and whose
-// memory: "daemon" as the product allocates it (cuMemCreate), "client" by cuMemAlloc. Speaks lines,
+// memory: "daemon" as the product allocates it for UCX ([cuda] allocation = "legacy"), "vmm" as it
+// does otherwise (cuMemCreate), "client" by cuMemAlloc. Speaks lines,
 // one answer each, bytes as hexadecimal digits:
 //   accept OFFER -> answer ANSWER    expose -> key KEY    withdraw -> withdrawn
 #include <cstdio>
@@ -51,11 +52,15 @@ Result<RegionRef> ClientsMemory(const shim::CudaApi& api, int ordinal, const std
                                   false, Region::Release());
 }
 
-Status Serve(const std::string& device, uint64_t bytes, const std::string& library, bool daemons) {
-  cuda::CudaMemory memory({"owner", {}}, TheDriver());
+Status Serve(const std::string& device, uint64_t bytes, const std::string& library,
+             const std::string& whose) {
+  cuda::CudaMemory::Options options;
+  options.node = "owner";
+  if (whose == "daemon") options.allocation = cuda::Allocation::kLegacy;
+  cuda::CudaMemory memory(options, TheDriver());
   ONECOPY_ASSIGN_OR_RETURN(const std::string uuid, memory.FindDevice(device));
   RegionRef region;
-  if (daemons) {
+  if (whose != "client") {
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> allocated, memory.Allocate(uuid, bytes));
     region = std::move(allocated);
   } else {
@@ -97,8 +102,8 @@ Status Serve(const std::string& device, uint64_t bytes, const std::string& libra
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   onecopy::shim::PrepareUcxEnvironment();
-  const onecopy::Status status = onecopy::testing::Serve(argv[1], std::stoull(argv[2]), argv[3],
-                                                         std::string(argv[4]) == "daemon");
+  const onecopy::Status status =
+      onecopy::testing::Serve(argv[1], std::stoull(argv[2]), argv[3], argv[4]);
   if (status.ok()) return 0;
   std::cout << "error " << status.ToString() << std::endl;
   return 1;

@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
 
 #include "tests/cluster/receipts.h"
 #include "tests/rdma/rdma_pair.h"
@@ -12,6 +15,7 @@
 
 using onecopy::Client;
 using namespace onecopy::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -60,6 +64,48 @@ TEST_CASE(
   pair.west.WaitForPeer("east");
   const Json again = pair.east.Do({"cp", "a@0+1MiB", "west:b@0+1MiB", "--path", "rdma-direct"});
   CHECK(again.at("path") == "rdma-direct");
+}
+
+// One wire carries everything here, so cuts come one after the other.
+TEST_CASE("after a cut of any length and direction the next copy goes by the device again") {
+  struct Cut {
+    std::chrono::seconds length;
+    bool from_east;
+    bool from_west;
+  };
+  const Cut cut = GENERATE(values<Cut>({{2s, true, true},
+                                        {10s, true, true},
+                                        {20s, true, true},
+                                        {33s, true, true},
+                                        {60s, true, true},
+                                        {20s, true, false},
+                                        {20s, false, true}}));
+  INFO(cut.length.count() << " s, from east " << cut.from_east << ", from west " << cut.from_west);
+  RdmaPair pair;
+  MakeBuffers(pair, "64MiB");  // a second or two
+  Client east = pair.east.Connect();
+  // East reads by a connection that is idle during the cut, west by one that is busy.
+  onecopy::TransferRequest idle = Direct(uint64_t{1} << 20);
+  std::swap(idle.source.node, idle.destination.node);
+  std::swap(idle.source.buffer, idle.destination.buffer);
+  REQUIRE_OK(onecopy::OutcomeOf(Must(east.RunTransfer(idle))));
+  const onecopy::TransferInfo running = StartAndSeeRunning(east, Direct(uint64_t{64} << 20));
+  {
+    std::optional<PacketLoss> from_east;
+    std::optional<PacketLoss> from_west;
+    if (cut.from_east) from_east.emplace("rn0");
+    if (cut.from_west) from_west.emplace("rn1");
+    std::this_thread::sleep_for(cut.length);  // this is the cut
+  }
+  for (const onecopy::TransferRequest& next : {idle, Direct(uint64_t{1} << 20)}) {
+    const onecopy::TransferInfo done = Must(east.RunTransfer(next));
+    INFO(next.source.ToString() << ": " << done.error.ToString());
+    CHECK(done.state == onecopy::TransferState::kSucceeded);
+  }
+  const onecopy::TransferInfo ended = Must(east.AwaitTransfer(running.id));
+  INFO(ended.error.ToString());
+  CHECK((ended.error.ok() || ended.error.code() == onecopy::Code::kUnavailable ||
+         ended.error.code() == onecopy::Code::kDeadlineExceeded));
 }
 
 TEST_CASE("a source that freezes before it has handed out a byte ends the transfer in time") {

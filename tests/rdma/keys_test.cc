@@ -1,6 +1,8 @@
 // What a peer's device can read after its right has ended: asked of the device itself, by a reader
 // that keeps no promise.
 #include <algorithm>
+#include <future>
+#include <memory>
 
 #include "tests/rdma/raw_reader.h"
 #include "tests/support/catch.h"
@@ -112,6 +114,75 @@ TEST_CASE("a finished transfer's window is closed to the peer's device") {
   CHECK(rig.reader.bytes()[0] == std::byte{0});
 }
 
+TEST_CASE("what is lent alone opens to the peer's device for as long as it is, and no byte more") {
+  const bool windows = GENERATE(true, false);
+  CAPTURE(windows);
+  Lent().SetNoWindows(!windows);
+  const auto rig = [] { return std::make_unique<Rig>(kLong); };
+  constexpr uint64_t kSlot = 8192;
+  const auto slab_of = [](Rig& one) {
+    const RegionRef slab = one.Registered(HostRegion(4 * kSlot));
+    Fill({slab, 0, 4 * kSlot}, 3);
+    return slab;
+  };
+  const auto lend = [](Rig& one, const Span& span) {
+    std::promise<Result<RemoteKey>> lent;
+    one.reader.connection().Lend(span, [&](Result<RemoteKey> key) { lent.set_value(key); });
+    auto key = lent.get_future().get();
+    REQUIRE_OK(key);
+    return *key;
+  };
+  const auto end = [](Rig& one, const RemoteKey& key) {
+    std::promise<void> ended;
+    one.reader.connection().EndLoan(key, [&](const OwnerSteps&) { ended.set_value(); });
+    ended.get_future().wait();
+  };
+  SECTION("the bytes that were filled, wherever the slot lies") {
+    const auto one = rig();
+    const RegionRef slab = slab_of(*one);
+    const RemoteKey first = lend(*one, {slab, kSlot, 100});
+    const RemoteKey second = lend(*one, {slab, 3 * kSlot, kSlot});
+    CHECK(Decoded(first).window == windows);
+    REQUIRE(one->reader.Read(Decoded(first).lanes[0], 100) == IBV_WC_SUCCESS);
+    CHECK(HasPattern(one->reader.bytes().first(100), 3, kSlot));
+    REQUIRE(one->reader.Read(Decoded(second).lanes[0], kSlot) == IBV_WC_SUCCESS);
+    CHECK(HasPattern(one->reader.bytes().first(kSlot), 3, 3 * kSlot));
+    end(*one, first);
+    REQUIRE(one->reader.Read(Decoded(second).lanes[0], kSlot) == IBV_WC_SUCCESS);
+    // The slot serves again, under another key.
+    Fill({slab, kSlot, kSlot}, 4);
+    const RemoteKey third = lend(*one, {slab, kSlot, kSlot});
+    REQUIRE(one->reader.Read(Decoded(third).lanes[0], kSlot) == IBV_WC_SUCCESS);
+    CHECK(HasPattern(one->reader.bytes().first(kSlot), 4, 0));
+    // After that the lane is of no use.
+    CHECK(one->reader.Read(Decoded(first).lanes[0], 1) == IBV_WC_REM_ACCESS_ERR);
+  }
+  // Soft-RoCE holds a window against its whole region.
+  if (!windows) {
+    SECTION("not the byte after them") {
+      const auto one = rig();
+      const RegionRef slab = slab_of(*one);
+      CHECK(one->reader.Read(Decoded(lend(*one, {slab, kSlot, 100})).lanes[0], 101) ==
+            IBV_WC_REM_ACCESS_ERR);
+    }
+    SECTION("nor the one before them") {
+      const auto one = rig();
+      const RegionRef slab = slab_of(*one);
+      verbs::Key::Remote before = Decoded(lend(*one, {slab, kSlot, 100})).lanes[0];
+      before.address -= 1;
+      CHECK(one->reader.Read(before, 1) == IBV_WC_REM_ACCESS_ERR);
+    }
+  }
+  SECTION("nor anything once it has been withdrawn") {
+    const auto one = rig();
+    const RegionRef slab = slab_of(*one);
+    const RemoteKey key = lend(*one, {slab, kSlot, 100});
+    WithdrawAndWait(one->reader.connection(), key);
+    CHECK(one->reader.Read(Decoded(key).lanes[0], 1) == IBV_WC_REM_ACCESS_ERR);
+  }
+  Lent().SetNoWindows(false);
+}
+
 TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its memory goes") {
   if (!DmaBuf::WhyNot().empty()) ONECOPY_SKIP(DmaBuf::WhyNot());
   const uint64_t offset = 4096 + 24;
@@ -176,6 +247,25 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     REQUIRE(rig.reader.Read(Decoded(text).lanes[0], 8) == IBV_WC_SUCCESS);
     rig.links.owner->EndLeases(region);
     CheckIsTakenBack(rig, text);
+  }
+  SECTION("to nobody who guesses its number: it takes the address, which nothing else tells") {
+    Rig rig(kLong);
+    Lent().Tell(buffer);
+    const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
+    const verbs::Key key = Decoded(ExposeAndWait(rig.reader.connection(), {region, 0, kBytes}));
+    const DmaBuf other_buffer(offset + kBytes);
+    Lent().Tell(other_buffer);
+    const RegionRef other = rig.Registered(DmaBufRegion(other_buffer, offset));
+    const verbs::Key of_other = Decoded(ExposeAndWait(rig.reader.connection(), {other, 0, kBytes}));
+    // Neither where this process has them, nor from where another lease lies.
+    const auto apart = [](uint64_t a, uint64_t b) { return a > b ? a - b : b - a; };
+    constexpr uint64_t kFar = uint64_t{1} << 40;
+    const uint64_t here = reinterpret_cast<uintptr_t>(region->address());
+    CHECK(apart(key.lanes[0].address, here) > kFar);
+    CHECK(apart(key.lanes[0].address, of_other.lanes[0].address) > kFar);
+    const uint64_t guess = GENERATE_COPY(values<uint64_t>({here, 0, offset}));
+    CHECK(rig.reader.Read({key.lanes[0].rkey, guess}, 8) == IBV_WC_REM_ACCESS_ERR);
+    Lent().Forget(other_buffer);
   }
   SECTION("no byte beyond the region") {
     Rig rig(kLong);

@@ -15,8 +15,8 @@ NodeOptions OptionsFor(const RdmaPairOptions& options, bool west) {
   NodeOptions node;
   node.config = "insecure = true\nuid_domain = \"guest\"\n" + options.config +
                 (west ? options.west_config : std::string()) +
-                "\n[rdma]\ndevices = " + List(west ? options.west_devices : options.east_devices) +
-                "\n";
+                "\n[peers.\"*\"]\nuid_domain = \"guest\"\n[rdma]\ndevices = " +
+                List(west ? options.west_devices : options.east_devices) + "\n";
   node.listen = west ? "10.77.0.2:0" : "10.77.0.1:0";
   node.environment = options.environment;
   node.in_child = options.in_child;

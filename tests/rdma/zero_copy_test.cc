@@ -38,8 +38,10 @@ struct CardPair {
   static NodeOptions Options(const std::string& listen, const std::string& zero_copy,
                              std::vector<std::string> peers, std::function<void()> in_child) {
     NodeOptions options;
-    options.config = "insecure = true\nuid_domain = \"guest\"\n[tcp]\nlanes = 2\nzero_copy = \"" +
-                     zero_copy + "\"\n";
+    options.config =
+        "insecure = true\nuid_domain = \"guest\"\n[peers.\"*\"]\nuid_domain = "
+        "\"guest\"\n[tcp]\nlanes = 2\nzero_copy = \"" +
+        zero_copy + "\"\n";
     options.listen = listen;
     options.lanes = listen;
     options.peers = std::move(peers);

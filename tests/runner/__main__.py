@@ -1,6 +1,7 @@
 """Builds and runs the test suites. tests/run is the door to this."""
 
 import argparse
+import concurrent.futures
 import pathlib
 import signal
 import sys
@@ -8,6 +9,7 @@ import sys
 import build as builder
 import checks
 import environment
+import fuzz
 import guest
 import program
 import report
@@ -21,6 +23,7 @@ def main():
     parser.add_argument("--require", action="append", default=[])
     parser.add_argument("--preset", default="release")
     parser.add_argument("--prebuilt", type=pathlib.Path)
+    parser.add_argument("--fuzz-seconds", type=int, default=fuzz.SECONDS)
     parser.add_argument("suites", nargs="*")
     arguments = parser.parse_intermixed_args()
     # Ended from outside, end what runs too.
@@ -44,6 +47,8 @@ def _run(arguments, outcome):
     sanitized = "" if preset == "release" else preset
     build = arguments.prebuilt.resolve() if prebuilt else builder.configure(root, preset)
     found = suites.load(build, prebuilt)
+    if preset == fuzz.PRESET:  # its programs are no others'
+        arguments.suites = arguments.suites or [fuzz.SUITE]
     wanted = suites.select(found, arguments.suites, arguments.require, checks_too=not (prebuilt or sanitized))
     if not prebuilt:
         _build(root, build, preset, found, wanted, everything=not arguments.suites)
@@ -53,7 +58,9 @@ def _run(arguments, outcome):
         outcome.suite(name)
         (logs / name).mkdir(exist_ok=True)
         required = name in arguments.require
-        if name == suites.CHECKS:
+        if preset == fuzz.PRESET:
+            fuzz.run(root, build, found.get(name, ()), arguments.fuzz_seconds, logs / name, env, outcome)
+        elif name == suites.CHECKS:
             checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
         else:
             _run_suite(root, name, found.get(name, ()), required, preset, env, logs / name, outcome)
@@ -84,19 +91,32 @@ def _run_suite(root, name, programs, required, preset, env, logs, outcome):
             outcome.case(report.FAIL, label, f"{each.path} is missing from the build")
         else:
             slower = _SLOWER_UNDER_SANITIZERS if preset != "release" else 1
-            tasks.append(program.Task(each.path, label, each.time_limit * slower, each.kernel))
+            tasks.append(program.Task(each.path, label, each.time_limit * slower, each.kernel, each.waits))
     try:
         if name in suites.IN_GUEST:
             outcomes = guest.run(root, tasks, env, preset, logs, outcome.case)
         else:
             prefix = environment.command_prefix(preset)
-            outcomes = {task.label: program.run(task, env, logs, outcome.case, prefix) for task in tasks}
+            outcomes = _run_programs(tasks, lambda task: program.run(task, env, logs, outcome.case, prefix))
     except guest.Cannot as reason:
         outcome.case(cannot, name, str(reason))
         return
     for label, of_program in outcomes.items():
         if required and set(of_program) == {report.SKIP}:
             outcome.case(report.FAIL, label, "all of it was skipped, and it is required")
+
+
+def _run_programs(tasks, run):
+    """One after the other; those that mostly wait, beside them."""
+    waiting = [task for task in tasks if task.waits]
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(waiting))) as pool:
+        try:
+            beside = {task.label: pool.submit(run, task) for task in waiting}
+            outcomes = {task.label: run(task) for task in tasks if not task.waits}
+            return outcomes | {label: future.result() for label, future in beside.items()}
+        except BaseException:  # told to end: the pool waits for what runs
+            program.end_all()
+            raise
 
 
 if __name__ == "__main__":

@@ -14,17 +14,19 @@ import session
 
 _LOG_LINES = 200  # of the program's output, shown when it fails
 _ALL_SKIPPED = 4  # Catch2 3's exit status when every case was
+_running = set()  # sessions of programs
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS")
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A program to run, what its cases' names begin with, how many seconds it may take, and the guest's kernel if it
-    needs another one than the rest."""
+    """A program to run, what its cases' names begin with, how many seconds it may take, the guest's kernel if it
+    needs another one than the rest, and whether it may run beside others."""
     path: pathlib.Path
     label: str
     time_limit: int
     kernel: str = ""
+    waits: bool = False
 
 
 def run(task, env, logs, on_case, prefix=()):
@@ -64,6 +66,12 @@ def run(task, env, logs, on_case, prefix=()):
     return outcomes
 
 
+def end_all():
+    """Ends what other threads run."""
+    for leader in list(_running):
+        session.end(leader)
+
+
 def _run(command, env, log, xml, time_limit, reader, outcomes):
     """Returns what went wrong beside the cases."""
     xml.touch()
@@ -72,12 +80,14 @@ def _run(command, env, log, xml, time_limit, reader, outcomes):
         with log.open("wb") as output, xml.open("rb") as written:
             process = subprocess.Popen(command, cwd=place, env=env, stdin=subprocess.DEVNULL, stdout=output,
                                        stderr=subprocess.STDOUT, start_new_session=True)
+            _running.add(process.pid)
             try:
                 in_time = _follow(process, written, reader, time.monotonic() + time_limit)
                 left = session.stragglers(process.pid) if in_time else {}
             finally:
                 session.end(process.pid)
                 status = process.wait()
+                _running.discard(process.pid)
             reader.feed(written.read())
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -1,22 +1,21 @@
 """What a test run prints: a line per case, and the totals."""
 
 import collections
+import threading
 
 OK, FAIL, SKIP = "ok", "FAIL", "skip"
 
 
 def output(path, lines):
     """Shows what a failed program or check has written to `path`."""
-    print(f"     output, in {path}:")
-    for line in lines:
-        print(f"     > {line}")
-    print(end="", flush=True)
+    print("\n".join([f"     output, in {path}:", *(f"     > {line}" for line in lines)]), flush=True)
 
 
 class Report:
-    """Prints each outcome as it comes and counts it."""
+    """Prints each outcome as it comes and counts it. Any thread."""
 
     def __init__(self):
+        self._lock = threading.Lock()
         self._counts = collections.Counter()
         self._failed = []
 
@@ -25,13 +24,12 @@ class Report:
 
     def case(self, outcome, name, reason="", detail=()):
         """One case. `detail` are lines that explain a failure."""
-        self._counts[outcome] += 1
-        if outcome == FAIL:
-            self._failed.append(name)
-        print(f"{outcome:4} {name}" + (f": {reason}" if reason else ""))
-        for line in detail:
-            print(f"     | {line}")
-        print(end="", flush=True)
+        lines = [f"{outcome:4} {name}" + (f": {reason}" if reason else ""), *(f"     | {line}" for line in detail)]
+        with self._lock:
+            self._counts[outcome] += 1
+            if outcome == FAIL:
+                self._failed.append(name)
+            print("\n".join(lines), flush=True)
 
     def finish(self):
         """Prints the totals as the last line. Returns the exit status."""

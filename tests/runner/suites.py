@@ -6,7 +6,7 @@ import os
 import pathlib
 
 # Those that the documentation names, quick and basic ones first; a build may have fewer, and more.
-KNOWN = ("unit", "conformance", "cluster", "faults", "rdma", "gpu")
+KNOWN = ("unit", "conformance", "cluster", "faults", "fuzz", "rdma", "gpu")
 CHECKS = "checks"
 CHECKED = "onecopy_checked"  # CMake's target of what the checks need of a build
 IN_GUEST = ("rdma",)  # those whose programs run in the guest that has RDMA devices
@@ -18,13 +18,18 @@ _DEFAULT_TIME_LIMIT = 300
 class Program:
     path: pathlib.Path
     target: str = ""  # CMake's; empty where the program was found by its place alone
-    needs: tuple = ()  # beside itself: "grpc" in its process, "programs" to start, "kernel-stable" in the guest
+    # Beside itself: "grpc" in its process, "programs" to start, "kernel-stable" in the guest; "time" if it mostly waits.
+    needs: tuple = ()
     time_limit: int = _DEFAULT_TIME_LIMIT  # seconds
 
     @property
     def kernel(self):
         """The guest's kernel that it has to have; empty: whichever the others run on."""
         return next((need.removeprefix("kernel-") for need in self.needs if need.startswith("kernel-")), "")
+
+    @property
+    def waits(self):
+        return "time" in self.needs
 
     def skip_reason(self, preset):
         """Why it cannot run under the preset, or nothing."""

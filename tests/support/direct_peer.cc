@@ -149,30 +149,36 @@ class DirectPeer final : public PeerApi {
       api.Query(caller, id, std::move(answer));
     });
   }
-  void Cancel(const std::string& caller, uint32_t uid, TransferId id,
+  void Cancel(const std::string& caller, Uid uid, TransferId id,
               Reply<TransferInfo> reply) override {
     Call<TransferInfo>("Cancel", std::move(reply), [caller, uid, id](PeerApi& api, auto answer) {
       api.Cancel(caller, uid, id, std::move(answer));
     });
   }
-  void GetBuffer(const std::string& caller, uint32_t uid, std::string name,
+  void GetBuffer(const std::string& caller, Uid uid, std::string name,
                  Reply<BufferInfo> reply) override {
     Call<BufferInfo>("GetBuffer", std::move(reply), [caller, uid, name](PeerApi& api, auto answer) {
       api.GetBuffer(caller, uid, name, std::move(answer));
     });
   }
-  void ListBuffers(const std::string& caller, uint32_t uid, PageRequest page,
+  void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override {
     Call<Page<BufferInfo>>("ListBuffers", std::move(reply),
                            [caller, uid, page](PeerApi& api, auto answer) {
                              api.ListBuffers(caller, uid, page, std::move(answer));
                            });
   }
-  void SumBuffer(const std::string& caller, uint32_t uid, Endpoint range,
-                 Reply<Sum> reply) override {
+  void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) override {
     Call<Sum>("SumBuffer", std::move(reply), [caller, uid, range](PeerApi& api, auto answer) {
       api.SumBuffer(caller, uid, range, std::move(answer));
     });
+  }
+  void ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                  Reply<Page<GrantInfo>> reply) override {
+    Call<Page<GrantInfo>>("ListGrants", std::move(reply),
+                          [caller, uid, page](PeerApi& api, auto answer) {
+                            api.ListGrants(caller, uid, page, std::move(answer));
+                          });
   }
 
  private:

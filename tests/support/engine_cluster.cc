@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 
+#include "daemon/log/audit.h"
 #include "daemon/log/log.h"
 #include "tests/support/direct_peer.h"
 #include "transport/core/reasons.h"
@@ -141,6 +142,7 @@ EngineCluster::EngineCluster(const std::vector<std::string>& names,
                              const std::function<void(const std::string&, NodePlan&)>& change)
     : names_(names), change_(change) {
   REQUIRE_OK(log::SetLevel("error"));  // what the tests provoke is not worth reading
+  audit::SetOutput(nullptr, {.level = audit::Level::kOff});  // likewise
   for (const std::string& name : names_) Add(name);
   for (const std::string& from : names_) {
     for (const std::string& to : names_) {

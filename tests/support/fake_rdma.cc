@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 namespace onecopy::testing {
@@ -20,7 +21,7 @@ void FakeNics::Release() {
   std::vector<Held> held;
   {
     const std::lock_guard lock(mutex_);
-    hooks_.hold = false;
+    hooks_.hold = hooks_.hold_all = false;
     held.swap(held_);
   }
   for (Held& get : held) get.go_on();
@@ -43,9 +44,10 @@ size_t FakeNics::registered() const {
 class FakeRdmaConnection final : public Connection,
                                  public std::enable_shared_from_this<FakeRdmaConnection> {
  public:
+  // `number`: of one that was accepted, which of those it is.
   FakeRdmaConnection(std::shared_ptr<Connection> carrier, size_t nics,
-                     std::shared_ptr<FakeNics> control)
-      : carrier_(std::move(carrier)), control_(std::move(control)) {
+                     std::shared_ptr<FakeNics> control, std::optional<size_t> number = {})
+      : carrier_(std::move(carrier)), control_(std::move(control)), number_(number) {
     for (size_t here = 0; here < nics; ++here) {
       for (size_t there = 0; there < nics; ++there) {
         lanes_.push_back({"nic" + std::to_string(here), "fake", "nic" + std::to_string(there)});
@@ -64,15 +66,16 @@ class FakeRdmaConnection final : public Connection,
   void Get(const GetRequest& request, GetDone done) override {
     const FakeNics::Hooks hooks = control_->hooks();
     const bool chosen = request.lane != GetRequest::kAnyLane;
-    if (chosen) {
+    {
       const std::lock_guard lock(control_->mutex_);
-      if (control_->hooks_.hold) {
+      if (control_->hooks_.hold_all || (chosen && control_->hooks_.hold)) {
         auto shared = std::make_shared<GetDone>(std::move(done));
-        const auto lane = static_cast<unsigned>(request.lane);
+        const auto lane = chosen ? static_cast<unsigned>(request.lane) : 0U;
         control_->held_.push_back(
             {request.channel,
              [self = shared_from_this(), request, shared] {
-               self->Get(request, std::move(*shared));
+               self->executor().Post(
+                   [self, request, shared] { self->Get(request, std::move(*shared)); });
              },
              [self = shared_from_this(), shared, lane] {
                (*shared)({Code::kCancelled, "CANCELLED", "no longer wanted"}, nullptr, lane);
@@ -112,17 +115,31 @@ class FakeRdmaConnection final : public Connection,
   void Withdraw(const RemoteKey& key, WithdrawDone done) override {
     carrier_->Withdraw(key, std::move(done));
   }
+  void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
+    carrier_->Lend(span, std::move(done));
+  }
+  void EndLoan(const RemoteKey& key, WithdrawDone done) override {
+    carrier_->EndLoan(key, std::move(done));
+  }
+  void LetGo(const RemoteKey& key) override { carrier_->LetGo(key); }
   void Listen(ChannelId channel, MessageHandler handler) override {
     carrier_->Listen(channel, std::move(handler));
   }
   void Ignore(ChannelId channel) override { carrier_->Ignore(channel); }
   Status Send(ChannelId channel, std::span<const std::byte> message) override {
-    return carrier_->Send(channel, message);
+    const auto change = control_->hooks().on_send;
+    if (!change) return carrier_->Send(channel, message);
+    std::string text(reinterpret_cast<const char*>(message.data()), message.size());
+    change(text);
+    return carrier_->Send(channel, std::as_bytes(std::span(text)));
   }
   void OnClosed(UniqueFunction<void(Status)> closed) override {
     carrier_->OnClosed(std::move(closed));
   }
   void Close(Status why) override { carrier_->Close(std::move(why)); }
+  bool closed() const override {
+    return carrier_->closed() || (number_ && *number_ < control_->hooks().accepted_gone);
+  }
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override {
     carrier_->Evidence(std::move(done));
   }
@@ -142,6 +159,7 @@ class FakeRdmaConnection final : public Connection,
 
   const std::shared_ptr<Connection> carrier_;
   const std::shared_ptr<FakeNics> control_;
+  const std::optional<size_t> number_;
   std::vector<LaneInfo> lanes_;
   StepList steps_;
   std::atomic<size_t> next_lane_{0};
@@ -203,7 +221,8 @@ class FakeRdmaLink final : public Link {
       (*changed)();
     };
   }
-  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override {
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region,
+                                                const std::vector<std::string>& nics) override {
     const FakeNics::Hooks hooks = control_->hooks();
     {
       const std::lock_guard lock(control_->mutex_);
@@ -213,11 +232,12 @@ class FakeRdmaLink final : public Link {
     size_t failed = 0;
     for (size_t i = 0; i < nics_; ++i) {
       const std::string nic = "nic" + std::to_string(i);
+      if (!nics.empty() && std::find(nics.begin(), nics.end(), nic) == nics.end()) continue;
       all.push_back(hooks.on_register ? hooks.on_register(nic, *region)
                                       : NicRegistration{nic, "host", {}});
       if (!all.back().status.ok()) ++failed;
     }
-    if (failed == nics_) return all.front().status;
+    if (failed == all.size()) return all.front().status;
     return all;
   }
   void EndLeases(const RegionRef& region) override {
@@ -236,8 +256,13 @@ class FakeRdmaLink final : public Link {
                      [nics = nics_, control = control_,
                       done = std::move(done)](Result<Accepted> accepted) mutable {
                        if (!accepted.ok()) return done(accepted.status());
+                       size_t number = 0;
+                       {
+                         const std::lock_guard lock(control->mutex_);
+                         number = control->accepted_++;
+                       }
                        accepted->connection = std::make_shared<FakeRdmaConnection>(
-                           accepted->connection, nics, control);
+                           accepted->connection, nics, control, number);
                        done(std::move(accepted));
                      });
   }

@@ -22,6 +22,8 @@ class FakeNics {
     std::function<NicRegistration(const std::string& nic, const Region&)> on_register;
     // Whether a get on that lane fails.
     std::function<Status(const LaneInfo&)> on_get;
+    // Changes a message that this end sends.
+    std::function<void(std::string&)> on_send;
     // Called with what a get has brought.
     std::function<void(const Span&)> on_landed;
     // The memory that the registration of this one really names.
@@ -32,6 +34,10 @@ class FakeNics {
     int repeat = 1;
     // Gets on a lane of the caller's choice wait for Release.
     bool hold = false;
+    bool hold_all = false;  // all gets, those of transfers too
+    // Of the connections that were accepted, so many are gone, and their readers know nothing of
+    // it.
+    size_t accepted_gone = 0;
   };
 
   void Set(const std::function<void(Hooks&)>& change);
@@ -57,6 +63,7 @@ class FakeNics {
   std::vector<Held> held_;
   std::function<void()> changed_;
   size_t registered_ = 0;
+  size_t accepted_ = 0;
 };
 
 // A link of that name with devices "nic0", "nic1", … that carries by `carrier`; both ends of a

@@ -20,6 +20,7 @@ void __real_onecopy_copy_strided(void* to, size_t to_stride, const void* from, s
                                  size_t bytes, size_t count);
 ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
+ssize_t __real_pread(int fd, void* to, size_t bytes, off_t offset);
 
 void __wrap_onecopy_copy_bytes(void* to, const void* from, size_t bytes) {
   g_copied += bytes;
@@ -42,6 +43,12 @@ ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
   const ssize_t received = __real_recvmsg(fd, message, flags);
   if (received > 0) g_received += static_cast<uint64_t>(received);
   return received;
+}
+
+ssize_t __wrap_pread(int fd, void* to, size_t bytes, off_t offset) {
+  const ssize_t read = __real_pread(fd, to, bytes, offset);
+  if (read > 0) g_copied += static_cast<uint64_t>(read);
+  return read;
 }
 
 }  // extern "C"

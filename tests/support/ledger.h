@@ -1,9 +1,9 @@
 // Counts every call of this process that moves payload, below and independent of what the movers
 // report.
 //
-// The linker sends our own code's calls of sendmsg, recvmsg and onecopy_copy_bytes and
-// _strided through here (onecopy_use_ledger in tests/support/CMakeLists.txt); gRPC's, in its own
-// library, it leaves alone.
+// The linker sends our own code's calls of sendmsg, recvmsg, pread (a client's memory with holes is
+// copied by that) and onecopy_copy_bytes and _strided through here (onecopy_use_ledger in
+// tests/support/CMakeLists.txt); gRPC's, in its own library, it leaves alone.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace onecopy::testing {
 
 struct Ledger {
-  uint64_t copied = 0;    // by processors, and by GPUs' copy engines
+  uint64_t copied = 0;    // by processors, the kernel's part in it too, and by GPUs' engines
   uint64_t sent = 0;      // from memory into the kernel
   uint64_t received = 0;  // from the kernel into memory
 

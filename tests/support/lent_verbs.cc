@@ -46,9 +46,13 @@ void LentVerbs::PutBack(const std::string& device) {
   std::filesystem::remove(folder_.path() / "removed" / device);
 }
 
-void LentVerbs::SetQueuePairsUsedUp(bool used_up) {
-  const std::filesystem::path file = folder_.path() / "no-queue-pairs";
-  if (used_up) {
+void LentVerbs::SetQueuePairsUsedUp(bool used_up) { SetFile("no-queue-pairs", used_up); }
+
+void LentVerbs::SetNoWindows(bool none) { SetFile("no-windows", none); }
+
+void LentVerbs::SetFile(const std::string& name, bool there) {
+  const std::filesystem::path file = folder_.path() / name;
+  if (there) {
     WriteFile(file, "");
   } else {
     std::filesystem::remove(file);

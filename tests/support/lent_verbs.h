@@ -36,8 +36,12 @@ class LentVerbs {
 
   // No queue pair can be made: ENOMEM.
   void SetQueuePairsUsedUp(bool used_up);
+  // Devices that are opened from now on say that they have no memory windows.
+  void SetNoWindows(bool none);
 
  private:
+  void SetFile(const std::string& name, bool there);
+
   TempFolder folder_;
 };
 

@@ -42,6 +42,21 @@ struct Connected {
     return exposed.get_future().get();
   }
 
+  Result<RemoteKey> Lend(const Span& span) const {
+    ONECOPY_ASSIGN_OR_RETURN(const auto registered, links->owner->Register(span.region));
+    (void)registered;
+    std::promise<Result<RemoteKey>> lent;
+    owner->Lend(span, [&](Result<RemoteKey> key) { lent.set_value(std::move(key)); });
+    return lent.get_future().get();
+  }
+  // Both ends, as when a slot has been read.
+  void EndLoan(const RemoteKey& key) const {
+    reader->LetGo(key);
+    std::promise<void> ended;
+    owner->EndLoan(key, [&](const OwnerSteps&) { ended.set_value(); });
+    ended.get_future().wait();
+  }
+
   std::future<Got> StartGet(const GetRequest& request) const {
     auto promise = std::make_shared<std::promise<Got>>();
     std::future<Got> future = promise->get_future();

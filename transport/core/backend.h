@@ -13,6 +13,10 @@
 #include "transport/core/settings.h"
 #include "transport/core/topology.h"
 
+namespace onecopy::tls {
+class Trust;  // for links that encrypt; see transport/tls
+}
+
 namespace onecopy {
 
 // What every backend is given.
@@ -22,8 +26,10 @@ struct BackendContext {
   std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
   std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
   Settings rdma = {};   // of the section [rdma], for backends that ask for it
-  bool peers_authenticated = false;  // peers' names are proven by certificates ([tls])
-  Topology topology = {};            // of this machine, for the placement of threads
+  bool peers_authenticated = false;        // peers' names are proven by certificates ([tls])
+  std::shared_ptr<tls::Trust> trust = {};  // by which they are; null without [tls]
+  bool lanes_plain = false;                // they need not encrypt what they carry all the same
+  Topology topology = {};                  // of this machine, for the placement of threads
 };
 
 // Creating a backend fails only for wrong settings; a missing device or library makes it not viable

@@ -22,6 +22,15 @@ const MemoryCapability* NodeCapability::FindMemory(const std::string& kind,
   return nullptr;
 }
 
+bool LinkCapability::Reaches(const std::string& memory_kind) const {
+  for (const NicCapability& nic : nics) {
+    for (const NicMemory& memory : nic.memories) {
+      if (memory.kind == memory_kind && memory.viability.viable) return true;
+    }
+  }
+  return false;
+}
+
 const LinkCapability* NodeCapability::FindLink(const std::string& name) const {
   for (const LinkCapability& link : links) {
     if (link.name == name) return &link;

@@ -79,6 +79,9 @@ struct LinkCapability {
   std::vector<NicCapability> nics;
   std::map<std::string, std::string> attributes;
 
+  // Whether one of its devices reads and writes memory of this kind.
+  bool Reaches(const std::string& memory_kind) const;
+
   friend bool operator==(const LinkCapability&, const LinkCapability&) = default;
 };
 

@@ -25,7 +25,8 @@ namespace onecopy {
 using ChannelId = uint64_t;
 
 // What the owner of bytes hands to a reader so that it may get them. Opaque outside the link; it
-// travels only inside PeerService and is never logged.
+// travels only inside PeerService and in messages of the connection that it is for, and is never
+// logged.
 using RemoteKey = std::string;
 
 // What an owner's end did itself to have a span read, where that is known only at the end: steps
@@ -62,6 +63,9 @@ struct LinkAccess {
   // "ucx-writable"; unlike ends are told apart as "source > destination".
   std::string registration = "none";
   std::string key = "none";  // "window", "lease"
+  // How the payload is protected on the wire, and by whom: "TLS 1.3, TLS_AES_128_GCM_SHA256, by
+  // daemon", or "by kernel"; unlike ends are told apart as "source > destination".
+  std::string encryption = "none";
 
   friend bool operator==(const LinkAccess&, const LinkAccess&) = default;
 };
@@ -111,6 +115,17 @@ class Connection {
   using WithdrawDone = UniqueFunction<void(const OwnerSteps& steps)>;
   virtual void Withdraw(const RemoteKey& key, WithdrawDone done) = 0;
 
+  // Owner: like Expose, of host memory whose other bytes are not this peer's business at any time,
+  // as a slot's among other slots: the key opens this very span and not one byte more, however the
+  // link does it. Ends with EndLoan once the peer has said that it reads no more, else with
+  // Withdraw.
+  virtual void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
+  // Owner: like Withdraw, without asking the peer, which has called LetGo. One that reads on
+  // nevertheless may lose the connection by it.
+  virtual void EndLoan(const RemoteKey& key, WithdrawDone done) = 0;
+  // Reader: no get by this key is under way, nor will there be one.
+  virtual void LetGo(const RemoteKey& key) = 0;
+
   // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
   // dropped. Listening begins before Listen returns; a call of the handler may still be under way
   // when Ignore does. Send is UNAVAILABLE after Close, INVALID_ARGUMENT above kMaxMessageBytes.
@@ -123,6 +138,9 @@ class Connection {
   // Establish or right after Accept.
   virtual void OnClosed(UniqueFunction<void(Status)> closed) = 0;
   virtual void Close(Status why) = 0;
+  // Whether it is ending or has ended: nothing can be begun on it any more. `closed` may still be
+  // about to run.
+  virtual bool closed() const = 0;
 
   // What the carrier itself counted, for a receipt's evidence: names of this link and numbers that
   // only grow. May take a system call per lane. `done` runs on executor().
@@ -157,8 +175,13 @@ class Link {
   // exposures and slices follow; a second call answers what the first did. One entry per device; a
   // link that needs no registration has none. May block for long (pins memory, asks a driver).
   // Fails with the reason why no device can use this memory in place (HOST_NOT_PINNABLE, MEMLOCK,
-  // GPU_NOT_PINNABLE).
-  virtual Result<std::vector<NicRegistration>> Register(const RegionRef& region) = 0;
+  // GPU_NOT_PINNABLE). `nics`: which devices have to know it, as in NicCapability; empty: all.
+  // Where none of those can use it, all are tried.
+  virtual Result<std::vector<NicRegistration>> Register(const RegionRef& region,
+                                                        const std::vector<std::string>& nics) = 0;
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region) {
+    return Register(region, {});
+  }
 
   // Owner: what the link lets peers read of this region beyond their exposures, for the sake of the
   // next transfer, ends: soon, or with the last exposure that shares it. Nothing to do for a link

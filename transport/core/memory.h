@@ -29,8 +29,8 @@ class CopyRoute {
 
   virtual ~CopyRoute() = default;
 
-  // Any thread; does not block. The pieces lie inside the regions (checked by the caller, asserted
-  // here). Copies of one route may complete in any order.
+  // Any thread; does not block. The pieces lie inside the regions; one that does not is not copied,
+  // and fails with INTERNAL (RANGE_OUT_OF_BUFFER). Copies of one route may complete in any order.
   virtual void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) = 0;
 
   // Many copies as one piece of work: `from` and `to` are offsets inside the regions. No two write
@@ -40,6 +40,15 @@ class CopyRoute {
 
   // The steps that a copy is expected to take.
   virtual const StepList& steps() const = 0;
+
+  // Makes sure that copies are what the steps say, where that can only be seen: looks at these
+  // bytes being copied, which the caller is going to copy anyhow, and leaves the others alone.
+  // Quick where it is known. Blocks; before the first copy. NOT_ONE_PASS, with the figures.
+  virtual Status Prove(uint64_t /*from_offset*/, uint64_t /*to_offset*/, uint64_t /*bytes*/) {
+    return OkStatus();
+  }
+  // What was seen, for the receipt; empty where there is nothing to be seen. After Prove.
+  virtual std::string proof() const { return {}; }
 
   // How many copies should be in flight, and of what size, for full speed.
   virtual unsigned depth() const = 0;

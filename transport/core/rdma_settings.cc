@@ -1,21 +1,8 @@
 #include "transport/core/rdma_settings.h"
 
-#include <string_view>
+#include "transport/core/glob.h"
 
 namespace onecopy {
-namespace {
-
-bool Matches(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern.front() == '*') {
-    return Matches(pattern.substr(1), name) || (!name.empty() && Matches(pattern, name.substr(1)));
-  }
-  if (name.empty() || (pattern.front() != '?' && pattern.front() != name.front())) return false;
-  return Matches(pattern.substr(1), name.substr(1));
-}
-
-}  // namespace
-
 std::vector<SettingSpec> RdmaSettings() {
   return {
       {.key = "devices",
@@ -63,11 +50,11 @@ bool AllowsDevice(const std::vector<std::string>& devices, const std::string& na
   bool named = false;
   for (const std::string& entry : devices) {
     if (!entry.empty() && entry.front() == '!') {
-      if (Matches(std::string_view(entry).substr(1), name)) return false;
+      if (MatchesGlob(std::string_view(entry).substr(1), name)) return false;
       continue;
     }
     any_named = true;
-    named |= Matches(entry, name);
+    named |= MatchesGlob(entry, name);
   }
   return named || !any_named;
 }

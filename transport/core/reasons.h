@@ -17,6 +17,7 @@ inline constexpr std::string_view kBadSize = "BAD_SIZE";
 inline constexpr std::string_view kNameTaken = "NAME_TAKEN";
 inline constexpr std::string_view kRangeOutOfBuffer = "RANGE_OUT_OF_BUFFER";
 inline constexpr std::string_view kRangesOverlap = "RANGES_OVERLAP";
+inline constexpr std::string_view kRequestForgotten = "REQUEST_FORGOTTEN";
 inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
 inline constexpr std::string_view kSizeMismatch = "SIZE_MISMATCH";
 
@@ -51,6 +52,7 @@ inline constexpr std::string_view kDeviceInUse = "DEVICE_IN_USE";
 inline constexpr std::string_view kDriverTooOld = "DRIVER_TOO_OLD";
 inline constexpr std::string_view kGpuLost = "GPU_LOST";
 inline constexpr std::string_view kGpuNotPinnable = "GPU_NOT_PINNABLE";
+inline constexpr std::string_view kHasHoles = "HAS_HOLES";
 inline constexpr std::string_view kHostNotPinnable = "HOST_NOT_PINNABLE";
 inline constexpr std::string_view kInsecure = "INSECURE";
 inline constexpr std::string_view kNotShareable = "NOT_SHAREABLE";
@@ -70,6 +72,7 @@ inline constexpr std::string_view kNoSpace = "NO_SPACE";
 inline constexpr std::string_view kQuota = "QUOTA";
 
 // ABORTED
+inline constexpr std::string_view kMemoryFault = "MEMORY_FAULT";
 inline constexpr std::string_view kOwnerDied = "OWNER_DIED";
 inline constexpr std::string_view kPeerRestarted = "PEER_RESTARTED";
 
@@ -91,6 +94,7 @@ inline constexpr std::string_view kNicUnreachable = "NIC_UNREACHABLE";
 inline constexpr std::string_view kNoDriver = "NO_DRIVER";
 inline constexpr std::string_view kNoGpu = "NO_GPU";
 inline constexpr std::string_view kNoPeerAccess = "NO_PEER_ACCESS";
+inline constexpr std::string_view kNotOnePass = "NOT_ONE_PASS";
 inline constexpr std::string_view kNoRdmaDevice = "NO_RDMA_DEVICE";
 inline constexpr std::string_view kNotApplicable = "NOT_APPLICABLE";
 inline constexpr std::string_view kNotRequested = "NOT_REQUESTED";

@@ -30,6 +30,19 @@ Result<ImportRequest> Region::Share() {
                 "memory of " + step_name() + " is not shared with other processes");
 }
 
+Status Region::CheckIntact() const {
+  if (!*faulted_) return OkStatus();
+  return {Code::kAborted, reasons::kMemoryFault,
+          "a page of " + step_name() + " memory was not there when it was needed",
+          "its client took it away, or the machine has lost it: remove the buffer and register "
+          "memory anew"};
+}
+
+Status Region::CheckUsable() const {
+  ONECOPY_RETURN_IF_ERROR(CheckIntact());
+  return backing_ == nullptr ? OkStatus() : backing_->Cover();
+}
+
 Status Region::FlushRemoteWrites() { return flush_ ? flush_() : OkStatus(); }
 
 void Region::OnRelease(Release hook) {

@@ -1,6 +1,7 @@
 // Ownership of mapped bytes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/backing.h"
 #include "transport/core/import_request.h"
 #include "transport/core/result.h"
 #include "transport/core/unique_function.h"
@@ -86,6 +88,22 @@ class Region {
   // later than they are said to have arrived.
   Status FlushRemoteWrites();
 
+  // A client's memory may fail whoever touches it: a page that the client took away and that is not
+  // to be had again, or one that the machine has lost. Any thread: whoever notices says so, and
+  // whatever has moved bytes in or out looks before it says that they have arrived.
+  void MarkFaulted() const { *faulted_ = true; }
+  // ABORTED (MEMORY_FAULT) once that has happened; the bytes are then nothing's, for ever.
+  Status CheckIntact() const;
+  // As above, and before new work with the bytes: RESOURCE_EXHAUSTED (NO_MEMORY) where the client's
+  // file has less memory than this machine can still promise it.
+  Status CheckUsable() const;
+  // Where something else notices (os::FaultGuard); set before the region is shared.
+  using FaultFlag = std::shared_ptr<std::atomic<bool>>;
+  void SetFaultFlag(FaultFlag flag) { faulted_ = std::move(flag); }
+  // Null where there is memory for every byte; set before the region is shared.
+  const Backing* backing() const { return backing_.get(); }
+  void SetBacking(std::unique_ptr<Backing> backing) { backing_ = std::move(backing); }
+
   // Any thread: something that another backend attached to these bytes (a pin, a NIC's
   // registration) and that must go before they do. Hooks run in reverse order.
   void OnRelease(Release hook);
@@ -99,6 +117,8 @@ class Region {
   DmaBufExporter export_dmabuf_;
   Sharer share_;
   Flush flush_;
+  FaultFlag faulted_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<Backing> backing_;
   std::mutex mutex_;
   std::vector<Release> hooks_;  // guarded by mutex_
   Release release_;

@@ -10,6 +10,7 @@
 
 namespace onecopy {
 
+// Asking a failed one for its value ends the process, after the failure was said on standard error.
 template <typename T>
 class [[nodiscard]] Result {
   static_assert(!std::is_same_v<std::remove_cvref_t<T>, Status>,
@@ -22,6 +23,7 @@ class [[nodiscard]] Result {
   }
 
   bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
   Status status() const { return ok() ? Status() : std::get<1>(state_); }
 
   T& value() & { return Get(); }
@@ -36,7 +38,7 @@ class [[nodiscard]] Result {
 
  private:
   T& Get() {
-    assert(ok());
+    if (!ok()) EndForLackOfValue(std::get<1>(state_));
     return std::get<0>(state_);
   }
 

@@ -82,6 +82,14 @@ StridedCopy Next(const Walker& from, const Walker& to, uint64_t most) {
   return copy;
 }
 
+// Whether one side of a copy, which begins at `at`, lies inside `total` bytes.
+bool IsInside(const StridedCopy& copy, uint64_t at, uint64_t stride, uint64_t total) {
+  if (copy.count == 0) return at <= total;
+  if (at > total || copy.bytes > total - at) return false;
+  const uint64_t room = total - at - copy.bytes;  // for the beginnings of the others
+  return copy.count == 1 || stride == 0 || copy.count - 1 <= room / stride;
+}
+
 uint64_t MergedRanges(const Layout& source, const Layout& destination) {
   std::vector<uint64_t> starts;
   std::set_union(source.starts().begin(), source.starts().end(), destination.starts().begin(),
@@ -143,10 +151,20 @@ std::vector<StridedCopy> CopiesOf(const ScatterEnd& from, const ScatterEnd& to, 
   return copies;
 }
 
-bool AllInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes) {
-  return std::all_of(copies.begin(), copies.end(), [&](const StridedCopy& copy) {
-    return copy.from_end() <= from_bytes && copy.to_end() <= to_bytes;
-  });
+Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes) {
+  for (const StridedCopy& copy : copies) {
+    if (IsInside(copy, copy.from, copy.from_stride, from_bytes) &&
+        IsInside(copy, copy.to, copy.to_stride, to_bytes)) {
+      continue;
+    }
+    return {Code::kInternal, reasons::kRangeOutOfBuffer,
+            "a copy of " + std::to_string(copy.count) + " x " + std::to_string(copy.bytes) +
+                " bytes from byte " + std::to_string(copy.from) + " of " +
+                std::to_string(from_bytes) + " to byte " + std::to_string(copy.to) + " of " +
+                std::to_string(to_bytes) + " leaves its memory: it was not made",
+            "please report this: it should have been refused before"};
+  }
+  return OkStatus();
 }
 
 uint64_t ChunkFor(const Layout* from, const Layout* to, uint64_t chunk_bytes,

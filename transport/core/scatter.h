@@ -45,13 +45,14 @@ struct StridedCopy {
   uint64_t count = 1;
 
   uint64_t payload() const { return bytes * count; }
-  uint64_t from_end() const { return from + (count - 1) * from_stride + bytes; }
   uint64_t to_end() const { return to + (count - 1) * to_stride + bytes; }
   friend bool operator==(const StridedCopy&, const StridedCopy&) = default;
 };
 
-// Whether every copy begins and ends inside regions of these sizes.
-bool AllInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes);
+// INTERNAL unless every copy begins and ends inside regions of these sizes. Safe against overflow.
+// What copies memory asks this itself, in every build, whoever has checked before: a mistake above
+// it must fail one transfer, and not read or write what is another's.
+Status CheckInside(std::span<const StridedCopy> copies, uint64_t from_bytes, uint64_t to_bytes);
 
 // One side of a piece of the payload: a layout whose first byte lies at `at`, or, where that is
 // null, bytes that lie at `at` themselves.

@@ -29,6 +29,7 @@ struct SettingSpec {
   std::string doc;        // what it does, in one or two lines, with its unit
   int64_t least = 0;      // bounds of numbers, inclusive
   int64_t most = INT64_MAX;
+  std::vector<std::string> choices = {};  // the only values of a kText; empty: any
 };
 
 // The values of one section, complete: every key of its specs is present.
@@ -40,6 +41,8 @@ class Settings {
   }
 
   void Set(const std::string& key, SettingValue value) { values_[key] = std::move(value); }
+
+  const std::map<std::string, SettingValue>& values() const { return values_; }
 
   // Asking for a key that the specs do not have, or as another type, is a programming error
   // (throws).

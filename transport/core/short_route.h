@@ -43,8 +43,8 @@ class ShortRoute {
 
   virtual ~ShortRoute() = default;
 
-  // Begins a copy. The pieces lie inside the regions (checked by the caller, asserted here). After
-  // a failure nothing of this copy is under way.
+  // Begins a copy. The pieces lie inside the regions; one that does not fails with INTERNAL
+  // (RANGE_OUT_OF_BUFFER). After a failure nothing of this copy is under way.
   virtual Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) = 0;
 
   // Names what was begun so far. Marks grow, and each costs something: one for a batch of copies is

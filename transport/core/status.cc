@@ -1,5 +1,7 @@
 #include "transport/core/status.h"
 
+#include <cstdlib>
+#include <iostream>
 #include <utility>
 
 namespace onecopy {
@@ -83,6 +85,16 @@ std::string Status::ToString() const {
   text += ": " + rep_->message;
   if (!rep_->remedy.empty()) text += " (" + rep_->remedy + ")";
   return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Status& status) {
+  return out << status.ToString();
+}
+
+void EndForLackOfValue(const Status& failure) {
+  std::cerr << "onecopy: a Result was used as if it had a value, and has this failure: " << failure
+            << std::endl;
+  std::abort();
 }
 
 }  // namespace onecopy

@@ -2,6 +2,7 @@
 // become message text inside the folder that saw them.
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ class [[nodiscard]] Status {
   Status(Code code, std::string_view reason, std::string message, std::string remedy = {});
 
   bool ok() const { return rep_ == nullptr; }
+  explicit operator bool() const { return ok(); }
   Code code() const { return ok() ? Code::kOk : rep_->code; }
   const std::string& reason() const { return ok() ? Empty().reason : rep_->reason; }
   const std::string& message() const { return ok() ? Empty().message : rep_->message; }
@@ -74,5 +76,12 @@ class [[nodiscard]] Status {
 };
 
 inline Status OkStatus() { return {}; }
+
+// As ToString.
+std::ostream& operator<<(std::ostream& out, const Status& status);
+
+// What asking a failed Result for its value comes to: says the failure on standard error and ends
+// the process.
+[[noreturn]] void EndForLackOfValue(const Status& failure);
 
 }  // namespace onecopy

@@ -1,12 +1,17 @@
 #include "transport/os/acceptor.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <string>
 #include <utility>
 
+#include "transport/core/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {
@@ -15,14 +20,31 @@ namespace {
 constexpr std::chrono::milliseconds kPause{100};
 constexpr int kPerTurn = 64;  // so that a flood of connections does not starve the loop
 
+UniqueFd OpenSpare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+// How many descriptors this process may have; a new one has the lowest number that is free.
+uint64_t MostDescriptors() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+Status ShortOf(uint64_t most) {
+  return {Code::kResourceExhausted, reasons::kQuota,
+          "this process has nearly all of the " + std::to_string(most) +
+              " descriptors open that it may have, and keeps the last for whom it serves already",
+          "raise the limit on open files (LimitNOFILE=, ulimit -n), or end some of its clients"};
+}
+
 }  // namespace
 
 Acceptor::Acceptor(EventLoop& loop, UniqueFd listener, std::function<void(UniqueFd)> connected,
-                   std::function<void(const Status&)> failed)
+                   std::function<void(const Status&)> failed, Shortage shortage)
     : loop_(loop),
       listener_(std::move(listener)),
       connected_(std::move(connected)),
-      failed_(std::move(failed)) {}
+      failed_(std::move(failed)),
+      shortage_(std::move(shortage)),
+      spare_(OpenSpare()) {}
 
 Acceptor::~Acceptor() {
   loop_.CancelTimer(resume_);
@@ -37,21 +59,52 @@ void Acceptor::Accept() {
   for (int i = 0; i < kPerTurn; ++i) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      failing_ = false;
-      connected_(std::move(fd));
+      Take(std::move(fd));
       continue;
     }
-    const int error = errno;
+    int error = errno;
+    if (error == EMFILE || error == ENFILE) error = TurnAwayBySpare();
+    if (error == 0) continue;
     if (error == EAGAIN) return;
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-      if (!std::exchange(failing_, true)) {
-        failed_(ErrnoStatus(error, "accepting a connection",
-                            "raise the limit on open files (LimitNOFILE=, ulimit -n)"));
-      }
+      Report(ErrnoStatus(error, "accepting a connection",
+                         "raise the limit on open files (LimitNOFILE=, ulimit -n)"));
       return Pause();
     }
     // Anything else concerns that one connection, which is gone.
   }
+}
+
+void Acceptor::Take(UniqueFd fd) {
+  const uint64_t most = MostDescriptors();
+  if (static_cast<uint64_t>(fd.get()) >= most - std::min(shortage_.keep, most / 4))
+    return TurnAway(std::move(fd));
+  failing_ = false;
+  if (!spare_) spare_ = OpenSpare();
+  connected_(std::move(fd));
+}
+
+void Acceptor::TurnAway(UniqueFd fd) {
+  const Status why = ShortOf(MostDescriptors());
+  Report(why);
+  if (shortage_.turned_away) shortage_.turned_away(std::move(fd), why);
+}
+
+int Acceptor::TurnAwayBySpare() {
+  if (!spare_) spare_ = OpenSpare();
+  if (!spare_) return EMFILE;
+  spare_.Reset();
+  UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const int error = fd ? 0 : errno;
+  if (fd) TurnAway(std::move(fd));
+  // Its descriptor is the spare one again, unless it is closed elsewhere or another thread is
+  // quicker.
+  spare_ = OpenSpare();
+  return error;
+}
+
+void Acceptor::Report(const Status& shortage) {
+  if (!std::exchange(failing_, true)) failed_(shortage);
 }
 
 void Acceptor::Pause() {

@@ -1,6 +1,7 @@
 // Takes connections from a listening socket on an event loop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "transport/core/result.h"
@@ -9,15 +10,25 @@
 
 namespace onecopy::os {
 
-// Loop's thread only, or after the loop has ended. When the process has no descriptor left, it
-// waits a little before it tries again instead of spinning on the connections that wait.
+// What an acceptor does where descriptors run short.
+struct Shortage {
+  // Descriptors that are kept for whom this process serves already: nobody is let in who would
+  // leave fewer free. Of the limit on open files, at most a quarter is kept.
+  uint64_t keep = 0;
+  // May tell one that is not taken why (RESOURCE_EXHAUSTED), and closes it.
+  std::function<void(UniqueFd, const Status& why)> turned_away = {};
+};
+
+// Loop's thread only, or after the loop has ended. Where descriptors run short, what connects is
+// accepted, told so, and closed. Where not even that can be done, the acceptor waits a little
+// before it tries again instead of spinning on the connections that wait.
 class Acceptor {
  public:
   // `connected` gets each connection, non-blocking and close-on-exec; `failed` hears about a
-  // shortage that keeps connections from being accepted, once until one is accepted again. `loop`
-  // must outlive the acceptor.
+  // shortage that keeps connections from being taken, once until one is taken again. `loop` must
+  // outlive the acceptor.
   Acceptor(EventLoop& loop, UniqueFd listener, std::function<void(UniqueFd)> connected,
-           std::function<void(const Status&)> failed);
+           std::function<void(const Status&)> failed, Shortage shortage = {});
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -29,11 +40,18 @@ class Acceptor {
  private:
   void Accept();
   void Pause();
+  void Take(UniqueFd fd);
+  void TurnAway(UniqueFd fd);
+  // With the descriptor that is kept for it. 0, or the error number of what was wrong.
+  int TurnAwayBySpare();
+  void Report(const Status& shortage);
 
   EventLoop& loop_;
   UniqueFd listener_;
   std::function<void(UniqueFd)> connected_;
   std::function<void(const Status&)> failed_;
+  Shortage shortage_;
+  UniqueFd spare_;
   EventLoop::TimerId resume_ = 0;
   bool failing_ = false;
 };

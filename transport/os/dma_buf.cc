@@ -23,8 +23,10 @@ Status NoDmaBuf(const std::string& why) {
           "pass one that a driver exported (cuMemGetHandleForAddressRange)"};
 }
 
+}  // namespace
+
 // Only dma-bufs have this line, which the kernel writes without asking the file's own code.
-bool HasExporter(int fd) {
+bool HasDmaBufExporter(int fd) {
   std::ifstream facts("/proc/self/fdinfo/" + std::to_string(fd));
   std::string line;
   while (std::getline(facts, line)) {
@@ -33,11 +35,9 @@ bool HasExporter(int fd) {
   return false;
 }
 
-}  // namespace
-
 Result<uint64_t> DmaBufBytes(int fd) {
   if (fd < 0) return NoDmaBuf("there is none");
-  if (!HasExporter(fd)) return NoDmaBuf("the kernel names no exporter of it");
+  if (!HasDmaBufExporter(fd)) return NoDmaBuf("the kernel names no exporter of it");
   struct statfs facts {};
   if (::fstatfs(fd, &facts) != 0) return ErrnoStatus(errno, "asking what a descriptor is");
   if (static_cast<uint64_t>(facts.f_type) != DMA_BUF_MAGIC) {

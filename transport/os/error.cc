@@ -46,9 +46,9 @@ Meaning MeaningOf(int error) {
     case ETIMEDOUT:
       return {Code::kUnavailable, reasons::kLinkDown};
     case EADDRNOTAVAIL:
-      return {Code::kInvalidArgument, reasons::kBadEndpoint};
+      return {Code::kUnavailable, reasons::kBadEndpoint};
     case EADDRINUSE:
-      return {Code::kAlreadyExists, reasons::kNameTaken};
+      return {Code::kUnavailable, reasons::kNameTaken};
     default:
       return {Code::kInternal, reasons::kIo};
   }

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <future>
+#include <system_error>
 #include <utility>
 
+#include "transport/core/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {
@@ -23,11 +23,8 @@ constexpr int kEventsPerTurn = 64;
 // Of the poller, between two at descriptors, which cost a system call.
 constexpr int kLooksPerTurn = 16;
 
-UniqueFd OrAbort(int fd, const char* what) {
-  if (fd < 0) {
-    std::fprintf(stderr, "onecopy: %s: %s\n", what, ErrnoText(errno).c_str());
-    std::abort();
-  }
+UniqueFd OrThrow(int fd, const char* what) {
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), what);
   return UniqueFd(fd);
 }
 
@@ -38,20 +35,25 @@ struct EventLoop::Watched {
 };
 
 EventLoop::EventLoop()
-    : epoll_(OrAbort(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      wake_(OrAbort(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
+    : epoll_(OrThrow(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      wake_(OrThrow(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake_.get();
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
-    OrAbort(-1, "epoll_ctl");
+    (void)OrThrow(-1, "epoll_ctl");
   }
 }
 
-EventLoop::~EventLoop() { queue_.Close(); }
+EventLoop::~EventLoop() {
+  queue_.Close();
+  while (callers_.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+}
 
 void EventLoop::Post(Task task) {
+  callers_.fetch_add(1, std::memory_order_relaxed);
   if (queue_.Push(std::move(task))) Wake();
+  callers_.fetch_sub(1, std::memory_order_release);
 }
 
 bool EventLoop::InThread() const {
@@ -200,8 +202,22 @@ void EventLoop::Run() {
 }
 
 void EventLoop::Stop() {
+  callers_.fetch_add(1, std::memory_order_relaxed);
   stopping_.store(true, std::memory_order_release);
   Wake();
+  callers_.fetch_sub(1, std::memory_order_release);
+}
+
+Result<std::unique_ptr<LoopThread>> LoopThread::Make(std::string name) {
+  const std::string what = "making the thread \"" + name + "\"";
+  try {
+    return std::make_unique<LoopThread>(std::move(name));
+  } catch (const std::system_error& failure) {
+    return Status(Code::kResourceExhausted, reasons::kNoMemory,
+                  what + ": " + ErrnoText(failure.code().value()),
+                  "raise the limits on threads and open files of this process and its user, or end "
+                  "what else runs as that user");
+  }
 }
 
 LoopThread::LoopThread(std::string name)

@@ -27,7 +27,9 @@ class EventLoop final : public Executor {
   using FdHandler = std::function<void(uint32_t epoll_events)>;
   using TimerId = uint64_t;  // never 0
 
-  EventLoop();  // aborts when the process has no descriptors left for it
+  // Throws std::system_error when the process has no descriptors left for it: see LoopThread.
+  EventLoop();
+  // Waits for calls of Post and Stop that have done their work but not returned yet.
   ~EventLoop() override;
 
   void Post(Task task) override;
@@ -37,7 +39,8 @@ class EventLoop final : public Executor {
   TimerId RunAfter(Clock::duration delay, Task task) {
     return RunAt(Clock::now() + delay, std::move(task));
   }
-  void CancelTimer(TimerId id);  // one that has run, or 0, is no error
+  void CancelTimer(TimerId id);                     // one that has run, or 0, is no error
+  size_t timers() const { return timers_.size(); }  // that have not run
 
   // Level-triggered. The handler may change or end its own watch.
   Status Watch(int fd, uint32_t epoll_events, FdHandler handler);
@@ -72,6 +75,9 @@ class EventLoop final : public Executor {
   UniqueFd epoll_;
   UniqueFd wake_;
   TaskQueue queue_;
+  // Threads in the middle of Post or Stop: what they have said may be heard, and the loop be done
+  // with, before they have returned.
+  std::atomic<int> callers_{0};
   std::atomic<std::thread::id> thread_{};
   std::atomic<bool> stopping_{false};
   std::multimap<Clock::time_point, std::pair<TimerId, Task>> timers_;
@@ -91,6 +97,11 @@ class EventLoop final : public Executor {
 // joins.
 class LoopThread {
  public:
+  // RESOURCE_EXHAUSTED where the process may have no more threads or descriptors.
+  static Result<std::unique_ptr<LoopThread>> Make(std::string name);
+
+  // For what is made while a program starts: throws std::system_error in that case, which ends the
+  // start with a message.
   explicit LoopThread(std::string name);
   ~LoopThread();
   LoopThread(const LoopThread&) = delete;

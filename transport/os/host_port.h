@@ -26,7 +26,7 @@ Result<HostPort> ParseHostPort(std::string_view text);
 // True for 127.0.0.0/8, ::1 and "localhost".
 bool IsLoopback(const std::string& host);
 
-// A listening, non-blocking socket. May look the name up, so it may block. ALREADY_EXISTS when the
+// A listening, non-blocking socket. May look the name up, so it may block. UNAVAILABLE when the
 // port is taken; NOT_FOUND when the host is not an address of this machine.
 Result<UniqueFd> ListenTcp(const HostPort& where, int backlog);
 

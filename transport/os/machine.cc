@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <limits>
+#include <mutex>
 #include <sstream>
+
+#include "transport/os/cgroup.h"
 
 namespace onecopy::os {
 namespace {
@@ -20,33 +22,6 @@ std::string FirstLine(const std::string& path) {
   std::string line;
   std::getline(file, line);
   return line;
-}
-
-// The number in a cgroup file; the largest number for "max" or a file that is not there.
-uint64_t CgroupNumber(const std::string& path) {
-  const std::string line = FirstLine(path);
-  if (line.empty() || line == "max") return std::numeric_limits<uint64_t>::max();
-  return std::strtoull(line.c_str(), nullptr, 10);
-}
-
-// What the tightest cgroup above this process leaves free (version 2 hierarchy).
-uint64_t CgroupFreeBytes() {
-  uint64_t free = std::numeric_limits<uint64_t>::max();
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("0::/")) continue;
-    std::string group = line.substr(3);
-    while (true) {
-      const std::string folder = "/sys/fs/cgroup" + group;
-      const uint64_t most = CgroupNumber(folder + "/memory.max");
-      const uint64_t used = CgroupNumber(folder + "/memory.current");
-      if (most != std::numeric_limits<uint64_t>::max())
-        free = std::min(free, most - std::min(used, most));
-      if (group.empty() || group == "/") break;
-      group.resize(group.rfind('/'));
-    }
-  }
-  return free;
 }
 
 void FillRandom(void* into, size_t bytes) {
@@ -68,7 +43,13 @@ std::string HostName() {
   return name;
 }
 
-std::string HostIdentity() { return FirstLine("/proc/sys/kernel/random/boot_id"); }
+std::string HostIdentity() {
+  static std::mutex mutex;
+  static std::string identity;
+  const std::lock_guard lock(mutex);
+  if (identity.empty()) identity = FirstLine("/proc/sys/kernel/random/boot_id");
+  return identity;
+}
 
 uint64_t AvailableMemoryBytes() {
   uint64_t available = 0;

@@ -1,5 +1,5 @@
-// Facts about the machine that this process runs on. All calls read the kernel anew; none fails: a
-// fact that cannot be read is empty or zero.
+// Facts about the machine that this process runs on. Calls read the kernel anew unless they say
+// otherwise; none fails: a fact that cannot be read is empty or zero.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@ namespace onecopy::os {
 std::string HostName();
 
 // Equal for all processes of one running kernel, containers included; different after a reboot.
+// Read until it has been read once, and the same from then on. Empty where it could not be read yet
+// (no descriptors left): then it equals nobody's, and must not be compared as if it did.
 std::string HostIdentity();
 
 // Bytes that could be allocated without swapping, within the limits of this process's cgroup.

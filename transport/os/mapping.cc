@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "transport/core/reasons.h"
+#include "transport/core/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {
@@ -42,7 +43,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes) {
   if (bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) {
     return Status(Code::kResourceExhausted, reasons::kNoMemory,
-                  std::to_string(bytes) + " bytes are more than any memory has");
+                  FormatBytes(bytes) + " of host memory do not fit: no machine has that available",
+                  "ask for less");
   }
   constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, which older headers lack
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal));

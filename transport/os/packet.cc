@@ -12,7 +12,8 @@
 namespace onecopy::os {
 namespace {
 
-constexpr size_t kMostFds = 16;
+constexpr size_t kMostFds = 16;           // that are sent
+constexpr size_t kMostFdsReceived = 253;  // that the kernel lets anybody send (SCM_MAX_FD)
 
 std::vector<UniqueFd> TakeFds(msghdr& message) {
   std::vector<UniqueFd> fds;
@@ -46,7 +47,7 @@ Status Send(int fd, const msghdr& message) {
 Result<std::optional<Packet>> ReceivePacket(int fd, size_t most_bytes) {
   Packet packet;
   packet.bytes.resize(most_bytes);
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostFds * sizeof(int))> control;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostFdsReceived * sizeof(int))> control;
   iovec room{packet.bytes.data(), packet.bytes.size()};
   msghdr message{};
   message.msg_iov = &room;
@@ -81,6 +82,7 @@ Status SendPacket(int fd, std::string_view bytes, std::span<const int> passed_fd
   if (passed_fds.size() > kMostFds) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "too many descriptors for one packet"};
   }
+  if (passed_fds.empty()) return SendPacket(fd, bytes);
   iovec data{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostFds * sizeof(int))> control{};
   msghdr message{};

@@ -18,7 +18,8 @@ struct Packet {
   std::vector<UniqueFd> fds;  // close-on-exec
   bool end = false;           // the far end has closed; nothing else is set
   bool bytes_cut = false;     // it was longer than the room for it
-  bool fds_cut = false;       // it had more descriptors than there was room for; those are closed
+  // It had more descriptors than this process could open; those are closed, by this very thread.
+  bool fds_cut = false;
 };
 
 // Does not block: no value when nothing is there. An empty packet cannot be told from the end.

@@ -110,7 +110,7 @@ bool IsEstablished(int fd) {
 
 }  // namespace
 
-Result<std::optional<uint32_t>> FarSocketUid(int fd) {
+Result<std::optional<FarSocket>> FindFarSocket(int fd) {
   sockaddr_storage near{};
   sockaddr_storage far{};
   socklen_t near_size = sizeof near;
@@ -127,11 +127,11 @@ Result<std::optional<uint32_t>> FarSocketUid(int fd) {
   const Status gone(Code::kUnavailable, reasons::kLinkDown, "the connection is ending");
   if (ending) return gone;
   // A listener is what the kernel finds where it has no connection: another socket with that port.
-  if (!found || found->idiag_state == TCP_LISTEN) return std::optional<uint32_t>();
+  if (!found || found->idiag_state == TCP_LISTEN) return std::optional<FarSocket>();
   // A socket without an inode is one that its process has closed; the kernel shows root as its
   // owner.
   if (found->idiag_state != TCP_ESTABLISHED || found->idiag_inode == 0) return gone;
-  return std::optional<uint32_t>(found->idiag_uid);
+  return std::optional(FarSocket{found->idiag_uid, found->idiag_inode});
 }
 
 }  // namespace onecopy::os

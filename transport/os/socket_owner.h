@@ -8,13 +8,19 @@
 
 namespace onecopy::os {
 
-// The uid that owns the far socket of the connected TCP socket `fd`, as the kernel's socket tables
-// have it (sock_diag). No value when that socket is not in this network namespace: the far end is
-// another machine or container. Does not block.
+struct FarSocket {
+  uint32_t uid = 0;    // of its owner
+  uint64_t inode = 0;  // that processes have it open as
+};
+
+// The far socket of the connected TCP socket `fd`, as the kernel's socket tables have it
+// (sock_diag). One that nobody has accepted yet is nobody's, so ask once it has spoken. No value
+// when that socket is not in this network namespace: the far end is another machine or container.
+// Does not block.
 //
 // Fails when the kernel does not answer, and with UNAVAILABLE when the connection is ending: a
 // socket that its process has closed already belongs to nobody, so what it left unread must not be
 // taken for anybody's.
-Result<std::optional<uint32_t>> FarSocketUid(int fd);
+Result<std::optional<FarSocket>> FindFarSocket(int fd);
 
 }  // namespace onecopy::os

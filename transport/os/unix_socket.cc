@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -13,9 +14,13 @@
 
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
+#include "transport/os/socket_holder.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
+#endif
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
 #endif
 
 namespace onecopy::os {
@@ -122,6 +127,24 @@ Result<UniqueFd> ConnectAbstract(const std::string& name, int type) {
                       });
 }
 
+bool RefuseDescriptors(int fd) {
+  const int off = 0;
+  return ::setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) == 0;
+}
+
+PlainBytes ReceivePlain(int fd, char* into, size_t room) {
+  iovec bytes{into, room};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  // Looking on does not open what came along, and so closes nothing.
+  const ssize_t seen = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_PEEK);
+  if (seen <= 0) return {seen, false};
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return {0, true};
+  // No more than was seen: what follows may have some.
+  return {::recv(fd, into, static_cast<size_t>(seen), MSG_DONTWAIT), false};
+}
+
 Result<PeerProcess> UnixPeer(int fd) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
@@ -140,10 +163,16 @@ Result<UniqueFd> UnixPeerPidfd(int fd, const PeerProcess& peer) {
   }
   if (errno != ENOPROTOOPT) return OwnerDied(peer.pid);  // the kernel knows the option
   if (peer.pid == 0) return UniqueFd();
-  UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
-  if (opened) return opened;
-  if (errno == ESRCH) return OwnerDied(peer.pid);
-  return ErrnoStatus(errno, "opening a descriptor of process " + std::to_string(peer.pid));
+  return PidfdByNumber(fd, peer.pid);
+}
+
+Result<UniqueFd> PidfdByNumber(int fd, int32_t pid) {
+  UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!opened && errno == ESRCH) return OwnerDied(pid);
+  if (!opened) return ErrnoStatus(errno, "opening a descriptor of process " + std::to_string(pid));
+  // The number may be another process's by now: one that has nothing to do with the socket.
+  if (HoldsFarEnd(pid, fd) == false) return OwnerDied(pid);
+  return opened;
 }
 
 bool HasEnded(const UniqueFd& pidfd) {

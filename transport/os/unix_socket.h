@@ -27,6 +27,18 @@ Result<UniqueFd> ConnectUnix(const std::string& path, int type);
 Result<UniqueFd> ListenAbstract(const std::string& name, int type, int backlog);
 Result<UniqueFd> ConnectAbstract(const std::string& name, int type);
 
+// Has the kernel refuse descriptors that somebody sends to this socket, and to those that it
+// accepts: one that nobody takes is closed by whoever reads or closes the socket, and that may take
+// for ever. False where the kernel cannot (before 6.16).
+bool RefuseDescriptors(int fd);
+
+// As recv of a stream socket without waiting, but takes nothing where descriptors came along.
+struct PlainBytes {
+  ssize_t count = 0;  // 0: the end; -1: see errno
+  bool descriptors = false;
+};
+PlainBytes ReceivePlain(int fd, char* into, size_t room);
+
 // The process that connected, as it was then. `pid` is 0 for one in a PID namespace that cannot be
 // seen from here.
 struct PeerProcess {
@@ -41,6 +53,10 @@ Result<PeerProcess> UnixPeer(int fd);
 // so call this right after accepting. ABORTED (OWNER_DIED) when the process has ended; an empty
 // descriptor for one that cannot be seen from here.
 Result<UniqueFd> UnixPeerPidfd(int fd, const PeerProcess& peer);
+// The latter: of the process that has the number `pid` now, if it has the far end of `fd` open, or
+// if that cannot be seen from here. A process that has got the number of one that connected and
+// ended is OWNER_DIED.
+Result<UniqueFd> PidfdByNumber(int fd, int32_t pid);
 
 // Whether the process of a pidfd has ended.
 bool HasEnded(const UniqueFd& pidfd);

@@ -29,7 +29,25 @@ struct PciInfo {
   unsigned int subsystem_id;
   std::array<char, 32> bus_id;
 };
-static_assert(sizeof(Bar1Memory) == 24 && sizeof(PciInfo) == 68);
+struct FieldValue {
+  unsigned int field;
+  unsigned int scope;
+  long long time;
+  long long latency;
+  int type;
+  Return outcome;
+  union {
+    double real;
+    unsigned int number;
+    unsigned long long long_number;
+  } value;
+};
+static_assert(sizeof(Bar1Memory) == 24 && sizeof(PciInfo) == 68 && sizeof(FieldValue) == 40);
+
+constexpr unsigned int kNvlinkDataSent = 138;  // a field, in KiB
+constexpr unsigned int kAllLinks = 0xffffffff;
+constexpr int kUnsignedLongLong = 3;  // a type of values
+constexpr int kByNvlink = 2;          // of what a status between two GPUs is asked
 
 struct Api {
   Return (*Init)();
@@ -43,13 +61,20 @@ struct Api {
   Return (*DeviceGetPciInfo)(Device, PciInfo*);
   Return (*DeviceGetBar1MemoryInfo)(Device, Bar1Memory*);
   Return (*DeviceGetPersistenceMode)(Device, int*);
+  // Null where the library does not have them.
+  Return (*DeviceGetHandleByUuid)(const char*, Device*);
+  Return (*DeviceGetFieldValues)(Device, int, FieldValue*);
+  Return (*DeviceGetP2PStatus)(Device, Device, int, int*);
 };
 
 Result<Api> Resolve(const Library& library) {
   Api api{};
   std::string missing;
-  const auto find = [&](auto& member, const char* symbol) {
+  const auto look = [&](auto& member, const char* symbol) {
     member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(library.Find(symbol));
+  };
+  const auto find = [&](auto& member, const char* symbol) {
+    look(member, symbol);
     if (member == nullptr) missing += std::string(" ") + symbol;
   };
   find(api.Init, "nvmlInit_v2");
@@ -63,6 +88,9 @@ Result<Api> Resolve(const Library& library) {
   find(api.DeviceGetPciInfo, "nvmlDeviceGetPciInfo_v3");
   find(api.DeviceGetBar1MemoryInfo, "nvmlDeviceGetBAR1MemoryInfo");
   find(api.DeviceGetPersistenceMode, "nvmlDeviceGetPersistenceMode");
+  look(api.DeviceGetHandleByUuid, "nvmlDeviceGetHandleByUUID");
+  look(api.DeviceGetFieldValues, "nvmlDeviceGetFieldValues");
+  look(api.DeviceGetP2PStatus, "nvmlDeviceGetP2PStatus");
   if (missing.empty()) return api;
   return Status(Code::kFailedPrecondition, reasons::kNoDriver, library.name() + " lacks" + missing,
                 "install NVIDIA's driver, which brings its own");
@@ -117,6 +145,52 @@ Result<NvmlInfo> QueryNvml(const std::string& path) {
   api.Shutdown();
   if (counted != kSuccess) return Failed(api, "nvmlDeviceGetCount", counted);
   return info;
+}
+
+struct Nvlink::State {
+  Library library;
+  Api api;
+
+  Device Find(const std::string& uuid) const {
+    Device device = nullptr;
+    if (api.DeviceGetHandleByUuid == nullptr) return nullptr;
+    return api.DeviceGetHandleByUuid(uuid.c_str(), &device) == kSuccess ? device : nullptr;
+  }
+};
+
+Nvlink::Nvlink(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Nvlink::~Nvlink() { state_->api.Shutdown(); }
+
+Result<std::shared_ptr<Nvlink>> Nvlink::Open(const std::string& path) {
+  ONECOPY_ASSIGN_OR_RETURN(Library library,
+                           Library::Open(path, "libnvidia-ml.so.1", "nvml", reasons::kNoDriver));
+  ONECOPY_ASSIGN_OR_RETURN(const Api api, Resolve(library));
+  if (const Return error = api.Init(); error != kSuccess) return Failed(api, "nvmlInit", error);
+  return std::shared_ptr<Nvlink>(
+      new Nvlink(std::make_unique<State>(State{std::move(library), api})));
+}
+
+std::optional<uint64_t> Nvlink::SentBytes(const std::string& uuid) const {
+  const Device device = state_->Find(uuid);
+  if (device == nullptr || state_->api.DeviceGetFieldValues == nullptr) return std::nullopt;
+  FieldValue sent{};
+  sent.field = kNvlinkDataSent;
+  sent.scope = kAllLinks;
+  if (state_->api.DeviceGetFieldValues(device, 1, &sent) != kSuccess) return std::nullopt;
+  if (sent.outcome != kSuccess || sent.type != kUnsignedLongLong) return std::nullopt;
+  return sent.value.long_number * 1024;
+}
+
+std::optional<bool> Nvlink::Joins(const std::string& uuid, const std::string& other) const {
+  const Device device = state_->Find(uuid);
+  const Device peer = state_->Find(other);
+  if (device == nullptr || peer == nullptr || state_->api.DeviceGetP2PStatus == nullptr) {
+    return std::nullopt;
+  }
+  int status = 0;
+  const Return asked = state_->api.DeviceGetP2PStatus(device, peer, kByNvlink, &status);
+  if (asked != kSuccess) return std::nullopt;
+  return status == 0;
 }
 
 }  // namespace onecopy::shim

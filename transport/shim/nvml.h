@@ -31,4 +31,26 @@ struct NvmlInfo {
 // does not answer. A question that one GPU does not answer leaves its field empty.
 Result<NvmlInfo> QueryNvml(const std::string& path = {});
 
+// What NVLink has carried, by the library's counters. Keeps the library open. Any thread; a
+// question may take a millisecond.
+class Nvlink {
+ public:
+  // As QueryNvml. A library without such counters opens, and then answers nothing.
+  static Result<std::shared_ptr<Nvlink>> Open(const std::string& path = {});
+  ~Nvlink();
+  Nvlink(const Nvlink&) = delete;
+  Nvlink& operator=(const Nvlink&) = delete;
+
+  // Bytes of payload that the GPU has sent since some beginning, over all links; to a KiB. Nothing
+  // where nobody counts.
+  std::optional<uint64_t> SentBytes(const std::string& uuid) const;
+  // Whether NVLink joins the two; nothing where nobody knows.
+  std::optional<bool> Joins(const std::string& uuid, const std::string& other) const;
+
+ private:
+  struct State;
+  explicit Nvlink(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
 }  // namespace onecopy::shim

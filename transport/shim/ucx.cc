@@ -19,8 +19,10 @@ void PrepareUcxEnvironment() {
   constexpr int kKeepTheUsers = 0;
   // Every operation names its memory's kind, and no cache can then be wrong about it.
   ::setenv("UCX_MEMTYPE_CACHE", "n", kKeepTheUsers);
-  // No signal handlers: a crash belongs to the system's handling of crashes.
+  // No signal handlers: a crash belongs to the system's handling of crashes, and SIGHUP, which UCX
+  // takes for the wish to see more of its log, to its daemon.
   ::setenv("UCX_HANDLE_ERRORS", "none", kKeepTheUsers);
+  ::setenv("UCX_DEBUG_SIGNO", "0", kKeepTheUsers);
   // A daemon's standard output is for its ready line.
   ::setenv("UCX_LOG_FILE", "stderr", kKeepTheUsers);
 }

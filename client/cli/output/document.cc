@@ -83,7 +83,8 @@ Move MoveOf(const TransferInfo& transfer) {
           transfer.destination.ToString(),
           transfer.bytes,
           transfer.receipt,
-          {}};
+          {},
+          transfer.parts};
 }
 
 Json ToJson(const Refusal& refusal) {
@@ -110,6 +111,7 @@ Json ToJson(const Move& move) {
                    {"emulated", receipt.emulated},
                    {"registration", receipt.registration},
                    {"key", receipt.key},
+                   {"encryption", receipt.encryption},
                    {"steps", StepsToJson(receipt.steps)},
                    {"lanes", LanesToJson(receipt.lanes)},
                    {"seconds", receipt.seconds},
@@ -119,6 +121,7 @@ Json ToJson(const Move& move) {
                    {"refused", ListToJson(receipt.refused)},
                    {"attempts", AttemptsToJson(receipt.attempts)},
                    {"evidence", EvidenceToJson(receipt.evidence)}};
+  if (move.parts > 0) document["parts"] = move.parts;
   if (!move.transfers.empty()) {
     Json ids = Json::array();
     for (const TransferId& id : move.transfers) ids.push_back(id.str());
@@ -130,7 +133,9 @@ Json ToJson(const Move& move) {
 Json ToJson(const TransferInfo& transfer) {
   Json document = ToJson(MoveOf(transfer));
   document["role"] = RoleName(transfer.role);
+  if (!transfer.part_of.empty()) document["part_of"] = transfer.part_of.str();
   document["bytes_done"] = transfer.bytes_done;
+  document["waits_for"] = transfer.waits_for;
   document["owner"] = transfer.owner;
   document["create_time"] = TimeToJson(transfer.create_time);
   document["end_time"] = TimeToJson(transfer.end_time);
@@ -159,12 +164,15 @@ Json ToJson(const GrantInfo& grant) {
           {"to", grant.to},
           {"read", grant.read},
           {"write", grant.write},
-          {"expire_time", TimeToJson(grant.expire_time)}};
+          {"expire_time", TimeToJson(grant.expire_time)},
+          {"owner", grant.owner},
+          {"node", grant.node}};
 }
 
 Json PlanToJson(const std::string& source, const std::string& destination, const Plan& plan) {
   Json steps = Json::array();
   for (const Step& step : plan.steps) steps.push_back(StepToJson(step));
+  const std::string measured = FormatTime(plan.measure_time);
   return {{"source", source},
           {"destination", destination},
           {"path", plan.path},
@@ -173,6 +181,9 @@ Json PlanToJson(const std::string& source, const std::string& destination, const
           {"steps", std::move(steps)},
           {"estimated_bytes_per_second", RateToJson(plan.estimated_bytes_per_second)},
           {"measured", plan.measured},
+          {"measure_time", measured.empty() ? Json(nullptr) : Json(measured)},
+          {"measured_transfers", plan.measured_transfers},
+          {"tried_again", plan.tried_again},
           {"refused", ListToJson(plan.refused)}};
 }
 

@@ -22,7 +22,8 @@ struct Move {
   std::string destination;
   uint64_t bytes = 0;
   Receipt receipt;
-  std::vector<TransferId> transfers;  // all of them, where a file was copied in pieces
+  std::vector<TransferId> transfers;  // all of them, where an older daemon copied a file in pieces
+  uint64_t parts = 0;                 // of a file
 };
 
 Move MoveOf(const TransferInfo& transfer);
@@ -35,6 +36,7 @@ Json ToJson(const BufferInfo& buffer);
 Json ToJson(const GrantInfo& grant);
 Json ToJson(const NodeInfo& node);
 Json ToJson(const ProbeInfo& probe);
+Json ToJson(const PathRateInfo& rate);
 Json ToJson(const Topology& topology);
 Json PlanToJson(const std::string& source, const std::string& destination, const Plan& plan);
 

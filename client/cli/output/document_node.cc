@@ -105,6 +105,21 @@ Json ToJson(const ProbeInfo& probe) {
           {"expire_time", FormatTime(probe.expire_time)}};
 }
 
+Json ToJson(const PathRateInfo& rate) {
+  return {{"path", rate.path},
+          {"link", rate.link},
+          {"source_memory", rate.source_memory},
+          {"source_device", rate.source_device},
+          {"destination_memory", rate.destination_memory},
+          {"destination_device", rate.destination_device},
+          {"source_staged", rate.source_staged},
+          {"destination_staged", rate.destination_staged},
+          {"least_bytes", rate.least_bytes},
+          {"bytes_per_second", rate.bytes_per_second},
+          {"transfers", rate.transfers},
+          {"time", FormatTime(rate.time)}};
+}
+
 Json ToJson(const NodeInfo& node) {
   const std::string since = FormatTime(node.since);
   Json document = {{"name", node.name},
@@ -120,7 +135,15 @@ Json ToJson(const NodeInfo& node) {
                    {"since", since.empty() ? Json(nullptr) : Json(since)},
                    {"uid_domain", node.uid_domain},
                    {"probes", ListToJson(node.probes)},
-                   {"slow_transfers", node.slow_transfers}};
+                   {"slow_transfers", node.slow_transfers},
+                   {"path_rates", ListToJson(node.path_rates)},
+                   {"expiries", Json::array()}};
+  for (const Expiry& expiry : node.expiries) {
+    document["expiries"].push_back({{"what", expiry.what},
+                                    {"file", expiry.file},
+                                    {"begin_time", FormatTime(expiry.begin_time)},
+                                    {"expire_time", FormatTime(expiry.expire_time)}});
+  }
   if (!node.capabilities.has_value()) return document;
   document["host"] = node.capabilities->host;
   document["memories"] = Json::array();

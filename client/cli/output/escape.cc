@@ -1,5 +1,6 @@
 #include "client/cli/output/escape.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -107,6 +108,23 @@ size_t DisplayWidth(std::string_view text) {
   size_t width = 0;
   for (const char c : text) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
   return width;
+}
+
+std::string Cut(std::string_view text, size_t width) {
+  size_t end = 0;
+  for (size_t shown = 0; end < text.size() && shown < width; ++shown) {
+    end += std::max<size_t>(1, CharacterLength(text.substr(end)));
+  }
+  return std::string(text.substr(0, end));
+}
+
+std::string Shortened(std::string_view text, size_t width) {
+  const size_t whole = DisplayWidth(text);
+  if (whole <= width) return std::string(text);
+  if (width < 3) return Cut(text, width);
+  const std::string begin = Cut(text, width / 2);
+  const size_t left_out = whole - (width - 1 - width / 2);
+  return begin + "…" + std::string(text.substr(Cut(text, left_out).size()));
 }
 
 }  // namespace onecopy::cli

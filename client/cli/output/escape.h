@@ -20,4 +20,8 @@ std::string ShellWord(std::string_view text);
 // Number of characters (code points) of valid UTF-8: how wide it is on a terminal, nearly.
 size_t DisplayWidth(std::string_view text);
 
+// Valid UTF-8 with at most so many characters: what is longer loses its middle, or its end.
+std::string Shortened(std::string_view text, size_t width);
+std::string Cut(std::string_view text, size_t width);
+
 }  // namespace onecopy::cli

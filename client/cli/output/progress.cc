@@ -103,6 +103,13 @@ size_t TerminalWidth() {
   return size.ws_col;
 }
 
+std::optional<size_t> OutputWidth() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 1) return std::nullopt;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return 80;
+  return size.ws_col;
+}
+
 size_t TerminalHeight() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return 24;

@@ -61,6 +61,8 @@ bool StderrIsTerminal();
 
 // Columns of the terminal on standard error; 80 where that is unknown.
 size_t TerminalWidth();
+// Columns of the terminal on standard output; absent where it is none.
+std::optional<size_t> OutputWidth();
 // Lines of the terminal on standard output; 24 where that is unknown.
 size_t TerminalHeight();
 

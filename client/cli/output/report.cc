@@ -82,6 +82,7 @@ void PrintReceipt(std::ostream& out, const Move& move) {
   out << Printable(move.source) << " -> " << Printable(move.destination) << '\n';
   out << "  moved     " << FormatBytes(move.bytes) << " in " << FormatSeconds(receipt.seconds)
       << ", " << FormatRate(receipt.bytes_per_second) << '\n';
+  if (move.parts > 1) out << "  parts     " << move.parts << '\n';
   if (receipt.ranges > 1) {
     out << "  ranges    " << receipt.ranges;
     if (receipt.merged_ranges < receipt.ranges) out << ", joined to " << receipt.merged_ranges;
@@ -91,6 +92,7 @@ void PrintReceipt(std::ostream& out, const Move& move) {
       << '\n';
   PrintSteps(out, receipt.steps, move.bytes);
   PrintLanes(out, receipt.lanes);
+  if (receipt.encryption != "none") out << "  encrypted " << Printable(receipt.encryption) << '\n';
   if (receipt.checksum.has_value()) {
     out << "  checksum  " << Printable(receipt.checksum->algorithm) << ' '
         << Printable(receipt.checksum->value)
@@ -110,20 +112,39 @@ void PrintReceipt(std::ostream& out, const Move& move) {
   PrintRefusals(out, better);
 }
 
+namespace {
+
+// What the estimate rests on.
+std::string Basis(const Plan& plan) {
+  if (!plan.measured) return ", from a table";
+  const uint32_t transfers = plan.measured_transfers;
+  const std::string when = FormatTime(plan.measure_time);
+  std::string basis = ", measured by ";
+  basis += transfers == 0
+               ? "a probe"
+               : std::to_string(transfers) + (transfers == 1 ? " transfer" : " transfers");
+  return when.empty() ? basis : basis + (transfers > 1 ? ", the last " : ", ") + when;
+}
+
+}  // namespace
+
 void PrintPlan(std::ostream& out, const std::string& source, const std::string& destination,
                const Plan& plan) {
   out << Printable(source) << " -> " << Printable(destination) << '\n';
-  out << "  path      " << PathLine(plan.path, plan.copies, plan.link, false) << '\n';
-  std::vector<ExecutedStep> steps;
-  for (const Step& step : plan.steps) steps.push_back({step, 0});
-  PrintSteps(out, steps, 0);
+  PrintPlannedPath(out, plan);
   if (plan.estimated_bytes_per_second > 0) {
-    out << "  estimate  " << FormatRate(plan.estimated_bytes_per_second)
-        << (plan.measured ? ", measured" : ", from a table") << '\n';
+    out << "  estimate  " << FormatRate(plan.estimated_bytes_per_second) << Basis(plan) << '\n';
   }
   if (plan.refused.empty()) return;
   out << "  why no other path\n";
   PrintRefusals(out, plan.refused);
+}
+
+void PrintPlannedPath(std::ostream& out, const Plan& plan) {
+  out << "  path      " << PathLine(plan.path, plan.copies, plan.link, false) << '\n';
+  std::vector<ExecutedStep> steps;
+  for (const Step& step : plan.steps) steps.push_back({step, 0});
+  PrintSteps(out, steps, 0);
 }
 
 void PrintRefusals(std::ostream& out, const std::vector<Refusal>& refusals) {

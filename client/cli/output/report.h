@@ -18,6 +18,9 @@ void PrintPlan(std::ostream& out, const std::string& source, const std::string& 
                const Plan& plan);
 
 // One line for each, and below it what could be done.
+// Its path and steps alone, as of a transfer that has not reached its end.
+void PrintPlannedPath(std::ostream& out, const Plan& plan);
+
 void PrintRefusals(std::ostream& out, const std::vector<Refusal>& refusals);
 
 // "onecopy: …", and what to do about it; with every refusal.

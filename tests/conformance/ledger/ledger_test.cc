@@ -1,5 +1,6 @@
 // A receipt's copies are what really happened: they equal what the ledger counted below everything
 // that reports.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/engine_cluster.h"
@@ -91,12 +92,16 @@ struct Counted {
   double ledger = 0;
 };
 
+// What its client has done to the source before; where it did nothing, links do not read in place.
+enum class Source { kWritten, kAllHoles };
+
 // One transfer of that path, as its receipt and as the ledger tell it.
 Counted CopiesOf(EngineCluster& cluster, const std::string& source, const std::string& destination,
-                 const std::string& path) {
+                 const std::string& path, Source content = Source::kWritten) {
   const Principal alice = cluster["east"].Attach();
   auto a = cluster["east"].Register(alice, "a", kBytes);
   REQUIRE_OK(a);
+  if (content == Source::kWritten) std::fill_n(a->data, kBytes, std::byte{7});
   REQUIRE_OK(cluster["east"].CreateBuffer(alice, "b", kBytes));
   const Principal bob = cluster["west"].Attach();
   REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", kBytes));
@@ -142,6 +147,23 @@ TEST_CASE("the receipt's copies are the ledger's, on every path") {
   }));
   CAPTURE(path);
   const Counted counted = CopiesOf(cluster, "east:a", destination, path);
+  CAPTURE(counted.receipt, counted.ledger);
+  CHECK(counted.receipt == copies);
+  CHECK(Agree(counted));
+}
+
+TEST_CASE("what was never written is copied as often as the receipt says, too") {
+  EngineCluster cluster({"east", "west"}, [](const std::string&, NodePlan& plan) {
+    plan.options.slot_bytes = 1 << 20;
+  });
+  const auto [destination, path, copies] = GENERATE(table<std::string, std::string, size_t>({
+      {"east:b", "local", 1},
+      {"east:b", "peer-bounce", 2},
+      {"west:b", "tcp-bounce", 4},
+      {"west:b", "tcp-staged", 5},
+  }));
+  CAPTURE(path);
+  const Counted counted = CopiesOf(cluster, "east:a", destination, path, Source::kAllHoles);
   CAPTURE(counted.receipt, counted.ledger);
   CHECK(counted.receipt == copies);
   CHECK(Agree(counted));

@@ -1,6 +1,9 @@
 // What a get does.
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <set>
+#include <vector>
 
 #include "tests/conformance/link/links.h"
 #include "tests/support/catch.h"
@@ -196,4 +199,105 @@ TEST_CASE("what the carrier counted is at least what was got") {
   const uint64_t before = total();
   REQUIRE_OK(connected->StartGet({kChannel, &*key, 0, {sink, 0, sink->bytes()}}).get().status);
   CHECK(total() - before >= sink->bytes());
+}
+
+namespace {
+
+// Gets that are all asked for at once, on the connection's own thread.
+class Flood {
+ public:
+  Flood(const Connected& connected, const RemoteKey& key, RegionRef sink)
+      : connected_(connected), key_(key), sink_(std::move(sink)) {
+    REQUIRE_OK(connected_.links->reader->Register(sink_));
+  }
+
+  void Add(ChannelId channel, uint64_t offset, uint64_t bytes) {
+    orders_.push_back({channel, offset, bytes});
+  }
+  // `then` hears of each by its number, as it ends; returns after the last.
+  void Run(const std::function<void(size_t, const Status&)>& then) {
+    std::promise<void> all;
+    size_t left = orders_.size();
+    connected_.reader->executor().Post([&] {
+      for (size_t i = 0; i < orders_.size(); ++i) {
+        const Order& order = orders_[i];
+        connected_.reader->Get(
+            {order.channel, &key_, order.offset, {sink_, order.offset, order.bytes}},
+            [&, i](const Status& status, const StepList&, unsigned) {
+              then(i, status);
+              if (--left == 0) all.set_value();
+            });
+      }
+    });
+    all.get_future().wait();
+  }
+
+ private:
+  struct Order {
+    ChannelId channel = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  const Connected& connected_;
+  const RemoteKey& key_;
+  const RegionRef sink_;
+  std::vector<Order> orders_;
+};
+
+}  // namespace
+
+TEST_CASE("ten thousand gets at once all land, of one channel and of many") {
+  ONECOPY_FOR_EACH_LINK(link);
+  const bool many = GENERATE(false, true);
+  CAPTURE(many);
+  auto pair = link.make();
+  REQUIRE_OK(pair);
+  auto connected = Connect(**pair);
+  REQUIRE_OK(connected);
+  constexpr uint64_t kGets = 10'000;
+  constexpr uint64_t kPiece = 8192;
+  const RegionRef source = HostRegion(kGets * kPiece);
+  const RegionRef sink = HostRegion(kGets * kPiece);
+  Fill({source, 0, source->bytes()}, 4);
+  auto key = connected->Expose({source, 0, source->bytes()});
+  REQUIRE_OK(key);
+  Flood flood(*connected, *key, sink);
+  for (uint64_t i = 0; i < kGets; ++i) flood.Add(many ? i : kChannel, i * kPiece, kPiece);
+  size_t failed = 0;
+  Status failure;
+  flood.Run([&](size_t, const Status& status) {
+    if (status.ok()) return;
+    ++failed;
+    failure = status;
+  });
+  INFO(failure.ToString());
+  CHECK(failed == 0);
+  CHECK(FirstWrong({sink, 0, sink->bytes()}, 4) == sink->bytes());
+}
+
+TEST_CASE("a small get of another channel does not wait behind a bulk of gets") {
+  ONECOPY_FOR_EACH_LINK(link);
+  auto pair = link.make();
+  REQUIRE_OK(pair);
+  auto connected = Connect(**pair);
+  REQUIRE_OK(connected);
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  constexpr uint64_t kPieces = 192;
+  const RegionRef source = HostRegion(kPieces * kPiece);
+  const RegionRef sink = HostRegion(kPieces * kPiece);
+  auto key = connected->Expose({source, 0, source->bytes()});
+  REQUIRE_OK(key);
+  Flood flood(*connected, *key, sink);
+  for (uint64_t i = 0; i < kPieces; ++i) flood.Add(kChannel, i * kPiece, kPiece);
+  flood.Add(kChannel + 1, 0, 4096);
+  size_t landed = 0;
+  size_t before = 0;  // of the bulk, when the small one had landed
+  bool well = true;
+  flood.Run([&](size_t i, const Status& status) {
+    well = well && status.ok();
+    if (i == kPieces) before = landed;
+    ++landed;
+  });
+  CHECK(well);
+  CHECK(before < kPieces / 2);
 }

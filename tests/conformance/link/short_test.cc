@@ -47,7 +47,7 @@ struct Ends {
   }
   std::unique_ptr<ShortGets> Gets() {
     return std::make_unique<ShortGets>(ShortGets::Source{connected.reader, 1, key, kBegin, nullptr},
-                                       sink, Failed());
+                                       sink, ShortGets::Explain(), Failed());
   }
   std::shared_ptr<ShortServer> Serve() {
     return ShortServer::Start({connected.reader,

@@ -85,6 +85,40 @@ TEST_CASE("a copy is one step that names both memories, what copied, and where")
         Step{.node = "test", .from = "pinned", .to = mine->step_name(), .by = subject.copied_by()});
 }
 
+TEST_CASE("what reaches beyond either memory is not copied, and fails") {
+  ONECOPY_SUBJECT(subject);
+  constexpr uint64_t kMost = ~uint64_t{0};
+  const Bytes content = Pattern(4096, 6);
+  const RegionRef from = HostRegion(Pattern(4096, 5));
+  const RegionRef to = AllocateOrFail(subject, subject.devices().front(), content.size());
+  WriteAll(subject.memory(), to, content);
+  auto route = subject.memory().Prepare(from, to);
+  REQUIRE_OK(route);
+  const std::vector<std::array<uint64_t, 3>> pieces = {
+      {0, 0, 4097},      {1, 0, 4096},        {0, 1, 4096},      {4097, 0, 0},
+      {0, kMost, 16},    {kMost - 15, 0, 16}, {0, 1 << 30, 1},   {uint64_t{1} << 46, 0, 1},
+      {kMost, kMost, 1}, {0, 0, kMost},       {16, 0, kMost - 8}};
+  for (const auto& [at, into, bytes] : pieces) {
+    INFO(bytes << " bytes from " << at << " to " << into);
+    const Outcome one = CopyNow(**route, at, into, bytes);
+    CHECK(one.on_executor);
+    CHECK(one.status.code() == Code::kInternal);
+    CHECK(one.status.reason() == reasons::kRangeOutOfBuffer);
+    const Outcome many = CopyManyNow(**route, {{0, 0, 1, 0, 0, 1}, {at, into, bytes, 0, 0, 1}});
+    CHECK(many.status.reason() == reasons::kRangeOutOfBuffer);
+  }
+  const std::vector<StridedCopy> strided = {{0, 0, 8, 4096, 8, 2},
+                                            {0, 0, 8, 8, 4096, 2},
+                                            {0, 0, 8, kMost / 2 + 1, 8, 3},
+                                            {0, 0, 8, 8, kMost, 2},
+                                            {0, 0, 1, 1, 1, kMost}};
+  for (const StridedCopy& copy : strided) {
+    INFO(copy.count << " strides of " << copy.from_stride << " and " << copy.to_stride);
+    CHECK(CopyManyNow(**route, {copy}).status.reason() == reasons::kRangeOutOfBuffer);
+  }
+  CHECK(ReadAll(subject.memory(), to) == content);
+}
+
 TEST_CASE("a copy of no bytes completes and touches nothing") {
   ONECOPY_SUBJECT(subject);
   const RegionRef to = AllocateOrFail(subject, subject.devices().front(), 100);

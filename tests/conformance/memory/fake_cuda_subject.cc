@@ -70,8 +70,6 @@ class FakeCudaSubject final : public Subject {
         [](Shared& shared) { shared.request.handle.resize(63); });
     add("a handle of zeroes", "cuda-ipc",
         [](Shared& shared) { shared.request.handle.assign(64, '\0'); });
-    add("memory of another GPU", "cuda-ipc",
-        [&](Shared& shared) { shared.request.device = devices().back(); });
     add("no descriptor", "cuda-vmm", [](Shared& shared) { shared.request.fd = -1; });
     add("a descriptor of something else", "cuda-vmm", [](Shared& shared) {
       shared.keep = std::make_shared<os::UniqueFd>(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -100,8 +98,17 @@ class FakeCudaSubject final : public Subject {
 
   FakeCudaForeign* const foreign_ = FakeCudaFunction<FakeCudaForeign>("fakeCudaForeign");
   std::shared_ptr<const shim::CudaApi> api_ = *shim::LoadCuda(FakeCudaPath());
-  std::unique_ptr<cuda::CudaMemory> memory_ = std::make_unique<cuda::CudaMemory>(
-      cuda::CudaMemory::Options{"test", {}}, shim::LoadCuda(FakeCudaPath()));
+  std::unique_ptr<cuda::CudaMemory> memory_ =
+      std::make_unique<cuda::CudaMemory>(Options(), shim::LoadCuda(FakeCudaPath()));
+
+  static cuda::CudaMemory::Options Options() {
+    cuda::CudaMemory::Options options;
+    options.node = "test";
+#ifdef ONECOPY_TEST_LEGACY_ALLOCATION
+    options.allocation = cuda::Allocation::kLegacy;
+#endif
+    return options;
+  }
 };
 
 }  // namespace

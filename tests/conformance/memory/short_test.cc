@@ -15,6 +15,10 @@ namespace {
 // A short route, or null where this memory says that it has none.
 std::unique_ptr<ShortRoute> ShortOrNone(Subject& subject, const RegionRef& from,
                                         const RegionRef& to) {
+  // As a first transfer does, by which the memory learns what its copies are.
+  auto longer = subject.memory().Prepare(from, to);
+  REQUIRE_OK(longer);
+  REQUIRE_OK((*longer)->Prove(0, 0, 1));
   auto route = subject.memory().PrepareShort(from, to);
   if (route.ok()) return std::move(*route);
   CHECK(route.status().code() == Code::kFailedPrecondition);
@@ -63,6 +67,24 @@ TEST_CASE("short copies reach every byte and no other, in every direction") {
       CHECK(ReadAll(subject.memory(), back) == expected);
     }
   }
+}
+
+TEST_CASE("a short copy that reaches beyond either memory is not made, and fails") {
+  ONECOPY_SUBJECT(subject);
+  const Bytes content = Pattern(4096, 64);
+  const RegionRef to = AllocateOrFail(subject, subject.devices().front(), content.size());
+  WriteAll(subject.memory(), to, content);
+  const auto route = ShortOrNone(subject, HostRegion(Pattern(4096, 65)), to);
+  if (route == nullptr) return;
+  for (const auto& [at, into, bytes] : std::vector<std::array<uint64_t, 3>>{
+           {0, 1, 4096}, {1, 0, 4096}, {uint64_t{1} << 46, 0, 64}, {0, ~uint64_t{0} - 7, 16}}) {
+    INFO(bytes << " bytes from " << at << " to " << into);
+    const Status begun = route->Begin(at, into, bytes);
+    CHECK(begun.code() == Code::kInternal);
+    CHECK(begun.reason() == reasons::kRangeOutOfBuffer);
+  }
+  Await(*route, route->Mark());
+  CHECK(ReadAll(subject.memory(), to) == content);
 }
 
 TEST_CASE("marks are reached in order, and one says that nothing was begun since the last") {

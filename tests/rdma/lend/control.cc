@@ -33,6 +33,8 @@ bool NoQueuePairs() {
   return !ControlFolder().empty() && Exists(ControlFolder() + "/no-queue-pairs");
 }
 
+bool NoWindows() { return !ControlFolder().empty() && Exists(ControlFolder() + "/no-windows"); }
+
 std::string RemovedFolder() { return ControlFolder() + "/removed"; }
 
 }  // namespace onecopy::lend

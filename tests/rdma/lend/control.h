@@ -15,6 +15,7 @@ std::string MemoryBehind(uint64_t dmabuf_inode);
 
 bool Removed(const std::string& device);
 bool NoQueuePairs();
+bool NoWindows();
 
 // The folder whose files name the devices that are removed.
 std::string RemovedFolder();

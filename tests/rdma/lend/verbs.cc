@@ -8,6 +8,7 @@
 
 using onecopy::lend::IsRemoved;
 using onecopy::lend::NoQueuePairs;
+using onecopy::lend::NoWindows;
 using onecopy::lend::Real;
 using onecopy::lend::RealEvents;
 
@@ -86,7 +87,14 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
 }
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
-  return IsRemoved(context) ? EIO : Real().ibv_query_device(context, attributes);
+  if (IsRemoved(context)) return EIO;
+  const int error = Real().ibv_query_device(context, attributes);
+  if (error == 0 && NoWindows()) {
+    attributes->device_cap_flags &=
+        ~(IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+    attributes->max_mw = 0;
+  }
+  return error;
 }
 
 int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attributes) {

@@ -6,4 +6,5 @@ NAME = "no common misspelling"
 
 
 def run(context):
-    return lines_of([tool("codespell"), *context.files()], context.root)
+    texts = [name for name in context.files() if not name.startswith("tests/fuzz/corpus/")]  # whatever was found
+    return lines_of([tool("codespell"), *texts], context.root)

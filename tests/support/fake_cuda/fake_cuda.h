@@ -1,7 +1,9 @@
 // A CUDA driver without a GPU, for tests: a shared library with the symbols of libcuda that onecopy
 // uses. GPU memory is host memory, streams are threads. It is stricter than the real one: a copy
 // must reach both ends without help (host memory pinned, a peer's memory opened), else it fails,
-// and what is still open when a context closes is counted.
+// and what is still open when a context closes is counted. Like the real one it copies to memory
+// behind a legacy handle that was opened in another GPU's context through host memory, without a
+// word and far slower.
 //
 // The environment says what it is, read at each call:
 //   FAKE_CUDA_VERSION  of the driver, as cuda.h writes it; default 13000; negative: the error that
@@ -15,6 +17,8 @@
 //   FAKE_CUDA_ORDERING      of remote writes, as the attribute says it; default 200
 //   FAKE_CUDA_NO_FLUSH      set: no device flushes remote writes
 //   FAKE_CUDA_NO_KERNEL     set: no device takes the scatter kernel's image
+//   FAKE_CUDA_STAGES        which other copies between GPUs go through host memory: "imported": all
+//                           to memory behind a legacy handle; "all"
 //
 // The functions below are its own, to be found in the library by name.
 #pragma once
@@ -50,6 +54,9 @@ struct FakeCudaDmaBuf {
   size_t bytes;
   unsigned long long flags;
 };
+
+// Bytes of copies between GPUs that went through host memory, since the beginning.
+typedef size_t FakeCudaStagedBytes();
 
 // Things that were still open (streams, events, pins, IPC handles) when their context closed.
 typedef int FakeCudaLeaks();

@@ -81,7 +81,8 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle, unsi
   const int fd = MemoryOf(content);
   if (fake_cuda::DeviceOf(fd) != content.device) return CUDA_ERROR_MAP_FAILED;
   *address = reinterpret_cast<CUdeviceptr>(fake_cuda::MapMemory(fd, content.bytes, nullptr, true));
-  TheState().ranges[*address] = {content.bytes, FAKE_CUDA_LEGACY, content.device, fd, true, {}};
+  // As the real one, which says that the memory lies where it was opened.
+  TheState().ranges[*address] = {content.bytes, FAKE_CUDA_LEGACY, context->device, fd, true, {}};
   context->ipc[key] = *address;
   return CUDA_SUCCESS;
 }

@@ -27,7 +27,7 @@ struct Range {
   FakeCudaKind kind = FAKE_CUDA_LEGACY;
   int device = 0;
   int fd = -1;               // the memfd behind it
-  bool imported = false;     // from another process
+  bool imported = false;     // from another process; `device` is then whose context opened it
   std::set<int> reached_by;  // VMM only
 };
 
@@ -55,6 +55,7 @@ struct State {
   std::map<CUmemGenericAllocationHandle, Range> allocations;  // of cuMemCreate, not mapped
   CUmemGenericAllocationHandle next_allocation = 1;
   int leaks = 0;
+  size_t staged_bytes = 0;  // of copies that took a detour through host memory
 };
 
 State& TheState();

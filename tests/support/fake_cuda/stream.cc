@@ -1,9 +1,12 @@
 // The fake driver's streams (a thread each), events and copies.
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/fake_cuda/state.h"
 
@@ -83,11 +86,32 @@ bool ReachesDevice(const Context& context, CUdeviceptr address, size_t bytes) {
   return false;
 }
 
+// What the real driver does of its own accord where an end was opened in another GPU's context, or
+// where a test asks for it.
+bool IsStaged(const Context& context, CUdeviceptr to, CUdeviceptr from) {
+  const Range* const there = FindRange(to, 1);
+  const Range* const here = FindRange(from, 1);
+  const char* const text = std::getenv("FAKE_CUDA_STAGES");
+  const std::string asked = text == nullptr ? "" : text;
+  const bool legacy = there->imported && there->kind == FAKE_CUDA_LEGACY;
+  if (legacy && there->device != context.device) return true;
+  if (asked == "all") return there->device != here->device || legacy;
+  return asked == "imported" && legacy;
+}
+
+void CopyThroughHost(void* to, const void* from, size_t bytes) {
+  constexpr int kTimesSlower = 20;
+  std::vector<char> host(bytes);
+  for (int i = 0; i < kTimesSlower; ++i) std::memcpy(host.data(), from, bytes);
+  std::memmove(to, host.data(), bytes);
+}
+
 // A copy must reach both ends by itself.
 CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
               CUstream stream) {
   const Context* const context = Current();
   if (context == nullptr || Of(stream)->context() != context) return CUDA_ERROR_INVALID_CONTEXT;
+  bool staged = false;
   {
     const std::lock_guard lock(TheState().mutex);
     const auto reaches = [&](uintptr_t address, bool device) {
@@ -95,9 +119,14 @@ CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, si
                     : fake_cuda::IsPinned(reinterpret_cast<const void*>(address), bytes);
     };
     if (!reaches(to, to_device) || !reaches(from, from_device)) return CUDA_ERROR_INVALID_VALUE;
+    staged = to_device && from_device && bytes > 0 && IsStaged(*context, to, from);
+    if (staged) TheState().staged_bytes += bytes;
   }
   Of(stream)->Submit([=] {
-    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    auto* const target = reinterpret_cast<void*>(to);
+    const auto* const source = reinterpret_cast<const void*>(from);
+    if (staged) return CopyThroughHost(target, source, bytes);
+    std::memmove(target, source, bytes);
   });
   return CUDA_SUCCESS;
 }
@@ -210,6 +239,11 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
   }
   Of(stream)->Submit([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return CUDA_SUCCESS;
+}
+
+size_t fakeCudaStagedBytes() {
+  const std::lock_guard lock(TheState().mutex);
+  return TheState().staged_bytes;
 }
 
 }  // extern "C"

@@ -1,10 +1,15 @@
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <array>
+#include <thread>
 
 #include "proto/codec/status_codec.h"
 #include "tests/unit/attach/attach_rig.h"
 #include "transport/core/reasons.h"
+#include "transport/os/host_port.h"
 
 using namespace onecopy;
 using attach::Client;
@@ -170,7 +175,7 @@ TEST_CASE("descriptors beyond a session's limit are refused and closed") {
   const size_t before = OpenDescriptors();
   client.SendFds(Client::PassDescriptor(), {fd.get()});
   CHECK(FromProto(client.Receive().error()).reason() == reasons::kQuota);
-  CHECK(OpenDescriptors() == before);
+  attach::WaitUntil([&] { return OpenDescriptors() == before; });
 }
 
 TEST_CASE("a uid has a limited number of connections") {
@@ -186,6 +191,26 @@ TEST_CASE("a uid has a limited number of connections") {
   rig.WaitForClosed(1);
   Client again(rig.path());
   again.Attach();
+}
+
+TEST_CASE("who says nothing has to go before others are refused") {
+  const bool each = GENERATE(true, false);
+  Rig rig(
+      [each](attach::Options& options) { (each ? options.most_per_uid : options.most_new) = 3; });
+  Client oldest(rig.path());
+  Client older(rig.path());
+  Client old(rig.path());
+  Client speaks(rig.path());
+  speaks.Attach();
+  ExpectRefusal(oldest, Code::kResourceExhausted, reasons::kQuota);
+  older.Attach();
+  if (!each) return;
+  // Those that have spoken stay.
+  Client another(rig.path());
+  another.Attach();
+  ExpectRefusal(old, Code::kResourceExhausted, reasons::kQuota);
+  Client one_too_many(rig.path());
+  ExpectRefusal(one_too_many, Code::kResourceExhausted, reasons::kQuota);
 }
 
 TEST_CASE("a connection that says nothing is ended") {
@@ -218,4 +243,76 @@ TEST_CASE("the reply that ends a connection arrives although more was sent than 
   }
   const v1::AttachReply reply = client.Receive();
   CHECK(reply.has_error());
+}
+
+TEST_CASE("only what can hold memory is taken") {
+  Rig rig;
+  Client client(rig.path());
+  client.Attach();
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const os::UniqueFd reader(ends[0]);
+  const os::UniqueFd writer(ends[1]);
+  const os::UniqueFd folder(::open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const os::UniqueFd path(::open("/tmp", O_PATH | O_CLOEXEC));
+  const os::UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const os::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const os::UniqueFd event(::eventfd(0, EFD_CLOEXEC));
+  for (const auto& [fd, what] : {std::pair{reader.get(), "a pipe"},
+                                 {folder.get(), "a directory"},
+                                 {path.get(), "a directory"},
+                                 {file.get(), "a file"},
+                                 {socket.get(), "a socket"},
+                                 {event.get(), "nothing that holds memory"}}) {
+    INFO(what);
+    client.SendFds(Client::PassDescriptor(), {fd});
+    const Status refused = FromProto(client.Receive().error());
+    CHECK(refused.reason() == reasons::kBadHandle);
+    CHECK(refused.message().find(what) != std::string::npos);
+  }
+}
+
+TEST_CASE("descriptors that take long to close hold up nobody but who passed them") {
+  Rig rig;
+  // What is closed last waits until its bytes have gone, and the far end does not read.
+  auto listener = os::ListenTcp({"127.0.0.1", 0}, 1);
+  REQUIRE_OK(listener);
+  auto connected = os::ConnectTcp(*os::LocalAddress(listener->get()));
+  REQUIRE_OK(connected);
+  os::UniqueFd slow = std::move(*connected);
+  pollfd wait{listener->get(), POLLIN, 0};
+  REQUIRE(::poll(&wait, 1, attach::kPatienceMs) == 1);
+  os::UniqueFd far(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  REQUIRE(far);
+  wait = {slow.get(), POLLOUT, 0};
+  REQUIRE(::poll(&wait, 1, attach::kPatienceMs) == 1);
+  const std::string bytes(1 << 20, 'x');
+  while (::send(slow.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+  }
+  const linger patient{.l_onoff = 1, .l_linger = 600};
+  REQUIRE(::setsockopt(slow.get(), SOL_SOCKET, SO_LINGER, &patient, sizeof patient) == 0);
+
+  Client passer(rig.path());
+  passer.Attach();
+  Client leaver(rig.path());
+  leaver.Attach();
+  {
+    // One that is refused, one among too many, and one that nobody reads any more.
+    passer.SendFds(Client::PassDescriptor(), {slow.get()});
+    leaver.SendFds(Client::Hello(), {slow.get()});
+  }
+  // The server's should be the last close; should this be, it waits on a thread of its own.
+  std::thread closing([slow = std::move(slow)]() mutable { slow.Reset(); });
+  // Everything else is served, on the thread of the server and on the engine's.
+  Client other(rig.path());
+  const std::string token = other.Attach();
+  const os::UniqueFd fd = SomeFd();
+  other.SendFds(Client::PassDescriptor(), {fd.get()});
+  REQUIRE(other.Receive().has_passed());
+  CHECK(rig.Find(token).ok());
+  other.Close();
+  // It is closed once its far end goes, and only then the one that passed it is answered.
+  far.Reset();
+  closing.join();
+  CHECK(FromProto(passer.Receive().error()).reason() == reasons::kBadHandle);
 }

@@ -29,6 +29,12 @@ namespace onecopy::attach {
 
 inline constexpr int kPatienceMs = 20000;  // so that a test that fails ends
 
+// Asks until the answer is yes, with patience.
+inline void WaitUntil(const std::function<bool()>& question) {
+  for (int i = 0; i < kPatienceMs && !question(); ++i) ::poll(nullptr, 0, 1);
+  CHECK(question());
+}
+
 // A client's end of a connection. Blocks, with patience.
 class Client {
  public:
@@ -128,10 +134,10 @@ class Rig {
     engine_.RunSync([&] { identity = *sessions_.Identity(who->session); });
     return identity;
   }
-  Result<os::UniqueFd> Take(const std::string& token, uint64_t fd_handle) {
+  Result<os::PassedFd> Take(const std::string& token, uint64_t fd_handle) {
     const auto who = Find(token);
     REQUIRE_OK(who);
-    Result<os::UniqueFd> fd = os::UniqueFd();
+    Result<os::PassedFd> fd = os::PassedFd();
     engine_.RunSync([&] { fd = sessions_.Take(who->session, fd_handle); });
     return fd;
   }

@@ -19,21 +19,22 @@ using attach::Rig;
 
 namespace {
 
-// Whether every copy of this pipe's writing end is closed.
-bool IsClosed(const os::UniqueFd& reader) {
-  pollfd wait{reader.get(), POLLIN, 0};
-  return ::poll(&wait, 1, attach::kPatienceMs) == 1 && (wait.revents & POLLHUP) != 0;
-}
+// A memory file, and whether this process, in which the server is, still has it open.
+struct File {
+  os::UniqueFd fd{::memfd_create("test", MFD_CLOEXEC)};
+  struct stat facts {};
 
-struct Pipe {
-  Pipe() {
-    std::array<int, 2> ends{};
-    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    reader = os::UniqueFd(ends[0]);
-    writer = os::UniqueFd(ends[1]);
+  File() { REQUIRE(::fstat(fd.get(), &facts) == 0); }
+  bool IsClosed() const {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      struct stat other {};
+      if (::stat(entry.path().c_str(), &other) == 0 && other.st_ino == facts.st_ino &&
+          other.st_dev == facts.st_dev) {
+        return false;
+      }
+    }
+    return true;
   }
-  os::UniqueFd reader;
-  os::UniqueFd writer;
 };
 
 }  // namespace
@@ -67,16 +68,16 @@ TEST_CASE("everybody may connect") {
 
 TEST_CASE("a session ends with its connection, and what it deposited is closed") {
   Rig rig;
-  Pipe pipe;
+  File file;
   Client client(rig.path());
   const std::string token = client.Attach();
-  client.SendFds(Client::PassDescriptor(), {pipe.writer.get()});
+  client.SendFds(Client::PassDescriptor(), {file.fd.get()});
   REQUIRE(client.Receive().has_passed());
-  pipe.writer.Reset();
+  file.fd.Reset();
   client.Close();
   rig.WaitForClosed(1);
   CHECK(rig.Find(token).status().reason() == reasons::kNoSession);
-  CHECK(IsClosed(pipe.reader));
+  attach::WaitUntil([&] { return file.IsClosed(); });
 }
 
 TEST_CASE("a passed descriptor can be taken by its number, and is close-on-exec") {
@@ -102,10 +103,10 @@ TEST_CASE("a passed descriptor can be taken by its number, and is close-on-exec"
 
 TEST_CASE("requests that were sent at once are answered in order") {
   Rig rig;
-  Pipe pipe;
+  File file;
   Client client(rig.path());
   client.SendHello();
-  for (int i = 0; i < 10; ++i) client.SendFds(Client::PassDescriptor(), {pipe.writer.get()});
+  for (int i = 0; i < 10; ++i) client.SendFds(Client::PassDescriptor(), {file.fd.get()});
   REQUIRE(client.Receive().has_welcome());
   uint64_t last = 0;
   for (int i = 0; i < 10; ++i) {
@@ -158,8 +159,8 @@ TEST_CASE("a session outlives a child that inherited the socket and ended") {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   REQUIRE(::waitpid(child, nullptr, 0) == child);
-  Pipe pipe;
-  client.SendFds(Client::PassDescriptor(), {pipe.writer.get()});
+  File file;
+  client.SendFds(Client::PassDescriptor(), {file.fd.get()});
   CHECK(client.Receive().has_passed());
   CHECK(rig.Find(token).ok());
 }

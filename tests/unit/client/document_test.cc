@@ -67,6 +67,7 @@ TEST_CASE("a receipt has the keys that others rely on, in their order") {
                                                   "emulated",
                                                   "registration",
                                                   "key",
+                                                  "encryption",
                                                   "steps",
                                                   "lanes",
                                                   "seconds",
@@ -160,7 +161,12 @@ TEST_CASE("a plan tells what the receipt would") {
   const Json document = cli::PlanToJson("a", "b", plan);
   CHECK(Keys(document) == std::vector<std::string>{"source", "destination", "path", "copies",
                                                    "link", "steps", "estimated_bytes_per_second",
-                                                   "measured", "refused"});
+                                                   "measured", "measure_time", "measured_transfers",
+                                                   "tried_again", "refused"});
+  CHECK(document["measure_time"].is_null());
+  plan.measured = true;
+  plan.measure_time = WallTime(std::chrono::seconds(1'700'000'000));
+  CHECK(cli::PlanToJson("a", "b", plan)["measure_time"] == "2023-11-14T22:13:20Z");
   CHECK(document["steps"][0]["loopback"] == true);
   CHECK(document["estimated_bytes_per_second"] == 1'000'000'000);
 }

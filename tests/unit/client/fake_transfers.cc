@@ -167,6 +167,7 @@ void FakeDaemon::Run(Move& move) {
   } else if (move.fate.fail.has_value()) {
     transfer.set_state(v1::FAILED);
     *transfer.mutable_error() = ToProto(*move.fate.fail);
+    transfer.mutable_end_time()->set_seconds(1'700'000'001);
   } else {
     Succeed(move);
   }

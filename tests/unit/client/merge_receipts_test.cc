@@ -1,14 +1,14 @@
-#include "client/lib/merge_receipts.h"
+#include "transport/core/merge_receipts.h"
 
 #include "client/lib/windows.h"
 #include "tests/support/catch.h"
 #include "transport/core/reasons.h"
 
 using onecopy::ExecutedStep;
+using onecopy::MergeReceipt;
 using onecopy::Policy;
 using onecopy::Receipt;
 using onecopy::Step;
-using onecopy::client::MergeReceipt;
 
 namespace {
 
@@ -64,6 +64,16 @@ TEST_CASE("two equal passes of one part stay two") {
   CHECK(whole.copies() == 2);
   CHECK(whole.steps[0].bytes == 20);
   CHECK(whole.steps[1].bytes == 20);
+}
+
+TEST_CASE("two lanes to one address stay two") {
+  Receipt part;
+  part.lanes = {{"lo", "127.0.0.1:1", 10}, {"lo", "127.0.0.1:1", 20}};
+  Receipt whole;
+  MergeReceipt(part, whole);
+  MergeReceipt(part, whole);
+  CHECK(whole.lanes ==
+        std::vector<onecopy::LaneBytes>{{"lo", "127.0.0.1:1", 20}, {"lo", "127.0.0.1:1", 40}});
 }
 
 TEST_CASE("parts that went different ways show every way and every step") {

@@ -119,3 +119,40 @@ TEST_CASE("every code has the exit status of the table") {
   }));
   CHECK(ExitStatusOf(code) == exit_status);
 }
+
+TEST_CASE("text that is too wide loses its middle, by characters") {
+  CHECK(Shortened("weights", 7) == "weights");
+  CHECK(Shortened("west:weights@4096", 9) == "west…4096");
+  CHECK(Shortened("caf\xc3\xa9-caf\xc3\xa9", 4) == "ca…\xc3\xa9");
+  CHECK(Shortened("abc", 2) == "ab");
+  CHECK(Cut("caf\xc3\xa9-x", 4) == "caf\xc3\xa9");
+  CHECK(Cut("abc", 9) == "abc");
+}
+
+TEST_CASE("a table that is too wide loses columns, then spaces, then the middle of long cells") {
+  Table table({{"ID"},
+               {.title = "END", .least = 4},
+               {.title = "SIZE", .goes = 2},
+               {.title = "STARTED", .goes = 1}});
+  table.Add({"id", "a-very-long-end", "1 GiB", "2026-11-21"});
+  const auto printed = [&table](size_t width) {
+    std::ostringstream out;
+    table.Print(out, width);
+    return out.str();
+  };
+  CHECK(printed(80) ==
+        "ID  END              SIZE   STARTED\n"
+        "id  a-very-long-end  1 GiB  2026-11-21\n");
+  CHECK(printed(30) ==
+        "ID  END              SIZE\n"
+        "id  a-very-long-end  1 GiB\n");
+  CHECK(printed(19) ==
+        "ID  END\n"
+        "id  a-very-long-end\n");
+  CHECK(printed(10) ==
+        "ID END\n"
+        "id a-v…end\n");
+  CHECK(printed(5) ==
+        "ID EN\n"
+        "id a-\n");
+}

@@ -64,6 +64,13 @@ TEST_CASE("transfers are listed, shown, watched and cancelled") {
   const Run failed = onecopy({"transfer", "show", "t2"});
   CHECK(failed.exit_status == 0);
   CHECK(Has(failed.out, "onecopy: west went [PEER_DOWN]"));
+  CHECK(Has(failed.out, "moved     0 B of 1000 B\n"));
+  CHECK(Has(failed.out, "began     2023-11-14T22:13:20Z\n"));
+  CHECK(Has(failed.out, "ended     2023-11-14T22:13:21Z, after 1 s\n"));
+  CHECK_FALSE(Has(failed.out, "B/s"));
+  CHECK_FALSE(Has(failed.out, "estimate"));
+  CHECK_FALSE(Has(
+      list.out.substr(list.out.find("t2 "), list.out.find("t1 ") - list.out.find("t2 ")), "B/s"));
   CHECK(onecopy({"transfer", "show", "t2", "--json"}).json()["error"]["reason"] == "PEER_DOWN");
   CHECK(onecopy({"transfer", "show", "t9"}).exit_status == 3);
   CHECK(Has(onecopy({"transfer", "watch", "t1"}).out, "3 copies"));

@@ -80,6 +80,25 @@ TEST_CASE("command lines that cannot be read fail with 2 and say where help is")
   CHECK(Has(Onecopy({"buffer", "create"}).err, "`onecopy buffer create --help`"));
 }
 
+TEST_CASE("wrong words are named") {
+  CHECK(Has(Onecopy({"cp", "a"}).err, "cp takes one source and one destination [BAD_ARGUMENT]"));
+  CHECK(Has(Onecopy({"cp"}).err, "cp takes one source and one destination"));
+  CHECK(Has(Onecopy({"explain", "a", "b", "c"}).err,
+            "explain takes one source and one destination, and \"c\" is left over"));
+  CHECK(Has(Onecopy({"cp", "a", "b", "--unknown"}).err,
+            "\"--unknown\" is no option of `onecopy cp`"));
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"nonsense"}, {"nonsense", "--help"}, {"--help", "nonsense"}}) {
+    const Run run = Onecopy(arguments);
+    CHECK(run.exit_status == 2);
+    CHECK(run.out.empty());
+    CHECK(Has(run.err, "\"nonsense\" is no command of `onecopy`"));
+  }
+  const Run nested = Onecopy({"buffer", "nonsense", "--help"});
+  CHECK(nested.exit_status == 2);
+  CHECK(Has(nested.err, "\"nonsense\" is no command of `onecopy buffer`"));
+}
+
 TEST_CASE("with --json every error is a document on standard output") {
   const Run run = Onecopy({"cp", "a", "--json"});
   CHECK(run.exit_status == 2);

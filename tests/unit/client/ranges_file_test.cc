@@ -57,3 +57,12 @@ TEST_CASE("what is no list of ranges is refused with its line") {
   CHECK(Parsed("\n \n").status().reason() == reasons::kBadArgument);
   CHECK(onecopy::cli::ReadRangesFile("/nowhere/list").status().reason() == reasons::kFileNotFound);
 }
+
+TEST_CASE("a ranges file that cannot be read is named, with the reason") {
+  const onecopy::Status missing = onecopy::cli::ReadRangesFile("/nowhere/ranges").status();
+  CHECK(missing.code() == onecopy::Code::kNotFound);
+  CHECK(missing.message() ==
+        "cannot read ranges file \"/nowhere/ranges\": No such file or directory (ENOENT)");
+  const onecopy::Status folder = onecopy::cli::ReadRangesFile("/proc").status();
+  CHECK(folder.message() == "cannot read ranges file \"/proc\": Is a directory (EISDIR)");
+}

@@ -6,13 +6,16 @@
 #include <fstream>
 
 #include "daemon/config/config.h"
+#include "daemon/config/sections.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/schema.h"
 #include "transport/core/reasons.h"
 
 using onecopy::Code;
+using onecopy::config::AuditLevels;
 using onecopy::config::Config;
 using onecopy::config::Defaults;
+using onecopy::config::Limit;
 using onecopy::config::Load;
 using onecopy::config::LogFormat;
 using onecopy::config::Parse;
@@ -71,6 +74,22 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.stall_timeout == milliseconds(30'000));
   CHECK(config.drain_timeout == milliseconds(30'000));
   CHECK(config.keep_transfers == 1000);
+  CHECK_FALSE(config.reflection);
+  CHECK(AuditLevels()[config.audit_level] == "rights");
+  CHECK(config.audit_most_per_minute == 120);
+  CHECK(config.audit_file.empty());
+  CHECK(config.limits.sessions == Limit{1024, 4096});
+  CHECK(config.limits.descriptors == Limit{1024, 8192});
+  CHECK(config.limits.requests == Limit{8192, 32'768});
+  CHECK(config.limits.buffers == Limit{8192, 65'536});
+  CHECK(config.limits.grants == Limit{8192, 65'536});
+  CHECK(config.limits.transfers == Limit{16'384, 65'536});
+  CHECK(config.limits.rings == Limit{256, 1024});
+  CHECK(config.limits.routes == Limit{1024, 8192});
+  CHECK(config.limits.request_ids == Limit{2'097'152, 8'388'608});
+  CHECK(config.limits.request_memory == milliseconds(600'000));
+  CHECK(config.limits.health_watches == 256);
+  CHECK(config.limits.reserved_percent == 5);
   CHECK(config.heartbeat == milliseconds(5000));
   CHECK(config.reconnect_least == milliseconds(100));
   CHECK(config.reconnect_most == milliseconds(10'000));
@@ -104,10 +123,18 @@ address = "north.example:7701"
 [peers.none]
 address = "10.0.0.3:7701"
 uid_domain = ""
+[peers.caller]
+[peers."gpu-?*"]
+uid_domain = "lab"
 
 [log]
 level = "debug"
 format = "journal"
+
+[audit]
+level = "all"
+most_per_minute = 7
+file = "/var/log/onecopy-audit.log"
 
 [staging]
 slot_bytes = "4KiB"
@@ -126,6 +153,16 @@ jitter_percent = 0
 stall_timeout = "2m"
 drain_timeout = "0s"
 keep = 0
+
+[api]
+reflection = true
+
+[limits]
+buffers_per_user = 7
+buffers = 9
+request_memory = "5s"
+health_watches = 0
+reserved_percent = 50
 
 [peering]
 heartbeat = "500ms"
@@ -159,12 +196,15 @@ label = "ü"
   CHECK(config.tls.ca == "/etc/ca.pem");
   CHECK(config.tls.certificate == "/etc/east.pem");
   CHECK(config.tls.key == "/etc/east.key");
-  REQUIRE(config.peers.size() == 3);
+  REQUIRE(config.peers.size() == 5);
   CHECK(config.peers.at("west").address == onecopy::os::HostPort{"10.0.0.2", 7701});
   CHECK(config.peers.at("west").uid_domain == "lab");
-  CHECK(config.peers.at("north.lab-1").address.host == "north.example");
+  CHECK(config.peers.at("north.lab-1").address->host == "north.example");
   CHECK_FALSE(config.peers.at("north.lab-1").uid_domain.has_value());
   CHECK(config.peers.at("none").uid_domain == "");
+  CHECK_FALSE(config.peers.at("caller").address.has_value());
+  CHECK_FALSE(config.peers.at("gpu-?*").address.has_value());
+  CHECK(config.peers.at("gpu-?*").uid_domain == "lab");
   CHECK(config.log_level == "debug");
   CHECK(config.log_format == LogFormat::kJournal);
   CHECK(config.slot_bytes == 4096);
@@ -179,6 +219,15 @@ label = "ü"
   CHECK(config.stall_timeout == milliseconds(120'000));
   CHECK(config.drain_timeout == milliseconds(0));
   CHECK(config.keep_transfers == 0);
+  CHECK(config.reflection);
+  CHECK(AuditLevels()[config.audit_level] == "all");
+  CHECK(config.audit_most_per_minute == 7);
+  CHECK(config.audit_file == "/var/log/onecopy-audit.log");
+  CHECK(config.limits.buffers == Limit{7, 9});
+  CHECK(config.limits.grants == Limit{8192, 65'536});
+  CHECK(config.limits.request_memory == milliseconds(5000));
+  CHECK(config.limits.health_watches == 0);
+  CHECK(config.limits.reserved_percent == 50);
   CHECK(config.heartbeat == milliseconds(500));
   CHECK(config.reconnect_least == milliseconds(1000));
   CHECK(config.reconnect_most == milliseconds(1000));
@@ -283,4 +332,10 @@ TEST_CASE("what is wrong with measured values is told with their own file and li
   CHECK(complaint("name = \"east\"\n").find("no place among measured values") != std::string::npos);
   const std::string naming = folder.Write("naming.toml", "tuned = \"/nowhere/tuned.toml\"\n");
   CHECK(Load(naming, TestSchema()).status().code() == Code::kNotFound);
+}
+
+TEST_CASE("text without quotes is told to need them") {
+  const onecopy::Status refused = Parse("version = 1\nname = east\n", "f", TestSchema()).status();
+  CHECK(refused.message().find("f:2: ") != std::string::npos);
+  CHECK(refused.message().find("put text in quotes") != std::string::npos);
 }

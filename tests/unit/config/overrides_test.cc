@@ -59,10 +59,10 @@ address = "10.0.0.3:7701"
   CHECK(config.run_dir == "/run/b");
   CHECK(config.uid_domain == "lab");
   REQUIRE(config.peers.size() == 3);
-  CHECK(config.peers.at("west").address.ToString() == "[::1]:7001");
+  CHECK(config.peers.at("west").address->ToString() == "[::1]:7001");
   CHECK(config.peers.at("west").uid_domain == "lab");
-  CHECK(config.peers.at("north").address.ToString() == "10.0.0.3:7701");
-  CHECK(config.peers.at("south").address.ToString() == "south.example:7002");
+  CHECK(config.peers.at("north").address->ToString() == "10.0.0.3:7701");
+  CHECK(config.peers.at("south").address->ToString() == "south.example:7002");
 }
 
 TEST_CASE("without flags the file's values stay") {
@@ -144,7 +144,7 @@ TEST_CASE("plain text beyond this machine has to be allowed") {
   allowed.insecure = true;
   CHECK(CheckSecurity(allowed).ok());
   Config encrypted = config;
-  encrypted.tls = {"ca", "certificate", "key"};
+  encrypted.tls = {.ca = "ca", .certificate = "certificate", .key = "key", .crl = ""};
   CHECK(CheckSecurity(encrypted).ok());
 }
 
@@ -152,6 +152,46 @@ TEST_CASE("on this machine plain text is no danger") {
   Config config = Defaults(TestSchema());
   config.listen.host = GENERATE("127.0.0.1", "127.1.2.3", "::1", "localhost");
   CHECK(CheckSecurity(config).ok());
+}
+
+TEST_CASE("peers beyond this machine hear plain text too") {
+  Config config = Defaults(TestSchema());
+  config.name = "east";
+  Overrides overrides;
+  overrides.peers = {"south=127.0.0.1:7702", "west=10.0.0.2:7701"};
+  REQUIRE_OK(Apply(overrides, config));
+  CHECK(CheckSecurity(config).message().find("the address of peer west is 10.0.0.2:7701") == 0);
+  config.insecure = true;
+  CHECK(CheckSecurity(config).ok());
+}
+
+TEST_CASE("what differs counts at once or waits, and is told with both values") {
+  const Config running = FromFile("[log]\nlevel = \"debug\"\n[peers.west]\naddress = \"a:1\"\n");
+  const Config wanted = FromFile(
+      "[tls]\nca = \"c\"\ncertificate = \"d\"\nkey = \"k\"\n[staging]\nslots = 8\n"
+      "[tcp]\nlabel = \"x\"\n[peers.north]\naddress = \"b:2\"\nuid_domain = \"lab\"\n");
+  const auto changes = onecopy::config::Compare(running, wanted);
+  CHECK(changes.now == std::vector<std::string>{
+                           "log.level: \"debug\" -> \"info\"",
+                           "peers.north.address: nothing -> \"b:2\"",
+                           "peers.north.uid_domain: nothing -> \"lab\"",
+                           "peers.west.address: \"a:1\" -> nothing",
+                           "peers.west.uid_domain: \"\" -> nothing",
+                       });
+  CHECK(changes.at_restart == std::vector<std::string>{
+                                  "staging.slots: 64 -> 8",
+                                  "tcp.label: \"tab\\u0009here\" -> \"x\"",
+                                  "tls.ca: \"\" -> \"c\"",
+                                  "tls.certificate: \"\" -> \"d\"",
+                                  "tls.key: \"\" -> \"k\"",
+                              });
+  const Config merged = onecopy::config::Merge(running, wanted);
+  CHECK(merged.peers == wanted.peers);
+  CHECK(merged.log_level == "info");
+  CHECK(merged.slots == 64);
+  CHECK_FALSE(merged.tls.enabled());
+  CHECK(onecopy::config::Compare(merged, wanted).now.empty());
+  CHECK(onecopy::config::Compare(merged, wanted).at_restart == changes.at_restart);
 }
 
 TEST_CASE("lanes beyond this machine are plain text too") {

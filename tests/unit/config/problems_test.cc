@@ -83,6 +83,11 @@ TEST_CASE("a key or value that is wrong is named with its line") {
       {"[tcp]\nlinger = \"61s\"", "f.toml:2: tcp.linger: must be between 0s and 1m, not \"61s\""},
       {"[transfers]\nkeep = 9223372036854775807",
        "f.toml:2: transfers.keep: must be between 0 and 1000000, not 9223372036854775807"},
+      {"[limits]\nbuffers = 0",
+       "f.toml:2: limits.buffers: must be between 1 and 1000000000, not 0"},
+      {"[limits]\nrequest_memory = \"2d\"", "f.toml:2: limits.request_memory: "},
+      {"[limits]\nreserved_percent = 91",
+       "f.toml:2: limits.reserved_percent: must be between 0 and 90, not 91"},
       // values
       {"name = \"a b\"", "f.toml:1: name: must be of the form [A-Za-z0-9][A-Za-z0-9._-]{0,62}"},
       {"uid_domain = \"-\"", "f.toml:1: uid_domain: must be of the form"},
@@ -98,11 +103,15 @@ TEST_CASE("a key or value that is wrong is named with its line") {
       {"[log]\nformat = \"journald\"",
        "f.toml:2: log.format: must be one of auto, text, journal, not journald (did you mean "
        "journal?)"},
+      {"[audit]\nlevel = \"deny\"",
+       "f.toml:2: audit.level: must be one of off, denied, rights, all, not deny"},
       // peers
       {"peers = 1", "f.toml:1: peers must be a section, written as [peers.NAME]"},
       {"[peers]\nwest = \"10.0.0.2:7701\"",
        "f.toml:2: peers.west must be a section, written as [peers.west], not text"},
-      {"[peers.west]", "f.toml:1: peers.west has no address"},
+      {"[peers.\"gpu-*\"]\naddress = \"a:1\"",
+       "f.toml:1: peers.gpu-* is a pattern, which has no address"},
+      {"[peers.\"-*\"]", "f.toml:1: peers.-*: a node's name must be of the form"},
       {"[peers.west]\naddress = \"10.0.0.2\"",
        "f.toml:2: peers.west.address: \"10.0.0.2\" is not an address"},
       {"[peers.west]\naddress = \"10.0.0.2:0\"",
@@ -123,6 +132,10 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:2: lanes and listen must differ: both are 127.0.0.1:80"},
       {"[peering]\nreconnect_most = \"50ms\"",
        "f.toml:2: peering: reconnect_least, 100ms, is longer than reconnect_most, 50ms"},
+      {"[limits]\ngrants_per_user = 70000",
+       "f.toml:2: limits: grants_per_user, 70000, is more than grants, 65536, which is of all"},
+      {"[limits]\nsessions_per_user = 10\nsessions = 9",
+       "f.toml:3: limits: sessions_per_user, 10, is more than sessions, 9"},
       // what is no TOML
       {"name = \"a\"\nname = \"b\"", "f.toml:2: "},
       {"name = ", "f.toml:1: "},
@@ -144,7 +157,7 @@ TEST_CASE("everything that is wrong is said at once, in the file's order") {
 insecure = 1
 [tcp]
 lanes = 0
-[peers.b]
+[peers."-"]
 [peers.a]
 address = 5
 [staging]

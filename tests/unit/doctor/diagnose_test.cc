@@ -380,3 +380,27 @@ TEST_CASE("what blocks comes first") {
   facts.gpus[0].persistence = false;
   CHECK(Codes(Diagnose(facts)) == "NOT_PROVEN PERSISTENCE_OFF UCX_WITHOUT_CUDA");
 }
+
+TEST_CASE("a certificate that ends is told in time, and one that has ended blocks") {
+  using std::chrono::hours;
+  Facts facts = HealthyFactsWithoutDaemon();
+  facts.daemon.answered = true;
+  facts.daemon.now = std::chrono::system_clock::now();
+  const auto begun = facts.daemon.now - hours(300 * 24);
+  const auto ends_in = [&](hours left) {
+    facts.daemon.expiries = {
+        {"the certificate of this node", "/etc/onecopy/east.pem", begun, facts.daemon.now + left}};
+    return Diagnose(facts);
+  };
+  CHECK(ends_in(hours(31 * 24)).Find("CERTIFICATE_EXPIRES") == nullptr);
+  const Diagnosis soon = ends_in(hours(29 * 24));
+  const Finding* finding = soon.Find("CERTIFICATE_EXPIRES");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->severity == Severity::kNote);
+  CHECK(finding->evidence.find("/etc/onecopy/east.pem") != std::string::npos);
+  CHECK(finding->remedy.find("onecopy cert") != std::string::npos);
+  const Diagnosis late = ends_in(hours(-1));
+  REQUIRE(late.Find("CERTIFICATE_EXPIRED") != nullptr);
+  CHECK(late.Find("CERTIFICATE_EXPIRED")->severity == Severity::kBlocks);
+  CHECK(late.Find("CERTIFICATE_EXPIRES") == nullptr);
+}

@@ -86,17 +86,19 @@ class FakePeer final : public PeerApi {
   void Finish(const std::string&, FinishRequest, Reply<FinishReply> reply) override { reply(No()); }
   void Report(const std::string&, TransferInfo, StatusReply reply) override { reply(No()); }
   void Query(const std::string&, TransferId, Reply<TransferInfo> reply) override { reply(No()); }
-  void Cancel(const std::string&, uint32_t, TransferId, Reply<TransferInfo> reply) override {
+  void Cancel(const std::string&, Uid, TransferId, Reply<TransferInfo> reply) override {
     reply(No());
   }
-  void GetBuffer(const std::string&, uint32_t, std::string, Reply<BufferInfo> reply) override {
+  void GetBuffer(const std::string&, Uid, std::string, Reply<BufferInfo> reply) override {
     reply(No());
   }
-  void ListBuffers(const std::string&, uint32_t, PageRequest,
-                   Reply<Page<BufferInfo>> reply) override {
+  void ListBuffers(const std::string&, Uid, PageRequest, Reply<Page<BufferInfo>> reply) override {
     reply(No());
   }
-  void SumBuffer(const std::string&, uint32_t, Endpoint, Reply<Sum> reply) override { reply(No()); }
+  void SumBuffer(const std::string&, Uid, Endpoint, Reply<Sum> reply) override { reply(No()); }
+  void ListGrants(const std::string&, Uid, PageRequest, Reply<Page<GrantInfo>> reply) override {
+    reply(No());
+  }
 
  private:
   static Status No() {

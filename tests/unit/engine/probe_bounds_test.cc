@@ -1,5 +1,7 @@
 // What bounds probes: peers that answer wrongly, what is lent to them, how long a result counts.
 #include <atomic>
+#include <map>
+#include <mutex>
 
 #include "tests/unit/engine/probe_rig.h"
 
@@ -70,6 +72,28 @@ TEST_CASE("memory is lent to probes within bounds") {
                                         [&](const Status& status) { closed.set_value(status); });
   });
   CHECK(closed.get_future().get().ok());
+}
+
+TEST_CASE("a pair of devices is read for longer than its memory is large: a moment tells nothing") {
+  Rig rig(2, [](NodePlan& plan) { plan.options.probe_bytes = 64 << 10; });
+  std::mutex mutex;
+  std::map<std::string, uint64_t> read;  // by pair
+  rig.control("west")->Set([&](FakeNics::Hooks& hooks) {
+    hooks.on_get = [&](const LaneInfo& lane) {
+      const std::lock_guard lock(mutex);
+      read[lane.peer_device + " to " + lane.device] += 1;
+      return OkStatus();
+    };
+  });
+  REQUIRE_OK(rig.west.Ask<std::vector<ProbeInfo>>(
+      [&](ClientApi& api, auto reply) { api.ProbeNode(rig.bob, "east", std::move(reply)); }));
+  const std::lock_guard lock(mutex);
+  CHECK(read.size() == 4);
+  // Four that are small, for the latency; four would be all of the pair's memory once.
+  for (const auto& [pair, gets] : read) {
+    CAPTURE(pair);
+    CHECK(gets > 4 + 2 * 4);
+  }
 }
 
 TEST_CASE("what a link says of itself anew is probed anew") {

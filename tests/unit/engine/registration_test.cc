@@ -1,6 +1,8 @@
 // A client's descriptor beside its handle: whether both name the same memory.
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "tests/support/engine_cluster.h"
@@ -164,4 +166,77 @@ TEST_CASE("the daemon's own memory needs no comparison") {
   CHECK(copied.state == TransferState::kSucceeded);
   CHECK(FirstWrong({other, 0, kBytes}, 5) == kBytes);
   CHECK(std::equal(other->address(), other->address() + kBytes, rig.sink.data));
+}
+
+namespace {
+
+// Holds whoever registers the buffer, which is told by its length, until it is opened.
+class Gate {
+ public:
+  void Pass(const Region& region) {
+    if (region.bytes() != kBytes) return;
+    std::unique_lock lock(mutex_);
+    waiting_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void AwaitSomebody() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_; });
+  }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool waiting_ = false;  // guarded by mutex_, as is open_
+  bool open_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("a transfer that waits for memory to be made known says so, and can be cancelled") {
+  const std::string slow = GENERATE("east", "west");
+  const bool cancel = GENERATE(true, false);
+  CAPTURE(slow, cancel);
+  Rig rig;
+  const auto gate = std::make_shared<Gate>();
+  rig.controls[slow]->Set([gate](FakeNics::Hooks& hooks) {
+    hooks.on_register = [gate](const std::string& nic, const Region& region) {
+      gate->Pass(region);
+      return NicRegistration{nic, "host", {}};
+    };
+  });
+  TransferRequest request = Request("east:a", "west:b");
+  request.policy.path_glob = "rdma-direct";
+  auto started = rig.west.Start(rig.bob, request);
+  REQUIRE_OK(started);
+  gate->AwaitSomebody();
+  const auto get = [&] {
+    auto seen = rig.west.Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+      api.GetTransfer(rig.bob, started->id, std::move(reply));
+    });
+    REQUIRE_OK(seen);
+    return *seen;
+  };
+  TransferInfo seen = get();
+  while (seen.waits_for != "memory of node " + slow + " to be made ready") {
+    REQUIRE(seen.state == TransferState::kPending);
+    std::this_thread::yield();
+    seen = get();
+  }
+  if (cancel) {
+    REQUIRE_OK(rig.west.Ask<TransferInfo>([&](ClientApi& api, auto reply) {
+      api.CancelTransfer(rig.bob, started->id, std::move(reply));
+    }));
+    CHECK(rig.west.Wait(rig.bob, started->id).state == TransferState::kCancelled);
+  }
+  gate->Open();
+  const TransferInfo ended = rig.west.Wait(rig.bob, started->id);
+  INFO(ended.error.ToString());
+  CHECK(ended.state == (cancel ? TransferState::kCancelled : TransferState::kSucceeded));
 }

@@ -2,6 +2,7 @@
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
 #include "transport/core/reasons.h"
+#include "transport/link/tcp/frame.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;
@@ -43,7 +44,7 @@ TEST_CASE(
     "what a ring reads of another node is what a grant allows there, for as long as it does") {
   Between with(1001);
   RingOf ring(with.west, with.in_west);
-  CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kNotOwner);
+  CHECK(ring.OpenRoute("east:a", "west:b").status().reason() == reasons::kBufferNotFound);
   const auto grant = with.Grant("a@4096+4096", 1001);
   REQUIRE_OK(grant);
   CHECK(ring.OpenRoute("east:a@0+8192", "west:b").status().reason() == reasons::kNotOwner);
@@ -60,23 +61,34 @@ TEST_CASE(
   with.a.data[4096] = before ^ std::byte{1};
   CheckOver(ring.Move(route->word, 4096, 0, 1));
   CHECK(with.b.data[0] == before);
-  CHECK(ring.OpenRoute("east:a@4096+4096", "west:b").status().reason() == reasons::kNotOwner);
+  CHECK(ring.OpenRoute("east:a@4096+4096", "west:b").status().reason() == reasons::kBufferNotFound);
 }
 
 TEST_CASE("a range of another node is opened for the ticket's reader alone, and closed for it") {
   Between with;
   RingOf ring(with.west, with.in_west);
   REQUIRE_OK(ring.OpenRoute("east:a", "west:b"));
-  const auto open = [&](const std::string& caller, OpenRangeRequest request) {
-    std::promise<Result<OpenRangeReply>> opened;
-    with.east.engine().loop().Post([&, request]() mutable {
-      with.east.engine().node().OpenRange(
-          caller, std::move(request),
-          [&](Result<OpenRangeReply> reply) { opened.set_value(std::move(reply)); });
+  const auto ask = [&]<typename Reply>(auto call) {
+    std::promise<Result<Reply>> answered;
+    with.east.engine().loop().Post([&] {
+      call(with.east.engine().node(),
+           [&](Result<Reply> reply) { answered.set_value(std::move(reply)); });
     });
-    return opened.get_future().get();
+    return answered.get_future().get();
   };
-  CHECK(open("west", {"guessed", TransferId("t"), 1}).status().code() == Code::kPermissionDenied);
-  CHECK(open("west", {"guessed", TransferId("t"), 77}).status().code() == Code::kUnavailable);
-  CHECK(open("north", {"guessed", TransferId("t"), 1}).status().code() == Code::kUnavailable);
+  const auto connection = ask.operator()<ConnectReply>([](PeerApi& east, auto reply) {
+    east.Connect("west", {"tcp", tcp::Encode(tcp::Offer{1})}, std::move(reply));
+  });
+  REQUIRE_OK(connection);
+  const auto open = [&](const std::string& caller, uint64_t number) {
+    return ask.operator()<OpenRangeReply>([&](PeerApi& east, auto reply) {
+      east.OpenRange(caller, {"guessed", TransferId("t"), number}, std::move(reply));
+    });
+  };
+  CHECK(open("west", connection->connection).status().code() == Code::kPermissionDenied);
+  for (const Status& gone : {open("west", connection->connection + 1).status(),
+                             open("north", connection->connection).status()}) {
+    CHECK(gone.code() == Code::kNotFound);
+    CHECK(gone.reason() == reasons::kLinkDown);
+  }
 }

@@ -97,8 +97,8 @@ TEST_CASE("what a transfer leaves for the next one ends with the right that both
   }
   while (rig.leases_ended() == 0) std::this_thread::yield();
   const Status refused = rig.west.Copy(rig.bob, rig.Move("rdma-direct")).status();
-  CHECK(refused.code() == Code::kPermissionDenied);
-  CHECK(refused.reason() == (expires ? reasons::kGrantExpired : reasons::kNotOwner));
+  CHECK(refused.code() == (expires ? Code::kPermissionDenied : Code::kNotFound));
+  CHECK(refused.reason() == (expires ? reasons::kGrantExpired : reasons::kBufferNotFound));
   CHECK(rig.leases_ended() == 1);
 }
 

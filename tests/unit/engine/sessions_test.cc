@@ -17,8 +17,14 @@ namespace {
 
 constexpr uint32_t kDaemonUid = 998;
 
-ClientIdentity Client(uint32_t uid, bool same_pid_namespace = true) {
-  return {4711, uid, 100, same_pid_namespace, "test"};
+ClientIdentity Client(const Uid& uid) {
+  ClientIdentity identity;
+  identity.pid = 4711;
+  identity.uid = uid;
+  identity.gid = 100;
+  identity.same_pid_namespace = !uid.foreign();
+  identity.program = "test";
+  return identity;
 }
 
 Sessions::Opened Open(Sessions& sessions, const ClientIdentity& identity) {
@@ -72,8 +78,8 @@ TEST_CASE("administrators are root and the daemon's own uid, and neither in a co
   CHECK(IsAdministrator(Client(0)));
   CHECK(IsAdministrator(Client(kDaemonUid)));
   CHECK_FALSE(IsAdministrator(Client(1000)));
-  CHECK_FALSE(IsAdministrator(Client(0, false)));
-  CHECK_FALSE(IsAdministrator(Client(kDaemonUid, false)));
+  CHECK_FALSE(IsAdministrator(Client({0, "pid7"})));
+  CHECK_FALSE(IsAdministrator(Client({kDaemonUid, "user7"})));
 }
 
 TEST_CASE("a token that no open session has is refused") {
@@ -124,7 +130,7 @@ TEST_CASE("what a session has deposited is closed with it, and its listener told
   CHECK(sessions.Take(session.id, 1).status().reason() == reasons::kNoSession);
 }
 
-TEST_CASE("a session's descriptors and the number of sessions are limited") {
+TEST_CASE("a session's descriptors are limited") {
   Sessions sessions("east", kDaemonUid);
   const Sessions::Opened session = Open(sessions, Client(1000));
   for (size_t i = 0; i < Sessions::kMostDeposits; ++i) {
@@ -137,11 +143,44 @@ TEST_CASE("a session's descriptors and the number of sessions are limited") {
   CHECK_FALSE(IsOpen(number));
   REQUIRE_OK(sessions.Take(session.id, 1));
   REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));
+}
 
-  for (size_t i = 1; i < Sessions::kMostSessions; ++i) REQUIRE_OK(sessions.Open(Client(1000)));
-  CHECK(sessions.Open(Client(1000)).status().code() == Code::kResourceExhausted);
-  sessions.Close(session.id);
-  REQUIRE_OK(sessions.Open(Client(1000)));
+TEST_CASE("one user's sessions and descriptors leave room for others', and all users' for root's") {
+  engine::Limits limits;
+  limits.sessions = {3, 6};
+  limits.descriptors = {2, 10};
+  limits.reserved_percent = 30;  // 2 of 6 sessions
+  Sessions sessions("east", kDaemonUid, limits);
+  const Sessions::Opened first = Open(sessions, Client(1000));
+  const Sessions::Opened second = Open(sessions, Client(1000));
+  Open(sessions, Client(1000));
+  const Status refused = sessions.Open(Client(1000)).status();
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK(refused.reason() == reasons::kQuota);
+  CHECK(refused.remedy().find("[limits] sessions_per_user, which is 3") != std::string::npos);
+  Open(sessions, Client(1001));
+  const Status full = sessions.Open(Client(1002)).status();
+  CHECK(full.reason() == reasons::kQuota);
+  CHECK(full.remedy().find("[limits] sessions, which is 6") != std::string::npos);
+  CHECK(sessions.Open(Client({0, "pid7"})).status().reason() == reasons::kQuota);
+  Open(sessions, Client(0));
+  Open(sessions, Client(kDaemonUid));
+  CHECK(sessions.Open(Client(0)).status().reason() == reasons::kQuota);
+
+  REQUIRE_OK(sessions.Deposit(first.id, SomeFd()));
+  REQUIRE_OK(sessions.Deposit(second.id, SomeFd()));
+  const Status passed = sessions.Deposit(first.id, SomeFd()).status();
+  CHECK(passed.reason() == reasons::kQuota);
+  CHECK(passed.remedy().find("descriptors_per_user") != std::string::npos);
+  const auto gone = sessions.Gone(first.id);
+  REQUIRE(gone != nullptr);
+  CHECK_FALSE(*gone);
+  sessions.Close(first.id);  // and with it what it has passed
+  CHECK(*gone);
+  CHECK(sessions.Gone(first.id) == nullptr);
+  REQUIRE_OK(sessions.Deposit(second.id, SomeFd()));
+  REQUIRE_OK(sessions.Take(second.id, 1));
+  REQUIRE_OK(sessions.Deposit(second.id, SomeFd()));
 }
 
 TEST_CASE("a listener may look at the sessions that are left while one ends") {
@@ -159,4 +198,19 @@ TEST_CASE("a listener may look at the sessions that are left while one ends") {
   sessions.Close(ending.id);
   CHECK(looked);
   CHECK_FALSE(sessions.Find(staying.token).ok());
+}
+
+TEST_CASE("a token counts from whom it was given to, and from nobody else") {
+  Sessions sessions("east", kDaemonUid);
+  ClientIdentity alice = Client(1000);
+  alice.presenter = "uid 1000";
+  const Sessions::Opened opened = Open(sessions, alice);
+  REQUIRE_OK(sessions.FindFor(opened.token, "uid 1000"));
+  for (const char* other : {"", "uid 0", "uid 1001", "uid 1000 user 4026531837 pid own cgroup "}) {
+    CAPTURE(other);
+    const Status refused = sessions.FindFor(opened.token, other).status();
+    CHECK(refused.code() == Code::kUnauthenticated);
+    CHECK(refused.reason() == reasons::kNoSession);
+  }
+  CHECK_FALSE(sessions.FindFor("guess", "uid 1000").ok());
 }

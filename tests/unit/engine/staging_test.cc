@@ -9,22 +9,15 @@ using namespace onecopy;
 using namespace onecopy::engine;
 using namespace onecopy::testing;
 
-TEST_CASE("slots become longer where the payload has many, and never fewer than eight") {
-  const auto with = [](uint64_t slot_bytes, uint32_t slots, uint64_t payload) {
-    const pipeline::SlotLease lease = pipeline::InLongSlots(
-        {.slab = {}, .slot_bytes = slot_bytes, .first_byte = 77, .slots = slots, .returner = {}},
-        payload);
-    CHECK(lease.first_byte == 77);
-    CHECK(lease.slot_bytes * lease.slots <= slot_bytes * slots);
-    return std::pair(lease.slot_bytes, lease.slots);
-  };
+TEST_CASE(
+    "chunks take several slots where the payload has many, and never leave fewer than eight") {
   const uint64_t mib = 1 << 20;
-  CHECK(with(2 * mib, 16, 1024 * mib) == std::pair(4 * mib, 8U));
-  CHECK(with(2 * mib, 16, 255 * mib) == std::pair(2 * mib, 16U));
-  CHECK(with(2 * mib, 16, 256 * mib) == std::pair(4 * mib, 8U));
-  CHECK(with(mib, 29, 1024 * mib) == std::pair(3 * mib, 9U));
-  CHECK(with(2 * mib, 7, 1024 * mib) == std::pair(2 * mib, 7U));
-  CHECK(with(4096, 1, 1) == std::pair(uint64_t{4096}, 1U));
+  CHECK(pipeline::SlotsTogether(2 * mib, 16, 1024 * mib) == 2);
+  CHECK(pipeline::SlotsTogether(2 * mib, 16, 255 * mib) == 1);
+  CHECK(pipeline::SlotsTogether(2 * mib, 16, 256 * mib) == 2);
+  CHECK(pipeline::SlotsTogether(mib, 29, 1024 * mib) == 3);
+  CHECK(pipeline::SlotsTogether(2 * mib, 7, 1024 * mib) == 1);
+  CHECK(pipeline::SlotsTogether(4096, 1, 1) == 1);
 }
 
 TEST_CASE("one slot goes over several lanes at once") {

@@ -131,6 +131,24 @@ TEST_CASE("another daemon can import what a region shares, and sees the same byt
   }
 }
 
+// The fake driver opens no handle of its own process, so that another daemon is not to be had here:
+// tests/gpu has two.
+TEST_CASE("a buffer of cuMemAlloc is shared by a legacy handle, and read by network devices") {
+  Rig rig({}, os::DmaBufBytes, {}, Allocation::kLegacy);
+  const RegionRef own = rig.Allocate(0, 5000);
+  const auto shared = own->Share();
+  REQUIRE_OK(shared);
+  CHECK(shared->form == "cuda-ipc");
+  CHECK(shared->device == rig.device(0));
+  CHECK(shared->bytes == 5000);
+  CHECK(shared->offset == 0);
+  CHECK(shared->handle.size() == sizeof CUipcMemHandle().reserved);
+  const auto dmabuf = own->ExportDmaBuf();
+  REQUIRE_OK(dmabuf);
+  const os::UniqueFd fd(dmabuf->fd);
+  CHECK(dmabuf->offset == 0);
+}
+
 TEST_CASE("memory of a legacy handle is shared by that very handle") {
   Rig rig;
   os::UniqueFd keep;

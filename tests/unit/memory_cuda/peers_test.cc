@@ -75,7 +75,10 @@ TEST_CASE("peer access that the driver promises and then refuses is NO_PEER_ACCE
   CHECK(status.message().find("CUDA_ERROR_PEER_ACCESS_UNSUPPORTED") != std::string::npos);
 }
 
-TEST_CASE("memory of another process on another GPU is reached, twice too") {
+size_t StagedBytes() { return FakeCudaFunction<FakeCudaStagedBytes>("fakeCudaStagedBytes")(); }
+
+TEST_CASE("memory of another process on another GPU is reached in one pass, twice too") {
+  const size_t staged = StagedBytes();
   Rig rig;
   CUipcMemHandle handle{};
   auto* const view = static_cast<unsigned char*>(FakeCudaFunction<FakeCudaForeign>(
@@ -97,6 +100,7 @@ TEST_CASE("memory of another process on another GPU is reached, twice too") {
     REQUIRE_OK(CopyNow(**route, 0, 0, 100'000).status);
   }
   CHECK(Bytes(view + 5, view + 100'005) == Pattern(100'000, 6));
+  CHECK(StagedBytes() == staged);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Memory of GPUs over the fake driver, whose functions a test may wrap; and what the wrappers saw.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 
 #include "tests/conformance/memory/bytes.h"
@@ -33,9 +34,10 @@ class Rig {
  public:
   using DmaBufBytes = std::function<Result<uint64_t>(int fd)>;
 
-  explicit Rig(Gpu::Options gpu = {}, DmaBufBytes dmabuf_bytes = os::DmaBufBytes)
+  explicit Rig(Gpu::Options gpu = {}, DmaBufBytes dmabuf_bytes = os::DmaBufBytes,
+               NvlinkCounters nvlink = {}, Allocation allocation = Allocation::kVmm)
       : real_(**shim::LoadCuda(FakeCudaPath())),
-        options_{"test", gpu, std::move(dmabuf_bytes)},
+        options_{"test", gpu, std::move(dmabuf_bytes), std::move(nvlink), allocation},
         api(std::make_shared<shim::CudaApi>(real_)) {
     fake = &real_;
     event_result = CUDA_SUCCESS;
@@ -81,5 +83,12 @@ class Rig {
  private:
   std::unique_ptr<CudaMemory> memory_;
 };
+
+// What a transfer does before it moves anything; between GPUs, copies the regions' bytes.
+inline void Prove(CudaMemory& memory, const RegionRef& from, const RegionRef& to) {
+  auto route = memory.Prepare(from, to);
+  REQUIRE_OK(route);
+  REQUIRE_OK((*route)->Prove(0, 0, std::min(from->bytes(), to->bytes())));
+}
 
 }  // namespace onecopy::cuda

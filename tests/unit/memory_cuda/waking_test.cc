@@ -1,5 +1,6 @@
 // What keeps copies from waiting: a driver that has been woken, and room for every mark.
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/memory_cuda/rig.h"
@@ -7,15 +8,33 @@
 namespace onecopy::cuda {
 namespace {
 
-std::atomic<int> copies{0};
+std::atomic<int> copies{0};   // apart from those to a GPU
+std::atomic<int> inside{0};   // of these, within one GPU
+std::atomic<int> inlined{0};  // to a GPU, and short
 std::atomic<int> synchronised{0};
 std::atomic<bool> held{false};
 
+int OrdinalOf(CUdeviceptr address) {
+  int ordinal = -1;
+  fake->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+  return ordinal;
+}
+
 void CountCopies(Rig& rig) {
   copies = 0;
+  inside = 0;
   rig.api->MemcpyDtoDAsync = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ++copies;
+    if (OrdinalOf(to) == OrdinalOf(from)) ++inside;
     return fake->MemcpyDtoDAsync(to, from, bytes, stream);
+  };
+  rig.api->MemcpyDtoHAsync = [](void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    ++copies;
+    return fake->MemcpyDtoHAsync(to, from, bytes, stream);
+  };
+  rig.api->MemcpyHtoDAsync = [](CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+    if (bytes < 32 << 10) ++inlined;
+    return fake->MemcpyHtoDAsync(to, from, bytes, stream);
   };
 }
 
@@ -26,13 +45,42 @@ TEST_CASE("a route's driver is woken while it is prepared, and nothing of the en
   const RegionRef to = rig.Allocate(1, 4096);
   WriteAll(rig.memory(), from, Pattern(4096, 1));
   WriteAll(rig.memory(), to, Pattern(4096, 2));
-  copies = 0;
+  copies = inside = 0;
   auto route = rig.memory().Prepare(from, to);
   REQUIRE_OK(route);
   REQUIRE_OK(CopyNow(**route, 0, 0, 0).status);  // comes after it
   CHECK(copies == 1);
   CHECK(ReadAll(rig.memory(), from) == Pattern(4096, 1));
   CHECK(ReadAll(rig.memory(), to) == Pattern(4096, 2));
+}
+
+// Another process's kernels have a GPU's compute engine for milliseconds at a time, and the driver
+// uses it for copies within a GPU, and for shorter copies to it, which travel inside the command.
+TEST_CASE("no copy but one within a GPU waits for other processes' kernels") {
+  Rig rig;
+  CountCopies(rig);
+  const RegionRef one = rig.Allocate(0, 40'000);
+  const RegionRef two = rig.Allocate(1, 40'000);
+  for (const uint64_t bytes : {2, 3, 4096, 32'767, 32'768}) {
+    INFO(bytes);
+    const Bytes content = Pattern(40'000, static_cast<unsigned>(bytes));
+    const RegionRef up = HostRegion(content);
+    const RegionRef down = HostRegion(Bytes(40'000));
+    inside = inlined = 0;
+    for (const auto& [from, to] : {std::pair(up, one), std::pair(one, two), std::pair(two, down)}) {
+      auto route = rig.memory().Prepare(from, to);
+      REQUIRE_OK(route);
+      REQUIRE_OK(CopyNow(**route, 7, 7, bytes).status);
+    }
+    CHECK(inside == 0);
+    CHECK(inlined == 0);
+    const Bytes arrived = ReadAll(rig.memory(), down);
+    const auto end = static_cast<long>(7 + bytes);
+    CHECK(Bytes(arrived.begin() + 7, arrived.begin() + end) ==
+          Bytes(content.begin() + 7, content.begin() + end));
+    CHECK(arrived[6] == 0);
+    CHECK(arrived[7 + bytes] == 0);
+  }
 }
 
 TEST_CASE("a route that goes at once leaves nothing under way") {
@@ -69,6 +117,8 @@ TEST_CASE("any number of small copies may be under way, and none waits for other
   constexpr uint64_t kCopies = 1000;
   const RegionRef from = rig.Allocate(0, kCopies);
   const RegionRef to = rig.Allocate(1, kCopies);
+  WriteAll(rig.memory(), from, Pattern(kCopies, 4));
+  Prove(rig.memory(), from, to);
   WriteAll(rig.memory(), from, Pattern(kCopies, 4));
   auto made = rig.memory().PrepareShort(from, to);
   REQUIRE_OK(made);

@@ -3,7 +3,9 @@
 #include "tests/unit/plan/nodes.h"
 #include "transport/core/reasons.h"
 
+namespace plan = onecopy::plan;
 using onecopy::plan::MakePlan;
+using onecopy::testing::Measure;
 using onecopy::testing::Move;
 using onecopy::testing::RefusalOf;
 namespace reasons = onecopy::reasons;
@@ -71,7 +73,7 @@ TEST_CASE("an emulated device is believed to be slower than sockets") {
 
 TEST_CASE("an emulated device that was measured to be fast is used") {
   auto request = Move("vm-a/host", "vm-b/host");
-  request.estimates.Measured("rdma-direct", "verbs", "host", "host", 20e9, 1e-6);
+  Measure(request, "rdma-direct", "verbs", 20e9);
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "rdma-direct");
@@ -80,9 +82,9 @@ TEST_CASE("an emulated device that was measured to be fast is used") {
 
 TEST_CASE("what was measured decides, and the refusal has both figures") {
   auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
-  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 15e9, 0);
-  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 47e9, 0);
-  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 16e9, 0);
+  Measure(request, "rdma-direct", "verbs", 15e9);
+  Measure(request, "rdma-staged", "verbs", 47e9);
+  Measure(request, "rdma-bounce", "verbs", 16e9);
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "rdma-staged");
@@ -90,13 +92,16 @@ TEST_CASE("what was measured decides, and the refusal has both figures") {
   CHECK(plan->path.estimated_bytes_per_second == 47e9);
   const auto& refusal = RefusalOf(plan->refused, "rdma-direct");
   CHECK(refusal.reason == reasons::kSlowerMeasured);
-  CHECK(refusal.detail == "15 GB/s (measured) against 47 GB/s (measured) of rdma-staged for 1 GiB");
+  CHECK(
+      refusal.detail ==
+      "15 GB/s (measured by 2 transfers) against 47 GB/s (measured by 2 transfers) of rdma-staged "
+      "for 1 GiB");
   CHECK(RefusalOf(plan->refused, "rdma-bounce").reason == reasons::kSlowerMeasured);
 }
 
 TEST_CASE("against a default a measurement counts as an estimate") {
   auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
-  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 1e9, 0);
+  Measure(request, "rdma-direct", "verbs", 1e9);
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "rdma-bounce");
@@ -107,9 +112,9 @@ TEST_CASE("within ten percent the path with fewer copies is taken") {
   const auto [direct, path] =
       GENERATE(table<double, const char*>({{9.1e9, "rdma-direct"}, {8.9e9, "rdma-bounce"}}));
   auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
-  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", direct, 0);
-  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 10e9, 0);
-  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 9.5e9, 0);
+  Measure(request, "rdma-direct", "verbs", direct);
+  Measure(request, "rdma-bounce", "verbs", 10e9);
+  Measure(request, "rdma-staged", "verbs", 9.5e9);
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == path);
@@ -125,16 +130,16 @@ TEST_CASE("with equal copies and rates the higher rung is taken") {
                       {.refusal = {"rdma-bounce", "KEYS_EXHAUSTED", "", ""},
                        .link = "verbs",
                        .destination_staged = true}};
-  request.estimates.Measured("rdma-staged", "verbs", "host", "host", 10e9, 0);
-  request.estimates.Measured("tcp-direct", "tcp", "host", "host", 10e9, 0);
+  Measure(request, "rdma-staged", "verbs", 10e9);
+  Measure(request, "tcp-direct", "tcp", 10e9);
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   // Staging host memory only adds copies, so it does not take part.
   CHECK(plan->path.name == "tcp-direct");
 
   request = Move("no-dmabuf/cuda:0", "half/cuda:1");
-  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 10e9, 0);
-  request.estimates.Measured("tcp-staged", "tcp", "cuda", "cuda", 10e9, 0);
+  Measure(request, "rdma-staged", "verbs", 10e9);
+  Measure(request, "tcp-staged", "tcp", 10e9);
   plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "rdma-staged");
@@ -145,9 +150,9 @@ TEST_CASE("the size decides between a short latency and a high rate") {
       {{4096, "rdma-direct"}, {uint64_t{1} << 32, "rdma-staged"}, {0, "rdma-direct"}}));
   auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
   request.bytes = bytes;
-  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 15e9, 5e-6);
-  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 16e9, 50e-6);
-  request.estimates.Measured("rdma-staged", "verbs", "cuda", "cuda", 47e9, 100e-6);
+  Measure(request, "rdma-direct", "verbs", 15e9);
+  Measure(request, "rdma-bounce", "verbs", 16e9);
+  Measure(request, "rdma-staged", "verbs", 47e9);
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == path);
@@ -156,8 +161,13 @@ TEST_CASE("the size decides between a short latency and a high rate") {
 TEST_CASE("nothing at all takes the path with the shortest latency") {
   auto request = Move("rail-a/cuda:0", "rail-b/cuda:0");
   request.bytes = 0;
-  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 50e9, 1);
-  request.estimates.Measured("rdma-bounce", "verbs", "cuda", "cuda", 50e9, 1);
+  const plan::WireEnd host{"host", {}};
+  const plan::WireEnd from{"cuda", request.source.device};
+  const plan::WireEnd to{"cuda", request.destination.device};
+  for (const plan::Wire& wire : {plan::Wire{"verbs", from, to}, plan::Wire{"verbs", from, host},
+                                 plan::Wire{"verbs", host, to}}) {
+    request.estimates.MeasuredWire(wire, 50e9, 1);
+  }
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "rdma-staged");
@@ -230,13 +240,13 @@ TEST_CASE("a wire that never leaves the machine is not limited by its devices") 
 
 TEST_CASE("host memory is not staged however slow its direct path was measured") {
   auto request = Move("laptop/host", "consumer/host");
-  request.estimates.Measured("tcp-direct", "tcp", "host", "host", 1e6, 1);
+  Measure(request, "tcp-direct", "tcp", 1e6);
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "tcp-direct");
 
   request = Move("laptop/host", "laptop/host");
-  request.estimates.Measured("local", "", "host", "host", 1e6, 1);
+  Measure(request, "local", "", 1e6);
   plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "local");
@@ -244,7 +254,7 @@ TEST_CASE("host memory is not staged however slow its direct path was measured")
 
 TEST_CASE("that host memory was not staged is no matter of speed") {
   auto request = Move("rail-a/host", "rail-b/host");
-  request.estimates.Measured("rdma-direct", "verbs", "host", "host", 1e9, 0);
+  Measure(request, "rdma-direct", "verbs", 1e9);
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.name == "tcp-direct");
@@ -276,6 +286,46 @@ TEST_CASE("what sounds better and was not taken is refused with its reason, and 
                                  "tcp-direct NOT_APPLICABLE", "tcp-bounce NOT_APPLICABLE"});
 }
 
+TEST_CASE(
+    "a link's own sockets carry GPU memory when asked for, or when they are faster after all") {
+  auto east = onecopy::testing::Node("ucx-122");
+  onecopy::NicCapability sockets;
+  sockets.name = "tcp";
+  sockets.memories = {{"host", {}, {}}, {"cuda", {}, {}}};
+  for (auto& link : east.links) {
+    if (link.name != "ucx") continue;
+    link.nics = {sockets};
+    link.rdma = false;
+  }
+  auto west = onecopy::testing::Twin(east, "west");
+  west.host = "host-west";
+  auto request = Move("ucx-122/cuda:0", "ucx-122/cuda:0");
+  request.source.node = &east;
+  request.destination.node = &west;
+  auto plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-staged");
+  CHECK(plan->path.link == "tcp");
+  request.policy.link = "ucx";
+  plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.name == "tcp-staged");
+  CHECK(plan->path.link == "ucx");
+  CHECK(plan->path.copies() == 5);
+  CHECK_FALSE(plan->path.source_staged);
+  CHECK(plan->path.steps.front().by == "copy-engine");
+  CHECK(plan->path.steps.front().to == "ucx");
+  CHECK(plan->path.steps.back().by == "copy-engine");
+  CHECK(plan->path.estimated_bytes_per_second <= 1e9);
+  request.policy = {};
+  const std::string gpu = east.memories[1].device;
+  request.estimates.MeasuredWire({"ucx", {"cuda", gpu}, {"cuda", gpu}}, 20e9, 0);
+  plan = MakePlan(request);
+  REQUIRE_OK(plan);
+  CHECK(plan->path.link == "ucx");
+  CHECK(plan->path.measured);
+}
+
 TEST_CASE("of several links the faster one is taken") {
   auto east = onecopy::testing::Node("roce");
   auto west = onecopy::testing::Twin(east, "west");
@@ -288,8 +338,8 @@ TEST_CASE("of several links the faster one is taken") {
   auto request = Move("roce/cuda:0", "roce/cuda:0");
   request.source.node = &east;
   request.destination.node = &west;
-  request.estimates.Measured("rdma-direct", "verbs", "cuda", "cuda", 20e9, 0);
-  request.estimates.Measured("rdma-direct", "ucx", "cuda", "cuda", 24e9, 0);
+  Measure(request, "rdma-direct", "verbs", 20e9);
+  Measure(request, "rdma-direct", "ucx", 24e9);
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   CHECK(plan->path.link == "ucx");

@@ -1,11 +1,18 @@
 #include "daemon/plan/estimates.h"
 
 #include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "tests/support/catch.h"
 
 using onecopy::plan::Estimate;
 using onecopy::plan::Estimates;
+using onecopy::plan::PathRate;
+using onecopy::plan::PathRates;
+using onecopy::plan::SizeClassOf;
+using onecopy::plan::Way;
 
 namespace {
 
@@ -15,38 +22,63 @@ bool IsNear(double value, double expected) { return std::abs(value / expected - 
 
 double Default(const std::string& path, const std::string& from, const std::string& to,
                uint64_t bytes = kGiB) {
-  return Estimates().Find(path, "", from, to).RateFor(bytes);
+  return Estimates::ByTable(path, from, to).RateFor(bytes);
 }
 
 }  // namespace
 
 TEST_CASE("a rate counts the latency, which short transfers feel") {
-  const Estimate estimate{.bytes_per_second = 1e9, .latency_seconds = 1e-3, .measured = false};
+  const Estimate estimate{.bytes_per_second = 1e9, .latency_seconds = 1e-3};
   CHECK(IsNear(estimate.RateFor(1'000'000), 5e8));
   CHECK(IsNear(estimate.RateFor(1'000'000'000'000), 1e9));
   CHECK(IsNear(estimate.RateFor(1), 1e3));
 }
 
 TEST_CASE("nothing to move, or no speed, has no rate") {
-  CHECK(Estimate{.bytes_per_second = 1e9, .latency_seconds = 0, .measured = false}.RateFor(0) == 0);
+  CHECK(Estimate{.bytes_per_second = 1e9}.RateFor(0) == 0);
   CHECK(Estimate{}.RateFor(1) == 0);
-  CHECK(Estimates().Find("no-path", "", "host", "host").RateFor(kGiB) == 0);
+  CHECK(Estimates::ByTable("no-path", "host", "host").RateFor(kGiB) == 0);
 }
 
-TEST_CASE("a measurement replaces the default of its own path, link and kinds only") {
+TEST_CASE("what transfers made counts for their own path, link, memories and way of staging only") {
+  const Way way{"tcp-staged", "tcp", {"cuda", "GPU-1"}, {"cuda", "GPU-2"}, true, true};
   Estimates estimates;
-  const double before = estimates.Find("tcp-staged", "tcp", "cuda", "cuda").bytes_per_second;
-  estimates.Measured("tcp-staged", "tcp", "cuda", "cuda", 123e9, 7e-6);
-  const Estimate found = estimates.Find("tcp-staged", "tcp", "cuda", "cuda");
-  CHECK(found.measured);
-  CHECK(found.bytes_per_second == 123e9);
-  CHECK(found.latency_seconds == 7e-6);
-  CHECK_FALSE(estimates.Find("tcp-staged", "tcp", "host", "cuda").measured);
-  CHECK_FALSE(estimates.Find("tcp-staged", "ucx", "cuda", "cuda").measured);
-  CHECK(estimates.Find("tcp-staged", "ucx", "cuda", "cuda").bytes_per_second == before);
+  PathRates rates;
+  rates[0] = {.bytes_per_second = 42e9, .transfers = 3};
+  estimates.MeasuredPath(way, rates);
+  REQUIRE(estimates.FindPath(way, 64 << 10) != nullptr);
+  CHECK(estimates.FindPath(way, 64 << 10)->bytes_per_second == 42e9);
+  const auto other = [&](const std::function<void(Way&)>& change) {
+    Way changed = way;
+    change(changed);
+    return estimates.FindPath(changed, kGiB);
+  };
+  CHECK(other([](Way& w) { w.path = "tcp-bounce"; }) == nullptr);
+  CHECK(other([](Way& w) { w.link = "ucx"; }) == nullptr);
+  CHECK(other([](Way& w) { w.source.device = "GPU-3"; }) == nullptr);
+  CHECK(other([](Way& w) { w.destination = {"host", ""}; }) == nullptr);
+  CHECK(other([](Way& w) { w.source_staged = false; }) == nullptr);
+}
 
-  estimates.Measured("tcp-staged", "tcp", "cuda", "cuda", 5e9, 1e-6);
-  CHECK(estimates.Find("tcp-staged", "tcp", "cuda", "cuda").bytes_per_second == 5e9);
+TEST_CASE("transfers of about one size compare; else the next smaller, else the next larger") {
+  const Way way{"local", "", {"host", ""}, {"host", ""}};
+  const auto rate = [&way](std::vector<std::pair<uint64_t, double>> known, uint64_t bytes) {
+    PathRates rates;
+    for (const auto& [size, made] : known) {
+      rates[SizeClassOf(size)] = {.bytes_per_second = made, .transfers = 1};
+    }
+    Estimates estimates;
+    estimates.MeasuredPath(way, rates);
+    const PathRate* found = estimates.FindPath(way, bytes);
+    return found == nullptr ? 0 : found->bytes_per_second;
+  };
+  constexpr uint64_t kMiB = 1 << 20;
+  CHECK(rate({}, kGiB) == 0);
+  CHECK(rate({{16 * kMiB, 1}, {100 * kMiB, 2}, {kGiB, 3}}, 63 * kMiB) == 1);
+  CHECK(rate({{16 * kMiB, 1}, {100 * kMiB, 2}, {kGiB, 3}}, 64 * kMiB) == 2);
+  CHECK(rate({{16 * kMiB, 1}, {100 * kMiB, 2}, {kGiB, 3}}, 512 * kMiB) == 2);
+  CHECK(rate({{16 * kMiB, 1}, {100 * kMiB, 2}, {kGiB, 3}}, uint64_t{1} << 40) == 3);
+  CHECK(rate({{100 * kMiB, 2}, {kGiB, 3}}, 1) == 2);
 }
 
 TEST_CASE("by default fewer copies are faster, at every size") {

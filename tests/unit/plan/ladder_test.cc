@@ -1,9 +1,10 @@
 #include "daemon/plan/ladder.h"
 
 #include "tests/support/catch.h"
+#include "transport/core/glob.h"
 
+using onecopy::MatchesGlob;
 using onecopy::plan::kLadder;
-using onecopy::plan::MatchesGlob;
 
 TEST_CASE("a glob fits the names that it describes, and no others") {
   const auto [glob, name, fits] = GENERATE(table<const char*, const char*, bool>({

@@ -109,6 +109,36 @@ TEST_CASE("before any probe the lane whose NIC shares a switch with the GPU come
   for (const double rate : servers.Rates()) CHECK(rate > 0.98 * kPortSpeed);
 }
 
+TEST_CASE("the nearest lanes are those whose two ends together are nearest to the memories") {
+  const Servers servers(PlantDgxH100, "0000:1b:00.0");
+  const auto nearest = [&](const Wire& wire) {
+    std::vector<std::string> names;
+    const auto near =
+        NearestLanes(wire, servers.lanes, servers.Rates(), servers.east, servers.west);
+    for (size_t i = 0; i < near.size(); ++i) {
+      if (near[i]) names.push_back(servers.lanes[i].device);
+    }
+    return names;
+  };
+  CHECK(nearest(servers.wire) == std::vector<std::string>{"mlx5_0"});
+  // Host memory is near to all.
+  Wire host = servers.wire;
+  host.source = host.destination = {"host", {}};
+  CHECK(nearest(host).size() == servers.lanes.size());
+}
+
+TEST_CASE("a lane whose probe failed is not among the nearest") {
+  Servers servers(PlantDgxH100, "0000:1b:00.0");
+  servers.estimates.ProbedPair(servers.wire, "mlx5_0", "mlx5_0",
+                               {Viability::No("NIC_UNREACHABLE", "no answer"), 0});
+  const auto near =
+      NearestLanes(servers.wire, servers.lanes, servers.Rates(), servers.east, servers.west);
+  for (size_t i = 0; i < near.size(); ++i) {
+    CHECK((!near[i] || servers.lanes[i].device != "mlx5_0"));
+  }
+  CHECK(std::count(near.begin(), near.end(), true) > 0);
+}
+
 TEST_CASE("what was measured counts before distance, and near figures count as one") {
   Servers servers(PlantDgxH100, "0000:1b:00.0");
   servers.Probed("mlx5_0", 15e9);  // behind a bridge that is slow

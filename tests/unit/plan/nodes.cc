@@ -60,6 +60,28 @@ plan::Request Move(const std::string& source, const std::string& destination) {
   return request;
 }
 
+void Measure(plan::Request& request, const std::string& path, const std::string& link,
+             plan::PathRate rate) {
+  plan::PathRates rates;
+  rates.fill(rate);
+  for (const bool source : {false, true}) {
+    for (const bool destination : {false, true}) {
+      request.estimates.MeasuredPath({path,
+                                      link,
+                                      {request.source.kind, request.source.device},
+                                      {request.destination.kind, request.destination.device},
+                                      source,
+                                      destination},
+                                     rates);
+    }
+  }
+}
+
+void Measure(plan::Request& request, const std::string& path, const std::string& link,
+             double bytes_per_second) {
+  Measure(request, path, link, {.bytes_per_second = bytes_per_second, .transfers = 2});
+}
+
 const Refusal& RefusalOf(const std::vector<Refusal>& refused, const std::string& path) {
   for (const Refusal& refusal : refused) {
     if (refusal.path == path) return refusal;

@@ -28,6 +28,13 @@ std::string StepNameOf(const std::string& text);
 // From one such memory to another, 1 GiB under the default policy.
 plan::Request Move(const std::string& source, const std::string& destination);
 
+// As if so many transfers of every size had made that rate by this path, staged at either end.
+void Measure(plan::Request& request, const std::string& path, const std::string& link,
+             plan::PathRate rate);
+// Twice, which is enough to be believed.
+void Measure(plan::Request& request, const std::string& path, const std::string& link,
+             double bytes_per_second);
+
 // The refusal of that path, which must be there.
 const Refusal& RefusalOf(const std::vector<Refusal>& refused, const std::string& path);
 

@@ -1,4 +1,6 @@
 // The steps of every path, on machines where it works.
+#include <map>
+
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
 
@@ -76,6 +78,45 @@ TEST_CASE("sockets copy into the kernel and out of it") {
   CHECK(Print(path.steps) == Lines{"laptop: host -> kernel by cpu",
                                    "vm-a: kernel -> kernel by wire",
                                    "vm-a: kernel -> host by cpu"});
+}
+
+TEST_CASE("where a daemon encrypts lanes that is a step of its own, at its end") {
+  using onecopy::NodeCapability;
+  const auto planned = [](std::map<std::string, std::string> source,
+                          std::map<std::string, std::string> destination) {
+    auto request = Move("laptop/host", "consumer/host");
+    NodeCapability from = *request.source.node;
+    NodeCapability to = *request.destination.node;
+    const auto set = [](NodeCapability& node, const std::map<std::string, std::string>& said) {
+      for (auto& link : node.links) {
+        if (link.name != "tcp") continue;
+        for (const auto& [name, value] : said) link.attributes[name] = value;
+      }
+    };
+    set(from, source);
+    set(to, destination);
+    request.source.node = &from;
+    request.destination.node = &to;
+    request.policy.path_glob = "tcp-direct";
+    auto plan = MakePlan(request);
+    REQUIRE_OK(plan);
+    return Print(plan->path.steps);
+  };
+  const Lines plain = {"laptop: host -> kernel by cpu", "consumer: kernel -> kernel by wire",
+                       "consumer: kernel -> host by cpu"};
+  CHECK(planned({}, {}) == plain);
+  CHECK(planned({{"encrypted", "no"}, {"encrypts", "by daemon"}},
+                {{"encrypted", "no"}, {"encrypts", "by daemon"}}) == plain);
+  const Lines both = {"laptop: host -> tls by cpu", "laptop: tls -> kernel by cpu",
+                      "consumer: kernel -> kernel by wire", "consumer: kernel -> tls by cpu",
+                      "consumer: tls -> host by cpu"};
+  CHECK(planned({{"encrypted", "yes"}, {"encrypts", "by daemon"}},
+                {{"encrypted", "no"}, {"encrypts", "by daemon"}}) == both);
+  CHECK(planned({{"encrypted", "yes"}, {"encrypts", "by kernel"}},
+                {{"encrypted", "yes"}, {"encrypts", "by kernel"}}) == plain);
+  CHECK(planned({{"encrypted", "yes"}, {"encrypts", "by daemon"}},
+                {{"encrypted", "yes"}, {"encrypts", "by kernel"}}) ==
+        Lines{both[0], both[1], plain[1], plain[2]});
 }
 
 TEST_CASE("a GPU behind sockets is staged on its own side") {

@@ -123,7 +123,7 @@ TEST_CASE(
   CHECK(plan->path.name == "rdma-staged");
   const auto& refusal = RefusalOf(plan->refused, "rdma-direct");
   CHECK(refusal.reason == reasons::kSlowerMeasured);
-  CHECK(refusal.detail.find("15 GB/s (measured) against 3") != std::string::npos);
+  CHECK(refusal.detail.find("15 GB/s (measured by a probe) against 3") != std::string::npos);
 }
 
 TEST_CASE("a wire that failed its probe is refused with what was seen") {

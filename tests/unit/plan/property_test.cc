@@ -4,6 +4,7 @@
 #include "daemon/plan/ladder.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
+#include "transport/core/glob.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::plan {

@@ -1,11 +1,15 @@
 // Clients that misbehave harm nobody but themselves.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "tests/unit/ring/thread_rig.h"
 #include "transport/core/reasons.h"
+#include "transport/os/packet.h"
 
 using namespace onecopy;
 using namespace onecopy::ring;
@@ -25,6 +29,26 @@ TEST_CASE("numbers that make no sense end that ring alone") {
   CHECK(one.client->end.state() == State::kBroken);
   ExpectServes(rig);
   rig.End(one.id);
+}
+
+TEST_CASE("descriptors on its socket end that ring alone, and nobody takes them") {
+  Rig rig;
+  const Rig::Attached one = rig.Attach();
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const os::UniqueFd reader(ends[0]);
+  os::UniqueFd writer(ends[1]);
+  SECTION("at once") {}
+  SECTION("after bytes without any") { one.client->Wake(); }
+  REQUIRE_OK(os::SendPacket(one.client->wake.get(), "x", writer.get()));
+  writer.Reset();
+  one.broken->Wait();
+  ExpectServes(rig);
+  // It lies where it was sent to.
+  pollfd closed{reader.get(), POLLIN, 0};
+  CHECK(::poll(&closed, 1, 0) == 0);
+  rig.End(one.id);
+  CHECK(::poll(&closed, 1, 20'000) == 1);
 }
 
 TEST_CASE("10,000 submissions without reading completions stop that client alone") {

@@ -139,7 +139,7 @@ TEST_CASE("a withdrawn route refuses with its reason, and its place can be used 
   ExpectRefusal(one.client->Next(), Code::kPermissionDenied, reasons::kNotOwner);
   const uint64_t again = rig.Install(one.id, 0, Rig::Between(from, to));
   one.client->Submit(word, 0, 0, 1);  // the name of what was there before
-  ExpectRefusal(one.client->Next(), Code::kInvalidArgument, reasons::kBadArgument);
+  ExpectRefusal(one.client->Next(), Code::kPermissionDenied, reasons::kNotOwner);
   one.client->Submit(again, 0, 0, 1);
   CHECK(one.client->Next().code == Code::kOk);
 }

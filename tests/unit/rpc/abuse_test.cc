@@ -1,5 +1,4 @@
 // What others may send to the sockets, and who may connect: the servers serve on.
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -111,6 +110,13 @@ os::UniqueFd ConnectTcp(const std::string& address) {
   return std::move(*fd);
 }
 
+// The test's own user is the servers', and so an administrator; counted as if it were not.
+Result<Admitted> AdmitOrdinary(int fd) {
+  ONECOPY_ASSIGN_OR_RETURN(Admitted admitted, AdmitPresenter(fd));
+  CHECK(admitted.administrator);
+  return Admitted{admitted.who};
+}
+
 void CheckServes(ApiRig& rig) {
   v1::Node node;
   const auto context = rig.Context();
@@ -184,8 +190,9 @@ TEST_CASE("connections are counted by who makes them, and taken again once other
   options.thread = "test";
   options.credentials = grpc::InsecureServerCredentials();
   options.listener.name = "test";
-  options.listener.admit = AdmitUid;
+  options.listener.admit = AdmitOrdinary;
   options.listener.most_each = 2;
+  options.listener.greeting = std::chrono::milliseconds(0);
   options.listener.report = reports.Sink();
   auto listening = os::ListenUnix(path, SOCK_STREAM, 0600, 8);
   REQUIRE_OK(listening);
@@ -218,6 +225,33 @@ TEST_CASE("connections are counted by who makes them, and taken again once other
   AwaitEnd(*second);
   const auto third = os::ConnectUnix(path, SOCK_STREAM);
   while (!is_served()) REQUIRE(std::chrono::steady_clock::now() < end);
+}
+
+TEST_CASE("who connects and says nothing has to go before others are refused") {
+  const testing::TempFolder folder;
+  const std::string path = folder / "s";
+  ServerOptions options;
+  options.thread = "test";
+  options.credentials = grpc::InsecureServerCredentials();
+  options.listener.name = "test";
+  options.listener.admit = AdmitOrdinary;
+  const bool each = GENERATE(true, false);
+  (each ? options.listener.most_each : options.listener.most) = 2;
+  auto listening = os::ListenUnix(path, SOCK_STREAM, 0600, 8);
+  REQUIRE_OK(listening);
+  options.listener.socket = std::move(*listening);
+  auto server = Server::Start(std::move(options), {}, [](const Serving&) {});
+  REQUIRE_OK(server);
+
+  auto first = os::ConnectUnix(path, SOCK_STREAM);
+  auto second = os::ConnectUnix(path, SOCK_STREAM);
+  REQUIRE_OK(first);
+  REQUIRE_OK(second);
+  const auto channel = grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials());
+  const auto context = ApiRig::Context("");
+  grpc::health::v1::HealthCheckResponse response;
+  CHECK(grpc::health::v1::Health::NewStub(channel)->Check(context.get(), {}, &response).ok());
+  AwaitEnd(*first);
 }
 
 TEST_CASE("on plain text a local user who is neither root nor the daemon's cannot be a peer") {
@@ -282,28 +316,4 @@ TEST_CASE("what another local user sends before it closes is not taken for root'
   asking.Dial(serving.address());
   REQUIRE_OK(asking.Hello());
   CHECK(serving.engine.Get<size_t>([&] { return serving.api.script.count(); }) == 2);
-}
-
-TEST_CASE("programs may ask api.sock, and not peers, what services there are") {
-  ApiRig rig;
-  ServingNode serving;
-  const auto exists = [](const std::shared_ptr<grpc::Channel>& channel) {
-    grpc::CompletionQueue queue;
-    grpc::GenericStub stub(channel);
-    const auto context = ApiRig::Context("");
-    const auto method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
-    const auto stream = stub.PrepareCall(context.get(), method, &queue);
-    void* tag = nullptr;
-    bool ok = false;
-    stream->StartCall(&queue);
-    REQUIRE(queue.Next(&tag, &ok));
-    stream->WritesDone(&queue);
-    REQUIRE(queue.Next(&tag, &ok));
-    grpc::Status status;
-    stream->Finish(&status, &queue);
-    REQUIRE(queue.Next(&tag, &ok));
-    return status.error_code() != grpc::StatusCode::UNIMPLEMENTED;
-  };
-  CHECK(exists(rig.channel));
-  CHECK_FALSE(exists(grpc::CreateChannel(serving.address(), grpc::InsecureChannelCredentials())));
 }

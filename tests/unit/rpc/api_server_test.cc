@@ -1,6 +1,8 @@
 // Every method of api.sock: what is asked arrives at the engine, its answer at the client.
+#include "proto/codec/status_codec.h"
 #include "tests/unit/rpc/api_calls.h"
 #include "tests/unit/rpc/samples.h"
+#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;
@@ -36,9 +38,43 @@ TEST_CASE("CreateTransfer") {
   CHECK(request.policy.at_most_copies == message.policy().at_most_copies());
   CHECK(request.policy.link == message.policy().link());
   CHECK(request.policy.allow_emulated);
+  CHECK(request.policy.client_file);
   CHECK(request.checksum);
   CHECK(request.deadline == Milliseconds(message.deadline()));
   CHECK(request.validate_only);
+  CHECK(request.part_of.str() == message.part_of());
+}
+
+TEST_CASE("OpenSeries and EndSeries") {
+  ApiRig rig;
+  AnswerWith(rig, SampleTransfer());
+  const auto message = Sample<v1::OpenSeriesRequest>();
+  const auto opened = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::OpenSeries, message);
+  REQUIRE_OK(opened);
+  CHECK(Difference(*opened, Sample<v1::Transfer>()).empty());
+  const auto [request] = Asked<engine::SeriesRequest>(rig, "OpenSeries");
+  CheckEndpoint(request.source, message.source());
+  CHECK(request.source.file == message.source().file());
+  CheckEndpoint(request.destination, message.destination());
+  CHECK(request.bytes == message.bytes());
+  CHECK(request.policy.path_glob == message.policy().path_glob());
+  CHECK(request.policy.client_file);
+  CHECK(request.checksum);
+  CHECK(request.deadline == Milliseconds(message.deadline()));
+
+  v1::EndSeriesRequest end;
+  end.set_id("t-3");
+  end.set_checksum("abc");
+  REQUIRE_OK(Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::EndSeries, end));
+  const auto [done] = Asked<engine::SeriesEnd>(rig, "EndSeries");
+  CHECK(done.id == TransferId("t-3"));
+  CHECK(done.failure.ok());
+  CHECK(done.checksum == "abc");
+  *end.mutable_failure() = ToProto(Status(Code::kDataLoss, reasons::kIo, "the disk is gone"));
+  REQUIRE_OK(Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::EndSeries, end));
+  const auto [failed] = Asked<engine::SeriesEnd>(rig, "EndSeries");
+  CHECK(failed.failure.code() == Code::kDataLoss);
+  CHECK(failed.failure.reason() == reasons::kIo);
 }
 
 TEST_CASE("GetTransfer and CancelTransfer") {
@@ -157,6 +193,8 @@ TEST_CASE("CreateGrant, ListGrants and DeleteGrant") {
   CHECK(created->write());
   CHECK(created->expire_time().seconds() == 1'800'000'000);
   CHECK(created->expire_time().nanos() == 123'000'000);
+  CHECK(created->owner() == "1001@east");
+  CHECK(created->node() == "east");
   const auto [request] = Asked<engine::CreateGrantRequest>(rig, "CreateGrant");
   CheckEndpoint(request.range, message.range());
   CHECK(request.to == message.to());
@@ -170,7 +208,9 @@ TEST_CASE("CreateGrant, ListGrants and DeleteGrant") {
   REQUIRE_OK(listed);
   CHECK(listed->grants_size() == 1);
   CHECK(listed->next_page_token() == "n");
-  const auto [buffer, page] = Asked<std::string, engine::PageRequest>(rig, "ListGrants");
+  const auto [node, buffer, page] =
+      Asked<std::string, std::string, engine::PageRequest>(rig, "ListGrants");
+  CHECK(node == list.node());
   CHECK(buffer == list.buffer());
   CHECK(page.size == list.page_size());
   CHECK(page.token == list.page_token());

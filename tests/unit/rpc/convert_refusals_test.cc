@@ -192,14 +192,18 @@ TEST_CASE("peers are not trusted either") {
   using Prepare = v1::PrepareRequest;
   CheckRefused<Prepare>([](Prepare& m) { m.clear_transfer(); }, "transfer");
   CheckRefused<Prepare>([](Prepare& m) { m.clear_transfer_id(); }, "transfer_id");
+  CheckRefused<Prepare>([](Prepare& m) { m.add_nics(kLongName); }, "nics");
+  CheckRefused<Prepare>(
+      [](Prepare& m) {
+        for (int i = 0; i < 257; ++i) m.add_nics("mlx5_0");
+      },
+      "nics");
   using Finish = v1::FinishRequest;
   CheckRefused<Finish>([](Finish& m) { m.clear_transfer_id(); }, "transfer_id");
   using Report = v1::ReportRequest;
   CheckRefused<Report>([](Report& m) { m.clear_transfer(); }, "transfer");
   using Query = v1::QueryTransferRequest;
   CheckRefused<Query>([](Query& m) { m.clear_transfer_id(); }, "transfer_id");
-  using Key = v1::PrepareResponse;
-  CheckRefused<Key>([](Key& m) { m.set_key(std::string(65537, 'k')); }, "key");
   using OpenRange = v1::OpenRangeRequest;
   CheckRefused<OpenRange>([](OpenRange& m) { m.clear_transfer_id(); }, "transfer_id");
   CheckRefused<OpenRange>([](OpenRange& m) { m.set_ticket(std::string(257, 't')); }, "ticket");

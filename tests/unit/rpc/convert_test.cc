@@ -43,6 +43,7 @@ TEST_CASE("messages that are read and written keep every field") {
   CheckRoundTrip<v1::Buffer>();
   CheckRoundTrip<v1::ListBuffersResponse>();
   CheckRoundTrip<v1::SumBufferResponse>();
+  CheckRoundTrip<v1::ListGrantsResponse>();
 }
 
 TEST_CASE("messages that are only written have every field") {
@@ -124,9 +125,16 @@ TEST_CASE("a list of nodes has no capabilities") {
 
 TEST_CASE("a receipt's rate is its bytes by its seconds, and nothing for no time") {
   engine::TransferInfo transfer = SampleTransfer();
+  transfer.state = engine::TransferState::kSucceeded;
   transfer.bytes = 1000;
   transfer.receipt.seconds = 0.5;
   CHECK(Printed<v1::Transfer>(transfer).receipt().bytes_per_second() == 2000);
+  // Of one that did not arrive, what had moved.
+  transfer.state = engine::TransferState::kFailed;
+  transfer.bytes_done = 300;
+  CHECK(Printed<v1::Transfer>(transfer).receipt().bytes_per_second() == 600);
+  transfer.bytes_done = 0;
+  CHECK(Printed<v1::Transfer>(transfer).receipt().bytes_per_second() == 0);
   transfer.receipt.seconds = 0;
   CHECK(Printed<v1::Transfer>(transfer).receipt().bytes_per_second() == 0);
 }

@@ -113,6 +113,14 @@ class FakeClientApi final : public engine::ClientApi {
                       engine::Reply<engine::TransferInfo> reply) override {
     Handle("CancelTransfer", asker, std::move(reply), std::move(id));
   }
+  void OpenSeries(const Principal& asker, engine::SeriesRequest request,
+                  engine::Reply<engine::TransferInfo> reply) override {
+    Handle("OpenSeries", asker, std::move(reply), std::move(request));
+  }
+  void EndSeries(const Principal& asker, engine::SeriesEnd end,
+                 engine::Reply<engine::TransferInfo> reply) override {
+    Handle("EndSeries", asker, std::move(reply), std::move(end));
+  }
   void CreateBuffer(const Principal& asker, engine::CreateBufferRequest request,
                     engine::Reply<engine::BufferInfo> reply) override {
     Handle("CreateBuffer", asker, std::move(reply), std::move(request));
@@ -141,9 +149,11 @@ class FakeClientApi final : public engine::ClientApi {
                    engine::Reply<engine::GrantInfo> reply) override {
     Handle("CreateGrant", asker, std::move(reply), std::move(request));
   }
-  void ListGrants(const Principal& asker, std::string buffer, engine::PageRequest page,
+  void ListGrants(const Principal& asker, std::string node, std::string buffer,
+                  engine::PageRequest page,
                   engine::Reply<engine::Page<engine::GrantInfo>> reply) override {
-    Handle("ListGrants", asker, std::move(reply), std::move(buffer), std::move(page));
+    Handle("ListGrants", asker, std::move(reply), std::move(node), std::move(buffer),
+           std::move(page));
   }
   void DeleteGrant(const Principal& asker, GrantId id, engine::StatusReply reply) override {
     HandleStatus("DeleteGrant", asker, std::move(reply), std::move(id));
@@ -262,21 +272,25 @@ class FakePeerApi final : public engine::PeerApi {
              engine::Reply<engine::TransferInfo> reply) override {
     Handle("Query", asker, std::move(reply), std::move(id));
   }
-  void Cancel(const std::string& asker, uint32_t uid, TransferId id,
+  void Cancel(const std::string& asker, Uid uid, TransferId id,
               engine::Reply<engine::TransferInfo> reply) override {
     Handle("Cancel", asker, std::move(reply), uid, std::move(id));
   }
-  void GetBuffer(const std::string& asker, uint32_t uid, std::string name,
+  void GetBuffer(const std::string& asker, Uid uid, std::string name,
                  engine::Reply<engine::BufferInfo> reply) override {
     Handle("GetBuffer", asker, std::move(reply), uid, std::move(name));
   }
-  void ListBuffers(const std::string& asker, uint32_t uid, engine::PageRequest page,
+  void ListBuffers(const std::string& asker, Uid uid, engine::PageRequest page,
                    engine::Reply<engine::Page<engine::BufferInfo>> reply) override {
     Handle("ListBuffers", asker, std::move(reply), uid, std::move(page));
   }
-  void SumBuffer(const std::string& asker, uint32_t uid, engine::Endpoint range,
+  void SumBuffer(const std::string& asker, Uid uid, engine::Endpoint range,
                  engine::Reply<engine::Sum> reply) override {
     Handle("SumBuffer", asker, std::move(reply), uid, std::move(range));
+  }
+  void ListGrants(const std::string& asker, Uid uid, engine::PageRequest page,
+                  engine::Reply<engine::Page<engine::GrantInfo>> reply) override {
+    Handle("ListGrants", asker, std::move(reply), uid, std::move(page));
   }
 
  private:

@@ -92,6 +92,10 @@ TEST_CASE("a peer that takes connections and says nothing is PEER_DOWN after a w
   CHECK(status.reason() == reasons::kPeerDown);
 }
 
+TEST_CASE("a call does not wait for an old attempt to connect") {
+  AnswerAfterSilence(PlainText(), PlainText());
+}
+
 TEST_CASE("a connected peer that answers a greeting too late is not UNAVAILABLE: it may be busy") {
   ServingNode busy;
   busy.engine.Run([&] { busy.api.script.AnswerWith(IAm("west")); });
@@ -185,17 +189,41 @@ TEST_CASE("an answer that is on its way when the proxy goes is CANCELLED as well
   serving.engine.Run([&] { serving.api.script.AnswerWith(IAm("west")); });
   AskingNode asking;
   asking.Dial(serving.address());
+  // A connection is made with the help of the thread that is busy below.
+  REQUIRE_OK(asking.Hello());
   Waiting<engine::HelloReply> waiting;
+  bool answered = false;
   asking.engine.Run([&] {
     engine::HelloRequest hello;
     hello.self.node = "east";
     asking.peer->Hello("east", hello, waiting.Reply());
     // The answer comes while this thread is busy here.
-    while (serving.engine.Get<size_t>([&] { return serving.api.script.count(); }) == 0) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!answered && std::chrono::steady_clock::now() < end) {
+      answered = serving.engine.Get<bool>([&] { return serving.api.script.count() == 2; });
     }
     asking.peer.reset();
   });
+  CHECK(answered);
   CHECK(waiting.Get().status().code() == Code::kCancelled);
+}
+
+TEST_CASE("a connection that is on its way when the proxy goes has its calls CANCELLED") {
+  ServingNode serving;
+  AskingNode asking;
+  asking.Dial(serving.address());
+  std::vector<Waiting<engine::HelloReply>> waiting(2);
+  asking.engine.Run([&] {
+    for (auto& one : waiting) {
+      engine::HelloRequest hello;
+      hello.self.node = "east";
+      asking.peer->Hello("east", hello, one.Reply());
+    }
+    // It would be taken by this thread, which has not let it.
+    asking.peer.reset();
+  });
+  for (auto& one : waiting) CHECK(one.Get().status().code() == Code::kCancelled);
+  serving.engine.Run([&] { CHECK(serving.api.script.count() == 0); });
 }
 
 TEST_CASE("a proxy may be destroyed by the reply to one of its calls") {

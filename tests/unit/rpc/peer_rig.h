@@ -1,10 +1,16 @@
 // A peer's server and the proxy that asks it, in one process.
 #pragma once
 
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "daemon/rpc/dialer.h"
 #include "tests/unit/rpc/rpc_rig.h"
+#include "transport/os/host_port.h"
 
 namespace onecopy::rpc {
 
@@ -30,8 +36,12 @@ class ServingNode {
  public:
   explicit ServingNode(Credentials credentials = PlainText(), const std::string& host = "127.0.0.1",
                        uint16_t port = 0) {
-    auto started = PeerServer::Start({"west", {host, port}, std::move(credentials), reports.Sink()},
-                                     engine.loop(), api);
+    PeerServerOptions options{"west", {host, port}, std::move(credentials), {}, reports.Sink()};
+    options.admit = [this](const std::string& node, bool local) {
+      asked.emplace_back(node, local);
+      return admit;
+    };
+    auto started = PeerServer::Start(std::move(options), engine.loop(), api);
     REQUIRE_OK(started);
     server = std::move(*started);
   }
@@ -42,6 +52,8 @@ class ServingNode {
   std::string address() const { return server->address().ToString(); }
 
   EngineThread engine;
+  Status admit;                                     // engine's thread: what callers are told
+  std::vector<std::pair<std::string, bool>> asked;  // likewise: who they were, and whether local
   FakePeerApi api;
   Reports reports;
   std::unique_ptr<PeerServer> server;
@@ -89,6 +101,35 @@ inline engine::HelloReply IAm(const std::string& node) {
   engine::HelloReply reply;
   reply.self.node = node;
   return reply;
+}
+
+// What was sent to `west` before it could answer is lost, as in a cut; a call that comes when that
+// is long ago is answered all the same, and with it those from before.
+inline void AnswerAfterSilence(const Credentials& east, const Credentials& west) {
+  auto silent = os::ListenTcp({"127.0.0.1", 0}, 4);
+  REQUIRE_OK(silent);
+  const auto where = os::LocalAddress(silent->get());
+  REQUIRE_OK(where);
+  AskingNode asking(east);
+  asking.Dial(where->ToString());
+  Waiting<engine::HelloReply> first;
+  asking.engine.Run([&] {
+    engine::HelloRequest hello;
+    hello.self.node = "east";
+    asking.peer->Hello("east", hello, first.Reply());
+  });
+  pollfd wait{silent->get(), POLLIN, 0};
+  REQUIRE(::poll(&wait, 1, 10000) == 1);
+  const os::UniqueFd lost(::accept(silent->get(), nullptr, nullptr));
+  silent->Reset();
+  ServingNode serving(west, where->host, where->port);
+  serving.engine.Run([&] { serving.api.script.AnswerWith(IAm("west")); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // this is what makes it old
+
+  REQUIRE_OK(asking.Hello());
+  // Without TLS whoever connects does so for all; gRPC keeps to its own attempt for its own calls.
+  const Result<engine::HelloReply> earlier = first.Get();
+  CHECK((earlier.ok() || east.tls));
 }
 
 }  // namespace onecopy::rpc

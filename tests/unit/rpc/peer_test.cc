@@ -134,7 +134,7 @@ TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways")
         peer.Cancel("east", 1000, TransferId("u"), std::move(reply));
       });
   REQUIRE_OK(cancelled);
-  const auto [uid, id] = nodes.Asked<uint32_t, TransferId>("Cancel");
+  const auto [uid, id] = nodes.Asked<Uid, TransferId>("Cancel");
   CHECK(uid == 1000);
   CHECK(id == TransferId("u"));
 }
@@ -147,7 +147,7 @@ TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   });
   REQUIRE_OK(got);
   CHECK(Difference(Printed<v1::Buffer>(*got), Sample<v1::Buffer>()).empty());
-  const auto [uid, name] = nodes.Asked<uint32_t, std::string>("GetBuffer");
+  const auto [uid, name] = nodes.Asked<Uid, std::string>("GetBuffer");
   CHECK(uid == 1000);
   CHECK(name == "weights");
 
@@ -159,7 +159,7 @@ TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   REQUIRE_OK(listed);
   CHECK(Difference(Printed<v1::ListBuffersResponse>(*listed), Sample<v1::ListBuffersResponse>())
             .empty());
-  const auto [lister, page] = nodes.Asked<uint32_t, engine::PageRequest>("ListBuffers");
+  const auto [lister, page] = nodes.Asked<Uid, engine::PageRequest>("ListBuffers");
   CHECK(lister == 1001);
   CHECK(page.size == 7);
   CHECK(page.token == "token");
@@ -173,9 +173,25 @@ TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   CHECK(sum->algorithm == "xxh3-128");
   CHECK(sum->value == "abc");
   CHECK(sum->bytes == 77);
-  const auto [summer, asked] = nodes.Asked<uint32_t, engine::Endpoint>("SumBuffer");
+  const auto [summer, asked] = nodes.Asked<Uid, engine::Endpoint>("SumBuffer");
   CHECK(summer == 1002);
   CHECK(asked == range);
+}
+
+TEST_CASE("ListGrants keeps every field both ways") {
+  Nodes nodes;
+  using Grants = engine::Page<engine::GrantInfo>;
+  nodes.AnswerWith(Parsed(Sample<v1::ListGrantsResponse>()));
+  const auto listed = nodes.asking.Ask<Grants>([](engine::PeerApi& peer, auto reply) {
+    peer.ListGrants("east", 1003, {7, "token"}, std::move(reply));
+  });
+  REQUIRE_OK(listed);
+  CHECK(Difference(Printed<v1::ListGrantsResponse>(*listed), Sample<v1::ListGrantsResponse>())
+            .empty());
+  const auto [uid, page] = nodes.Asked<Uid, engine::PageRequest>("ListGrants");
+  CHECK(uid == Uid(1003));
+  CHECK(page.size == 7);
+  CHECK(page.token == "token");
 }
 
 TEST_CASE("an answer to Connect says from which address it came") {
@@ -227,7 +243,7 @@ TEST_CASE("a caller that does not say a node's name is refused") {
   ServingNode serving;
   const auto channel = grpc::CreateChannel(serving.address(), grpc::InsecureChannelCredentials());
   const auto stub = v1::PeerService::NewStub(channel);
-  for (const std::string name : {"", "-x", "a/b", "a b", "west", "WEST"}) {  // which it is itself
+  for (const std::string name : {"", "-x", "a/b", "a b", "west"}) {  // which it is itself
     grpc::ClientContext context;
     if (!name.empty()) context.AddMetadata(kNodeMetadata, name);
     v1::HelloResponse response;
@@ -241,9 +257,23 @@ TEST_CASE("the port is found where 0 is asked for, and an error where it is in u
   ServingNode serving;
   CHECK(serving.server->address().host == "127.0.0.1");
   CHECK(serving.server->address().port != 0);
-  const auto second = PeerServer::Start({"west", serving.server->address(), PlainText(), {}},
+  const auto second = PeerServer::Start({"west", serving.server->address(), PlainText(), {}, {}},
                                         serving.engine.loop(), serving.api);
-  CHECK(second.status().code() == Code::kAlreadyExists);
+  CHECK(second.status().code() == Code::kUnavailable);
   CHECK(second.status().message().find(serving.address()) != std::string::npos);
   CHECK_FALSE(second.status().remedy().empty());
+}
+
+TEST_CASE("a node that is not let in reaches no method, and hears why") {
+  Nodes nodes;
+  nodes.AnswerWith(IAm("west"));
+  REQUIRE_OK(nodes.asking.Hello());
+  nodes.serving.engine.Run([&] {
+    CHECK(nodes.serving.asked == std::vector<std::pair<std::string, bool>>{{"east", true}});
+    nodes.serving.admit = {Code::kPermissionDenied, reasons::kAccessDenied, "not among its peers"};
+  });
+  const auto refused = nodes.asking.Hello();
+  CHECK(refused.status().code() == Code::kPermissionDenied);
+  CHECK(refused.status().reason() == reasons::kAccessDenied);
+  CHECK(refused.status().message().find("not among its peers") != std::string::npos);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <grpcpp/create_channel.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <functional>
@@ -77,10 +78,12 @@ class EngineThread {
 
 class ApiRig {
  public:
-  ApiRig() : sessions_("east", 998) {
+  explicit ApiRig(const std::function<void(ApiServerOptions&)>& change = {})
+      : sessions_("east", 998) {
     ApiServerOptions options;
     options.path = path();
     options.report = reports.Sink();
+    if (change) change(options);
     auto started = ApiServer::Start(std::move(options), engine.loop(), api, sessions_);
     REQUIRE_OK(started);
     server = std::move(*started);
@@ -103,8 +106,14 @@ class ApiRig {
                                      arguments);
   }
   std::string OpenSession(uint32_t uid = 1000) {
+    engine::ClientIdentity identity;
+    identity.pid = 4711;
+    identity.uid = uid;
+    identity.gid = 100;
+    identity.program = "test";
+    identity.presenter = "uid " + std::to_string(::geteuid());  // whatever uid it is to be
     std::string opened;
-    engine.Run([&] { opened = sessions_.Open({4711, uid, 100, true, "test"})->token; });
+    engine.Run([&] { opened = sessions_.Open(identity)->token; });
     return opened;
   }
   // A context with this session's token, and patience.

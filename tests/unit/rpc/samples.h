@@ -18,7 +18,9 @@ inline void Settle(v1::Transfer* transfer) {
   Settle(transfer->mutable_plan());
   v1::Receipt& receipt = *transfer->mutable_receipt();
   receipt.set_copies(static_cast<uint32_t>(receipt.steps_size()));
-  receipt.set_bytes_per_second(static_cast<double>(transfer->bytes()) / receipt.seconds());
+  const bool all = transfer->state() == v1::SUCCEEDED;
+  const uint64_t moved = all ? transfer->bytes() : transfer->bytes_done();
+  receipt.set_bytes_per_second(static_cast<double>(moved) / receipt.seconds());
 }
 // Strided ranges, of the same sizes on both sides.
 inline void SettleRanges(v1::Ranges* source, v1::Ranges* destination) {
@@ -40,6 +42,7 @@ inline void Settle(v1::ReserveRequest* request) {
 }
 inline void Settle(v1::StartRequest* request) {
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
+  Settle(request->mutable_series());
 }
 inline void Settle(v1::CreateTransferRequest* request) {
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
@@ -53,9 +56,9 @@ inline void Settle(v1::HelloResponse* hello) { Settle(hello->mutable_self()); }
 template <typename Message>
 void Settle(Message*) {}
 inline void Settle(v1::OpenPushResponse* response) { Settle(response->mutable_plan()); }
-inline void Settle(v1::PrepareRequest* request) { Settle(request->mutable_transfer()); }
-inline void Settle(v1::PrepareResponse* response) {
-  for (v1::Step& step : *response->mutable_steps()) step.clear_bytes();
+inline void Settle(v1::PrepareRequest* request) {
+  Settle(request->mutable_transfer());
+  Settle(request->mutable_series());
 }
 inline void Settle(v1::ReportRequest* request) { Settle(request->mutable_transfer()); }
 inline void Settle(v1::SumBufferResponse* sum) { sum->mutable_checksum()->clear_verified(); }
@@ -88,6 +91,8 @@ inline engine::GrantInfo SampleGrant() {
   grant.read = true;
   grant.write = true;
   grant.expire_time = engine::WallTime(std::chrono::milliseconds(1'800'000'000'123));
+  grant.owner = "1001@east";
+  grant.node = "east";
   return grant;
 }
 
@@ -127,6 +132,13 @@ inline engine::NodeInfo SampleNode() {
   node.capabilities = *self.capabilities;
   node.probes = {SampleProbe()};
   node.slow_transfers = 3;
+  node.path_rates = {
+      {{"tcp-staged", "tcp", {"cuda", "GPU-a"}, {"cuda", "GPU-b"}, true, true},
+       16 << 20,
+       {42e9, 5, engine::WallTime(std::chrono::milliseconds(1'700'000'000'789)), 0}}};
+  node.expiries = {{"the certificate of this node", "/etc/onecopy/east.pem",
+                    engine::WallTime(std::chrono::milliseconds(1'700'000'000'001)),
+                    engine::WallTime(std::chrono::milliseconds(1'800'000'000'002))}};
   return node;
 }
 

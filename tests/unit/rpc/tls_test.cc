@@ -1,5 +1,8 @@
 // Mutual TLS between daemons: who is let in, and what is said to the others.
 
+#include <filesystem>
+#include <tuple>
+
 #include "tests/support/certificates.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
@@ -12,17 +15,28 @@ using onecopy::testing::ReadFile;
 
 namespace {
 
-TlsFiles With(const Authority& authority, const Authority::Files& files) {
-  return {authority.ca(), files.certificate, files.key};
+tls::Files With(const Authority& authority, const Authority::Files& files) {
+  return {authority.ca(), files.certificate, files.key, ""};
 }
 
-Credentials Load(const TlsFiles& files, const std::string& node) {
-  auto credentials = MutualTls(files, node);
-  REQUIRE_OK(credentials);
-  return *credentials;
+std::shared_ptr<tls::Trust> Open(const tls::Files& files, const std::string& node) {
+  auto trust = tls::Trust::Open(files, node);
+  REQUIRE_OK(trust);
+  return *trust;
 }
 
-// What MutualTls would refuse for its own node, as a stranger may still present it.
+Credentials Load(const tls::Files& files, const std::string& node) {
+  return MutualTls(Open(files, node));
+}
+
+// Of a channel of a stranger's.
+std::function<std::shared_ptr<grpc::ChannelCredentials>(std::shared_ptr<ServerProof>)> Always(
+    const grpc::SslCredentialsOptions& options) {
+  return
+      [made = grpc::SslCredentials(options)](const std::shared_ptr<ServerProof>&) { return made; };
+}
+
+// What no node would start with, as a stranger may still present it.
 Credentials Raw(const Authority& authority, const Authority::Files& files) {
   Credentials credentials;
   credentials.tls = true;
@@ -30,7 +44,7 @@ Credentials Raw(const Authority& authority, const Authority::Files& files) {
   channel.pem_root_certs = ReadFile(authority.ca());
   channel.pem_private_key = ReadFile(files.key);
   channel.pem_cert_chain = ReadFile(files.certificate);
-  credentials.channel = grpc::SslCredentials(channel);
+  credentials.channel = Always(channel);
   grpc::SslServerCredentialsOptions server(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   server.pem_root_certs = channel.pem_root_certs;
@@ -57,6 +71,12 @@ void CheckNeverAsked(ServingNode& west) {
 }
 
 }  // namespace
+
+TEST_CASE("a call does not wait for an old attempt to shake hands") {
+  Authority authority;
+  AnswerAfterSilence(Load(With(authority, authority.Issue("east", "DNS:east")), "east"),
+                     Load(With(authority, authority.Issue("west", "DNS:west")), "west"));
+}
 
 TEST_CASE("nodes with certificates of one authority, for their names, talk") {
   Authority authority;
@@ -88,6 +108,8 @@ TEST_CASE("a caller that says another name than its certificate is CERT_REJECTED
   CHECK(Greet(*west, Raw(authority, wild)).reason() == reasons::kCertRejected);
   const auto common = authority.Issue("east", "");
   CHECK(Greet(*west, Raw(authority, common)).reason() == reasons::kCertRejected);
+  const auto capitals = authority.Issue("capitals", "DNS:East,URI:onecopy://EAST");
+  CHECK(Greet(*west, Raw(authority, capitals)).reason() == reasons::kCertRejected);
   CheckNeverAsked(*west);
 }
 
@@ -102,14 +124,14 @@ TEST_CASE("callers of another authority, without certificate or with an expired 
   const auto files = other.Issue("east2", "DNS:east");
   trusting.pem_private_key = ReadFile(files.key);
   trusting.pem_cert_chain = ReadFile(files.certificate);
-  foreign.channel = grpc::SslCredentials(trusting);
+  foreign.channel = Always(trusting);
   CHECK(Greet(*west, foreign).reason() == reasons::kPeerDown);
 
   Credentials bare;
   bare.tls = true;
   grpc::SslCredentialsOptions none;
   none.pem_root_certs = ReadFile(authority.ca());
-  bare.channel = grpc::SslCredentials(none);
+  bare.channel = Always(none);
   CHECK(Greet(*west, bare).reason() == reasons::kPeerDown);
 
   const auto expired = authority.Issue("expired", "DNS:east", true);
@@ -136,60 +158,96 @@ TEST_CASE("a server that cannot prove its name is CERT_REJECTED, and is told not
   reject(Load(With(authority, authority.Issue("north", "DNS:north")), "north"));
   reject(Raw(other, other.Issue("west", "DNS:west")));
   reject(Raw(authority, authority.Issue("expired", "DNS:west", true)));
+  // The common name is no name, nor is one in other capitals, nor a wildcard.
+  reject(Raw(authority, authority.Issue("west", "")));
+  reject(Raw(authority, authority.Issue("capitals", "DNS:West")));
+  reject(Raw(authority, authority.Issue("wild", "DNS:*")));
   reject(PlainText());
 }
 
-TEST_CASE("bad files fail the start, and the error names the file") {
-  Authority authority;
-  Authority other;
-  const testing::TempFolder folder;
-  const auto east = authority.Issue("east", "DNS:east");
-  const TlsFiles good = With(authority, east);
-  REQUIRE_OK(MutualTls(good, "east"));
-  { const std::ofstream empty(folder / "empty"); }
-  std::ofstream(folder / "garbage")
-      << "-----BEGIN CERTIFICATE-----\nZm9v\n-----END CERTIFICATE-----\n";
+namespace {
 
-  const auto check = [](const TlsFiles& files, const std::string& node, const std::string& file,
-                        const std::string& why) {
-    const Status status = MutualTls(files, node).status();
-    INFO(status.ToString());
-    CHECK_FALSE(status.ok());
-    CHECK(status.message().find(file) != std::string::npos);
-    CHECK(status.message().find(why) != std::string::npos);
-  };
-  const std::string missing = folder / "missing";
-  check({missing, good.certificate, good.key}, "east", missing, "No such file");
-  check({good.ca, missing, good.key}, "east", missing, "No such file");
-  check({good.ca, good.certificate, missing}, "east", missing, "No such file");
-  for (const std::string name : {"empty", "garbage"}) {
-    const std::string bad = folder / name;
-    check({bad, good.certificate, good.key}, "east", bad, "certificate");
-    check({good.ca, bad, good.key}, "east", bad, "certificate");
-    check({good.ca, good.certificate, bad}, "east", bad, "private key");
-  }
-  check({folder.path().string(), good.certificate, good.key}, "east", folder.path().string(), "");
-  const auto another = other.Issue("another", "DNS:east");
-  check({good.ca, good.certificate, another.key}, "east", another.key, "not the key");
-  const auto expired = authority.Issue("expired", "DNS:east", true);
-  check({good.ca, expired.certificate, expired.key}, "east", expired.certificate, "expired");
-  check(good, "west", good.certificate, "DNS:west");
-  const auto common = authority.Issue("common", "");
-  check({good.ca, common.certificate, common.key}, "common", common.certificate, "DNS:common");
-  const auto half = authority.Issue("half", "DNS:east", false, "extendedKeyUsage=serverAuth");
-  check({good.ca, half.certificate, half.key}, "east", half.certificate, "clientAuth");
-  // A certificate that its own authority did not sign would be refused by every peer.
-  check({good.ca, another.certificate, another.key}, "east", another.certificate, "not signed");
+// Puts other files in the place of a node's.
+void Replace(const tls::Files& files, const Authority::Files& now) {
+  std::filesystem::copy_file(now.certificate, files.certificate,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(now.key, files.key, std::filesystem::copy_options::overwrite_existing);
 }
 
-TEST_CASE("a key with a password is refused rather than asked for") {
+}  // namespace
+
+TEST_CASE("a node's new certificate is used by what it serves and what it dials") {
   Authority authority;
-  const testing::TempFolder folder;
-  const auto east = authority.Issue("east", "DNS:east");
-  const std::string locked = folder / "locked.key";
-  REQUIRE(std::system(("openssl ec -aes128 -passout pass:secret -in " + east.key + " -out " +
-                       locked + " 2>/dev/null")
-                          .c_str()) == 0);
-  const Status status = MutualTls({authority.ca(), east.certificate, locked}, "east").status();
-  CHECK(status.message().find(locked) != std::string::npos);
+  const tls::Files files = With(authority, authority.Issue("west", "DNS:west"));
+  const auto trust = Open(files, "west");
+  const auto west = Serve(MutualTls(trust));
+  const tls::Files own = With(authority, authority.Issue("east", "DNS:east"));
+  const auto east = Open(own, "east");
+  AskingNode asking(MutualTls(east));
+  asking.Dial(west->address());
+  REQUIRE_OK(asking.Hello());
+
+  const auto before = authority.Issue("before", "DNS:east");
+  REQUIRE_OK(Greet(*west, Raw(authority, before)));
+
+  // Both nodes change over to another authority, one after the other's files.
+  Authority next;
+  for (const auto& [node, each, where] :
+       {std::tuple{"west", trust, files}, std::tuple{"east", east, own}}) {
+    std::filesystem::copy_file(next.ca(), where.ca,
+                               std::filesystem::copy_options::overwrite_existing);
+    Replace(where, next.Issue(node, std::string("DNS:") + node));
+    const auto changed = each->Reload();
+    REQUIRE_OK(changed);
+    CHECK(*changed);
+  }
+  REQUIRE_OK(asking.Hello());
+  REQUIRE_OK(Greet(*west, Load(With(next, next.Issue("east2", "DNS:east")), "east")));
+  // Who has nothing but what the first authority signed is cut off.
+  grpc::SslCredentialsOptions late;
+  late.pem_root_certs = ReadFile(next.ca());
+  late.pem_private_key = ReadFile(before.key);
+  late.pem_cert_chain = ReadFile(before.certificate);
+  Credentials left_behind;
+  left_behind.tls = true;
+  left_behind.channel = Always(late);
+  CHECK(Greet(*west, left_behind).reason() == reasons::kPeerDown);
+}
+
+TEST_CASE("a certificate that is revoked ends what was allowed by it, in both directions") {
+  Authority authority;
+  const auto good = authority.Issue("west", "DNS:west");
+  const auto caller = authority.Issue("east", "DNS:east");
+  tls::Files files = With(authority, good);
+  files.crl = authority.Revoke({});
+  const auto trust = Open(files, "west");
+  const auto west = Serve(MutualTls(trust));
+  AskingNode asking(Load(With(authority, caller), "east"));
+  asking.Dial(west->address());
+  REQUIRE_OK(asking.Hello());
+
+  // What serves: on the connection that is open.
+  authority.Revoke({caller});
+  auto changed = trust->Reload();
+  REQUIRE_OK(changed);
+  CHECK(*changed);
+  const Status status = asking.Hello().status();
+  CHECK(status.reason() == reasons::kCertRejected);
+  CHECK(status.message().find("revoked") != std::string::npos);
+  CHECK(Greet(*west, Raw(authority, caller)).reason() == reasons::kCertRejected);
+
+  // What dials: likewise.
+  tls::Files dialling = With(authority, authority.Issue("north", "DNS:north"));
+  dialling.crl = files.crl;
+  const auto north = Open(dialling, "north");
+  AskingNode asks(MutualTls(north));
+  asks.Dial(west->address());
+  REQUIRE_OK(asks.Hello("north"));
+  authority.Revoke({caller, good});
+  REQUIRE_OK(north->Reload());
+  const Status told = asks.Hello("north").status();
+  INFO(told.ToString());
+  CHECK(told.code() == Code::kUnauthenticated);
+  CHECK(told.reason() == reasons::kCertRejected);
+  CHECK(told.message().find("revoked") != std::string::npos);
 }

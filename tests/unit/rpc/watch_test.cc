@@ -62,7 +62,7 @@ TEST_CASE("a watch tells the state at once, then each change, and ends after the
   CHECK(rig.engine.Get<TransferId>([&] {
     return std::get<0>(rig.api.script.arguments<TransferId>());
   }) == TransferId("t-1"));
-  CHECK(rig.engine.Get<uint32_t>([&] { return rig.api.who.uid; }) == 1000);
+  CHECK(rig.engine.Get<Uid>([&] { return rig.api.who.uid; }) == Uid(1000));
   Tell(rig, At(2));
   CHECK(watch.Next() == 2);
   Tell(rig, At(3, TransferState::kUnconfirmed));  // not a last one

@@ -68,7 +68,7 @@ TEST_CASE("a second daemon on the same run directory is refused with the pid of 
     const auto first = RunDir::Claim(folder / "run");
     REQUIRE_OK(first);
     const Status refused = RunDir::Claim(folder / "run").status();
-    CHECK(refused.code() == Code::kAlreadyExists);
+    CHECK(refused.code() == Code::kUnavailable);
     CHECK(refused.message().find("pid " + std::to_string(::getpid())) != std::string::npos);
     CHECK(refused.message().find(folder / "run") != std::string::npos);
     CHECK(refused.remedy().find("--run-dir") != std::string::npos);

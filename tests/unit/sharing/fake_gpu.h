@@ -19,6 +19,7 @@ class FakeGpus {
     std::function<Status()> on_share;
     std::function<Status()> on_import;
     std::function<Status()> on_flush;  // unset: nothing needs to be flushed
+    std::function<Status()> on_prove;  // of routes between GPUs
     bool hold = false;                 // copies between GPUs wait for Release
   };
   void Set(const std::function<void(Hooks&)>& change);

@@ -247,6 +247,64 @@ TEST_CASE("a buffer that is taken away ends the copy that reads it, and is let g
   CHECK(rig.controls["west"]->imported() == 0);
 }
 
+namespace {
+
+Status ADetour() {
+  return {Code::kFailedPrecondition, reasons::kNotOnePass, "it took ten times as long"};
+}
+
+}  // namespace
+
+TEST_CASE("between daemons, a copy that is seen to take a detour gives way to an honest path") {
+  Rig rig;
+  rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = ADetour; });
+  const TransferInfo info = rig.Copy();
+  INFO(info.error.ToString());
+  CHECK(info.state == TransferState::kSucceeded);
+  CHECK(info.receipt.path == "tcp-staged");
+  CHECK(AgainstSharing(info).reason == reasons::kNotOnePass);
+  CHECK(AgainstSharing(info).detail.find("ten times") != std::string::npos);
+  CHECK_FALSE(info.receipt.evidence.contains("one_pass"));
+  REQUIRE(info.receipt.attempts.size() == 2);
+  CHECK(info.receipt.attempts[0].outcome == reasons::kNotOnePass);
+  CHECK(rig.Holds("west", rig.bob, "b", 1));
+}
+
+TEST_CASE("between daemons, who takes nothing but one copy is refused when it is seen to be none") {
+  Rig rig;
+  rig.controls["west"]->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = ADetour; });
+  TransferRequest request = Request("east:a", "west:b");
+  request.policy.at_most_copies = 1;
+  const TransferInfo info = rig.Copy(request);
+  CHECK(info.state == TransferState::kFailed);
+  CHECK(info.error.reason() == reasons::kPolicyUnmet);
+}
+
+TEST_CASE("inside a daemon, a copy that is seen to take a detour goes through host memory") {
+  Rig rig;
+  rig.Create("east", rig.alice, "c", "cuda:1");
+  rig.controls["east"]->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = ADetour; });
+  const auto copied = rig.cluster["east"].Copy(rig.alice, Request(":a", ":c"));
+  REQUIRE_OK(copied);
+  CHECK(copied->receipt.path == "peer-bounce");
+  CHECK(AgainstSharing(*copied).reason == reasons::kNotOnePass);
+  CHECK(rig.Holds("east", rig.alice, "c", 1));
+}
+
+TEST_CASE("what was seen of a copy between GPUs is in the receipt") {
+  Rig rig;
+  for (auto& [node, control] : rig.controls) {
+    control->Set([](FakeGpus::Hooks& hooks) { hooks.on_prove = [] { return OkStatus(); }; });
+  }
+  const TransferInfo between = rig.Copy();
+  CheckShared(between);
+  CHECK(between.receipt.evidence.at("one_pass") == "seen");
+  rig.Create("east", rig.alice, "c", "cuda:1");
+  const auto inside = rig.cluster["east"].Copy(rig.alice, Request(":a@5+100", ":c@7"));
+  REQUIRE_OK(inside);
+  CHECK(inside->receipt.evidence.at("one_pass") == "seen");
+}
+
 TEST_CASE("memory that cannot be shared goes another way, with its reason") {
   Rig rig;
   SECTION("the source refuses") {
@@ -371,6 +429,7 @@ TEST_CASE("what network devices wrote into a GPU is flushed before it counts as 
   rig.Create("west", rig.bob, "g", "cuda:0");
   auto plain = rig.cluster["east"].Register(rig.alice, "h", kBytes);
   REQUIRE_OK(plain);
+  std::fill_n(plain->data, kBytes, std::byte{7});  // links do not read what has holes
   TransferRequest request = Request("east:h", "west:g");
   request.policy.path_glob = "rdma-direct";
   const TransferInfo copied = rig.Copy(request);

@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
+#include "transport/core/reasons.h"
 #include "transport/os/unix_socket.h"
 
 using namespace onecopy;
@@ -40,7 +41,7 @@ TEST_CASE("connections are handed over non-blocking and close-on-exec") {
   thread.RunSync([&] { acceptor.reset(); });
 }
 
-TEST_CASE("a process without descriptors reports it and accepts again once it has some") {
+TEST_CASE("a process that runs short of descriptors tells who connects, and recovers") {
   if (onecopy::testing::kAddressSanitizer) {
     ONECOPY_SKIP("UndefinedBehaviorSanitizer needs descriptors to look at memory");
   }
@@ -48,6 +49,7 @@ TEST_CASE("a process without descriptors reports it and accepts again once it ha
   auto listener = os::ListenUnix(folder / "s", SOCK_STREAM, 0600, 8);
   REQUIRE_OK(listener);
   std::promise<Status> failed;
+  std::promise<Status> told;
   std::promise<void> connected;
   os::LoopThread thread("test");
   std::unique_ptr<os::Acceptor> acceptor;
@@ -55,10 +57,16 @@ TEST_CASE("a process without descriptors reports it and accepts again once it ha
   thread.RunSync([&] {
     acceptor = std::make_unique<os::Acceptor>(
         thread.loop(), std::move(*listener), [&](os::UniqueFd) { connected.set_value(); },
-        [&](const Status& status) { failed.set_value(status); });
+        [&](const Status& status) { failed.set_value(status); },
+        os::Shortage{8, [&](const os::UniqueFd& fd, const Status& why) {
+                       CHECK(::send(fd.get(), "no", 2, MSG_NOSIGNAL) == 2);
+                       told.set_value(why);
+                     }});
     started = acceptor->Start();
   });
   REQUIRE_OK(started);
+  const bool none_left = GENERATE(true, false);
+  CAPTURE(none_left);
   os::UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -70,6 +78,7 @@ TEST_CASE("a process without descriptors reports it and accepts again once it ha
     if (!more) break;
     hoard.push_back(std::move(more));
   }
+  if (!none_left) hoard.pop_back();  // one of those that are kept
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   (folder / "s").copy(address.sun_path, sizeof address.sun_path - 1);
@@ -78,8 +87,14 @@ TEST_CASE("a process without descriptors reports it and accepts again once it ha
   const Status status = failed.get_future().get();
   CHECK(status.code() == Code::kResourceExhausted);
   CHECK(status.remedy().find("LimitNOFILE") != std::string::npos);
+  CHECK(told.get_future().get().reason() == reasons::kQuota);
+  char word[3] = {};
+  CHECK(::recv(client.get(), word, sizeof word, 0) == 2);
+  CHECK(::recv(client.get(), word, sizeof word, 0) == 0);
   hoard.clear();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  const auto next = os::ConnectUnix(folder / "s", SOCK_STREAM);
+  REQUIRE_OK(next);
   connected.get_future().get();
   thread.RunSync([&] { acceptor.reset(); });
 }

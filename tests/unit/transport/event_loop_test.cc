@@ -5,7 +5,9 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -145,4 +147,30 @@ TEST_CASE("waiting for a task on a loop that has ended does not wait for ever") 
   bool ran = false;
   thread.RunSync([&] { ran = true; });
   CHECK_FALSE(ran);
+}
+
+// Whoever posts is slower than the loop, which wakes up by itself just then: sanitizers see whether
+// it still touches the loop.
+TEST_CASE("a loop may be destroyed as soon as what was posted to it has run") {
+  for (int i = 0; i < 2000; ++i) {
+    auto thread = std::make_unique<LoopThread>("test");
+    EventLoop& loop = thread->loop();
+    std::function<void()> tick = [&] { loop.RunAfter(1us, tick); };
+    thread->RunSync([&] { tick(); });
+    std::promise<void> ran;
+    std::thread poster([&] { loop.Post([&] { ran.set_value(); }); });
+    ran.get_future().wait();
+    thread.reset();
+    poster.join();
+  }
+}
+
+TEST_CASE("a loop may be destroyed as soon as it has been stopped") {
+  for (int i = 0; i < 2000; ++i) {
+    auto loop = std::make_unique<EventLoop>();
+    std::thread stopper([&, stopped = loop.get()] { stopped->Stop(); });
+    loop->Run();
+    loop.reset();
+    stopper.join();
+  }
 }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/support/catch.h"
+#include "transport/core/reasons.h"
 
 namespace os = onecopy::os;
 
@@ -25,7 +26,9 @@ TEST_CASE("two mappings of a sealed memfd show the same bytes, and its size cann
 }
 
 TEST_CASE("impossible sizes fail and empty ones do not") {
-  CHECK_FALSE(os::SealedMemfd("test", std::numeric_limits<uint64_t>::max()).ok());
+  const auto endless = os::SealedMemfd("test", std::numeric_limits<uint64_t>::max()).status();
+  CHECK(endless.reason() == onecopy::reasons::kNoMemory);
+  CHECK_FALSE(endless.remedy().empty());
   CHECK_FALSE(os::MapAnonymous(std::numeric_limits<uint64_t>::max() / 2).ok());
   CHECK(os::MapAnonymous(0).ok());
 }

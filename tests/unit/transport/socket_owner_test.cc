@@ -38,10 +38,10 @@ Pair Connect(const std::string& listen_at, const std::string& connect_to) {
 }
 
 void CheckOwnedByUs(const Pair& pair) {
-  const auto uid = os::FarSocketUid(pair.served.get());
-  REQUIRE_OK(uid);
-  REQUIRE(uid->has_value());
-  CHECK(**uid == ::geteuid());
+  const auto far = os::FindFarSocket(pair.served.get());
+  REQUIRE_OK(far);
+  REQUIRE(far->has_value());
+  CHECK((*far)->uid == ::geteuid());
 }
 
 }  // namespace
@@ -67,12 +67,12 @@ TEST_CASE("another user's connection is told from ours") {
     ::_exit(0);
   }
   const os::UniqueFd served = WaitAccept(*listener);
-  const auto uid = os::FarSocketUid(served.get());
+  const auto far = os::FindFarSocket(served.get());
   ::kill(child, SIGKILL);
   REQUIRE(::waitpid(child, nullptr, 0) == child);
-  REQUIRE_OK(uid);
-  REQUIRE(uid->has_value());
-  CHECK(**uid == 12345);
+  REQUIRE_OK(far);
+  REQUIRE(far->has_value());
+  CHECK((*far)->uid == 12345);
 }
 
 // The kernel says that root owns a socket without a process, so whoever sends and closes at once
@@ -85,7 +85,7 @@ TEST_CASE("a connection that its client has closed is nobody's, though bytes of 
   REQUIRE(::recv(pair.served.get(), bytes.data(), 1, MSG_WAITALL) == 1);
   pollfd closed{pair.served.get(), POLLRDHUP, 0};
   REQUIRE(::poll(&closed, 1, 10000) == 1);
-  CHECK(os::FarSocketUid(pair.served.get()).status().code() == Code::kUnavailable);
+  CHECK(os::FindFarSocket(pair.served.get()).status().code() == Code::kUnavailable);
 }
 
 TEST_CASE("a connection that its client has reset is nobody's") {
@@ -95,5 +95,5 @@ TEST_CASE("a connection that its client has reset is nobody's") {
   pair.client.Reset();
   pollfd closed{pair.served.get(), POLLRDHUP, 0};
   REQUIRE(::poll(&closed, 1, 10000) == 1);
-  CHECK_FALSE(os::FarSocketUid(pair.served.get()).ok());
+  CHECK_FALSE(os::FindFarSocket(pair.served.get()).ok());
 }

@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "transport/core/reasons.h"
+#include "transport/os/socket_holder.h"
 
 using namespace onecopy;
 using onecopy::testing::TempFolder;
@@ -118,4 +119,34 @@ TEST_CASE("the pidfd of a client that was killed says so while a child of it hol
   ::kill(client, SIGKILL);
   REQUIRE(::waitpid(client, nullptr, 0) == client);
   CHECK(os::HasEnded(*pidfd));
+}
+
+TEST_CASE("a process that has the number of one that connected is not taken for it") {
+  const TempFolder folder;
+  const auto listener = os::ListenUnix(folder / "s", SOCK_SEQPACKET, 0600, 4);
+  REQUIRE_OK(listener);
+  // Made before there is a connection: it has no part in it, whatever its number.
+  const pid_t stranger = ::fork();
+  REQUIRE(stranger >= 0);
+  if (stranger == 0) {
+    while (true) ::pause();
+  }
+  const auto client = os::ConnectUnix(folder / "s", SOCK_SEQPACKET);
+  REQUIRE_OK(client);
+  const os::UniqueFd served = AcceptOne(*listener);
+  CHECK(os::HoldsFarEnd(::getpid(), served.get()) == true);
+  CHECK(os::HoldsFarEnd(stranger, served.get()) == false);
+  const auto own = os::PidfdByNumber(served.get(), ::getpid());
+  REQUIRE_OK(own);
+  CHECK_FALSE(os::HasEnded(*own));
+  const Status other = os::PidfdByNumber(served.get(), stranger).status();
+  CHECK(other.code() == Code::kAborted);
+  CHECK(other.reason() == reasons::kOwnerDied);
+  // One that has ended has no descriptors to be seen.
+  ::kill(stranger, SIGKILL);
+  siginfo_t ended{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(stranger), &ended, WEXITED | WNOWAIT) == 0);
+  CHECK_FALSE(os::HoldsFarEnd(stranger, served.get()).value_or(false));
+  REQUIRE(::waitpid(stranger, nullptr, 0) == stranger);
+  CHECK(os::PidfdByNumber(served.get(), stranger).status().reason() == reasons::kOwnerDied);
 }

@@ -61,7 +61,8 @@ TEST_CASE("devices are described once each, with the memories that UCX does not 
   const auto resources = ParseResources(kPrinted);
   const auto nics = NicsOf(
       resources, {{}, false, "host-1", [](const std::string& name) { return name == "rxe0"; }});
-  REQUIRE(nics.size() == 3);
+  REQUIRE(nics.size() == 4);
+  CHECK(nics[3].name == "tcp");
   CHECK(nics[0].name == "rxe0");
   CHECK(nics[0].emulated);
   CHECK_FALSE(nics[1].emulated);
@@ -70,7 +71,13 @@ TEST_CASE("devices are described once each, with the memories that UCX does not 
   CHECK(nics[2].name == "cuda_ipc");
   CHECK(nics[2].fabric == "host-1");
   CHECK(NicsOf(resources, {{}, true, "host-1", None})[2].memories[0].viability.viable);
-  CHECK(NicsOf({{"tcp", "lo"}, {"self", "memory0"}}, {{}, true, "host-1", None}).empty());
+  // Sockets are one device for all interfaces, which no path of RDMA uses.
+  const auto sockets =
+      NicsOf({{"tcp", "lo"}, {"tcp", "eth0"}, {"self", "memory0"}}, {{}, true, "host-1", None});
+  REQUIRE(sockets.size() == 1);
+  CHECK(sockets[0].name == "tcp");
+  CHECK(sockets[0].memories.size() == 2);
+  CHECK(NicsOf({{"self", "memory0"}}, {{}, true, "host-1", None}).empty());
   const auto unused = NicsOf({}, {resources, false, "host-1", None});
   REQUIRE(unused.size() == 2);
   CHECK(unused[0].viability.reason == "INSECURE");

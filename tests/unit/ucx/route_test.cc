@@ -80,7 +80,7 @@ TEST_CASE("steps are the passes that were made, and the longest route where that
   CHECK(Steps(parsed("software emulation sysv/memory"))->size() == 2);
   CHECK(Steps(parsed("software emulation rc_verbs/mlx5_0:1"))->size() == 3);
   CHECK(Text(Steps(parsed("software emulation tcp/lo"))) ==
-        "east:GPU-1>ucx by cpu; east:ucx>kernel by cpu; west:kernel>kernel by wire; "
+        "east:GPU-1>ucx by copy-engine; east:ucx>kernel by cpu; west:kernel>kernel by wire; "
         "west:kernel>ucx by cpu; west:ucx>host by cpu; ");
   // A transport that nobody here has heard of could do anything.
   for (const char* words : {"zero-copy new_thing/x", "by magic rc_verbs/rxe0:1"}) {

@@ -6,14 +6,23 @@
 #include <utility>
 
 #include "transport/core/reasons.h"
+#include "transport/link/tcp/encryption.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::tcp {
 namespace {
 
-// How long a withdrawal waits for a peer to take the bytes that it had asked for.
-constexpr std::chrono::seconds kWithdrawLimit{2};
+// How long a withdrawal waits for the kernel to have sent, or been acknowledged, what it reads from
+// where it lies; everything else is let go at once.
+constexpr std::chrono::seconds kWithdrawLimit{10};
+// Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
+// transfer has under way at full speed. What waits beyond that waits here, where channels have
+// equal shares and what is cancelled is gone.
+constexpr size_t kMostGetsAsked = 256;
+constexpr uint64_t kTransfersAtFullSpeed = 2;
 constexpr size_t kMostStepLists = 64;
+// The daemon's memory for bytes that it has encrypted, or not decrypted yet.
+constexpr const char* kSealed = "tls";
 
 // The kernel keeps to net.core.rmem_max and wmem_max, and doubles what it is told for its own
 // needs.
@@ -23,6 +32,8 @@ void LimitBuffers(int fd, uint64_t bytes) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &half, sizeof half);
   ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &half, sizeof half);
 }
+
+Status Cancelled() { return {Code::kCancelled, reasons::kCancelled, "the get was cancelled"}; }
 
 Step KernelCopy(const std::string& node, const std::string& memory) {
   return {.node = node, .from = memory, .to = "kernel", .by = "cpu"};
@@ -36,20 +47,23 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
       exposures_(home),
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
-      lane_load_(options_.data_lanes + 1) {}
+      asked_(options_.data_lanes + 1) {
+  for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(options_.chunk_bytes);
+}
 
 void TcpConnection::InHome(Task task) {
   if (home_.InThread()) return task();
   home_.Post(std::move(task));
 }
 
-void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, os::UniqueFd fd,
+void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket,
                                bool send_welcome) {
-  InHome([self = shared_from_this(), index, &loop, fd = std::move(fd), send_welcome]() mutable {
+  InHome([self = shared_from_this(), index, &loop, socket = std::move(socket),
+          send_welcome]() mutable {
     if (self->shut_ || self->lanes_[index] != nullptr) return;
-    if (index > 0) LimitBuffers(fd.get(), self->options_.socket_buffer_bytes);
-    const auto peer = os::PeerAddress(fd.get());
-    const auto local = os::LocalAddress(fd.get());
+    if (index > 0) LimitBuffers(socket.fd(), self->options_.socket_buffer_bytes);
+    const auto peer = os::PeerAddress(socket.fd());
+    const auto local = os::LocalAddress(socket.fd());
     if (index > 0 && peer.ok() && local.ok()) {
       // Traffic to an address of this machine goes through its loopback device, whatever the
       // address.
@@ -58,8 +72,12 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, os::UniqueFd
       self->lane_infos_[index - 1] = {loopback ? "lo" : os::InterfaceOf(local->host),
                                       peer->ToString()};
     }
+    if (index > 0 && socket.encrypted()) {
+      self->encryption_ = EncryptionText(socket.cipher(), self->options_.owner_by_kernel,
+                                         self->options_.own_by_kernel);
+    }
     self->lanes_[index] =
-        std::make_shared<Lane>(index, loop, std::move(fd), self->options_.zero_copy);
+        std::make_shared<Lane>(index, loop, std::move(socket), self->options_.zero_copy);
     ++self->attached_;
     loop.Post(
         [self, lane = self->lanes_[index], send_welcome] { lane->Start(self, send_welcome); });
@@ -98,29 +116,64 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   if (!refused.ok()) {
     return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
   }
-  const unsigned index = request.lane == GetRequest::kAnyLane
-                             ? LeastLoaded()
-                             : static_cast<unsigned>(request.lane) + 1;
-  lane_load_[index] += request.into.bytes;
-  const uint64_t tag = next_tag_++;
-  gets_.emplace(tag, Outstanding{request.channel, index, request.into.bytes,
-                                 StepsOf(key->memory, *request.into.region), std::move(done)});
-  const std::shared_ptr<Lane>& lane = lanes_[index];
-  const FrameHeader get{request.all_steps ? FrameKind::kGetCopied : FrameKind::kGet, tag, key->id,
-                        request.key_offset, request.into.bytes};
-  if (lane->loop().InThread()) return lane->Get(get, request.into);
-  lane->loop().Post([lane, get, into = request.into] { lane->Get(get, into); });
+  const FrameKind kind = request.all_steps ? FrameKind::kGetCopied : FrameKind::kGet;
+  const size_t queue = static_cast<size_t>(request.lane + 1);  // 0: any
+  static_assert(GetRequest::kAnyLane == -1);
+  waiting_[queue].Push(request.channel, request.into.bytes,
+                       {request.channel,
+                        {kind, 0, key->id, request.key_offset, request.into.bytes},
+                        request.into,
+                        StepsOf(key->memory, *request.into.region),
+                        std::move(done)});
+  Pump();
+}
+
+void TcpConnection::Pump() {
+  if (shut_) return;
+  for (unsigned lane = 1; lane < waiting_.size(); ++lane) {
+    while (!waiting_[lane].empty() && HasRoom(lane)) Ask(waiting_[lane].Pop(), lane);
+  }
+  while (!waiting_[0].empty()) {
+    const unsigned lane = LeastLoaded();
+    if (lane == 0) return;
+    Ask(waiting_[0].Pop(), lane);
+  }
+}
+
+void TcpConnection::Ask(Waiting waiting, unsigned lane) {
+  asked_[lane].bytes += waiting.into.bytes;
+  ++asked_[lane].gets;
+  FrameHeader get = waiting.get;
+  get.tag = next_tag_++;
+  gets_.emplace(get.tag, Outstanding{waiting.channel, lane, waiting.into.bytes,
+                                     std::move(waiting.steps), std::move(waiting.done)});
+  const std::shared_ptr<Lane>& to = lanes_[lane];
+  if (to->loop().InThread()) return to->Get(get, std::move(waiting.into));
+  to->loop().Post([to, get, into = std::move(waiting.into)] { to->Get(get, into); });
+}
+
+bool TcpConnection::HasRoom(unsigned lane) const {
+  return asked_[lane].gets < kMostGetsAsked &&
+         asked_[lane].bytes < kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
 }
 
 // Of those that are equal, the one whose turn it is: they share the work evenly.
 unsigned TcpConnection::LeastLoaded() {
   const auto lanes = static_cast<unsigned>(lane_infos_.size());
-  unsigned least = last_lane_ % lanes + 1;
-  for (unsigned i = 1; i < lanes; ++i) {
+  unsigned least = 0;
+  for (unsigned i = 0; i < lanes; ++i) {
     const unsigned lane = (last_lane_ + i) % lanes + 1;
-    if (lane_load_[lane] < lane_load_[least]) least = lane;
+    if (!HasRoom(lane)) continue;
+    if (least == 0 || asked_[lane].bytes < asked_[least].bytes) least = lane;
   }
-  return last_lane_ = least;
+  if (least != 0) last_lane_ = least;
+  return least;
+}
+
+void TcpConnection::MakeRoom(unsigned lane, uint64_t bytes) {
+  asked_[lane].bytes -= bytes;
+  --asked_[lane].gets;
+  Pump();
 }
 
 void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool owner_accounts) {
@@ -133,14 +186,31 @@ void TcpConnection::EndGet(uint64_t tag, Status status, bool owner_accounts) {
   auto node = gets_.extract(tag);
   if (node.empty()) return;
   Outstanding& get = node.mapped();
-  lane_load_[get.lane] -= get.bytes;
+  MakeRoom(get.lane, get.bytes);
   // A lane does not know whose it is; why_ says it already.
   if (!status.ok() && !shut_) status = status.WithContext("connection with node " + options_.peer);
   get.done(std::move(status), owner_accounts ? get.steps.here : get.steps.all, get.lane - 1);
 }
 
+void TcpConnection::GetAbandoned(unsigned, uint64_t tag) {
+  InHome([self = shared_from_this(), tag] {
+    auto node = self->gets_.extract(tag);
+    if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
+  });
+}
+
+void TcpConnection::Discarded(unsigned lane, uint64_t bytes) {
+  InHome([self = shared_from_this(), lane, bytes] { self->MakeRoom(lane, bytes); });
+}
+
 void TcpConnection::CancelGets(ChannelId channel) {
   InHome([self = shared_from_this(), channel] {
+    for (FairQueue<Waiting>& queue : self->waiting_) {
+      for (Waiting& get : queue.TakeFlow(channel)) {
+        get.into.region.reset();
+        get.done(Cancelled(), nullptr, 0);
+      }
+    }
     std::map<unsigned, std::vector<uint64_t>> by_lane;
     for (const auto& [tag, get] : self->gets_) {
       if (get.channel == channel) by_lane[get.lane].push_back(tag);
@@ -158,13 +228,26 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
   const auto known = steps_.find(name);
   if (known != steps_.end()) return known->second;
   if (steps_.size() >= kMostStepLists) steps_.clear();
-  const Step out = KernelCopy(options_.peer, name.first);
+  std::vector<Step> all;
+  std::string memory = name.first;  // at the owner's, of what its kernel copies
+  if (options_.encrypted && !options_.owner_by_kernel) {
+    all.push_back({.node = options_.peer, .from = memory, .to = kSealed, .by = "cpu"});
+    memory = kSealed;
+  }
+  all.push_back(KernelCopy(options_.peer, memory));
   const Step wire{
       .node = options_.node, .from = "kernel", .to = "kernel", .by = "wire", .loopback = loopback_};
   Step direct = wire;  // as long as the owner does not say that its kernel copied
   direct.from = name.first;
-  const Step in{.node = options_.node, .from = "kernel", .to = name.second, .by = "cpu"};
-  GetSteps steps{std::make_shared<const std::vector<Step>>(std::vector<Step>{out, wire, in}),
+  all.push_back(wire);
+  const bool opened_here = options_.encrypted && !options_.own_by_kernel;
+  const std::string landing = opened_here ? kSealed : name.second;
+  const Step in{.node = options_.node, .from = "kernel", .to = landing, .by = "cpu"};
+  all.push_back(in);
+  if (opened_here) {
+    all.push_back({.node = options_.node, .from = landing, .to = name.second, .by = "cpu"});
+  }
+  GetSteps steps{std::make_shared<const std::vector<Step>>(std::move(all)),
                  std::make_shared<const std::vector<Step>>(std::vector<Step>{direct, in})};
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
@@ -185,21 +268,36 @@ Result<RemoteKey> TcpConnection::ExposeNow(const Span& span) {
   return Encode(Key{exposures_.Add(span), span.region->step_name()});
 }
 
+// An exposure opens nothing but its span anyway, and its end asks nobody.
+void TcpConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+  Expose(span, std::move(done));
+}
+
+void TcpConnection::EndLoan(const RemoteKey& key, WithdrawDone done) {
+  Withdraw(key, std::move(done));
+}
+
 void TcpConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
       [self = shared_from_this(), key = key.ok() ? *key : Key{}, done = std::move(done)]() mutable {
         const auto timer = self->home_.RunAfter(kWithdrawLimit, [self] {
-          self->Shut({Code::kUnavailable, reasons::kStalled,
+          self->Shut({Code::kUnavailable, reasons::kLinkDown,
                       "node " + self->options_.peer + " does not take bytes that were withdrawn"});
         });
-        self->exposures_.Withdraw(key.id, [self, timer, memory = key.memory,
-                                           done = std::move(done)](uint64_t copied) mutable {
+        auto idle = [self, timer, memory = key.memory,
+                     done = std::move(done)](uint64_t copied) mutable {
           self->home_.CancelTimer(timer);
           OwnerSteps steps;
           if (copied > 0) steps.push_back({KernelCopy(self->options_.node, memory), copied});
           done(steps);
-        });
+        };
+        if (!self->exposures_.Withdraw(key.id, std::move(idle))) return;
+        for (size_t i = 1; i < self->lanes_.size(); ++i) {
+          const std::shared_ptr<Lane>& lane = self->lanes_[i];
+          if (lane == nullptr) continue;
+          lane->loop().Post([lane, key = key.id] { lane->Void(key, Exposures::NotOpen()); });
+        }
       });
 }
 
@@ -263,6 +361,12 @@ void TcpConnection::Shut(Status why) {
 void TcpConnection::LaneClosed() {
   if (--open_lanes_ > 0) return;
   for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why_, nullptr, get.lane - 1);
+  for (FairQueue<Waiting>& queue : waiting_) {
+    for (Waiting& get : queue.TakeAll()) {
+      get.into.region.reset();
+      get.done(why_, nullptr, 0);
+    }
+  }
   exposures_.Clear();
   listeners_.Clear();
   done_ = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/core/channel_listeners.h"
+#include "transport/core/fair_queue.h"
 #include "transport/core/link.h"
 #include "transport/link/tcp/exposures.h"
 #include "transport/link/tcp/lane.h"
@@ -24,6 +25,9 @@ struct ConnectionOptions {
   unsigned gets_per_lane = 2;
   uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
   ZeroCopyUse zero_copy = ZeroCopyUse::kOff;
+  bool encrypted = false;
+  bool own_by_kernel = false;    // where it is encrypted: who does so at this end,
+  bool owner_by_kernel = false;  // and, for a reader, at the owner's
 };
 
 // State lives on the home thread, which is lane 0's; each lane's on its own.
@@ -35,13 +39,17 @@ class TcpConnection final : public Connection,
 
   // Any thread: a socket that has been greeted becomes lane `index`, served by `loop`; it is closed
   // when there is such a lane already.
-  void AttachLane(uint32_t index, os::EventLoop& loop, os::UniqueFd fd, bool send_welcome);
+  void AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket, bool send_welcome);
   // Any thread: closes the connection unless all lanes are attached after `limit`.
   void ExpectLanesWithin(os::Clock::duration limit);
 
   Executor& executor() override { return home_; }
   const std::vector<LaneInfo>& lanes() const override { return lane_infos_; }
-  LinkAccess Access(const RemoteKey&, const Region&) const override { return {}; }
+  LinkAccess Access(const RemoteKey&, const Region&) const override {
+    return {.encryption = encryption_};
+  }
+  bool encrypted() const { return options_.encrypted; }
+  const std::string& peer() const { return options_.peer; }
   unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 
@@ -49,14 +57,20 @@ class TcpConnection final : public Connection,
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
+  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
+  void LetGo(const RemoteKey&) override {}  // this end keeps nothing of a key
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
   Status Send(ChannelId channel, std::span<const std::byte> message) override;
   void OnClosed(UniqueFunction<void(Status)> closed) override;
   void Close(Status why) override;
+  bool closed() const override { return closed_; }
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
   void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) override;
+  void GetAbandoned(unsigned lane, uint64_t tag) override;
+  void Discarded(unsigned lane, uint64_t bytes) override;
   void MessageArrived(uint64_t channel, std::span<const std::byte> message) override;
   void LaneFailed(unsigned lane, Status status) override;
   const Exposures& exposures() const override { return exposures_; }
@@ -67,6 +81,14 @@ class TcpConnection final : public Connection,
     StepList all;
     StepList here;
   };
+  // A get that waits until a lane has room for it.
+  struct Waiting {
+    ChannelId channel = 0;
+    FrameHeader get;  // but for its tag
+    Span into;
+    GetSteps steps;
+    GetDone done;
+  };
   struct Outstanding {
     ChannelId channel = 0;
     unsigned lane = 0;
@@ -74,12 +96,22 @@ class TcpConnection final : public Connection,
     GetSteps steps;
     GetDone done;
   };
+  // What was asked for on a lane and has not come yet, also for gets that were abandoned.
+  struct Asked {
+    uint64_t bytes = 0;
+    size_t gets = 0;
+  };
 
   void InHome(Task task);  // at once when already there
   Result<RemoteKey> ExposeNow(const Span& span);
   void StartGet(const GetRequest& request, GetDone done);
-  unsigned LeastLoaded();  // a payload lane's index, from 1 on
+  // Asks for what waits, as far as there is room.
+  void Pump();
+  void Ask(Waiting waiting, unsigned lane);
+  bool HasRoom(unsigned lane) const;
+  unsigned LeastLoaded();  // a payload lane with room, counted from 1; 0: there is none
   void EndGet(uint64_t tag, Status status, bool owner_accounts);
+  void MakeRoom(unsigned lane, uint64_t bytes);
   GetSteps StepsOf(const std::string& owner_memory, const Region& into);
   void Shut(Status why);
   void LaneClosed();
@@ -88,6 +120,7 @@ class TcpConnection final : public Connection,
   os::EventLoop& home_;
   Exposures exposures_;
   std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
+  std::string encryption_ = "none";   // likewise
   std::atomic<bool> closed_{false};   // refuses messages early, on any thread
 
   ChannelListeners listeners_;
@@ -96,8 +129,9 @@ class TcpConnection final : public Connection,
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
   uint32_t attached_ = 0;
   std::unordered_map<uint64_t, Outstanding> gets_;
-  std::vector<uint64_t> lane_load_;  // bytes asked for and not yet here, by lane
-  unsigned last_lane_ = 0;           // that LeastLoaded() chose
+  std::vector<FairQueue<Waiting>> waiting_;  // by channel; of any lane first, then of each
+  std::vector<Asked> asked_;                 // by lane
+  unsigned last_lane_ = 0;                   // that LeastLoaded() chose
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, GetSteps> steps_;
   bool loopback_ = false;  // the wire never leaves the machine

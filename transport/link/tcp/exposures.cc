@@ -18,7 +18,12 @@ uint64_t Exposures::Add(Span span) {
   return key;
 }
 
-void Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
+Status Exposures::NotOpen() {
+  return {Code::kPermissionDenied, reasons::kAccessDenied,
+          "nothing is open to reading under that key and range"};
+}
+
+bool Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
   std::shared_ptr<Exposure> exposure;
   {
     const std::lock_guard lock(mutex_);
@@ -27,10 +32,11 @@ void Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
       exposure = std::move(found->second);
       by_key_.erase(found);
       exposure->idle_ = std::move(idle);
-      return;
+      return exposure.use_count() > 1;
     }
   }
   home_.Post([idle = std::move(idle)]() mutable { idle(0); });
+  return false;
 }
 
 Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
@@ -38,8 +44,7 @@ Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t byte
   const auto found = by_key_.find(key);
   if (found == by_key_.end() ||
       !CheckWithin({offset, bytes}, found->second->span().bytes, "exposure").ok()) {
-    return Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                  "nothing is open to reading under that key and range");
+    return NotOpen();
   }
   return ExposureRef(found->second);
 }

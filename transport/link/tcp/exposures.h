@@ -43,13 +43,16 @@ using ExposureRef = std::shared_ptr<const Exposure>;
 // of all its lanes, once per get.
 class Exposures {
  public:
+  // Whatever was wrong, so that a peer learns nothing by guessing.
+  static Status NotOpen();
+
   explicit Exposures(Executor& home) : home_(home) {}
 
   uint64_t Add(Span span);
-  // No get finds it any more; `idle` runs on the home thread once nothing sends from it.
-  void Withdraw(uint64_t key, Exposure::Idle idle);
-  // The exposure, if [offset, offset+bytes) lies inside it; PERMISSION_DENIED otherwise, whatever
-  // was wrong, so that a peer learns nothing by guessing.
+  // No get finds it any more; `idle` runs on the home thread once nothing sends from it. True where
+  // something still does.
+  bool Withdraw(uint64_t key, Exposure::Idle idle);
+  // The exposure, if [offset, offset+bytes) lies inside it; NotOpen() otherwise.
   Result<ExposureRef> Find(uint64_t key, uint64_t offset, uint64_t bytes) const;
   // Withdraws all.
   void Clear();

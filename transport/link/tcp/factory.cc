@@ -5,6 +5,7 @@
 #include "transport/core/reasons.h"
 #include "transport/link/tcp/tcp_link.h"
 #include "transport/os/machine.h"
+#include "transport/tls/kernel_tls.h"
 
 namespace onecopy::tcp {
 namespace {
@@ -75,7 +76,15 @@ std::vector<SettingSpec> Specs() {
            "\"measured\": each lane tries to send payload from where it lies (MSG_ZEROCOPY), and "
            "goes on where that takes less of the processor; \"always\": without measuring. Where "
            "the kernel copies all the same, as over loopback, lanes go back to \"off\" at once. "
-           "Receipts count what was copied."},
+           "Receipts count what was copied.",
+       .choices = {"off", "measured", "always"}},
+      {.key = "kernel_tls",
+       .type = SettingType::kBool,
+       .fallback = false,
+       .doc =
+           "Whether the kernel encrypts and decrypts lanes where [tls] has them encrypted and it "
+           "can (kTLS, module tls); otherwise the daemon does, which is one more copy at its "
+           "end."},
       {.key = "spin_microseconds",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
@@ -106,6 +115,10 @@ Backend<Link> Describe() {
     options.socket_buffer_bytes = settings.Bytes("socket_buffer");
     ONECOPY_ASSIGN_OR_RETURN(options.zero_copy, ParseZeroCopy(settings.Text("zero_copy")));
     options.gets_per_lane = static_cast<unsigned>(settings.Integer("gets_per_lane"));
+    options.encryption.trust = context.trust;
+    options.encryption.required = context.trust != nullptr && !context.lanes_plain;
+    options.encryption.by_kernel = context.trust != nullptr && settings.Bool("kernel_tls") &&
+                                   tls::KernelHasTls(tls::Cipher::kAes128Gcm).ok();
     options.spin = std::chrono::microseconds(settings.Integer("spin_microseconds"));
     return TcpLink::Create(std::move(options));
   };

@@ -8,7 +8,7 @@
 namespace onecopy::tcp {
 namespace {
 
-constexpr uint32_t kMagic = 0x3150434f;  // "OCP1": the digit is the version of this format
+constexpr uint32_t kMagic = 0x3350434f;  // "OCP3": the digit is the version of this format
 
 template <typename T>
 void Put(std::byte* at, T number) {
@@ -43,6 +43,7 @@ uint64_t Bound(FrameKind kind) {
   switch (kind) {
     case FrameKind::kHello:
     case FrameKind::kWelcome:
+    case FrameKind::kEnd:
       return 0;
     case FrameKind::kGet:
     case FrameKind::kGetCopied:
@@ -58,12 +59,18 @@ uint64_t Bound(FrameKind kind) {
 
 bool IsKind(uint8_t number) {
   return number >= static_cast<uint8_t>(FrameKind::kHello) &&
-         number <= static_cast<uint8_t>(FrameKind::kGetCopied);
+         number <= static_cast<uint8_t>(FrameKind::kEnd);
 }
 
-constexpr size_t kOfferBytes = 8;
-constexpr size_t kAnswerBytes = 26;  // before the host
+constexpr size_t kOfferBytes = 12;
+constexpr size_t kAnswerBytes = 28;  // before the host
 constexpr size_t kMaxNameBytes = 256;
+
+// In an offer, and in an answer.
+constexpr uint32_t kCanEncrypt = 1;
+constexpr uint32_t kMustEncrypt = 2;
+constexpr uint16_t kEncrypted = 1;
+constexpr uint16_t kByKernel = 2;
 
 }  // namespace
 
@@ -98,13 +105,17 @@ std::string Encode(const Offer& offer) {
   std::string text;
   Append(text, kMagic);
   Append(text, offer.lanes);
+  Append(text, (offer.can_encrypt ? kCanEncrypt : 0) | (offer.must_encrypt ? kMustEncrypt : 0));
   return text;
 }
 
 Result<Offer> DecodeOffer(const std::string& text) {
   if (text.size() != kOfferBytes || Take<uint32_t>(Bytes(text)) != kMagic)
     return Malformed("offer");
-  const Offer offer{Take<uint32_t>(Bytes(text) + 4)};
+  const auto flags = Take<uint32_t>(Bytes(text) + 8);
+  if (flags > (kCanEncrypt | kMustEncrypt)) return Malformed("offer: how it is encrypted");
+  const Offer offer{Take<uint32_t>(Bytes(text) + 4), (flags & kCanEncrypt) != 0,
+                    (flags & kMustEncrypt) != 0};
   if (offer.lanes == 0 || offer.lanes > kMaxLanes) return Malformed("offer: number of lanes");
   return offer;
 }
@@ -116,6 +127,8 @@ std::string Encode(const Answer& answer) {
   Append(text, answer.token.low);
   Append(text, answer.lanes);
   Append(text, answer.port);
+  Append(text, static_cast<uint16_t>((answer.encrypted ? kEncrypted : 0) |
+                                     (answer.by_kernel ? kByKernel : 0)));
   return text + answer.host;
 }
 
@@ -128,6 +141,10 @@ Result<Answer> DecodeAnswer(const std::string& text) {
   answer.token = {Take<uint64_t>(Bytes(text) + 4), Take<uint64_t>(Bytes(text) + 12)};
   answer.lanes = Take<uint32_t>(Bytes(text) + 20);
   answer.port = Take<uint16_t>(Bytes(text) + 24);
+  const auto flags = Take<uint16_t>(Bytes(text) + 26);
+  if (flags > (kEncrypted | kByKernel)) return Malformed("answer: how it is encrypted");
+  answer.encrypted = (flags & kEncrypted) != 0;
+  answer.by_kernel = (flags & kByKernel) != 0;
   answer.host = text.substr(kAnswerBytes);
   if (answer.lanes == 0 || answer.lanes > kMaxLanes) return Malformed("answer: number of lanes");
   return answer;

@@ -1,7 +1,10 @@
 // What travels on a lane: a header of fixed size and, after some kinds, a bounded body.
 //
 //   reader → owner   HELLO, GET(_COPIED)                  lane 0, both ways: MESSAGE
-//   owner → reader   WELCOME or FAIL, DATA, FAIL
+//   owner → reader   WELCOME or FAIL; to each get in order, DATA and END, FAIL, or DATA and FAIL
+//
+// What follows DATA says whether its body is good: a body that the owner may not, or cannot, send
+// to its end is filled up with zeroes, so that one get ends and not the lane.
 //
 // Numbers are little-endian. A peer that sends anything else loses its connection: there is no way
 // to find the next header again.
@@ -26,6 +29,7 @@ enum class FrameKind : uint8_t {
   kFail = 5,       // tag: of the get; key: code; body: reason and text
   kMessage = 6,    // tag: channel; body: the message
   kGetCopied = 7,  // as kGet; sent in the ordinary way, through the kernel's memory
+  kEnd = 8,        // tag: of the get, whose DATA came before this
 };
 
 struct FrameHeader {
@@ -60,13 +64,17 @@ struct Token {
 
 // What the reader offers and what the owner answers, as they travel over PeerService.
 struct Offer {
-  uint32_t lanes = 0;  // data lanes; one more carries messages
+  uint32_t lanes = 0;         // data lanes; one more carries messages
+  bool can_encrypt = false;   // the reader has a certificate
+  bool must_encrypt = false;  // and takes no plain text
 };
 struct Answer {
   Token token;
   uint32_t lanes = 0;
   uint16_t port = 0;
-  std::string host;  // empty: the address that the answer came from
+  bool encrypted = false;  // lanes begin with a handshake of TLS
+  bool by_kernel = false;  // the owner's kernel encrypts, not its daemon
+  std::string host;        // empty: the address that the answer came from
 };
 
 std::string Encode(const Offer& offer);

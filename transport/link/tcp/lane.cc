@@ -1,9 +1,6 @@
 #include "transport/link/tcp/lane.h"
 
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -13,15 +10,16 @@
 
 #include "transport/core/link.h"
 #include "transport/core/reasons.h"
-#include "transport/link/tcp/send_vector.h"
 #include "transport/os/error.h"
 
 namespace onecopy::tcp {
 namespace {
 
 constexpr uint64_t kTurnBytes = uint64_t{8} << 20;  // then the thread's other lanes have their turn
-constexpr size_t kSendVector = 32;
-constexpr size_t kMaxOutgoing = 4096;  // replies that a peer may ask for without taking them
+constexpr size_t kSendVector = 48;
+// Frames for a peer that asks without taking them, two for each get. Readers of this version ask
+// for far less at a time (TcpConnection).
+constexpr size_t kMaxOutgoing = 8192;
 constexpr size_t kDiscardBytes = size_t{256} << 10;
 constexpr size_t kInboxBytes = size_t{64} << 10;
 static_assert(kInboxBytes > kHeaderBytes + Connection::kMaxMessageBytes);
@@ -32,11 +30,19 @@ std::byte* DiscardBuffer() {
   return buffer.data();
 }
 
-// Has the kernel send nothing more once the socket is closed, as it would send from memory that is
-// no longer the peer's to read.
-void DropUnsent(int fd) {
-  const linger now{.l_onoff = 1, .l_linger = 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+// What is sent in the place of a body that is void once its header has been sent.
+constexpr size_t kZeroBytes = size_t{64} << 10;
+const std::byte* Zeroes() {
+  static const std::vector<std::byte> zeroes(kZeroBytes);
+  return zeroes.data();
+}
+
+// Of payload that a client has taken from under the daemon.
+Status Unusable(const std::string& how) {
+  return {Code::kAborted, reasons::kMemoryFault,
+          "a page of the memory was not there whose bytes were to be " + how,
+          "its client took it away, or the machine has lost it: remove the buffer and register "
+          "memory anew"};
 }
 
 Status Broken(const std::string& what) {
@@ -45,17 +51,29 @@ Status Broken(const std::string& what) {
 
 }  // namespace
 
-Lane::Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd, ZeroCopyUse zero_copy)
-    : index_(index), loop_(loop), fd_(std::move(fd)), zero_copy_(zero_copy) {}
+Lane::Lane(unsigned index, os::EventLoop& loop, LaneSocket socket, ZeroCopyUse zero_copy)
+    : index_(index), loop_(loop), socket_(std::move(socket)), zero_copy_(zero_copy) {}
 
 void Lane::Start(std::shared_ptr<LaneOwner> owner, bool send_welcome) {
   owner_ = std::move(owner);
   serves_ = send_welcome && index_ > 0;
-  if (serves_) zero_copy_.Open(fd_.get());
-  Status watching = loop_.Watch(
-      fd_.get(), EPOLLIN, [self = shared_from_this()](uint32_t events) { self->OnEvents(events); });
+  if (serves_) zero_copy_.Open(socket_.fd());
+  Status watching =
+      loop_.Watch(socket_.fd(), EPOLLIN,
+                  [self = shared_from_this()](uint32_t events) { self->OnEvents(events); });
   if (!watching.ok()) return Fail(std::move(watching));
   if (send_welcome) Queue({.header = Encode(FrameHeader{FrameKind::kWelcome, index_, 0, 0, 0})});
+  ReceiveRest();  // what came with the greeting
+}
+
+// Nobody is woken for what has left the kernel already.
+void Lane::ReceiveRest() {
+  if (owner_ == nullptr || receive_posted_ || !socket_.buffered()) return;
+  receive_posted_ = true;
+  loop_.Post([self = shared_from_this()] {
+    self->receive_posted_ = false;
+    if (self->owner_ != nullptr) self->OnEvents(EPOLLIN);
+  });
 }
 
 void Lane::Get(const FrameHeader& get, Span into) {
@@ -75,10 +93,39 @@ void Lane::Abandon(const std::vector<uint64_t>& tags) {
     }
     if (i == 0 && body_left_ > 0 && frame_.kind == FrameKind::kData) body_at_ = nullptr;
     expected.into.region = nullptr;
-    owner_->GetEnded(index_, expected.tag,
-                     {Code::kCancelled, reasons::kCancelled, "the get was cancelled"}, false);
+    owner_->GetAbandoned(index_, expected.tag);
     if (owner_ == nullptr) return;
   }
+}
+
+void Lane::Void(uint64_t key, const Status& why) {
+  if (owner_ == nullptr) return;
+  std::deque<Outgoing> frames;
+  frames.swap(outgoing_);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    Outgoing& frame = frames[i];
+    const bool meant = frame.exposure != nullptr && frame.key == key;
+    const uint64_t tag = frame.tag;
+    if (meant) {
+      frame.exposure = nullptr;
+      frame.data = nullptr;
+      frame.apart = false;
+    }
+    if (!meant || frame.sent > 0) outgoing_.push_back(std::move(frame));
+    if (!meant) continue;
+    ++i;  // its END
+    outgoing_.push_back(Failure(tag, why));
+  }
+}
+
+bool Lane::VoidFirst(const Status& why) {
+  Outgoing& first = outgoing_.front();
+  if (first.exposure == nullptr) return false;
+  first.exposure = nullptr;
+  first.data = nullptr;
+  first.apart = false;
+  outgoing_[1] = Failure(first.tag, why);
+  return true;
 }
 
 void Lane::SendMessage(uint64_t channel, std::string message) {
@@ -100,9 +147,8 @@ void Lane::SendLater() {
 
 void Lane::Close(const Status& why) {
   if (owner_ == nullptr) return;
-  loop_.Unwatch(fd_.get());
-  if (zero_copy_.under_way() > 0) DropUnsent(fd_.get());
-  fd_.Reset();
+  loop_.Unwatch(socket_.fd());
+  socket_.Close(zero_copy_.under_way() > 0);
   zero_copy_.Forget();
   outgoing_.clear();
   body_left_ = 0;
@@ -125,18 +171,22 @@ void Lane::Fail(Status status) {
 
 void Lane::OnEvents(uint32_t events) {
   const std::shared_ptr<Lane> keep = shared_from_this();
-  if ((events & EPOLLERR) != 0 && zero_copy_.open()) zero_copy_.TakeReports(fd_.get());
+  if ((events & EPOLLERR) != 0 && zero_copy_.open()) zero_copy_.TakeReports(socket_.fd());
   if ((events & EPOLLOUT) != 0) Send();
   // An error or a hang-up shows itself to recvmsg.
   if (owner_ == nullptr || (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return;
-  if (index_ == 0 || serves_) return ReceiveFrames();
-  Receive();
+  if (index_ == 0 || serves_) {
+    ReceiveFrames();
+  } else {
+    Receive();
+  }
+  ReceiveRest();
 }
 
 void Lane::ReceiveFrames() {
   if (inbox_.empty()) inbox_.resize(kInboxBytes);
-  const ssize_t got =
-      ::recv(fd_.get(), inbox_.data() + inbox_have_, inbox_.size() - inbox_have_, MSG_DONTWAIT);
+  iovec room{inbox_.data() + inbox_have_, inbox_.size() - inbox_have_};
+  const ssize_t got = socket_.Receive(&room, 1);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got < 0) return Fail(Broken("receiving: " + os::ErrnoText(errno)));
   if (got == 0) return Fail(Broken("the peer closed the connection"));
@@ -152,8 +202,7 @@ void Lane::ReceiveFrames() {
 std::optional<size_t> Lane::Deliver(std::span<const std::byte> received) {
   size_t at = 0;
   while (owner_ != nullptr && received.size() - at >= kHeaderBytes) {
-    std::memcpy(header_.data(), received.data() + at, kHeaderBytes);
-    const std::optional<FrameHeader> header = Decode(header_);
+    const std::optional<FrameHeader> header = Decode(received.subspan(at).first<kHeaderBytes>());
     if (!header) return std::nullopt;
     const bool get = header->kind == FrameKind::kGet || header->kind == FrameKind::kGetCopied;
     if (serves_ ? !get : header->kind != FrameKind::kMessage) return std::nullopt;
@@ -179,47 +228,70 @@ void Lane::Receive() {
       body = body_at_ != nullptr ? body_left_ : std::min<uint64_t>(body_left_, kDiscardBytes);
       vector[count++] = {body_at_ != nullptr ? body_at_ : DiscardBuffer(), body};
     }
-    // The next header comes along with the end of a body, in the same call.
+    // With the end of a body comes, in the same call, the header after it; with that of payload
+    // two, since the first of them is its END. No byte of another body.
     if (body == body_left_) {
-      vector[count++] = {header_.data() + header_have_, kHeaderBytes - header_have_};
+      const size_t most = in_data_ ? head_.size() : kHeaderBytes;
+      vector[count++] = {head_.data() + head_have_, most - head_have_};
     }
-    msghdr message{};
-    message.msg_iov = vector;
-    message.msg_iovlen = count;
-    const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    const ssize_t got = socket_.Receive(vector, count);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
+    if (got < 0 && errno == EFAULT && DiscardBody(Unusable("received"))) continue;
     if (got < 0) return Fail(Broken("receiving: " + os::ErrnoText(errno)));
     if (got == 0) return Fail(Broken("the peer closed the connection"));
 
     turn += static_cast<uint64_t>(got);
     const uint64_t of_body = std::min<uint64_t>(static_cast<uint64_t>(got), body);
-    header_have_ += static_cast<size_t>(got) - of_body;
+    head_have_ += static_cast<size_t>(got) - of_body;
     if (of_body > 0) {
       body_left_ -= of_body;
       if (body_at_ != nullptr) body_at_ += of_body;
       if (body_left_ == 0) EndBody();
     }
-    if (owner_ != nullptr && header_have_ == kHeaderBytes) {
-      header_have_ = 0;
-      if (!HandleHeader()) return Fail(Broken("the peer broke the protocol"));
-    }
+    if (!TakeHeaders()) return Fail(Broken("the peer broke the protocol"));
   }
 }
 
-bool Lane::HandleHeader() {
-  const std::optional<FrameHeader> header = Decode(header_);
-  if (!header) return false;
-  frame_ = *header;
-  return (frame_.kind == FrameKind::kData || frame_.kind == FrameKind::kFail) &&
-         HandleReply(frame_);
+bool Lane::DiscardBody(const Status& why) {
+  if (body_left_ == 0 || body_at_ == nullptr || frame_.kind != FrameKind::kData) return false;
+  expected_.front().failure = why;
+  body_at_ = nullptr;
+  return true;
+}
+
+bool Lane::TakeHeaders() {
+  const auto drop = [this](size_t bytes) {
+    head_have_ -= bytes;
+    std::memmove(head_.data(), head_.data() + bytes, head_have_);
+  };
+  while (owner_ != nullptr && body_left_ == 0 && head_have_ >= kHeaderBytes) {
+    const std::optional<FrameHeader> header = Decode(std::span(head_).first<kHeaderBytes>());
+    drop(kHeaderBytes);
+    if (!header) return false;
+    frame_ = *header;
+    if (!HandleReply(frame_)) return false;
+    // The beginning of a failure's text may have come in the place of a second header.
+    const size_t of_body = std::min<uint64_t>(head_have_, body_left_);
+    if (of_body == 0) continue;
+    if (body_at_ != nullptr) {
+      std::memcpy(body_at_, head_.data(), of_body);
+      body_at_ += of_body;
+    }
+    drop(of_body);
+    body_left_ -= of_body;
+    if (body_left_ == 0) EndBody();
+  }
+  return true;
 }
 
 bool Lane::HandleGet(const FrameHeader& get) {
   if (outgoing_.size() >= kMaxOutgoing) return false;
   Result<ExposureRef> exposure = owner_->exposures().Find(get.key, get.offset, get.bytes);
-  if (!exposure.ok()) {
-    SendFailure(get.tag, exposure.status());
+  const Status usable =
+      exposure.ok() ? (*exposure)->span().region->CheckIntact() : exposure.status();
+  if (!usable.ok()) {
+    Queue(Failure(get.tag, usable));
     return true;
   }
   const bool accounted = zero_copy_.open() && get.kind == FrameKind::kGet;
@@ -229,10 +301,13 @@ bool Lane::HandleGet(const FrameHeader& get) {
   const FrameHeader header{FrameKind::kData, get.tag, flag, 0, get.bytes};
   const std::byte* data = (*exposure)->span().address() + get.offset;
   outgoing_.push_back({.header = Encode(header),
+                       .tag = get.tag,
+                       .key = get.key,
                        .exposure = std::move(*exposure),
                        .data = data,
                        .bytes = get.bytes,
                        .apart = apart});
+  outgoing_.push_back({.header = Encode(FrameHeader{FrameKind::kEnd, get.tag})});
   SendLater();
   return true;
 }
@@ -240,33 +315,52 @@ bool Lane::HandleGet(const FrameHeader& get) {
 bool Lane::HandleReply(const FrameHeader& reply) {
   if (expected_.empty() || expected_.front().tag != reply.tag) return false;
   const Expected& expected = expected_.front();
-  if (reply.kind == FrameKind::kFail) {
-    text_.resize(reply.bytes);
-    body_at_ = text_.data();
-  } else {
-    if (reply.bytes != expected.bytes || reply.key > kOwnerAccounts) return false;
-    body_at_ = expected.into.region != nullptr ? expected.into.address() : nullptr;
+  switch (reply.kind) {
+    case FrameKind::kData:
+      if (in_data_ || reply.bytes != expected.bytes || reply.key > kOwnerAccounts) return false;
+      in_data_ = true;
+      accounts_ = reply.key == kOwnerAccounts;
+      body_at_ = expected.into.region != nullptr ? expected.into.address() : nullptr;
+      body_left_ = reply.bytes;
+      return true;
+    case FrameKind::kEnd:
+      if (!in_data_) return false;
+      EndFirst(OkStatus());
+      return true;
+    case FrameKind::kFail:
+      text_.resize(reply.bytes);
+      body_at_ = text_.data();
+      body_left_ = reply.bytes;
+      if (body_left_ == 0) EndBody();
+      return true;
+    default:
+      return false;
   }
-  body_left_ = reply.bytes;
-  if (body_left_ == 0) EndBody();
-  return true;
 }
 
+// Of DATA it is not known before END whether it is good.
 void Lane::EndBody() {
+  if (frame_.kind == FrameKind::kFail) EndFirst(DecodeFailure(frame_.key, text_));
+}
+
+void Lane::EndFirst(Status status) {
+  in_data_ = false;
   Expected ended = std::move(expected_.front());
   expected_.pop_front();
+  if (ended.into.region == nullptr) return owner_->Discarded(index_, ended.bytes);
+  if (status.ok()) status = std::move(ended.failure);
+  if (status.ok()) status = ended.into.region->CheckIntact();
   // Memory is let go before its get is said to have ended.
-  if (std::exchange(ended.into.region, nullptr) == nullptr) return;
-  const bool failed = frame_.kind == FrameKind::kFail;
-  owner_->GetEnded(index_, ended.tag, failed ? DecodeFailure(frame_.key, text_) : OkStatus(),
-                   !failed && frame_.key == kOwnerAccounts);
+  ended.into.region.reset();
+  const bool accounts = status.ok() && accounts_;
+  owner_->GetEnded(index_, ended.tag, std::move(status), accounts);
 }
 
-void Lane::SendFailure(uint64_t tag, const Status& status) {
+Lane::Outgoing Lane::Failure(uint64_t tag, const Status& status) {
   std::string body = EncodeFailure(status);
   const FrameHeader header{FrameKind::kFail, tag, static_cast<uint64_t>(status.code()), 0,
                            body.size()};
-  Queue({.header = Encode(header), .text = std::move(body)});
+  return {.header = Encode(header), .text = std::move(body)};
 }
 
 void Lane::Queue(Outgoing outgoing) {
@@ -278,12 +372,16 @@ ssize_t Lane::SendSome() {
   const Outgoing& first = outgoing_.front();
   if (first.apart && first.sent >= kHeaderBytes) {
     const uint64_t of_body = first.sent - kHeaderBytes;
-    return zero_copy_.Send(fd_.get(), first.exposure, first.data + of_body, first.bytes - of_body);
+    return zero_copy_.Send(socket_.fd(), first.exposure, first.data + of_body,
+                           first.bytes - of_body);
   }
   iovec vector[kSendVector];
   bool more = false;
   const size_t count = FillSendVector(vector, &more);
-  return SendVector(fd_.get(), vector, count, more ? MSG_MORE : 0);
+  const ssize_t sent = socket_.Send(vector, count, more);
+  // The kernel may mean a later part than the first.
+  if (sent < 0 && errno == EFAULT && count > 1) return socket_.Send(vector, 1, true);
+  return sent;
 }
 
 // `more`: a body that goes by itself follows at once.
@@ -299,11 +397,15 @@ size_t Lane::FillSendVector(iovec* vector, bool* more) const {
     *more = frame.apart;
     if (*more) break;
     const uint64_t of_body = frame.sent - of_header;
-    if (frame.exposure != nullptr && of_body < frame.bytes) {
-      vector[count++] = {const_cast<std::byte*>(frame.data) + of_body, frame.bytes - of_body};
-    } else if (frame.exposure == nullptr && of_body < frame.text.size()) {
-      vector[count++] = {const_cast<char*>(frame.text.data()) + of_body,
-                         frame.text.size() - of_body};
+    const uint64_t left = frame.body() - of_body;
+    if (left == 0) continue;
+    if (!frame.text.empty()) {
+      vector[count++] = {const_cast<char*>(frame.text.data()) + of_body, left};
+    } else if (frame.data != nullptr) {
+      vector[count++] = {const_cast<std::byte*>(frame.data) + of_body, left};
+    } else {
+      vector[count++] = {const_cast<std::byte*>(Zeroes()), std::min<uint64_t>(left, kZeroBytes)};
+      if (left > kZeroBytes) break;
     }
   }
   return count;
@@ -312,11 +414,11 @@ size_t Lane::FillSendVector(iovec* vector, bool* more) const {
 void Lane::Consumed(size_t bytes) {
   while (bytes > 0) {
     Outgoing& frame = outgoing_.front();
-    const uint64_t body = frame.exposure != nullptr ? frame.bytes : frame.text.size();
-    const uint64_t step = std::min<uint64_t>(bytes, kHeaderBytes + body - frame.sent);
+    const uint64_t whole = kHeaderBytes + frame.body();
+    const uint64_t step = std::min<uint64_t>(bytes, whole - frame.sent);
     frame.sent += step;
     bytes -= step;
-    if (frame.sent == kHeaderBytes + body) outgoing_.pop_front();
+    if (frame.sent == whole) outgoing_.pop_front();
   }
 }
 
@@ -326,25 +428,21 @@ void Lane::Send() {
     const ssize_t sent = SendSome();
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
+    if (sent < 0 && errno == EFAULT && VoidFirst(Unusable("sent"))) continue;
     if (sent < 0) return Fail(Broken("sending: " + os::ErrnoText(errno)));
     turn += static_cast<uint64_t>(sent);
     Consumed(static_cast<size_t>(sent));
   }
-  SetWriteInterest(!outgoing_.empty());
+  if (outgoing_.empty() && !socket_.Flush() && errno != EAGAIN) {
+    return Fail(Broken("sending: " + os::ErrnoText(errno)));
+  }
+  SetWriteInterest(!outgoing_.empty() || socket_.unsent());
 }
 
 void Lane::SetWriteInterest(bool wanted) {
   if (wanted == write_interest_) return;
   write_interest_ = wanted;
-  loop_.Rewatch(fd_.get(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-Lane::Counters Lane::ReadCounters() const {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (owner_ == nullptr || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
-    return {};
-  return {info.tcpi_bytes_received, info.tcpi_bytes_acked};
+  loop_.Rewatch(socket_.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 }  // namespace onecopy::tcp

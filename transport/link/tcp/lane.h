@@ -19,9 +19,9 @@
 #include "transport/core/result.h"
 #include "transport/link/tcp/exposures.h"
 #include "transport/link/tcp/frame.h"
+#include "transport/link/tcp/lane_socket.h"
 #include "transport/link/tcp/zero_copy.h"
 #include "transport/os/event_loop.h"
-#include "transport/os/unique_fd.h"
 
 namespace onecopy::tcp {
 
@@ -32,6 +32,10 @@ class LaneOwner {
   // A get has ended; nothing writes to its memory any more. `owner_accounts`: what its owner did
   // for it, the owner tells when the bytes are withdrawn.
   virtual void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) = 0;
+  // Likewise of one that was abandoned; its bytes are still to come on this lane, until Discarded
+  // says that so many have.
+  virtual void GetAbandoned(unsigned lane, uint64_t tag) = 0;
+  virtual void Discarded(unsigned lane, uint64_t bytes) = 0;
   virtual void MessageArrived(uint64_t channel, std::span<const std::byte> message) = 0;
   // The socket is done for. The lane has closed itself and ended its gets.
   virtual void LaneFailed(unsigned lane, Status status) = 0;
@@ -42,7 +46,7 @@ class LaneOwner {
 // lane ignores what it is asked; its connection, which it has told, ends what was asked too late.
 class Lane : public std::enable_shared_from_this<Lane> {
  public:
-  Lane(unsigned index, os::EventLoop& loop, os::UniqueFd fd, ZeroCopyUse zero_copy);
+  Lane(unsigned index, os::EventLoop& loop, LaneSocket socket, ZeroCopyUse zero_copy);
 
   os::EventLoop& loop() const { return loop_; }
 
@@ -52,59 +56,71 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // Reader: asks for bytes by a header of GET or GET_COPIED; ends with LaneOwner::GetEnded.
   void Get(const FrameHeader& get, Span into);
-  // Reader: ends these gets with CANCELLED at once; bytes that still come for them are thrown away.
+  // Reader: lets go of the memory of these gets at once; bytes that still come for them are thrown
+  // away.
   void Abandon(const std::vector<uint64_t>& tags);
+  // Owner: answers what is still to be sent of that exposure with `why`, and lets go of it at once:
+  // but for what the kernel reads from where it lies (ZeroCopy), which it must have done with.
+  void Void(uint64_t key, const Status& why);
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);
   // Ends the outstanding gets with `why`.
   void Close(const Status& why);
 
-  // The kernel's counters of payload and headers that went through this socket.
-  struct Counters {
-    uint64_t bytes_received = 0;
-    uint64_t bytes_acknowledged = 0;
-  };
-  Counters ReadCounters() const;
+  // Of payload and headers.
+  LaneSocket::Counters ReadCounters() const { return socket_.ReadCounters(); }
 
  private:
   struct Outgoing {
     HeaderBytes header{};
-    ExposureRef exposure{};  // body of a DATA frame: a piece of it
-    const std::byte* data = nullptr;
-    uint64_t bytes = 0;
-    bool apart = false;  // the body goes by itself, by zero_copy_
-    std::string text{};  // body of every other frame
-    uint64_t sent = 0;   // of header and body together
+    uint64_t tag = 0;                 // of a DATA frame
+    uint64_t key = 0;                 // likewise, and
+    ExposureRef exposure{};           // a piece of that is its body
+    const std::byte* data = nullptr;  // the piece; null: void, zeroes are sent instead
+    uint64_t bytes = 0;               // its length
+    bool apart = false;               // it goes by itself, by zero_copy_
+    std::string text{};               // body of every other frame
+    uint64_t sent = 0;                // of header and body together
+
+    uint64_t body() const { return bytes + text.size(); }
   };
   struct Expected {
     uint64_t tag = 0;
     Span into;  // its region is null once abandoned
     uint64_t bytes = 0;
+    Status failure = {};  // of this end; the rest of the body is thrown away
   };
 
   void OnEvents(uint32_t events);
   void Receive();
+  void ReceiveRest();
+  // The body that is coming has no place to go any more. False where that is no payload.
+  bool DiscardBody(const Status& why);
+  bool TakeHeaders();    // that are in head_; false: protocol error
   void ReceiveFrames();  // where no payload comes: many at a time
   std::optional<size_t> Deliver(std::span<const std::byte> received);
   void Send();
-  ssize_t SendSome();  // what sendmsg says
+  ssize_t SendSome();  // how many bytes, or -1 and errno
   size_t FillSendVector(iovec* vector, bool* more) const;
+  // The first frame's body cannot be sent any more: zeroes go in its place, and `why` after it.
+  // False where that is no payload.
+  bool VoidFirst(const Status& why);
   void Consumed(size_t bytes);  // moves the send queue on
   void Queue(Outgoing outgoing);
   void SendLater();
 
-  bool HandleHeader();  // false: protocol error
-  bool HandleGet(const FrameHeader& header);
+  bool HandleGet(const FrameHeader& header);  // false: protocol error
   bool HandleReply(const FrameHeader& header);
   void EndBody();
-  void SendFailure(uint64_t tag, const Status& status);
+  void EndFirst(Status status);                                 // of the gets that are expected
+  static Outgoing Failure(uint64_t tag, const Status& status);  // a FAIL frame
 
   void Fail(Status status);
   void SetWriteInterest(bool wanted);
 
   const unsigned index_;
   os::EventLoop& loop_;
-  os::UniqueFd fd_;
+  LaneSocket socket_;
   std::shared_ptr<LaneOwner> owner_;
   ZeroCopy zero_copy_;
 
@@ -112,11 +128,14 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool serves_ = false;  // the peer asks, and this end answers with payload
   bool write_interest_ = false;
   bool send_posted_ = false;
+  bool receive_posted_ = false;
 
-  std::deque<Expected> expected_;  // gets asked for, in order of their replies
-  HeaderBytes header_{};
-  size_t header_have_ = 0;
+  std::deque<Expected> expected_;                   // gets asked for, in order of their replies
+  std::array<std::byte, 2 * kHeaderBytes> head_{};  // what has come after the last body
+  size_t head_have_ = 0;
   FrameHeader frame_;             // whose body is being received
+  bool in_data_ = false;          // DATA has come, and its END not yet
+  bool accounts_ = false;         // what that DATA said
   std::byte* body_at_ = nullptr;  // null: thrown away
   uint64_t body_left_ = 0;
   std::vector<std::byte> text_;   // body of FAIL

@@ -1,40 +1,39 @@
 #include "transport/link/tcp/tcp_link.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "transport/core/reasons.h"
 #include "transport/link/tcp/dialing.h"
 #include "transport/link/tcp/greeting.h"
 #include "transport/os/machine.h"
+#include "transport/os/socket_owner.h"
 
 namespace onecopy::tcp {
 namespace {
 
 constexpr int kBacklog = 512;
-constexpr size_t kMostGreetings = 1024;  // sockets that have not shown a token yet
+// Sockets that have not shown a token yet, altogether and from one address. A peer's are here for
+// moments: its greeting comes with the connection.
+constexpr size_t kMostNewcomers = 1024;
+constexpr size_t kMostNewcomersEach = 512;
+// Connections that a peer has asked for and not made yet.
+constexpr size_t kMostAwaitedOfPeer = 32;
 constexpr std::chrono::seconds kLanesLimit{10};
-constexpr unsigned kUserTimeoutMs = 15'000;  // unacknowledged bytes end a lane after this
-constexpr int kKeepIdleSeconds = 10;
 // While bytes move, the next message is never far, and falling asleep and waking up cost more than
 // it.
 constexpr os::Clock::duration kControlSpin = std::chrono::microseconds(50);
 
-// A peer that has gone is noticed by the kernel, in bounded time, also where nobody sends.
-void WatchForLoss(int fd) {
-  const int on = 1;
-  const unsigned limit = kUserTimeoutMs;
-  const int idle = kKeepIdleSeconds;
-  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
+// By address; on this machine by user as well, since all have the same.
+Result<std::string> WhoConnects(int fd) {
+  ONECOPY_ASSIGN_OR_RETURN(const os::HostPort from, os::PeerAddress(fd));
+  ONECOPY_ASSIGN_OR_RETURN(const os::HostPort to, os::LocalAddress(fd));
+  if (from.host != to.host && !os::IsLoopback(from.host)) return os::Counted(from.host);
+  const Result<std::optional<os::FarSocket>> far = os::FindFarSocket(fd);
+  if (!far.ok() && far.status().code() == Code::kUnavailable) return far.status();
+  return far.ok() && *far ? from.host + " uid " + std::to_string((*far)->uid) : from.host;
 }
 
 }  // namespace
@@ -47,8 +46,7 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
   std::unique_ptr<TcpLink> link(new TcpLink(std::move(options)));
   Result<os::UniqueFd> listener = os::ListenTcp(link->options_.listen, kBacklog);
   if (!listener.ok()) return listener.status().WithContext("tcp lanes");
-  link->listener_ = std::move(*listener);
-  ONECOPY_ASSIGN_OR_RETURN(link->bound_, os::LocalAddress(link->listener_.get()));
+  ONECOPY_ASSIGN_OR_RETURN(link->bound_, os::LocalAddress(listener->get()));
   const auto start = [&](const char* name, unsigned count, os::Clock::duration spin,
                          auto& threads) {
     for (unsigned i = 0; i < count; ++i) {
@@ -63,8 +61,12 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
         link->control_);
   Status watching;
   link->threads_[0]->RunSync([&] {
-    watching = link->threads_[0]->loop().Watch(
-        link->listener_.get(), EPOLLIN, [self = link.get()](uint32_t) { self->AcceptSockets(); });
+    // A shortage of descriptors shows at the daemon's other ports, which report it.
+    link->acceptor_ = std::make_unique<os::Acceptor>(
+        link->threads_[0]->loop(), std::move(*listener),
+        [self = link.get()](os::UniqueFd fd) { self->Connected(std::move(fd)); },
+        [](const Status&) {});
+    watching = link->acceptor_->Start();
   });
   ONECOPY_RETURN_IF_ERROR(watching);
   return std::unique_ptr<Link>(std::move(link));
@@ -73,7 +75,7 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
 LinkCapability TcpLink::Describe() const {
   LinkCapability tcp;
   tcp.name = name_;
-  tcp.version = "1";
+  tcp.version = "3";  // of what travels on lanes
   tcp.version_must_match = true;
   NicCapability nic;
   nic.name = os::InterfaceOf(bound_.host);
@@ -83,11 +85,15 @@ LinkCapability TcpLink::Describe() const {
   tcp.attributes = {{"lanes", std::to_string(options_.lanes)},
                     {"listen", bound_.ToString()},
                     {"threads", std::to_string(options_.threads)},
-                    {"encrypted", "no"}};
+                    {"encrypted", options_.encryption.required ? "yes" : "no"}};
+  if (options_.encryption.possible()) {
+    tcp.attributes["encrypts"] = options_.encryption.by_kernel ? "by kernel" : "by daemon";
+  }
   return tcp;
 }
 
-Result<std::vector<NicRegistration>> TcpLink::Register(const RegionRef& region) {
+Result<std::vector<NicRegistration>> TcpLink::Register(const RegionRef& region,
+                                                       const std::vector<std::string>&) {
   if (region->cpu_addressable()) return std::vector<NicRegistration>();
   return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                 "sockets cannot use memory of " + region->step_name() + " in place");
@@ -103,30 +109,64 @@ void TcpLink::Accept(const std::string& peer, const std::string& offer, Answered
 
 Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::string& offer) {
   ONECOPY_ASSIGN_OR_RETURN(const Offer asked, DecodeOffer(offer));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const bool encrypted,
+      AgreeOnEncryption(options_.encryption, peer, asked.can_encrypt, asked.must_encrypt));
   const size_t first = NextThread();
   const std::shared_ptr<TcpConnection> connection =
-      NewConnection(peer, asked.lanes, LoopOf(first, 0));
+      NewConnection(peer, asked.lanes, encrypted, false, LoopOf(first, 0));
   tcp::Answer answer;
   answer.token = {os::RandomNumber(), os::RandomNumber()};
   answer.lanes = asked.lanes;
   answer.port = bound_.port;
+  answer.encrypted = encrypted;
+  answer.by_kernel = encrypted && options_.encryption.by_kernel;
   if (bound_.host != "0.0.0.0" && bound_.host != "::") answer.host = bound_.host;
+  std::shared_ptr<TcpConnection> replaced;
   {
     const std::lock_guard lock(mutex_);
     if (shut_) return Status(Code::kUnavailable, reasons::kDraining, "the tcp link is shut down");
     std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
-    awaited_[answer.token] = {connection, first, asked.lanes + 1};
+    replaced = MakeRoomFor(peer);
+    awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
+  }
+  if (replaced != nullptr) {
+    replaced->Close({Code::kUnavailable, reasons::kLinkDown,
+                     "node " + peer + " has asked for others before it made this one"});
   }
   connection->ExpectLanesWithin(kLanesLimit);
   return Accepted{connection, Encode(answer)};
 }
 
+std::shared_ptr<TcpConnection> TcpLink::MakeRoomFor(const std::string& peer) {
+  size_t of_peer = 0;
+  auto oldest = awaited_.end();
+  for (auto one = awaited_.begin(); one != awaited_.end(); ++one) {
+    if (one->second.peer != peer) continue;
+    ++of_peer;
+    if (oldest == awaited_.end() || one->second.number < oldest->second.number) oldest = one;
+  }
+  if (of_peer < kMostAwaitedOfPeer) return nullptr;
+  std::shared_ptr<TcpConnection> replaced = oldest->second.connection.lock();
+  awaited_.erase(oldest);
+  return replaced;
+}
+
 std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, uint32_t lanes,
+                                                      bool encrypted, bool owner_by_kernel,
                                                       os::EventLoop& home) {
-  auto connection = std::make_shared<TcpConnection>(
-      ConnectionOptions{options_.node, peer, lanes, options_.chunk_bytes, options_.gets_per_lane,
-                        options_.socket_buffer_bytes, options_.zero_copy},
-      home);
+  ConnectionOptions options{options_.node,
+                            peer,
+                            lanes,
+                            options_.chunk_bytes,
+                            options_.gets_per_lane,
+                            options_.socket_buffer_bytes,
+                            options_.zero_copy};
+  options.encrypted = encrypted;
+  options.own_by_kernel = options_.encryption.by_kernel;
+  options.owner_by_kernel = owner_by_kernel;
+  if (encrypted) options.zero_copy = ZeroCopyUse::kOff;
+  auto connection = std::make_shared<TcpConnection>(std::move(options), home);
   Remember(connection);
   return connection;
 }
@@ -143,31 +183,29 @@ os::EventLoop& TcpLink::LoopOf(size_t first, uint32_t index) {
   return threads_[(first + step) % threads_.size()]->loop();
 }
 
-void TcpLink::AcceptSockets() {
-  while (true) {
-    os::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd) {
-      // Out of descriptors or memory: look again later instead of spinning on the waiting peer.
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        os::EventLoop& loop = threads_[0]->loop();
-        loop.Rewatch(listener_.get(), 0);
-        loop.RunAfter(std::chrono::seconds(1),
-                      [this, &loop] { loop.Rewatch(listener_.get(), EPOLLIN); });
-      }
-      if (errno != ECONNABORTED && errno != EINTR) return;
-      continue;
-    }
-    if (greetings_ >= kMostGreetings) continue;
-    ++greetings_;
-    WatchForLoss(fd.get());
-    Greeting::Await(threads_[0]->loop(), std::move(fd), [this](auto hello, os::UniqueFd greeted) {
-      --greetings_;
-      AdmitLane(hello, std::move(greeted));
-    });
+void TcpLink::Connected(os::UniqueFd fd) {
+  const Result<std::string> who = WhoConnects(fd.get());
+  if (!who.ok()) return;  // it is ending already
+  if (newcomers_.of(*who) >= kMostNewcomersEach) {
+    newcomers_.PutOut(*who);
+  } else if (newcomers_.size() >= kMostNewcomers) {
+    newcomers_.PutOut();
   }
+  auto id = std::make_shared<os::Newcomers::Id>(0);
+  const auto greeting =
+      Greeting::Await(threads_[0]->loop(), LaneSocket(std::move(fd)), options_.encryption,
+                      [this, id](auto hello, LaneSocket greeted) {
+                        newcomers_.Leave(*id);
+                        AdmitLane(hello, std::move(greeted));
+                      });
+  *id = newcomers_.Enter(*who, [greeting] {
+    if (const auto waiting = greeting.lock()) {
+      waiting->GiveUp({Code::kResourceExhausted, reasons::kQuota, "too many wait to be greeted"});
+    }
+  });
 }
 
-void TcpLink::AdmitLane(const Result<FrameHeader>& hello, os::UniqueFd fd) {
+void TcpLink::AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket) {
   if (!hello.ok() || hello->kind != FrameKind::kHello) return;
   std::shared_ptr<TcpConnection> connection;
   size_t first = 0;
@@ -181,8 +219,23 @@ void TcpLink::AdmitLane(const Result<FrameHeader>& hello, os::UniqueFd fd) {
     first = awaited.first_thread;
     if (--awaited.lanes == 0) awaited_.erase(found);
   }
+  if (const Status judged = Judge(*connection, socket); !judged.ok()) {
+    return connection->Close(judged);
+  }
   const auto index = static_cast<uint32_t>(hello->tag);
-  connection->AttachLane(index, LoopOf(first, index), std::move(fd), true);
+  connection->AttachLane(index, LoopOf(first, index), std::move(socket), true);
+}
+
+// A token alone is not enough where lanes are encrypted: it must come from whom it was given to.
+Status TcpLink::Judge(const TcpConnection& connection, const LaneSocket& socket) const {
+  if (connection.encrypted() != socket.encrypted()) {
+    return {Code::kUnauthenticated, reasons::kInsecure,
+            "a tcp lane came " + std::string(socket.encrypted() ? "encrypted" : "as plain text") +
+                ", which is not what was agreed on"};
+  }
+  if (!socket.encrypted()) return OkStatus();
+  return options_.encryption.trust->Now().identity->Verify(socket.presented(), connection.peer(),
+                                                           tls::Side::kClient);
 }
 
 void TcpLink::Shutdown() {
@@ -194,7 +247,7 @@ void TcpLink::Shutdown() {
     awaited_.clear();
   }
   if (threads_.empty()) return;
-  threads_[0]->RunSync([this] { threads_[0]->loop().Unwatch(listener_.get()); });
+  threads_[0]->RunSync([this] { acceptor_.reset(); });
   for (const auto& weak : connections) {
     const auto connection = weak.lock();
     if (connection == nullptr) continue;

@@ -1,8 +1,9 @@
 // The link over plain sockets: works everywhere, so it is what remains where nothing better does.
 //
 // All lanes of a node arrive at one port. A lane is let in by a token that went over PeerService;
-// one that does not show a good token within five seconds is closed. The payload itself is not
-// encrypted.
+// one that does not show a good token within five seconds is closed, sooner where many crowd there.
+// Where the node has certificates ([tls]) lanes are encrypted by TLS 1.3, and each end proves who
+// it is, unless both nodes' owners have said that plain text will do.
 #pragma once
 
 #include <atomic>
@@ -14,8 +15,11 @@
 
 #include "transport/core/link.h"
 #include "transport/link/tcp/connection.h"
+#include "transport/link/tcp/encryption.h"
+#include "transport/os/acceptor.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/host_port.h"
+#include "transport/os/newcomers.h"
 
 namespace onecopy::tcp {
 
@@ -27,9 +31,10 @@ struct LinkOptions {
   unsigned control_threads = 0;  // for messages and gets' bookkeeping; 0: those for payload do it
   uint64_t chunk_bytes = 0;
   unsigned gets_per_lane = 2;
-  uint64_t socket_buffer_bytes = 0;  // 0: the kernel's choice
-  ZeroCopyUse zero_copy = ZeroCopyUse::kOff;
+  uint64_t socket_buffer_bytes = 0;           // 0: the kernel's choice
+  ZeroCopyUse zero_copy = ZeroCopyUse::kOff;  // of lanes that are not encrypted
   os::Clock::duration spin{};
+  Encryption encryption;
 };
 
 class TcpLink final : public Link {
@@ -41,7 +46,8 @@ class TcpLink final : public Link {
   const std::string& name() const override { return name_; }
   LinkCapability Describe() const override;
   void OnChange(UniqueFunction<void()>) override {}  // what it describes stays as it is
-  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region,
+                                                const std::vector<std::string>& nics) override;
   void Dial(const std::string& peer, Dialled done) override;
   void Accept(const std::string& peer, const std::string& offer, Answered done) override;
   void Shutdown() override;
@@ -51,9 +57,14 @@ class TcpLink final : public Link {
   explicit TcpLink(LinkOptions options);
 
   Result<Accepted> Answer(const std::string& peer, const std::string& offer);
-  void AcceptSockets();
-  void AdmitLane(const Result<FrameHeader>& hello, os::UniqueFd fd);
+  // Under mutex_: takes out the oldest one of a peer that has asked for many and made none.
+  std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer);
+  void Connected(os::UniqueFd fd);
+  Status Judge(const TcpConnection& connection, const LaneSocket& socket) const;
+  void AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket);
+  // `owner_by_kernel`: who encrypts at the other end, where the reader dials.
   std::shared_ptr<TcpConnection> NewConnection(const std::string& peer, uint32_t lanes,
+                                               bool encrypted, bool owner_by_kernel,
                                                os::EventLoop& home);
   // Lane `index` of a connection that drew the number `first`; lane 0, of messages, is on its home.
   os::EventLoop& LoopOf(size_t first, uint32_t index);
@@ -61,6 +72,8 @@ class TcpLink final : public Link {
   void Remember(const std::shared_ptr<TcpConnection>& connection);
 
   struct Awaited {
+    std::string peer;
+    uint64_t number = 0;  // grows with each
     std::weak_ptr<TcpConnection> connection;
     size_t first_thread = 0;
     uint32_t lanes = 0;
@@ -69,14 +82,16 @@ class TcpLink final : public Link {
   const std::string name_ = "tcp";
   const LinkOptions options_;
   os::HostPort bound_;
-  os::UniqueFd listener_;
   std::vector<std::unique_ptr<os::LoopThread>> threads_;
   std::vector<std::unique_ptr<os::LoopThread>> control_;
   std::atomic<size_t> next_thread_{0};
-  size_t greetings_ = 0;  // thread 0
+  // Thread 0.
+  std::unique_ptr<os::Acceptor> acceptor_;
+  os::Newcomers newcomers_;  // sockets that have not shown a token yet
 
   std::mutex mutex_;
   std::map<Token, Awaited> awaited_;                       // guarded by mutex_
+  uint64_t next_awaited_ = 0;                              // guarded by mutex_
   std::vector<std::weak_ptr<TcpConnection>> connections_;  // guarded by mutex_
   bool shut_ = false;                                      // guarded by mutex_
 };

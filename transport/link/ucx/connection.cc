@@ -14,8 +14,8 @@ constexpr std::chrono::seconds kReadyLimit{10};
 constexpr std::chrono::seconds kByeLimit{1};
 constexpr std::chrono::seconds kForceLimit{5};
 // UCX alone takes from seconds to for ever to notice a peer that has stopped.
-constexpr std::chrono::seconds kPingInterval{5};
-constexpr std::chrono::seconds kSilenceLimit{15};
+constexpr std::chrono::seconds kPingInterval{3};
+constexpr std::chrono::seconds kSilenceLimit{10};
 constexpr size_t kMostEarly = 1024;
 
 }  // namespace
@@ -66,7 +66,7 @@ void UcxConnection::KeepWatch() {
     const auto silence = os::Clock::now() - self->heard_;
     if (silence >= kSilenceLimit) {
       return self->worker_.Fail(
-          self->endpoint_, {Code::kUnavailable, reasons::kStalled, "the far end has gone silent"});
+          self->endpoint_, {Code::kUnavailable, reasons::kLinkDown, "the far end has gone silent"});
     }
     if (silence >= kPingInterval) self->Tell(MessageKind::kPing);
     self->KeepWatch();

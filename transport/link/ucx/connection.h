@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "transport/core/channel_listeners.h"
+#include "transport/core/fair_queue.h"
 #include "transport/core/link.h"
 #include "transport/link/ucx/route.h"
 #include "transport/link/ucx/worker.h"
@@ -58,11 +58,15 @@ class UcxConnection final : public Connection,
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
+  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
+  void LetGo(const RemoteKey& key) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
   Status Send(ChannelId channel, std::span<const std::byte> message) override;
   void OnClosed(UniqueFunction<void(Status)> closed) override;
   void Close(Status why) override;
+  bool closed() const override { return closed_; }
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
   void Arrived(Message message) override;
@@ -90,7 +94,11 @@ class UcxConnection final : public Connection,
   void TakeExposed(const Message& message);
   void TakeWithdraw(uint64_t key);
   void TakeWithdrawn(uint64_t key);
-  void LetGo(uint64_t key, const std::shared_ptr<Readable>& readable);
+  void TellWithdrawn(uint64_t key);
+  // Reader: lets the owner hear that it is there, for as long as it has not let go of everything.
+  void SayWaiting();
+  // Owner: what was withdrawn is not waited for without end, nor for one that is silent.
+  void LimitWithdraw(uint64_t key, os::Clock::time_point end);
 
   void Tell(MessageKind kind, uint64_t key = 0, std::string text = {});
   void Handle(const Message& message);
@@ -121,10 +129,12 @@ class UcxConnection final : public Connection,
   os::Clock::time_point heard_{};
   os::EventLoop::TimerId watch_timer_ = 0;
   os::EventLoop::TimerId limit_timer_ = 0;
+  os::EventLoop::TimerId waiting_timer_ = 0;
+  size_t withdrawn_ = 0;  // readables that are not let go yet
 
   std::unordered_map<uint64_t, std::shared_ptr<Readable>> readables_;
   std::unordered_map<uint64_t, Exposure> exposures_;
-  std::deque<std::shared_ptr<Operation>> queued_;
+  FairQueue<std::shared_ptr<Operation>> queued_{uint64_t{1} << 20};  // by channel
   std::set<std::shared_ptr<Operation>> posted_;
   std::map<std::string, Route> routes_;  // by UCX's words
   std::map<std::array<std::string, 3>, StepList> steps_;

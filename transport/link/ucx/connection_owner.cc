@@ -9,8 +9,10 @@
 namespace onecopy::ucx {
 namespace {
 
-// How long a withdrawal waits for the reader to let go.
-constexpr std::chrono::seconds kWithdrawLimit{2};
+// How long a withdrawal waits for a reader that says nothing, and for one that says that it has not
+// let go yet, as on a slow wire.
+constexpr std::chrono::seconds kSilentLimit{2};
+constexpr std::chrono::seconds kWithdrawLimit{10};
 
 }  // namespace
 
@@ -45,6 +47,20 @@ void UcxConnection::StartExpose(const Span& span, UniqueFunction<void(Result<Rem
   Tell(MessageKind::kExpose, key, std::move(text));
 }
 
+// As far as UCX goes: its key is that of the whole region (see README.md, trust).
+void UcxConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+  Expose(span, std::move(done));
+}
+
+void UcxConnection::EndLoan(const RemoteKey& text, WithdrawDone done) {
+  const Result<KeyName> key = DecodeKey(text);
+  InHome([self = shared_from_this(), id = key.ok() ? key->exposure : 0,
+          done = std::move(done)]() mutable {
+    self->exposures_.erase(id);
+    self->loop_.Post([done = std::move(done)]() mutable { done({}); });
+  });
+}
+
 void UcxConnection::TakeExposed(const Message& message) {
   const auto found = exposures_.find(message.key);
   if (found == exposures_.end() || !found->second.done) return;
@@ -68,13 +84,19 @@ void UcxConnection::StartWithdraw(uint64_t key, WithdrawDone done) {
   }
   found->second.withdrawing.push_back(std::move(done));
   if (found->second.withdrawing.size() > 1 || shut_) return;
-  found->second.timer = loop_.RunAfter(kWithdrawLimit, [self = shared_from_this(), key] {
+  LimitWithdraw(key, os::Clock::now() + kWithdrawLimit);
+  Tell(MessageKind::kWithdraw, key);
+}
+
+void UcxConnection::LimitWithdraw(uint64_t key, os::Clock::time_point end) {
+  exposures_.at(key).timer = loop_.RunAfter(kSilentLimit, [self = shared_from_this(), key, end] {
     if (self->exposures_.count(key) == 0) return;
-    self->worker_.Fail(self->endpoint_, {Code::kUnavailable, reasons::kStalled,
+    const auto now = os::Clock::now();
+    if (now < end && now - self->heard_ < kSilentLimit) return self->LimitWithdraw(key, end);
+    self->worker_.Fail(self->endpoint_, {Code::kUnavailable, reasons::kLinkDown,
                                          "bytes that were withdrawn are not let go"});
     self->Shut(self->endpoint_->failure, false);
   });
-  Tell(MessageKind::kWithdraw, key);
 }
 
 void UcxConnection::TakeWithdrawn(uint64_t key) {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMostCached = 256;
 constexpr uint64_t kMostGetBytes = 1ULL << 30;
+constexpr std::chrono::milliseconds kSayWaitingEvery{500};
 
 }  // namespace
 
@@ -50,15 +51,13 @@ void UcxConnection::StartGet(const GetRequest& request, GetDone done) {
   operation->bytes = request.into.bytes;
   operation->to = request.into.region->step_name();
   operation->done = std::move(done);
-  queued_.push_back(std::move(operation));
+  queued_.Push(request.channel, request.into.bytes, std::move(operation));
   StartQueued();
 }
 
 void UcxConnection::StartQueued() {
   while (!shut_ && !queued_.empty() && posted_.size() < options_.gets) {
-    std::shared_ptr<Operation> operation = std::move(queued_.front());
-    queued_.pop_front();
-    Post(std::move(operation));
+    Post(queued_.Pop());
   }
 }
 
@@ -92,11 +91,15 @@ void UcxConnection::GetEnded(const std::shared_ptr<Operation>& operation, Status
   const bool failed = !status.ok();
   StepList steps;
   if (!failed && emulated_.count({operation->from, operation->to}) > 0) {
+    const bool gpus = operation->from != "host" && operation->to != "host";
     status = {Code::kFailedPrecondition,
               operation->to == "host" ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,
               "UCX would move bytes from " + operation->from + " to " + operation->to +
                   " by software emulation only",
-              "use another link; see UCX_TLS and ucx_info -d for what UCX could use"};
+              std::string("use another link; see UCX_TLS and ucx_info -d for what UCX could use") +
+                  (gpus ? "; UCX up to 1.22 lends buffers of GPUs within a node only where the "
+                          "source's onecopyd has [cuda] allocation = \"legacy\""
+                        : "")};
   } else if (!failed) {
     const Route& route = RouteOf(info);
     got_bytes_["ucx get: " + route.description] += operation->bytes;
@@ -108,7 +111,7 @@ void UcxConnection::GetEnded(const std::shared_ptr<Operation>& operation, Status
   const uint64_t key = operation->exposure;
   const std::shared_ptr<Readable> readable = std::move(operation->readable);
   operation->done(shut_ && failed ? why_ : status, steps, 0);
-  if (--readable->gets == 0 && readable->withdrawn) LetGo(key, readable);
+  if (--readable->gets == 0 && readable->withdrawn) TellWithdrawn(key);
   // Where one get fails, the way there has failed; UCX before 1.15 does not survive another one.
   if (failed && !shut_) worker_.Fail(endpoint_, status);
   StartQueued();
@@ -117,13 +120,8 @@ void UcxConnection::GetEnded(const std::shared_ptr<Operation>& operation, Status
 
 void UcxConnection::CompleteQueued(const std::function<bool(const Operation&)>& which,
                                    const Status& status) {
-  std::deque<std::shared_ptr<Operation>> rest;
-  std::vector<std::shared_ptr<Operation>> ended;
-  for (auto& operation : queued_) {
-    (which(*operation) ? ended.emplace_back() : rest.emplace_back()) = std::move(operation);
-  }
-  queued_ = std::move(rest);
-  for (const auto& operation : ended) {
+  for (const auto& operation :
+       queued_.TakeIf([&](const std::shared_ptr<Operation>& queued) { return which(*queued); })) {
     operation->into = {};
     operation->done(status, nullptr, 0);
   }
@@ -188,11 +186,29 @@ void UcxConnection::TakeWithdraw(uint64_t key) {
   if (node.empty()) return Tell(MessageKind::kWithdrawn, key);
   const std::shared_ptr<Readable>& readable = node.mapped();
   readable->withdrawn = true;
-  if (readable->gets == 0) LetGo(key, readable);
+  ++withdrawn_;
+  if (readable->gets == 0) return TellWithdrawn(key);
+  if (waiting_timer_ == 0) SayWaiting();
 }
 
-void UcxConnection::LetGo(uint64_t key, const std::shared_ptr<Readable>&) {
+void UcxConnection::TellWithdrawn(uint64_t key) {
+  --withdrawn_;
   if (!shut_) Tell(MessageKind::kWithdrawn, key);
+}
+
+void UcxConnection::SayWaiting() {
+  waiting_timer_ = 0;
+  if (shut_ || withdrawn_ == 0) return;
+  Tell(MessageKind::kPong);
+  waiting_timer_ =
+      loop_.RunAfter(kSayWaitingEvery, [self = shared_from_this()] { self->SayWaiting(); });
+}
+
+// UCX's key goes with the last get that uses it.
+void UcxConnection::LetGo(const RemoteKey& text) {
+  const Result<KeyName> key = DecodeKey(text);
+  if (!key.ok()) return;
+  InHome([self = shared_from_this(), id = key->exposure] { self->readables_.erase(id); });
 }
 
 }  // namespace onecopy::ucx

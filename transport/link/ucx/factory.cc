@@ -32,7 +32,7 @@ std::vector<SettingSpec> Specs() {
        .most = 64},
       {.key = "chunk_bytes",
        .type = SettingType::kBytes,
-       .fallback = int64_t{4} << 20,
+       .fallback = int64_t{16} << 20,
        .doc = "Payload asked for at once.",
        .least = 4096,
        .most = int64_t{1} << 30},

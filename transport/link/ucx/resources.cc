@@ -104,8 +104,10 @@ std::vector<NicCapability> NicsOf(const std::vector<Resource>& resources, const 
     nics.push_back(std::move(nic));
   };
   bool cuda_ipc = false;
+  bool sockets = false;
   for (const Resource& resource : resources) {
     cuda_ipc |= resource.transport == "cuda_ipc";
+    sockets |= resource.transport == "tcp";
     add(resource, {});
   }
   for (const Resource& resource : facts.unused) add(resource, untrusted);
@@ -114,6 +116,13 @@ std::vector<NicCapability> NicsOf(const std::vector<Resource>& resources, const 
     nic.name = "cuda_ipc";
     nic.fabric = facts.host;
     nic.memories = {{"cuda", {}, facts.cuda ? Viability() : no_cuda}};
+    nics.push_back(std::move(nic));
+  }
+  if (sockets) {
+    // All interfaces together: which of them UCX takes is its own affair.
+    NicCapability nic;
+    nic.name = "tcp";
+    nic.memories = {{"host", {}, {}}, {"cuda", {}, facts.cuda ? Viability() : no_cuda}};
     nics.push_back(std::move(nic));
   }
   return nics;

@@ -100,6 +100,11 @@ Route ParseRoute(std::string_view text) {
   return route;
 }
 
+// Who takes bytes out of a memory, or puts them there, where UCX goes through buffers of its own.
+std::string CopierOf(const std::string& memory) {
+  return memory.starts_with("GPU-") || memory.starts_with("MIG-") ? "copy-engine" : "cpu";
+}
+
 StepList StepsOf(const Route& route, const RouteEnds& ends,
                  const std::function<bool(const std::string&)>& is_emulated_device) {
   const bool emulated = std::any_of(route.devices.begin(), route.devices.end(), is_emulated_device);
@@ -132,9 +137,10 @@ StepList StepsOf(const Route& route, const RouteEnds& ends,
     // Sockets, under UCX's own buffers at both ends; and what is not known.
     const bool known = route.method == Method::kEmulation && route.transport == "tcp";
     const std::string worker = known ? "cpu" : "unknown";
-    steps = {Copy(ends.owner, ends.from, "ucx", worker), Copy(ends.owner, "ucx", "kernel", worker),
-             wire("kernel", "kernel"), Copy(ends.reader, "kernel", "ucx", worker),
-             Copy(ends.reader, "ucx", ends.to, worker)};
+    steps = {Copy(ends.owner, ends.from, "ucx", known ? CopierOf(ends.from) : worker),
+             Copy(ends.owner, "ucx", "kernel", worker), wire("kernel", "kernel"),
+             Copy(ends.reader, "kernel", "ucx", worker),
+             Copy(ends.reader, "ucx", ends.to, known ? CopierOf(ends.to) : worker)};
   }
   return std::make_shared<const std::vector<Step>>(std::move(steps));
 }

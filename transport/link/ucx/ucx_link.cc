@@ -108,7 +108,8 @@ Status UcxLink::Unusable() const {
   return {Code::kFailedPrecondition, why.reason, why.detail, why.remedy};
 }
 
-Result<std::vector<NicRegistration>> UcxLink::Register(const RegionRef& region) {
+Result<std::vector<NicRegistration>> UcxLink::Register(const RegionRef& region,
+                                                       const std::vector<std::string>&) {
   ONECOPY_RETURN_IF_ERROR(Unusable());
   ONECOPY_ASSIGN_OR_RETURN(const auto mapped, context_->Map(region));
   (void)mapped;

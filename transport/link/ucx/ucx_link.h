@@ -36,7 +36,8 @@ class UcxLink final : public Link {
   const std::string& name() const override { return name_; }
   LinkCapability Describe() const override { return capability_; }
   void OnChange(UniqueFunction<void()>) override {}  // what it describes stays as it is
-  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region,
+                                                const std::vector<std::string>& nics) override;
   void Dial(const std::string& peer, Dialled done) override;
   void Accept(const std::string& peer, const std::string& offer, Answered done) override;
   void Shutdown() override;

@@ -100,7 +100,12 @@ bool Worker::Turn() {
   if (worked) last_work_ = now;
   if (now - last_work_ < kSpin) return true;
   // An error of arming is as good as "busy": the worker is then polled.
-  return api_.WorkerArm(worker_) != UCS_OK;
+  if (api_.WorkerArm(worker_) != UCS_OK) return true;
+  // A device tells of what comes after it was armed. What came just before is found by looking
+  // (Soft-RoCE says nothing of it, and the specification does not ask for more).
+  if (api_.WorkerProgress(worker_) == 0 && !Drain()) return false;
+  last_work_ = os::Clock::now();
+  return true;
 }
 
 bool Worker::Drain() {

@@ -23,6 +23,10 @@ std::string EncodeStatus(const Status& status) {
   return out.Take();
 }
 
+Status Withdrawn() {
+  return {Code::kPermissionDenied, reasons::kAccessDenied, "the right to read was withdrawn"};
+}
+
 Status DecodeStatus(std::string_view text, const std::string& peer) {
   Reader in(text);
   in.Get<uint8_t>();
@@ -61,7 +65,7 @@ LinkAccess VerbsConnection::Access(const RemoteKey& text, const Region& into) co
   LinkAccess access;
   std::string here = "none";
   for (size_t i = 0; known != nullptr && i < known->devices.size(); ++i) {
-    if (known->devices[i].region) here = known->devices[i].how;
+    if (known->devices[i]->region) here = known->devices[i]->how;
   }
   if (!key.ok() || key->bytes == 0) return access;
   access.registration = key->registration == here ? here : key->registration + " > " + here;
@@ -82,9 +86,7 @@ Status VerbsConnection::CheckGet(const GetRequest& request, const Result<Key>& k
   if (request.key_offset > key->bytes || request.into.bytes > key->bytes - request.key_offset) {
     return {Code::kPermissionDenied, reasons::kAccessDenied, "a read beyond what was opened"};
   }
-  if (IsWithdrawn(key->id)) {
-    return {Code::kPermissionDenied, reasons::kAccessDenied, "the right to read was withdrawn"};
-  }
+  if (IsWithdrawn(key->id)) return Withdrawn();
   if (request.lane != GetRequest::kAnyLane && static_cast<size_t>(request.lane) >= lanes_.size()) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "a get on a lane that is none"};
   }
@@ -157,11 +159,7 @@ Status VerbsConnection::Assign(const GetRef& get) {
   return OkStatus();
 }
 
-void VerbsConnection::OnGetDone(const GetRef& get) {
-  EndGet(get, get->cancelled
-                  ? Status(Code::kCancelled, reasons::kCancelled, "the get was cancelled")
-                  : OkStatus());
-}
+void VerbsConnection::OnGetDone(const GetRef& get) { EndGet(get, get->refused); }
 
 void VerbsConnection::EndGet(const GetRef& get, const Status& status) {
   if (gets_.erase(get) == 0) return;
@@ -177,10 +175,16 @@ void VerbsConnection::EndGet(const GetRef& get, const Status& status) {
 
 void VerbsConnection::CancelGets(ChannelId channel) {
   InHome([self = shared_from_this(), channel] {
-    for (const auto& lane : self->lanes_) {
-      for (const GetRef& get : lane->TakeQueued(channel)) self->OnGetDone(get);
-    }
+    self->EndQueued([channel](const verbs::Get& get) { return get.channel == channel; },
+                    {Code::kCancelled, reasons::kCancelled, "the get was cancelled"});
   });
+}
+
+void VerbsConnection::EndQueued(const std::function<bool(const verbs::Get&)>& which,
+                                const Status& why) {
+  for (const auto& lane : lanes_) {
+    for (const GetRef& get : lane->TakeQueued(which, why)) OnGetDone(get);
+  }
 }
 
 StepList VerbsConnection::StepsOf(const std::string& owner_memory, const Region& into,
@@ -206,8 +210,31 @@ StepList VerbsConnection::StepsOf(const std::string& owner_memory, const Region&
 void VerbsConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
   InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
     if (self->shut_) return done(self->why_);
-    self->exposures_.Add(span, self, std::move(done));
+    self->exposures_.Add(span, Exposures::Reach::kRegion, self, std::move(done));
   });
+}
+
+void VerbsConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+  InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
+    if (self->shut_) return done(self->why_);
+    self->exposures_.Add(span, Exposures::Reach::kSpan, self, std::move(done));
+  });
+}
+
+void VerbsConnection::EndLoan(const RemoteKey& text, WithdrawDone done) {
+  const Result<Key> key = DecodeKey(text);
+  InHome(
+      [self = shared_from_this(), id = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
+        if (self->finished_ || !self->exposures_.Has(id)) return done({});
+        if (self->shut_) return self->ending_[id].done.push_back(std::move(done));
+        self->exposures_.End(id, self, [done = std::move(done)]() mutable { done({}); });
+      });
+}
+
+void VerbsConnection::LetGo(const RemoteKey& text) {
+  const Result<Key> key = DecodeKey(text);
+  if (!key.ok()) return;
+  InHome([self = shared_from_this(), id = key->id] { self->NoteWithdrawn(id); });
 }
 
 void VerbsConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
@@ -230,10 +257,17 @@ bool VerbsConnection::IsWithdrawn(uint64_t exposure) const {
   return exposure < withdrawn_below_ || withdrawn_.contains(exposure);
 }
 
-void VerbsConnection::OnWithdraw(uint64_t exposure) {
+// Exposures are numbered in order, and end nearly so: what is behind needs no entry of its own.
+void VerbsConnection::NoteWithdrawn(uint64_t exposure) {
+  if (exposure < withdrawn_below_) return;
   withdrawn_.insert(exposure);
-  // Exposures are numbered in order, and end nearly so: what is behind needs no entry of its own.
   while (withdrawn_.erase(withdrawn_below_) > 0) ++withdrawn_below_;
+}
+
+void VerbsConnection::OnWithdraw(uint64_t exposure) {
+  NoteWithdrawn(exposure);
+  // Only what is with a device by now may still end, so that the peer does not wait behind others.
+  EndQueued([exposure](const verbs::Get& get) { return get.exposure == exposure; }, Withdrawn());
   if (reading_.contains(exposure)) {
     to_acknowledge_.insert(exposure);
   } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,11 +52,15 @@ class VerbsConnection final : public Connection,
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
+  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
+  void LetGo(const RemoteKey& key) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
   Status Send(ChannelId channel, std::span<const std::byte> message) override;
   void OnClosed(UniqueFunction<void(Status)> closed) override;
   void Close(Status why) override;
+  bool closed() const override { return closed_; }
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
   void OnGetDone(const GetRef& get) override;
@@ -101,6 +106,9 @@ class VerbsConnection final : public Connection,
 
   void Deliver(const Frame& frame);
   bool IsWithdrawn(uint64_t exposure) const;
+  // Gets of which nothing is with a device yet, and the rest of the others.
+  void EndQueued(const std::function<bool(const verbs::Get&)>& which, const Status& why);
+  void NoteWithdrawn(uint64_t exposure);
   void OnWithdraw(uint64_t exposure);
   void OnWithdrawn(uint64_t exposure);
   void Shut(Status why, bool tell_peer);

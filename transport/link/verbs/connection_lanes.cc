@@ -289,7 +289,7 @@ void VerbsConnection::OnLaneFailed(unsigned index, const Status& why, const GetR
       EndGet(get, {Code::kPermissionDenied, reasons::kAccessDenied, why.message()});
       continue;
     }
-    if (get->cancelled || shut_) {
+    if (!get->refused.ok() || shut_) {
       OnGetDone(get);
       continue;
     }

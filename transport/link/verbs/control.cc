@@ -14,6 +14,7 @@ std::string Encode(const Frame& frame) {
 }
 
 std::optional<Frame> DecodeFrame(std::span<const std::byte> bytes) {
+  if (bytes.size() > kMaxFrameBytes) return std::nullopt;
   Reader in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   Frame frame;
   const auto kind = in.Get<uint8_t>();

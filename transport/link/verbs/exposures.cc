@@ -8,7 +8,7 @@
 
 namespace onecopy::verbs {
 
-void Exposures::Add(const Span& span, std::shared_ptr<void> keep, Done done) {
+void Exposures::Add(const Span& span, Reach reach, std::shared_ptr<void> keep, Done done) {
   const std::shared_ptr<const KnownMemory> known = memory_.Find(*span.region);
   if (known == nullptr) {
     return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
@@ -38,8 +38,39 @@ void Exposures::Add(const Span& span, std::shared_ptr<void> keep, Done done) {
       to_lease.insert(device);
     }
   }
-  for (const std::shared_ptr<Device>& device : to_lease) Lease(exposure, device, keep);
+  for (const std::shared_ptr<Device>& device : to_lease) {
+    if (reach == Reach::kSpan) {
+      RegisterOwn(exposure, device, keep);
+    } else {
+      Lease(exposure, device, keep);
+    }
+  }
   OneDone(exposure);
+}
+
+void Exposures::SetKey(Exposure& exposure, const std::shared_ptr<Device>& device,
+                       Key::Remote remote) {
+  for (unsigned i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i]->device() == device) exposure.key.lanes[i] = remote;
+  }
+}
+
+void Exposures::RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
+                            const std::shared_ptr<void>& keep) {
+  ++exposure->pending;
+  slow_.loop.Post([this, exposure, device, keep = keep, &home = home_]() mutable {
+    auto made = RegisterSpan(device, exposure->span, IBV_ACCESS_REMOTE_READ);
+    home.Post([this, exposure, device, keep = std::move(keep), made = std::move(made)]() mutable {
+      if (made.ok()) {
+        exposure->key.registration = made->how;
+        SetKey(*exposure, device, {made->region.rkey(), made->region.base()});
+        exposure->own.push_back(std::move(*made));
+      } else {
+        exposure->failure = made.status();
+      }
+      OneDone(exposure);
+    });
+  });
 }
 
 void Exposures::Bind(const ExposureRef& exposure, unsigned lane, const DeviceMemory& memory) {
@@ -62,10 +93,7 @@ void Exposures::Lease(const ExposureRef& exposure, const std::shared_ptr<Device>
       if (lease.ok()) {
         exposure->leases.push_back(lease->id);
         exposure->key.registration = lease->how;
-        for (unsigned i = 0; i < lanes_.size(); ++i) {
-          if (lanes_[i]->device() != device) continue;
-          exposure->key.lanes[i] = {lease->rkey, lease->base + exposure->span.offset};
-        }
+        SetKey(*exposure, device, {lease->rkey, lease->base + exposure->span.offset});
       } else {
         exposure->failure = lease.status();
       }
@@ -95,7 +123,16 @@ void Exposures::OneDone(const ExposureRef& exposure) {
               "no device gave a memory window for " + exposure->key.memory));
 }
 
-void Exposures::GiveBack(Exposure& exposure) {
+void Exposures::GiveBack(Exposure& exposure, Task forgotten) {
+  if (!exposure.own.empty()) {
+    slow_.loop.Post([own = std::exchange(exposure.own, {}), keep = exposure.span.region,
+                     forgotten = std::move(forgotten)]() mutable {
+      own.clear();
+      if (forgotten) forgotten();
+    });
+  } else if (forgotten) {
+    forgotten();
+  }
   const std::vector<uint64_t> given = std::exchange(exposure.leases, {});
   for (const uint64_t id : given) slow_.leases->GiveBack(id);
   // Whatever has been idle for long enough ends there; it may take a while.
@@ -111,7 +148,6 @@ void Exposures::End(uint64_t id, std::shared_ptr<void> keep, Task done) {
   auto node = exposed_.extract(id);
   if (node.empty()) return done();
   const ExposureRef exposure = std::move(node.mapped());
-  GiveBack(*exposure);
   struct Ending {
     size_t pending = 1;
     Task done;
@@ -123,6 +159,11 @@ void Exposures::End(uint64_t id, std::shared_ptr<void> keep, Task done) {
     exposure->span.region.reset();
     ending->done();
   };
+  ++ending->pending;
+  GiveBack(*exposure, [one, &home = home_] {
+    if (home.InThread()) return one();
+    home.Post(one);
+  });
   if (exposure->key.window) {
     for (unsigned i = 0; i < lanes_.size(); ++i) {
       const uint32_t rkey = exposure->key.lanes[i].rkey;

@@ -31,8 +31,11 @@ class Exposures {
             const LaneList& lanes)
       : peer_(std::move(peer)), home_(home), memory_(memory), slow_(slow), lanes_(lanes) {}
 
+  // What a key may reach where the device has no windows: the region, by a registration that the
+  // next exposure to this peer shares, or this span of host memory and nothing else.
+  enum class Reach { kRegion, kSpan };
   // `keep` is held until `done` has run.
-  void Add(const Span& span, std::shared_ptr<void> keep, Done done);
+  void Add(const Span& span, Reach reach, std::shared_ptr<void> keep, Done done);
   // Whether there is such an exposure; the connection then tells the peer and calls End.
   uint64_t next_id() const { return next_id_; }
   bool Has(uint64_t id) const { return exposed_.contains(id); }
@@ -45,8 +48,9 @@ class Exposures {
   struct Exposure {
     Span span;
     Key key;
-    std::vector<uint64_t> leases;  // of this exposure, to be given back
-    size_t pending = 0;            // binds, or leases, under way
+    std::vector<uint64_t> leases;   // of this exposure, to be given back
+    std::vector<DeviceMemory> own;  // registrations of its span, to be ended
+    size_t pending = 0;             // binds, or leases, under way
     Status failure;
     Done done;
   };
@@ -55,8 +59,12 @@ class Exposures {
   void Bind(const ExposureRef& exposure, unsigned lane, const DeviceMemory& memory);
   void Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
              const std::shared_ptr<void>& keep);
+  void RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
+                   const std::shared_ptr<void>& keep);
+  void SetKey(Exposure& exposure, const std::shared_ptr<Device>& device, Key::Remote remote);
   void OneDone(const ExposureRef& exposure);
-  void GiveBack(Exposure& exposure);
+  // What is to run, if anything, when the devices have forgotten what was registered for it.
+  void GiveBack(Exposure& exposure, Task forgotten = nullptr);
 
   const std::string peer_;
   os::EventLoop& home_;

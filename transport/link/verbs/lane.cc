@@ -42,7 +42,8 @@ void Lane::Read(const GetRef& get, uint64_t local, uint32_t lkey) {
   const uint64_t bytes = get->into.bytes;
   for (uint64_t at = 0; at < bytes; at += most_piece_bytes_) {
     const auto length = static_cast<uint32_t>(std::min<uint64_t>(most_piece_bytes_, bytes - at));
-    queued_.push_back(
+    queued_.Push(
+        get->channel, length,
         {get, remote.address + get->key_offset + at, local + at, remote.rkey, lkey, length});
     ++get->pieces;
   }
@@ -50,15 +51,15 @@ void Lane::Read(const GetRef& get, uint64_t local, uint32_t lkey) {
   ScheduleFlush();
 }
 
-std::vector<GetRef> Lane::TakeQueued(ChannelId channel) {
+std::vector<GetRef> Lane::TakeQueued(const std::function<bool(const Get&)>& which,
+                                     const Status& why) {
   std::vector<GetRef> taken;
-  std::erase_if(queued_, [&](const Piece& piece) {
-    if (piece.get->channel != channel) return false;
+  for (const Piece& piece :
+       queued_.TakeIf([&](const Piece& queued) { return which(*queued.get); })) {
     load_bytes_ -= piece.bytes;
+    piece.get->refused = why;
     if (--piece.get->pieces == 0) taken.push_back(piece.get);
-    piece.get->cancelled = true;
-    return true;
-  });
+  }
   return taken;
 }
 
@@ -133,7 +134,7 @@ void Lane::FlushReads() {
   size_t count = 0;
   while (!queued_.empty() && posted_.size() < Endpoint::kSendQueueDepth &&
          reads_posted_ < options_.reads_per_lane) {
-    Piece& piece = queued_.front();
+    Piece piece = queued_.Pop();
     pieces[count] = {piece.local, piece.bytes, piece.lkey};
     ibv_send_wr& request = requests[count];
     request = {};
@@ -150,7 +151,6 @@ void Lane::FlushReads() {
     operation.get = std::move(piece.get);
     ++reads_posted_;
     ++count;
-    queued_.pop_front();
   }
   if (count == 0) return;
   // One completion speaks for all before it. With half of the reads still under way the next batch
@@ -278,7 +278,7 @@ std::vector<GetRef> Lane::Close() {
     add(operation.get);
     Complete(operation, false);
   }
-  for (const Piece& piece : std::exchange(queued_, {})) {
+  for (const Piece& piece : queued_.TakeAll()) {
     load_bytes_ -= piece.bytes;
     add(piece.get);
   }

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "transport/core/fair_queue.h"
 #include "transport/core/link.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/offer.h"
@@ -29,7 +31,7 @@ struct Get {
   int asked_lane = GetRequest::kAnyLane;
   unsigned lane = 0;
   uint32_t pieces = 0;  // not yet completed
-  bool cancelled = false;
+  Status refused;       // why it ends so, whatever still lands for it
 };
 using GetRef = std::shared_ptr<Get>;
 
@@ -79,8 +81,9 @@ class Lane final : public QueuePairEvents {
 
   // Queues the reads of a get; `local` is where the device sees its destination.
   void Read(const GetRef& get, uint64_t local, uint32_t lkey);
-  // Those of the channel that are not posted yet are taken back.
-  std::vector<GetRef> TakeQueued(ChannelId channel);
+  // What is not posted yet of those is taken back, and they are refused. Returns the gets of which
+  // nothing is posted.
+  std::vector<GetRef> TakeQueued(const std::function<bool(const Get&)>& which, const Status& why);
   void Send(std::string frame, uint64_t number);
   // Binds a window of this lane to `bytes` at `address` of the region and answers with its key, 0
   // if it failed; Unbind ends that.
@@ -149,7 +152,7 @@ class Lane final : public QueuePairEvents {
   uint32_t most_piece_bytes_ = 0;
   QueuePairAddress remote_;
 
-  std::deque<Piece> queued_;
+  FairQueue<Piece> queued_{uint64_t{1} << 20};  // by channel
   std::deque<Work> work_;
   std::deque<Operation> posted_;
   uint32_t reads_posted_ = 0;

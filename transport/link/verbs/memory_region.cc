@@ -3,30 +3,47 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 #include "transport/os/error.h"
+#include "transport/os/machine.h"
 
 namespace onecopy::verbs {
 namespace {
 
 constexpr uint64_t kPageMask = 4095;
+// 50 bits of pages; no end of memory is near the end of what addresses can name.
+constexpr uint64_t kSecretBases = (uint64_t{1} << 62) - 1;
 
 struct Outcome {
   MemoryRegion region;
   int error = 0;
 };
 
-Outcome ByAddress(const std::shared_ptr<Device>& device, Region& region, unsigned access) {
-  auto* address = region.address();
-  const uint64_t base = reinterpret_cast<uintptr_t>(address);
+// What the device is to call the first byte of memory. The kernel wants it to lie in its page as
+// the memory does. Whoever shares a protection domain may use a key that can be read by, and
+// a device's own numbers are soon guessed: so such memory lies at an address that cannot be.
+uint64_t ChooseBase(uint64_t address, unsigned access) {
+  const bool secret = (access & IBV_ACCESS_REMOTE_READ) != 0;
+  const uint64_t page = secret ? os::RandomNumber() & kSecretBases : address;
+  return (page & ~kPageMask) | (address & kPageMask);
+}
+
+Outcome ByAddress(const std::shared_ptr<Device>& device, std::byte* address, uint64_t bytes,
+                  unsigned access) {
+  const uint64_t base = ChooseBase(reinterpret_cast<uintptr_t>(address), access);
   errno = 0;
-  ibv_mr* made = device->api().RegMr(device->protection_domain(), address,
-                                     std::max<uint64_t>(region.bytes(), 1), base,
-                                     access | IBV_ACCESS_RELAXED_ORDERING);
+  ibv_mr* made =
+      device->api().RegMr(device->protection_domain(), address, std::max<uint64_t>(bytes, 1), base,
+                          access | IBV_ACCESS_RELAXED_ORDERING);
   if (made == nullptr) return {{}, errno == 0 ? EIO : errno};
   return {MemoryRegion(device, made, base), 0};
 }
@@ -34,9 +51,8 @@ Outcome ByAddress(const std::shared_ptr<Device>& device, Region& region, unsigne
 Outcome ByDmaBuf(const std::shared_ptr<Device>& device, Region& region, unsigned access,
                  const DmaBuf& buffer) {
   if (device->api().RegDmaBufMr == nullptr) return {{}, EOPNOTSUPP};
-  // The kernel wants the address that the device will use to lie in its page as the offset does.
-  const uint64_t base =
-      (reinterpret_cast<uintptr_t>(region.address()) & ~kPageMask) | (buffer.offset & kPageMask);
+  const uint64_t address = reinterpret_cast<uintptr_t>(region.address());
+  const uint64_t base = ChooseBase((address & ~kPageMask) | (buffer.offset & kPageMask), access);
   errno = 0;
   ibv_mr* made =
       device->api().RegDmaBufMr(device->protection_domain(), buffer.offset, region.bytes(), base,
@@ -45,10 +61,17 @@ Outcome ByDmaBuf(const std::shared_ptr<Device>& device, Region& region, unsigned
   return {MemoryRegion(device, made, base), 0};
 }
 
+// A region is exported by one thread at a time; several devices may ask at once.
+Result<DmaBuf> Export(Region& region) {
+  static std::mutex exporting;
+  const std::lock_guard lock(exporting);
+  return region.ExportDmaBuf();
+}
+
 Result<DeviceMemory> RegisterOther(const std::shared_ptr<Device>& device, Region& region,
                                    unsigned access) {
   std::string why;
-  const Result<DmaBuf> buffer = region.ExportDmaBuf();
+  const Result<DmaBuf> buffer = Export(region);
   if (buffer.ok()) {
     Outcome outcome = ByDmaBuf(device, region, access, *buffer);
     ::close(buffer->fd);
@@ -59,7 +82,7 @@ Result<DeviceMemory> RegisterOther(const std::shared_ptr<Device>& device, Region
   }
   // Only NVIDIA's module lends addresses of a GPU to a NIC.
   if (region.place().kind == "cuda") {
-    Outcome outcome = ByAddress(device, region, access);
+    Outcome outcome = ByAddress(device, region.address(), region.bytes(), access);
     if (outcome.region) return DeviceMemory{device, std::move(outcome.region), "peermem", {}};
     why += "; its address, by nvidia-peermem: " + os::ErrnoText(outcome.error);
   }
@@ -67,6 +90,33 @@ Result<DeviceMemory> RegisterOther(const std::shared_ptr<Device>& device, Region
                 device->name() + " cannot register memory of " + region.step_name() + ": " + why,
                 "see onecopy doctor: it takes a kernel from 5.12 on and a driver with dma-buf, or "
                 "the module nvidia-peermem");
+}
+
+// All at once, each on a thread of its own as far as there are threads to be had. Whether there was
+// any to be asked.
+bool RegisterAll(const std::vector<std::shared_ptr<Device>>& devices, Region& region,
+                 KnownMemory* known) {
+  std::vector<std::optional<Result<DeviceMemory>>> made(devices.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    auto ask = [&, i] { made[i] = RegisterWith(devices[i], region, IBV_ACCESS_LOCAL_WRITE); };
+    try {
+      if (i + 1 < devices.size()) {
+        threads.emplace_back(ask);
+        continue;
+      }
+    } catch (const std::system_error&) {
+      // No thread to be had: here, then.
+    }
+    ask();
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    Result<DeviceMemory>& outcome = *made[i];
+    known->devices.push_back(std::make_shared<const DeviceMemory>(
+        outcome.ok() ? std::move(*outcome) : DeviceMemory{devices[i], {}, {}, outcome.status()}));
+  }
+  return !devices.empty();
 }
 
 }  // namespace
@@ -101,10 +151,15 @@ MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
 }
 
 const DeviceMemory* KnownMemory::On(const Device* device) const {
-  for (const DeviceMemory& memory : devices) {
-    if (memory.device.get() == device && memory.region) return &memory;
+  for (const auto& memory : devices) {
+    if (memory->device.get() == device && memory->region) return memory.get();
   }
   return nullptr;
+}
+
+bool KnownMemory::Usable() const {
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const auto& memory) { return static_cast<bool>(memory->region); });
 }
 
 Result<DeviceMemory> RegisterWith(const std::shared_ptr<Device>& device, Region& region,
@@ -112,56 +167,91 @@ Result<DeviceMemory> RegisterWith(const std::shared_ptr<Device>& device, Region&
   if (region.place().kind != "host") return RegisterOther(device, region, access);
   // Windows are bound to what allows it; a dma-buf's registration does not.
   if (device->has_windows()) access |= IBV_ACCESS_MW_BIND;
-  Outcome outcome = ByAddress(device, region, access);
+  Outcome outcome = ByAddress(device, region.address(), region.bytes(), access);
   if (!outcome.region) return HostRefused(*device, region.bytes(), outcome.error);
   return DeviceMemory{device, std::move(outcome.region), "host", {}};
 }
 
-Result<std::vector<NicRegistration>> MemoryTable::Register(const RegionRef& region) {
-  const std::lock_guard one(registering_);
-  std::shared_ptr<const KnownMemory> known = Find(*region);
-  if (known == nullptr) {
-    auto made = std::make_shared<KnownMemory>();
-    Status refused(Code::kFailedPrecondition, reasons::kNoRdmaDevice, "there is no RDMA device");
-    bool any = false;
-    for (const std::shared_ptr<Device>& device : devices_) {
-      Result<DeviceMemory> memory = RegisterWith(device, *region, IBV_ACCESS_LOCAL_WRITE);
-      if (memory.ok()) {
-        any = true;
-        made->devices.push_back(std::move(*memory));
-      } else {
-        refused = memory.status();
-        made->devices.push_back({device, {}, {}, memory.status()});
-      }
+Result<DeviceMemory> RegisterSpan(const std::shared_ptr<Device>& device, const Span& span,
+                                  unsigned access) {
+  if (span.region->place().kind != "host") {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "a piece of " + span.region->step_name() + " is not lent alone");
+  }
+  Outcome outcome = ByAddress(device, span.address(), span.bytes, access);
+  if (!outcome.region) return HostRefused(*device, span.bytes, outcome.error);
+  return DeviceMemory{device, std::move(outcome.region), "host", {}};
+}
+
+std::shared_ptr<MemoryTable::Entry> MemoryTable::EntryOf(const RegionRef& region) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Entry>& entry = entries_[region.get()];
+  if (entry != nullptr) return entry;
+  entry = std::make_shared<Entry>();
+  // The devices forget it before its memory goes; the table may be gone by then.
+  region->OnRelease([weak = weak_from_this(), key = region.get(), entry = entry] {
+    if (const auto table = weak.lock()) {
+      const std::lock_guard lock(table->mutex_);
+      table->entries_.erase(key);
     }
-    if (!any) return refused;  // not remembered: what stands in the way may go
-    known = made;
-    {
-      const std::lock_guard lock(mutex_);
-      known_[region.get()] = known;
-    }
-    // The devices forget it before its memory goes; the table may be gone by then.
-    region->OnRelease([weak = weak_from_this(), key = region.get(), made]() mutable {
-      if (const auto table = weak.lock()) {
-        const std::lock_guard lock(table->mutex_);
-        table->known_.erase(key);
-      }
-      made.reset();
-    });
+    std::shared_ptr<const KnownMemory> forgotten;
+    const std::lock_guard lock(entry->mutex);
+    forgotten.swap(entry->known);
+  });
+  return entry;
+}
+
+std::vector<std::shared_ptr<Device>> MemoryTable::Unasked(
+    const KnownMemory& known, const std::vector<std::string>& nics) const {
+  std::vector<std::shared_ptr<Device>> unasked;
+  for (const std::shared_ptr<Device>& device : devices_) {
+    const bool asked = std::any_of(known.devices.begin(), known.devices.end(),
+                                   [&](const auto& one) { return one->device == device; });
+    const std::vector<Port> ports = device->ports();
+    const bool wanted =
+        nics.empty() || std::any_of(ports.begin(), ports.end(), [&](const Port& port) {
+          return std::find(nics.begin(), nics.end(), port.name) != nics.end();
+        });
+    if (wanted && !asked) unasked.push_back(device);
+  }
+  return unasked;
+}
+
+Result<std::vector<NicRegistration>> MemoryTable::Register(const RegionRef& region,
+                                                           const std::vector<std::string>& nics) {
+  const std::shared_ptr<Entry> entry = EntryOf(region);
+  const std::lock_guard one(entry->registering);
+  auto known = std::make_shared<KnownMemory>();
+  if (const auto before = Find(*region)) *known = *before;
+  bool more = RegisterAll(Unasked(*known, nics), *region, known.get());
+  if (!known->Usable()) more |= RegisterAll(Unasked(*known, {}), *region, known.get());
+  if (!known->Usable()) {  // not remembered: what stands in the way may go
+    if (!known->devices.empty()) return known->devices.back()->status;
+    return Status(Code::kFailedPrecondition, reasons::kNoRdmaDevice, "there is no RDMA device");
+  }
+  if (more) {
+    const std::lock_guard lock(entry->mutex);
+    entry->known = known;
   }
   std::vector<NicRegistration> registrations;
-  for (const DeviceMemory& memory : known->devices) {
-    for (const Port& port : memory.device->ports()) {
-      registrations.push_back({port.name, memory.how, memory.status});
+  for (const auto& memory : known->devices) {
+    for (const Port& port : memory->device->ports()) {
+      registrations.push_back({port.name, memory->how, memory->status});
     }
   }
   return registrations;
 }
 
 std::shared_ptr<const KnownMemory> MemoryTable::Find(const Region& region) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = known_.find(&region);
-  return found == known_.end() ? nullptr : found->second;
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(&region);
+    if (found == entries_.end()) return nullptr;
+    entry = found->second;
+  }
+  const std::lock_guard lock(entry->mutex);
+  return entry->known;
 }
 
 }  // namespace onecopy::verbs

@@ -45,12 +45,13 @@ struct DeviceMemory {
   Status status;
 };
 
-// What all devices know of one region. Immutable once it is made.
+// What devices know of one region: those that have been asked. Immutable once it is made.
 struct KnownMemory {
-  std::vector<DeviceMemory> devices;
+  std::vector<std::shared_ptr<const DeviceMemory>> devices;
 
   // Null where that device does not know it.
   const DeviceMemory* On(const Device* device) const;
+  bool Usable() const;  // by any device
 };
 
 // Why a device does not register that much host memory: MEMLOCK where the process's limit is in the
@@ -64,22 +65,38 @@ Status HostRefused(const Device& device, uint64_t bytes, int error);
 Result<DeviceMemory> RegisterWith(const std::shared_ptr<Device>& device, Region& region,
                                   unsigned access);
 
+// The same of a piece of host memory and nothing else of its region; the registration does not hold
+// the region.
+Result<DeviceMemory> RegisterSpan(const std::shared_ptr<Device>& device, const Span& span,
+                                  unsigned access);
+
 // Any thread.
 class MemoryTable : public std::enable_shared_from_this<MemoryTable> {
  public:
   explicit MemoryTable(std::vector<std::shared_ptr<Device>> devices)
       : devices_(std::move(devices)) {}
 
-  // See Link::Register. Blocks.
-  Result<std::vector<NicRegistration>> Register(const RegionRef& region);
+  // See Link::Register. Blocks: as long as the slowest of the devices that it asks, which it does
+  // at once; for one call at a time about one region.
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region,
+                                                const std::vector<std::string>& nics);
   // Null for what has not been registered.
   std::shared_ptr<const KnownMemory> Find(const Region& region) const;
 
  private:
+  struct Entry {
+    std::mutex registering;  // one call at a time
+    mutable std::mutex mutex;
+    std::shared_ptr<const KnownMemory> known;  // guarded by mutex; null before the first success
+  };
+  std::shared_ptr<Entry> EntryOf(const RegionRef& region);
+  // Devices that have not been asked, of these ports or all.
+  std::vector<std::shared_ptr<Device>> Unasked(const KnownMemory& known,
+                                               const std::vector<std::string>& nics) const;
+
   const std::vector<std::shared_ptr<Device>> devices_;
-  std::mutex registering_;  // one at a time: drivers serialise them anyway
   mutable std::mutex mutex_;
-  std::unordered_map<const Region*, std::shared_ptr<const KnownMemory>> known_;  // by mutex_
+  std::unordered_map<const Region*, std::shared_ptr<Entry>> entries_;  // guarded by mutex_
 };
 
 }  // namespace onecopy::verbs

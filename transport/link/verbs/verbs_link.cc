@@ -130,9 +130,10 @@ Status VerbsLink::NotViable() const {
           devices_.viability.remedy};
 }
 
-Result<std::vector<NicRegistration>> VerbsLink::Register(const RegionRef& region) {
+Result<std::vector<NicRegistration>> VerbsLink::Register(const RegionRef& region,
+                                                         const std::vector<std::string>& nics) {
   if (threads_.empty()) return NotViable();
-  return memory_->Register(region);
+  return memory_->Register(region, nics);
 }
 
 void VerbsLink::EndLeases(const RegionRef& region) {

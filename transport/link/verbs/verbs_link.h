@@ -28,7 +28,8 @@ class VerbsLink final : public Link {
   const std::string& name() const override { return name_; }
   LinkCapability Describe() const override;
   void OnChange(UniqueFunction<void()> changed) override;
-  Result<std::vector<NicRegistration>> Register(const RegionRef& region) override;
+  Result<std::vector<NicRegistration>> Register(const RegionRef& region,
+                                                const std::vector<std::string>& nics) override;
   void EndLeases(const RegionRef& region) override;
   void Dial(const std::string& peer, Dialled done) override;
   void Accept(const std::string& peer, const std::string& offer, Answered done) override;

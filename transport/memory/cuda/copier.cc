@@ -1,6 +1,8 @@
 #include "transport/memory/cuda/copier.h"
 
+#include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/tiling.h"
@@ -8,9 +10,18 @@
 namespace onecopy::cuda {
 namespace {
 
-// What every driver takes as a stride of a copy in two dimensions.
-constexpr uint64_t kMostPitch = 0x7fffffff;
-constexpr uint64_t kScratch = 32;  // of one direction: one half is copied to the other
+// What wakes the driver: a piece of each direction's, and behind them of each peer that writes
+// here.
+constexpr uint64_t kWakeBytes = 16;
+constexpr uint64_t kMostGpus = 64;
+constexpr uint64_t kScratchBytes = (kDirections + kMostGpus) * kWakeBytes;
+// Shorter copies to a GPU travel inside the command, which the compute engine then runs: beside
+// another process's kernels they wait for 2 ms. In two rows they are a copy engine's, as quickly.
+constexpr uint64_t kInlineBelow = 32 << 10;
+
+// What a kernel takes by itself, at most: above it, it has waited for other processes' time slices.
+constexpr double kSlowestKernel = 20e9;  // bytes a second
+constexpr std::chrono::microseconds kLaunch{200};
 
 bool IsOverPcie(Direction direction) {
   return direction == Direction::kToGpu || direction == Direction::kFromGpu;
@@ -32,12 +43,23 @@ CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCo
   return api.Memcpy2DAsync(&rows, stream);
 }
 
+// In two rows. The last of an odd number of bytes goes once more, with the one before.
+CUresult CopyShortToGpu(const shim::CudaApi& api, uintptr_t from, uintptr_t to, uint64_t bytes,
+                        CUstream stream) {
+  const uint64_t half = bytes / 2;
+  const CUresult error = CopyRows(api, Direction::kToGpu, {from, to, half, half, half, 2}, stream);
+  if (error != CUDA_SUCCESS || bytes % 2 == 0) return error;
+  const uint64_t last = bytes - 2;
+  return CopyRows(api, Direction::kToGpu, {from + last, to + last, 1, 1, 1, 2}, stream);
+}
+
 }  // namespace
 
 CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
                     uint64_t bytes, CUstream stream) {
   switch (direction) {
     case Direction::kToGpu:
+      if (bytes > 1 && bytes < kInlineBelow) return CopyShortToGpu(api, from, to, bytes, stream);
       return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
     case Direction::kFromGpu:
       return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);
@@ -60,6 +82,7 @@ Copier::~Copier() {
   }
   for (CUevent event : idle_events_) gpu_.api().EventDestroy(event);
   if (scratch_ != 0) gpu_.api().MemFree(scratch_);
+  if (host_scratch_ != nullptr) gpu_.api().MemFreeHost(host_scratch_);
 }
 
 CUresult Copier::Open() {
@@ -69,7 +92,10 @@ CUresult Copier::Open() {
     if (error != CUDA_SUCCESS) return error;
   }
   // Where there is no room even for this, the first copies are slower.
-  if (gpu_.api().MemAlloc(&scratch_, kDirections * kScratch) != CUDA_SUCCESS) scratch_ = 0;
+  if (gpu_.api().MemAlloc(&scratch_, kScratchBytes) != CUDA_SUCCESS) scratch_ = 0;
+  const CUresult pinned =
+      gpu_.api().MemHostAlloc(&host_scratch_, kScratchBytes, CU_MEMHOSTALLOC_PORTABLE);
+  if (pinned != CUDA_SUCCESS) host_scratch_ = nullptr;
   return CUDA_SUCCESS;
 }
 
@@ -80,13 +106,15 @@ void Copier::Enqueue(Queue& queue, Operation operation) {
 
 template <typename Begin>
 void Copier::Start(Direction direction, Operation operation, const Begin& begin,
-                   const ScatterKernel::List* list) {
+                   const ScatterKernel::List* list, uint64_t kernel_bytes) {
+  operation.submitted = os::Clock::now();
   Queue& queue = queues_[static_cast<size_t>(direction)];
   operation.failure = gpu_.lost();
   if (!operation.failure.ok()) return Enqueue(queue, std::move(operation));
   CUresult error = TakeEvent(&operation.event);
   if (error == CUDA_SUCCESS) error = begin(queue.stream);
   if (list != nullptr) operation.list = *list;
+  operation.kernel_bytes = kernel_bytes;
   if (error == CUDA_SUCCESS) {
     error = gpu_.api().EventRecord(operation.event, queue.stream);
     // Nothing would tell when the memory is let go.
@@ -132,7 +160,7 @@ void Copier::CopyMany(Direction direction, std::vector<StridedCopy> copies,
         }
         return error;
       },
-      &list);
+      &list, by_kernel ? PayloadOf(copies) : 0);
 }
 
 bool Copier::ByKernel(const std::vector<StridedCopy>& copies, bool over_pcie) {
@@ -144,7 +172,23 @@ bool Copier::ByKernel(const std::vector<StridedCopy>& copies, bool over_pcie) {
     case Scattering::kAuto:
       break;
   }
-  return WantsKernel(copies, over_pcie) && kernel_.Works(over_pcie);
+  return WantsKernel(copies, over_pcie) && KernelWait() < EngineTime(copies) &&
+         kernel_.Works(over_pcie);
+}
+
+os::Clock::duration Copier::KernelWait() const {
+  const bool lately = os::Clock::now() - kernel_seen_ < gpu_.options().kernel_wait_lasts;
+  return lately ? kernel_wait_ : os::Clock::duration();
+}
+
+void Copier::NoteKernel(const Queue& queue, const Operation& ended) {
+  if (ended.kernel_bytes == 0 || !ended.failure.ok()) return;
+  kernel_seen_ = os::Clock::now();
+  const std::chrono::duration<double> takes(static_cast<double>(ended.kernel_bytes) /
+                                            kSlowestKernel);
+  const auto waited = kernel_seen_ - std::max(ended.submitted, queue.free) -
+                      std::chrono::duration_cast<os::Clock::duration>(takes) - kLaunch;
+  kernel_wait_ = std::max(waited, os::Clock::duration());
 }
 
 CUresult Copier::Submit(Direction direction, const StridedCopy& copy, CUstream stream) {
@@ -165,13 +209,32 @@ void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
         [&](CUstream stream) { return gpu_.api().MemsetD8Async(address, 0, bytes, stream); });
 }
 
-void Copier::Awaken(Direction direction) {
-  if (scratch_ == 0 || !queues_[static_cast<size_t>(direction)].operations.empty()) return;
-  Start(direction, {nullptr, OkStatus(), nullptr, [](const Status&, const StepList&) {}, {}},
-        [&](CUstream stream) {
-          const CUdeviceptr own = scratch_ + static_cast<size_t>(direction) * kScratch;
-          return gpu_.api().MemcpyDtoDAsync(own + kScratch / 2, own, kScratch / 2, stream);
-        });
+void Copier::Awaken(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> woken) {
+  const bool to_peer = direction == Direction::kToPeer;
+  const bool room = scratch_ != 0 && (to_peer ? peer_scratch != 0 : host_scratch_ != nullptr);
+  if (!room || !queues_[static_cast<size_t>(direction)].operations.empty()) return woken();
+  auto done = [woken = std::move(woken)](const Status&, const StepList&) mutable { woken(); };
+  Start(direction, {nullptr, OkStatus(), nullptr, std::move(done), {}},
+        [&](CUstream stream) { return Wake(direction, peer_scratch, stream); });
+}
+
+CUresult Copier::Wake(Direction direction, CUdeviceptr peer_scratch, CUstream stream) {
+  const uint64_t at = static_cast<size_t>(direction) * kWakeBytes;
+  const CUdeviceptr here = scratch_ + at;
+  const uintptr_t host = reinterpret_cast<uintptr_t>(host_scratch_) + at;
+  switch (direction) {
+    case Direction::kToGpu:
+      return SubmitCopy(gpu_.api(), direction, host, here, kWakeBytes, stream);
+    case Direction::kToPeer: {
+      const auto writer = static_cast<uint64_t>(gpu_.info().driver_ordinal) % kMostGpus;
+      return SubmitCopy(gpu_.api(), direction, here,
+                        peer_scratch + (kDirections + writer) * kWakeBytes, kWakeBytes, stream);
+    }
+    case Direction::kFromGpu:
+    case Direction::kInside:
+      break;
+  }
+  return SubmitCopy(gpu_.api(), Direction::kFromGpu, here, host, kWakeBytes, stream);
 }
 
 CUresult Copier::TakeEvent(CUevent* event) {
@@ -186,6 +249,11 @@ bool Copier::Poll() {
   for (Queue& queue : queues_) PollQueue(queue);
   for (const Queue& queue : queues_) busy |= !queue.operations.empty();
   return busy;
+}
+
+void Copier::Settle() {
+  for (const Queue& queue : queues_) gpu_.api().StreamSynchronize(queue.stream);
+  Poll();
 }
 
 void Copier::PollQueue(Queue& queue) {
@@ -203,6 +271,8 @@ void Copier::PollQueue(Queue& queue) {
     queue.operations.pop_front();
     if (ended.event != nullptr) idle_events_.push_back(ended.event);
     if (ended.list.tiles != nullptr) kernel_.GiveBack(ended.list);
+    NoteKernel(queue, ended);
+    queue.free = os::Clock::now();
     gpu_.loop().PollerFound();
     ended.done(ended.failure, ended.steps);
   }

@@ -9,6 +9,7 @@
 
 #include "transport/core/memory.h"
 #include "transport/memory/cuda/scatter_kernel.h"
+#include "transport/os/event_loop.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {
@@ -24,7 +25,8 @@ enum class Direction { kToGpu, kFromGpu, kToPeer, kInside };
 inline constexpr size_t kDirections = 4;
 
 // One copy on a stream of the current context; the GPU reaches both ends, and host memory is
-// pinned.
+// pinned. Never waits for other processes' kernels, but within one GPU, where the driver copies by
+// a kernel of its own.
 CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t from, uintptr_t to,
                     uint64_t bytes, CUstream stream);
 
@@ -56,12 +58,18 @@ class Copier {
   void Zero(CUdeviceptr address, uint64_t bytes, Done done);
 
   // A copy in this direction will soon be asked for. What the driver does for the first one after a
-  // while takes far longer (its code has left the caches), so it is done for one that means
-  // nothing.
-  void Awaken(Direction direction);
+  // while takes far longer (its code has left the caches), so it is done for a few bytes that mean
+  // nothing: by a copy engine, since what takes the compute engine would wait until other
+  // processes' kernels have had their time. To a peer they go to its `scratch()`; `woken` runs when
+  // nothing of this is under way any more, also where nothing was done.
+  void Awaken(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> woken);
+  // Bytes of this GPU that nobody reads, kScratchBytes of them; 0 where there was no room.
+  CUdeviceptr scratch() const { return scratch_; }
 
   // Completes what has ended; true while something is under way.
   bool Poll();
+  // Waits for what is under way, and completes it.
+  void Settle();
 
  private:
   struct Operation {
@@ -69,19 +77,27 @@ class Copier {
     Status failure;
     StepList steps;
     Done done;
-    ScatterKernel::List list;  // that the kernel reads, if it was launched
+    ScatterKernel::List list;   // that the kernel reads, if it was launched
+    uint64_t kernel_bytes = 0;  // of a kernel; else 0
+    os::Clock::time_point submitted = {};
   };
   struct Queue {
     CUstream stream = nullptr;
     std::deque<Operation> operations;
+    os::Clock::time_point free = {};  // when the last one ended
   };
 
+  CUresult Wake(Direction direction, CUdeviceptr peer_scratch, CUstream stream);
   // Submits work to the direction's stream by `begin`, and follows it with an event. `list` is what
-  // `begin` has taken from the kernel's lists.
+  // `begin` has taken from the kernel's lists, `kernel_bytes` the payload of a kernel.
   template <typename Begin>
   void Start(Direction direction, Operation operation, const Begin& begin,
-             const ScatterKernel::List* list = nullptr);
+             const ScatterKernel::List* list = nullptr, uint64_t kernel_bytes = 0);
   bool ByKernel(const std::vector<StridedCopy>& copies, bool over_pcie);
+  // What kernels have lately waited for the compute engine, which other processes may use; nothing
+  // where none was launched lately.
+  os::Clock::duration KernelWait() const;
+  void NoteKernel(const Queue& queue, const Operation& ended);
   CUresult Submit(Direction direction, const StridedCopy& copy, CUstream stream);
   void Enqueue(Queue& queue, Operation operation);
   CUresult TakeEvent(CUevent* event);
@@ -90,8 +106,11 @@ class Copier {
   Gpu& gpu_;
   std::array<Queue, kDirections> queues_;
   std::vector<CUevent> idle_events_;
-  CUdeviceptr scratch_ = 0;  // that Awaken copies inside, a piece for each direction's stream
+  CUdeviceptr scratch_ = 0;       // what Awaken copies, a piece for each direction's stream
+  void* host_scratch_ = nullptr;  // likewise, of pinned host memory
   ScatterKernel kernel_;
+  os::Clock::duration kernel_wait_{};
+  os::Clock::time_point kernel_seen_ = {};
 };
 
 }  // namespace onecopy::cuda

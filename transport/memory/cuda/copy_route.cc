@@ -1,7 +1,5 @@
 #include "transport/memory/cuda/copy_route.h"
 
-#include <cassert>
-
 namespace onecopy::cuda {
 namespace {
 
@@ -24,10 +22,13 @@ CudaCopyRoute::CudaCopyRoute(const std::string& node, Parts parts)
       kernel_steps_(OneStep(node, parts_, "gpu-kernel")) {}
 
 void CudaCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
-  assert(from_offset <= parts_.from->bytes() && bytes <= parts_.from->bytes() - from_offset);
-  assert(to_offset <= parts_.to->bytes() && bytes <= parts_.to->bytes() - to_offset);
-  const auto from = reinterpret_cast<uintptr_t>(parts_.from->address()) + from_offset;
-  const auto to = reinterpret_cast<uintptr_t>(parts_.to->address()) + to_offset;
+  const StridedCopy piece{.from = from_offset, .to = to_offset, .bytes = bytes};
+  if (Status wrong = CheckInside({&piece, 1}, parts_.from->bytes(), parts_.to->bytes());
+      !wrong.ok()) {
+    return Refuse(std::move(wrong), std::move(done));
+  }
+  const uintptr_t from = parts_.from_address + from_offset;
+  const uintptr_t to = parts_.to_address + to_offset;
   if (executor().InThread()) {
     return parts_.gpu->copier().Copy(parts_.direction, from, to, bytes, steps_, std::move(done));
   }
@@ -37,12 +38,12 @@ void CudaCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t byte
 }
 
 void CudaCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
-  assert(AllInside(copies, parts_.from->bytes(), parts_.to->bytes()));
-  const auto from = reinterpret_cast<uintptr_t>(parts_.from->address());
-  const auto to = reinterpret_cast<uintptr_t>(parts_.to->address());
+  if (Status wrong = CheckInside(copies, parts_.from->bytes(), parts_.to->bytes()); !wrong.ok()) {
+    return Refuse(std::move(wrong), std::move(done));
+  }
   for (StridedCopy& copy : copies) {
-    copy.from += from;
-    copy.to += to;
+    copy.from += parts_.from_address;
+    copy.to += parts_.to_address;
   }
   auto copy = [this, copies = std::move(copies), done = std::move(done)]() mutable {
     parts_.gpu->copier().CopyMany(parts_.direction, std::move(copies), {kernel_steps_, steps_},
@@ -50,6 +51,22 @@ void CudaCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
   };
   if (executor().InThread()) return copy();
   executor().Post(std::move(copy));
+}
+
+void CudaCopyRoute::Refuse(Status why, Done done) {
+  executor().Post([this, why = std::move(why), done = std::move(done)]() mutable {
+    done(std::move(why), steps_);
+  });
+}
+
+Status CudaCopyRoute::Prove(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+  if (parts_.one_pass == nullptr || bytes == 0) return OkStatus();
+  const StridedCopy piece{.from = from_offset, .to = to_offset, .bytes = bytes};
+  ONECOPY_RETURN_IF_ERROR(CheckInside({&piece, 1}, parts_.from->bytes(), parts_.to->bytes()));
+  const OnePass::Seen seen = parts_.one_pass->Look(parts_.way, parts_.from_address + from_offset,
+                                                   parts_.to_address + to_offset, bytes);
+  proof_ = seen.evidence;
+  return seen.status;
 }
 
 unsigned CudaCopyRoute::depth() const {

@@ -1,11 +1,14 @@
 #include "transport/memory/cuda/cuda_memory.h"
 
 #include <cassert>
+#include <optional>
+#include <utility>
 
 #include "transport/core/range.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 #include "transport/memory/cuda/copy_route.h"
+#include "transport/memory/cuda/legacy_allocation.h"
 #include "transport/memory/cuda/region_ways.h"
 #include "transport/memory/cuda/short_route.h"
 #include "transport/memory/cuda/tiling.h"
@@ -37,10 +40,31 @@ void DescribeScattering(Scattering scatter, MemoryCapability* gpu) {
   gpu->kernel_below_bytes_gpu = always ? UINT64_MAX : kPieceBetweenGpus;
 }
 
+// On the GPU's thread, beside whatever else has to be prepared.
+void WakeDriver(const CudaCopyRoute::Parts& parts) {
+  CUdeviceptr scratch = 0;
+  std::optional<GpuUse> peer;
+  // The region on the peer keeps its context open for now, and this for as long as it takes.
+  if (parts.direction == Direction::kToPeer) peer = parts.way.to->UseIfOpen();
+  if (peer) scratch = (*peer)->copier().scratch();
+  auto woken = [peer = std::move(peer)]() mutable {
+    if (!peer) return;
+    // Closing a context takes its own GPU's thread.
+    os::EventLoop& loop = (*peer)->loop();
+    loop.Post([peer = std::move(peer)] {});
+  };
+  parts.gpu->loop().Post([gpu = &*parts.gpu, direction = parts.direction, scratch,
+                          woken = std::move(woken)]() mutable {
+    gpu->copier().Awaken(direction, scratch, std::move(woken));
+  });
+}
+
 }  // namespace
 
 CudaMemory::CudaMemory(Options options, Result<std::shared_ptr<const shim::CudaApi>> api)
-    : options_(std::move(options)), unusable_(api.status()) {
+    : options_(std::move(options)),
+      unusable_(api.status()),
+      one_pass_(std::make_shared<OnePass>(options_.nvlink)) {
   if (!api.ok()) return;
   api_ = *api;
   Result<std::vector<GpuInfo>> infos = ListGpus(*api_);
@@ -50,13 +74,21 @@ CudaMemory::CudaMemory(Options options, Result<std::shared_ptr<const shim::CudaA
   }
   infos_ = std::move(*infos);
   for (const GpuInfo& info : infos_) {
-    auto before_close = [pins = pins_](Gpu& gpu) { pins->DropAllOf(gpu); };
+    auto before_close = [pins = pins_, aliases = aliases_](Gpu& gpu) {
+      pins->DropAllOf(gpu);
+      aliases->DropAllOf(gpu);
+    };
     devices_.push_back({std::make_shared<Gpu>(api_, info, options_.gpu, std::move(before_close)),
                         std::make_shared<IpcCache>()});
   }
 }
 
 CudaMemory::~CudaMemory() {
+  // What wakes one GPU's driver may still be using another GPU. Twice: the first time ends the
+  // copies, whose uses then end on the other's thread.
+  for (int round = 0; round < 2; ++round) {
+    for (const Device& device : devices_) device.gpu->Settle();
+  }
   for ([[maybe_unused]] const Device& device : devices_) assert(device.gpu->uses() == 0);
 }
 
@@ -98,6 +130,7 @@ Result<const CudaMemory::Device*> CudaMemory::FindByUuid(const std::string& uuid
 Result<std::unique_ptr<Region>> CudaMemory::Allocate(const std::string& device, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(const Device* const found, FindByUuid(device));
   if (bytes == 0) return BadSize();
+  if (options_.allocation == Allocation::kLegacy) return AllocateLegacy(*found, device, bytes);
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, found->gpu->Use());
   ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Create(found->gpu, vmm_, bytes));
   // The whole mapping, which is rounded up: nobody sees what another owner has left there.
@@ -112,6 +145,25 @@ Result<std::unique_ptr<Region>> CudaMemory::Allocate(const std::string& device, 
   ExportDmaBufOf(*region, found->gpu);
   ShareOwn(*region, found->gpu);
   FlushIfNeeded(*region, found->gpu);
+  return region;
+}
+
+Result<std::unique_ptr<Region>> CudaMemory::AllocateLegacy(const Device& device,
+                                                           const std::string& uuid,
+                                                           uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
+  ONECOPY_ASSIGN_OR_RETURN(LegacyAllocation memory, LegacyAllocation::Make(device.gpu, bytes));
+  ONECOPY_RETURN_IF_ERROR(use->Zero(memory.address(), memory.bytes()));
+  std::byte* const data = Pointer(memory.address());
+  auto release = [use = std::move(use), memory = std::move(memory)]() mutable {
+    memory = LegacyAllocation();
+    use.Reset();
+  };
+  auto region =
+      std::make_unique<Region>(Place{kind_, uuid}, data, bytes, false, std::move(release));
+  ExportDmaBufOf(*region, device.gpu);
+  ShareOwnHandle(*region, device.gpu);
+  FlushIfNeeded(*region, device.gpu);
   return region;
 }
 
@@ -158,6 +210,7 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportIpc(const Device& device,
   };
   auto region = std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
                                          std::move(release));
+  aliases_->Remember(*region, request.handle, request.offset);
   LendDmaBufOf(*region, std::move(dmabuf));
   ShareHandle(*region, request);
   FlushIfNeeded(*region, device.gpu);
@@ -209,16 +262,20 @@ Result<CudaCopyRoute::Parts> CudaMemory::PrepareParts(const RegionRef& from, con
   ONECOPY_ASSIGN_OR_RETURN(parts.gpu, device->gpu->Use());
   parts.from = from;
   parts.to = to;
+  parts.from_address = AddressOf(*from);
+  parts.to_address = AddressOf(*to);
   if (from_gpu && to_gpu) {
     const bool inside = from->place() == to->place();
     parts.direction = inside ? Direction::kInside : Direction::kToPeer;
-    if (!inside) ONECOPY_RETURN_IF_ERROR(OpenPeer(*parts.gpu, *to));
+    if (!inside) {
+      ONECOPY_ASSIGN_OR_RETURN(const Device* const peer, FindByUuid(to->place().device));
+      ONECOPY_RETURN_IF_ERROR(OpenPeer(*device, *peer, &parts));
+    }
   } else {
     parts.direction = from_gpu ? Direction::kFromGpu : Direction::kToGpu;
     ONECOPY_ASSIGN_OR_RETURN(parts.pin, pins_->Pin(from_gpu ? to : from, *parts.gpu));
   }
-  parts.gpu->loop().Post(
-      [gpu = &*parts.gpu, direction = parts.direction] { gpu->copier().Awaken(direction); });
+  WakeDriver(parts);
   return parts;
 }
 
@@ -231,6 +288,11 @@ Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, co
 Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& from,
                                                              const RegionRef& to) {
   ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PrepareParts(from, to));
+  if (parts.one_pass != nullptr && !one_pass_->Known(parts.way)) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "no copy from " + from->step_name() + " to " + to->step_name() +
+                      " has shown yet that it is one pass");
+  }
   const std::lock_guard lock(mutex_);
   std::weak_ptr<ShortLane>& known = short_lanes_[&*parts.gpu];
   std::shared_ptr<ShortLane> lane = known.lock();
@@ -243,26 +305,41 @@ Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& fr
       std::make_unique<CudaShortRoute>(options_.node, std::move(parts), std::move(lane)));
 }
 
-Status CudaMemory::OpenPeer(Gpu& from, const Region& to) const {
-  ONECOPY_ASSIGN_OR_RETURN(const Device* const peer, FindByUuid(to.place().device));
-  ONECOPY_RETURN_IF_ERROR(peer->gpu->lost());
-  const std::string what =
-      "letting " + from.ToString() + " write memory of " + peer->gpu->ToString();
+Mapping CudaMemory::MappingOf(const Region& region) const {
+  if (aliases_->Remembers(region)) return Mapping::kLegacy;
+  if (!vmm_->Contains(AddressOf(region))) return Mapping::kOwnLegacy;
+  return vmm_->IsImported(AddressOf(region)) ? Mapping::kImported : Mapping::kOwn;
+}
+
+Status CudaMemory::OpenPeer(const Device& from, const Device& to, CudaCopyRoute::Parts* parts) {
+  parts->way = {from.gpu.get(), to.gpu.get(), MappingOf(*parts->from), MappingOf(*parts->to)};
+  parts->one_pass = one_pass_;
+  if (const auto seen = one_pass_->Known(parts->way)) ONECOPY_RETURN_IF_ERROR(seen->status);
+  ONECOPY_RETURN_IF_ERROR(ReachPeer(*from.gpu, *to.gpu, *parts->to));
+  ONECOPY_ASSIGN_OR_RETURN(parts->to_address,
+                           aliases_->AddressFor(*parts->to, *from.gpu, from.ipc));
+  return OkStatus();
+}
+
+Status CudaMemory::ReachPeer(Gpu& from, Gpu& peer, const Region& to) const {
+  ONECOPY_RETURN_IF_ERROR(peer.lost());
+  const std::string what = "letting " + from.ToString() + " write memory of " + peer.ToString();
   const std::string remedy =
       "see nvidia-smi topo -p2p w; go through host memory with --path peer-bounce";
   int can = 0;
-  CUresult error = api_->DeviceCanAccessPeer(&can, from.info().device, peer->gpu->info().device);
+  CUresult error = api_->DeviceCanAccessPeer(&can, from.info().device, peer.info().device);
   if (error == CUDA_SUCCESS && can == 0) {
     return {Code::kFailedPrecondition, reasons::kNoPeerAccess,
             what + ": the driver says that the two have no peer access", remedy};
   }
   if (error == CUDA_SUCCESS && vmm_->Contains(AddressOf(to))) {
     error = vmm_->LetReach(from, AddressOf(to));
-  } else if (error == CUDA_SUCCESS) {
-    // Memory of legacy IPC is reached with the context that it is opened in.
+  }
+  // For memory of legacy IPC, and for what this process allocates for itself there.
+  if (error == CUDA_SUCCESS) {
     const shim::ScopedCudaContext scope(*api_, from.context());
     error = scope.outcome();
-    if (error == CUDA_SUCCESS) error = api_->CtxEnablePeerAccess(peer->gpu->context(), 0);
+    if (error == CUDA_SUCCESS) error = api_->CtxEnablePeerAccess(peer.context(), 0);
     if (error == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) error = CUDA_SUCCESS;
   }
   if (error == CUDA_SUCCESS) return OkStatus();

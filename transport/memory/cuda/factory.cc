@@ -1,8 +1,14 @@
 #include "transport/memory/cuda/factory.h"
 
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
 #include "transport/core/reasons.h"
 #include "transport/memory/cuda/cuda_memory.h"
 #include "transport/shim/cuda.h"
+#include "transport/shim/nvml.h"
 
 namespace onecopy::cuda {
 namespace {
@@ -30,12 +36,19 @@ std::vector<SettingSpec> Specs() {
        .doc = "Size of the pieces in which memory is copied between a GPU and host memory.",
        .least = kMiB / 16,
        .most = 1024 * kMiB},
+      {.key = "allocation",
+       .type = SettingType::kText,
+       .fallback = std::string("vmm"),
+       .doc = "How the daemon allocates GPU buffers: \"vmm\" (cuMemCreate), or \"legacy\" "
+              "(cuMemAlloc), which UCX up to 1.22 needs to lend them to other daemons of the host "
+              "by cuda_ipc."},
       {.key = "scatter",
        .type = SettingType::kText,
        .fallback = std::string("auto"),
        .doc = "What gathers and scatters the many ranges of one transfer: \"kernel\" (a small "
               "kernel on the GPU), \"copy-engine\" (a copy for each range), or \"auto\" (the "
-              "kernel where ranges are short)."},
+              "kernel where ranges are short).",
+       .choices = {"auto", "kernel", "copy-engine"}},
   };
 }
 
@@ -48,6 +61,46 @@ Result<Scattering> ParseScattering(const std::string& text) {
                 "write \"auto\", \"kernel\" or \"copy-engine\"");
 }
 
+// NVIDIA's management library is opened when it is first asked; a machine may be without it.
+class LazyNvlink {
+ public:
+  std::optional<uint64_t> Sent(const std::string& uuid) {
+    const auto library = Library();
+    return library == nullptr ? std::nullopt : library->SentBytes(uuid);
+  }
+  std::optional<bool> Joins(const std::string& uuid, const std::string& other) {
+    const auto library = Library();
+    return library == nullptr ? std::nullopt : library->Joins(uuid, other);
+  }
+
+ private:
+  std::shared_ptr<shim::Nvlink> Library() {
+    std::call_once(once_, [this] {
+      Result<std::shared_ptr<shim::Nvlink>> opened = shim::Nvlink::Open();
+      if (opened.ok()) library_ = std::move(*opened);
+    });
+    return library_;
+  }
+
+  std::once_flag once_;
+  std::shared_ptr<shim::Nvlink> library_;
+};
+
+NvlinkCounters CountersOfNvml() {
+  const auto nvlink = std::make_shared<LazyNvlink>();
+  return {[nvlink](const std::string& uuid) { return nvlink->Sent(uuid); },
+          [nvlink](const std::string& uuid, const std::string& other) {
+            return nvlink->Joins(uuid, other);
+          }};
+}
+
+Result<Allocation> ParseAllocation(const std::string& text) {
+  if (text == "vmm") return Allocation::kVmm;
+  if (text == "legacy") return Allocation::kLegacy;
+  return Status(Code::kInvalidArgument, reasons::kBadConfig,
+                "[cuda] allocation = \"" + text + "\" is not known", "write \"vmm\" or \"legacy\"");
+}
+
 }  // namespace
 
 Backend<Memory> Describe() {
@@ -58,11 +111,14 @@ Backend<Memory> Describe() {
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Memory>> {
     CudaMemory::Options options;
     options.node = context.node;
+    options.nvlink = CountersOfNvml();
     options.gpu.spin = std::chrono::microseconds(context.settings.Integer("spin_microseconds"));
     options.gpu.peer_chunk_bytes = context.settings.Bytes("peer_chunk");
     options.gpu.host_chunk_bytes = context.settings.Bytes("host_chunk");
     ONECOPY_ASSIGN_OR_RETURN(options.gpu.scatter,
                              ParseScattering(context.settings.Text("scatter")));
+    ONECOPY_ASSIGN_OR_RETURN(options.allocation,
+                             ParseAllocation(context.settings.Text("allocation")));
     return std::unique_ptr<Memory>(
         std::make_unique<CudaMemory>(std::move(options), shim::LoadCuda(context.library)));
   };

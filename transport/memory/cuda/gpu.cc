@@ -131,6 +131,12 @@ Status Gpu::Open() {
   return OkStatus();
 }
 
+void Gpu::Settle() {
+  thread_.RunSync([this] {
+    if (copier_ != nullptr) copier_->Settle();
+  });
+}
+
 void Gpu::CloseUnlessUsed() {
   {
     const std::lock_guard lock(mutex_);

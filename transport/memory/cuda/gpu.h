@@ -57,6 +57,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     uint64_t peer_chunk_bytes = uint64_t{256} << 20;
     uint64_t host_chunk_bytes = uint64_t{8} << 20;
     Scattering scatter = Scattering::kAuto;
+    // So long what a kernel has waited for other processes' counts as what the next one would; then
+    // one is tried again.
+    std::chrono::milliseconds kernel_wait_lasts{250};
   };
 
   // Runs on the GPU's thread before its context closes.
@@ -99,6 +102,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   // Writes zeroes; blocks until they are there. While a use lives; not on the GPU's own thread.
   Status Zero(CUdeviceptr address, uint64_t bytes);
+
+  // Waits for the copies that are under way; not on the GPU's own thread.
+  void Settle();
 
   // "cuda:0 (GPU-5f…)", for messages.
   std::string ToString() const;

@@ -115,6 +115,26 @@ void ShareOwn(Region& region, std::shared_ptr<Gpu> gpu) {
   });
 }
 
+void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu) {
+  region.SetSharer([gpu = std::move(gpu), address = AddressOf(region), bytes = region.bytes(),
+                    device = region.place().device]() -> Result<ImportRequest> {
+    ONECOPY_RETURN_IF_ERROR(gpu->lost());
+    const shim::ScopedCudaContext scope(gpu->api(), gpu->context());
+    CUipcMemHandle handle{};
+    CUresult error = scope.outcome();
+    if (error == CUDA_SUCCESS) error = gpu->api().IpcGetMemHandle(&handle, address);
+    if (error != CUDA_SUCCESS) {
+      return NotShareable("cuIpcGetMemHandle: " + shim::CudaErrorText(gpu->api(), error));
+    }
+    ImportRequest shared;
+    shared.form = "cuda-ipc";
+    shared.device = device;
+    shared.bytes = bytes;
+    shared.handle.assign(handle.reserved, sizeof handle.reserved);
+    return shared;
+  });
+}
+
 void ShareDescriptor(Region& region, const ImportRequest& request, os::UniqueFd original) {
   region.SetSharer(
       [shared = AsShared(request), original = std::move(original)]() -> Result<ImportRequest> {

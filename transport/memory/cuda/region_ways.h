@@ -33,9 +33,11 @@ Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
                               const std::function<Result<uint64_t>(int fd)>& bytes_of);
 void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf);
 
-// Another daemon maps memory of the daemon's own by a new descriptor, a client's by the client's
-// original one, or opens the client's original handle.
+// Another daemon maps memory of the daemon's own by a new descriptor, or, where that has none,
+// opens a new legacy handle; a client's by the client's original one, or opens the client's
+// original handle.
 void ShareOwn(Region& region, std::shared_ptr<Gpu> gpu);
+void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu);
 void ShareDescriptor(Region& region, const ImportRequest& request, os::UniqueFd original);
 void ShareHandle(Region& region, const ImportRequest& request);
 

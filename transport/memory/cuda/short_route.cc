@@ -1,8 +1,9 @@
 #include "transport/memory/cuda/short_route.h"
 
-#include <cassert>
 #include <utility>
 #include <vector>
+
+#include "transport/core/scatter.h"
 
 namespace onecopy::cuda {
 
@@ -17,11 +18,10 @@ CudaShortRoute::CudaShortRoute(const std::string& node, CudaCopyRoute::Parts par
                                                             .by = "copy-engine"}))) {}
 
 Status CudaShortRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
-  assert(from_offset <= parts_.from->bytes() && bytes <= parts_.from->bytes() - from_offset);
-  assert(to_offset <= parts_.to->bytes() && bytes <= parts_.to->bytes() - to_offset);
-  return lane_->Begin(parts_.direction,
-                      reinterpret_cast<uintptr_t>(parts_.from->address()) + from_offset,
-                      reinterpret_cast<uintptr_t>(parts_.to->address()) + to_offset, bytes);
+  const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
+  ONECOPY_RETURN_IF_ERROR(CheckInside({&copy, 1}, parts_.from->bytes(), parts_.to->bytes()));
+  return lane_->Begin(parts_.direction, parts_.from_address + from_offset,
+                      parts_.to_address + to_offset, bytes);
 }
 
 }  // namespace onecopy::cuda

@@ -13,12 +13,9 @@ constexpr uint64_t kTiles = 1024;
 constexpr uint64_t kLongElement = 2 << 10;
 // One of such a length, at an odd address, is quicker by shifted vectors than byte by byte.
 constexpr uint64_t kOddElement = 128;
-
-uint64_t Payload(std::span<const StridedCopy> copies) {
-  uint64_t bytes = 0;
-  for (const StridedCopy& copy : copies) bytes += copy.payload();
-  return bytes;
-}
+// Of copy engines, on two H200s.
+constexpr std::chrono::nanoseconds kEngineCopy{2600};
+constexpr std::chrono::nanoseconds kEngineRow{1};
 
 void CutRange(uint64_t from, uint64_t to, uint64_t bytes, uint64_t tile_bytes,
               std::vector<ScatterTile>* tiles) {
@@ -40,7 +37,7 @@ void CutElements(const StridedCopy& copy, uint64_t tile_bytes, std::vector<Scatt
 }  // namespace
 
 std::vector<ScatterTile> TilesOf(std::span<const StridedCopy> copies) {
-  const uint64_t even = (Payload(copies) / kTiles + kLeastTile - 1) / kLeastTile * kLeastTile;
+  const uint64_t even = (PayloadOf(copies) / kTiles + kLeastTile - 1) / kLeastTile * kLeastTile;
   const uint64_t tile_bytes = std::clamp(even, kLeastTile, kMostTile);
   std::vector<ScatterTile> tiles;
   tiles.reserve(std::max<size_t>(copies.size(), kTiles));
@@ -63,7 +60,23 @@ bool WantsKernel(std::span<const StridedCopy> copies, bool over_pcie) {
   if (copies.size() == 1 && copies[0].count == 1) return false;
   uint64_t pieces = 0;
   for (const StridedCopy& copy : copies) pieces += copy.count;
-  return Payload(copies) / pieces < (over_pcie ? kPieceOverPcie : kPieceBetweenGpus);
+  return PayloadOf(copies) / pieces < (over_pcie ? kPieceOverPcie : kPieceBetweenGpus);
+}
+
+std::chrono::nanoseconds EngineTime(std::span<const StridedCopy> copies) {
+  std::chrono::nanoseconds time{0};
+  for (const StridedCopy& copy : copies) {
+    const bool as_one = copy.from_stride <= kMostPitch && copy.to_stride <= kMostPitch;
+    const auto count = static_cast<int64_t>(copy.count);
+    time += as_one ? kEngineCopy + count * kEngineRow : count * kEngineCopy;
+  }
+  return time;
+}
+
+uint64_t PayloadOf(std::span<const StridedCopy> copies) {
+  uint64_t bytes = 0;
+  for (const StridedCopy& copy : copies) bytes += copy.payload();
+  return bytes;
 }
 
 }  // namespace onecopy::cuda

@@ -1,6 +1,7 @@
 // Cuts copies into tiles for the scatter kernel.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,5 +23,13 @@ inline constexpr uint64_t kPieceBetweenGpus = 4 << 20;
 // Whether the kernel is better at these copies than copy engines, which take microseconds for each
 // piece: `over_pcie` where one side is host memory.
 bool WantsKernel(std::span<const StridedCopy> copies, bool over_pcie);
+
+// What copy engines take for the pieces, apart from the bytes, which take the kernel as long.
+std::chrono::nanoseconds EngineTime(std::span<const StridedCopy> copies);
+
+uint64_t PayloadOf(std::span<const StridedCopy> copies);
+
+// The longest stride of a copy that copy engines make as one, of all its elements.
+inline constexpr uint64_t kMostPitch = 0x7fffffff;
 
 }  // namespace onecopy::cuda

@@ -74,9 +74,9 @@ Status BadHandle(const std::string& why) {
 
 }  // namespace
 
-void VmmMappings::Add(CUdeviceptr address, uint64_t bytes, int device) {
+void VmmMappings::Add(CUdeviceptr address, uint64_t bytes, int device, bool imported) {
   const std::lock_guard lock(mutex_);
-  mappings_[address] = Mapping{bytes, {device}};
+  mappings_[address] = Mapping{bytes, imported, {device}};
 }
 
 void VmmMappings::Remove(CUdeviceptr address) {
@@ -94,6 +94,13 @@ std::map<CUdeviceptr, VmmMappings::Mapping>::iterator VmmMappings::Find(CUdevice
 bool VmmMappings::Contains(CUdeviceptr address) const {
   const std::lock_guard lock(mutex_);
   return const_cast<VmmMappings*>(this)->Find(address) != mappings_.end();
+}
+
+bool VmmMappings::IsImported(CUdeviceptr address) const {
+  const std::lock_guard lock(mutex_);
+  auto* const self = const_cast<VmmMappings*>(this);
+  const auto mapping = self->Find(address);
+  return mapping != self->mappings_.end() && mapping->second.imported;
 }
 
 CUresult VmmMappings::LetReach(const Gpu& gpu, CUdeviceptr address) {
@@ -134,8 +141,8 @@ VmmMapping& VmmMapping::operator=(VmmMapping&& other) noexcept {
   return *this;
 }
 
-CUresult VmmMapping::Map(CUmemGenericAllocationHandle handle, uint64_t bytes,
-                         uint64_t granularity) {
+CUresult VmmMapping::Map(CUmemGenericAllocationHandle handle, uint64_t bytes, uint64_t granularity,
+                         bool imported) {
   const shim::CudaApi& api = gpu_->api();
   CUresult error = api.MemAddressReserve(&address_, bytes, granularity, 0, 0);
   if (error != CUDA_SUCCESS) return error;
@@ -143,7 +150,7 @@ CUresult VmmMapping::Map(CUmemGenericAllocationHandle handle, uint64_t bytes,
   error = api.MemMap(address_, bytes, 0, handle, 0);
   if (error != CUDA_SUCCESS) return error;
   mapped_ = true;
-  all_->Add(address_, bytes, gpu_->info().driver_ordinal);
+  all_->Add(address_, bytes, gpu_->info().driver_ordinal, imported);
   const CUmemAccessDesc access = ReadWriteBy(gpu_->info().driver_ordinal);
   return api.MemSetAccess(address_, bytes, &access, 1);
 }
@@ -158,7 +165,7 @@ Result<VmmMapping> VmmMapping::Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<
   CUresult error = gpu->api().MemCreate(&handle.value, rounded, &properties, 0);
   handle.held = error == CUDA_SUCCESS;
   VmmMapping mapping(gpu, std::move(all));
-  if (error == CUDA_SUCCESS) error = mapping.Map(handle.value, rounded, granularity);
+  if (error == CUDA_SUCCESS) error = mapping.Map(handle.value, rounded, granularity, false);
   if (error == CUDA_ERROR_OUT_OF_MEMORY) return NoMemory(*gpu, bytes);
   if (error != CUDA_SUCCESS) {
     return gpu->Failure(error, "allocating " + FormatBytes(bytes) + " on " + gpu->ToString(),
@@ -195,7 +202,7 @@ Result<VmmMapping> VmmMapping::Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<
                      "are multiples of " + FormatBytes(granularity));
   }
   VmmMapping mapping(gpu, std::move(all));
-  error = mapping.Map(handle.value, bytes, granularity);
+  error = mapping.Map(handle.value, bytes, granularity, true);
   if (error != CUDA_SUCCESS) {
     return gpu->Failure(
         error,

@@ -15,11 +15,13 @@ namespace onecopy::cuda {
 // Which addresses of this process are such mappings, and which GPUs reach them. Any thread.
 class VmmMappings {
  public:
-  void Add(CUdeviceptr address, uint64_t bytes, int device);
+  void Add(CUdeviceptr address, uint64_t bytes, int device, bool imported);
   void Remove(CUdeviceptr address);
 
   // Whether `address` lies in such a mapping.
   bool Contains(CUdeviceptr address) const;
+  // Whether it does and another process has allocated it.
+  bool IsImported(CUdeviceptr address) const;
   // Lets `gpu` read and write the mapping that holds `address`; at once where it already may. The
   // driver's own error.
   CUresult LetReach(const Gpu& gpu, CUdeviceptr address);
@@ -27,9 +29,10 @@ class VmmMappings {
  private:
   struct Mapping {
     uint64_t bytes = 0;
+    bool imported = false;
     std::set<int> reached_by;  // GPUs, by the driver's numbers
   };
-  std::map<CUdeviceptr, Mapping>::iterator Find(CUdeviceptr address);
+  std::map<CUdeviceptr, Mapping>::iterator Find(CUdeviceptr address);  // with the mutex
 
   mutable std::mutex mutex_;
   std::map<CUdeviceptr, Mapping> mappings_;  // by address; guarded by mutex_
@@ -60,7 +63,8 @@ class VmmMapping {
       : gpu_(std::move(gpu)), all_(std::move(all)) {}
 
   // Reserves addresses, maps `handle` there and lets the GPU reach it. The driver's own error.
-  CUresult Map(CUmemGenericAllocationHandle handle, uint64_t bytes, uint64_t granularity);
+  CUresult Map(CUmemGenericAllocationHandle handle, uint64_t bytes, uint64_t granularity,
+               bool imported);
 
   std::shared_ptr<Gpu> gpu_;
   std::shared_ptr<VmmMappings> all_;

@@ -1,8 +1,6 @@
 #include "transport/memory/dmabuf/copy_route.h"
 
-#include <cassert>
-
-#include "transport/os/copy_bytes.h"
+#include "transport/os/copy_regions.h"
 
 namespace onecopy::dmabuf {
 namespace {
@@ -31,7 +29,6 @@ void DmaBufCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t by
 }
 
 void DmaBufCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
-  assert(AllInside(copies, from_.region->bytes(), to_.region->bytes()));
   os::LoopThread& thread =
       *(*threads_)[next_thread_.fetch_add(1, std::memory_order_relaxed) % threads_->size()];
   thread.loop().Post([this, copies = std::move(copies), done = std::move(done)]() mutable {
@@ -44,20 +41,14 @@ void DmaBufCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
 }
 
 Status DmaBufCopyRoute::CopyNow(const std::vector<StridedCopy>& copies) const {
+  ONECOPY_RETURN_IF_ERROR(CheckInside(copies, from_.region->bytes(), to_.region->bytes()));
   if (copies.empty() || copies[0].bytes == 0) return OkStatus();
   ONECOPY_RETURN_IF_ERROR(Begin(from_, false));
   Status outcome = Begin(to_, true);
   if (outcome.ok()) {
-    for (const StridedCopy& copy : copies) {
-      std::byte* const to = to_.address() + copy.to;
-      const std::byte* const from = from_.address() + copy.from;
-      if (copy.count == 1) {
-        onecopy_copy_bytes(to, from, copy.bytes);
-      } else {
-        onecopy_copy_strided(to, copy.to_stride, from, copy.from_stride, copy.bytes, copy.count);
-      }
-    }
-    outcome = Finish(to_, true);
+    outcome = os::CopyRegions(*from_.region, *to_.region, copies);
+    const Status written = Finish(to_, true);
+    if (outcome.ok()) outcome = written;
   }
   const Status read = Finish(from_, false);
   return outcome.ok() ? read : outcome;

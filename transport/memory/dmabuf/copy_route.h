@@ -21,10 +21,6 @@ class DmaBufCopyRoute final : public CopyRoute {
   struct End {
     RegionRef region;
     ImportedRef imported;  // null for host memory; else mapped
-
-    std::byte* address() const {
-      return imported == nullptr ? region->address() : imported->address();
-    }
   };
 
   DmaBufCopyRoute(const std::string& node, End from, End to, CopyThreads threads);

@@ -56,6 +56,7 @@ Result<std::unique_ptr<Region>> DmaBufMemory::Import(const ImportRequest& reques
   // It goes with the table's entry, after whatever else hangs on the region.
   auto region =
       std::make_unique<Region>(Place{kind_, {}}, imported->address(), request.bytes, false, [] {});
+  region->SetFaultFlag(imported->faulted());
   region->SetDmaBufExporter([imported]() -> Result<DmaBuf> {
     os::UniqueFd copy = os::UniqueFd::DuplicateOf(imported->fd());
     if (!copy) return os::ErrnoStatus(errno, "duplicating a descriptor");
@@ -90,18 +91,20 @@ Result<std::unique_ptr<CopyRoute>> DmaBufMemory::Prepare(const RegionRef& from,
   }
   ONECOPY_ASSIGN_OR_RETURN(DmaBufCopyRoute::End source, EndOf(from));
   ONECOPY_ASSIGN_OR_RETURN(DmaBufCopyRoute::End destination, EndOf(to));
+  ONECOPY_ASSIGN_OR_RETURN(CopyThreads threads, Threads());
   return std::unique_ptr<CopyRoute>(std::make_unique<DmaBufCopyRoute>(
-      node_, std::move(source), std::move(destination), Threads()));
+      node_, std::move(source), std::move(destination), std::move(threads)));
 }
 
-CopyThreads DmaBufMemory::Threads() {
+Result<CopyThreads> DmaBufMemory::Threads() {
   const std::lock_guard lock(mutex_);
-  if (threads_ == nullptr) {
-    threads_ = std::make_shared<CopyThreads::element_type>();
-    for (unsigned i = 0; i < thread_count_; ++i) {
-      threads_->push_back(std::make_unique<os::LoopThread>("dmabuf-" + std::to_string(i)));
-    }
+  if (threads_ != nullptr) return threads_;
+  auto threads = std::make_shared<CopyThreads::element_type>();
+  for (unsigned i = 0; i < thread_count_; ++i) {
+    ONECOPY_ASSIGN_OR_RETURN(auto thread, os::LoopThread::Make("dmabuf-" + std::to_string(i)));
+    threads->push_back(std::move(thread));
   }
+  threads_ = std::move(threads);
   return threads_;
 }
 

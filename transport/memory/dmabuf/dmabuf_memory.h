@@ -40,7 +40,7 @@ class DmaBufMemory final : public Memory {
 
  private:
   Result<DmaBufCopyRoute::End> EndOf(const RegionRef& region) const;
-  CopyThreads Threads();
+  Result<CopyThreads> Threads();
 
   const std::string kind_ = "dmabuf";
   const std::string node_;

@@ -41,6 +41,7 @@ Imported::Imported(os::UniqueFd fd, uint64_t offset, uint64_t bytes)
     return;
   }
   mapping_ = std::move(*mapping);
+  guard_ = os::FaultGuard(mapping_.data(), mapping_.bytes(), faulted_);
   address_ = mapping_.data() + lead;
 }
 

@@ -8,6 +8,7 @@
 
 #include "transport/core/region.h"
 #include "transport/core/result.h"
+#include "transport/os/fault_guard.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 
@@ -25,6 +26,8 @@ class Imported {
   // Null where the piece could not be mapped, for the reason that Unmapped() tells.
   std::byte* address() const { return address_; }
   const Status& unmapped() const { return unmapped_; }
+  // Set once the processor has found nothing there; see Region::SetFaultFlag.
+  const os::FaultFlag& faulted() const { return faulted_; }
 
   // Brackets what the processor reads or writes, as the kernel asks of whoever maps a dma-buf:
   // without it the processor may see old bytes, or the device may. Either may wait for the
@@ -35,7 +38,10 @@ class Imported {
  private:
   const os::UniqueFd fd_;
   const uint64_t offset_;
+  // The exporter may have nothing at a page that it has mapped.
+  const os::FaultFlag faulted_ = std::make_shared<std::atomic<bool>>(false);
   os::Mapping mapping_;
+  os::FaultGuard guard_;
   std::byte* address_ = nullptr;
   Status unmapped_;
 };

@@ -1,8 +1,7 @@
 #include "transport/memory/host/copy_route.h"
 
-#include <cassert>
-
-#include "transport/os/copy_bytes.h"
+#include "transport/core/scatter.h"
+#include "transport/os/copy_regions.h"
 
 namespace onecopy::host {
 
@@ -15,40 +14,36 @@ HostCopyRoute::HostCopyRoute(const std::string& node, RegionRef from, RegionRef 
       threads_(std::move(threads)) {}
 
 void HostCopyRoute::Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) {
-  assert(from_offset <= from_->bytes() && bytes <= from_->bytes() - from_offset);
-  assert(to_offset <= to_->bytes() && bytes <= to_->bytes() - to_offset);
-  OnNextThread(
-      [this, from_offset, to_offset, bytes] {
-        onecopy_copy_bytes(to_->address() + to_offset, from_->address() + from_offset, bytes);
-      },
-      std::move(done));
+  const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
+  if (Status wrong = CheckInside({&copy, 1}, from_->bytes(), to_->bytes()); !wrong.ok()) {
+    return Refuse(std::move(wrong), std::move(done));
+  }
+  OnNextThread([this, copy] { return os::CopyRegions(*from_, *to_, {&copy, 1}); }, std::move(done));
 }
 
 void HostCopyRoute::CopyMany(std::vector<StridedCopy> copies, Done done) {
-  assert(AllInside(copies, from_->bytes(), to_->bytes()));
-  OnNextThread(
-      [this, copies = std::move(copies)] {
-        for (const StridedCopy& copy : copies) {
-          std::byte* const to = to_->address() + copy.to;
-          const std::byte* const from = from_->address() + copy.from;
-          if (copy.count == 1) {
-            onecopy_copy_bytes(to, from, copy.bytes);
-          } else {
-            onecopy_copy_strided(to, copy.to_stride, from, copy.from_stride, copy.bytes,
-                                 copy.count);
-          }
-        }
-      },
-      std::move(done));
+  if (Status wrong = CheckInside(copies, from_->bytes(), to_->bytes()); !wrong.ok()) {
+    return Refuse(std::move(wrong), std::move(done));
+  }
+  OnNextThread([this, copies = std::move(copies)] { return os::CopyRegions(*from_, *to_, copies); },
+               std::move(done));
 }
 
-void HostCopyRoute::OnNextThread(Task copy, Done done) {
+void HostCopyRoute::Refuse(Status why, Done done) {
+  executor().Post([this, why = std::move(why), done = std::move(done)]() mutable {
+    done(std::move(why), steps_);
+  });
+}
+
+void HostCopyRoute::OnNextThread(UniqueFunction<Status()> copy, Done done) {
   os::LoopThread& thread =
       *(*threads_)[next_thread_.fetch_add(1, std::memory_order_relaxed) % threads_->size()];
   thread.loop().Post([this, copy = std::move(copy), done = std::move(done)]() mutable {
-    copy();
-    if (executor().InThread()) return done(OkStatus(), steps_);
-    executor().Post([this, done = std::move(done)]() mutable { done(OkStatus(), steps_); });
+    Status copied = copy();
+    if (executor().InThread()) return done(std::move(copied), steps_);
+    executor().Post([this, copied = std::move(copied), done = std::move(done)]() mutable {
+      done(std::move(copied), steps_);
+    });
   });
 }
 

@@ -26,8 +26,9 @@ class HostCopyRoute final : public CopyRoute {
   Executor& executor() override { return threads_->front()->loop(); }
 
  private:
-  // Runs `copy` on the next thread, and `done` on the first one.
-  void OnNextThread(Task copy, Done done);
+  // Runs `copy` on the next thread, and `done` with what it says on the first one.
+  void OnNextThread(UniqueFunction<Status()> copy, Done done);
+  void Refuse(Status why, Done done);
 
   const RegionRef from_;
   const RegionRef to_;

@@ -1,95 +1,27 @@
 #include "transport/memory/host/host_memory.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <list>
-
-#include "transport/core/range.h"
 #include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "transport/memory/host/client_file.h"
 #include "transport/memory/host/copy_route.h"
 #include "transport/memory/host/short_route.h"
-#include "transport/os/error.h"
+#include "transport/os/fault_guard.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::host {
-namespace {
-
-Status BadMemfd(const std::string& why) {
-  return {Code::kInvalidArgument, reasons::kBadHandle, "the passed descriptor " + why,
-          "pass a memfd made with MFD_ALLOW_SEALING and sealed with F_SEAL_SHRINK"};
-}
-
-Status CheckMemfd(const ImportRequest& request) {
-  struct stat facts {};
-  if (::fstat(request.fd, &facts) != 0)
-    return os::ErrnoStatus(errno, "looking at the passed descriptor");
-  if (!S_ISREG(facts.st_mode)) return BadMemfd("is not a memory file");
-  const int seals = ::fcntl(request.fd, F_GET_SEALS);
-  if (seals < 0) return BadMemfd("is not a memfd: it cannot be sealed");
-  if ((seals & F_SEAL_SHRINK) == 0)
-    return BadMemfd("is not sealed: it could shrink while it is in use");
-  if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0)
-    return BadMemfd("is sealed against writing");
-  if ((::fcntl(request.fd, F_GETFL) & O_ACCMODE) != O_RDWR) {
-    return BadMemfd("is not open for reading and writing");
-  }
-  const auto size = static_cast<uint64_t>(facts.st_size);
-  return CheckWithin({request.offset, request.bytes}, size, "a memfd");
-}
-
-}  // namespace
-
-// Bytes of allocated memfds. Their pages come on first touch, so what is still untouched must be
-// kept in mind when more is asked for.
-class HostMemory::Promises {
- public:
-  using Entry = std::list<std::pair<int, uint64_t>>::iterator;
-
-  Entry Add(int fd, uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    total_ += bytes;
-    return entries_.insert(entries_.end(), {fd, bytes});
-  }
-  void Remove(Entry entry) {
-    const std::lock_guard lock(mutex_);
-    total_ -= entry->second;
-    entries_.erase(entry);
-  }
-  // Not below UntouchedBytes(), and known at once however many there are.
-  uint64_t TotalBytes() const {
-    const std::lock_guard lock(mutex_);
-    return total_;
-  }
-  uint64_t UntouchedBytes() const {
-    const std::lock_guard lock(mutex_);
-    uint64_t untouched = 0;
-    for (const auto& [fd, bytes] : entries_) {
-      struct stat facts {};
-      if (::fstat(fd, &facts) != 0) continue;
-      const uint64_t touched = static_cast<uint64_t>(facts.st_blocks) * 512;
-      untouched += bytes - std::min(bytes, touched);
-    }
-    return untouched;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::list<std::pair<int, uint64_t>> entries_;  // guarded by mutex_
-  uint64_t total_ = 0;                           // of entries_
-};
-
 HostMemory::HostMemory(std::string node, unsigned threads)
     : node_(std::move(node)),
-      promises_(std::make_shared<Promises>()),
+      promises_(std::make_shared<Promises>(&os::AvailableMemoryBytes)),
       threads_(std::make_shared<std::vector<std::unique_ptr<os::LoopThread>>>()) {
   for (unsigned i = 0; i < threads; ++i) {
     threads_->push_back(std::make_unique<os::LoopThread>("copy-" + std::to_string(i)));
   }
+}
+
+HostMemory::~HostMemory() {
+  for (const auto& thread : *threads_) thread->StopAndJoin();
 }
 
 std::vector<MemoryCapability> HostMemory::Describe() const {
@@ -110,27 +42,15 @@ Result<std::string> HostMemory::FindDevice(const std::string& typed) const {
 
 Result<std::unique_ptr<Region>> HostMemory::Allocate(const std::string& device, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string none, FindDevice(device));
-  const uint64_t available = os::AvailableMemoryBytes();
-  uint64_t promised = promises_->TotalBytes();
-  if (promised > available || bytes > available - promised) promised = promises_->UntouchedBytes();
-  if (promised > available || bytes > available - promised) {
-    return Status(Code::kResourceExhausted, reasons::kNoMemory,
-                  FormatBytes(bytes) + " of host memory do not fit: " + FormatBytes(available) +
-                      " are available, and " + FormatBytes(promised) +
-                      " of that are promised to other buffers",
-                  "remove a buffer, or ask for less");
-  }
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
+  ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Promise> promise, promises_->Make(fd.get(), bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
-  const Promises::Entry entry = promises_->Add(fd.get(), bytes);
   std::byte* const data = mapping.data();
-  auto release = [promises = promises_, entry, fd = std::move(fd),
-                  mapping = std::move(mapping)]() mutable {
-    promises->Remove(entry);
-    mapping = os::Mapping();
-    fd.Reset();
-  };
-  return std::make_unique<Region>(Place{kind_, {}}, data, bytes, true, std::move(release));
+  return Guarded(data, bytes, std::move(mapping),
+                 [fd = std::move(fd), promise = std::move(promise)]() mutable {
+                   promise.reset();
+                   fd.Reset();
+                 });
 }
 
 Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request) {
@@ -139,14 +59,33 @@ Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request)
                   "host memory cannot be shared as \"" + request.form + "\"",
                   "pass a sealed memfd");
   }
-  ONECOPY_RETURN_IF_ERROR(CheckMemfd(request));
-  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  ONECOPY_RETURN_IF_ERROR(CheckMemoryFile(request));
+  ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<ClientFile> file, ClientFile::Open(request, *promises_));
+  const uint64_t page = file->page_bytes();
   const uint64_t lead = request.offset % page;
+  const uint64_t pages = (lead + request.bytes + page - 1) / page;
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping,
-                           os::MapShared(request.fd, lead + request.bytes, request.offset - lead));
+                           os::MapShared(file->fd(), pages * page, request.offset - lead));
   std::byte* const data = mapping.data() + lead;
-  auto release = [mapping = std::move(mapping)]() mutable { mapping = os::Mapping(); };
-  return std::make_unique<Region>(Place{kind_, {}}, data, request.bytes, true, std::move(release));
+  auto region = Guarded(data, request.bytes, std::move(mapping), {});
+  region->SetBacking(std::move(file));
+  return region;
+}
+
+// Memory that may fail whoever touches it, without ending the process.
+std::unique_ptr<Region> HostMemory::Guarded(std::byte* data, uint64_t bytes, os::Mapping mapping,
+                                            Region::Release after) const {
+  const auto faulted = std::make_shared<std::atomic<bool>>(false);
+  os::FaultGuard guard(mapping.data(), mapping.bytes(), faulted);
+  auto release = [mapping = std::move(mapping), guard = std::move(guard),
+                  after = std::move(after)]() mutable {
+    guard = os::FaultGuard();
+    mapping = os::Mapping();
+    if (after) after();
+  };
+  auto region = std::make_unique<Region>(Place{kind_, {}}, data, bytes, true, std::move(release));
+  region->SetFaultFlag(faulted);
+  return region;
 }
 
 bool HostMemory::Copies(const Place& from, const Place& to) const {

@@ -1,14 +1,16 @@
-// Host memory: sealed memfds, the daemon's own and those that clients pass, so that a mapping of
-// them can never fault; copies between them by a few threads.
+// Host memory: sealed memfds, the daemon's own and those that clients pass; copies between them by
+// a few threads. A page that is not to be had fails what needs it and nothing else
+// (os::FaultGuard).
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/memory.h"
+#include "transport/memory/host/promises.h"
 #include "transport/os/event_loop.h"
+#include "transport/os/mapping.h"
 
 namespace onecopy::host {
 
@@ -16,6 +18,9 @@ class HostMemory final : public Memory {
  public:
   // `node` names this node in steps. Starts `threads` threads for copies.
   HostMemory(std::string node, unsigned threads);
+  // Ends the threads for copies: a route may outlive it for a moment, and then be the last to hold
+  // them, on one of them.
+  ~HostMemory() override;
 
   const std::string& kind() const override { return kind_; }
   std::vector<MemoryCapability> Describe() const override;
@@ -23,7 +28,8 @@ class HostMemory final : public Memory {
   // RESOURCE_EXHAUSTED when the machine, or this process's cgroup, has not that much left besides
   // what is already promised to buffers whose pages have not been touched yet.
   Result<std::unique_ptr<Region>> Allocate(const std::string& device, uint64_t bytes) override;
-  // Form "memfd": BAD_HANDLE unless it is one, sealed against shrinking, writable, and long enough.
+  // Form "memfd": BAD_HANDLE unless it is one, sealed against shrinking, and writable. Bytes that
+  // have no memory yet are promised like the daemon's own.
   Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override;
   bool Copies(const Place& from, const Place& to) const override;
   Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) override;
@@ -33,7 +39,8 @@ class HostMemory final : public Memory {
   Status CloseDevice(const std::string& device) override;
 
  private:
-  class Promises;
+  std::unique_ptr<Region> Guarded(std::byte* data, uint64_t bytes, os::Mapping mapping,
+                                  Region::Release after) const;
 
   const std::string kind_ = "host";
   const std::string node_;

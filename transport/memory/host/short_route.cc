@@ -1,12 +1,20 @@
 #include "transport/memory/host/short_route.h"
 
-#include <cassert>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "transport/core/scatter.h"
 #include "transport/os/copy_bytes.h"
+#include "transport/os/copy_regions.h"
 
 namespace onecopy::host {
+namespace {
+
+// Bytes between two questions to the kernel, each of which takes as long as a small copy.
+constexpr uint64_t kUnasked = uint64_t{1} << 20;
+
+}  // namespace
 
 HostShortRoute::HostShortRoute(const std::string& node, RegionRef from, RegionRef to)
     : from_(std::move(from)),
@@ -16,10 +24,18 @@ HostShortRoute::HostShortRoute(const std::string& node, RegionRef from, RegionRe
           Step{.node = node, .from = from_->step_name(), .to = to_->step_name(), .by = "cpu"}))) {}
 
 Status HostShortRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
-  assert(from_offset <= from_->bytes() && bytes <= from_->bytes() - from_offset);
-  assert(to_offset <= to_->bytes() && bytes <= to_->bytes() - to_offset);
+  const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
+  ONECOPY_RETURN_IF_ERROR(CheckInside({&copy, 1}, from_->bytes(), to_->bytes()));
+  if (bytes > unasked_) {
+    const Backing* const backing = from_->backing();
+    if (backing != nullptr && !backing->IsFull()) return os::CopyRegions(*from_, *to_, {&copy, 1});
+    ONECOPY_RETURN_IF_ERROR(to_->CheckUsable());
+    unasked_ = std::max(kUnasked, bytes);
+  }
+  unasked_ -= bytes;
   onecopy_copy_bytes(to_->address() + to_offset, from_->address() + from_offset, bytes);
-  return OkStatus();
+  ONECOPY_RETURN_IF_ERROR(from_->CheckIntact());
+  return to_->CheckIntact();
 }
 
 }  // namespace onecopy::host

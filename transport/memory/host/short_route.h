@@ -1,4 +1,4 @@
-// Small copies between two host memories: done when they are begun.
+// Small copies between two host memories: done when they are begun. Otherwise as os::CopyRegions.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,7 @@ class HostShortRoute final : public ShortRoute {
   const RegionRef from_;
   const RegionRef to_;
   const std::shared_ptr<const ShortSteps> steps_;
+  uint64_t unasked_ = 0;  // bytes that may go before it is asked again what memory there is
 };
 
 }  // namespace onecopy::host

@@ -1,6 +1,8 @@
 // What a client asks of buffers and grants and what it is told about them.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -48,6 +50,8 @@ struct GrantInfo {
   bool read = false;
   bool write = false;
   std::optional<WallTime> expire_time;  // absent: until it or the buffer is deleted
+  std::string owner;  // of the buffer, uid@node; empty from a daemon of an older version
+  std::string node;   // that has the buffer; likewise
 };
 
 struct CreateGrantRequest {

@@ -1,15 +1,20 @@
 // A process's connection to the onecopyd of its node.
 //
 //   auto client = onecopy::Client::Connect();
+//   if (!client) return Fail(client.status());
 //   auto window = client->CreateHostBuffer("frame", 1 << 20);
-//   auto done = client->RunTransfer({.source = window->endpoint(), .destination = {"west",
-//   "frame"}});
+//   if (!window) return Fail(window.status());
+//   auto done = client->RunTransfer({.source = window->endpoint(), .destination = {"west", "a"}});
+//   if (!done) return Fail(done.status());
 #pragma once
+
+#include "onecopy/language.h"  // first
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -94,8 +99,12 @@ class Client {
   Result<BufferInfo> RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
                                     uint64_t bytes);
 
-  // `node` empty: this one. `name` may be an id.
-  Result<BufferInfo> GetBuffer(const std::string& node, const std::string& name);
+  // `node` empty: this one. `name` may be an id. CANCELLED once a stop is requested,
+  // DEADLINE_EXCEEDED where it takes longer than `limit`, which is not more than
+  // ConnectOptions::timeout.
+  Result<BufferInfo> GetBuffer(const std::string& node, const std::string& name,
+                               std::stop_token stop = {},
+                               std::optional<std::chrono::milliseconds> limit = {});
   // Buffers of the node that the caller owns or has a grant on (all, for an administrator), by
   // name.
   Result<std::vector<BufferInfo>> ListBuffers(const std::string& node = {});
@@ -104,8 +113,10 @@ class Client {
   Result<BufferSum> SumBuffer(const Endpoint& range);
 
   Result<GrantInfo> CreateGrant(const CreateGrantRequest& request);
-  // `buffer` empty: of all buffers of the caller.
-  Result<std::vector<GrantInfo>> ListGrants(const std::string& buffer = {});
+  // `buffer` empty: on all buffers of the caller, and those given to the caller; then `node` may be
+  // another one.
+  Result<std::vector<GrantInfo>> ListGrants(const std::string& buffer = {},
+                                            const std::string& node = {});
   Status DeleteGrant(const GrantId& id);
 
   // What would happen, without doing it. FAILED_PRECONDITION (POLICY_UNMET) with every refusal
@@ -142,6 +153,22 @@ class Client {
   // plan and, in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
                                    std::stop_token stop = {});
+
+  // Whether the daemon knows series; a daemon of an older version does not.
+  bool HasSeries() const;
+
+  // Begins a transfer whose parts the caller orders with StartTransfer (`part_of`), one after
+  // another or some at once. It is listed, watched and cancelled as one, and has one receipt, in
+  // which the caller's own pass is a step. It ends with EndSeries, with its deadline, when it is
+  // cancelled, or when the connection ends. RESOURCE_EXHAUSTED (QUOTA) for too many at once.
+  Result<TransferInfo> OpenSeries(const SeriesRequest& request);
+  // The caller has done all that it will: everything has arrived where `failure` is OK, and
+  // `checksum` is then that of the whole payload as the caller read or wrote it (of the parts'
+  // algorithm, in hexadecimal; empty where none was asked for). Parts that still run are cancelled
+  // with a failure, and are FAILED_PRECONDITION without one. Returns the series, unchanged where it
+  // has ended.
+  Result<TransferInfo> EndSeries(const TransferId& id, const Status& failure = {},
+                                 const std::string& checksum = {});
 
   // Asks for the end of a transfer and returns it as it is; any thread may do so while others watch
   // it. One that has ended is returned unchanged.

@@ -3,6 +3,8 @@
 // written here while another is on its way.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -42,9 +44,10 @@ struct FileCopyOptions {
 };
 
 struct FileCopy {
-  // The newest last; of a long copy only the last 1000, as the daemon keeps no more either.
+  TransferId id;  // of the whole; empty where the daemon is older and knows the windows alone
+  // Then theirs, the newest last; of a long copy only the last 1000, as it keeps no more either.
   std::vector<TransferId> transfers;
-  uint64_t windows = 0;  // number of transfers
+  uint64_t windows = 0;  // number of parts
   uint64_t bytes = 0;
   // Of all windows together. `steps` has each step once, with the bytes of all, and between file
   // and window one by "client", first or last; lanes, refusals and counters are merged likewise.
@@ -66,7 +69,9 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
 // it, and renames that in the end: after a failure nothing has changed. An existing file keeps its
 // mode, and its owner where the caller may give files away; other hard links to it keep the old
 // bytes. A range of a file, a device, a pipe and an open descriptor are written in place.
-// RESOURCE_EXHAUSTED (NO_SPACE) when the disk is full.
+// RESOURCE_EXHAUSTED (NO_SPACE) when the disk is full. A symbolic link of another user is not
+// followed out of a sticky folder that all may write to, and, for root, only to what belongs to
+// that user (PERMISSION_DENIED), whatever is exchanged meanwhile.
 Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
                                   const LocalFile& destination,
                                   const FileCopyOptions& options = {});

@@ -1,6 +1,8 @@
 // Host memory that this process and the daemon both map.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

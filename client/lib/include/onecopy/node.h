@@ -1,6 +1,8 @@
 // What a client is told about nodes.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +39,31 @@ struct ProbeInfo {
   WallTime expire_time;
 };
 
+// What transfers of about one size made by one path between two memories, alone on both nodes: the
+// median of the last five.
+struct PathRateInfo {
+  std::string path;
+  std::string link;           // empty inside a node
+  std::string source_memory;  // kind
+  std::string source_device;  // UUID of a GPU
+  std::string destination_memory;
+  std::string destination_device;
+  bool source_staged = false;  // through pinned slots
+  bool destination_staged = false;
+  uint64_t least_bytes = 0;  // the next size class begins at four times that, the last has no end
+  double bytes_per_second = 0;
+  uint32_t transfers = 0;  // that it is the median of
+  WallTime time;           // when the last of them ended
+};
+
+// What proves who a node is, or whom it believes, and ends.
+struct Expiry {
+  std::string what;  // "the certificate of this node"
+  std::string file;
+  WallTime begin_time;
+  WallTime expire_time;
+};
+
 struct NodeInfo {
   std::string name;
   bool self = false;  // the node that the client is attached to
@@ -53,7 +80,9 @@ struct NodeInfo {
   std::optional<NodeCapability> capabilities;  // absent from a list of nodes
   // Of the way from it to this client's node; of that node itself, in loopback.
   std::vector<ProbeInfo> probes;
-  uint64_t slow_transfers = 0;  // from it, that were far slower than their probe
+  uint64_t slow_transfers = 0;  // from it, that were far slower than was measured before
+  std::vector<PathRateInfo> path_rates = {};  // of transfers from it
+  std::vector<Expiry> expiries = {};  // of the client's own node, with [tls]; the soonest first
 };
 
 }  // namespace onecopy

@@ -2,8 +2,11 @@
 // the wire.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <chrono>
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,6 +30,8 @@ struct Endpoint {
   std::optional<uint64_t> offset_bytes = {};  // absent: 0
   // Absent: up to the buffer's end or, at a destination, as long as the source.
   std::optional<uint64_t> bytes = {};
+  // Instead of `buffer`, in a series alone: a file of the client on that node, or "-".
+  std::string file = {};
 
   // As people type it: "east:a@4096+64", "a".
   std::string ToString() const;
@@ -69,9 +74,26 @@ struct TransferRequest {
   bool checksum = false;  // whether to compare checksums of both ends after the bytes have arrived
   // The transfer fails with DEADLINE_EXCEEDED after it. Absent: no limit.
   std::optional<std::chrono::milliseconds> deadline = {};
-  // A request repeated with the same id (at most 64 characters) starts nothing new. Empty: the
-  // library chooses one.
+  // A request repeated with the same id (at most 64 characters) starts nothing new, for ten minutes
+  // at least unless the daemon's [limits] say otherwise. Empty: the library chooses one.
   std::string request_id = {};
+  // Whether one end is memory through which the caller moves a file: its own pass between the two
+  // is one copy more, and Policy::at_most_copies counts it.
+  bool client_file = false;
+  // A series that this is a part of; see Client::OpenSeries. Policy, checksum, deadline and
+  // client_file are then the series' and not to be set here.
+  TransferId part_of = {};
+};
+
+// A transfer that the caller moves in parts: a file through a window of memory, again and again.
+struct SeriesRequest {
+  Endpoint source = {};  // one of the ends is a file on the node that the client is attached to
+  Endpoint destination = {};
+  std::optional<uint64_t> bytes = {};  // of all parts together; absent: not known yet
+  // Of every part, the caller's own pass between file and memory included.
+  Policy policy = {};
+  bool checksum = false;                                   // of every part
+  std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
 };
 
 // The path that would be taken or was chosen, before any byte has moved.
@@ -81,7 +103,12 @@ struct Plan {
   std::string link;         // empty inside a node
   std::vector<Step> steps;  // in order
   double estimated_bytes_per_second = 0;
-  bool measured = false;         // whether the estimate was measured rather than read from a table
+  bool measured = false;       // whether the estimate was measured rather than read from a table
+  WallTime measure_time = {};  // where measured: when; the zero time: not known
+  uint32_t measured_transfers = 0;  // and by how many transfers; 0: by a probe
+  // Where the path was measured to be slow and is taken to find out whether it still is: what was
+  // measured.
+  std::string tried_again = {};
   std::vector<Refusal> refused;  // every other path of the ladder, and why not
 };
 
@@ -125,6 +152,7 @@ struct Receipt {
   bool emulated = false;
   std::string registration = "none";
   std::string key = "none";
+  std::string encryption = "none";  // on the wire, and by whom: "TLS 1.3, …, by daemon"
   std::vector<ExecutedStep> steps;  // one for each copy of the payload, in order
   std::vector<LaneBytes> lanes;
   double seconds = 0;  // from the first byte submitted to the last completion
@@ -138,7 +166,12 @@ struct Receipt {
   uint64_t merged_ranges = 1;  // after joining those that are neighbours at both ends
 
   size_t copies() const { return steps.size(); }
+  // For people, in lines: the path, then each copy, then the checksum. No line break at its end.
+  std::string ToString() const;
 };
+
+// As ToString.
+std::ostream& operator<<(std::ostream& out, const Receipt& receipt);
 
 // kUnknown: a state that this library is too old to know.
 enum class TransferState {
@@ -178,6 +211,9 @@ struct TransferInfo {
   std::optional<Plan> plan;  // from RUNNING on
   Receipt receipt;           // complete once the transfer SUCCEEDED
   Status error;              // of FAILED, CANCELLED and UNCONFIRMED
+  TransferId part_of;        // the series that it is a part of; parts are in no list
+  uint64_t parts = 0;        // of a series: how many it has had so far
+  std::string waits_for;     // what keeps its bytes from moving just now; empty: nothing
 };
 
 // OK for a transfer that SUCCEEDED, else the reason why it did not, under any state: a caller that

@@ -1,0 +1,201 @@
+// `onecopy cert`: a small authority for those who have none.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+
+#include "client/cli/cert_show.h"
+#include "client/cli/commands.h"
+#include "client/cli/output/escape.h"
+#include "client/cli/output/time.h"
+#include "transport/core/name.h"
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+#include "transport/tls/issue.h"
+#include "transport/tls/key_file.h"
+
+namespace onecopy::cli {
+namespace {
+
+struct CertOptions {
+  std::string authority = ".";  // folder of ca.pem and ca.key
+  std::string out = ".";
+  std::string name = "onecopy authority";
+  std::string node;
+  std::vector<std::string> files;
+  int days = 0;
+  bool replace = false;
+
+  std::chrono::hours lifetime() const { return std::chrono::hours(24) * days; }
+};
+
+constexpr int kMostDays = 36500;
+
+std::string In(const std::string& folder, const std::string& file) {
+  return folder == "." ? file : folder + "/" + file;
+}
+
+Status MakeFolder(const std::string& folder, mode_t mode) {
+  if (::mkdir(folder.c_str(), mode) == 0 || errno == EEXIST) return OkStatus();
+  return os::ErrnoStatus(errno, "making the folder " + folder);
+}
+
+Result<tls::Issued> ReadAuthority(const std::string& folder) {
+  const std::string certificate = In(folder, "ca.pem");
+  tls::Issued authority;
+  Result<std::string> text = tls::ReadPem(certificate);
+  if (!text.ok()) {
+    return Status(text.status().code(), text.status().reason(), text.status().message(),
+                  "name the authority's folder with --ca; onecopy cert init-ca makes one");
+  }
+  authority.certificate = *std::move(text);
+  ONECOPY_ASSIGN_OR_RETURN(authority.key, tls::ReadPrivateKey(In(folder, "ca.key")));
+  return authority;
+}
+
+// Both or neither, as far as one program can.
+Status Write(const tls::Issued& issued, const std::string& certificate, const std::string& key,
+             bool replace) {
+  ONECOPY_RETURN_IF_ERROR(tls::WritePem(key, issued.key, true, replace));
+  const Status status = tls::WritePem(certificate, issued.certificate, false, replace);
+  if (!status.ok() && !replace) ::unlink(key.c_str());
+  return status;
+}
+
+void Say(Session& session, Json document, const std::string& text) {
+  if (session.json()) {
+    Print(session.out(), document);
+  } else if (!session.quiet()) {
+    session.out() << text;
+  }
+}
+
+Status InitAuthority(Session& session, const CertOptions& options) {
+  const std::string certificate = In(options.out, "ca.pem");
+  const std::string key = In(options.out, "ca.key");
+  ONECOPY_RETURN_IF_ERROR(MakeFolder(options.out, 0700));
+  ONECOPY_ASSIGN_OR_RETURN(const tls::Issued issued,
+                           tls::MakeAuthority(options.name, options.lifetime()));
+  ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, false));
+  const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
+  Say(session, {{"ca", certificate}, {"key", key}, {"not_after", FormatTime(until)}},
+      Printable(certificate) + "  the authority, for [tls] ca of every node, until " +
+          tls::TimeText(until) + "\n" + Printable(key) +
+          "  its key: whoever has it can make nodes of yours; it belongs on no node\n");
+  return OkStatus();
+}
+
+Status Issue(Session& session, const CertOptions& options) {
+  if (!IsName(options.node)) {
+    return {Code::kInvalidArgument, reasons::kBadName, Quote(options.node) + " is no node's name",
+            "a node's name is of the form " + std::string(kNameSyntax)};
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const tls::Issued authority, ReadAuthority(options.authority));
+  ONECOPY_ASSIGN_OR_RETURN(const tls::Issued issued,
+                           tls::IssueForNode(authority, options.node, options.lifetime()));
+  const std::string certificate = In(options.out, options.node + ".pem");
+  const std::string key = In(options.out, options.node + ".key");
+  ONECOPY_RETURN_IF_ERROR(MakeFolder(options.out, 0700));
+  ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, options.replace));
+  const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
+  Say(session,
+      {{"node", options.node},
+       {"certificate", certificate},
+       {"key", key},
+       {"not_after", FormatTime(until)}},
+      Printable(certificate) + "  for [tls] certificate of node " + options.node + ", until " +
+          tls::TimeText(until) + "\n" + Printable(key) +
+          "  for [tls] key: for the user who runs onecopyd there, and nobody else\n");
+  return OkStatus();
+}
+
+Status RevokeFiles(Session& session, const CertOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const tls::Issued authority, ReadAuthority(options.authority));
+  const std::string file = In(options.authority, "crl.pem");
+  std::string list;
+  if (struct stat there{}; ::stat(file.c_str(), &there) == 0) {
+    ONECOPY_ASSIGN_OR_RETURN(list, tls::ReadPem(file));
+  }
+  tls::Chain revoked;
+  for (const std::string& name : options.files) {
+    ONECOPY_ASSIGN_OR_RETURN(const std::string text, tls::ReadPem(name));
+    ONECOPY_ASSIGN_OR_RETURN(const tls::Chain chain, tls::ParseCertificates(text));
+    revoked.push_back(chain.front());
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const std::string made,
+                           tls::Revoke(authority, list, revoked, options.lifetime()));
+  ONECOPY_RETURN_IF_ERROR(tls::WritePem(file, made, false, true));
+  Say(session, {{"crl", file}},
+      Printable(file) + "  for [tls] crl of every node; make it anew within " +
+          std::to_string(options.days) + " days\n");
+  return OkStatus();
+}
+
+void AddInit(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
+  CLI::App* init = group.add_subcommand("init-ca", "Make an authority: ca.pem and ca.key");
+  init->add_option("DIR", options->out, "Folder for both; made where it is missing");
+  init->add_option("--name", options->name, "Its name, for people");
+  init->add_option("--days", options->days, "How long it is valid; 3650")
+      ->check(CLI::Range(1, kMostDays));
+  init->footer("Example: onecopy cert init-ca authority");
+  init->callback([options, &chosen] {
+    if (options->days == 0) options->days = 3650;
+    chosen = [options](Session& s) { return InitAuthority(s, *options); };
+  });
+}
+
+void AddIssue(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
+  CLI::App* issue =
+      group.add_subcommand("issue", "Issue a node's certificate: NODE.pem and NODE.key");
+  issue->add_option("NODE", options->node, "The node's name, as in its configuration")->required();
+  issue->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
+      ->type_name("DIR");
+  issue->add_option("--out", options->out, "Folder for both files; the current one")
+      ->type_name("DIR");
+  issue->add_option("--days", options->days, "How long it is valid, at most as long as its CA; 365")
+      ->check(CLI::Range(1, kMostDays));
+  issue->add_flag("--replace", options->replace,
+                  "Replace files that are there, for a daemon that then reads them again");
+  issue->footer("Example: onecopy cert issue east --ca authority");
+  issue->callback([options, &chosen] {
+    if (options->days == 0) options->days = 365;
+    chosen = [options](Session& s) { return Issue(s, *options); };
+  });
+}
+
+void AddRevoke(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
+  CLI::App* revoke = group.add_subcommand(
+      "revoke", "Add certificates to the authority's list of revoked ones: crl.pem");
+  revoke->add_option("FILE", options->files, "Certificates; none: the list is only made anew");
+  revoke->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
+      ->type_name("DIR");
+  revoke->add_option("--days", options->days, "How long the list counts; 30")
+      ->check(CLI::Range(1, kMostDays));
+  revoke->footer("Example: onecopy cert revoke west.pem --ca authority");
+  revoke->callback([options, &chosen] {
+    if (options->days == 0) options->days = 30;
+    chosen = [options](Session& s) { return RevokeFiles(s, *options); };
+  });
+}
+
+}  // namespace
+
+void AddCert(CLI::App& program, Command& chosen) {
+  CLI::App* group = program.add_subcommand(
+      "cert", "Certificates for [tls], for those who have no authority yet; needs no daemon");
+  group->require_subcommand(1);
+  auto options = std::make_shared<CertOptions>();
+  AddInit(*group, options, chosen);
+  AddIssue(*group, options, chosen);
+  AddRevoke(*group, options, chosen);
+  CLI::App* show = group->add_subcommand("show", "Tell what is in files of certificates");
+  show->add_option("FILE", options->files, "Certificates, or lists of revoked ones")->required();
+  show->footer("Example: onecopy cert show east.pem");
+  show->callback([options, &chosen] {
+    chosen = [options](Session& s) { return ShowCertificates(s, options->files); };
+  });
+}
+
+}  // namespace onecopy::cli

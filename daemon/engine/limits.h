@@ -1,0 +1,31 @@
+// How much one user of this node may have at a time, and all of them together: section [limits] of
+// the configuration.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace onecopy::engine {
+
+struct Limit {
+  size_t each = 0;   // of one owner
+  size_t total = 0;  // of all together, what is reserved for administrators included
+};
+
+struct Limits {
+  Limit sessions{1024, 4096};
+  Limit descriptors{1024, 8192};  // passed on attach.sock and not used yet
+  Limit buffers{8192, 65'536};
+  Limit grants{8192, 65'536};       // given
+  Limit transfers{16'384, 65'536};  // under way
+  Limit rings{256, 1024};
+  Limit routes{1024, 8192};  // of rings
+  // Whose requests' ids are remembered.
+  Limit request_ids{2'097'152, 8'388'608};
+  // For how long at least: what the API promises.
+  std::chrono::milliseconds request_memory{600'000};
+  // Of each total, for administrators alone.
+  size_t reserved_percent = 5;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,161 @@
+#include "daemon/log/queued_output.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::log {
+namespace {
+
+// A record that owns what it says.
+class Kept {
+ public:
+  explicit Kept(const Record& record)
+      : level_(record.level), time_(record.time), message_(record.message) {
+    bytes_ = sizeof(Kept) + message_.size();
+    fields_.reserve(record.fields.size());
+    for (const Field& field : record.fields) {
+      fields_.push_back({std::string(field.name), field.value, {}});
+      Own& own = fields_.back();
+      if (const auto* text = std::get_if<std::string_view>(&field.value)) own.text = *text;
+      bytes_ += sizeof(Own) + own.name.size() + own.text.size();
+    }
+  }
+
+  size_t bytes() const { return bytes_; }
+
+  void WriteTo(Output& output) const {
+    std::vector<Field> fields;
+    fields.reserve(fields_.size());
+    for (const Own& own : fields_) {
+      Field field(own.name, own.text);
+      if (!std::holds_alternative<std::string_view>(own.value)) field.value = own.value;
+      fields.push_back(field);
+    }
+    output.Write({level_, message_, fields, time_});
+  }
+
+ private:
+  struct Own {
+    std::string name;
+    decltype(Field::value) value;  // of a text: `text` counts
+    std::string text;
+  };
+
+  Level level_;
+  std::chrono::system_clock::time_point time_;
+  std::string message_;
+  std::vector<Own> fields_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace
+
+struct QueuedOutput::Queue {
+  Queue(std::shared_ptr<Output> slow, size_t most_bytes)
+      : slow(std::move(slow)), most_bytes(most_bytes) {}
+
+  // The thread's work, until the owner has gone and nothing is left.
+  void Serve() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      arrived.wait(lock, [this] { return !records.empty() || told < dropped || ending; });
+      if (records.empty() && told == dropped) return;
+      // What was dropped came after what waits here.
+      const std::deque<Kept> batch = std::exchange(records, {});
+      const uint64_t lost = dropped - told;
+      lock.unlock();
+      size_t freed = 0;
+      for (const Kept& record : batch) {
+        record.WriteTo(*slow);
+        freed += record.bytes();
+      }
+      if (lost > 0) Tell(lost);
+      lock.lock();
+      bytes -= freed;
+      written += batch.size();
+      told += lost;
+      moved.notify_all();
+    }
+  }
+
+  void Tell(uint64_t lost) const {
+    const std::initializer_list<Field> fields = {{"records", lost}};
+    slow->Write({Level::kWarning,
+                 "records were dropped here: what reads the log did not keep up",
+                 {fields.begin(), fields.size()}});
+  }
+
+  const std::shared_ptr<Output> slow;
+  const size_t most_bytes;
+  std::mutex mutex;
+  std::condition_variable arrived;
+  std::condition_variable moved;
+  // All guarded by the mutex.
+  std::deque<Kept> records;
+  size_t bytes = 0;      // of records that wait or are being written
+  uint64_t taken = 0;    // records that were let in, …
+  uint64_t written = 0;  // … and of those the ones that are out
+  uint64_t dropped = 0;
+  uint64_t told = 0;  // of those that were dropped, of how many the output has been told
+  bool ending = false;
+};
+
+QueuedOutput::QueuedOutput(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+
+QueuedOutput::~QueuedOutput() {
+  const std::lock_guard lock(queue_->mutex);
+  queue_->ending = true;
+  queue_->arrived.notify_one();
+}
+
+Result<std::shared_ptr<QueuedOutput>> QueuedOutput::Start(std::shared_ptr<Output> slow,
+                                                          size_t most_bytes) {
+  auto queue = std::make_shared<Queue>(std::move(slow), most_bytes);
+  try {
+    std::thread([queue] { queue->Serve(); }).detach();
+  } catch (const std::system_error& error) {
+    return Status(Code::kResourceExhausted, reasons::kNoMemory,
+                  std::string("the log's thread cannot be started: ") + error.what(),
+                  "raise the limit of processes and threads (ulimit -u, TasksMax=)");
+  }
+  return std::shared_ptr<QueuedOutput>(new QueuedOutput(std::move(queue)));
+}
+
+void QueuedOutput::Write(const Record& record) {
+  Kept kept(record);
+  const bool urgent = record.level >= Level::kWarning;
+  const size_t room = urgent ? queue_->most_bytes : queue_->most_bytes / 4 * 3;
+  const std::lock_guard lock(queue_->mutex);
+  if (queue_->bytes + kept.bytes() > room) {
+    ++queue_->dropped;
+  } else {
+    queue_->bytes += kept.bytes();
+    ++queue_->taken;
+    queue_->records.push_back(std::move(kept));
+  }
+  queue_->arrived.notify_one();
+}
+
+bool QueuedOutput::Flush(std::chrono::milliseconds limit) {
+  std::unique_lock lock(queue_->mutex);
+  const uint64_t taken = queue_->taken;
+  const uint64_t dropped = queue_->dropped;
+  return queue_->moved.wait_for(
+      lock, limit, [&] { return queue_->written >= taken && queue_->told >= dropped; });
+}
+
+uint64_t QueuedOutput::dropped() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->dropped;
+}
+
+}  // namespace onecopy::log

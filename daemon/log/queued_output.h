@@ -1,0 +1,38 @@
+// Records that wait for their output on a thread of its own, so that whoever logs never does.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "daemon/log/log.h"
+
+namespace onecopy::log {
+
+// Takes records from any thread, at the price of copying them, and hands them in order to an output
+// that may be as slow as it likes: a pipe that nobody reads, a terminal after Ctrl-S, a journal
+// that hangs. At most `most_bytes` wait; of those a quarter is for warnings and errors alone. What
+// finds no room is dropped and counted, and as soon as the output moves again it is told how much.
+class QueuedOutput final : public Output {
+ public:
+  static constexpr size_t kMostBytes = size_t{4} << 20;
+
+  // RESOURCE_EXHAUSTED where no thread can be made.
+  static Result<std::shared_ptr<QueuedOutput>> Start(std::shared_ptr<Output> slow,
+                                                     size_t most_bytes = kMostBytes);
+  // What still waits is written by the thread, which nobody waits for.
+  ~QueuedOutput() override;
+
+  void Write(const Record& record) override;
+  bool Flush(std::chrono::milliseconds limit) override;
+  uint64_t dropped() const override;
+
+ private:
+  struct Queue;
+  explicit QueuedOutput(std::shared_ptr<Queue> queue);
+
+  const std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace onecopy::log

@@ -1,0 +1,120 @@
+#include "daemon/reloader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/log/log.h"
+
+namespace onecopy {
+namespace {
+
+constexpr std::chrono::hours kWarnEvery{24};
+constexpr std::chrono::hours kWarnOfEndedEvery{1};
+constexpr std::chrono::hours kLongest{24};
+
+std::string Join(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
+  return text;
+}
+
+}  // namespace
+
+std::vector<engine::PeerOptions> PeersOf(const config::Config& config) {
+  std::vector<engine::PeerOptions> peers;
+  for (const auto& [name, peer] : config.peers) {
+    peers.push_back({name, peer.address ? peer.address->ToString() : "", peer.uid_domain});
+  }
+  return peers;
+}
+
+Reloader::Reloader(CommandLine line, config::Schema schema, const Configured& running,
+                   engine::Engine& engine)
+    : line_(std::move(line)),
+      schema_(std::move(schema)),
+      running_(running.config),
+      trust_(running.trust),
+      engine_(engine),
+      next_read_(Clock::now() + running.config.tls.reload) {}
+
+void Reloader::Reload() {
+  const Result<config::Config> wanted = ReadConfig(line_, schema_);
+  if (!wanted.ok()) {
+    log::Error("the configuration was read again and is wrong: nothing has changed",
+               {{"why", wanted.status().message()}, {"remedy", wanted.status().remedy()}});
+  } else {
+    Apply(*wanted);
+  }
+  if (trust_ != nullptr) ReadCertificates(FilesOf(running_.tls));
+}
+
+void Reloader::Apply(const config::Config& wanted) {
+  const config::Changes changes = config::Compare(running_, wanted);
+  running_ = config::Merge(running_, wanted);
+  engine_.SetPeers(PeersOf(running_));
+  if (const auto before = log::SetLevel(running_.log_level); !before.ok()) {
+    log::Error("the log's level stays what it was", {{"why", before.status().message()}});
+  }
+  log::Info("the configuration was read again",
+            {{"file", line_.config_file.empty() ? "none" : line_.config_file},
+             {"changed", changes.now.empty() ? "nothing" : Join(changes.now)}});
+  if (!changes.at_restart.empty()) {
+    log::Warning("settings have changed that wait for another start",
+                 {{"settings", Join(changes.at_restart)}});
+  }
+}
+
+void Reloader::ReadCertificates(const tls::Files& files) {
+  next_read_ = Clock::now() + running_.tls.reload;
+  const Result<bool> changed = trust_->Reload(files);
+  if (!changed.ok()) {
+    std::string failure = changed.status().message();
+    if (failure == last_failure_) return;
+    log::Error("the files of [tls] are not right: what they said before counts on",
+               {{"why", failure}, {"remedy", changed.status().remedy()}});
+    last_failure_ = std::move(failure);
+    return;
+  }
+  last_failure_.clear();
+  if (!*changed) return;
+  const tls::Certificate own = trust_->Now().identity->own();
+  log::Info("the files of [tls] say something else, which counts from now on",
+            {{"certificate", own.Subject()},
+             {"serial", own.Serial()},
+             {"until", tls::TimeText(own.NotAfter())}});
+  next_warning_ = {};
+}
+
+void Reloader::Turn() {
+  if (trust_ == nullptr) return;
+  if (running_.tls.reload.count() > 0 && Clock::now() >= next_read_) {
+    ReadCertificates(FilesOf(running_.tls));
+  }
+  if (Clock::now() >= next_warning_) WarnOfExpiries();
+}
+
+void Reloader::WarnOfExpiries() {
+  const tls::WallTime now = std::chrono::system_clock::now();
+  bool any_ended = false;
+  for (const tls::Expiry& expiry : trust_->Now().identity->expiries()) {
+    if (!tls::EndsSoon(expiry, now)) continue;
+    const bool ended = expiry.when <= now;
+    any_ended |= ended;
+    log::Write(
+        ended ? log::Level::kError : log::Level::kWarning,
+        ended ? "has expired: peers cannot be believed, or do not believe this node"
+              : "expires soon",
+        {{"what", expiry.what}, {"file", expiry.file}, {"until", tls::TimeText(expiry.when)}});
+  }
+  next_warning_ = Clock::now() + (any_ended ? kWarnOfEndedEvery : kWarnEvery);
+}
+
+std::chrono::milliseconds Reloader::UntilTurn() const {
+  if (trust_ == nullptr) return kLongest;
+  Clock::time_point next = next_warning_;
+  if (running_.tls.reload.count() > 0) next = std::min(next, next_read_);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now());
+  return std::clamp(left, std::chrono::milliseconds(1), std::chrono::milliseconds(kLongest));
+}
+
+}  // namespace onecopy

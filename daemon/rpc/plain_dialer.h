@@ -1,0 +1,34 @@
+// Connections to peers without TLS, made by ourselves: so that it is known who is at the other end
+// before anything is said to it, or believed of it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/core/result.h"
+#include "transport/core/unique_function.h"
+#include "transport/os/event_loop.h"
+#include "transport/os/host_port.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::rpc {
+
+// Runs the thread `dial`, which never waits for one peer.
+class PlainDialer {
+ public:
+  PlainDialer();
+  ~PlainDialer();  // what is under way ends unanswered
+
+  // Any thread. `done` runs once, on the thread `dial`, unless this goes before: a connection whose
+  // far end has begun to speak and has passed CheckPlainPeer; UNAVAILABLE where nobody is there,
+  // DEADLINE_EXCEEDED where nobody speaks within 3 s, PERMISSION_DENIED (ACCESS_DENIED) where
+  // somebody else does.
+  using Done = UniqueFunction<void(Result<os::UniqueFd>)>;
+  void Dial(const std::string& address, Done done);
+
+ private:
+  class Attempt;
+  const std::shared_ptr<os::LoopThread> thread_;
+};
+
+}  // namespace onecopy::rpc

@@ -1,0 +1,49 @@
+#include "daemon/rpc/plain_peer.h"
+
+#include <unistd.h>
+
+#include <optional>
+
+#include "transport/core/reasons.h"
+#include "transport/os/host_port.h"
+#include "transport/os/namespaces.h"
+#include "transport/os/socket_owner.h"
+
+namespace onecopy::rpc {
+namespace {
+
+Status Denied(std::string message, std::string remedy) {
+  return {Code::kPermissionDenied, reasons::kAccessDenied, std::move(message), std::move(remedy)};
+}
+
+}  // namespace
+
+Status CheckPlainPeer(int fd, const std::string& far_host, const std::string& has) {
+  const Result<std::optional<os::FarSocket>> found = os::FindFarSocket(fd);
+  if (!found.ok()) {
+    return {found.status().code(), found.status().reason(),
+            "cannot tell who " + has + " without TLS: " + found.status().message(),
+            "let this daemon open AF_NETLINK sockets, or configure [tls]"};
+  }
+  if (!found->has_value() && !os::IsLoopback(far_host)) return OkStatus();  // another machine
+  const uint32_t own = ::geteuid();
+  if (!found->has_value() || ((*found)->uid != own && (*found)->uid != 0)) {
+    return Denied((found->has_value() ? "uid " + std::to_string((*found)->uid) : "somebody") +
+                      " of this machine " + has + "; without TLS only root and uid " +
+                      std::to_string(own) + " may",
+                  "run the daemons of one machine as one user, or configure [tls]");
+  }
+  const std::string who = "a process of uid " + std::to_string((*found)->uid);
+  const std::optional<os::ProcessNamespaces> holder = os::NamespacesOfSocket((*found)->inode);
+  if (!holder) {
+    return Denied(who + " " + has + ", and this daemon may not see whether it is in a container",
+                  "run the daemons of one machine as one user, or configure [tls]");
+  }
+  if (holder->user.own && holder->pid.own) return OkStatus();
+  return Denied(
+      who + " in other namespaces than this daemon's " +
+          (holder->cgroup.empty() ? "" : "(control group " + holder->cgroup + ") ") + has,
+      "configure [tls]: without it daemons in containers are nobody's peers over loopback");
+}
+
+}  // namespace onecopy::rpc

@@ -1,0 +1,24 @@
+// What the system must allow a process so that it can serve, and what is said where it does not.
+#pragma once
+
+#include "transport/core/status.h"
+
+namespace onecopy {
+
+// RESOURCE_EXHAUSTED where this process may open too few files to begin at all.
+Status CheckDescriptors();
+
+// While it lives, an exception that nothing takes (no thread, no descriptor, no memory to be had)
+// and a library that gives up (abort) end the process with a message, which names the limits of
+// this process, and the exit status of RESOURCE_EXHAUSTED. Nothing is unwound: gRPC waits for ever
+// for threads that it could not make. One at a time; gone once the daemon serves, for from then on
+// they mean something else.
+class StartupGuard {
+ public:
+  StartupGuard();
+  ~StartupGuard();
+  StartupGuard(const StartupGuard&) = delete;
+  StartupGuard& operator=(const StartupGuard&) = delete;
+};
+
+}  // namespace onecopy

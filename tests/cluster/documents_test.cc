@@ -1,0 +1,191 @@
+// What README and the documents say to type does what they say.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "tests/support/catch.h"
+#include "tests/support/machine.h"
+#include "tests/support/markdown.h"
+#include "tests/support/temp_folder.h"
+
+namespace {
+
+using namespace onecopy::testing;
+
+const std::filesystem::path kSources = ONECOPY_SOURCE_DIR;
+
+// A block of a document, by its first line, and what is done about it.
+struct Known {
+  const char* file;
+  const char* begins;
+  enum class What { kTyped, kNothingToType, kElsewhere, kNeeds } what;
+  const char* why = "";
+};
+
+using enum Known::What;
+
+constexpr Known kBlocks[] = {
+    {"README.md", "onecopyd --name west --listen 127.0.0.1:7711 --run-dir /tmp/west &", kTyped},
+    {"README.md", "# on east", kTyped},
+    {"README.md", "# on west", kTyped},
+    {"README.md", "# on both", kTyped},
+    {"README.md", "# /etc/onecopy/config.toml on east", kTyped},
+    {"README.md", "# /etc/onecopy/config.toml on west", kTyped},
+    {"bench/README.md", "onecopy-bench run ", kElsewhere,
+     "cluster/bench runs and reports with fewer sizes: all of them take minutes"},
+
+    {"README.md", "deploy/quickstart ", kElsewhere,
+     "suite checks; it builds, and installs packages"},
+    {"docs/setup.md", "deploy/quickstart", kElsewhere, "the same"},
+    {"docs/setup.md", "tests/run", kElsewhere, "it is what runs this"},
+    {"docs/setup.md", "deploy/bootstrap --for build", kElsewhere,
+     "tests/run begins with both lines"},
+    {"docs/setup.md", "sudo cmake --install build/release", kNeeds,
+     "root and systemd; suite checks installs into a folder and verifies the unit"},
+    {"bench/README.md", "west$ onecopy-bench lend", kNeeds,
+     "two machines with onecopy-bench on both"},
+    {"bench/rivals/README.md", "bench/rivals/install build/rivals", kNeeds, "PyPI"},
+    {"tests/fuzz/README.md", "tests/run fuzz ", kElsewhere, "the suite fuzz itself"},
+    {"tests/rdma/README.md", "tests/run rdma ", kElsewhere, "the suite rdma itself"},
+    {"tests/rdma/README.md", "tests/rdma/guest/run-in-guest ", kElsewhere,
+     "the suite rdma does so"},
+
+    {"README.md", "a@0+1073741824 -> west:b@0+1073741824", kNothingToType, "a receipt"},
+    {"README.md", "east:a@0+67108864 -> west:b@0+67108864", kNothingToType, "a receipt"},
+    {"README.md", "auto client = onecopy::Client::Connect();", kNothingToType, "C++"},
+    {"README.md", "onecopy::TransferRequest request", kNothingToType, "C++"},
+    {"README.md", "client/cli          bench", kNothingToType, "a drawing"},
+    {"docs/architecture.md", "client/cli          bench", kNothingToType, "a drawing"},
+    {"docs/setup.md", "#include <onecopy/client.h>", kNothingToType, "C++"},
+    {"client/doctor/README.md", "Gather (files", kNothingToType, "a drawing"},
+    {"transport/topology/README.md", "version = 1", kNothingToType,
+     "a file; unit/topology reads such"},
+};
+
+std::vector<CodeBlock> AllBlocks() {
+  std::vector<CodeBlock> all;
+  std::set<std::string> documents;
+  for (std::filesystem::recursive_directory_iterator entry(kSources), end; entry != end; ++entry) {
+    const std::string name = entry->path().filename().string();
+    if (entry->is_directory() && (name == "build" || name.starts_with('.'))) {
+      entry.disable_recursion_pending();
+    } else if (name.ends_with(".md")) {
+      documents.insert(std::filesystem::relative(entry->path(), kSources).string());
+    }
+  }
+  for (const std::string& name : documents) {
+    for (CodeBlock& block : CodeBlocksOf(kSources / name, name)) all.push_back(std::move(block));
+  }
+  return all;
+}
+
+bool Is(const CodeBlock& block, const Known& known) {
+  return block.file == known.file && block.begins().starts_with(known.begins);
+}
+
+std::vector<CodeBlock> BlocksOf(const std::string& file) {
+  std::vector<CodeBlock> blocks = AllBlocks();
+  std::erase_if(blocks, [&](const CodeBlock& block) { return block.file != file; });
+  return blocks;
+}
+
+// Commands whose answer is, on a machine like this, that something is not so.
+bool MayEndWith(const std::string& line, int status) {
+  constexpr int kUnmet = 7;
+  const bool asks = line.starts_with("onecopy doctor") || line.starts_with("onecopy explain");
+  return status == 0 || (asks && status == kUnmet);
+}
+
+// Types a block's lines; what all of them said.
+std::string TypeAll(Machine& machine, const std::vector<std::string>& lines) {
+  std::string said_before;
+  for (const std::string& line : lines) {
+    if (line.empty() || line.starts_with('#')) continue;
+    const Machine::Said said = machine.Type(line);
+    INFO(said_before << line << "\n" << said.text);
+    CHECK(MayEndWith(line, said.status));
+    said_before += "$ " + line + "\n" + said.text;
+  }
+  return said_before;
+}
+
+}  // namespace
+
+TEST_CASE("each block of every document is typed by a test, or listed with the reason why not") {
+  const std::vector<CodeBlock> blocks = AllBlocks();
+  REQUIRE(blocks.size() >= 20);
+  for (const CodeBlock& block : blocks) {
+    INFO(block.file << ":" << block.line << ": " << block.begins());
+    const auto known = std::find_if(std::begin(kBlocks), std::end(kBlocks),
+                                    [&](const Known& one) { return Is(block, one); });
+    CHECK(known != std::end(kBlocks));
+  }
+  for (const Known& known : kBlocks) {
+    INFO(known.file << ": " << known.begins << " (is in no document any more)");
+    CHECK(std::any_of(blocks.begin(), blocks.end(),
+                      [&](const CodeBlock& block) { return Is(block, known); }));
+    CHECK((known.what == kTyped) == std::string(known.why).empty());
+  }
+}
+
+TEST_CASE("README's examples on one machine work as they are typed") {
+  if (const std::string why = Machine::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  const TempFolder shared;
+  Machine machine("here", shared.path().string());
+  std::string said;
+  size_t typed = 0;
+  for (const CodeBlock& block : BlocksOf("README.md")) {
+    if (!block.begins().starts_with("onecopyd --name west")) continue;
+    said += TypeAll(machine, block.lines);
+    ++typed;
+  }
+  INFO(said);
+  CHECK(typed == 1);
+  CHECK(said.find("equal at both ends") != std::string::npos);  // of cp --checksum
+  CHECK(said.find("3.91 KiB") != std::string::npos);  // a float of each of 1,000 structures
+  machine.Do("cmp weights.bin <(onecopy cp weights -)");
+}
+
+TEST_CASE("README's two machines work as they are typed") {
+  if (const std::string why = Machine::WhyNot(); !why.empty()) ONECOPY_SKIP(why);
+  // The two ends of a wire between machines of an ordinary user belong to two who are strangers.
+  if (::geteuid() != 0) ONECOPY_SKIP("only root can join two machines");
+  const TempFolder shared;
+  std::map<std::string, std::unique_ptr<Machine>> machines;
+  for (const char* name : {"east", "west"}) {
+    machines[name] = std::make_unique<Machine>(name, shared.path().string());
+    // What copies to another machine, where no sshd runs.
+    machines[name]->Do(
+        "scp() { local to=${@: -1}; cp -r \"${@:1:$#-1}\" \"/run/shared/${to%%:*}/${to#*:}\"; }");
+  }
+  Machine::Join(*machines.at("east"), "10.0.0.1/24", *machines.at("west"), "10.0.0.2/24");
+  std::string said;
+  size_t typed = 0;
+  for (const CodeBlock& block : BlocksOf("README.md")) {
+    const std::string& begins = block.begins();
+    const auto on = [&](const std::string& name) {
+      return begins.ends_with(" on " + name) || begins == "# on " + name;
+    };
+    for (auto& [name, machine] : machines) {
+      if (!begins.starts_with('#') || !(on(name) || on("both"))) continue;
+      ++typed;
+      if (begins.starts_with("# /")) {
+        WriteFile(shared / (name + "/config"), block.text());
+        machine->Do("cp config " + begins.substr(2, begins.find(" on ") - 2));
+      } else {
+        said += TypeAll(*machine, block.lines);
+      }
+    }
+  }
+  INFO(said);
+  CHECK(typed == 7);
+  CHECK(said.find("DNS:west, URI:onecopy://west") != std::string::npos);
+  CHECK(said.find("equal at both ends") != std::string::npos);
+  CHECK(said.find("encrypted TLS 1.3") != std::string::npos);
+  CHECK(said.find("10.0.0.2") != std::string::npos);
+  // It went over the wire, and back again it goes as well.
+  machines.at("west")->Do("onecopy cp weights east:weights --checksum");
+}

@@ -1,0 +1,226 @@
+// Files that root writes into folders of other users, who change them meanwhile.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "client/lib/output_file.h"
+#include "tests/unit/client/file_copy_fixture.h"
+#include "transport/core/reasons.h"
+
+using onecopy::Code;
+using onecopy::LocalFile;
+using onecopy::Status;
+using onecopy::client::OutputFile;
+using onecopy::client::Waiter;
+using onecopy::testing::TempDir;
+
+namespace fs = std::filesystem;
+namespace reasons = onecopy::reasons;
+
+namespace {
+
+constexpr uid_t kUser = 12'345;
+constexpr uid_t kOther = 23'456;
+constexpr std::string_view kNew = "new bytes";
+
+struct Folders {
+  TempDir dir;
+  std::string users = dir / "users";
+  std::string roots = dir / "roots";
+
+  Folders() {
+    fs::create_directory(users);
+    fs::create_directory(roots);
+    Write(roots + "/victim", "precious", 0);
+    Give(users, kUser);
+    REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
+  }
+
+  static void Give(const std::string& path, uid_t uid) {
+    REQUIRE(::lchown(path.c_str(), uid, uid) == 0);
+  }
+  static void Write(const std::string& path, const std::string& content, uid_t uid) {
+    std::ofstream(path, std::ios::binary) << content;
+    Give(path, uid);
+  }
+  static void Link(const std::string& to, const std::string& path, uid_t uid) {
+    fs::create_symlink(to, path);
+    Give(path, uid);
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static size_t Files(const std::string& folder) {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder), {}));
+  }
+
+  // The whole of root's folder is as it was.
+  bool Unharmed() const {
+    struct stat facts {};
+    return ::stat((roots + "/victim").c_str(), &facts) == 0 && facts.st_uid == 0 &&
+           Read(roots + "/victim") == "precious" && Files(roots) == 1;
+  }
+};
+
+Status Put(const std::string& path) {
+  const auto waiter = Waiter::Make({}, {});
+  REQUIRE_OK(waiter);
+  ONECOPY_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open({path}, kNew.size()));
+  ONECOPY_RETURN_IF_ERROR(
+      file.Write(reinterpret_cast<const std::byte*>(kNew.data()), kNew.size(), **waiter));
+  return file.Commit();
+}
+
+uid_t OwnerOf(const std::string& path) {
+  struct stat facts {};
+  REQUIRE(::lstat(path.c_str(), &facts) == 0);
+  return facts.st_uid;
+}
+
+// Exchanges two names without a pause, as their owner may.
+class Flipper {
+ public:
+  Flipper(const std::string& one, const std::string& other)
+      : thread_([this, one, other] {
+          while (!stop_) {
+            ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+            ++flips_;
+          }
+        }) {}
+  ~Flipper() { stop_ = true; }
+
+  unsigned flips() const { return flips_; }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<unsigned> flips_ = 0;
+  std::jthread thread_;
+};
+
+// Tries often enough to meet every gap between two looks, and on until both outcomes were seen;
+// ends once harm is done.
+struct Tried {
+  int written = 0;
+  int refused = 0;
+};
+template <typename Try>
+Tried KeepTrying(const Folders& folders, Try&& once) {
+  constexpr int kTries = 3000;
+  constexpr int kMostTries = 100 * kTries;
+  Tried tried;
+  const auto both = [&] { return tried.written > 0 && tried.refused > 0; };
+  for (int i = 0; i < kMostTries && (i < kTries || !both()) && folders.Unharmed(); ++i) {
+    ++(once().ok() ? tried.written : tried.refused);
+  }
+  return tried;
+}
+
+}  // namespace
+
+TEST_CASE("root's copy stays in another user's folder while a file there becomes a link and back") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root writes into folders of others");
+  Folders f;
+  Folders::Write(f.users + "/out", "old", kUser);
+  Folders::Link(f.roots + "/victim", f.users + "/link", kUser);
+  const Flipper flipper(f.users + "/out", f.users + "/link");
+  const Tried tried = KeepTrying(f, [&] { return Put(f.users + "/out"); });
+  CHECK(f.Unharmed());
+  CHECK(tried.written > 0);
+  CHECK(tried.refused > 0);
+}
+
+TEST_CASE("root's copy stays in another user's folder while a folder on its way becomes a link") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root writes into folders of others");
+  Folders f;
+  fs::create_directory(f.users + "/sub");
+  Folders::Give(f.users + "/sub", kUser);
+  Folders::Link("../roots", f.users + "/link", kUser);
+  const Flipper flipper(f.users + "/sub", f.users + "/link");
+  const Tried tried = KeepTrying(f, [&] { return Put(f.users + "/sub/victim"); });
+  CHECK(f.Unharmed());
+  CHECK(tried.written > 0);
+  CHECK(tried.refused > 0);
+}
+
+TEST_CASE("a range that root writes in place stays in another user's folder, too") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root writes into folders of others");
+  Folders f;
+  Folders::Write(f.users + "/out", "old", kUser);
+  Folders::Link(f.roots + "/victim", f.users + "/link", kUser);
+  const auto waiter = Waiter::Make({}, {});
+  REQUIRE_OK(waiter);
+  const Flipper flipper(f.users + "/out", f.users + "/link");
+  const Tried tried = KeepTrying(f, [&]() -> Status {
+    ONECOPY_ASSIGN_OR_RETURN(OutputFile file,
+                             OutputFile::Open({f.users + "/out", -1, 0, {}}, kNew.size()));
+    return file.Write(reinterpret_cast<const std::byte*>(kNew.data()), kNew.size(), **waiter);
+  });
+  CHECK(f.Unharmed());
+  CHECK(tried.written > 0);
+  CHECK(tried.refused > 0);
+}
+
+TEST_CASE("root follows a link of another user only to what belongs to that user") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root writes into folders of others");
+  Folders f;
+  Folders::Link(f.roots + "/victim", f.users + "/link", kUser);
+  Folders::Link(f.roots, f.users + "/folder", kUser);
+  for (const std::string name : {"/link", "/folder/victim", "/folder/new"}) {
+    INFO(name);
+    const Status status = Put(f.users + name);
+    CHECK(status.code() == Code::kPermissionDenied);
+    CHECK(status.reason() == reasons::kAccessDenied);
+    CHECK(status.message().find(std::to_string(kUser)) != std::string::npos);
+    CHECK_FALSE(status.remedy().empty());
+  }
+  CHECK(f.Unharmed());
+  // Their own file behind their own link, and root's link to anywhere.
+  Folders::Write(f.users + "/own", "old", kUser);
+  Folders::Link("own", f.users + "/to-own", kUser);
+  REQUIRE_OK(Put(f.users + "/to-own"));
+  CHECK(Folders::Read(f.users + "/own") == kNew);
+  CHECK(OwnerOf(f.users + "/own") == kUser);
+  CHECK(fs::is_symlink(f.users + "/to-own"));
+  Folders::Link(f.users + "/own", f.dir / "roots-link", 0);
+  REQUIRE_OK(Put(f.dir / "roots-link"));
+  CHECK(OwnerOf(f.users + "/own") == kUser);
+}
+
+TEST_CASE("nobody follows a link that somebody else has put into a folder for all") {
+  if (::geteuid() != 0) ONECOPY_SKIP("only root makes files of two users");
+  Folders f;
+  const std::string shared = f.dir / "shared";
+  fs::create_directory(shared);
+  REQUIRE(::chmod(shared.c_str(), 01777) == 0);
+  Folders::Write(f.users + "/mine", "old", kUser);
+  Folders::Link(f.users + "/mine", shared + "/trap", kOther);
+  Folders::Link(f.users + "/mine", shared + "/own", kUser);
+  REQUIRE(::seteuid(kUser) == 0);
+  const Status trapped = Put(shared + "/trap");
+  const Status own = Put(shared + "/own");
+  REQUIRE(::seteuid(0) == 0);
+  CHECK(trapped.code() == Code::kPermissionDenied);
+  REQUIRE_OK(own);
+}
+
+TEST_CASE("a file is written by the name that the kernel gives its descriptor") {
+  TempDir dir;
+  const std::string path = dir / "file";
+  const onecopy::os::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  REQUIRE(fd);
+  REQUIRE_OK(Put("/proc/self/fd/" + std::to_string(fd.get())));
+  CHECK(Folders::Read(path) == kNew);
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const onecopy::os::UniqueFd from(ends[0]);
+  onecopy::os::UniqueFd to(ends[1]);
+  REQUIRE_OK(Put("/dev/fd/" + std::to_string(to.get())));
+  char got[32] = {};
+  CHECK(::read(from.get(), got, sizeof got) == static_cast<ssize_t>(kNew.size()));
+  CHECK(std::string_view(got) == kNew);
+}

@@ -1,0 +1,63 @@
+// Doors of a server: who gets one, and for how long it stays theirs.
+#include "daemon/rpc/doors.h"
+
+#include "tests/support/catch.h"
+#include "transport/core/reasons.h"
+
+using namespace onecopy;
+using namespace onecopy::rpc;
+using namespace std::chrono_literals;
+
+namespace {
+
+const os::Clock::time_point kBegin = os::Clock::now();
+
+}  // namespace
+
+TEST_CASE("everybody has a door of their own, and shares it with nobody") {
+  grpc::ServerBuilder builder;
+  const auto doors = Doors::ForEach(builder, 3, {"uid 0"});
+  const auto alice = doors->Enter("uid 1", kBegin);
+  const auto again = doors->Enter("uid 1", kBegin);
+  const auto bob = doors->Enter("uid 2", kBegin);
+  REQUIRE_OK(alice);
+  REQUIRE_OK(bob);
+  CHECK(*alice == *again);
+  CHECK(*alice != *bob);
+  // The third is root's, whether root is there or not.
+  const auto late = doors->Enter("uid 3", kBegin);
+  CHECK(late.status().code() == Code::kResourceExhausted);
+  CHECK(late.status().reason() == reasons::kQuota);
+  const auto root = doors->Enter("uid 0", kBegin);
+  REQUIRE_OK(root);
+  CHECK(*root != *alice);
+  CHECK(*root != *bob);
+}
+
+TEST_CASE("a door that was left goes to others after a while, and back to its owner at once") {
+  grpc::ServerBuilder builder;
+  const auto doors = Doors::ForEach(builder, 1, {});
+  const auto alice = doors->Enter("uid 1", kBegin);
+  REQUIRE_OK(alice);
+  REQUIRE_OK(doors->Enter("uid 1", kBegin));
+  doors->Leave("uid 1", kBegin + 1s);
+  CHECK_FALSE(doors->Enter("uid 2", kBegin + 10min).ok());  // one connection is still there
+  doors->Leave("uid 1", kBegin + 10min);
+  CHECK_FALSE(doors->Enter("uid 2", kBegin + 10min + 59s).ok());
+  REQUIRE_OK(doors->Enter("uid 1", kBegin + 10min + 59s));
+  doors->Leave("uid 1", kBegin + 11min);
+  REQUIRE_OK(doors->Enter("uid 2", kBegin + 12min));
+  CHECK_FALSE(doors->Enter("uid 1", kBegin + 12min).ok());
+}
+
+TEST_CASE("one door is everybody's") {
+  grpc::ServerBuilder builder;
+  const auto doors = Doors::One(builder, grpc::InsecureServerCredentials());
+  const auto alice = doors->Enter("10.0.0.1", kBegin);
+  const auto bob = doors->Enter("10.0.0.2", kBegin);
+  REQUIRE_OK(alice);
+  REQUIRE_OK(bob);
+  CHECK(*alice == *bob);
+  doors->Leave("10.0.0.1", kBegin);
+  doors->Leave("10.0.0.2", kBegin);
+}

@@ -1,0 +1,107 @@
+// A small authority of one's own.
+#include "transport/tls/issue.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/certificates.h"
+#include "transport/core/reasons.h"
+#include "transport/tls/identity.h"
+
+using namespace onecopy;
+using namespace onecopy::tls;
+using onecopy::testing::TempFolder;
+
+namespace {
+
+constexpr std::chrono::hours kYear{365 * 24};
+
+Issued Make(Result<Issued> made) {
+  REQUIRE_OK(made);
+  return *std::move(made);
+}
+
+std::string Put(const TempFolder& folder, const std::string& name, const std::string& text) {
+  const std::string path = folder / name;
+  std::ofstream(path, std::ios::trunc) << text;
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  return path;
+}
+
+Certificate First(const std::string& pem) { return ParseCertificates(pem)->front(); }
+
+}  // namespace
+
+TEST_CASE("what the authority issues makes nodes that believe each other") {
+  const TempFolder folder;
+  const Issued authority = Make(MakeAuthority("a lab's authority", 10 * kYear));
+  const Issued east = Make(IssueForNode(authority, "east", kYear));
+  const Issued west = Make(IssueForNode(authority, "west", kYear));
+  const Files files = {Put(folder, "ca.pem", authority.certificate),
+                       Put(folder, "east.pem", east.certificate), Put(folder, "east.key", east.key),
+                       ""};
+  const auto identity = Identity::Load(files, "east");
+  REQUIRE_OK(identity);
+  const Chain presented = *ParseCertificates(west.certificate);
+  for (const Side side : {Side::kClient, Side::kServer}) {
+    REQUIRE_OK((*identity)->Verify(presented, "west", side));
+    CHECK((*identity)->Verify(presented, "east", side).reason() == reasons::kCertRejected);
+  }
+  CHECK(First(west.certificate).Names() ==
+        std::vector<std::string>{"DNS:west", "URI:onecopy://west"});
+  CHECK(First(west.certificate).Issuer() == "CN=a lab's authority");
+  CHECK_FALSE(First(west.certificate).IsAuthority());
+  CHECK(First(authority.certificate).IsAuthority());
+  CHECK(First(east.certificate).Serial() != First(west.certificate).Serial());
+  CHECK(east.key != west.key);
+  // openssl itself agrees.
+  Put(folder, "west.pem", west.certificate);
+  const std::string verify =
+      "openssl verify -x509_strict -purpose sslserver -verify_hostname west -CAfile " + files.ca +
+      " " + (folder / "west.pem") + " >/dev/null";
+  CHECK(std::system(verify.c_str()) == 0);
+}
+
+TEST_CASE("a node's certificate can sign none, and ends with its authority") {
+  const Issued authority = Make(MakeAuthority("short", std::chrono::hours(48)));
+  const Issued east = Make(IssueForNode(authority, "east", kYear));
+  CHECK(First(east.certificate).NotAfter() == First(authority.certificate).NotAfter());
+  CHECK(First(east.certificate).NotBefore() < std::chrono::system_clock::now());
+  const Status status = IssueForNode(east, "west", kYear).status();
+  CHECK(status.code() == Code::kInvalidArgument);
+  CHECK(status.message().find("not an authority") != std::string::npos);
+  const Issued other = Make(MakeAuthority("other", kYear));
+  CHECK(IssueForNode({authority.certificate, other.key}, "west", kYear).status().code() ==
+        Code::kInvalidArgument);
+  CHECK(IssueForNode({authority.certificate, "no key"}, "west", kYear).status().code() ==
+        Code::kInvalidArgument);
+}
+
+TEST_CASE("a list of revoked certificates grows, and is believed") {
+  const TempFolder folder;
+  const Issued authority = Make(MakeAuthority("lab", kYear));
+  const Issued own = Make(IssueForNode(authority, "west", kYear));
+  const Issued east = Make(IssueForNode(authority, "east", kYear));
+  const Issued north = Make(IssueForNode(authority, "north", kYear));
+  const auto first = Revoke(authority, "", {First(east.certificate)}, kYear);
+  REQUIRE_OK(first);
+  const auto second = Revoke(authority, *first, {First(north.certificate)}, kYear);
+  REQUIRE_OK(second);
+  const auto believes = [&](const std::string& list, const Issued& whom, const std::string& node) {
+    const Files files = {Put(folder, "ca.pem", authority.certificate),
+                         Put(folder, "own.pem", own.certificate), Put(folder, "own.key", own.key),
+                         Put(folder, "crl.pem", list)};
+    const auto identity = Identity::Load(files, "west");
+    REQUIRE_OK(identity);
+    return (*identity)->Verify(*ParseCertificates(whom.certificate), node, Side::kClient).ok();
+  };
+  CHECK_FALSE(believes(*first, east, "east"));
+  CHECK(believes(*first, north, "north"));
+  CHECK_FALSE(believes(*second, east, "east"));
+  CHECK_FALSE(believes(*second, north, "north"));
+  const Issued other = Make(MakeAuthority("other", kYear));
+  CHECK(Revoke(other, "", {First(east.certificate)}, kYear).status().code() ==
+        Code::kInvalidArgument);
+}

@@ -1,0 +1,65 @@
+// Memory that the daemon has promised and the kernel has not given yet: pages come on first touch,
+// so what is still untouched must be kept in mind when more is asked for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "transport/core/result.h"
+
+namespace onecopy::host {
+
+class Promises;
+
+// That a memory file's bytes, or some of them, will have memory when they are touched. Kept by
+// whoever may touch them.
+class Promise {
+ public:
+  // Bytes of the file `fd` (borrowed, as long as this lives) that have no memory yet, at most
+  // `bytes`.
+  static uint64_t MissingBytes(int fd, uint64_t bytes);
+
+  ~Promise();
+  Promise(const Promise&) = delete;
+  Promise& operator=(const Promise&) = delete;
+
+  // Any thread, and cheap where nothing has changed: the file may have lost memory since it was
+  // promised, and what is missing is then promised anew, or RESOURCE_EXHAUSTED (NO_MEMORY).
+  Status Renew();
+
+ private:
+  friend class Promises;
+  Promise(std::shared_ptr<Promises> all, int fd, uint64_t bytes);
+
+  const std::shared_ptr<Promises> all_;
+  const int fd_;
+  const uint64_t bytes_;
+  std::atomic<uint64_t> most_missing_{0};  // that Renew takes without asking
+  std::list<Promise*>::iterator place_;
+};
+
+// All of this process's. Any thread.
+class Promises : public std::enable_shared_from_this<Promises> {
+ public:
+  // `available`: bytes that this process could still be given.
+  explicit Promises(uint64_t (*available)()) : available_(available) {}
+
+  // RESOURCE_EXHAUSTED (NO_MEMORY) where the machine, or this process's control group, has not that
+  // much left beside what is promised already.
+  Result<std::unique_ptr<Promise>> Make(int fd, uint64_t bytes);
+
+ private:
+  friend class Promise;
+  Status CheckFits(uint64_t missing, const Promise* besides) const;  // under the mutex
+  Status Renew(Promise& promise, uint64_t missing);
+  void Remove(Promise& promise);
+
+  uint64_t (*const available_)();
+  mutable std::mutex mutex_;
+  std::list<Promise*> promises_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::host

@@ -1,0 +1,41 @@
+// Mappings that may fault under whoever touches them: a client's memory, of which a page may not be
+// there to be had when it is needed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace onecopy::os {
+
+// Set once an access to the bytes has failed; they are then not what they were.
+using FaultFlag = std::shared_ptr<std::atomic<bool>>;
+
+// While it lives, SIGBUS at an address of [data, data + bytes) does not end the process: all of the
+// mapping is replaced by private zeroed memory, the flag is set, and whoever touched it, our code
+// or a library's on any thread, goes on, with bytes that count for nothing. So look at the flag
+// after touching them, and before saying that they have arrived anywhere.
+//
+// `data` and `bytes` are those of a whole mapping (os::Mapping), which must outlive this. The first
+// guard of the process installs the handler, above which others must not be installed; a signal
+// that is not about a guarded mapping goes to the handler that was there before.
+class FaultGuard {
+ public:
+  // Installs the handler now, where it is not yet.
+  static void Install();
+
+  FaultGuard() = default;
+  FaultGuard(std::byte* data, uint64_t bytes, FaultFlag flag);
+  ~FaultGuard();
+  FaultGuard(FaultGuard&& other) noexcept;
+  FaultGuard& operator=(FaultGuard&& other) noexcept;
+
+ private:
+  struct Entry;
+  friend struct FaultTable;
+  Entry* entry_ = nullptr;
+  FaultFlag flag_;
+};
+
+}  // namespace onecopy::os

@@ -1,0 +1,43 @@
+// In which user and PID namespaces another process lives, as far as may be seen from here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::os {
+
+// One namespace of a process.
+struct NamespaceView {
+  bool own = false;                     // it is this process's, too
+  std::optional<uint64_t> number = {};  // as the kernel shows it (lsns), where it lets us see it
+  std::shared_ptr<UniqueFd> held = {};  // while it is open, the kernel gives the number to no other
+};
+
+struct ProcessNamespaces {
+  NamespaceView user;
+  NamespaceView pid;
+  // The process's control group: its path, for people, and a name of a-z, 0-9 and '-' that no other
+  // group of this machine has or will have. Both empty for the root group and where it cannot be
+  // seen.
+  std::string cgroup;
+  std::string cgroup_id;
+};
+
+// Of the process with that number here (0: it has none) and that pidfd (possibly empty). Never
+// fails: what cannot be seen counts as another's. The kernel shows numbers only to a process with a
+// debugger's rights over the other; without them, what /proc shows to everybody still tells one's
+// own namespaces from others.
+ProcessNamespaces LookAtNamespaces(int32_t pid, const UniqueFd& pidfd);
+
+// Who a connection is to be known as again, as long as one of it is open: "uid 1000" for one of
+// this process's own namespaces. Two that are told apart nowhere else have one text.
+std::string PresenterText(uint32_t uid, const ProcessNamespaces& seen);
+
+// Of a process that has the socket with that inode open; of none that this process may look into.
+std::optional<ProcessNamespaces> NamespacesOfSocket(uint64_t inode);
+
+}  // namespace onecopy::os

@@ -1,0 +1,16 @@
+// How long the far end of a TCP connection may be silent.
+#pragma once
+
+#include <chrono>
+
+namespace onecopy::os {
+
+inline constexpr std::chrono::seconds kSilenceLimit{10};
+
+// Has the kernel end the connection, with ETIMEDOUT, once the far end has not been heard for
+// kSilenceLimit, whether bytes wait to be acknowledged or nothing is sent at all. A far end that
+// merely has nothing to say is asked by the kernel, which answers for it. Before or after it is
+// connected; where it cannot be had the socket stays as it was.
+void LimitSilence(int fd);
+
+}  // namespace onecopy::os

@@ -1,0 +1,61 @@
+// X.509 certificates as onecopy uses them: which node one is for, and until when.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/tls/openssl.h"
+
+namespace onecopy::tls {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+// URI of a node in a certificate, beside its DNS name: "onecopy://east".
+inline constexpr std::string_view kNodeUri = "onecopy://";
+
+// A value that shares what it refers to; any thread.
+class Certificate {
+ public:
+  explicit Certificate(X509Ref x509) : x509_(std::move(x509)) {}
+
+  X509* x509() const { return x509_.get(); }
+
+  // The one place where names are compared. A certificate is for `node` where its subject
+  // alternative names have DNS:node or URI:onecopy://node, letter for letter: nodes whose names
+  // differ in capitals alone are two nodes. The common name does not count, nor do wildcards.
+  bool IsFor(std::string_view node) const;
+
+  // The names that IsFor looks at, as "DNS:east" and "URI:onecopy://east"; unprintable bytes as
+  // '?'.
+  std::vector<std::string> Names() const;
+
+  std::string Subject() const;  // "CN=east"; unprintable bytes as '?'
+  std::string Issuer() const;
+  std::string Serial() const;       // hexadecimal
+  std::string Fingerprint() const;  // SHA-256 of all of it, hexadecimal
+  bool IsAuthority() const;
+  WallTime NotBefore() const;
+  WallTime NotAfter() const;
+
+ private:
+  X509Ref x509_;
+};
+
+// First the one that somebody presents, then what leads from it to an authority.
+using Chain = std::vector<Certificate>;
+
+// At least one; INVALID_ARGUMENT (BAD_CONFIG) with OpenSSL's words otherwise.
+Result<Chain> ParseCertificates(std::string_view pem);
+
+// "2027-01-31 12:00 UTC".
+std::string TimeText(WallTime time);
+
+// As ASN.1 has them: a time, a name ("CN=east", unprintable bytes as '?'), and a number in
+// hexadecimal.
+WallTime TimeOf(const ASN1_TIME* time);
+std::string NameText(const X509_NAME* name);
+std::string NumberText(const ASN1_INTEGER* number);
+
+}  // namespace onecopy::tls

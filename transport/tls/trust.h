@@ -1,0 +1,46 @@
+// The identity that counts now, for everybody who needs it, and its replacement while connections
+// are open.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "transport/tls/identity.h"
+
+namespace onecopy::tls {
+
+// Any thread.
+class Trust {
+ public:
+  // As Identity::Load.
+  static Result<std::shared_ptr<Trust>> Open(Files files, std::string node);
+
+  struct Current {
+    std::shared_ptr<const Identity> identity;
+    uint64_t generation = 0;  // another one after each change
+  };
+  Current Now() const;
+
+  // Whoever was believed at an earlier generation, or longer ago than this, is looked at again
+  // before it is believed further: dates pass without any change.
+  static constexpr std::chrono::seconds kBelieveFor{30};
+
+  // Reads the files again, which may block: true where they say something else, which counts from
+  // now on. Where they are not right, the failure, and what counted before stays.
+  Result<bool> Reload();
+  // The same with files of other names.
+  Result<bool> Reload(const Files& files);
+
+ private:
+  Trust(Files files, std::string node) : node_(std::move(node)), files_(std::move(files)) {}
+
+  const std::string node_;
+  std::mutex reloading_;  // one at a time
+  mutable std::mutex mutex_;
+  Files files_;      // guarded by reloading_
+  Current current_;  // guarded by mutex_
+};
+
+}  // namespace onecopy::tls
