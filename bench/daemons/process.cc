@@ -30,8 +30,9 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 // In the child, after fork: nothing here may allocate.
-[[noreturn]] void Become(char** arguments, int output, int error) {
+[[noreturn]] void Become(pid_t parent, char** arguments, int output, int error) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it died before it could be followed
   ::setpgid(0, 0);
   sigset_t none;
   ::sigemptyset(&none);
@@ -76,8 +77,9 @@ Result<Process> Process::Start(const std::string& program,
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers = Pointers(words);
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) Become(pointers.data(), theirs.get(), error.get());
+  if (pid == 0) Become(parent, pointers.data(), theirs.get(), error.get());
   if (pid < 0) return os::ErrnoStatus(errno, "starting a process");
   process.pid_ = pid;
   process.ended_ = os::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

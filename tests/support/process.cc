@@ -51,6 +51,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 struct Child {
+  pid_t parent;
   const char* program;
   char** arguments;
   char** environment;
@@ -63,6 +64,7 @@ struct Child {
 // In the child: nothing here may allocate.
 [[noreturn]] void Become(const Child& child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != child.parent) ::_exit(127);  // it died before it could be followed
   ::dup2(child.in, 0);
   ::dup2(child.out, 1);
   if (child.err >= 0) ::dup2(child.err, 2);
@@ -116,8 +118,8 @@ Process::Process(const ProcessOptions& options) {
   }
   os::UniqueFd theirs;
   std::tie(out_, theirs) = MakePipe();
-  pid_ = Start({program.c_str(), argv.data(), envp.data(), in.get(), theirs.get(), err.get(),
-                options.in_child});
+  pid_ = Start({::getpid(), program.c_str(), argv.data(), envp.data(), in.get(), theirs.get(),
+                err.get(), options.in_child});
   if (pid_ < 0) ThrowErrno("starting " + program);
   ended_ = os::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!ended_) ThrowErrno("pidfd_open");
