@@ -26,7 +26,10 @@ std::vector<std::string> Separately() {
 std::string Prologue(const std::string& name, const std::string& shared) {
   const std::string programs = std::filesystem::canonical(ProgramFolder()).string();
   return "exec 2>&1\nset +m\nhostname " + name + "\nshared=" + shared + "\n" +
+         "programs=" + programs + "\n" +
          R"sh(mount -t tmpfs tmpfs /run && mkdir /run/shared && mount --bind "$shared" /run/shared
+# The repository may lie in what is covered next.
+mkdir /run/programs && mount --bind "$programs" /run/programs
 mkdir -p /etc/onecopy 2>/dev/null
 mount -t tmpfs tmpfs /etc/onecopy && mount -t tmpfs tmpfs /tmp && mount -t sysfs sysfs /sys
 ip link set lo up
@@ -46,8 +49,8 @@ _await() {
   cat "$HOME"/.onecopyd-*
   return 1
 }
-)sh" +
-         "export PATH=" + programs + ":$PATH HOME=/run/shared/" + name + "\nmkdir -p $HOME && cd\n";
+)sh" + "export PATH=/run/programs:$PATH HOME=/run/shared/" +
+         name + "\nmkdir -p $HOME && cd\n";
 }
 
 // Whether a line leaves an onecopyd in the background.
