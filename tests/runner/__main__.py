@@ -13,6 +13,7 @@ import fuzz
 import guest
 import program
 import report
+import second_attempt
 import suites
 
 _SLOWER_UNDER_SANITIZERS = 4
@@ -24,6 +25,7 @@ def main():
     parser.add_argument("--preset", default="release")
     parser.add_argument("--prebuilt", type=pathlib.Path)
     parser.add_argument("--fuzz-seconds", type=int, default=fuzz.SECONDS)
+    parser.add_argument("--second-attempt", action="store_true")
     parser.add_argument("suites", nargs="*")
     arguments = parser.parse_intermixed_args()
     # Ended from outside, end what runs too.
@@ -54,6 +56,7 @@ def _run(arguments, outcome):
         _build(root, build, preset, found, wanted, everything=not arguments.suites)
     logs = environment.log_folder(build)
     env = environment.variables(build, prebuilt, sanitized)
+    attempts = second_attempt.SecondAttempts(outcome) if arguments.second_attempt else None
     for name in wanted:
         outcome.suite(name)
         (logs / name).mkdir(exist_ok=True)
@@ -63,7 +66,7 @@ def _run(arguments, outcome):
         elif name == suites.CHECKS:
             checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
         else:
-            _run_suite(root, name, found.get(name, ()), required, preset, env, logs / name, outcome)
+            _run_suite(root, name, found.get(name, ()), required, preset, env, logs / name, outcome, attempts)
 
 
 def _build(root, build, preset, found, wanted, everything):
@@ -77,7 +80,7 @@ def _build(root, build, preset, found, wanted, everything):
         builder.compile_targets(root, build, sorted(targets))
 
 
-def _run_suite(root, name, programs, required, preset, env, logs, outcome):
+def _run_suite(root, name, programs, required, preset, env, logs, outcome, attempts):
     cannot = report.FAIL if required else report.SKIP
     if not programs:
         outcome.case(cannot, name, "this build has no such programs")
@@ -92,12 +95,15 @@ def _run_suite(root, name, programs, required, preset, env, logs, outcome):
         else:
             slower = _SLOWER_UNDER_SANITIZERS if preset != "release" else 1
             tasks.append(program.Task(each.path, label, each.time_limit * slower, each.kernel, each.waits))
-    try:
+
+    def run(tasks, on_case):
         if name in suites.IN_GUEST:
-            outcomes = guest.run(root, tasks, env, preset, logs, outcome.case)
-        else:
-            prefix = environment.command_prefix(preset)
-            outcomes = _run_programs(tasks, lambda task: program.run(task, env, logs, outcome.case, prefix))
+            return guest.run(root, tasks, env, preset, logs, on_case)
+        prefix = environment.command_prefix(preset)
+        return _run_programs(tasks, lambda task: program.run(task, env, logs, on_case, prefix))
+
+    try:
+        outcomes = attempts.run(tasks, run) if attempts else run(tasks, outcome.case)
     except guest.Cannot as reason:
         outcome.case(cannot, name, str(reason))
         return
