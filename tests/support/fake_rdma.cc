@@ -41,6 +41,12 @@ size_t FakeNics::registered() const {
   return registered_;
 }
 
+size_t FakeNics::held() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(regions_.begin(), regions_.end(),
+                                           [](const auto& region) { return !region.expired(); }));
+}
+
 class FakeRdmaConnection final : public Connection,
                                  public std::enable_shared_from_this<FakeRdmaConnection> {
  public:
@@ -227,6 +233,7 @@ class FakeRdmaLink final : public Link {
     {
       const std::lock_guard lock(control_->mutex_);
       ++control_->registered_;
+      control_->regions_.push_back(region);
     }
     std::vector<NicRegistration> all;
     size_t failed = 0;

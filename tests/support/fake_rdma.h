@@ -48,6 +48,8 @@ class FakeNics {
   void Change();
 
   size_t registered() const;
+  // Of the regions that were ever registered, how many are there still.
+  size_t held() const;
 
  private:
   friend class FakeRdmaLink;
@@ -63,6 +65,7 @@ class FakeNics {
   std::vector<Held> held_;
   std::function<void()> changed_;
   size_t registered_ = 0;
+  std::vector<std::weak_ptr<Region>> regions_;
   size_t accepted_ = 0;
 };
 

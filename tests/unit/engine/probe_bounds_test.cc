@@ -158,5 +158,7 @@ TEST_CASE("a node that stops in the middle of a probe lets go of everything") {
   Rig rig(2, [](NodePlan& plan) { plan.options.probe_wait = 10ms; });
   rig.control("west")->Set([](FakeNics::Hooks& hooks) { hooks.hold = true; });
   rig.Copy("");
+  CHECK(rig.control(who)->held() > 0);  // the probe goes on
   rig.cluster.Remove(who);
+  CHECK(rig.control(who)->held() == 0);
 }

@@ -245,6 +245,7 @@ TEST_CASE("a dialer ends although its peers do not answer and their engine is go
   ServingNode serving;
   serving.engine.Run([&] { serving.api.script.Hold(); });
   auto dialer = std::make_unique<Dialer>(PlainText());
+  bool answered = false;
   {
     EngineThread engine;
     dialer->AnswerOn(engine.loop());
@@ -253,13 +254,15 @@ TEST_CASE("a dialer ends although its peers do not answer and their engine is go
       peer = dialer->Dial("west", serving.address());
       engine::HelloRequest hello;
       hello.self.node = "east";
-      peer->Hello("east", hello, [](const Result<engine::HelloReply>&) {});
+      peer->Hello("east", hello, [&](const Result<engine::HelloReply>&) { answered = true; });
     });
     serving.engine.Await([&] { return serving.api.script.held() == 1; });
     engine.Run([&] { peer.reset(); });
     engine.Stop();
   }
   dialer.reset();
+  CHECK_FALSE(answered);  // nobody was left to hear it
+  serving.engine.Run([&] { CHECK(serving.api.script.held() == 1); });
 }
 
 TEST_CASE("a server that stops fails its peers' calls as draining") {

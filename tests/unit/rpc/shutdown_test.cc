@@ -94,6 +94,10 @@ TEST_CASE("stopping waits only a little for clients that do not read") {
   }
   rig.server->Stop();
   rig.engine.Await([&] { return rig.api.watches.empty(); });
+  v1::Transfer update;
+  while (reader->Read(&update)) {
+  }
+  CHECK_FALSE(reader->Finish().ok());  // the watch has been cut off, which is no end of a transfer
 }
 
 TEST_CASE("an engine that stops first leaves no call without an answer") {
@@ -146,7 +150,9 @@ TEST_CASE("servers end well under calls from all sides, at any moment") {
     rig.server->Stop();
     stop = true;
     for (std::thread& client : clients) client.join();
+    CHECK(answered >= 10 * round);
     rig.engine.Await([&] { return rig.api.watches.empty(); });
+    CHECK(AskForNode(rig).code() == Code::kUnavailable);
   }
 }
 

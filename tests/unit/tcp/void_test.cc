@@ -17,7 +17,7 @@ using namespace onecopy::testing;
 namespace {
 
 constexpr ChannelId kChannel = 1;
-constexpr uint64_t kPiece = uint64_t{4} << 20;
+constexpr uint64_t kVoidPiece = uint64_t{4} << 20;
 
 std::unique_ptr<Link> MakeLink(const std::string& node) {
   Backend<Link> tcp = tcp::Describe();
@@ -98,25 +98,25 @@ class Torn {
 
 TEST_CASE("a withdrawal does not wait for a peer that takes nothing, and harms no neighbour") {
   OneLane lane;
-  const RegionRef going = HostRegion(4 * kPiece);
-  const RegionRef staying = HostRegion(4 * kPiece);
+  const RegionRef going = HostRegion(4 * kVoidPiece);
+  const RegionRef staying = HostRegion(4 * kVoidPiece);
   Fill({going, 0, going->bytes()}, 1);
   Fill({staying, 0, staying->bytes()}, 2);
   const RemoteKey going_key = lane.Expose(going);
   const RemoteKey staying_key = lane.Expose(staying);
-  const RegionRef first_sink = HostRegion(4 * kPiece);
-  const RegionRef second_sink = HostRegion(4 * kPiece);
+  const RegionRef first_sink = HostRegion(4 * kVoidPiece);
+  const RegionRef second_sink = HostRegion(4 * kVoidPiece);
   std::vector<std::future<Got>> gone;
   std::vector<std::future<Got>> kept;
   {
     // All is asked for in one turn, before anything can come; then the reader is away.
     std::promise<void> asked;
     lane.connected.reader->executor().Post([&] {
-      for (uint64_t at = 0; at < 4 * kPiece; at += kPiece) {
+      for (uint64_t at = 0; at < 4 * kVoidPiece; at += kVoidPiece) {
         gone.push_back(
-            lane.connected.StartGet({kChannel, &going_key, at, {first_sink, at, kPiece}}));
-        kept.push_back(
-            lane.connected.StartGet({kChannel + 1, &staying_key, at, {second_sink, at, kPiece}}));
+            lane.connected.StartGet({kChannel, &going_key, at, {first_sink, at, kVoidPiece}}));
+        kept.push_back(lane.connected.StartGet(
+            {kChannel + 1, &staying_key, at, {second_sink, at, kVoidPiece}}));
       }
       // The questions are sent at the end of the turn.
       lane.connected.reader->executor().Post([&] { asked.set_value(); });
@@ -130,15 +130,15 @@ TEST_CASE("a withdrawal does not wait for a peer that takes nothing, and harms n
   }
   for (size_t i = 0; i < kept.size(); ++i) {
     REQUIRE_OK(kept[i].get().status);
-    const Span piece{second_sink, i * kPiece, kPiece};
-    CHECK(FirstWrong(piece, 2, i * kPiece) == kPiece);
+    const Span piece{second_sink, i * kVoidPiece, kVoidPiece};
+    CHECK(FirstWrong(piece, 2, i * kVoidPiece) == kVoidPiece);
   }
   size_t refused = 0;
   for (size_t i = 0; i < gone.size(); ++i) {
     const Status status = gone[i].get().status;
-    const Span piece{first_sink, i * kPiece, kPiece};
+    const Span piece{first_sink, i * kVoidPiece, kVoidPiece};
     if (status.ok()) {
-      CHECK(FirstWrong(piece, 1, i * kPiece) == kPiece);
+      CHECK(FirstWrong(piece, 1, i * kVoidPiece) == kVoidPiece);
       continue;
     }
     CHECK(status.code() == Code::kPermissionDenied);
