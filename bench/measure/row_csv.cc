@@ -7,17 +7,19 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr char kTitles[] =
+constexpr char kCsvTitles[] =
     "work,path,bytes,unit,median,min,max,samples,ceiling,ceiling_median,ratio,floor,roof,target,"
     "limit,verified,status,reason,detail\r\n";
 
-std::string Number(double value) {
+std::string ExactNumber(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", value);
   return text;
 }
 
-std::string OrNothing(const std::optional<double>& value) { return value ? Number(*value) : ""; }
+std::string OrNothing(const std::optional<double>& value) {
+  return value ? ExactNumber(*value) : "";
+}
 
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -31,7 +33,7 @@ std::string Quoted(const std::string& text) {
 
 std::string LineOf(const Row& row) {
   const Summary values = Summarise(row.values);
-  const auto measured = [&](double value) { return row.values.empty() ? "" : Number(value); };
+  const auto measured = [&](double value) { return row.values.empty() ? "" : ExactNumber(value); };
   const std::vector<std::string> cells = {
       row.work,
       row.path,
@@ -42,7 +44,7 @@ std::string LineOf(const Row& row) {
       measured(values.max),
       std::to_string(row.values.size()),
       row.ceiling,
-      row.ceiling_values.empty() ? "" : Number(Summarise(row.ceiling_values).median),
+      row.ceiling_values.empty() ? "" : ExactNumber(Summarise(row.ceiling_values).median),
       OrNothing(row.ratio()),
       OrNothing(row.floor),
       OrNothing(row.roof),
@@ -60,7 +62,7 @@ std::string LineOf(const Row& row) {
 }  // namespace
 
 std::string ToCsv(const std::vector<Row>& rows) {
-  std::string text = kTitles;
+  std::string text = kCsvTitles;
   for (const Row& row : rows) text += LineOf(row);
   return text;
 }

@@ -7,33 +7,35 @@
 namespace onecopy::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+OrderedJson OrNull(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson();
 }
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+OrderedJson TextOrNull(const std::string& text) {
+  return text.empty() ? OrderedJson() : OrderedJson(text);
+}
 
-Json ToJson(const Row& row, const RunFacts& run) {
+OrderedJson ToJson(const Row& row, const RunFacts& run) {
   const bool measured = !row.values.empty();
   const bool rate = row.unit == Unit::kBytesPerSecond;
   const bool held = measured && !row.ceiling_values.empty();
   const Summary values = Summarise(row.values);
   const Summary ceiling = Summarise(row.ceiling_values);
-  Json json;
+  OrderedJson json;
   json["work"] = row.work;
   json["path"] = TextOrNull(row.path);
   json["bytes"] = row.bytes;
   json["unit"] = UnitName(row.unit);
-  json["median_bytes_per_second"] = measured && rate ? Json(values.median) : Json();
-  json["median"] = measured ? Json(values.median) : Json();
-  json["min"] = measured ? Json(values.min) : Json();
-  json["max"] = measured ? Json(values.max) : Json();
+  json["median_bytes_per_second"] = measured && rate ? OrderedJson(values.median) : OrderedJson();
+  json["median"] = measured ? OrderedJson(values.median) : OrderedJson();
+  json["min"] = measured ? OrderedJson(values.min) : OrderedJson();
+  json["max"] = measured ? OrderedJson(values.max) : OrderedJson();
   json["samples"] = row.values.size();
   json["ceiling"] = TextOrNull(row.ceiling);
-  json["ceiling_bytes_per_second"] = held && rate ? Json(ceiling.median) : Json();
+  json["ceiling_bytes_per_second"] = held && rate ? OrderedJson(ceiling.median) : OrderedJson();
   json["ratio"] = OrNull(row.ratio());
   json["floor"] = OrNull(row.floor);
   json["roof"] = OrNull(row.roof);
@@ -55,10 +57,10 @@ Json ToJson(const Row& row, const RunFacts& run) {
 }  // namespace
 
 std::string ToJson(const std::vector<Row>& rows, const RunFacts& run) {
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const Row& row : rows) list.push_back(ToJson(row, run));
   // What is not UTF-8 (in an error's text) is replaced rather than thrown about.
-  return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return list.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace onecopy::bench

@@ -14,10 +14,10 @@ namespace {
 
 constexpr double kMostBytes = 9.2e18;  // less than 2^63
 constexpr size_t kColumns = 10;
-using Line = std::array<std::string, kColumns>;
+using TableLine = std::array<std::string, kColumns>;
 
-const Line kTitles = {"work",    "path",  "bytes",          "median",   "min to max",
-                      "ceiling", "ratio", "floor or limit", "to reach", "status"};
+const TableLine kTableTitles = {"work",    "path",  "bytes",          "median",   "min to max",
+                                "ceiling", "ratio", "floor or limit", "to reach", "status"};
 
 std::string Formatted(const char* format, double value) {
   char text[32];
@@ -49,8 +49,8 @@ std::string ValueText(Unit unit, double value) {
 
 namespace {
 
-Line LineOf(const Row& row) {
-  Line line = {row.work, row.path, row.bytes == 0 ? "" : FormatBytes(row.bytes)};
+TableLine TableLineOf(const Row& row) {
+  TableLine line = {row.work, row.path, row.bytes == 0 ? "" : FormatBytes(row.bytes)};
   if (!row.values.empty()) {
     const Summary values = Summarise(row.values);
     line[3] = ValueText(row.unit, values.median);
@@ -101,13 +101,13 @@ void PrintReasons(const std::vector<Row>& rows, std::ostream& out) {
 }  // namespace
 
 void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
-  std::vector<Line> lines = {kTitles};
-  for (const Row& row : rows) lines.push_back(LineOf(row));
+  std::vector<TableLine> lines = {kTableTitles};
+  for (const Row& row : rows) lines.push_back(TableLineOf(row));
   std::array<size_t, kColumns> widths{};
-  for (const Line& line : lines) {
+  for (const TableLine& line : lines) {
     for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], Width(line[i]));
   }
-  for (const Line& line : lines) {
+  for (const TableLine& line : lines) {
     for (size_t i = 0; i < kColumns; ++i) {
       out << line[i];
       if (i + 1 < kColumns) out << std::string(widths[i] - Width(line[i]) + 2, ' ');

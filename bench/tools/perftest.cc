@@ -9,7 +9,7 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr double kBytesPerMiB = 1 << 20;
 // Such puts may do 20 MB/s.
 constexpr uint64_t kMostPutBytes = uint64_t{16} << 20;
 constexpr uint64_t kLeastPuts = 2;
@@ -53,13 +53,13 @@ std::vector<double> Numbers(const std::string& line, char separator) {
 // "65536 1024 37.01 36.90 0.000590": size, count, peak and mean in MiB/s, messages.
 double ReadBwRate(const std::string& line) {
   const std::vector<double> numbers = Numbers(line, ' ');
-  return numbers.size() == 5 ? numbers[3] * kMiB : 0;
+  return numbers.size() == 5 ? numbers[3] * kBytesPerMiB : 0;
 }
 
 // CSV of -f -v: count, three latencies, then the mean and the overall rate in MiB/s, messages.
 double UcxPerftestRate(const std::string& line) {
   const std::vector<double> numbers = Numbers(line, ',');
-  return numbers.size() == 8 ? numbers[5] * kMiB : 0;
+  return numbers.size() == 8 ? numbers[5] * kBytesPerMiB : 0;
 }
 
 Result<std::unique_ptr<Mover>> MakeReadBw(const RdmaPorts& ports, uint64_t bytes,

@@ -11,7 +11,7 @@ namespace onecopy::bench {
 namespace {
 
 // Long enough for a copy's own speed to show.
-constexpr uint64_t kBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostClientBytes = uint64_t{256} << 20;
 constexpr uint64_t kOddOffset = (uint64_t{1} << 20) + 4099;
 
 struct Kind {
@@ -92,7 +92,7 @@ std::vector<Row> MeasureAll(bool between_nodes, uint64_t bytes, const Settings& 
 }  // namespace
 
 std::vector<Row> ClientsGpuMemory(const Settings& settings) {
-  const uint64_t bytes = std::min(settings.bytes, kBytes);
+  const uint64_t bytes = std::min(settings.bytes, kMostClientBytes);
   std::vector<Row> rows = MeasureAll(false, bytes, settings);
   for (Row& row : MeasureAll(true, bytes, settings)) rows.push_back(std::move(row));
   return rows;

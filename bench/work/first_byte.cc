@@ -9,13 +9,13 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr uint64_t kBytes = 4096;  // little enough that moving it is no part of the time
+constexpr uint64_t kFirstBytes = 4096;  // little enough that moving it is no part of the time
 constexpr unsigned kMoreSamples = 8;
 
 // What the client waited, without the move itself. The very first one, which also meets two daemons
 // that have not moved anything yet, is the detail first_transfer_seconds.
 Row Measure(Row row, const Way& way, const Settings& settings) {
-  const auto transfer = TransferMover::Create(way, kBytes);
+  const auto transfer = TransferMover::Create(way, kFirstBytes);
   if (!transfer.ok()) return NotSetUp(std::move(row), transfer.status());
   if (const Status plan = (*transfer)->Plan(); !plan.ok()) {
     return plan.code() == Code::kFailedPrecondition ? Waived(std::move(row), plan)
@@ -44,8 +44,10 @@ Row Measure(Row row, const Way& way, const Settings& settings) {
 }
 
 Row RowOf(std::string work, std::string path) {
-  return {
-      .work = std::move(work), .path = std::move(path), .bytes = kBytes, .unit = Unit::kSeconds};
+  return {.work = std::move(work),
+          .path = std::move(path),
+          .bytes = kFirstBytes,
+          .unit = Unit::kSeconds};
 }
 
 }  // namespace

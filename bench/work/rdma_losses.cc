@@ -20,14 +20,14 @@ constexpr const char* kPath = "rdma-direct";
 constexpr double kLeast = 0.95;
 constexpr unsigned kCompared = 10;  // cycles at either end
 constexpr std::chrono::seconds kPatience{60};
-constexpr std::chrono::milliseconds kAskEvery{20};
+constexpr std::chrono::milliseconds kAskLossEvery{20};
 
 Result<bool> WaitUntil(const std::string& what, const std::function<Result<bool>()>& question) {
   const Clock::time_point until = Clock::now() + kPatience;
   while (Clock::now() < until) {
     ONECOPY_ASSIGN_OR_RETURN(const bool so, question());
     if (so) return true;
-    std::this_thread::sleep_for(kAskEvery);
+    std::this_thread::sleep_for(kAskLossEvery);
   }
   return Status(Code::kDeadlineExceeded, reasons::kStalled,
                 "within a minute it was not that " + what);

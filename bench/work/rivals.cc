@@ -9,16 +9,16 @@
 namespace onecopy::bench {
 namespace {
 
-struct Memory {
+struct RivalMemory {
   const char* name;
   const char* path;  // ours
 };
-constexpr Memory kHost = {"host", "tcp-direct"};
-constexpr Memory kGpu = {"gpu", "tcp-staged"};
+constexpr RivalMemory kHostMemory = {"host", "tcp-direct"};
+constexpr RivalMemory kGpuMemory = {"gpu", "tcp-staged"};
 
 // The rival's rate, and ours in the same breath as its ceiling: a ratio of 0.1 is a rival of a
 // tenth of our speed.
-Row Measure(Row row, const RivalWay& rival, const Memory& memory, const Settings& settings) {
+Row Measure(Row row, const RivalWay& rival, const RivalMemory& memory, const Settings& settings) {
   const Status room = CheckHostMemory(row.bytes, 4);
   if (!room.ok()) return NotSetUp(std::move(row), room);
   const Result<Pair> pair = Pair::Start(settings.daemon);
@@ -55,7 +55,7 @@ std::vector<Row> Rivals(const Settings& settings) {
   for (const std::string name : {"nixl", "mooncake", "ucx"}) {
     for (const bool tuned : {false, true}) {
       if (tuned && name == "ucx") continue;
-      for (const Memory& memory : {kHost, kGpu}) {
+      for (const RivalMemory& memory : {kHostMemory, kGpuMemory}) {
         if (settings.stopped && settings.stopped()) return rows;
         const std::string ends = std::string(memory.name) + " to " + memory.name;
         Row row = {.work = "rival " + name + ", " + (tuned ? "tuned" : "default") + ", " + ends,
@@ -65,7 +65,7 @@ std::vector<Row> Rivals(const Settings& settings) {
         const RivalWay way = {.folder = settings.rivals,
                               .name = name,
                               .tuned = tuned,
-                              .gpu_memory = memory.name == kGpu.name};
+                              .gpu_memory = memory.name == kGpuMemory.name};
         rows.push_back(Measure(std::move(row), way, memory, settings));
       }
     }

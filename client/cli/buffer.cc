@@ -36,7 +36,9 @@ Status CheckHere(const Endpoint& endpoint, const Client& client, const std::stri
           "run this command there"};
 }
 
-std::string Kind(const BufferInfo& buffer) { return buffer.registered ? "client" : "daemon"; }
+std::string RegisteredBy(const BufferInfo& buffer) {
+  return buffer.registered ? "client" : "daemon";
+}
 
 void PrintBuffer(std::ostream& out, const BufferInfo& buffer) {
   Table table({{""}, {""}});
@@ -46,7 +48,7 @@ void PrintBuffer(std::ostream& out, const BufferInfo& buffer) {
       {"memory", buffer.device.empty() ? buffer.memory : buffer.memory + " " + buffer.device});
   table.Add({"size", FormatBytes(buffer.bytes) + " (" + std::to_string(buffer.bytes) + " bytes)"});
   table.Add({"owner", buffer.owner});
-  table.Add({"belongs to", Kind(buffer)});
+  table.Add({"belongs to", RegisteredBy(buffer)});
   table.Add({"created", FormatTime(buffer.create_time)});
   table.Add({"transfers", std::to_string(buffer.transfers)});
   table.PrintRows(out, "");
@@ -72,7 +74,7 @@ Status Create(Session& session, const std::string& name, const std::string& size
   return OkStatus();
 }
 
-Status List(Session& session, const std::string& node) {
+Status ListBuffers(Session& session, const std::string& node) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const auto buffers, client.ListBuffers(node));
   if (session.json()) {
@@ -89,13 +91,13 @@ Status List(Session& session, const std::string& node) {
                {"TRANSFERS", Table::Align::kRight}});
   for (const BufferInfo& buffer : buffers) {
     table.Add({buffer.name, buffer.node, FormatBytes(buffer.bytes), buffer.memory, buffer.device,
-               buffer.owner, Kind(buffer), std::to_string(buffer.transfers)});
+               buffer.owner, RegisteredBy(buffer), std::to_string(buffer.transfers)});
   }
   table.Print(session.out());
   return OkStatus();
 }
 
-Status Show(Session& session, const std::string& name) {
+Status ShowBuffer(Session& session, const std::string& name) {
   ONECOPY_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseWhole(name));
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer,
@@ -181,14 +183,16 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   CLI::App* list = group->add_subcommand("ls", "List the buffers that you may use");
   list->add_option("NODE", options->node, "On this node (else here)");
   list->footer("Example: onecopy buffer ls west");
-  list->callback(
-      [options, &chosen] { chosen = [options](Session& s) { return List(s, options->node); }; });
+  list->callback([options, &chosen] {
+    chosen = [options](Session& s) { return ListBuffers(s, options->node); };
+  });
 
   CLI::App* show = group->add_subcommand("show", "Show one buffer");
   show->add_option("BUFFER", options->name, "NAME or NODE:NAME")->required();
   show->footer("Example: onecopy buffer show west:frame");
-  show->callback(
-      [options, &chosen] { chosen = [options](Session& s) { return Show(s, options->name); }; });
+  show->callback([options, &chosen] {
+    chosen = [options](Session& s) { return ShowBuffer(s, options->name); };
+  });
 
   CLI::App* remove = group->add_subcommand("rm", "Remove buffers of this node");
   remove->add_option("NAME", options->names, "Names of buffers")->required();

@@ -27,7 +27,7 @@ std::string Until(tls::WallTime when) {
   return tls::TimeText(when) + ", " + std::to_string(days) + " days left";
 }
 
-Json ToJson(const std::string& file, const tls::Certificate& certificate) {
+Json CertificateToJson(const std::string& file, const tls::Certificate& certificate) {
   return {{"file", file},
           {"kind", certificate.IsAuthority() ? "authority" : "certificate"},
           {"subject", certificate.Subject()},
@@ -40,7 +40,7 @@ Json ToJson(const std::string& file, const tls::Certificate& certificate) {
           {"sha256", certificate.Fingerprint()}};
 }
 
-Json ToJson(const std::string& file, const tls::RevokedList& list) {
+Json CertificateToJson(const std::string& file, const tls::RevokedList& list) {
   Json json{{"file", file},
             {"kind", "revoked"},
             {"issuer", list.issuer},
@@ -84,9 +84,10 @@ void PrintOne(Session& session, const std::string& file, const tls::RevokedList&
 }
 
 template <typename Described>
-void Show(Session& session, const std::string& file, const Described& described, Json& documents) {
+void ShowFile(Session& session, const std::string& file, const Described& described,
+              Json& documents) {
   if (session.json()) {
-    documents.push_back(ToJson(file, described));
+    documents.push_back(CertificateToJson(file, described));
   } else {
     PrintOne(session, file, described);
   }
@@ -106,11 +107,11 @@ Status ShowCertificates(Session& session, const std::vector<std::string>& files)
               "name a file of certificates, or of revoked ones, in PEM form"};
     }
     if (certificates.ok()) {
-      for (const tls::Certificate& one : *certificates) Show(session, file, one, documents);
+      for (const tls::Certificate& one : *certificates) ShowFile(session, file, one, documents);
     }
     if (lists.ok()) {
       for (const tls::CrlRef& one : *lists) {
-        Show(session, file, tls::Describe(one.get()), documents);
+        ShowFile(session, file, tls::Describe(one.get()), documents);
       }
     }
   }

@@ -81,7 +81,7 @@ Status Add(Session& session, const GrantOptions& options) {
   return OkStatus();
 }
 
-Status List(Session& session, const std::string& typed, const std::string& node) {
+Status ListGrants(Session& session, const std::string& typed, const std::string& node) {
   std::string buffer;
   if (!typed.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint parsed, ParseEndpoint(typed));
@@ -149,7 +149,7 @@ void AddGrant(CLI::App& program, Command& chosen) {
       ->type_name("NODE");
   list->footer("Example: onecopy grant ls frame");
   list->callback([options, &chosen] {
-    chosen = [options](Session& s) { return List(s, options->buffer, options->node); };
+    chosen = [options](Session& s) { return ListGrants(s, options->buffer, options->node); };
   });
 
   CLI::App* remove =

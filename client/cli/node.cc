@@ -9,7 +9,7 @@
 namespace onecopy::cli {
 namespace {
 
-Status List(Session& session) {
+Status ListNodes(Session& session) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const auto nodes, client.ListNodes());
   if (session.json()) {
@@ -27,7 +27,7 @@ Status List(Session& session) {
   return OkStatus();
 }
 
-Status Show(Session& session, const std::string& name) {
+Status ShowNode(Session& session, const std::string& name) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const NodeInfo node, client.GetNode(name));
   if (session.json()) {
@@ -69,13 +69,13 @@ void AddNode(CLI::App& program, Command& chosen) {
 
   CLI::App* list = group->add_subcommand("ls", "List this node and its peers");
   list->footer("Example: onecopy node ls");
-  list->callback([&chosen] { chosen = List; });
+  list->callback([&chosen] { chosen = ListNodes; });
 
   CLI::App* show =
       group->add_subcommand("show", "Show memories, links, stores and devices: usable, or why not");
   show->add_option("NODE", *name, "Name of a peer (else this node)");
   show->footer("Example: onecopy node show west");
-  show->callback([name, &chosen] { chosen = [name](Session& s) { return Show(s, *name); }; });
+  show->callback([name, &chosen] { chosen = [name](Session& s) { return ShowNode(s, *name); }; });
 
   CLI::App* release = group->add_subcommand("release", "Close what the daemon holds open on a GPU");
   release->add_option("DEVICE", *name, "cuda:0 (nvidia-smi's order), a PCI address or a UUID")

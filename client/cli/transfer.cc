@@ -13,7 +13,7 @@
 namespace onecopy::cli {
 namespace {
 
-Status List(Session& session) {
+Status ListTransfers(Session& session) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const auto transfers, client.ListTransfers());
   if (session.json()) {
@@ -64,7 +64,7 @@ void PrintTransfer(std::ostream& out, const TransferInfo& transfer) {
   if (!transfer.error.ok()) PrintError(out, transfer.error);
 }
 
-Status Show(Session& session, const std::string& id) {
+Status ShowTransfer(Session& session, const std::string& id) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, client.GetTransfer(TransferId(id)));
   if (session.json()) {
@@ -118,12 +118,12 @@ void AddTransfer(CLI::App& program, Command& chosen) {
 
   CLI::App* list = group->add_subcommand("ls", "List your transfers, the newest first");
   list->footer("Example: onecopy transfer ls --json");
-  list->callback([&chosen] { chosen = List; });
+  list->callback([&chosen] { chosen = ListTransfers; });
 
   CLI::App* show = group->add_subcommand("show", "Show one transfer and its receipt");
   show->add_option("ID", *id, "As `transfer ls` shows it")->required();
   show->footer("Example: onecopy transfer show 9f3c2a71d04be856");
-  show->callback([id, &chosen] { chosen = [id](Session& s) { return Show(s, *id); }; });
+  show->callback([id, &chosen] { chosen = [id](Session& s) { return ShowTransfer(s, *id); }; });
 
   CLI::App* watch =
       group->add_subcommand("watch", "Wait for the end of a transfer and print its receipt");

@@ -18,7 +18,7 @@ const Probe* Proof(const Facts& facts) {
   return best;
 }
 
-std::string Describe(const Probe& probe) {
+std::string DescribeProof(const Probe& probe) {
   std::string text = probe.link + " moved GPU memory from " + probe.peer;
   if (!probe.peer_nic.empty()) text += " " + probe.peer_nic;
   if (!probe.nic.empty()) text += " to " + probe.nic;
@@ -83,7 +83,7 @@ Diagnosis Diagnose(const Facts& facts) {
   Diagnosis diagnosis;
   if (const Probe* proof = Proof(facts)) {
     diagnosis.works = true;
-    diagnosis.proof = Describe(*proof);
+    diagnosis.proof = DescribeProof(*proof);
     for (Finding& finding : findings.list()) {
       if (finding.severity != Severity::kBlocks) continue;
       finding.severity = Severity::kNote;

@@ -15,7 +15,7 @@ std::string Rate(uint64_t bytes_per_second) {
   return FormatRate(static_cast<double>(bytes_per_second));
 }
 
-std::string Describe(const Probe& probe) {
+std::string DescribeProbe(const Probe& probe) {
   std::string text = probe.link + " from " + (probe.peer.empty() ? "this node" : probe.peer);
   if (!probe.peer_nic.empty()) text += " " + probe.peer_nic;
   if (!probe.nic.empty()) text += " to " + probe.nic;
@@ -65,8 +65,8 @@ void JudgeLanes(const Facts& facts, Findings& findings) {
     if (!Slower(used.bytes_per_second, best->bytes_per_second)) continue;
     findings.Add(
         "SLOWER_NIC_USED", Severity::kSlows,
-        "lanes take " + Describe(used) + " at " + Rate(used.bytes_per_second) + ", and " +
-            Describe(*best) + " was measured at " + Rate(best->bytes_per_second),
+        "lanes take " + DescribeProbe(used) + " at " + Rate(used.bytes_per_second) + ", and " +
+            DescribeProbe(*best) + " was measured at " + Rate(best->bytes_per_second),
         "onecopy probe, so that lanes are chosen anew; see [rdma] devices for what is shut "
         "out");
   }
@@ -154,13 +154,13 @@ void JudgeProbes(const Facts& facts, Findings& findings) {
     if (!probe.viable && !probe.emulated &&
         (probe.memory == "cuda" || probe.peer_memory == "cuda")) {
       findings.Add("PROBE_FAILED", Severity::kBlocks,
-                   Describe(probe) + ": " + probe.reason + ", " + probe.detail,
+                   DescribeProbe(probe) + ": " + probe.reason + ", " + probe.detail,
                    "see the other findings for the cause, then onecopy probe");
     }
     if (probe.viable && !probe.emulated && probe.expected_bytes_per_second != 0 &&
         Slower(probe.bytes_per_second, probe.expected_bytes_per_second)) {
       findings.Add("PROBE_BELOW_EXPECTATION", Severity::kSlows,
-                   Describe(probe) + " was measured at " + Rate(probe.bytes_per_second) +
+                   DescribeProbe(probe) + " was measured at " + Rate(probe.bytes_per_second) +
                        ", and its ports do " + Rate(probe.expected_bytes_per_second),
                    "see ACS_IN_THE_WAY, IOMMU_IN_THE_WAY and GPU_NIC_ACROSS_SOCKETS; "
                    "compare with ib_read_bw --use_cuda=0 between the two nodes");

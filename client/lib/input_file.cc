@@ -16,7 +16,7 @@
 namespace onecopy::client {
 namespace {
 
-constexpr uint64_t kPieceBytes = 8 << 20;  // read at once, between two looks at the waiter
+constexpr uint64_t kReadAtOnce = 8 << 20;  // read at once, between two looks at the waiter
 
 }  // namespace
 
@@ -97,7 +97,7 @@ Result<uint64_t> InputFile::Read(std::byte* to, uint64_t bytes, const Waiter& wa
     } else {
       ONECOPY_RETURN_IF_ERROR(waiter.Check());
     }
-    const uint64_t piece = std::min(bytes - got, kPieceBytes);
+    const uint64_t piece = std::min(bytes - got, kReadAtOnce);
     const ssize_t count = kind_ == Kind::kStream
                               ? ::read(fd_, to + got, piece)
                               : ::pread(fd_, to + got, piece, static_cast<off_t>(at_));

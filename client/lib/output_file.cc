@@ -19,7 +19,7 @@
 namespace onecopy::client {
 namespace {
 
-constexpr uint64_t kPieceBytes = 8 << 20;  // written at once, between two looks at the waiter
+constexpr uint64_t kWrittenAtOnce = 8 << 20;  // written at once, between two looks at the waiter
 
 // As the kernel will judge the caller when it comes to writing.
 bool MayWrite(const NamedFile& place) {
@@ -206,7 +206,7 @@ Status OutputFile::Write(const std::byte* from, uint64_t bytes, const Waiter& wa
     } else {
       ONECOPY_RETURN_IF_ERROR(waiter.Check());
     }
-    const uint64_t piece = std::min(bytes - written, kPieceBytes);
+    const uint64_t piece = std::min(bytes - written, kWrittenAtOnce);
     const ssize_t count = kind_ == Kind::kStream
                               ? ::write(fd_, from + written, piece)
                               : ::pwrite(fd_, from + written, piece, static_cast<off_t>(at_));

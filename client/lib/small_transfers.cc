@@ -16,7 +16,7 @@ namespace {
 // How long a processor is kept without work. Where both ends share one, the daemon needs it.
 constexpr std::chrono::microseconds kPolite{3};
 // A daemon that died wakes nobody: so often a sleeper looks.
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kLookPause{100};
 
 void Pause() {
 #if defined(__x86_64__)
@@ -192,7 +192,7 @@ Status SmallTransfers::Wait(uint64_t number) {
       ::sched_yield();
       continue;
     }
-    ring.end.Sleep(kLook);
+    ring.end.Sleep(kLookPause);
     if (ended() || ring.end.HasCompleted()) continue;
     if (ring.end.state() != ring::State::kOpen || ring.end.DaemonIsGone()) {
       usable_ = false;

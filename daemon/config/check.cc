@@ -14,9 +14,9 @@
 namespace onecopy::config {
 namespace {
 
-using LineOf = std::function<uint32_t(const std::string&)>;
+using KeyLines = std::function<uint32_t(const std::string&)>;
 
-void CheckTls(const Tls& tls, const LineOf& line_of, Problems& problems) {
+void CheckTls(const Tls& tls, const KeyLines& line_of, Problems& problems) {
   std::string missing;
   uint32_t line = 0;
   bool any = false;
@@ -48,7 +48,7 @@ bool IsPattern(std::string pattern) {
   return IsName(pattern);
 }
 
-void CheckPeers(const Config& config, const LineOf& line_of, Problems& problems) {
+void CheckPeers(const Config& config, const KeyLines& line_of, Problems& problems) {
   const std::string own = config.name.empty() ? os::HostName() : config.name;
   for (const auto& [name, peer] : config.peers) {
     const std::string section = "peers." + name;
@@ -85,7 +85,7 @@ std::vector<std::string> BeyondThisMachine(const Config& config) {
   return beyond;
 }
 
-void CheckLimits(const Limits& limits, const LineOf& line_of, Problems& problems) {
+void CheckLimits(const Limits& limits, const KeyLines& line_of, Problems& problems) {
   for (const LimitKey& key : LimitKeys()) {
     const Limit& limit = limits.*key.limit;
     if (limit.each <= limit.total) continue;
@@ -98,7 +98,7 @@ void CheckLimits(const Limits& limits, const LineOf& line_of, Problems& problems
 
 }  // namespace
 
-void CheckWhole(const Config& config, const LineOf& line_of, Problems& problems) {
+void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problems) {
   CheckTls(config.tls, line_of, problems);
   CheckPeers(config, line_of, problems);
   CheckLimits(config.limits, line_of, problems);

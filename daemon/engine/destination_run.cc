@@ -12,6 +12,7 @@
 #include "daemon/engine/shared_move.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
+#include "transport/core/duration.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
 
@@ -26,10 +27,6 @@ constexpr std::chrono::seconds kWaitsPause{1};
 constexpr int kMostTries = 4;
 constexpr std::chrono::milliseconds kTryPause{200};
 constexpr uint64_t kLittle = uint64_t{64} << 20;
-
-double Seconds(os::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 // A device that has run out of what it gives, or that does not reach the other, says nothing about
 // sockets; where the sockets fail there is nothing left to try.
@@ -122,7 +119,7 @@ void DestinationRun::OnRunning() {
   progressed_ = os::Clock::now();
   TransferInfo& info = record().info;
   info.state = TransferState::kRunning;
-  info.receipt.negotiation_seconds = Seconds(progressed_ - accepted_);
+  info.receipt.negotiation_seconds = ToSeconds(progressed_ - accepted_);
   info.receipt.lanes = move_->lanes();
   parts_.transfers.Changed(record());
   reporter_->Report(false);

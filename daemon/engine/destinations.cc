@@ -11,14 +11,13 @@
 #include "daemon/engine/probes.h"
 #include "daemon/engine/series.h"
 #include "daemon/engine/tickets.h"
+#include "daemon/engine/transfer_ids.h"
 #include "daemon/engine/transfers.h"
 #include "daemon/log/log.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
 namespace {
-
-constexpr size_t kMostIdBytes = 64;
 
 Status CheckComplete(const Reservation& source, const TransferId& id) {
   const bool complete = source.source.offset && source.source.bytes && !source.memory.empty();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/engine/context.h"
+#include "daemon/engine/move_limits.h"
 #include "daemon/engine/slots.h"
 #include "daemon/pipeline/places.h"
 #include "transport/core/reasons.h"
@@ -13,8 +14,6 @@ namespace onecopy::engine {
 namespace {
 
 constexpr uint32_t kBounceSlots = 16;
-// Of one chunk, where both sides are strided by unlike elements.
-constexpr uint64_t kMostCopies = 65536;
 
 using Hops = std::vector<std::pair<RegionRef, RegionRef>>;
 using NewRoutes = std::vector<std::unique_ptr<CopyRoute>>;

@@ -12,7 +12,7 @@
 namespace onecopy::engine {
 namespace {
 
-struct Opening {
+struct PushOpening {
   uint64_t number = 0;
   uint64_t channel = 0;
   RegionRef into;
@@ -20,7 +20,7 @@ struct Opening {
   OpenPushReply answer;
   Reply<OpenPushReply> reply;
 };
-using OpeningRef = std::shared_ptr<Opening>;
+using PushOpeningRef = std::shared_ptr<PushOpening>;
 
 // Goes on the engine's thread, wherever the last reference does.
 std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<HeldRange> range) {
@@ -29,7 +29,7 @@ std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<HeldRange> ra
           }};
 }
 
-void Made(Parts& parts, const OpeningRef& opening, Result<RemoteRoute> route) {
+void Made(Parts& parts, const PushOpeningRef& opening, Result<RemoteRoute> route) {
   if (!route.ok()) {
     opening->into.reset();
     parts.openings.Forget(opening->number);
@@ -67,7 +67,7 @@ void OpenPush(Parts& parts, const std::string& caller, OpenPushRequest request,
   if (!end.ok()) return reply(end.status());
   const Result<uint64_t> number = parts.openings.Begin({caller, end->buffer->id, end->grant, {}});
   if (!number.ok()) return reply(number.status());
-  auto opening = std::make_shared<Opening>();
+  auto opening = std::make_shared<PushOpening>();
   opening->number = opening->answer.opening = *number;
   opening->channel = request.channel;
   opening->into = end->buffer->region;

@@ -13,15 +13,15 @@
 namespace onecopy::engine {
 namespace {
 
-struct Opening {
+struct RangeOpening {
   uint64_t number = 0;
   std::shared_ptr<Connection> connection;
   Span span;
   Reply<OpenRangeReply> reply;
 };
-using OpeningRef = std::shared_ptr<Opening>;
+using RangeOpeningRef = std::shared_ptr<RangeOpening>;
 
-void Exposed(Parts& parts, const OpeningRef& opening, Result<RemoteKey> key) {
+void Exposed(Parts& parts, const RangeOpeningRef& opening, Result<RemoteKey> key) {
   opening->span.region.reset();
   if (!key.ok()) {
     parts.openings.Forget(opening->number);
@@ -61,7 +61,7 @@ void OpenRange(Parts& parts, const std::string& caller, const OpenRangeRequest& 
     usable = {Code::kFailedPrecondition, reasons::kHasHoles,
               "part of buffer \"" + buffer.name + "\" has never been written"};
   }
-  auto opening = std::make_shared<Opening>();
+  auto opening = std::make_shared<RangeOpening>();
   opening->number = *number;
   opening->connection = serving->connection;
   opening->span = {buffer.region, ticket->range.offset, ticket->range.bytes};

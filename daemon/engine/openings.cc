@@ -11,7 +11,7 @@ namespace onecopy::engine {
 namespace {
 
 constexpr size_t kMostOpenings = 65'536;
-constexpr std::ptrdiff_t kMostOfPeer = 4096;
+constexpr std::ptrdiff_t kMostOpeningsOfPeer = 4096;
 
 Status NotNeeded() {
   return {Code::kAborted, reasons::kCancelled, "the way is not needed any more"};
@@ -27,7 +27,7 @@ Result<uint64_t> Openings::Begin(Opening opening) {
   const auto of_peer = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
     return entry.second.opening.peer == opening.peer;
   });
-  if (entries_.size() >= kMostOpenings || of_peer >= kMostOfPeer) {
+  if (entries_.size() >= kMostOpenings || of_peer >= kMostOpeningsOfPeer) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "node " + context_.node() + " keeps as many ranges open to others as it can");
   }

@@ -9,14 +9,13 @@
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/series.h"
+#include "daemon/engine/transfer_ids.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
 namespace {
-
-constexpr size_t kIdBytes = 8;
 
 void Append(const Layout& layout, std::string* text) {
   const std::vector<StridedRange>& pieces = layout.pieces();
@@ -93,7 +92,7 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
   auto order = std::make_shared<Order>();
   order->who = who;
   order->request = std::move(request);
-  order->id = TransferId(os::RandomHex(kIdBytes));
+  order->id = NewTransferId();
   if (!order->request.validate_only) {
     auto shared = std::make_shared<Reply<TransferInfo>>(std::move(reply));
     auto again = [this, shared, request = order->request.request_id](Result<TransferId> made) {

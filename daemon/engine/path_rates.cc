@@ -12,8 +12,8 @@ constexpr size_t kMostSamples = 5;
 constexpr size_t kUsualSamples = 3;
 constexpr std::chrono::hours kForgotten{6};
 // Sooner nothing is tried again, and longer than that nothing is saved up.
-constexpr std::chrono::seconds kLeastPause{30};
-constexpr std::chrono::minutes kMostPause{10};
+constexpr std::chrono::seconds kLeastTrialPause{30};
+constexpr std::chrono::minutes kMostTrialPause{10};
 
 }  // namespace
 
@@ -75,9 +75,10 @@ void PathRates::AddTo(plan::Estimates& estimates, const std::string& node) const
     if (key.first != node) break;
     const os::Clock::duration since = clock_() - entry.gone;
     const double spare =
-        since < kLeastPause
+        since < kLeastTrialPause
             ? 0
-            : share_ * duration<double>(std::min<os::Clock::duration>(since, kMostPause)).count();
+            : share_ *
+                  duration<double>(std::min<os::Clock::duration>(since, kMostTrialPause)).count();
     plan::PathRates rates;
     for (size_t i = 0; i < rates.size(); ++i) {
       rates[i] = RateOf(entry.classes[i]);

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kPairTime{10};
 constexpr std::chrono::milliseconds kAllTime{50};
 constexpr uint64_t kPairBytes = uint64_t{128} << 20;
 constexpr uint64_t kAllBytes = uint64_t{1} << 30;
-constexpr uint64_t kLeastPiece = 4096;
+constexpr uint64_t kLeastProbePiece = 4096;
 
 }  // namespace
 
@@ -156,7 +156,7 @@ void ProbeRun::PlanJobs(uint64_t bytes) {
   const bool all = !order_.own_lanes_only || outcome_.pairs.empty();
   if (jobs_.size() == 1 && all) jobs_.clear();  // all lanes are of that pair
   const uint64_t pieces = std::max<uint64_t>(jobs_.size(), 1);
-  const uint64_t piece = std::max(bytes / pieces, std::min(kLeastPiece, bytes));
+  const uint64_t piece = std::max(bytes / pieces, std::min(kLeastProbePiece, bytes));
   for (size_t i = 0; i < jobs_.size(); ++i) {
     jobs_[i].offset = std::min(i * piece, bytes - piece);
     jobs_[i].bytes = piece;

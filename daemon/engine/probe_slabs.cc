@@ -17,7 +17,7 @@ constexpr size_t kMostSlabs = 4;
 // The closing of one may be heard after the opening of the next.
 constexpr int kMostOfCaller = 2;
 constexpr size_t kMostWithClosing = 16;
-constexpr std::chrono::seconds kLifetime{20};  // where the reader never says that it is done
+constexpr std::chrono::seconds kSlabLifetime{20};  // where the reader never says that it is done
 
 Status Gone() {
   return {Code::kCancelled, reasons::kCancelled, "the probe was closed while it was being opened"};
@@ -67,7 +67,7 @@ void ProbeSlabs::Open(const std::string& caller, OpenProbeRequest request,
   slab.caller = caller;
   slab.serving = std::move(*serving);
   slab.activity = parts_.probes.Activity();
-  slab.timer = parts_.context.loop.RunAfter(kLifetime, [this, number] {
+  slab.timer = parts_.context.loop.RunAfter(kSlabLifetime, [this, number] {
     slabs_.at(number).timer = 0;
     CloseSlab(number);
   });

@@ -19,7 +19,7 @@ using Kind = ProbeOutcome::Kind;
 
 constexpr size_t kMostQueued = 1024;
 constexpr size_t kMostEntries = 8192;
-constexpr std::chrono::seconds kMostPause{120};
+constexpr std::chrono::seconds kMostRetryPause{120};
 constexpr double kBurstSeconds = 0.5;  // before a link's share counts
 
 // By so much either way, so that nodes that started together do not probe together.
@@ -223,7 +223,7 @@ void Probes::SetExpiry(Entry& entry) {
   std::chrono::milliseconds lifetime = options.probe_lifetime;
   if (entry.failures > 0) {
     lifetime = std::min<std::chrono::milliseconds>(
-        options.probe_retry * (int64_t{1} << std::min(entry.failures - 1, 20)), kMostPause);
+        options.probe_retry * (int64_t{1} << std::min(entry.failures - 1, 20)), kMostRetryPause);
   }
   const os::Clock::duration jittered = Jittered(lifetime, options.probe_jitter);
   entry.expires = os::Clock::now() + jittered;

@@ -6,6 +6,7 @@
 
 #include "daemon/engine/catalog.h"
 #include "daemon/engine/context.h"
+#include "daemon/engine/move_limits.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/probes.h"
 #include "daemon/engine/registrations.h"
@@ -19,14 +20,11 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr uint64_t kLeastChunk = 4096;
 // Of one chunk, where elements are got one by one.
 constexpr uint64_t kMostGets = 1024;
 // Of a slot, over sockets: all lanes have work after the first few slots, and end together.
 constexpr uint64_t kPieces = 4;
 constexpr uint64_t kLeastPiece = 256 << 10;
-// A driver that has not made memory ready by then, counted in stall timeouts, never will.
-constexpr int kMemoryPatience = 10;
 
 uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
   for (const LayoutRef& layout : {layouts.from, layouts.to}) {
@@ -189,7 +187,7 @@ void RemoteMove::Run() {
   const uint64_t bytes = destination_.payload();
   const bool staged = order_.path.source_staged;
   const uint64_t slot_bytes = ready_->slot_bytes;
-  if (staged && (slot_bytes < kLeastChunk || slot_bytes > parts_.slots.slot_bytes())) {
+  if (staged && (slot_bytes < kLeastChunkBytes || slot_bytes > parts_.slots.slot_bytes())) {
     Over({Code::kUnavailable, reasons::kLinkDown,
           "node " + order_.source_node + " offers slots of " + std::to_string(slot_bytes) +
               " bytes"});

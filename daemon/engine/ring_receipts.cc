@@ -6,13 +6,10 @@
 #include "daemon/engine/context.h"
 #include "daemon/engine/rings.h"
 #include "daemon/engine/transfers.h"
+#include "transport/core/duration.h"
 
 namespace onecopy::engine {
 namespace {
-
-double Seconds(ring::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 WallTime WallTimeOf(ring::Clock::time_point when) {
   return std::chrono::system_clock::now() -
@@ -87,7 +84,7 @@ void Rings::FileEntry(Ring& ring, const ring::Entry& entry) {
   info.end_time =
       info.create_time + std::chrono::duration_cast<WallTime::duration>(entry.ended - entry.taken);
   info.receipt.evidence["submitted"] = "ring";
-  info.receipt.negotiation_seconds = Seconds(entry.begun - entry.taken);
+  info.receipt.negotiation_seconds = ToSeconds(entry.begun - entry.taken);
   info.bytes_done = outcome.ok() ? entry.bytes : 0;
   info.receipt.attempts.push_back(
       {info.receipt.path, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});
@@ -119,7 +116,7 @@ Status Rings::DescribeEntry(const Description& description, const ring::Entry& e
         "as planned by node " + description.peer + ", which made the copies";
   }
   if (outcome.ok()) {
-    receipt.seconds = Seconds(entry.ended - entry.begun);
+    receipt.seconds = ToSeconds(entry.ended - entry.begun);
     const StepList steps = description.steps->Get();
     for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
   }

@@ -13,6 +13,7 @@
 #include "daemon/engine/ring_end.h"
 #include "daemon/engine/rings.h"
 #include "daemon/engine/tickets.h"
+#include "daemon/engine/transfer_ids.h"
 #include "daemon/pipeline/short_gets.h"
 #include "daemon/pipeline/short_pushes.h"
 #include "daemon/plan/planner.h"
@@ -20,12 +21,6 @@
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
-namespace {
-
-constexpr size_t kIdBytes = 8;
-
-}  // namespace
-
 Result<plan::Plan> Rings::MakePlan(const Place& source, const Place& destination) const {
   const NodeCapability& here = parts_.catalog.capabilities();
   plan::Request request;
@@ -119,7 +114,7 @@ void Rings::OpenFrom(const RingRef& ring, const Principal& who, Endpoint source,
                                    to->allowed.bytes};
   auto explain = WhyClosed(who, source);
   RemoteRouteOrder order{who, std::move(source), to->buffer->region, to->client_buffer(),
-                         TransferId(os::RandomHex(kIdBytes))};
+                         NewTransferId()};
   const RegionRef into = order.into;
   MakeRemoteRoute(
       parts_, std::move(order),
@@ -151,7 +146,7 @@ void Rings::OpenTo(const RingRef& ring, const Principal& who, const Endpoint& so
   description.buffers = {from->buffer->id};
   const std::string there = destination.node;
   description.peer = there;
-  description.push = TransferId(os::RandomHex(kIdBytes));
+  description.push = NewTransferId();
   if (from->grant) description.grants.push_back(*from->grant);
   const std::string& node = parts_.context.node();
   description.given.source = {node, from->buffer->name, from->allowed.offset, from->allowed.bytes};
@@ -216,7 +211,7 @@ pipeline::ShortGets::Explain Rings::WhyClosed(const Principal& who, const Endpoi
       const Result<PeerApi*> peer = parts_.peers.Find(source.node);
       if (!peer.ok()) return told(peer.status());
       ReserveRequest request;
-      request.id = TransferId(os::RandomHex(kIdBytes));
+      request.id = NewTransferId();
       request.uid = uid;
       request.destination_node = parts_.context.node();
       request.source = std::move(source);

@@ -10,6 +10,7 @@
 #include "daemon/engine/names.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/reporter.h"
+#include "daemon/engine/transfer_ids.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/merge_receipts.h"
 #include "transport/core/reasons.h"
@@ -19,10 +20,8 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kIdBytes = 8;
-constexpr size_t kMostIdBytes = 64;
-constexpr size_t kMostOfSession = 64;  // open at once
-constexpr size_t kMostOfPeer = 1024;   // likewise, decided by one other node
+constexpr size_t kMostSeriesOfSession = 64;  // open at once
+constexpr size_t kMostSeriesOfPeer = 1024;   // likewise, decided by one other node
 constexpr std::chrono::milliseconds kPartsGrace{500};
 constexpr size_t kMostEndedParts = 128;  // kept of one series
 
@@ -111,9 +110,9 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   const auto of_session = std::count_if(deciding_.begin(), deciding_.end(), [&](const auto& entry) {
     return entry.second->session == who.session;
   });
-  if (static_cast<size_t>(of_session) >= kMostOfSession) {
+  if (static_cast<size_t>(of_session) >= kMostSeriesOfSession) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "a client moves at most " + std::to_string(kMostOfSession) +
+                  "a client moves at most " + std::to_string(kMostSeriesOfSession) +
                       " files at once, and this one does",
                   "end one first, or use another client");
   }
@@ -121,7 +120,7 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
     if (end->node.empty()) end->node = context.node();
   }
   TransferInfo info;
-  info.id = TransferId(os::RandomHex(kIdBytes));
+  info.id = NewTransferId();
   info.role = reads ? TransferRole::kSource : TransferRole::kDestination;
   info.source = std::move(request.source);
   info.destination = std::move(request.destination);
@@ -274,10 +273,10 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
     const TransferRecord* record = parts_.transfers.Find(entry.first);
     return record != nullptr && record->orderer == caller;
   });
-  if (static_cast<size_t>(of_peer) >= kMostOfPeer) {
+  if (static_cast<size_t>(of_peer) >= kMostSeriesOfPeer) {
     return {Code::kResourceExhausted, reasons::kQuota,
             "node " + caller + " moves as many files at once as node " + parts_.context.node() +
-                " takes, " + std::to_string(kMostOfPeer)};
+                " takes, " + std::to_string(kMostSeriesOfPeer)};
   }
   TransferInfo info;
   info.id = said.id;

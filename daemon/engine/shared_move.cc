@@ -3,18 +3,12 @@
 #include <utility>
 
 #include "daemon/engine/context.h"
+#include "daemon/engine/move_limits.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/series.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
-namespace {
-
-// Of one chunk, where both sides are strided by unlike elements.
-constexpr uint64_t kMostCopies = 65536;
-
-}  // namespace
-
 SharedMove::SharedMove(Parts& parts, RemoteMove::Order order, Area destination)
     : parts_(parts),
       order_(std::move(order)),

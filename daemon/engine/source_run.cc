@@ -7,6 +7,7 @@
 #include "daemon/engine/context.h"
 #include "daemon/engine/lender.h"
 #include "daemon/engine/move.h"
+#include "daemon/engine/move_limits.h"
 #include "daemon/engine/peers.h"
 #include "daemon/engine/registrations.h"
 #include "daemon/engine/slots.h"
@@ -20,8 +21,6 @@ namespace {
 // Of a reader that is not heard, while others wait for the slots that it does not read.
 constexpr std::chrono::seconds kUnheardPatience{2};
 constexpr std::chrono::milliseconds kTellPause{1000};
-// A driver that has not made memory known by then, counted in stall timeouts, never will.
-constexpr int kMemoryPatience = 10;
 
 }  // namespace
 

@@ -7,17 +7,12 @@
 #include "daemon/engine/context.h"
 #include "daemon/engine/lender.h"
 #include "daemon/engine/mirrors.h"
+#include "daemon/engine/move_limits.h"
 #include "daemon/engine/series.h"
 #include "daemon/engine/transfers.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {
-namespace {
-
-constexpr uint64_t kLeastChunk = 4096;
-
-}  // namespace
-
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
   auto refuse = [&](const Status& why) { reply(why); };
@@ -25,7 +20,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
                    "memory that is used in place is not staged"});
   }
-  if (request.staged && request.chunk_bytes < kLeastChunk) {
+  if (request.staged && request.chunk_bytes < kLeastChunkBytes) {
     return refuse(
         {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
   }

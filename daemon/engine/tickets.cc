@@ -7,7 +7,7 @@ namespace onecopy::engine {
 namespace {
 
 // Long enough for a destination that waits for its turn with the staging slots.
-constexpr std::chrono::minutes kLifetime{10};
+constexpr std::chrono::minutes kTicketLifetime{10};
 constexpr size_t kMostTickets = 100'000;
 
 }  // namespace
@@ -75,8 +75,8 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
                   "try again later");
   }
   reservation.ticket = os::RandomHex(16);
-  reservation.lifetime = kLifetime;
-  ticket.expires = os::Clock::now() + kLifetime;
+  reservation.lifetime = kTicketLifetime;
+  ticket.expires = os::Clock::now() + kTicketLifetime;
   Keep(SecretDigest(reservation.ticket), std::move(ticket));
   return reservation;
 }

@@ -3,31 +3,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/engine/move_limits.h"
+#include "transport/core/duration.h"
+
 namespace onecopy::engine {
 namespace {
 
 constexpr uint64_t kSmallest = 64;
 constexpr int kSmallReads = 4;  // the first of which may have to wake things up
-constexpr uint64_t kLeastChunk = 4096;
-
-double Seconds(os::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 // On the connection's executor.
 class TimedRead final : public std::enable_shared_from_this<TimedRead> {
  public:
   TimedRead(TimedReadOrder order, UniqueFunction<void(TimedReadResult)> done)
       : order_(std::move(order)), done_(std::move(done)) {
-    chunk_ =
-        std::clamp(order_.connection->chunk_bytes(), kLeastChunk, order_.most_bytes + kLeastChunk);
+    chunk_ = std::clamp(order_.connection->chunk_bytes(), kLeastChunkBytes,
+                        order_.most_bytes + kLeastChunkBytes);
   }
 
   void ReadSmall() {
     const auto began = os::Clock::now();
     Get(0, std::min(kSmallest, order_.into.bytes),
         [self = shared_from_this(), began](Status status) {
-          const double seconds = Seconds(os::Clock::now() - began);
+          const double seconds = ToSeconds(os::Clock::now() - began);
           self->result_.seconds += seconds;
           double& least = self->result_.latency_seconds;
           least = self->small_reads_++ == 0 ? seconds : std::min(least, seconds);
@@ -78,7 +76,7 @@ class TimedRead final : public std::enable_shared_from_this<TimedRead> {
     }
     filling_ = false;
     if (in_flight_ == 0 && done_) {
-      const double seconds = Seconds(os::Clock::now() - began_);
+      const double seconds = ToSeconds(os::Clock::now() - began_);
       result_.seconds += seconds;
       result_.landed = std::min(submitted_, order_.into.bytes);
       // Less what a single get would have taken for nothing.

@@ -7,8 +7,8 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr size_t kMostReason = 64;
-constexpr size_t kMostText = Connection::kMaxMessageBytes - kMostReason - 16;
+constexpr size_t kMostPushReason = 64;
+constexpr size_t kMostPushText = Connection::kMaxMessageBytes - kMostPushReason - 16;
 
 }  // namespace
 
@@ -29,8 +29,8 @@ std::string Encode(const Pushed& pushed) {
   Append(text, pushed.number);
   Append(text, static_cast<uint32_t>(pushed.status.code()));
   if (pushed.status.ok()) return text;
-  return text + pushed.status.reason().substr(0, kMostReason) + '\n' +
-         pushed.status.message().substr(0, kMostText);
+  return text + pushed.status.reason().substr(0, kMostPushReason) + '\n' +
+         pushed.status.message().substr(0, kMostPushText);
 }
 
 std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes) {

@@ -13,6 +13,9 @@
 
 namespace onecopy::plan {
 
+// Rates count as equal from this part of the better one on.
+inline constexpr double kEqualRate = 0.9;
+
 struct Estimate {
   double bytes_per_second = 0;  // of a long transfer
   double latency_seconds = 0;   // of an empty one

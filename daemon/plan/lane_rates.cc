@@ -6,7 +6,6 @@
 namespace onecopy::plan {
 namespace {
 
-constexpr double kEqualRate = 0.9;
 // Of a rate, per step of distance: less than any difference between rates that are not equal.
 constexpr double kPerStep = 0.001;
 

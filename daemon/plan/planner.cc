@@ -21,8 +21,6 @@ using Assessments = std::array<Assessment, kLadder.size()>;
 // A software device moves bytes by the processor, so nothing of the default table applies to it.
 constexpr double kEmulatedBytesPerSecond = 0.5e9;
 constexpr double kEmulatedLatencySeconds = 200e-6;
-// Rates closer than this count as equal.
-constexpr double kEqualRate = 0.9;
 // So many slow transfers are no accident.
 constexpr uint32_t kEnoughTransfers = 2;
 // The most that finding out whether a path is still slow costs one transfer: this, or as long again

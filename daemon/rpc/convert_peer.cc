@@ -50,7 +50,7 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
 }
 
 constexpr int kMostNics = 256;
-constexpr auto kParse = [](const auto& in, const Field& at) { return Parse(in, at); };
+constexpr auto kParsePeer = [](const auto& in, const Field& at) { return Parse(in, at); };
 
 }  // namespace
 
@@ -297,7 +297,7 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.checksum(), at / "checksum"));
   engine::FinishReply value;
   value.failure = FromProto(in.failure());
-  ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
+  ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParsePeer));
   value.checksum = in.checksum();
   value.shared = in.shared();
   return value;

@@ -1,6 +1,5 @@
 // From a call of gRPC to a method of the engine's interfaces, and its reply back, by type alone: a
-// request's Parse gives the method's arguments, a reply's Print the message. Include the
-// conversions that are needed before this.
+// request's Parse gives the method's arguments, a reply's Print the message.
 #pragma once
 
 #include <google/protobuf/empty.pb.h>
@@ -11,6 +10,10 @@
 
 #include "daemon/engine/types.h"
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/convert_buffer.h"
+#include "daemon/rpc/convert_node.h"
+#include "daemon/rpc/convert_peer.h"
+#include "daemon/rpc/convert_transfer.h"
 
 namespace onecopy::rpc {
 

@@ -17,7 +17,7 @@ namespace {
 using engine::PeerApi;
 using Peers = v1::PeerService::AsyncService;
 
-constexpr int kBacklog = 128;
+constexpr int kPeerBacklog = 128;
 
 // Whether the kernel has vouched for who calls: AdmitPeers lets nobody else in over loopback, where
 // there is no TLS.
@@ -64,7 +64,7 @@ class PeerServer::Core {
     server.credentials = credentials_.server;
     server.most_health_watches = options.most_health_watches;
     server.listener.name = "peers";
-    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(options.listen, kBacklog));
+    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(options.listen, kPeerBacklog));
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
                              os::LocalAddress(server.listener.socket.get()));
     address_ = {options.listen.host, bound.port};

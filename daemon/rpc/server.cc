@@ -20,8 +20,8 @@ constexpr size_t kMostMemoryBytes = 128 << 20;
 // What connects and says nothing that is HTTP/2 (or TLS) is dropped after this.
 constexpr int kHandshakeMs = 10'000;
 // A peer that has vanished without a word is found out by pings.
-constexpr int kPingEveryMs = 60'000;
-constexpr int kPingTimeoutMs = 20'000;
+constexpr int kServerPingEveryMs = 60'000;
+constexpr int kServerPingTimeoutMs = 20'000;
 constexpr int kLeastPingIntervalMs = 5'000;
 // gRPC's reflection is served by threads of gRPC, one for each who asks.
 constexpr int kReflectionThreads = 16;
@@ -53,8 +53,8 @@ void Limit(grpc::ServerBuilder& builder, const std::string& name) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMostMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kServerPingEveryMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerPingTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kLeastPingIntervalMs);

@@ -3,6 +3,7 @@
 
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 
 namespace {
 
@@ -14,10 +15,6 @@ std::string Words(const Node& node, std::vector<std::string> arguments) {
   INFO(result.err);
   REQUIRE(result.exit_status == 0);
   return result.out;
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

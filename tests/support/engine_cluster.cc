@@ -5,6 +5,7 @@
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
 #include "tests/support/direct_peer.h"
+#include "tests/support/memory.h"
 #include "transport/core/reasons.h"
 #include "transport/link/tcp/factory.h"
 #include "transport/memory/host/factory.h"
@@ -289,6 +290,16 @@ engine::Endpoint ParseEnd(const std::string& text) {
   end.offset = std::stoull(text.substr(at + 1));
   if (plus != std::string::npos) end.bytes = std::stoull(text.substr(plus + 1));
   return end;
+}
+
+void Fill(const EngineNode::Registered& buffer, uint64_t seed) {
+  for (uint64_t i = 0; i < buffer.info.bytes; ++i) buffer.data[i] = PatternAt(i, seed);
+}
+
+Result<engine::TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,
+                                         const TransferId& id) {
+  return node.Ask<engine::TransferInfo>(
+      [&](engine::ClientApi& api, auto reply) { api.GetTransfer(who, id, std::move(reply)); });
 }
 
 TransferRequest Request(const std::string& source, const std::string& destination) {

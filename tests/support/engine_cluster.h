@@ -140,6 +140,11 @@ class EngineCluster {
   friend class EngineNode;
 };
 
+// Writes the pattern of this seed into a client's memory.
+void Fill(const EngineNode::Registered& buffer, uint64_t seed);
+// What this node tells `who` of a transfer.
+Result<engine::TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,
+                                         const TransferId& id);
 // A transfer between two buffers, with everything else at its default.
 engine::TransferRequest Request(const std::string& source, const std::string& destination);
 // "node:buffer@offset+bytes", as people write it; for tests only.

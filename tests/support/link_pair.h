@@ -4,6 +4,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,11 @@ struct LinkPair {
     if (owner != nullptr) owner->Shutdown();
   }
 };
+
+// What a message says, as a link takes it.
+inline std::span<const std::byte> MessageBytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 // The outcome of one get, waited for.
 struct Got {

@@ -9,12 +9,13 @@
 namespace onecopy {
 namespace {
 
-struct Unit {
+struct DurationUnit {
   std::string_view name;
   int64_t milliseconds;
 };
 
-constexpr std::array<Unit, 4> kUnits = {{{"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}}};
+constexpr std::array<DurationUnit, 4> kDurationUnits = {
+    {{"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}}};
 
 Status BadDuration(std::string_view text, std::string_view why) {
   return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -33,7 +34,7 @@ Result<std::chrono::milliseconds> ParseDuration(std::string_view text) {
   if (error != std::errc()) return BadDuration(text, "it does not begin with a digit");
   const std::string_view unit_name = text.substr(static_cast<size_t>(stop - text.data()));
   if (unit_name.empty()) return BadDuration(text, "it has no unit");
-  for (const Unit& unit : kUnits) {
+  for (const DurationUnit& unit : kDurationUnits) {
     if (unit.name != unit_name) continue;
     if (number > INT64_MAX / unit.milliseconds) return BadDuration(text, "it is too long");
     return std::chrono::milliseconds(number * unit.milliseconds);
@@ -44,7 +45,7 @@ Result<std::chrono::milliseconds> ParseDuration(std::string_view text) {
 std::string FormatDuration(std::chrono::milliseconds duration) {
   const int64_t count = duration.count();
   if (count == 0) return "0s";
-  for (const Unit& unit : kUnits) {
+  for (const DurationUnit& unit : kDurationUnits) {
     if (count % unit.milliseconds == 0) {
       return std::to_string(count / unit.milliseconds) + std::string(unit.name);
     }

@@ -9,6 +9,10 @@
 
 namespace onecopy {
 
+inline double ToSeconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 // Reads `200ms`, `30s`, `5m`, `2h`: a whole number and its unit. Fails with INVALID_ARGUMENT for
 // anything else: no unit, a sign, a fraction, or more than a duration holds.
 Result<std::chrono::milliseconds> ParseDuration(std::string_view text);

@@ -166,7 +166,7 @@ Status Judge(std::vector<Placed> pieces, bool of_two_sides, const std::string& w
           "split the request"};
 }
 
-void Place(const PlacedLayout& placed, int side, std::vector<Placed>* pieces) {
+void PlacePieces(const PlacedLayout& placed, int side, std::vector<Placed>* pieces) {
   if (placed.layout == nullptr) {
     if (placed.bytes == 0) return;
     pieces->push_back({{placed.at, placed.bytes, 0, 1}, placed.at + placed.bytes, side});
@@ -229,14 +229,14 @@ Result<Layout> Layout::Make(std::span<const StridedRange> ranges, const std::str
 Status Layout::CheckDisjoint(const std::string& what) const {
   std::vector<Placed> pieces;
   pieces.reserve(pieces_.size());
-  Place({this, 0, 0}, 0, &pieces);
+  PlacePieces({this, 0, 0}, 0, &pieces);
   return Judge(std::move(pieces), false, what + " ranges overlap one another");
 }
 
 Status CheckApart(const PlacedLayout& a, const PlacedLayout& b, const std::string& what) {
   std::vector<Placed> pieces;
-  Place(a, 0, &pieces);
-  Place(b, 1, &pieces);
+  PlacePieces(a, 0, &pieces);
+  PlacePieces(b, 1, &pieces);
   return Judge(std::move(pieces), true, what);
 }
 

@@ -10,12 +10,12 @@
 namespace onecopy {
 namespace {
 
-struct Unit {
+struct SizeUnit {
   std::string_view name;
   uint64_t bytes;
 };
 
-constexpr std::array<Unit, 13> kUnits = {{
+constexpr std::array<SizeUnit, 13> kSizeUnits = {{
     {"B", 1},
     {"KiB", uint64_t{1} << 10},
     {"MiB", uint64_t{1} << 20},
@@ -76,7 +76,7 @@ Result<uint64_t> ParseBytes(std::string_view text) {
   if (number.empty()) return BadSize(text, "it does not begin with a digit");
 
   uint64_t scale = 0;
-  for (const Unit& u : kUnits) {
+  for (const SizeUnit& u : kSizeUnits) {
     if (u.name == unit) scale = u.bytes;
   }
   if (scale == 0) return BadSize(text, "unknown unit \"" + std::string(unit) + "\"");

@@ -18,7 +18,7 @@
 namespace onecopy::os {
 namespace {
 
-struct Query {
+struct UnixQuery {
   nlmsghdr header;
   unix_diag_req request;
 };
@@ -29,7 +29,7 @@ std::optional<uint32_t> FarInode(int fd) {
   const UniqueFd netlink(
       ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
   if (!netlink || ::fstat(fd, &facts) != 0) return std::nullopt;
-  Query query{};
+  UnixQuery query{};
   query.header.nlmsg_len = sizeof query;
   query.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   query.header.nlmsg_flags = NLM_F_REQUEST;

@@ -50,14 +50,14 @@ End EndOf(const sockaddr_storage& storage) {
   return end;
 }
 
-struct Query {
+struct InetQuery {
   nlmsghdr header;
   inet_diag_req_v2 request;
 };
 
 // The question for the socket whose own end is `own` and whose far end is `far`.
-Query QueryFor(const End& own, const End& far) {
-  Query query{};
+InetQuery QueryFor(const End& own, const End& far) {
+  InetQuery query{};
   query.header.nlmsg_len = sizeof query;
   query.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   query.header.nlmsg_flags = NLM_F_REQUEST;
@@ -75,7 +75,7 @@ Query QueryFor(const End& own, const End& far) {
 }
 
 // The kernel answers such a question while it is being sent. No value: there is no such socket.
-Result<std::optional<inet_diag_msg>> Ask(const Query& query) {
+Result<std::optional<inet_diag_msg>> Ask(const InetQuery& query) {
   const UniqueFd netlink(
       ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
   if (!netlink) return ErrnoStatus(errno, "opening the kernel's socket tables");

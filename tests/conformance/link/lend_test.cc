@@ -11,7 +11,7 @@ using namespace onecopy::testing;
 
 namespace {
 
-constexpr ChannelId kChannel = 9;
+constexpr ChannelId kLendChannel = 9;
 constexpr uint64_t kSlot = 64 << 10;
 
 }  // namespace
@@ -30,7 +30,7 @@ TEST_CASE("what is lent opens its own bytes and no others, until its end") {
   REQUIRE_OK(first);
   REQUIRE_OK(second);
   const auto get = [&](const RemoteKey& key, uint64_t offset, uint64_t bytes) {
-    return connected->StartGet({kChannel, &key, offset, {sink, 0, bytes}}).get().status;
+    return connected->StartGet({kLendChannel, &key, offset, {sink, 0, bytes}}).get().status;
   };
   REQUIRE_OK(get(*first, 0, 100));
   CHECK(FirstWrong({sink, 0, 100}, 1, kSlot) == 100);
@@ -62,14 +62,14 @@ TEST_CASE("slots are lent again and again, each time under another key") {
     Fill({slab, at, bytes}, round);
     auto key = connected->Lend({slab, at, bytes});
     REQUIRE_OK(key);
-    const Got got = connected->StartGet({kChannel, &*key, 0, {sink, 0, bytes}}).get();
+    const Got got = connected->StartGet({kLendChannel, &*key, 0, {sink, 0, bytes}}).get();
     REQUIRE_OK(got.status);
     REQUIRE(FirstWrong({sink, 0, bytes}, round) == bytes);
     connected->EndLoan(*key);
     ended.push_back(std::move(*key));
   }
   for (const RemoteKey& key : ended) {
-    const Got got = connected->StartGet({kChannel, &key, 0, {sink, 0, 1}}).get();
+    const Got got = connected->StartGet({kLendChannel, &key, 0, {sink, 0, 1}}).get();
     REQUIRE(got.status.reason() == reasons::kAccessDenied);
   }
 }
@@ -90,5 +90,5 @@ TEST_CASE("loans that one end gives up and the other withdraws at the same time 
   auto key = connected->Lend({slab, 0, kSlot});
   REQUIRE_OK(key);
   const RegionRef sink = HostRegion(kSlot);
-  CHECK(connected->StartGet({kChannel, &*key, 0, {sink, 0, kSlot}}).get().status.ok());
+  CHECK(connected->StartGet({kLendChannel, &*key, 0, {sink, 0, kSlot}}).get().status.ok());
 }

@@ -10,10 +10,6 @@ using namespace onecopy::testing;
 
 namespace {
 
-std::span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 std::string Text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -32,7 +28,7 @@ TEST_CASE("messages arrive in order, in both directions, by channel") {
   std::vector<std::string> back;
   bool on_executor = true;
   connected->owner->Listen(1, [&](std::span<const std::byte> message) {
-    (void)connected->owner->Send(2, Bytes("echo " + Text(message)));
+    (void)connected->owner->Send(2, MessageBytes("echo " + Text(message)));
   });
   connected->reader->Listen(2, [&](std::span<const std::byte> message) {
     on_executor &= connected->reader->executor().InThread();
@@ -40,8 +36,8 @@ TEST_CASE("messages arrive in order, in both directions, by channel") {
     if (back.size() == kMessages) echoed.set_value();
   });
   for (int i = 0; i < kMessages; ++i) {
-    REQUIRE_OK(connected->reader->Send(99, Bytes("nobody listens")));
-    REQUIRE_OK(connected->reader->Send(1, Bytes(std::to_string(i))));
+    REQUIRE_OK(connected->reader->Send(99, MessageBytes("nobody listens")));
+    REQUIRE_OK(connected->reader->Send(1, MessageBytes(std::to_string(i))));
   }
   echoed.get_future().wait();
   CHECK(on_executor);
@@ -63,9 +59,9 @@ TEST_CASE("empty and largest messages pass, larger ones are refused") {
     if (got.size() == 2) arrived.set_value(got);
   });
   const std::string largest(Connection::kMaxMessageBytes, 'm');
-  CHECK(connected->reader->Send(1, Bytes(largest + "m")).code() == Code::kInvalidArgument);
+  CHECK(connected->reader->Send(1, MessageBytes(largest + "m")).code() == Code::kInvalidArgument);
   REQUIRE_OK(connected->reader->Send(1, {}));
-  REQUIRE_OK(connected->reader->Send(1, Bytes(largest)));
+  REQUIRE_OK(connected->reader->Send(1, MessageBytes(largest)));
   CHECK(arrived.get_future().get() == std::vector<std::string>{"", largest});
 }
 
@@ -83,9 +79,9 @@ TEST_CASE("a handler may end its own listening") {
     connected->owner->Ignore(1);
   });
   connected->owner->Listen(2, [&](std::span<const std::byte>) { second.set_value(); });
-  REQUIRE_OK(connected->reader->Send(1, Bytes("once")));
-  REQUIRE_OK(connected->reader->Send(1, Bytes("ignored")));
-  REQUIRE_OK(connected->reader->Send(2, Bytes("last")));
+  REQUIRE_OK(connected->reader->Send(1, MessageBytes("once")));
+  REQUIRE_OK(connected->reader->Send(1, MessageBytes("ignored")));
+  REQUIRE_OK(connected->reader->Send(2, MessageBytes("last")));
   second.get_future().wait();
   CHECK(first == 1);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kBytes = 64 * 1024;
 constexpr uint64_t kBegin = 4096;  // of what is opened, in the source
-constexpr ChannelId kChannel = 7;
+constexpr ChannelId kShortChannel = 7;
 
 // A source of which all but the beginning is open to the reader, and memory for it.
 struct Ends {
@@ -51,7 +51,7 @@ struct Ends {
   }
   std::shared_ptr<ShortServer> Serve() {
     return ShortServer::Start({connected.reader,
-                               kChannel,
+                               kShortChannel,
                                key,
                                {kBegin, kBytes - kBegin},
                                sink,
@@ -64,7 +64,7 @@ struct Ends {
     const auto planned = std::make_shared<const std::vector<Step>>(
         1, Step{.node = "reader", .from = "host", .to = "host", .by = "wire"});
     return std::make_unique<ShortPushes>(
-        ShortPushes::Way{connected.owner, kChannel, planned, nullptr}, std::move(failed));
+        ShortPushes::Way{connected.owner, kShortChannel, planned, nullptr}, std::move(failed));
   }
 };
 
@@ -93,8 +93,6 @@ void CheckMoves(ShortRoute& route, const RegionRef& sink) {
   CHECK(FirstWrong({sink, 0, ShortRoute::kMostUnderWay * 16}, 1, kBegin) ==
         ShortRoute::kMostUnderWay * 16);
 }
-
-std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
 
@@ -171,7 +169,7 @@ TEST_CASE("nonsense on the channel of small transfers ends them, on either side"
     const auto server = ends.Serve();
     CheckMoves(*pushes, ends.sink);
     const std::string nonsense = GENERATE(std::string(), std::string("x"), std::string(33, 'x'));
-    REQUIRE_OK(ends.connected.owner->Send(kChannel, Bytes(nonsense)));
+    REQUIRE_OK(ends.connected.owner->Send(kShortChannel, MessageBytes(nonsense)));
     CHECK(ends.failure.get_future().get().code() == Code::kInvalidArgument);
   }
   SECTION("answered to the side that owns") {
@@ -180,7 +178,7 @@ TEST_CASE("nonsense on the channel of small transfers ends them, on either side"
                                           Encode(Pushed{0, {}}) + "more", std::string(12, '\1'));
     REQUIRE_OK(pushes->Begin(kBegin, 0, 8));
     const uint64_t mark = pushes->Mark();
-    REQUIRE_OK(ends.connected.reader->Send(kChannel, Bytes(nonsense)));
+    REQUIRE_OK(ends.connected.reader->Send(kShortChannel, MessageBytes(nonsense)));
     Status failure;
     while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
     CHECK(failure.code() == Code::kUnavailable);

@@ -71,7 +71,7 @@ RegionRef RegionWith(Subject& subject, const Place& place, const Bytes& content)
   return region;
 }
 
-std::vector<Place> Places(Subject& subject) {
+std::vector<Place> ScatterPlaces(Subject& subject) {
   std::vector<Place> places = {{"host", ""}};
   for (const std::string& device : subject.devices()) {
     const Place place{subject.memory().kind(), device};
@@ -84,8 +84,8 @@ TEST_CASE("scattered and strided copies reach every byte and no other, in every 
   ONECOPY_SUBJECT(subject);
   const Bytes source = Pattern(kFrom, 51);
   const Bytes before = Pattern(kTo, 52);
-  for (const Place& from : Places(subject)) {
-    for (const Place& to : Places(subject)) {
+  for (const Place& from : ScatterPlaces(subject)) {
+    for (const Place& to : ScatterPlaces(subject)) {
       if (!subject.memory().Copies(from, to)) continue;
       INFO(from.kind << " " << from.device << " to " << to.kind << " " << to.device);
       const RegionRef from_region = RegionWith(subject, from, source);

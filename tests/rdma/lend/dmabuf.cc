@@ -25,7 +25,7 @@ struct Mapping {
   void* registered;  // mr->addr as the real library must see it again
 };
 
-std::mutex mutex;
+std::mutex mappings_mutex;
 std::unordered_map<const ibv_mr*, Mapping>& Mappings() {
   static auto* const mappings = new std::unordered_map<const ibv_mr*, Mapping>;
   return *mappings;
@@ -81,13 +81,13 @@ ibv_mr* RegisterDmaBuf(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova
     return Refuse(refusal);
   }
   mr->addr = reinterpret_cast<void*>(offset);  // what the real call leaves there: no address
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(mappings_mutex);
   Mappings().emplace(mr, mapping);
   return mr;
 }
 
 int Deregister(ibv_mr* mr) {
-  std::unique_lock lock(mutex);
+  std::unique_lock lock(mappings_mutex);
   const auto found = Mappings().find(mr);
   if (found == Mappings().end()) {
     lock.unlock();

@@ -42,7 +42,7 @@ def run(context):
         return findings
 
     entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
-               if os.path.relpath(entry["file"], context.root) in ours]
+               if ours & {os.path.relpath(source, context.root) for source in sources_of(entry["file"])}]
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         output = [line for findings in pool.map(check, entries) for line in findings]
     if not output:
@@ -52,6 +52,13 @@ def run(context):
     # A finding in a header comes from every source that includes it.
     findings = dict.fromkeys(os.path.relpath(line, context.root) for line in output if _FINDING.search(line))
     return [*(findings or output), f"all of it: {log}"]
+
+
+def sources_of(unit):
+    """The sources that a unit of CMake's unity build includes; any other unit is its own source."""
+    if not pathlib.PurePath(unit).name.startswith("unity_"):
+        return [unit]
+    return [name.decode() for name in _INCLUDE.findall(pathlib.Path(unit).read_bytes())]
 
 
 class Hasher:

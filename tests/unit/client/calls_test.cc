@@ -25,12 +25,12 @@ namespace os = onecopy::os;
 
 namespace {
 
-struct Fixture {
+struct CallsFixture {
   TempDir dir;
   FakeDaemon daemon;
   Client client;
 
-  explicit Fixture(const FakeDaemon::Options& options = {})
+  explicit CallsFixture(const FakeDaemon::Options& options = {})
       : daemon(dir.path(), options), client(Connect(dir.path())) {}
 
   static Client Connect(const std::string& run_dir) {
@@ -43,7 +43,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("a buffer is created, found by name and id, summed and deleted") {
-  Fixture f;
+  CallsFixture f;
   const auto made = f.client.CreateBuffer({.name = "a", .bytes = 4096, .memory = "cuda:0"});
   REQUIRE_OK(made);
   CHECK(made->node == "east");
@@ -69,7 +69,7 @@ TEST_CASE("a buffer is created, found by name and id, summed and deleted") {
 }
 
 TEST_CASE("a name that is taken is refused with the daemon's reason") {
-  Fixture f;
+  CallsFixture f;
   f.daemon.AddBuffer("east", "a", 1);
   const onecopy::Status status =
       f.client.CreateBuffer({.name = "a", .bytes = 1, .memory = "host"}).status();
@@ -80,7 +80,7 @@ TEST_CASE("a name that is taken is refused with the daemon's reason") {
 TEST_CASE("lists are read to their last page") {
   FakeDaemon::Options options;
   options.page_size = 3;
-  Fixture f(options);
+  CallsFixture f(options);
   for (int i = 0; i < 10; ++i) f.daemon.AddBuffer("west", "b" + std::to_string(i), 1);
   const auto buffers = f.client.ListBuffers("west");
   REQUIRE_OK(buffers);
@@ -92,7 +92,7 @@ TEST_CASE("lists are read to their last page") {
 }
 
 TEST_CASE("memory of the library is shared with the daemon until the owner lets it go") {
-  Fixture f;
+  CallsFixture f;
   {
     auto buffer = f.client.CreateHostBuffer("window", 10000);
     REQUIRE_OK(buffer);
@@ -114,7 +114,7 @@ TEST_CASE("memory of the library is shared with the daemon until the owner lets 
 }
 
 TEST_CASE("a caller's own memfd is registered from an offset") {
-  Fixture f;
+  CallsFixture f;
   auto fd = os::SealedMemfd("mine", 8192);
   REQUIRE_OK(fd);
   const auto mapping = os::MapShared(fd->get(), 8192);
@@ -126,7 +126,7 @@ TEST_CASE("a caller's own memfd is registered from an offset") {
 }
 
 TEST_CASE("what is no descriptor is refused before the daemon sees it") {
-  Fixture f;
+  CallsFixture f;
   for (const int fd : {-1, 987654}) {
     const onecopy::Status status = f.client.RegisterMemfd("x", fd, 0, 1).status();
     CHECK(status.code() == Code::kInvalidArgument);
@@ -136,7 +136,7 @@ TEST_CASE("what is no descriptor is refused before the daemon sees it") {
 }
 
 TEST_CASE("GPU memory is registered in the form in which it can be shared") {
-  Fixture f;
+  CallsFixture f;
   const onecopy::client::RunDir run_dir = {f.dir.path(), {f.dir.path()}};
   auto attach = onecopy::client::AttachSocket::Connect(run_dir, "test", std::chrono::seconds(5));
   REQUIRE_OK(attach);
@@ -171,7 +171,7 @@ TEST_CASE("GPU memory is registered in the form in which it can be shared") {
 }
 
 TEST_CASE("a pointer that is no GPU memory is not registered, with the reason") {
-  Fixture f;
+  CallsFixture f;
   int on_the_stack = 0;
   const onecopy::Status status =
       f.client.RegisterCuda("x", reinterpret_cast<uintptr_t>(&on_the_stack), sizeof on_the_stack)
@@ -205,7 +205,7 @@ TEST_CASE("GPU memory is exported by the driver that the client names") {
 }
 
 TEST_CASE("names that cannot be are refused here, with what is wrong") {
-  Fixture f;
+  CallsFixture f;
   for (const std::string& name :
        {std::string(257, 'x'), std::string("a\nb"), std::string("\xff"), std::string("\0", 1)}) {
     CHECK(f.client.GetBuffer("", name).status().reason() == onecopy::reasons::kBadName);
@@ -216,7 +216,7 @@ TEST_CASE("names that cannot be are refused here, with what is wrong") {
 }
 
 TEST_CASE("grants are made, listed and taken back") {
-  Fixture f;
+  CallsFixture f;
   f.daemon.AddBuffer("east", "a", 100);
   onecopy::CreateGrantRequest request;
   request.range = {"", "a", 10, 20};
@@ -242,7 +242,7 @@ TEST_CASE("grants are made, listed and taken back") {
 TEST_CASE("nodes are listed, and shown with all that they can do") {
   FakeDaemon::Options options;
   options.page_size = 1;
-  Fixture f(options);
+  CallsFixture f(options);
   const auto nodes = f.client.ListNodes();
   REQUIRE_OK(nodes);
   REQUIRE(nodes->size() == 2);
@@ -269,7 +269,7 @@ TEST_CASE("nodes are listed, and shown with all that they can do") {
 }
 
 TEST_CASE("a node is probed") {
-  Fixture f;
+  CallsFixture f;
   const auto probes = f.client.ProbeNode("north");
   REQUIRE_OK(probes);
   REQUIRE(probes->size() == 2);
@@ -289,7 +289,7 @@ TEST_CASE("a node is probed") {
 }
 
 TEST_CASE("a device is released and the log level changed") {
-  Fixture f;
+  CallsFixture f;
   REQUIRE_OK(f.client.ReleaseDevice("cuda:0"));
   CHECK(f.client.ReleaseDevice("cuda:9").reason() == onecopy::reasons::kDeviceNotFound);
   const auto previous = f.client.SetLogLevel("debug");

@@ -29,11 +29,11 @@ namespace {
 const Endpoint kWhole = {"west", "b", {}, {}};
 
 // A buffer west:b with these bytes.
-struct Fixture : FileCopyFixture {
+struct ToFileFixture : FileCopyFixture {
   std::string content;
   std::string out;  // a folder with nothing else in it
 
-  explicit Fixture(size_t bytes = 10'500) : content(Pattern(bytes)), out(dir / "out") {
+  explicit ToFileFixture(size_t bytes = 10'500) : content(Pattern(bytes)), out(dir / "out") {
     daemon.AddBuffer("west", "b", bytes);
     daemon.SetBytes("west", "b", content);
     fs::create_directory(out);
@@ -54,7 +54,7 @@ mode_t ModeOf(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a buffer of several windows becomes a new file, with one receipt") {
-  Fixture f;
+  ToFileFixture f;
   const mode_t umask_before = ::umask(027);
   const auto copy = CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(1000));
   ::umask(umask_before);
@@ -74,7 +74,7 @@ TEST_CASE("a buffer of several windows becomes a new file, with one receipt") {
 }
 
 TEST_CASE("a range of a buffer becomes a file, an empty one an empty file") {
-  Fixture f;
+  ToFileFixture f;
   REQUIRE_OK(CopyBufferToFile(f.client, {"west", "b", 100, 1234}, {f.out + "/part"}, Windows(500)));
   CHECK(f.Content("part") == f.content.substr(100, 1234));
   const auto empty = CopyBufferToFile(f.client, {"west", "b", 100, 0}, {f.out + "/empty"});
@@ -85,7 +85,7 @@ TEST_CASE("a range of a buffer becomes a file, an empty one an empty file") {
 }
 
 TEST_CASE("an existing file is replaced as a whole and keeps its mode") {
-  Fixture f;
+  ToFileFixture f;
   f.Write("out/file", std::string(50'000, 'o'));
   REQUIRE(::chmod((f.out + "/file").c_str(), 0604) == 0);
   REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(1000)));
@@ -95,7 +95,7 @@ TEST_CASE("an existing file is replaced as a whole and keeps its mode") {
 
 TEST_CASE("an existing file keeps its owner where the caller may give files away") {
   if (::geteuid() != 0) ONECOPY_SKIP("only root may give files away");
-  Fixture f;
+  ToFileFixture f;
   f.Write("out/file", "old");
   REQUIRE(::chown((f.out + "/file").c_str(), 12'345, 54'321) == 0);
   REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}));
@@ -106,7 +106,7 @@ TEST_CASE("an existing file keeps its owner where the caller may give files away
 }
 
 TEST_CASE("a copy that fails leaves the existing file as it was, and nothing beside it") {
-  Fixture f;
+  ToFileFixture f;
   f.Write("out/file", "old");
   f.daemon.SetFate(5, {.fail = Status(Code::kUnavailable, reasons::kPeerDown, "west went")});
   const Status status =
@@ -121,7 +121,7 @@ TEST_CASE("a copy that fails leaves the existing file as it was, and nothing bes
 }
 
 TEST_CASE("a stop leaves nothing behind") {
-  Fixture f;
+  ToFileFixture f;
   f.daemon.SetFate(1, {.hold = true});
   std::stop_source stop;
   FileCopyOptions options = Windows(1000);
@@ -137,7 +137,7 @@ TEST_CASE("a stop leaves nothing behind") {
 }
 
 TEST_CASE("a range of a file is written in place, and nothing around it") {
-  Fixture f(100);
+  ToFileFixture f(100);
   f.Write("out/file", std::string(300, 'o'));
   REQUIRE_OK(CopyBufferToFile(f.client, kWhole, {f.out + "/file", -1, 50, 200}, Windows(30)));
   CHECK(f.Content("file") == std::string(50, 'o') + f.content + std::string(150, 'o'));
@@ -147,7 +147,7 @@ TEST_CASE("a range of a file is written in place, and nothing around it") {
 }
 
 TEST_CASE("a range is refused that is too short, of no file, or of a stream") {
-  Fixture f(100);
+  ToFileFixture f(100);
   f.Write("out/file", std::string(300, 'o'));
   const Status too_short =
       CopyBufferToFile(f.client, kWhole, {f.out + "/file", -1, 0, 99}).status();
@@ -167,7 +167,7 @@ TEST_CASE("a range is refused that is too short, of no file, or of a stream") {
 }
 
 TEST_CASE("a symbolic link stays one, and the file behind it is replaced") {
-  Fixture f;
+  ToFileFixture f;
   fs::create_directory(f.out + "/far");
   f.Write("out/far/file", "old");
   fs::create_symlink("far/file", f.out + "/link");
@@ -178,7 +178,7 @@ TEST_CASE("a symbolic link stays one, and the file behind it is replaced") {
 }
 
 TEST_CASE("places where no file can be written are refused before a byte moves") {
-  Fixture f;
+  ToFileFixture f;
   fs::create_symlink("nowhere", f.out + "/dangling");
   for (const std::string& path : {f.out, f.out + "/dangling", f.out + "/new/", std::string()}) {
     INFO(path);
@@ -190,7 +190,7 @@ TEST_CASE("places where no file can be written are refused before a byte moves")
 }
 
 TEST_CASE("a file or folder without write permission is refused") {
-  Fixture f;
+  ToFileFixture f;
   f.Write("out/file", "old");
   const onecopy::testing::AsOrdinaryUser user(f.dir.path());
   REQUIRE(::chmod((f.out + "/file").c_str(), 0400) == 0);
@@ -203,7 +203,7 @@ TEST_CASE("a file or folder without write permission is refused") {
 }
 
 TEST_CASE("a device that is full says so") {
-  Fixture f;
+  ToFileFixture f;
   const Status status = CopyBufferToFile(f.client, kWhole, {"/dev/full"}, Windows(1000)).status();
   CHECK(status.code() == Code::kResourceExhausted);
   CHECK(status.reason() == reasons::kNoSpace);
@@ -213,7 +213,7 @@ TEST_CASE("a device that is full says so") {
 
 TEST_CASE("a file that does not fit on its disk is refused before a byte moves") {
   if (::geteuid() != 0) ONECOPY_SKIP("only root may mount a small disk");
-  Fixture f(4 << 20);
+  ToFileFixture f(4 << 20);
   if (::mount("tmpfs", f.out.c_str(), "tmpfs", 0, "size=1m") != 0) {
     ONECOPY_SKIP("no file system can be mounted here");
   }
@@ -233,7 +233,7 @@ TEST_CASE("a file that does not fit on its disk is refused before a byte moves")
 }
 
 TEST_CASE("a pipe gets the bytes in order, however slowly it is read") {
-  Fixture f(300'000);
+  ToFileFixture f(300'000);
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   os::UniqueFd read(ends[0]);
@@ -254,7 +254,7 @@ TEST_CASE("a pipe gets the bytes in order, however slowly it is read") {
 }
 
 TEST_CASE("a stop ends the wait for a pipe that nobody reads") {
-  Fixture f(1 << 20);
+  ToFileFixture f(1 << 20);
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const os::UniqueFd read(ends[0]);
@@ -272,7 +272,7 @@ TEST_CASE("a stop ends the wait for a pipe that nobody reads") {
 }
 
 TEST_CASE("a checksum covers what was written") {
-  Fixture f;
+  ToFileFixture f;
   FileCopyOptions options = Windows(1000);
   options.checksum = true;
   const auto copy = CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, options);
@@ -285,7 +285,7 @@ TEST_CASE("a checksum covers what was written") {
 }
 
 TEST_CASE("a plan for a file has the client's pass as its last step, and writes nothing") {
-  Fixture f;
+  ToFileFixture f;
   const auto plan = onecopy::PlanBufferToFile(f.client, kWhole, {f.out + "/file"});
   REQUIRE_OK(plan);
   CHECK(plan->copies == 4);

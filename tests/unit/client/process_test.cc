@@ -103,8 +103,8 @@ class Process {
   pid_t pid_ = 0;
 };
 
-struct Fixture : FileCopyFixture {
-  Fixture() {
+struct ProcessFixture : FileCopyFixture {
+  ProcessFixture() {
     daemon.AddBuffer("east", "a", 300'000);
     daemon.AddBuffer("west", "b", 300'000);
   }
@@ -118,7 +118,7 @@ struct Fixture : FileCopyFixture {
 }  // namespace
 
 TEST_CASE("standard input goes into a buffer, and the receipt to standard output") {
-  Fixture f;
+  ProcessFixture f;
   const std::string content = Pattern(200'000);
   Process process = f.Start({"cp", "-", "west:b", "--json"});
   for (size_t at = 0; at < content.size();) {
@@ -135,7 +135,7 @@ TEST_CASE("standard input goes into a buffer, and the receipt to standard output
 }
 
 TEST_CASE("a buffer goes to standard output, and nothing else does") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetBytes("west", "b", Pattern(300'000));
   Process process = f.Start({"cp", "west:b", "-", "--json"});
   CHECK(ReadAll(process.out.get()) == Pattern(300'000));
@@ -148,7 +148,7 @@ TEST_CASE("a buffer goes to standard output, and nothing else does") {
 }
 
 TEST_CASE("standard streams that are closed are errors, not other files") {
-  Fixture f;
+  ProcessFixture f;
   Process reading = f.Start({"cp", "-", "west:b"}, Streams::kClosed);
   CHECK(reading.Wait() == 2);
   Process writing = f.Start({"cp", "west:b", "-"}, Streams::kClosed);
@@ -156,14 +156,14 @@ TEST_CASE("standard streams that are closed are errors, not other files") {
 }
 
 TEST_CASE("no progress bar is drawn where standard error is no terminal") {
-  Fixture f;
+  ProcessFixture f;
   Process process = f.Start({"cp", "a", "west:b"});
   CHECK(ReadAll(process.err.get()).empty());
   CHECK(process.Wait() == 0);
 }
 
 TEST_CASE("a terminal shows a progress bar, which is gone in the end") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true});
   Process process = f.Start({"cp", "a", "west:b"}, Streams::kTerminal);
   char first = 0;
@@ -178,7 +178,7 @@ TEST_CASE("a terminal shows a progress bar, which is gone in the end") {
 }
 
 TEST_CASE("a terminal shows no bar where it was not asked for") {
-  Fixture f;
+  ProcessFixture f;
   const std::string option = GENERATE("--quiet", "--json");
   Process process = f.Start({"cp", "a", "west:b", option}, Streams::kTerminal);
   CHECK(process.Wait() == 0);
@@ -186,14 +186,14 @@ TEST_CASE("a terminal shows no bar where it was not asked for") {
 }
 
 TEST_CASE("bytes are not thrown at a terminal") {
-  Fixture f;
+  ProcessFixture f;
   Process process = f.Start({"cp", "west:b", "-"}, Streams::kTerminal);
   CHECK(process.Wait() == 2);
   CHECK(f.daemon.transfers().empty());
 }
 
 TEST_CASE("top redraws a terminal until Ctrl-C, which is its ordinary end") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true});
   REQUIRE(f.Start({"cp", "a", "west:b", "--detach"}).Wait() == 0);
   Process process = f.Start({"top"}, Streams::kTerminal);
@@ -215,7 +215,7 @@ TEST_CASE("top redraws a terminal until Ctrl-C, which is its ordinary end") {
 }
 
 TEST_CASE("Ctrl-C cancels the transfer, waits for its end, and exits 130") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true});
   const int signal = GENERATE(SIGINT, SIGTERM);
   Process process = f.Start({"cp", "a", "west:b"});
@@ -227,7 +227,7 @@ TEST_CASE("Ctrl-C cancels the transfer, waits for its end, and exits 130") {
 }
 
 TEST_CASE("Ctrl-C during a file copy leaves no file") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true});
   std::filesystem::create_directory(f.dir / "out");
   Process process = f.Start({"cp", "west:b", f.dir / "out/file"});
@@ -238,7 +238,7 @@ TEST_CASE("Ctrl-C during a file copy leaves no file") {
 }
 
 TEST_CASE("Ctrl-C ends the wait for standard input") {
-  Fixture f;
+  ProcessFixture f;
   Process process = f.Start({"cp", "-", "west:b"});
   while (f.daemon.buffer_count() < 4) std::this_thread::yield();  // its two windows are there
   process.Signal(SIGINT);
@@ -246,7 +246,7 @@ TEST_CASE("Ctrl-C ends the wait for standard input") {
 }
 
 TEST_CASE("a second Ctrl-C leaves at once, although nothing has let go") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true, .stubborn = true});
   Process process = f.Start({"cp", "a", "west:b"});
   f.daemon.AwaitStarted(1);
@@ -259,7 +259,7 @@ TEST_CASE("a second Ctrl-C leaves at once, although nothing has let go") {
 }
 
 TEST_CASE("Ctrl-C while watching leaves the transfer alone") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true});
   Process start = f.Start({"cp", "a", "west:b", "--detach"});
   REQUIRE(start.Wait() == 0);
@@ -272,7 +272,7 @@ TEST_CASE("Ctrl-C while watching leaves the transfer alone") {
 }
 
 TEST_CASE("a reader that goes away ends the program, as it ends any filter") {
-  Fixture f;
+  ProcessFixture f;
   Process process = f.Start({"cp", "west:b", "-"});
   process.out.Reset();
   const int end = process.Wait();
@@ -281,7 +281,7 @@ TEST_CASE("a reader that goes away ends the program, as it ends any filter") {
 
 TEST_CASE(
     "when the client is killed its memory goes, and what it ordered between buffers goes on") {
-  Fixture f;
+  ProcessFixture f;
   f.daemon.SetFate(0, {.hold = true});
   {
     Process process = f.Start({"cp", "a", "west:b"});

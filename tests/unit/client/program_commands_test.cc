@@ -8,13 +8,13 @@ using onecopy::cli::Json;
 using onecopy::testing::Has;
 using onecopy::testing::Onecopy;
 using onecopy::testing::Pattern;
+using onecopy::testing::ProgramFixture;
 using onecopy::testing::Run;
-using Fixture = onecopy::testing::ProgramFixture;
 
 namespace reasons = onecopy::reasons;
 
 TEST_CASE("buffers are created, listed, shown, summed and removed") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const Run made = onecopy({"buffer", "create", "x", "--size", "64KiB", "--memory", "cuda:0"});
   CHECK(made.exit_status == 0);
   CHECK(made.out == "created east:x, 64 KiB of cuda on GPU-5f\n");
@@ -36,7 +36,7 @@ TEST_CASE("buffers are created, listed, shown, summed and removed") {
 }
 
 TEST_CASE("grants are given, listed and taken back") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const Run made =
       onecopy({"grant", "add", "a@10+20", "--to", "1000@west", "--read", "--write", "--for", "1h"});
   CHECK(made.exit_status == 0);
@@ -51,7 +51,7 @@ TEST_CASE("grants are given, listed and taken back") {
 }
 
 TEST_CASE("transfers are listed, shown, watched and cancelled") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   onecopy.daemon.SetFate(1, {.fail = Status(Code::kUnavailable, reasons::kPeerDown, "west went")});
   onecopy.daemon.SetFate(2, {.hold = true});
   CHECK(onecopy({"transfer", "ls", "--json"}).out == "[]\n");
@@ -81,7 +81,7 @@ TEST_CASE("transfers are listed, shown, watched and cancelled") {
 }
 
 TEST_CASE("nodes are listed, shown, released, and told how much to log") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const Run list = onecopy({"node", "ls"});
   CHECK(Has(list.out, "east (here)  CONNECTED"));
   CHECK(Has(list.out, "PEER_DOWN: connection refused"));
@@ -100,7 +100,7 @@ TEST_CASE("nodes are listed, shown, released, and told how much to log") {
 }
 
 TEST_CASE("top prints once where nobody watches") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   onecopy.daemon.SetFate(0, {.hold = true});
   REQUIRE(onecopy({"cp", "a", "west:b", "--detach"}).exit_status == 0);
   REQUIRE(onecopy({"cp", "a", "west:b"}).exit_status == 0);
@@ -110,13 +110,13 @@ TEST_CASE("top prints once where nobody watches") {
 }
 
 TEST_CASE("a session that the daemon has forgotten is a matter of permission") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   onecopy.daemon.FailCalls(Status(Code::kUnauthenticated, reasons::kNoSession, "no session"));
   CHECK(onecopy({"buffer", "ls"}).exit_status == 4);
 }
 
 TEST_CASE("output that cannot be written is an error") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   std::ostringstream out;
   std::ostringstream err;
   out.setstate(std::ios::badbit);
@@ -125,7 +125,7 @@ TEST_CASE("output that cannot be written is an error") {
 }
 
 TEST_CASE("probe prints a matrix, and a list for programs") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const Run people = onecopy({"probe", "west"});
   CHECK(people.exit_status == 0);
   CHECK(Has(people.out, "WHY NOT"));

@@ -5,6 +5,7 @@
 
 #include "client/cli/output/document.h"
 #include "client/cli/program.h"
+#include "tests/support/text.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
 namespace onecopy::testing {
@@ -36,9 +37,5 @@ struct ProgramFixture : FileCopyFixture {
     return Onecopy(arguments);
   }
 };
-
-inline bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace onecopy::testing

@@ -10,8 +10,8 @@ using onecopy::cli::Json;
 using onecopy::testing::Has;
 using onecopy::testing::Onecopy;
 using onecopy::testing::Pattern;
+using onecopy::testing::ProgramFixture;
 using onecopy::testing::Run;
-using Fixture = onecopy::testing::ProgramFixture;
 
 namespace reasons = onecopy::reasons;
 
@@ -117,7 +117,7 @@ TEST_CASE("without a daemon the error names where it was looked for and how to s
 }
 
 TEST_CASE("cp moves a buffer and prints the receipt") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   onecopy.daemon.SetBytes("east", "a", Pattern(1000));
   const Run run = onecopy({"cp", "a", "west:b@100"});
   CHECK(run.exit_status == 0);
@@ -129,7 +129,7 @@ TEST_CASE("cp moves a buffer and prints the receipt") {
 }
 
 TEST_CASE("cp with --json prints the receipt as one document, options after the ends included") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const Run run = onecopy({"cp", "a", "west:b", "--json", "--checksum", "--path", "tcp-*", "--link",
                            "tcp", "--at-most", "3", "--allow-emulated", "--deadline", "30s"});
   REQUIRE(run.exit_status == 0);
@@ -145,7 +145,7 @@ TEST_CASE("cp with --json prints the receipt as one document, options after the 
 }
 
 TEST_CASE("cp moves files into buffers and out of them") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const std::string in = onecopy.Write("in", Pattern(1500));
   const Run there = onecopy({"cp", in, "west:b", "--json"});
   REQUIRE(there.exit_status == 0);
@@ -161,7 +161,7 @@ TEST_CASE("cp moves files into buffers and out of them") {
 }
 
 TEST_CASE("a file on the client's own node is a file here, one on another node is not served") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const std::string in = onecopy.Write("in", "x");
   CHECK(onecopy({"cp", "east:" + in, "west:b"}).exit_status == 0);
   const Run other = onecopy({"cp", "west:" + in, "a"});
@@ -181,7 +181,7 @@ TEST_CASE("two files, and standard input with a file, are refused with what to u
 }
 
 TEST_CASE("a word that is no buffer but names a file suggests how to name it") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const auto before = std::filesystem::current_path();
   onecopy.Write("word", "x");
   std::filesystem::current_path(onecopy.dir.path());
@@ -198,7 +198,7 @@ TEST_CASE("a word that is no buffer but names a file suggests how to name it") {
 }
 
 TEST_CASE("buffers may be called like commands") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   for (const std::string name : {"top", "cp", "node", "ls"}) {
     onecopy.daemon.AddBuffer("east", name, 10);
     CHECK(onecopy({"cp", name, "west:b"}).exit_status == 0);
@@ -207,7 +207,7 @@ TEST_CASE("buffers may be called like commands") {
 }
 
 TEST_CASE("the exit status tells why a transfer failed") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const auto [code, exit_status] = GENERATE(table<Code, int>({{Code::kPermissionDenied, 4},
                                                               {Code::kUnavailable, 5},
                                                               {Code::kDataLoss, 6},
@@ -224,7 +224,7 @@ TEST_CASE("the exit status tells why a transfer failed") {
 }
 
 TEST_CASE("a policy that cannot be met exits 7 with every refusal") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const Run people = onecopy({"cp", "a", "west:b", "--at-most", "1"});
   CHECK(people.exit_status == 7);
   CHECK(Has(people.err, "rdma-direct  NO_RDMA_DEVICE"));
@@ -239,7 +239,7 @@ TEST_CASE("a policy that cannot be met exits 7 with every refusal") {
 }
 
 TEST_CASE("explain and a dry run show the path and move nothing") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   const std::string in = onecopy.Write("in", "x");
   const Run explain = onecopy({"explain", "a", "west:b"});
   CHECK(explain.exit_status == 0);
@@ -253,7 +253,7 @@ TEST_CASE("explain and a dry run show the path and move nothing") {
 }
 
 TEST_CASE("a detached transfer is named and goes on") {
-  Fixture onecopy;
+  ProgramFixture onecopy;
   onecopy.daemon.SetFate(0, {.hold = true});
   CHECK(onecopy({"cp", "a", "west:b", "--detach", "--quiet"}).out == "t1\n");
   CHECK(onecopy.daemon.transfers().at(0).state() == onecopy::v1::RUNNING);

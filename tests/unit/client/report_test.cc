@@ -21,7 +21,7 @@ Step Named(const std::string& node, const std::string& from, const std::string& 
   return step;
 }
 
-cli::Move Move() {
+cli::Move OneMove() {
   cli::Move move;
   move.source = "east:a";
   move.destination = "west:b";
@@ -47,7 +47,7 @@ cli::Move Move() {
 
 TEST_CASE("a receipt for people is compact, and says why nothing better") {
   std::ostringstream out;
-  cli::PrintReceipt(out, Move());
+  cli::PrintReceipt(out, OneMove());
   CHECK(out.str() ==
         "east:a -> west:b\n"
         "  moved     1 GiB in 41 ms, 26.19 GB/s\n"
@@ -63,7 +63,7 @@ TEST_CASE("a receipt for people is compact, and says why nothing better") {
 }
 
 TEST_CASE("a receipt tells of checksum, failed attempts and emulation where there are any") {
-  cli::Move move = Move();
+  cli::Move move = OneMove();
   move.receipt.emulated = true;
   move.receipt.checksum = ChecksumResult{"xxh3-128", "00ff", true};
   move.receipt.attempts = {{"rdma-direct", "LINK_DOWN", 4096}, {"tcp-direct", "SUCCEEDED", 1}};
@@ -95,7 +95,7 @@ TEST_CASE("a plan lists every path that was passed over") {
   plan.copies = 1;
   plan.steps = {Named("east", "host", "host", "cpu")};
   plan.estimated_bytes_per_second = 12e9;
-  plan.refused = Move().receipt.refused;
+  plan.refused = OneMove().receipt.refused;
   std::ostringstream out;
   cli::PrintPlan(out, "a", "b", plan);
   CHECK(out.str().find("a -> b\n  path      local, 1 copy\n    1  host -> host  cpu  on east\n"
@@ -121,7 +121,7 @@ TEST_CASE("an error says what failed, under its stable name, and what to do") {
 }
 
 TEST_CASE("nothing that is printed for people can steer their terminal") {
-  cli::Move move = Move();
+  cli::Move move = OneMove();
   move.source = "\x1b[2J";
   move.receipt.path = "\x1b";
   move.receipt.steps[0].step.from = "\n\x1b";

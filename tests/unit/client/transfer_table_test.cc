@@ -4,9 +4,11 @@
 
 #include "client/cli/output/escape.h"
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 #include "transport/core/reasons.h"
 
 using namespace onecopy;
+using onecopy::testing::Has;
 
 namespace {
 
@@ -42,10 +44,6 @@ std::vector<std::string> Lines(const std::vector<TransferInfo>& transfers,
   std::vector<std::string> all;
   for (std::string line; std::getline(lines, line);) all.push_back(line);
   return all;
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

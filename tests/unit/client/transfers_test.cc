@@ -17,12 +17,12 @@ using onecopy::testing::TempDir;
 
 namespace {
 
-struct Fixture {
+struct TransfersFixture {
   TempDir dir;
   FakeDaemon daemon;
   Client client;
 
-  Fixture() : daemon(dir.path()), client(Connect(dir.path())) {
+  TransfersFixture() : daemon(dir.path()), client(Connect(dir.path())) {
     daemon.AddBuffer("east", "a", 1000);
     daemon.AddBuffer("west", "b", 2000);
   }
@@ -44,9 +44,9 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("a transfer runs to its end and brings its receipt") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetBytes("east", "a", std::string(1000, 'x'));
-  TransferRequest request = Fixture::Request();
+  TransferRequest request = TransfersFixture::Request();
   request.policy = {
       .path_glob = "tcp-*", .at_most_copies = 4, .link = "tcp", .allow_emulated = true};
   request.checksum = true;
@@ -89,8 +89,8 @@ TEST_CASE("a transfer runs to its end and brings its receipt") {
 }
 
 TEST_CASE("a plan moves nothing, and what no path can do is refused with every reason") {
-  Fixture f;
-  TransferRequest request = Fixture::Request();
+  TransfersFixture f;
+  TransferRequest request = TransfersFixture::Request();
   const auto plan = f.client.PlanTransfer(request);
   REQUIRE_OK(plan);
   CHECK(plan->path == "tcp-direct");
@@ -106,11 +106,11 @@ TEST_CASE("a plan moves nothing, and what no path can do is refused with every r
 }
 
 TEST_CASE("a transfer that fails says why, under its name") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetFate(
       0,
       {.refuse = {}, .fail = Status(Code::kUnavailable, onecopy::reasons::kPeerDown, "west went")});
-  const auto done = f.client.RunTransfer(Fixture::Request());
+  const auto done = f.client.RunTransfer(TransfersFixture::Request());
   REQUIRE_OK(done);
   CHECK(done->state == TransferState::kFailed);
   const Status outcome = onecopy::OutcomeOf(*done);
@@ -120,8 +120,8 @@ TEST_CASE("a transfer that fails says why, under its name") {
 }
 
 TEST_CASE("a request that is refused starts nothing") {
-  Fixture f;
-  TransferRequest request = Fixture::Request();
+  TransfersFixture f;
+  TransferRequest request = TransfersFixture::Request();
   request.source.offset_bytes = 1001;
   CHECK(f.client.RunTransfer(request).status().reason() == onecopy::reasons::kRangeOutOfBuffer);
   request.source.buffer = "missing";
@@ -130,14 +130,14 @@ TEST_CASE("a request that is refused starts nothing") {
 }
 
 TEST_CASE("a stop while a transfer is awaited cancels it and waits for its end") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetFate(0, {.hold = true});
   std::stop_source stop;
   std::jthread stopper([&] {
     f.daemon.AwaitStarted(1);
     stop.request_stop();
   });
-  const auto done = f.client.RunTransfer(Fixture::Request(), {}, stop.get_token());
+  const auto done = f.client.RunTransfer(TransfersFixture::Request(), {}, stop.get_token());
   REQUIRE_OK(done);
   CHECK(done->state == TransferState::kCancelled);
   CHECK(onecopy::OutcomeOf(*done).code() == Code::kCancelled);
@@ -145,14 +145,14 @@ TEST_CASE("a stop while a transfer is awaited cancels it and waits for its end")
 }
 
 TEST_CASE("a stop that came first starts nothing, and cancels what was started before") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetFate(0, {.hold = true});
   std::stop_source stop;
   stop.request_stop();
-  CHECK(f.client.RunTransfer(Fixture::Request(), {}, stop.get_token()).status().code() ==
+  CHECK(f.client.RunTransfer(TransfersFixture::Request(), {}, stop.get_token()).status().code() ==
         Code::kCancelled);
   CHECK(f.daemon.transfers().empty());
-  const auto started = f.client.StartTransfer(Fixture::Request());
+  const auto started = f.client.StartTransfer(TransfersFixture::Request());
   REQUIRE_OK(started);
   const auto done = f.client.AwaitTransfer(started->id, {}, stop.get_token());
   REQUIRE_OK(done);
@@ -160,9 +160,9 @@ TEST_CASE("a stop that came first starts nothing, and cancels what was started b
 }
 
 TEST_CASE("a stop while a transfer is only watched leaves it alone") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetFate(0, {.hold = true});
-  const auto started = f.client.StartTransfer(Fixture::Request());
+  const auto started = f.client.StartTransfer(TransfersFixture::Request());
   REQUIRE_OK(started);
   std::stop_source stop;
   const auto watched = f.client.WatchTransfer(
@@ -176,9 +176,9 @@ TEST_CASE("a stop while a transfer is only watched leaves it alone") {
 }
 
 TEST_CASE("another thread cancels what one waits for") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetFate(0, {.hold = true});
-  const auto started = f.client.StartTransfer(Fixture::Request());
+  const auto started = f.client.StartTransfer(TransfersFixture::Request());
   REQUIRE_OK(started);
   Status cancelled;
   std::thread other([&] { cancelled = f.client.CancelTransfer(started->id).status(); });
@@ -190,9 +190,9 @@ TEST_CASE("another thread cancels what one waits for") {
 }
 
 TEST_CASE("an unconfirmed transfer ends the waiting, with that as its outcome") {
-  Fixture f;
+  TransfersFixture f;
   f.daemon.SetFate(0, {.unconfirmed = true});
-  const auto done = f.client.RunTransfer(Fixture::Request());
+  const auto done = f.client.RunTransfer(TransfersFixture::Request());
   REQUIRE_OK(done);
   CHECK(done->state == TransferState::kUnconfirmed);
   CHECK_FALSE(onecopy::IsFinal(done->state));
@@ -201,8 +201,8 @@ TEST_CASE("an unconfirmed transfer ends the waiting, with that as its outcome") 
 }
 
 TEST_CASE("transfers are listed newest first, over all pages") {
-  Fixture f;
-  for (int i = 0; i < 450; ++i) REQUIRE_OK(f.client.StartTransfer(Fixture::Request()));
+  TransfersFixture f;
+  for (int i = 0; i < 450; ++i) REQUIRE_OK(f.client.StartTransfer(TransfersFixture::Request()));
   const auto transfers = f.client.ListTransfers();
   REQUIRE_OK(transfers);
   REQUIRE(transfers->size() == 450);
@@ -219,12 +219,12 @@ TEST_CASE("a daemon that goes away ends the waiting") {
   daemon->AddBuffer("east", "a", 10);
   daemon->AddBuffer("west", "b", 1000);
   daemon->SetFate(0, {.hold = true});
-  Client client = Fixture::Connect(dir.path());
+  Client client = TransfersFixture::Connect(dir.path());
   std::jthread killer([&] {
     daemon->AwaitStarted(1);
     daemon.reset();
   });
-  const auto done = client.RunTransfer(Fixture::Request());
+  const auto done = client.RunTransfer(TransfersFixture::Request());
   CHECK(done.status().code() == Code::kUnavailable);
 }
 
@@ -236,8 +236,8 @@ TEST_CASE("an endpoint is printed as it is typed") {
 }
 
 TEST_CASE("ranges are not asked of a daemon that knows none: it would move everything") {
-  Fixture f;
-  TransferRequest request = Fixture::Request();
+  TransfersFixture f;
+  TransferRequest request = TransfersFixture::Request();
   request.ranges = {{{0, 10, 0, 1}, {0, 10, 0, 1}}};
   for (const Status& status :
        {f.client.StartTransfer(request).status(), f.client.PlanTransfer(request).status()}) {

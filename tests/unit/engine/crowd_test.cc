@@ -122,8 +122,8 @@ class CrowdDialer final : public PeerDialer {
 };
 
 // One real engine in the crowd.
-struct Rig {
-  Rig() : dialer(crowd), nics(std::make_shared<FakeNics>()) {
+struct CrowdRig {
+  CrowdRig() : dialer(crowd), nics(std::make_shared<FakeNics>()) {
     REQUIRE_OK(log::SetLevel("error"));
     Options options;
     options.node = "here";
@@ -146,7 +146,7 @@ struct Rig {
         std::make_unique<Engine>(std::move(options), std::move(memories), std::move(links), dialer);
     engine->Start("127.0.0.1:1");
   }
-  ~Rig() { engine->Stop(); }
+  ~CrowdRig() { engine->Stop(); }
 
   template <typename T, typename F>
   Result<T> Ask(F call) {
@@ -178,7 +178,7 @@ struct Rig {
 };
 
 // Of 4096 bytes here, for uid 1000.
-void CreateBuffer(Rig& rig, const std::string& name) {
+void CreateBuffer(CrowdRig& rig, const std::string& name) {
   REQUIRE_OK(rig.Ask<BufferInfo>([&](auto reply) {
     ClientIdentity identity;
     identity.uid = 1000;
@@ -195,7 +195,7 @@ void CreateBuffer(Rig& rig, const std::string& name) {
 }  // namespace
 
 TEST_CASE("64 peers are met without one probe, and one is probed when a transfer needs it") {
-  Rig rig;
+  CrowdRig rig;
   while (rig.connected() < kPeers) std::this_thread::yield();
   // A good while of heartbeats.
   const size_t seen = rig.crowd.hellos;
@@ -226,7 +226,7 @@ TEST_CASE("64 peers are met without one probe, and one is probed when a transfer
 }
 
 TEST_CASE("a peer that knows no ranges is not asked for any: it would send everything") {
-  Rig rig;
+  CrowdRig rig;
   while (rig.connected() < kPeers) std::this_thread::yield();
   const auto order = [&](const std::string& from, const std::string& to) {
     return rig.Ask<TransferInfo>([&](auto reply) {

@@ -8,6 +8,7 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
+#include "tests/support/text.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::testing {
@@ -100,10 +101,6 @@ inline Refusal RefusalOf(const TransferInfo& transfer, const std::string& path) 
   }
   FAIL(path << " was not refused");
   return {};
-}
-
-inline bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace onecopy::testing

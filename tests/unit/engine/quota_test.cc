@@ -12,7 +12,7 @@ using engine::Quota;
 
 namespace {
 
-const Owner kAlice{1000, "east"};
+const Owner kPoor{1000, "east"};
 const Owner kBob{1001, "east"};
 
 Quota::Charge Take(Quota& quota, const Owner& owner, bool administrator = false) {
@@ -26,41 +26,41 @@ Quota::Charge Take(Quota& quota, const Owner& owner, bool administrator = false)
 TEST_CASE("a charge counts as its owner's for as long as it is kept") {
   Quota quota("east", "things", {2, 10}, 0);
   {
-    const Quota::Charge one = Take(quota, kAlice);
-    Quota::Charge two = Take(quota, kAlice);
-    CHECK(quota.of(kAlice) == 2);
-    CHECK_FALSE(quota.Take(kAlice, false).ok());
+    const Quota::Charge one = Take(quota, kPoor);
+    Quota::Charge two = Take(quota, kPoor);
+    CHECK(quota.of(kPoor) == 2);
+    CHECK_FALSE(quota.Take(kPoor, false).ok());
     REQUIRE_OK(quota.Take(kBob, false));
     two.GiveBack();
     CHECK(two.count() == 0);
-    two = Take(quota, kAlice);
+    two = Take(quota, kPoor);
     const Quota::Charge moved = std::move(two);
-    CHECK(quota.of(kAlice) == 2);
+    CHECK(quota.of(kPoor) == 2);
     CHECK(quota.all() == 2);
   }
-  CHECK(quota.of(kAlice) == 0);
+  CHECK(quota.of(kPoor) == 0);
   CHECK(quota.all() == 0);
 }
 
 TEST_CASE("a charge may be of several things, of which some are given back") {
   Quota quota("east", "things", {3, 10}, 0);
   Quota::Charge some;
-  REQUIRE_OK(quota.TakeInto(some, kAlice, false));
-  REQUIRE_OK(quota.TakeInto(some, kAlice, false));
-  some.Absorb(Take(quota, kAlice));
+  REQUIRE_OK(quota.TakeInto(some, kPoor, false));
+  REQUIRE_OK(quota.TakeInto(some, kPoor, false));
+  some.Absorb(Take(quota, kPoor));
   CHECK(some.count() == 3);
-  CHECK_FALSE(quota.TakeInto(some, kAlice, false).ok());
+  CHECK_FALSE(quota.TakeInto(some, kPoor, false).ok());
   some.GiveBack(2);
-  CHECK(quota.of(kAlice) == 1);
-  REQUIRE_OK(quota.TakeInto(some, kAlice, false));
+  CHECK(quota.of(kPoor) == 1);
+  REQUIRE_OK(quota.TakeInto(some, kPoor, false));
   some.GiveBack();
   CHECK(quota.all() == 0);
 }
 
 TEST_CASE("a quota that is used up names the limit and where it is set") {
   Quota quota("east", "request_ids", {1, 2}, 0);
-  const Quota::Charge one = Take(quota, kAlice);
-  const Status each = quota.Take(kAlice, false).status();
+  const Quota::Charge one = Take(quota, kPoor);
+  const Status each = quota.Take(kPoor, false).status();
   CHECK(each.code() == Code::kResourceExhausted);
   CHECK(each.reason() == reasons::kQuota);
   CHECK(each.message() ==
@@ -76,7 +76,7 @@ TEST_CASE("a quota that is used up names the limit and where it is set") {
 TEST_CASE("an administrator is bound by the total alone, of which a part is reserved") {
   Quota quota("east", "things", {1, 4}, 25);
   Quota::Charge charges;
-  REQUIRE_OK(quota.TakeInto(charges, kAlice, false));
+  REQUIRE_OK(quota.TakeInto(charges, kPoor, false));
   const Quota::Charge bob = Take(quota, kBob);
   Quota::Charge root;
   REQUIRE_OK(quota.TakeInto(root, {0, "east"}, true));  // which takes nobody else's room

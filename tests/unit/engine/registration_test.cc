@@ -8,6 +8,7 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
+#include "tests/support/text.h"
 #include "transport/core/reasons.h"
 
 using namespace onecopy;
@@ -16,10 +17,10 @@ using namespace onecopy::testing;
 
 namespace {
 
-constexpr uint64_t kBytes = 100'003;
+constexpr uint64_t kPairBytes = 100'003;
 
-struct Rig {
-  Rig()
+struct RegistrationRig {
+  RegistrationRig()
       : cluster({"east", "west"},
                 [this](const std::string& name, NodePlan& plan) {
                   controls[name] = std::make_shared<FakeNics>();
@@ -31,18 +32,18 @@ struct Rig {
         bob(west.Attach()) {
     // Which path comes first is not to depend on what a probe of the fake link finds.
     cluster.FailCalls("OpenProbe");
-    auto a = east.Register(alice, "a", kBytes);
-    auto b = west.Register(bob, "b", kBytes);
+    auto a = east.Register(alice, "a", kPairBytes);
+    auto b = west.Register(bob, "b", kPairBytes);
     REQUIRE_OK(a);
     REQUIRE_OK(b);
     source = *a;
     sink = *b;
-    for (uint64_t i = 0; i < kBytes; ++i) source.data[i] = PatternAt(i, 1);
-    for (uint64_t i = 0; i < kBytes; ++i) sink.data[i] = PatternAt(i, 2);
+    for (uint64_t i = 0; i < kPairBytes; ++i) source.data[i] = PatternAt(i, 1);
+    for (uint64_t i = 0; i < kPairBytes; ++i) sink.data[i] = PatternAt(i, 2);
     for (auto& [node, control] : controls) {
       control->Set([](FakeNics::Hooks& hooks) {
         hooks.on_register = [](const std::string& nic, const Region& region) {
-          return NicRegistration{nic, region.bytes() == kBytes ? "dma-buf" : "host", {}};
+          return NicRegistration{nic, region.bytes() == kPairBytes ? "dma-buf" : "host", {}};
         };
       });
     }
@@ -52,7 +53,7 @@ struct Rig {
   void NameInstead(const std::string& node, RegionRef other) {
     controls[node]->Set([other](FakeNics::Hooks& hooks) {
       hooks.names_instead = [other](const RegionRef& region) {
-        return region->bytes() == kBytes ? other : nullptr;
+        return region->bytes() == kPairBytes ? other : nullptr;
       };
     });
   }
@@ -75,33 +76,29 @@ struct Rig {
   EngineNode::Registered sink;
 };
 
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a descriptor that names the buffer's memory is believed once it was compared") {
-  Rig rig;
+  RegistrationRig rig;
   const TransferInfo copied = rig.Copy("rdma-direct");
   INFO(copied.error.ToString());
   CHECK(copied.state == TransferState::kSucceeded);
-  CHECK(std::equal(rig.source.data, rig.source.data + kBytes, rig.sink.data));
+  CHECK(std::equal(rig.source.data, rig.source.data + kPairBytes, rig.sink.data));
 }
 
 TEST_CASE("a descriptor that names other memory is refused, and the transfer takes its next path") {
   const std::string node = GENERATE("east", "west");
   CAPTURE(node);
-  Rig rig;
-  const RegionRef other = HostRegion(kBytes);
-  Fill({other, 0, kBytes}, 99);
+  RegistrationRig rig;
+  const RegionRef other = HostRegion(kPairBytes);
+  Fill({other, 0, kPairBytes}, 99);
   rig.NameInstead(node, other);
   for (int time = 0; time < 2; ++time) {
     const TransferInfo copied = rig.Copy("*-direct");
     INFO(copied.error.ToString());
     REQUIRE(copied.state == TransferState::kSucceeded);
     CHECK(copied.receipt.path == "tcp-direct");
-    CHECK(std::equal(rig.source.data, rig.source.data + kBytes, rig.sink.data));
+    CHECK(std::equal(rig.source.data, rig.source.data + kPairBytes, rig.sink.data));
     const auto& refused = copied.receipt.refused;
     const auto refusal = std::find_if(refused.begin(), refused.end(),
                                       [](const Refusal& one) { return one.path == "rdma-direct"; });
@@ -111,21 +108,21 @@ TEST_CASE("a descriptor that names other memory is refused, and the transfer tak
     CHECK(Has(refusal->detail, "nic0"));
   }
   // What was shown of the other memory went nowhere.
-  CHECK(FirstWrong({other, 0, kBytes}, 99) == kBytes);
+  CHECK(FirstWrong({other, 0, kPairBytes}, 99) == kPairBytes);
 }
 
 TEST_CASE("that only the last page differs is noticed") {
-  Rig rig;
-  const RegionRef other = HostRegion(kBytes);
-  std::copy_n(rig.source.data, kBytes, other->address());
-  other->address()[kBytes - 1] ^= std::byte{1};
+  RegistrationRig rig;
+  const RegionRef other = HostRegion(kPairBytes);
+  std::copy_n(rig.source.data, kPairBytes, other->address());
+  other->address()[kPairBytes - 1] ^= std::byte{1};
   rig.NameInstead("east", other);
   CHECK(rig.Copy("*-direct").receipt.path == "tcp-direct");
 }
 
 TEST_CASE("under a policy without another path the transfer fails with the reason") {
-  Rig rig;
-  const RegionRef other = HostRegion(kBytes);
+  RegistrationRig rig;
+  const RegionRef other = HostRegion(kPairBytes);
   rig.NameInstead("east", other);
   const TransferInfo copied = rig.Copy("rdma-direct");
   CHECK(copied.state == TransferState::kFailed);
@@ -136,14 +133,14 @@ TEST_CASE("under a policy without another path the transfer fails with the reaso
 }
 
 TEST_CASE("a client that writes meanwhile is no reason to refuse its memory") {
-  Rig rig;
+  RegistrationRig rig;
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     // Some bytes of each page, as a counter in it would be.
     for (uint8_t value = 0; !stop; ++value) {
       for (uint64_t i = 0; i < 64; ++i) {
         rig.source.data[i] = std::byte{value};
-        rig.source.data[kBytes - 1 - i] = std::byte{value};
+        rig.source.data[kPairBytes - 1 - i] = std::byte{value};
       }
       std::this_thread::yield();
     }
@@ -156,16 +153,16 @@ TEST_CASE("a client that writes meanwhile is no reason to refuse its memory") {
 }
 
 TEST_CASE("the daemon's own memory needs no comparison") {
-  Rig rig;
-  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "own", kBytes));
-  const RegionRef other = HostRegion(kBytes);
-  Fill({other, 0, kBytes}, 5);
+  RegistrationRig rig;
+  REQUIRE_OK(rig.east.CreateBuffer(rig.alice, "own", kPairBytes));
+  const RegionRef other = HostRegion(kPairBytes);
+  Fill({other, 0, kPairBytes}, 5);
   rig.NameInstead("east", other);
   // Were it compared it would be refused: what arrives shows whose bytes were read.
   const TransferInfo copied = rig.Copy("rdma-direct", "east:own");
   CHECK(copied.state == TransferState::kSucceeded);
-  CHECK(FirstWrong({other, 0, kBytes}, 5) == kBytes);
-  CHECK(std::equal(other->address(), other->address() + kBytes, rig.sink.data));
+  CHECK(FirstWrong({other, 0, kPairBytes}, 5) == kPairBytes);
+  CHECK(std::equal(other->address(), other->address() + kPairBytes, rig.sink.data));
 }
 
 namespace {
@@ -174,7 +171,7 @@ namespace {
 class Gate {
  public:
   void Pass(const Region& region) {
-    if (region.bytes() != kBytes) return;
+    if (region.bytes() != kPairBytes) return;
     std::unique_lock lock(mutex_);
     waiting_ = true;
     changed_.notify_all();
@@ -203,7 +200,7 @@ TEST_CASE("a transfer that waits for memory to be made known says so, and can be
   const std::string slow = GENERATE("east", "west");
   const bool cancel = GENERATE(true, false);
   CAPTURE(slow, cancel);
-  Rig rig;
+  RegistrationRig rig;
   const auto gate = std::make_shared<Gate>();
   rig.controls[slow]->Set([gate](FakeNics::Hooks& hooks) {
     hooks.on_register = [gate](const std::string& nic, const Region& region) {

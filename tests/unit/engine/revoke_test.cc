@@ -14,11 +14,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr uint64_t kBytes = 3'000'001;
+constexpr uint64_t kLongBytes = 3'000'001;
 
 // A buffer of alice's on east, and one of bob's, who is another user, on west.
-struct Rig {
-  Rig()
+struct RevokeRig {
+  RevokeRig()
       : cluster({"east", "west"},
                 [this](const std::string& name, NodePlan& plan) {
                   plan.options.stall_timeout = 1h;
@@ -29,9 +29,9 @@ struct Rig {
         west(cluster["west"]),
         alice(east.Attach(1000)),
         bob(west.Attach(2000)) {
-    REQUIRE_OK(east.CreateBuffer(alice, "a", kBytes));
-    REQUIRE_OK(east.CreateBuffer(alice, "other", kBytes));
-    REQUIRE_OK(west.CreateBuffer(bob, "b", kBytes));
+    REQUIRE_OK(east.CreateBuffer(alice, "a", kLongBytes));
+    REQUIRE_OK(east.CreateBuffer(alice, "other", kLongBytes));
+    REQUIRE_OK(west.CreateBuffer(bob, "b", kLongBytes));
     owner->Set([this](FakeNics::Hooks& hooks) {
       hooks.on_end_leases = [this](const RegionRef& region) {
         const std::lock_guard lock(mutex);
@@ -84,7 +84,7 @@ struct Rig {
 TEST_CASE("what a transfer leaves for the next one ends with the right that both rest on") {
   const std::string how = GENERATE("taken back", "expired");
   CAPTURE(how);
-  Rig rig;
+  RevokeRig rig;
   const bool expires = how == "expired";
   const GrantInfo grant =
       rig.Grant("a", false, expires ? std::optional(50ms) : std::optional<decltype(50ms)>());
@@ -103,7 +103,7 @@ TEST_CASE("what a transfer leaves for the next one ends with the right that both
 }
 
 TEST_CASE("a right to write gives no peer a key, and takes none") {
-  Rig rig;
+  RevokeRig rig;
   const GrantInfo write = rig.Grant("a", true);
   rig.TakeBack(write);
   CHECK(rig.leases_ended() == 0);
@@ -113,7 +113,7 @@ TEST_CASE("transfers that rest on a right end with it, and so does what they rea
   const std::string how = GENERATE("taken back", "expired");
   const std::string path = GENERATE("rdma-direct", "rdma-staged");
   CAPTURE(how, path);
-  Rig rig;
+  RevokeRig rig;
   // It goes on until it is made to end.
   rig.reader->Set([](FakeNics::Hooks& hooks) { hooks.repeat = INT_MAX; });
   const GrantInfo grant = rig.Grant(

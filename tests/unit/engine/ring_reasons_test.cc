@@ -15,17 +15,12 @@ Result<bool> Remove(EngineNode& node, const Principal& who, const std::string& b
   });
 }
 
-Result<TransferInfo> Get(EngineNode& node, const Principal& who, const TransferId& id) {
-  return node.Ask<TransferInfo>(
-      [&](ClientApi& api, auto reply) { api.GetTransfer(who, id, std::move(reply)); });
-}
-
 // A small transfer has ended so, and its record says the same.
 void CheckFailed(EngineNode& node, const Principal& who, const RingOf& ring,
                  const ring::Ended& ended, Code code, std::string_view reason) {
   CHECK(ended.code == code);
   CHECK(std::string(ended.reason) == reason);
-  const auto record = Get(node, who, ring.IdOf(ended.number));
+  const auto record = GetTransfer(node, who, ring.IdOf(ended.number));
   REQUIRE_OK(record);
   CHECK(record->state == TransferState::kFailed);
   CHECK(record->error.code() == code);

@@ -9,7 +9,7 @@ using namespace onecopy::testing;
 
 namespace {
 
-constexpr uint64_t kBytes = 16 * 1024;
+constexpr uint64_t kRingBytes = 16 * 1024;
 
 // One node with an owner's two buffers.
 struct Owned {
@@ -20,7 +20,7 @@ struct Owned {
   EngineNode::Registered b = Make("b");
 
   EngineNode::Registered Make(const std::string& name) {
-    auto made = east.Register(alice, name, kBytes);
+    auto made = east.Register(alice, name, kRingBytes);
     REQUIRE_OK(made);
     return std::move(*made);
   }
@@ -46,11 +46,11 @@ struct Owned {
 TEST_CASE("a ring moves bytes between its owner's buffers, and its transfers have true receipts") {
   Owned with;
   RingOf ring(with.east, with.alice);
-  for (uint64_t i = 0; i < kBytes; ++i) with.a.data[i] = PatternAt(i, 1);
+  for (uint64_t i = 0; i < kRingBytes; ++i) with.a.data[i] = PatternAt(i, 1);
   const auto route = ring.OpenRoute("a", "b");
   REQUIRE_OK(route);
   CHECK(route->plan.path.name == "local");
-  CHECK(route->source.bytes == kBytes);
+  CHECK(route->source.bytes == kRingBytes);
   CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);
   CHECK(with.b.data[8192] == PatternAt(4096, 1));
   CHECK(with.b.data[8291] == PatternAt(4195, 1));
@@ -82,7 +82,7 @@ TEST_CASE("a ring moves bytes between its owner's buffers, and its transfers hav
           Code::kNotFound);
   }
   SECTION("also of what failed, and after the session") {
-    CHECK(ring.Move(route->word, 0, kBytes, 1).code == Code::kOutOfRange);
+    CHECK(ring.Move(route->word, 0, kRingBytes, 1).code == Code::kOutOfRange);
     with.east.Detach(with.alice);
     while (ring.end().state() == ring::State::kOpen) ring.end().Sleep(std::chrono::seconds(1));
     const Principal again = with.east.Attach(1000);

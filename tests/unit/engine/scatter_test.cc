@@ -14,7 +14,7 @@ namespace {
 
 using Ranges = std::vector<StridedRange>;
 
-constexpr uint64_t kBytes = 6'000'000;
+constexpr uint64_t kScatterBytes = 6'000'000;
 
 struct Pairs {
   Ranges source;
@@ -69,10 +69,6 @@ std::vector<std::pair<std::string, Pairs>> Cases() {
   };
 }
 
-void Fill(const EngineNode::Registered& buffer, uint64_t seed) {
-  for (uint64_t i = 0; i < buffer.info.bytes; ++i) buffer.data[i] = PatternAt(i, seed);
-}
-
 ScatterRef Made(const Pairs& pairs) {
   auto made = Scatter::Make(pairs.source, pairs.destination);
   REQUIRE_OK(made);
@@ -120,8 +116,8 @@ void CheckMoves(EngineNode& node, const Principal& who, const std::string& from,
 TEST_CASE("ranges go where they belong inside a node, by one copy or two") {
   EngineCluster cluster({"east"});
   const Principal alice = cluster["east"].Attach();
-  auto source = cluster["east"].Register(alice, "a", kBytes);
-  auto sink = cluster["east"].Register(alice, "b", kBytes);
+  auto source = cluster["east"].Register(alice, "a", kScatterBytes);
+  auto sink = cluster["east"].Register(alice, "b", kScatterBytes);
   REQUIRE_OK(source);
   REQUIRE_OK(sink);
   Fill(*source, 1);
@@ -134,8 +130,8 @@ TEST_CASE("ranges go where they belong between nodes, on every path") {
   EngineCluster cluster({"east", "west"});
   const Principal alice = cluster["east"].Attach();
   const Principal bob = cluster["west"].Attach();
-  auto source = cluster["east"].Register(alice, "a", kBytes);
-  auto sink = cluster["west"].Register(bob, "b", kBytes);
+  auto source = cluster["east"].Register(alice, "a", kScatterBytes);
+  auto sink = cluster["west"].Register(bob, "b", kScatterBytes);
   REQUIRE_OK(source);
   REQUIRE_OK(sink);
   Fill(*source, 1);
@@ -148,8 +144,8 @@ TEST_CASE("between nodes long ranges are read in place, and short ones are gathe
   EngineCluster cluster({"east", "west"});
   const Principal alice = cluster["east"].Attach();
   const Principal bob = cluster["west"].Attach();
-  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "a", kBytes));
-  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", kBytes));
+  REQUIRE_OK(cluster["east"].CreateBuffer(alice, "a", kScatterBytes));
+  REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", kScatterBytes));
   const auto path = [&](const Pairs& pairs) {
     TransferRequest request = Request("east:a", "west:b");
     request.ranges = Made(pairs);

@@ -16,13 +16,13 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr uint64_t kSlot = 64 << 10;
-constexpr uint64_t kLong = 256 << 20;  // of pages that nobody has touched
+constexpr uint64_t kUntouched = 256 << 20;  // of pages that nobody has touched
 
-struct Pair {
+struct SlotPair {
   // The timeouts are those for stalling.
-  explicit Pair(uint32_t slots, uint64_t slot_bytes = kSlot,
-                std::chrono::milliseconds east_timeout = 60s,
-                std::chrono::milliseconds west_timeout = 60s)
+  explicit SlotPair(uint32_t slots, uint64_t slot_bytes = kSlot,
+                    std::chrono::milliseconds east_timeout = 60s,
+                    std::chrono::milliseconds west_timeout = 60s)
       : cluster({"east", "west"},
                 [=, this](const std::string& name, NodePlan& plan) {
                   plan.options.slot_bytes = slot_bytes;
@@ -86,7 +86,7 @@ TransferInfo WaitUntilSeen(EngineNode& node, const Principal& who, const Transfe
 }  // namespace
 
 TEST_CASE("a reader of a few staged bytes sees nothing of what went through the slots before") {
-  Pair pair(8);
+  SlotPair pair(8);
   auto secret = pair.east.Register(pair.alice, "secret", 4 * kSlot);
   REQUIRE_OK(secret);
   for (uint64_t i = 0; i < 4 * kSlot; ++i) secret->data[i] = PatternAt(i % 4096, 9);
@@ -124,7 +124,7 @@ TEST_CASE("a reader of a few staged bytes sees nothing of what went through the 
 }
 
 TEST_CASE("a slot is cleared before it serves another owner, and as far as it was filled") {
-  Pair pair(2);  // one for sending
+  SlotPair pair(2);  // one for sending
   auto secret = pair.east.Register(pair.alice, "secret", kSlot);
   REQUIRE_OK(secret);
   for (uint64_t i = 0; i < kSlot; ++i) secret->data[i] = PatternAt(i, 9);
@@ -152,9 +152,9 @@ TEST_CASE("a slot is cleared before it serves another owner, and as far as it wa
 }
 
 TEST_CASE("a short transfer does not wait for the end of a long one that came first") {
-  Pair pair(8, 4096);
-  REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "long", kLong));
-  REQUIRE_OK(pair.west.CreateBuffer(pair.bob, "sink", kLong));
+  SlotPair pair(8, 4096);
+  REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "long", kUntouched));
+  REQUIRE_OK(pair.west.CreateBuffer(pair.bob, "sink", kUntouched));
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "short", 4096));
   REQUIRE_OK(pair.west.CreateBuffer(pair.bob, "cup", 4096));
   auto lasting = pair.west.Start(pair.bob, Staged("east:long", "west:sink"));
@@ -175,7 +175,7 @@ TEST_CASE("a short transfer does not wait for the end of a long one that came fi
 TEST_CASE("what waits for slots is cancelled, ends at its deadline, and counts as stalled") {
   const std::string how = GENERATE("cancel", "deadline", "stall");
   CAPTURE(how);
-  Pair pair(2, kSlot, 60s, how == "stall" ? 500ms : 60s);
+  SlotPair pair(2, kSlot, 60s, how == "stall" ? 500ms : 60s);
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "a", 4 * kSlot));
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "held", 4 * kSlot));
   REQUIRE_OK(pair.west.CreateBuffer(pair.bob, "b", 4 * kSlot));
@@ -216,7 +216,7 @@ TEST_CASE("what waits for slots is cancelled, ends at its deadline, and counts a
 }
 
 TEST_CASE("slots of a reader that is gone are free at once") {
-  Pair pair(2);
+  SlotPair pair(2);
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "a", 4 * kSlot));
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "held", 4 * kSlot));
   REQUIRE_OK(pair.west.CreateBuffer(pair.bob, "b", 4 * kSlot));
@@ -234,7 +234,7 @@ TEST_CASE("slots of a reader that is gone are free at once") {
 }
 
 TEST_CASE("a reader that does not read loses its slots after the stall timeout, if others wait") {
-  Pair pair(2, kSlot, 500ms);
+  SlotPair pair(2, kSlot, 500ms);
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "a", 4 * kSlot));
   REQUIRE_OK(pair.east.CreateBuffer(pair.alice, "held", 4 * kSlot));
   REQUIRE_OK(pair.west.CreateBuffer(pair.bob, "b", 4 * kSlot));
@@ -252,7 +252,7 @@ TEST_CASE("a reader that does not read loses its slots after the stall timeout, 
 TEST_CASE("a thousand transfers over eight slots all arrive") {
   constexpr int kTransfers = 1000;
   constexpr uint64_t kBytes = 2 * 4096 + 100;  // three chunks
-  Pair pair(16, 4096);
+  SlotPair pair(16, 4096);
   auto out = pair.east.Register(pair.alice, "out", kTransfers * kBytes);
   auto in = pair.west.Register(pair.bob, "in", kTransfers * kBytes);
   REQUIRE_OK(out);
@@ -276,7 +276,7 @@ TEST_CASE("a thousand transfers over eight slots all arrive") {
 TEST_CASE("nodes that send to each other through one slot each way never wait for one another") {
   constexpr int kTransfers = 40;
   constexpr uint64_t kBytes = 20 * 4096 + 1;
-  Pair pair(2, 4096);
+  SlotPair pair(2, 4096);
   struct Side {
     EngineNode* node;
     const Principal* who;

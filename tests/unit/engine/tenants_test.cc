@@ -11,8 +11,8 @@ using namespace onecopy::testing;
 
 namespace {
 
-constexpr uint32_t kAlice = 1000;
-constexpr uint32_t kMallory = 1001;
+constexpr uint32_t kAliceUid = 1000;
+constexpr uint32_t kMalloryUid = 1001;
 
 TransferRequest Small(const std::string& buffer, const std::string& request_id = {}) {
   TransferRequest request = Request("east:" + buffer + "@0+8", "east:" + buffer + "@8+8");
@@ -35,18 +35,13 @@ Result<Page<BufferInfo>> Buffers(EngineNode& node, const Principal& who) {
   });
 }
 
-Result<TransferInfo> Get(EngineNode& node, const Principal& who, const TransferId& id) {
-  return node.Ask<TransferInfo>(
-      [&](ClientApi& api, auto reply) { api.GetTransfer(who, id, std::move(reply)); });
-}
-
 // How long alice's list takes beside `buffers` of mallory's that share `grants` grants, to others.
 // The best of a few: what else runs on the machine only ever adds.
 std::chrono::nanoseconds ListBeside(size_t buffers, size_t grants) {
   EngineCluster cluster({"east"});
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
-  const Principal mallory = east.Attach(kMallory);
+  const Principal alice = east.Attach(kAliceUid);
+  const Principal mallory = east.Attach(kMalloryUid);
   REQUIRE_OK(east.CreateBuffer(alice, "mine", 16));
   for (size_t i = 0; i < buffers; ++i) {
     REQUIRE_OK(east.CreateBuffer(mallory, "m" + std::to_string(i), 16));
@@ -80,8 +75,8 @@ TEST_CASE("another user's thousand buffers and 8,000 grants do not lengthen one'
 TEST_CASE("what a request made is known for longer than 4,096 others, of its user or of anybody") {
   EngineCluster cluster({"east"});
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
-  const Principal other = east.Attach(GENERATE(kAlice, kMallory));
+  const Principal alice = east.Attach(kAliceUid);
+  const Principal other = east.Attach(GENERATE(kAliceUid, kMalloryUid));
   REQUIRE_OK(east.CreateBuffer(alice, "a", 16));
   REQUIRE_OK(east.CreateBuffer(other, "b", 16));
   const auto first = east.Copy(alice, Small("a", "job"));
@@ -90,14 +85,14 @@ TEST_CASE("what a request made is known for longer than 4,096 others, of its use
     REQUIRE_OK(east.Start(other, Small("b", "other-" + std::to_string(i))));
   }
   const auto again = east.Start(alice, Small("a", "job"));
-  if (other.uid == kAlice) {
+  if (other.uid == kAliceUid) {
     // 1,000 ended ones stay known: that it was done is known, and what came of it is not.
     CHECK(again.status().code() == Code::kAlreadyExists);
     CHECK(again.status().reason() == "REQUEST_FORGOTTEN");
   } else {
     REQUIRE_OK(again);
     CHECK(again->id == first->id);
-    CHECK(Get(east, alice, first->id).ok());
+    CHECK(GetTransfer(east, alice, first->id).ok());
   }
 }
 
@@ -107,7 +102,7 @@ TEST_CASE("no more requests are taken than can be remembered, rather than one fo
     plan.options.limits.reserved_percent = 0;
   });
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
+  const Principal alice = east.Attach(kAliceUid);
   REQUIRE_OK(east.CreateBuffer(alice, "a", 16));
   CHECK(east.Start(alice, Small("nobody", "failed")).status().code() == Code::kNotFound);
   const auto first = east.Start(alice, Small("a", "1"));
@@ -120,7 +115,7 @@ TEST_CASE("no more requests are taken than can be remembered, rather than one fo
   CHECK(full.remedy().find("[limits] request_ids_per_user, which is 3") != std::string::npos);
   CHECK(east.Start(alice, Small("a", "1"))->id == first->id);
   REQUIRE_OK(east.Start(alice, Small("a")));  // which nobody wants remembered
-  const Principal mallory = east.Attach(kMallory);
+  const Principal mallory = east.Attach(kMalloryUid);
   REQUIRE_OK(east.CreateBuffer(mallory, "m", 16));
   REQUIRE_OK(east.Start(mallory, Small("m", "1")));  // an id of her own
 }
@@ -131,7 +126,7 @@ TEST_CASE("requests are forgotten once their time is over, and make room") {
     plan.options.limits.request_memory = std::chrono::milliseconds(8);
   });
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
+  const Principal alice = east.Attach(kAliceUid);
   REQUIRE_OK(east.CreateBuffer(alice, "a", 16));
   for (int i = 0; i < 3; ++i) {
     Status started;
@@ -145,7 +140,7 @@ TEST_CASE("requests are forgotten once their time is over, and make room") {
 TEST_CASE("a buffer that a request made is not made again") {
   EngineCluster cluster({"east"});
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
+  const Principal alice = east.Attach(kAliceUid);
   const auto create = [&](const std::string& name, const std::string& request_id) {
     return east.Ask<BufferInfo>([&](ClientApi& api, auto reply) {
       CreateBufferRequest request;
@@ -170,7 +165,7 @@ TEST_CASE("transfers under way, rings and their routes are limited for each user
     plan.options.limits.routes = {2, 20};
   });
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
+  const Principal alice = east.Attach(kAliceUid);
   const uint64_t bytes = uint64_t{64} << 20;
   REQUIRE_OK(east.CreateBuffer(alice, "a", bytes));
   REQUIRE_OK(east.CreateBuffer(alice, "b", bytes));
@@ -194,7 +189,7 @@ TEST_CASE("transfers under way, rings and their routes are limited for each user
   REQUIRE_OK(east.Copy(alice, Request("a", "b")));
 
   RingOf ring(east, alice);
-  const Principal again = east.Attach(kAlice);
+  const Principal again = east.Attach(kAliceUid);
   const auto second = ring.Ask<RingGiven>(
       [&](RingApi& rings, auto reply) { rings.OpenRing(again.session, std::move(reply)); });
   CHECK(second.status().reason() == reasons::kQuota);
@@ -208,8 +203,8 @@ TEST_CASE("transfers under way, rings and their routes are limited for each user
 TEST_CASE("what is queued for a client that has gone is not done any more") {
   EngineCluster cluster({"east"});
   EngineNode& east = cluster["east"];
-  const Principal alice = east.Attach(kAlice);
-  const Principal leaving = east.Attach(kAlice);
+  const Principal alice = east.Attach(kAliceUid);
+  const Principal leaving = east.Attach(kAliceUid);
   const uint64_t bytes = uint64_t{256} << 20;
   REQUIRE_OK(east.CreateBuffer(alice, "a", bytes));
   std::vector<Result<Sum>> sums;

@@ -11,10 +11,6 @@ using namespace onecopy::testing;
 
 namespace {
 
-void Fill(const EngineNode::Registered& buffer, uint64_t seed) {
-  for (uint64_t i = 0; i < buffer.info.bytes; ++i) buffer.data[i] = PatternAt(i, seed);
-}
-
 bool Holds(const std::byte* data, uint64_t bytes, uint64_t seed, uint64_t from) {
   for (uint64_t i = 0; i < bytes; ++i) {
     if (data[i] != PatternAt(from + i, seed)) return false;

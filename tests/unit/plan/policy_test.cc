@@ -1,23 +1,16 @@
 // What the caller accepts, and what it hears when that cannot be had.
 #include "daemon/plan/ladder.h"
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/plan/nodes.h"
 #include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::plan::MakePlan;
+using onecopy::testing::Has;
 using onecopy::testing::Move;
 using onecopy::testing::RefusalOf;
 namespace reasons = onecopy::reasons;
-
-namespace {
-
-bool Has(const std::string& text, const std::string& part) {
-  INFO(text << " has " << part);
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("a path is taken when it is asked for by name or by glob") {
   const auto [glob, path] = GENERATE(table<const char*, const char*>({

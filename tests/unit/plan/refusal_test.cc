@@ -1,10 +1,12 @@
 // Why a path does not work: the true reason, what was seen and where.
 #include "tests/support/catch.h"
+#include "tests/support/text.h"
 #include "tests/unit/plan/nodes.h"
 #include "transport/core/reasons.h"
 
 using onecopy::Refusal;
 using onecopy::plan::MakePlan;
+using onecopy::testing::Has;
 using onecopy::testing::Move;
 using onecopy::testing::RefusalOf;
 using onecopy::testing::StepNameOf;
@@ -19,11 +21,6 @@ Refusal Refused(onecopy::plan::Request request, const std::string& path) {
   REQUIRE_FALSE(plan.ok());
   REQUIRE(plan.status().reason() == reasons::kPolicyUnmet);
   return RefusalOf(plan.status().refusals(), path);
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  INFO(text << " has " << part);
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

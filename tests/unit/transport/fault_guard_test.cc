@@ -19,7 +19,7 @@ using namespace onecopy;
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kBytes = 16 * kPage;
+constexpr uint64_t kGuardedBytes = 16 * kPage;
 
 // A mapping of a file that is shorter than it from page 8 on: touching the rest is SIGBUS.
 struct Torn {
@@ -28,11 +28,11 @@ struct Torn {
   os::FaultFlag flag = std::make_shared<std::atomic<bool>>(false);
 
   Torn() {
-    REQUIRE(::ftruncate(fd.get(), kBytes) == 0);
-    auto mapped = os::MapShared(fd.get(), kBytes);
+    REQUIRE(::ftruncate(fd.get(), kGuardedBytes) == 0);
+    auto mapped = os::MapShared(fd.get(), kGuardedBytes);
     REQUIRE_OK(mapped);
     mapping = std::move(*mapped);
-    std::memset(mapping.data(), 'x', kBytes);
+    std::memset(mapping.data(), 'x', kGuardedBytes);
     REQUIRE(::ftruncate(fd.get(), 8 * kPage) == 0);
   }
   os::FaultGuard Guard() const { return {mapping.data(), mapping.bytes(), flag}; }
@@ -43,7 +43,7 @@ struct Torn {
 TEST_CASE("a page that is not there marks the mapping, and whoever reads it goes on") {
   Torn torn;
   const os::FaultGuard guard = torn.Guard();
-  std::vector<std::byte> copy(kBytes, std::byte('?'));
+  std::vector<std::byte> copy(kGuardedBytes, std::byte('?'));
   std::memcpy(copy.data(), torn.mapping.data(), 8 * kPage);
   CHECK_FALSE(*torn.flag);
   CHECK(copy[8 * kPage - 1] == std::byte('x'));
@@ -61,7 +61,7 @@ TEST_CASE("a page that is not there marks the mapping, and whoever reads it goes
 TEST_CASE("a write to a page that is not there goes nowhere") {
   Torn torn;
   const os::FaultGuard guard = torn.Guard();
-  torn.mapping.data()[kBytes - 1] = std::byte('y');
+  torn.mapping.data()[kGuardedBytes - 1] = std::byte('y');
   CHECK(*torn.flag);
 }
 

@@ -11,8 +11,8 @@ using namespace onecopy;
 
 namespace {
 
-struct Pair {
-  Pair() {
+struct PacketPair {
+  PacketPair() {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
     a = os::UniqueFd(ends[0]);
@@ -32,7 +32,7 @@ os::Packet Receive(const os::UniqueFd& fd, size_t most_bytes = 100) {
 }  // namespace
 
 TEST_CASE("packets keep their borders and their descriptors") {
-  const Pair pair;
+  const PacketPair pair;
   const auto nothing = os::ReceivePacket(pair.b.get(), 100);
   REQUIRE_OK(nothing);
   CHECK_FALSE(nothing->has_value());
@@ -49,7 +49,7 @@ TEST_CASE("packets keep their borders and their descriptors") {
 }
 
 TEST_CASE("a packet longer than its room says so") {
-  const Pair pair;
+  const PacketPair pair;
   REQUIRE_OK(os::SendPacket(pair.a.get(), "12345"));
   const os::Packet cut = Receive(pair.b, 4);
   CHECK(cut.bytes_cut);
@@ -57,14 +57,14 @@ TEST_CASE("a packet longer than its room says so") {
 }
 
 TEST_CASE("the end is told, and sending to it is UNAVAILABLE rather than a signal") {
-  Pair pair;
+  PacketPair pair;
   pair.a.Reset();
   CHECK(Receive(pair.b).end);
   CHECK(os::SendPacket(pair.b.get(), "x").code() == Code::kUnavailable);
 }
 
 TEST_CASE("sending to somebody who does not read fails instead of blocking") {
-  const Pair pair;
+  const PacketPair pair;
   Status status;
   while (status.ok()) status = os::SendPacket(pair.a.get(), std::string(1000, 'x'));
   CHECK(status.code() == Code::kResourceExhausted);

@@ -15,7 +15,7 @@ using namespace onecopy;
 
 namespace {
 
-struct Pair {
+struct StreamPair {
   os::UniqueFd client;
   os::UniqueFd served;
 };
@@ -26,7 +26,7 @@ os::UniqueFd WaitAccept(const os::UniqueFd& listener) {
   return os::UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
-Pair Connect(const std::string& listen_at, const std::string& connect_to) {
+StreamPair Connect(const std::string& listen_at, const std::string& connect_to) {
   auto listener = os::ListenTcp({listen_at, 0}, 4);
   REQUIRE_OK(listener);
   const auto local = os::LocalAddress(listener->get());
@@ -37,7 +37,7 @@ Pair Connect(const std::string& listen_at, const std::string& connect_to) {
   return {std::move(*client), std::move(served)};
 }
 
-void CheckOwnedByUs(const Pair& pair) {
+void CheckOwnedByUs(const StreamPair& pair) {
   const auto far = os::FindFarSocket(pair.served.get());
   REQUIRE_OK(far);
   REQUIRE(far->has_value());
@@ -78,7 +78,7 @@ TEST_CASE("another user's connection is told from ours") {
 // The kernel says that root owns a socket without a process, so whoever sends and closes at once
 // must not pass for root.
 TEST_CASE("a connection that its client has closed is nobody's, though bytes of it are unread") {
-  Pair pair = Connect("127.0.0.1", "127.0.0.1");
+  StreamPair pair = Connect("127.0.0.1", "127.0.0.1");
   REQUIRE(::send(pair.client.get(), "hello", 5, 0) == 5);
   pair.client.Reset();
   std::array<char, 8> bytes{};
@@ -89,7 +89,7 @@ TEST_CASE("a connection that its client has closed is nobody's, though bytes of 
 }
 
 TEST_CASE("a connection that its client has reset is nobody's") {
-  Pair pair = Connect("127.0.0.1", "127.0.0.1");
+  StreamPair pair = Connect("127.0.0.1", "127.0.0.1");
   const linger at_once{1, 0};
   REQUIRE(::setsockopt(pair.client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
   pair.client.Reset();

@@ -1,7 +1,7 @@
 #include "transport/link/tcp/greeting.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

@@ -6,7 +6,7 @@ namespace onecopy::ucx {
 namespace {
 
 constexpr uint32_t kMark = 0x4d55434f;  // "OCUM"
-constexpr size_t kMostName = 256;
+constexpr size_t kMostMemoryName = 256;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ std::optional<Exposing> DecodeExposing(std::string_view bytes) {
   Exposing exposing;
   exposing.address = taker.Take<uint64_t>();
   exposing.bytes = taker.Take<uint64_t>();
-  exposing.memory = taker.TakeText(kMostName);
+  exposing.memory = taker.TakeText(kMostMemoryName);
   exposing.rkey = taker.TakeText(kMostText);
   if (!taker.done() || exposing.rkey.empty()) return std::nullopt;
   return exposing;

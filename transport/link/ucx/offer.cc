@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kOfferMark = 0x3155434f;    // "OCU1"
 constexpr uint32_t kAddressMark = 0x4155434f;  // "OCUA"
 constexpr uint32_t kKeyMark = 0x4b55434f;      // "OCUK"
-constexpr size_t kMostName = 256;
+constexpr size_t kMostOfferText = 256;
 
 Status Nonsense(const char* what) {
   return {Code::kInvalidArgument, reasons::kBadHandle,
@@ -47,8 +47,8 @@ Result<Offer> DecodeOffer(std::string_view text) {
   if (taker.Take<uint32_t>() != kOfferMark) return Nonsense("offer");
   Offer offer;
   offer.end = taker.Take<EndId>();
-  offer.version = taker.TakeText(kMostName);
-  offer.host = taker.TakeText(kMostName);
+  offer.version = taker.TakeText(kMostOfferText);
+  offer.host = taker.TakeText(kMostOfferText);
   const auto network = taker.Take<uint8_t>();
   offer.network = network != 0;
   offer.process = taker.Take<uint32_t>();

@@ -4,13 +4,13 @@
 
 #include "transport/core/reasons.h"
 #include "transport/link/verbs/lane.h"
+#include "transport/link/verbs/wire.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::verbs {
 namespace {
 
-constexpr uint32_t kMask24 = 0xffffff;
 constexpr uint8_t kHopLimit = 64;
 constexpr uint8_t kReceiverNotReadyTimer = 20;  // 10 ms
 constexpr uint8_t kReceiverNotReadyRetries = 6;

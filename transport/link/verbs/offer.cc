@@ -10,7 +10,6 @@ constexpr uint32_t kOfferMagic = 0x31766f6f;   // "oov1"
 constexpr uint32_t kAnswerMagic = 0x31766161;  // "aav1"
 constexpr uint32_t kKeyMagic = 0x31766b6b;     // "kkv1"
 constexpr size_t kMostNameBytes = 64;
-constexpr uint32_t kMask24 = 0xffffff;
 
 bool IsMtu(uint32_t bytes) {
   return bytes == 256 || bytes == 512 || bytes == 1024 || bytes == 2048 || bytes == 4096;

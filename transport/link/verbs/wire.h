@@ -10,6 +10,9 @@
 
 namespace onecopy::verbs {
 
+// Numbers of queue pairs and of packets have 24 bits.
+inline constexpr uint32_t kMask24 = 0xffffff;
+
 class Writer {
  public:
   template <typename Integer>

@@ -21,10 +21,6 @@ Viability ViabilityOf(const Status& status) {
   return Viability::No(status.reason(), status.message(), status.remedy());
 }
 
-CUdeviceptr AddressOf(const Region& region) {
-  return reinterpret_cast<CUdeviceptr>(region.address());
-}
-
 std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
 Status BadSize() {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kRemedy[] = "pass what cuIpcGetMemHandle returns for memory that is still allocated";
 
-Status BadHandle(std::string why) {
+Status BadIpcHandle(std::string why) {
   return {Code::kInvalidArgument, reasons::kBadHandle, std::move(why), kRemedy};
 }
 
@@ -28,8 +28,8 @@ Result<IpcCache::Opened> Inspect(Gpu& gpu, CUdeviceptr address) {
                        reasons::kBadHandle, kRemedy);
   }
   if (ordinal != gpu.info().driver_ordinal) {
-    return BadHandle("the memory behind the handle does not lie on " + gpu.ToString() +
-                     " but on the driver's device " + std::to_string(ordinal));
+    return BadIpcHandle("the memory behind the handle does not lie on " + gpu.ToString() +
+                        " but on the driver's device " + std::to_string(ordinal));
   }
   return IpcCache::Opened{address, start + bytes - address};
 }
@@ -39,8 +39,8 @@ Result<IpcCache::Opened> Inspect(Gpu& gpu, CUdeviceptr address) {
 Result<IpcCache::Opened> IpcCache::Open(Gpu& gpu, const std::string& handle) {
   CUipcMemHandle native{};
   if (handle.size() != sizeof native.reserved) {
-    return BadHandle("an IPC handle has " + std::to_string(sizeof native.reserved) +
-                     " bytes, not " + std::to_string(handle.size()));
+    return BadIpcHandle("an IPC handle has " + std::to_string(sizeof native.reserved) +
+                        " bytes, not " + std::to_string(handle.size()));
   }
   const std::lock_guard lock(mutex_);
   if (const auto entry = entries_.find(handle); entry != entries_.end()) {

@@ -13,10 +13,6 @@
 namespace onecopy::cuda {
 namespace {
 
-CUdeviceptr AddressOf(const Region& region) {
-  return reinterpret_cast<CUdeviceptr>(region.address());
-}
-
 Status NotShareable(std::string why) {
   return {Code::kFailedPrecondition, reasons::kNotShareable,
           "this GPU memory cannot be shared with another daemon: " + std::move(why)};

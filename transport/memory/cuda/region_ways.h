@@ -14,6 +14,10 @@
 
 namespace onecopy::cuda {
 
+inline CUdeviceptr AddressOf(const Region& region) {
+  return reinterpret_cast<CUdeviceptr>(region.address());
+}
+
 // All of these give a new region one of its ways, before it is shared. The region holds a use of
 // the GPU for as long as it lives.
 

@@ -67,7 +67,7 @@ Status NoMemory(Gpu& gpu, uint64_t bytes) {
   return {Code::kResourceExhausted, reasons::kNoMemory, text, "remove a buffer, or ask for less"};
 }
 
-Status BadHandle(const std::string& why) {
+Status BadDescriptor(const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadHandle, why,
           "pass the descriptor of cuMemExportToShareableHandle"};
 }
@@ -193,13 +193,14 @@ Result<VmmMapping> VmmMapping::Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<
   }
   if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
       properties.location.id != gpu->info().driver_ordinal) {
-    return BadHandle("the passed memory does not lie on " + gpu->ToString() +
-                     " but on the driver's device " + std::to_string(properties.location.id));
+    return BadDescriptor("the passed memory does not lie on " + gpu->ToString() +
+                         " but on the driver's device " + std::to_string(properties.location.id));
   }
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t granularity, Granularity(*gpu, properties));
   if (bytes == 0 || bytes % granularity != 0 || bytes > gpu->info().total_bytes) {
-    return BadHandle(std::to_string(bytes) + " bytes cannot be the size of the allocation: sizes " +
-                     "are multiples of " + FormatBytes(granularity));
+    return BadDescriptor(std::to_string(bytes) +
+                         " bytes cannot be the size of the allocation: sizes " +
+                         "are multiples of " + FormatBytes(granularity));
   }
   VmmMapping mapping(gpu, std::move(all));
   error = mapping.Map(handle.value, bytes, granularity, true);
