@@ -47,7 +47,7 @@ uint64_t SentOverNvlink(const shim::Nvlink& nvlink, const std::string& uuid) {
 
 void EveryCombination(bool two_daemons) {
   constexpr uint64_t kBytes = 512 * kMiB;
-  constexpr int kRounds = 5;
+  constexpr int kRounds = 9;  // of 5 the median missed by a thousandth once
   Pair pair;
   const Node& there = two_daemons ? pair.west : pair.east;
   const auto sources = MakeEnds(pair.east, "from-", 0, kBytes, 1);
