@@ -231,7 +231,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   peer_options.admit = [&engine](const std::string& node, bool local) {
     return engine.AdmitPeer(node, local);
   };
-  peer_options.report = report("peers cannot connect");
+  peer_options.report = report("a connection to the peers' port was refused or ended");
   peer_options.requests = LimitOf(config.limits.requests);
   peer_options.most_health_watches = config.limits.health_watches;
   ONECOPY_ASSIGN_OR_RETURN(const auto peers, rpc::PeerServer::Start(std::move(peer_options),
@@ -243,7 +243,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   api_options.reserved_percent = config.limits.reserved_percent;
   api_options.most_health_watches = config.limits.health_watches;
   api_options.reflection = config.reflection;
-  api_options.report = report("clients cannot connect");
+  api_options.report = report("a client's connection was refused or ended");
   ONECOPY_ASSIGN_OR_RETURN(
       const auto api, rpc::ApiServer::Start(std::move(api_options), engine.loop(), engine.client(),
                                             engine.sessions()));
@@ -252,7 +252,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   attach_options.path = run_dir.AttachSocket();
   attach_options.node = config.name;
   attach_options.version = kVersion;
-  attach_options.report = report("clients cannot attach");
+  attach_options.report = report("a client was not let in");
   ONECOPY_ASSIGN_OR_RETURN(const auto attach,
                            attach::AttachServer::Start(std::move(attach_options), engine.loop(),
                                                        engine.sessions(), &engine.rings()));
@@ -266,7 +266,9 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   std::fflush(stdout);
   const std::string status = "Serving: " + ready;
   TellReady(status);
-  if (!config.tuned.empty()) log::Info("measured settings fill the gaps", {{"file", config.tuned}});
+  if (!config.tuned.empty())
+    log::Info("settings that the configuration leaves out are taken from measurements",
+              {{"file", config.tuned}});
   log::Info("serving", {{"name", config.name},
                         {"listen", peers->address().ToString()},
                         {"run_dir", run_dir.path()},
@@ -313,7 +315,11 @@ Ended Run(const CommandLine& line) {
   }
   const Result<Configured> configured = Configure(line, schema);
   if (!configured.ok()) return {configured.status(), true};
-  if (Status log = OpenLog(configured->config); !log.ok()) return {std::move(log), true};
+  if (Status log = OpenLog(configured->config); !log.ok()) {
+    // A thread that cannot be made is no mistake in the file: the next start may go well.
+    const bool wrong = log.code() != Code::kResourceExhausted;
+    return {std::move(log), wrong};
+  }
   if (line.what == CommandLine::Do::kServe) return {Serve(line, backends, schema, *configured)};
   std::printf("%s: valid, for node %s\n", line.config_file.c_str(),
               configured->config.name.c_str());

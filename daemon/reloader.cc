@@ -59,7 +59,7 @@ void Reloader::Apply(const config::Config& wanted) {
             {{"file", line_.config_file.empty() ? "none" : line_.config_file},
              {"changed", changes.now.empty() ? "nothing" : Join(changes.now)}});
   if (!changes.at_restart.empty()) {
-    log::Warning("settings have changed that wait for another start",
+    log::Warning("changed settings take effect at the next start",
                  {{"settings", Join(changes.at_restart)}});
   }
 }
@@ -70,7 +70,7 @@ void Reloader::ReadCertificates(const tls::Files& files) {
   if (!changed.ok()) {
     std::string failure = changed.status().message();
     if (failure == last_failure_) return;
-    log::Error("the files of [tls] are not right: what they said before counts on",
+    log::Error("the files of [tls] are wrong: the previous ones stay in use",
                {{"why", failure}, {"remedy", changed.status().remedy()}});
     last_failure_ = std::move(failure);
     return;
@@ -78,7 +78,7 @@ void Reloader::ReadCertificates(const tls::Files& files) {
   last_failure_.clear();
   if (!*changed) return;
   const tls::Certificate own = trust_->Now().identity->own();
-  log::Info("the files of [tls] say something else, which counts from now on",
+  log::Info("new files of [tls] are in use",
             {{"certificate", own.Subject()},
              {"serial", own.Serial()},
              {"until", tls::TimeText(own.NotAfter())}});
@@ -102,8 +102,8 @@ void Reloader::WarnOfExpiries() {
     any_ended |= ended;
     log::Write(
         ended ? log::Level::kError : log::Level::kWarning,
-        ended ? "has expired: peers cannot be believed, or do not believe this node"
-              : "expires soon",
+        ended ? "a file of [tls] has expired: peers are refused, or refuse this node"
+              : "a file of [tls] expires soon",
         {{"what", expiry.what}, {"file", expiry.file}, {"until", tls::TimeText(expiry.when)}});
   }
   next_warning_ = Clock::now() + (any_ended ? kWarnOfEndedEvery : kWarnEvery);

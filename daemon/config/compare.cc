@@ -20,7 +20,7 @@ bool TurnsTlsOnOrOff(const Config& running, const Config& wanted) {
 
 std::string TextOf(const Config& config, const std::string& key) {
   const auto found = config.texts.find(key);
-  return found == config.texts.end() ? "nothing" : found->second;
+  return found == config.texts.end() ? "(not set)" : found->second;
 }
 
 }  // namespace

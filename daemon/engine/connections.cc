@@ -71,7 +71,7 @@ void Connections::Conclude(const Key& key, Result<std::shared_ptr<Connection>> c
   if (!connection.ok()) {
     reading_.erase(found);
     log::Warning(
-        "no connection",
+        "a link could not connect",
         {{"peer", key.first}, {"link", key.second}, {"why", connection.status().ToString()}});
     for (Reply<Use>& reply : waiting) reply(connection.status());
     return;
@@ -113,7 +113,7 @@ void Connections::EndUse(const Key& key, uint64_t serial) {
   found->second.idle_timer = context_.loop.RunAfter(kIdleLimit, [this, key, serial] {
     const std::shared_ptr<Connection> unused = Forget(key, serial);
     if (unused != nullptr) {
-      unused->Close({Code::kCancelled, reasons::kCancelled, "nobody needed it"});
+      unused->Close({Code::kCancelled, reasons::kCancelled, "closed after a minute without use"});
     }
   });
 }

@@ -187,7 +187,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
     const Buffer* const from = parts_.buffers.FindById(inside->buffer);
     if (inside->payload() != area.payload()) {
       return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
-                    "the ticket lets read " + std::to_string(inside->payload()) +
+                    "the ticket allows reading " + std::to_string(inside->payload()) +
                         " bytes, and the destination takes " + std::to_string(area.payload()));
     }
     if (from == buffer) {

@@ -204,7 +204,7 @@ void Probes::Conclude(const Key& key, ProbeOutcome outcome) {
   log::Info(
       measured                        ? "probed"
       : outcome.kind == Kind::kFailed ? "probe failed"
-                                      : "probe told nothing",
+                                      : "probe inconclusive",
       {{"from", key.node + " " + Text(key.wire.source)},
        {"to", Text(key.wire.destination)},
        {"link", key.wire.link},

@@ -77,7 +77,7 @@ void Registrations::Registered(const Key& key, const RegionRef& region,
   std::make_shared<RegistrationCheck>(context_, connections_, std::move(check))
       ->Start([this, key, region, client_buffer](const Status& status) {
         if (!status.ok()) {
-          log::Warning("memory is not used by a link",
+          log::Warning("a link refuses a client's memory",
                        {{"link", key.first}, {"why", status.ToString()}});
         }
         Conclude(key, region, client_buffer, status);

@@ -72,7 +72,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   thread_.Add(ring->id, std::move(*end), std::move(here), ring->journal,
               [&loop = parts_.context.loop, owner = ring->owner.ToString()] {
                 loop.Post([owner] {
-                  log::Warning("a client has written nonsense into its ring, which is ended",
+                  log::Warning("a client broke the format of its ring, which was closed",
                                {{"owner", owner}});
                 });
               });

@@ -18,7 +18,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   auto refuse = [&](const Status& why) { reply(why); };
   if (request.staged && request.loan != 0) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
-                   "memory that is used in place is not staged"});
+                   "a source that is read in place cannot be staged, too"});
   }
   if (request.staged && request.chunk_bytes < kLeastChunkBytes) {
     return refuse(

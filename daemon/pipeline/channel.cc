@@ -31,7 +31,7 @@ struct Channel::Inbox {
     if (whole && waiting.size() < kMostWaiting) message = Decode(BytesOf(text));
     if (!message) {
       message = FailedMessage{Status(Code::kUnavailable, reasons::kLinkDown,
-                                     "the peer sent a message that makes no sense")};
+                                     "the peer sent a malformed message")};
     }
     const bool chunks = std::holds_alternative<FullMessage>(*message) ||
                         std::holds_alternative<FreeMessage>(*message);

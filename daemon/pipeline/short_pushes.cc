@@ -25,7 +25,7 @@ struct ShortPushes::Shared {
     if (rest) return End(pushed->status);
     if (!pushed || pushed->number >= begun.load(std::memory_order_acquire)) {
       return End({Code::kUnavailable, reasons::kLinkDown,
-                  "the other node told nonsense of small transfers"});
+                  "the other node sent a malformed message about small transfers"});
     }
     outcomes.Ended(pushed->number, pushed->status);
   }

@@ -22,7 +22,7 @@ void ShortServer::Hear(std::span<const std::byte> message) {
   const auto pushes = DecodePushes(message);
   if (!pushes) {
     return Stop({Code::kInvalidArgument, reasons::kBadArgument,
-                 "what was asked for by small transfers makes no sense"},
+                 "the peer sent a malformed request for small transfers"},
                 [] {});
   }
   for (const Push& push : *pushes) Serve(push);

@@ -318,12 +318,12 @@ TEST_CASE("certificates are replaced under running daemons, one by one, by anoth
 
   // West changes over: neither believes the other, and each says why.
   of_west.Replace(second, "west");
-  ReadAgain(west, "the files of [tls] say something else");
+  ReadAgain(west, "new files of [tls] are in use");
   WaitForRefusal(east, "west", "CERT_REJECTED");
   CHECK(east.Run({"cp", "a", "west:b"}).exit_status != 0);
   // East, too: they are what they were.
   of_east.Replace(second, "east");
-  ReadAgain(east, "the files of [tls] say something else");
+  ReadAgain(east, "new files of [tls] are in use");
   east.WaitForPeer("west");
   west.WaitForPeer("east");
   CheckReceipt(east.Do({"cp", "a", "west:b"}), {"tcp-direct", 4096, false});
@@ -340,7 +340,7 @@ TEST_CASE("files of [tls] that become wrong change nothing, and are told of") {
   // Found without a signal: west reads them often.
   WriteFile(of_west.own.certificate, "nothing");
   WaitUntil("west says so", [&] {
-    return west.Log().find("the files of [tls] are not right") != std::string::npos;
+    return west.Log().find("the files of [tls] are wrong") != std::string::npos;
   });
   CHECK(west.Log().find(of_west.own.certificate) != std::string::npos);
   east.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
@@ -348,7 +348,7 @@ TEST_CASE("files of [tls] that become wrong change nothing, and are told of") {
   CheckReceipt(east.Do({"cp", "a", "west:b"}), {"tcp-direct", 4096, false});
   of_west.Replace(authority, "west");
   WaitUntil("west has the new one", [&] {
-    return west.Log().find("the files of [tls] say something else") != std::string::npos;
+    return west.Log().find("new files of [tls] are in use") != std::string::npos;
   });
   CheckReceipt(east.Do({"cp", "a", "west:b"}), {"tcp-direct", 4096, false});
 }
@@ -375,7 +375,7 @@ TEST_CASE("a node whose certificate is revoked loses what is open to it") {
   west.WaitForTransfer(in, "RUNNING");
 
   Papers::Put(authority.Revoke({of_east.own}), of_west.crl);
-  ReadAgain(west, "the files of [tls] say something else");
+  ReadAgain(west, "new files of [tls] are in use");
   const Json seen = WaitForRefusal(west, "east", "CERT_REJECTED");
   CHECK(seen.at("detail").get<std::string>().find("revoked") != std::string::npos);
   CHECK(west.WaitForTransfer(in, "FAILED").at("state") == "FAILED");

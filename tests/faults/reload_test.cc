@@ -41,7 +41,7 @@ TEST_CASE("SIGHUP adds peers, moves them, and forgets them") {
   Node north("north", {.config = kQuick});
   Node east("east", {.config = kQuick});
   const std::string first = ReadAgain(east, kQuick + PeerSection(west), kRead);
-  CheckSays(first, "peers.west.address: nothing -> ");
+  CheckSays(first, "peers.west.address: (not set) -> ");
   east.WaitForPeer("west");
   west.WaitForPeer("east");
   CheckMoves(east, west);
@@ -72,13 +72,14 @@ TEST_CASE("SIGHUP sets the log's level, and says what waits for another start") 
   const std::string log = ReadAgain(
       east,
       std::string(kQuick) + "[log]\nlevel = \"debug\"\n[staging]\nslots = 8\n[tcp]\nlanes = 3\n",
-      "wait for another start");
+      "take effect at the next start");
   CheckSays(log, "log.level");
   CheckSays(log, "staging.slots: 64 -> 8");
   CheckSays(log, "tcp.lanes: 0 -> 3");
   // What was told once as done is done; what waits is told again.
-  const std::string again = ReadAgain(
-      east, std::string(kQuick) + "[log]\nlevel = \"debug\"\n[staging]\nslots = 8\n", "wait for");
+  const std::string again =
+      ReadAgain(east, std::string(kQuick) + "[log]\nlevel = \"debug\"\n[staging]\nslots = 8\n",
+                "take effect at the next start");
   CheckSays(again, "changed=nothing");
   CheckSays(again, "staging.slots");
   CHECK(again.find("tcp.lanes") == std::string::npos);

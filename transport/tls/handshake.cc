@@ -51,7 +51,7 @@ Result<Cipher> CipherOf(const SSL* ssl) {
     case 0x1303:
       return Cipher::kChaCha20Poly1305;
     default:
-      return Status(Code::kInternal, reasons::kInternal, "a TLS lane has a cipher that is none");
+      return Status(Code::kInternal, reasons::kInternal, "a TLS lane has an unknown cipher");
   }
 }
 

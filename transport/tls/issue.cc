@@ -66,6 +66,27 @@ bool Add(X509* certificate, X509* issuer, int extension, const std::string& valu
   return added;
 }
 
+// The key that signs a list: two authorities may have one name, as an old one and its successor.
+bool NameKey(X509_CRL* list, X509* issuer) {
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, issuer, nullptr, nullptr, list, 0);
+  X509_EXTENSION* made =
+      X509V3_EXT_conf_nid(nullptr, &context, NID_authority_key_identifier, "keyid");
+  if (made == nullptr) return false;
+  const bool added = X509_CRL_add_ext(list, made, -1) == 1;
+  X509_EXTENSION_free(made);
+  return added;
+}
+
+bool Signed(X509* issuer, const Certificate& certificate) {
+  const bool by_it =
+      X509_NAME_cmp(X509_get_issuer_name(certificate.x509()), X509_get_subject_name(issuer)) == 0 &&
+      X509_verify(certificate.x509(), X509_get0_pubkey(issuer)) == 1;
+  ERR_clear_error();
+  return by_it;
+}
+
 // A certificate with all that authorities' and nodes' have in common; not signed yet.
 Result<X509Owner> Begin(const std::string& name, EVP_PKEY* key, WallTime until) {
   X509Owner certificate(X509_new());
@@ -198,15 +219,14 @@ Result<std::string> Revoke(const Issued& authority, std::string_view list, const
       X509_CRL_set_version(made.get(), X509_CRL_VERSION_2) != 1 ||
       X509_CRL_set_issuer_name(made.get(), X509_get_subject_name(issuer)) != 1 ||
       X509_CRL_set1_lastUpdate(made.get(), now.get()) != 1 ||
-      X509_CRL_set1_nextUpdate(made.get(), next.get()) != 1) {
+      X509_CRL_set1_nextUpdate(made.get(), next.get()) != 1 || !NameKey(made.get(), issuer)) {
     return Failed("making a list of revoked certificates");
   }
   ONECOPY_RETURN_IF_ERROR(CopyRevoked(list, made.get()));
   for (const Certificate& certificate : revoked) {
-    if (X509_NAME_cmp(X509_get_issuer_name(certificate.x509()), X509_get_subject_name(issuer)) !=
-        0) {
-      return Wrong(certificate.Subject() + " was issued by " + certificate.Issuer() + ", not by " +
-                   signer.certificate.Subject());
+    if (!Signed(issuer, certificate)) {
+      return Wrong(certificate.Subject() + " was issued by " + certificate.Issuer() +
+                   ", not by this authority, " + signer.certificate.Subject());
     }
     ONECOPY_RETURN_IF_ERROR(Add(made.get(), certificate, now.get()));
   }

@@ -173,10 +173,10 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
   const auto changes = onecopy::config::Compare(running, wanted);
   CHECK(changes.now == std::vector<std::string>{
                            "log.level: \"debug\" -> \"info\"",
-                           "peers.north.address: nothing -> \"b:2\"",
-                           "peers.north.uid_domain: nothing -> \"lab\"",
-                           "peers.west.address: \"a:1\" -> nothing",
-                           "peers.west.uid_domain: \"\" -> nothing",
+                           "peers.north.address: (not set) -> \"b:2\"",
+                           "peers.north.uid_domain: (not set) -> \"lab\"",
+                           "peers.west.address: \"a:1\" -> (not set)",
+                           "peers.west.uid_domain: \"\" -> (not set)",
                        });
   CHECK(changes.at_restart == std::vector<std::string>{
                                   "staging.slots: 64 -> 8",

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <map>
+#include <utility>
 
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
@@ -104,4 +106,46 @@ TEST_CASE("a list of revoked certificates grows, and is believed") {
   const Issued other = Make(MakeAuthority("other", kYear));
   CHECK(Revoke(other, "", {First(east.certificate)}, kYear).status().code() ==
         Code::kInvalidArgument);
+}
+
+// As while an authority is replaced by another, which people name alike.
+TEST_CASE("lists of two authorities of one name are each believed of its own certificates") {
+  const TempFolder folder;
+  const Issued old_one = Make(MakeAuthority("lab", kYear));
+  const Issued new_one = Make(MakeAuthority("lab", kYear));
+  const Issued own = Make(IssueForNode(old_one, "west", kYear));
+  std::map<std::string, std::string> lists;
+  std::map<std::string, Issued> nodes;
+  for (const auto& [by, authority] : {std::pair{"old", &old_one}, std::pair{"new", &new_one}}) {
+    const Issued gone = Make(IssueForNode(*authority, "gone", kYear));
+    const auto list = Revoke(*authority, "", {First(gone.certificate)}, kYear);
+    REQUIRE_OK(list);
+    lists[by] = *list;
+    nodes[std::string(by) + " gone"] = gone;
+    nodes[std::string(by) + " good"] = Make(IssueForNode(*authority, "good", kYear));
+  }
+  for (const bool old_first : {true, false}) {
+    const Files files = {
+        Put(folder, "ca.pem",
+            old_first ? old_one.certificate + new_one.certificate
+                      : new_one.certificate + old_one.certificate),
+        Put(folder, "own.pem", own.certificate), Put(folder, "own.key", own.key),
+        Put(folder, "crl.pem",
+            old_first ? lists["old"] + lists["new"] : lists["new"] + lists["old"])};
+    const auto identity = Identity::Load(files, "west");
+    REQUIRE_OK(identity);
+    for (const auto& [what, node] : nodes) {
+      CAPTURE(what, old_first);
+      const bool good = what.ends_with("good");
+      const Status believed = (*identity)->Verify(*ParseCertificates(node.certificate),
+                                                  good ? "good" : "gone", Side::kClient);
+      INFO(believed.ToString());
+      CHECK(believed.ok() == good);
+      if (!good) CHECK(believed.message().find("revoked") != std::string::npos);
+    }
+  }
+  const Status foreign =
+      Revoke(new_one, "", {First(nodes["old good"].certificate)}, kYear).status();
+  CHECK(foreign.code() == Code::kInvalidArgument);
+  CHECK(foreign.message().find("not by this authority") != std::string::npos);
 }

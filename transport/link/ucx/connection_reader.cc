@@ -37,7 +37,7 @@ void UcxConnection::StartGet(const GetRequest& request, GetDone done) {
     refused = {Code::kInvalidArgument, reasons::kBadSize, "a ucx get of more than 1 GiB"};
   }
   if (request.lane != GetRequest::kAnyLane && request.lane != 0) {
-    refused = {Code::kInvalidArgument, reasons::kBadArgument, "a ucx get on a lane that is none"};
+    refused = {Code::kInvalidArgument, reasons::kBadArgument, "the read names a lane that this ucx connection does not have"};
   }
   if (shut_) refused = why_;
   if (!refused.ok() || request.into.bytes == 0) {
@@ -169,7 +169,7 @@ void UcxConnection::TakeExposing(const Message& message) {
   const std::optional<Exposing> exposing = DecodeExposing(message.text);
   Status refused;
   if (!exposing || !options_.reader || readables_.count(message.key) > 0) {
-    refused = {Code::kInvalidArgument, reasons::kBadHandle, "an exposure that makes no sense"};
+    refused = {Code::kInvalidArgument, reasons::kBadHandle, "the peer sent a malformed ucx key"};
   } else {
     const Result<ucp_rkey_h> rkey = worker_.Unpack(endpoint_, exposing->rkey);
     refused = rkey.status();

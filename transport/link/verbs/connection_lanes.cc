@@ -213,7 +213,7 @@ void VerbsConnection::OnRepair(const Frame& frame) {
   QueuePairAddress theirs;
   if (frame.subject >= lanes_.size() || !GetAddress(in, &theirs) || !in.AtEnd()) {
     return Shut({Code::kUnavailable, reasons::kLinkDown,
-                 "node " + peer_ + " asks for a lane that makes no sense"},
+                 "node " + peer_ + " sent a malformed request for a lane"},
                 true);
   }
   const auto index = static_cast<unsigned>(frame.subject);
@@ -241,7 +241,7 @@ void VerbsConnection::OnRepaired(const Frame& frame) {
   QueuePairAddress theirs;
   if (frame.subject >= lanes_.size() || (present && !GetAddress(in, &theirs)) || !in.AtEnd()) {
     return Shut({Code::kUnavailable, reasons::kLinkDown,
-                 "node " + peer_ + " answers for a lane with what makes no sense"},
+                 "node " + peer_ + " sent a malformed answer about a lane"},
                 true);
   }
   const auto index = static_cast<unsigned>(frame.subject);

@@ -26,7 +26,7 @@ bool IsName(const std::string& text) {
 
 Status Nonsense(const char* what) {
   return {Code::kInvalidArgument, reasons::kBadArgument,
-          std::string("a verbs ") + what + " that makes no sense"};
+          std::string("a malformed verbs ") + what + " from the peer"};
 }
 
 }  // namespace

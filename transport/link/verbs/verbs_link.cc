@@ -19,7 +19,7 @@ class VerbsDialing final : public Dialing {
       : connection_(std::move(connection)), offer_(std::move(offer)), home_(home) {}
   ~VerbsDialing() override {
     if (connection_ != nullptr) {
-      connection_->Close({Code::kCancelled, reasons::kCancelled, "it was not needed"});
+      connection_->Close({Code::kCancelled, reasons::kCancelled, "closed before it was used"});
     }
   }
 
