@@ -78,10 +78,9 @@ void Reloader::ReadCertificates(const tls::Files& files) {
   last_failure_.clear();
   if (!*changed) return;
   const tls::Certificate own = trust_->Now().identity->own();
-  log::Info("new files of [tls] are in use",
-            {{"certificate", own.Subject()},
-             {"serial", own.Serial()},
-             {"until", tls::TimeText(own.NotAfter())}});
+  log::Info("new files of [tls] are in use", {{"certificate", own.Subject()},
+                                              {"serial", own.Serial()},
+                                              {"until", tls::TimeText(own.NotAfter())}});
   next_warning_ = {};
 }
 

@@ -39,8 +39,8 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
                                  const Owner& to, bool read, bool write,
                                  std::optional<std::chrono::milliseconds> lifetime) {
   if (!read && !write) {
-    return Status(Code::kInvalidArgument, reasons::kBadArgument, "a grant that allows neither reading nor writing",
-                  "grant read, write or both");
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "a grant that allows neither reading nor writing", "grant read, write or both");
   }
   if (lifetime && (lifetime->count() <= 0 || *lifetime > kLongest)) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,

@@ -30,8 +30,8 @@ struct Channel::Inbox {
     std::optional<Message> message;
     if (whole && waiting.size() < kMostWaiting) message = Decode(BytesOf(text));
     if (!message) {
-      message = FailedMessage{Status(Code::kUnavailable, reasons::kLinkDown,
-                                     "the peer sent a malformed message")};
+      message = FailedMessage{
+          Status(Code::kUnavailable, reasons::kLinkDown, "the peer sent a malformed message")};
     }
     const bool chunks = std::holds_alternative<FullMessage>(*message) ||
                         std::holds_alternative<FreeMessage>(*message);

@@ -339,17 +339,15 @@ TEST_CASE("files of [tls] that become wrong change nothing, and are told of") {
   west.WaitForPeer("east");
   // Found without a signal: west reads them often.
   WriteFile(of_west.own.certificate, "nothing");
-  WaitUntil("west says so", [&] {
-    return west.Log().find("the files of [tls] are wrong") != std::string::npos;
-  });
+  WaitUntil("west says so",
+            [&] { return west.Log().find("the files of [tls] are wrong") != std::string::npos; });
   CHECK(west.Log().find(of_west.own.certificate) != std::string::npos);
   east.Do({"buffer", "create", "a", "--size", "4096", "--memory", "host"});
   west.Do({"buffer", "create", "b", "--size", "4096", "--memory", "host"});
   CheckReceipt(east.Do({"cp", "a", "west:b"}), {"tcp-direct", 4096, false});
   of_west.Replace(authority, "west");
-  WaitUntil("west has the new one", [&] {
-    return west.Log().find("new files of [tls] are in use") != std::string::npos;
-  });
+  WaitUntil("west has the new one",
+            [&] { return west.Log().find("new files of [tls] are in use") != std::string::npos; });
   CheckReceipt(east.Do({"cp", "a", "west:b"}), {"tcp-direct", 4096, false});
 }
 

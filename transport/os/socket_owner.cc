@@ -94,7 +94,8 @@ Result<std::optional<inet_diag_msg>> Ask(const InetQuery& query) {
     return ErrnoStatus(-failure.error, "looking a socket up in the kernel's tables");
   }
   if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY || bytes < NLMSG_LENGTH(sizeof(inet_diag_msg))) {
-    return Status(Code::kInternal, reasons::kIo, "the kernel's answer about its sockets is malformed");
+    return Status(Code::kInternal, reasons::kIo,
+                  "the kernel's answer about its sockets is malformed");
   }
   inet_diag_msg found{};
   std::memcpy(&found, NLMSG_DATA(header), sizeof found);

@@ -111,7 +111,8 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   }
   if (request.lane != GetRequest::kAnyLane &&
       static_cast<size_t>(request.lane) >= lane_infos_.size()) {
-    refused = {Code::kInvalidArgument, reasons::kBadArgument, "the read names a lane that this tcp connection does not have"};
+    refused = {Code::kInvalidArgument, reasons::kBadArgument,
+               "the read names a lane that this tcp connection does not have"};
   }
   if (!refused.ok()) {
     return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });

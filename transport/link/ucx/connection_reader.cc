@@ -37,7 +37,8 @@ void UcxConnection::StartGet(const GetRequest& request, GetDone done) {
     refused = {Code::kInvalidArgument, reasons::kBadSize, "a ucx get of more than 1 GiB"};
   }
   if (request.lane != GetRequest::kAnyLane && request.lane != 0) {
-    refused = {Code::kInvalidArgument, reasons::kBadArgument, "the read names a lane that this ucx connection does not have"};
+    refused = {Code::kInvalidArgument, reasons::kBadArgument,
+               "the read names a lane that this ucx connection does not have"};
   }
   if (shut_) refused = why_;
   if (!refused.ok() || request.into.bytes == 0) {

@@ -88,7 +88,8 @@ Status VerbsConnection::CheckGet(const GetRequest& request, const Result<Key>& k
   }
   if (IsWithdrawn(key->id)) return Withdrawn();
   if (request.lane != GetRequest::kAnyLane && static_cast<size_t>(request.lane) >= lanes_.size()) {
-    return {Code::kInvalidArgument, reasons::kBadArgument, "the read names a lane that this verbs connection does not have"};
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "the read names a lane that this verbs connection does not have"};
   }
   return OkStatus();
 }

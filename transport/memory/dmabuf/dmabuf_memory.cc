@@ -77,7 +77,8 @@ Result<DmaBufCopyRoute::End> DmaBufMemory::EndOf(const RegionRef& region) const 
   if (region->place().kind != kind_) return DmaBufCopyRoute::End{region, nullptr};
   ImportedRef imported = imported_->Find(*region);
   if (imported == nullptr) {
-    return Status(Code::kInternal, reasons::kInternal, "this dma-buf belongs to another registry of dma-bufs");
+    return Status(Code::kInternal, reasons::kInternal,
+                  "this dma-buf belongs to another registry of dma-bufs");
   }
   ONECOPY_RETURN_IF_ERROR(imported->unmapped());
   return DmaBufCopyRoute::End{region, std::move(imported)};
