@@ -1,5 +1,5 @@
-# The layer picture as data: what each folder may link to, by folder. onecopy_module() stops the configuration
-# when a folder links to anything else, so the link graph cannot drift from the picture in the README; tests/run checks
+# The picture of docs/architecture.md as data: what each folder may link to, by folder. onecopy_module() stops the
+# configuration when a folder links to anything else, so the link graph cannot drift from the picture; tests/run checks
 # reads this file too, and holds every #include against it.
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)

@@ -62,7 +62,7 @@ constexpr Known kBlocks[] = {
     {"README.md", "east:a@0+67108864 -> west:b@0+67108864", kNothingToType, "a receipt"},
     {"README.md", "auto client = onecopy::Client::Connect();", kNothingToType, "C++"},
     {"README.md", "onecopy::TransferRequest request", kNothingToType, "C++"},
-    {"README.md", "client/cli          bench", kNothingToType, "a drawing"},
+    {"README.md", "node east  ", kNothingToType, "a drawing"},
     {"docs/architecture.md", "client/cli          bench", kNothingToType, "a drawing"},
     {"docs/setup.md", "#include <onecopy/client.h>", kNothingToType, "C++"},
     {"docs/concepts.md", "node east, the source", kNothingToType, "two drawings"},
