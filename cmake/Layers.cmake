@@ -26,6 +26,7 @@ set(ONECOPY_LAYER_daemon_attach
 set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
+set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone
 set(ONECOPY_LAYER_client_doctor
     client/lib transport/core transport/os transport/shim transport/tls transport/topology)
 set(ONECOPY_LAYER_client_cli

@@ -90,8 +90,11 @@ def _library(context, build, prefix, place):
     if not headers:
         findings.append("no public header is installed")
     made = place / "made"
-    findings += lines_of(["cmake", "-G", "Ninja", "-S", str(project), "-B", str(made), f"-DCMAKE_PREFIX_PATH={prefix}"], place)
-    findings = findings or lines_of(["cmake", "--build", str(made)], place)
+    examples = shutil.copytree(context.root / "client/examples", place / "examples")
+    for sources, built in ((project, made), (examples, place / "made-examples")):
+        findings = findings or lines_of(["cmake", "-G", "Ninja", "-S", str(sources), "-B", str(built),
+                                         f"-DCMAKE_PREFIX_PATH={prefix}"], place)
+        findings = findings or lines_of(["cmake", "--build", str(built)], place)
     findings = findings or _runs(made / "consumer", place) or _ends_with_reason(made / "consumer", place)
 
     pc = next(prefix.rglob("onecopy-client.pc"), None)
