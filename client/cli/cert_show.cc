@@ -27,7 +27,7 @@ std::string Until(tls::WallTime when) {
   return tls::TimeText(when) + ", " + std::to_string(days) + " days left";
 }
 
-Json CertificateToJson(const std::string& file, const tls::Certificate& certificate) {
+Json FileToJson(const std::string& file, const tls::Certificate& certificate) {
   return {{"file", file},
           {"kind", certificate.IsAuthority() ? "authority" : "certificate"},
           {"subject", certificate.Subject()},
@@ -40,7 +40,7 @@ Json CertificateToJson(const std::string& file, const tls::Certificate& certific
           {"sha256", certificate.Fingerprint()}};
 }
 
-Json CertificateToJson(const std::string& file, const tls::RevokedList& list) {
+Json FileToJson(const std::string& file, const tls::RevokedList& list) {
   Json json{{"file", file},
             {"kind", "revoked"},
             {"issuer", list.issuer},
@@ -87,7 +87,7 @@ template <typename Described>
 void ShowFile(Session& session, const std::string& file, const Described& described,
               Json& documents) {
   if (session.json()) {
-    documents.push_back(CertificateToJson(file, described));
+    documents.push_back(FileToJson(file, described));
   } else {
     PrintOne(session, file, described);
   }

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "transport/core/result.h"
 
 // libFuzzer's name for it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -73,6 +77,15 @@ void RoundTrip(std::string_view bytes, const Decode& decode) {
   const auto second = decode(printed);
   EXPECT(second);
   EXPECT(Encode(*second) == printed);
+}
+
+// Likewise by a decoder that gives a Result.
+template <typename T, typename Text>
+void RoundTripOf(std::string_view bytes, Result<T> (*decode)(Text)) {
+  RoundTrip(bytes, [decode](const std::string& text) {
+    Result<T> decoded = decode(text);
+    return decoded.ok() ? std::optional<T>(*std::move(decoded)) : std::nullopt;
+  });
 }
 
 }  // namespace onecopy::fuzz

@@ -10,13 +10,6 @@ namespace {
 
 enum : uint8_t { kHeader, kOffer, kAnswer, kKey, kFailure, kKinds };
 
-template <typename T>
-struct Decoded {
-  Result<T> result;
-  explicit operator bool() const { return result.ok(); }
-  const T& operator*() const { return *result; }
-};
-
 void Header(std::string_view bytes) {
   if (bytes.size() < kHeaderBytes) return;
   const auto header = Decode(std::as_bytes(std::span(bytes)).subspan<0, kHeaderBytes>());
@@ -42,17 +35,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Header(input.Rest());
       break;
     case kOffer:
-      onecopy::fuzz::RoundTrip(
-          input.Rest(), [](const std::string& text) { return Decoded<Offer>{DecodeOffer(text)}; });
+      onecopy::fuzz::RoundTripOf(input.Rest(), DecodeOffer);
       break;
     case kAnswer:
-      onecopy::fuzz::RoundTrip(input.Rest(), [](const std::string& text) {
-        return Decoded<Answer>{DecodeAnswer(text)};
-      });
+      onecopy::fuzz::RoundTripOf(input.Rest(), DecodeAnswer);
       break;
     case kKey:
-      onecopy::fuzz::RoundTrip(
-          input.Rest(), [](const std::string& text) { return Decoded<Key>{DecodeKey(text)}; });
+      onecopy::fuzz::RoundTripOf(input.Rest(), DecodeKey);
       break;
     default: {
       const auto code = input.Get<uint64_t>();

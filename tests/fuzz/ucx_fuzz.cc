@@ -10,13 +10,6 @@ namespace {
 
 enum : uint8_t { kOffer, kSealed, kKey, kMessage, kExposing, kKinds };
 
-template <typename T>
-struct Decoded {
-  Result<T> result;
-  explicit operator bool() const { return result.ok(); }
-  const T& operator*() const { return *result; }
-};
-
 std::string Summed(std::string_view text) {
   std::string summed(text);
   Put(summed, Checksum(summed));
@@ -46,8 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switch (kind) {
     case kOffer:
       for (const std::string& text : {bytes, Summed(bytes)}) {
-        onecopy::fuzz::RoundTrip(
-            text, [](const std::string& t) { return Decoded<Offer>{DecodeOffer(t)}; });
+        onecopy::fuzz::RoundTripOf(text, DecodeOffer);
       }
       break;
     case kSealed:
@@ -55,8 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ReceiveSealed(Summed(bytes));
       break;
     case kKey:
-      onecopy::fuzz::RoundTrip(bytes,
-                               [](const std::string& t) { return Decoded<KeyName>{DecodeKey(t)}; });
+      onecopy::fuzz::RoundTripOf(bytes, DecodeKey);
       break;
     case kMessage:
       onecopy::fuzz::RoundTrip(bytes, [](const std::string& t) { return DecodeMessage(t); });

@@ -10,13 +10,6 @@ namespace {
 
 enum : uint8_t { kOffer, kAnswer, kKey, kFrame, kAddress, kKinds };
 
-template <typename T>
-struct Decoded {
-  Result<T> result;
-  explicit operator bool() const { return result.ok(); }
-  const T& operator*() const { return *result; }
-};
-
 void ReceiveFrame(std::string_view bytes) {
   const auto frame = DecodeFrame(std::as_bytes(std::span(bytes)));
   if (!frame) return;
@@ -59,17 +52,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   onecopy::fuzz::Input input(data, size);
   switch (input.Byte() % kKinds) {
     case kOffer:
-      onecopy::fuzz::RoundTrip(
-          input.Rest(), [](const std::string& text) { return Decoded<Offer>{DecodeOffer(text)}; });
+      onecopy::fuzz::RoundTripOf(input.Rest(), DecodeOffer);
       break;
     case kAnswer:
-      onecopy::fuzz::RoundTrip(input.Rest(), [](const std::string& text) {
-        return Decoded<Answer>{DecodeAnswer(text)};
-      });
+      onecopy::fuzz::RoundTripOf(input.Rest(), DecodeAnswer);
       break;
     case kKey:
-      onecopy::fuzz::RoundTrip(
-          input.Rest(), [](const std::string& text) { return Decoded<Key>{DecodeKey(text)}; });
+      onecopy::fuzz::RoundTripOf(input.Rest(), DecodeKey);
       break;
     case kFrame:
       ReceiveFrame(input.Rest());
