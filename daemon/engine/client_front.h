@@ -2,9 +2,9 @@
 // it.
 #pragma once
 
-#include "daemon/engine/client_api.h"
-#include "daemon/engine/orders.h"
-#include "daemon/engine/parts.h"
+#include "daemon/engine/api/client_api.h"
+#include "daemon/engine/base/parts.h"
+#include "daemon/engine/transfers/orders.h"
 
 namespace onecopy::engine {
 

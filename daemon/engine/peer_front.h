@@ -1,10 +1,10 @@
 // This node, as a peer asks it, and as it asks itself.
 #pragma once
 
-#include "daemon/engine/destinations.h"
-#include "daemon/engine/parts.h"
-#include "daemon/engine/peer_api.h"
-#include "daemon/engine/sources.h"
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/parts.h"
+#include "daemon/engine/transfers/destinations.h"
+#include "daemon/engine/transfers/sources.h"
 
 namespace onecopy::engine {
 
