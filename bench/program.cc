@@ -10,9 +10,9 @@
 #include "bench/tune_command.h"
 #include "bench/version.h"
 #include "bench/work/lend.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/core/exit_status.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
 
 namespace onecopy::bench {
 namespace {

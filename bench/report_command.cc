@@ -7,7 +7,7 @@
 
 #include "bench/measure/row_json.h"
 #include "bench/report/page.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -16,10 +16,10 @@
 #include "bench/version.h"
 #include "bench/work/run_facts.h"
 #include "bench/work/works.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/core/duration.h"
 #include "transport/core/exit_status.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::bench {

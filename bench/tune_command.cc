@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "bench/daemons/beside.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 

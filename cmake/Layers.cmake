@@ -1,6 +1,11 @@
 # The picture of docs/architecture.md as data: what each folder may link to, by folder. onecopy_module() stops the
 # configuration when a folder links to anything else, so the link graph cannot drift from the picture; tests/run checks
 # reads this file too, and holds every #include against it.
+
+# What every folder may use: the words that all of them have in common.
+set(ONECOPY_EVERYWHERE values)
+
+set(ONECOPY_LAYER_values "")
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
@@ -11,7 +16,7 @@ set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  
 set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim transport/tls)    # each folder below
 set(ONECOPY_LAYER_transport_store transport/core transport/os transport/shim)   # each folder below
 set(ONECOPY_LAYER_proto "")
-set(ONECOPY_LAYER_proto_codec proto transport/core)
+set(ONECOPY_LAYER_proto_codec proto)
 set(ONECOPY_LAYER_daemon_config transport/core transport/os)
 set(ONECOPY_LAYER_daemon_log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_rundir transport/core transport/os)
@@ -49,7 +54,7 @@ set(ONECOPY_LAYER_daemon_attach
     transport/ring)
 set(ONECOPY_LAYER_daemon_rpc
     daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec transport/core transport/os transport/tls)
-set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
+set(ONECOPY_LAYER_client_lib_include "")  # public headers: they and values/ are all that users see
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
 set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone
 set(ONECOPY_LAYER_client_doctor

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/config/config.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy {
 

@@ -7,7 +7,7 @@
 
 #include "daemon/command_line.h"
 #include "daemon/config/config.h"
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 #include "transport/tls/trust.h"
 
 namespace onecopy {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "daemon/log/log.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy {
 namespace {

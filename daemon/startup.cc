@@ -9,9 +9,9 @@
 #include <exception>
 #include <string>
 
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/core/exit_status.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
 
 namespace onecopy {
 namespace {

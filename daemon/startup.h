@@ -1,7 +1,7 @@
 // What the system must allow a process so that it can serve, and what is said where it does not.
 #pragma once
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy {
 

@@ -1,7 +1,7 @@
 #include "bench/ceiling/gpu.h"
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

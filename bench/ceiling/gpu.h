@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::bench {

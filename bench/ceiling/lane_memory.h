@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::bench {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::bench {

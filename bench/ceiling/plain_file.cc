@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "bench/measure/payload.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::bench {

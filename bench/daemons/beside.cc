@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 

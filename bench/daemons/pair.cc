@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

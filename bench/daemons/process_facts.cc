@@ -8,7 +8,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::bench {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::bench {
 

@@ -1,6 +1,6 @@
 #include "bench/daemons/site.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

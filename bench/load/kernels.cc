@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/shim/cuda.h"
 
 // Made from kernels.cu by nvcc, for every architecture.

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::bench {
 

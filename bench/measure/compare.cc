@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "bench/measure/statistics.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::bench {
 

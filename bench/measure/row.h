@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::bench {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/row_json.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

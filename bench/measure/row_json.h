@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/measure/row.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::bench {
 

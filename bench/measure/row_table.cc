@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/measure/statistics.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include "bench/measure/statistics.h"
 #include "bench/report/plot.h"
 #include "bench/report/text.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

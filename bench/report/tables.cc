@@ -6,7 +6,7 @@
 #include "bench/measure/row_table.h"
 #include "bench/measure/statistics.h"
 #include "bench/report/text.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

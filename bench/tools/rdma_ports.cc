@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "bench/tools/perftest.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 

@@ -11,7 +11,7 @@
 #include "bench/daemons/process.h"
 #include "bench/daemons/temp_folder.h"
 #include "bench/measure/row.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::bench {

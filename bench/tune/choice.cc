@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

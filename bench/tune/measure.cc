@@ -4,7 +4,7 @@
 #include "bench/measure/statistics.h"
 #include "bench/work/gpus.h"
 #include "bench/work/transfer_mover.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 

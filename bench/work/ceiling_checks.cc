@@ -8,7 +8,7 @@
 #include "bench/tools/host_tools.h"
 #include "bench/work/rate_ceilings.h"
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

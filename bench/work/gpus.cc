@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

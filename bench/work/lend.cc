@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/work/gpus.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::bench {
 

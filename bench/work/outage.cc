@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 extern char** environ;

@@ -9,7 +9,7 @@
 #include "bench/work/outage.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include "bench/tools/rdma_ports.h"
 #include "bench/work/hold.h"
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::bench {

@@ -5,8 +5,8 @@
 
 #include "bench/work/gpus.h"
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::bench {

@@ -4,7 +4,7 @@
 #include "bench/work/gpus.h"
 #include "bench/work/hold.h"
 #include "bench/work/works.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

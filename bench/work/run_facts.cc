@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 #include "transport/os/machine.h"
 #include "transport/shim/cuda.h"
 

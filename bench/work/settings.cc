@@ -1,7 +1,7 @@
 #include "bench/work/settings.h"
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::bench {

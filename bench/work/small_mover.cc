@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/daemons/process_facts.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -8,8 +8,8 @@
 #include "bench/daemons/process_facts.h"
 #include "bench/measure/payload.h"
 #include "bench/work/host_traffic.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::bench {
 namespace {

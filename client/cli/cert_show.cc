@@ -5,7 +5,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/tls/certificate.h"
 #include "transport/tls/key_file.h"
 #include "transport/tls/revoked.h"

@@ -10,7 +10,7 @@
 #include "client/cli/output/report.h"
 #include "client/cli/peer_notice.h"
 #include "client/cli/time_option.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cli {
 namespace {

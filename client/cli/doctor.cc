@@ -2,7 +2,7 @@
 #include "client/cli/doctor_report.h"
 #include "client/doctor/diagnose.h"
 #include "client/doctor/gather.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "client/cli/output/escape.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/core/name.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
 
 namespace onecopy::cli {
 namespace {

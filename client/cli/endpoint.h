@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "onecopy/result.h"
 #include "onecopy/transfer.h"
-#include "transport/core/result.h"
 
 namespace onecopy::cli {
 

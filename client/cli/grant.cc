@@ -7,8 +7,8 @@
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
 #include "client/cli/time_option.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cli {
 namespace {

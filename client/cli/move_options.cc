@@ -7,7 +7,7 @@
 
 #include "client/cli/output/escape.h"
 #include "client/cli/ranges_file.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "client/cli/output/escape.h"
 #include "client/cli/output/progress.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "client/cli/output/report.h"
 #include "client/cli/session.h"
 #include "client/cli/version.h"
+#include "onecopy/reasons.h"
 #include "transport/core/exit_status.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/output/escape.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::cli {
@@ -72,11 +72,10 @@ Result<std::vector<RangePair>> ParseRanges(std::istream& lines, const std::strin
     if (!pair.ok()) {
       return pair.status().WithContext(Printable(name) + ":" + std::to_string(number));
     }
-    if (ranges.size() == Layout::kMostRanges) {
-      return Status(
-          Code::kInvalidArgument, reasons::kBadArgument,
-          Printable(name) + " has more than " + std::to_string(Layout::kMostRanges) + " ranges",
-          "split it into several transfers");
+    if (ranges.size() == kMaxRanges) {
+      return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                    Printable(name) + " has more than " + std::to_string(kMaxRanges) + " ranges",
+                    "split it into several transfers");
     }
     ranges.push_back(*pair);
   }

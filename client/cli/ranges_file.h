@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "onecopy/transfer.h"
-#include "transport/core/result.h"
 
 namespace onecopy::cli {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::cli {
 

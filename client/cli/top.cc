@@ -9,7 +9,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/transfer_table.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "client/cli/output/report.h"
 #include "client/cli/output/time.h"
 #include "client/cli/transfer_table.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cli {
 namespace {

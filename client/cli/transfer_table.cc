@@ -3,7 +3,7 @@
 #include "client/cli/output/escape.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/time.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cli {
 namespace {

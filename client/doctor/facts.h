@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/capability.h"
-#include "transport/core/topology.h"
+#include "onecopy/capability.h"
+#include "onecopy/topology.h"
 
 namespace onecopy::doctor {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "client/doctor/rules.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 #include "transport/tls/identity.h"
 
 namespace onecopy::doctor {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "client/doctor/rules.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::doctor {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "client/doctor/rules.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 namespace onecopy::doctor {
 namespace {

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "onecopy/v1/attach.pb.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
-#include "transport/core/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/unix_socket.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/lib/run_dir.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy {

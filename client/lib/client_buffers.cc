@@ -70,7 +70,8 @@ Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t by
   ONECOPY_ASSIGN_OR_RETURN(BufferInfo info,
                            RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_memfd, name,
                                       fd.get(), 0, bytes));
-  return HostBuffer(connection_, std::move(mapping), std::move(info));
+  const auto owner = std::make_shared<os::Mapping>(std::move(mapping));
+  return HostBuffer(connection_, {owner, owner->data()}, std::move(info));
 }
 
 Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes,

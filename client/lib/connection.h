@@ -12,10 +12,10 @@
 #include "client/lib/status_decode.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "onecopy/client.h"
+#include "onecopy/reasons.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
 #include "onecopy/v1/transfer.grpc.pb.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::client {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "client/lib/convert_time.h"
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
-#include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::client {

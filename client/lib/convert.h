@@ -4,11 +4,11 @@
 
 #include "onecopy/buffer.h"
 #include "onecopy/node.h"
+#include "onecopy/result.h"
 #include "onecopy/transfer.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "onecopy/v1/node.pb.h"
 #include "onecopy/v1/transfer.pb.h"
-#include "transport/core/result.h"
 
 namespace onecopy::client {
 

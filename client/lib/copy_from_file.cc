@@ -5,7 +5,7 @@
 #include "client/lib/remote_range.h"
 #include "client/lib/windows.h"
 #include "onecopy/file_copy.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 namespace {

@@ -6,13 +6,13 @@
 
 namespace onecopy {
 
-HostBuffer::HostBuffer(std::shared_ptr<client::Connection> connection, os::Mapping mapping,
-                       BufferInfo info)
-    : connection_(std::move(connection)), mapping_(std::move(mapping)), info_(std::move(info)) {}
+HostBuffer::HostBuffer(std::shared_ptr<client::Connection> connection,
+                       std::shared_ptr<std::byte> memory, BufferInfo info)
+    : connection_(std::move(connection)), memory_(std::move(memory)), info_(std::move(info)) {}
 
 HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
   std::swap(connection_, other.connection_);
-  std::swap(mapping_, other.mapping_);
+  std::swap(memory_, other.memory_);
   std::swap(info_, other.info_);
   return *this;
 }

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::client {

@@ -11,8 +11,8 @@
 #include <limits>
 #include <utility>
 
-#include "transport/core/range.h"
-#include "transport/core/reasons.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 

@@ -8,7 +8,7 @@
 #include "client/lib/named_file.h"
 #include "client/lib/waiter.h"
 #include "onecopy/file_copy.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::client {

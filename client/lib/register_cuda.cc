@@ -1,8 +1,8 @@
 #include "client/lib/register_cuda.h"
 
+#include "onecopy/reasons.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "proto/codec/utf8.h"
-#include "transport/core/reasons.h"
 #include "transport/os/dma_buf.h"
 
 namespace onecopy::client {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "client/lib/attach.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/shim/cuda_export.h"
 
 namespace onecopy {

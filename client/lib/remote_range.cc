@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/core/range.h"
+#include "onecopy/range.h"
 
 namespace onecopy::client {
 

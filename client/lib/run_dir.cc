@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::client {
 

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "onecopy/range.h"
 #include "onecopy/transfer.h"
-#include "transport/core/range.h"
 
 namespace onecopy::client {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "client/lib/convert.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 #include "onecopy/v1/attach.pb.h"
-#include "transport/core/contains.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::client {
 namespace {

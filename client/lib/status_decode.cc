@@ -1,7 +1,7 @@
 #include "client/lib/status_decode.h"
 
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::client {
 namespace {

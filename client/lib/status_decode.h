@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::client {
 

@@ -10,7 +10,7 @@
 #include <limits>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::client {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <stop_token>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::client {

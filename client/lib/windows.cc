@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "transport/core/merge_receipts.h"
-#include "transport/core/reasons.h"
+#include "onecopy/merge_receipts.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::client {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "daemon/attach/connection.h"
 #include "daemon/attach/namespace_names.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/acceptor.h"
 #include "transport/os/namespaces.h"
 #include "transport/os/newcomers.h"

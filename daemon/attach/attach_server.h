@@ -10,8 +10,8 @@
 
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/registry/sessions.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
-#include "transport/core/result.h"
 
 namespace onecopy::attach {
 

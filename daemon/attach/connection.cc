@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "daemon/attach/ring_messages.h"
+#include "onecopy/reasons.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
-#include "transport/core/reasons.h"
 #include "transport/os/descriptor_kind.h"
 #include "transport/ring/layout.h"
 

@@ -7,8 +7,8 @@
 
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/registry/sessions.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
-#include "transport/core/result.h"
 #include "transport/core/unique_function.h"
 #include "transport/os/closer.h"
 #include "transport/os/event_loop.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "daemon/config/sections.h"
+#include "onecopy/reasons.h"
 #include "transport/core/duration.h"
 #include "transport/core/name.h"
-#include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::config {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/core/settings.h"
 #include "transport/os/host_port.h"
 

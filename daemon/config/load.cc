@@ -12,7 +12,7 @@
 #include "daemon/config/problems.h"
 #include "daemon/config/read_section.h"
 #include "daemon/config/sections.h"
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 #include "transport/os/unique_fd.h"
 

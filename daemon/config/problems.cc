@@ -1,6 +1,6 @@
 #include "daemon/config/problems.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::config {
 

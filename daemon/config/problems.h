@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::config {
 

@@ -5,8 +5,8 @@
 
 #include "daemon/config/suggest.h"
 #include "daemon/config/value_text.h"
+#include "onecopy/size.h"
 #include "transport/core/duration.h"
-#include "transport/core/size.h"
 
 namespace onecopy::config {
 namespace {

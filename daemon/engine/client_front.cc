@@ -20,7 +20,7 @@
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/audit.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

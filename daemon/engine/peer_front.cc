@@ -18,7 +18,7 @@
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 

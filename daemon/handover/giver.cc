@@ -6,9 +6,9 @@
 
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "onecopy/v1/handover.pb.h"
 #include "proto/codec/status_codec.h"
-#include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "onecopy/result.h"
 #include "transport/core/import_request.h"
-#include "transport/core/result.h"
 #include "transport/os/acceptor.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/unique_fd.h"

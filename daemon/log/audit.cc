@@ -11,7 +11,7 @@
 
 #include "daemon/log/queued_output.h"
 #include "daemon/log/text_output.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::audit {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "daemon/log/log.h"
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::audit {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "transport/core/ids.h"
+#include "onecopy/ids.h"
 
 namespace onecopy::log {
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/log/text_output.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::log {
 namespace {

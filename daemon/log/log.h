@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "daemon/log/field.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::log {
 

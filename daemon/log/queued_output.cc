@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::log {
 namespace {

@@ -27,7 +27,7 @@ struct Stage {
 struct ChainReport {
   Status status;
   uint64_t bytes = 0;  // that reached the last place
-  std::vector<StepTally::Entry> steps;
+  std::vector<ExecutedStep> steps;
   std::vector<uint64_t> lane_bytes;  // by lane of the link
   double seconds = 0;                // from Start to the end of the last move
 };

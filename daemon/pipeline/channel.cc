@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::pipeline {
 namespace {

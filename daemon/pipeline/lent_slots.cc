@@ -53,10 +53,10 @@ void LentSlots::End(uint32_t slot, bool read) {
   Slot& lent = slots_.at(slot);
   lent.state = State::kEnding;
   auto ended = [self = shared_from_this(), slot](const OwnerSteps& steps) {
-    for (const StepTally::Entry& entry : steps) {
+    for (const ExecutedStep& entry : steps) {
       const auto same =
           std::find_if(self->steps_.begin(), self->steps_.end(),
-                       [&](const StepTally::Entry& one) { return one.step == entry.step; });
+                       [&](const ExecutedStep& one) { return one.step == entry.step; });
       if (same == self->steps_.end()) {
         self->steps_.push_back(entry);
       } else {

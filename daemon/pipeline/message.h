@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "onecopy/status.h"
 #include "transport/core/link.h"
-#include "transport/core/status.h"
 #include "transport/core/step.h"
 
 namespace onecopy::pipeline {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/status.h"
 #include "transport/core/link.h"
-#include "transport/core/status.h"
 
 namespace onecopy::pipeline {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::pipeline {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "transport/core/range.h"
-#include "transport/core/reasons.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::pipeline {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <mutex>
 
+#include "onecopy/status.h"
 #include "transport/core/executor.h"
 #include "transport/core/short_route.h"
-#include "transport/core/status.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy::pipeline {

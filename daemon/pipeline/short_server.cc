@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "transport/core/contains.h"
-#include "transport/core/reasons.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 #include "transport/core/short_route.h"
 
 namespace onecopy::pipeline {

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "daemon/pipeline/push_message.h"
+#include "onecopy/range.h"
 #include "transport/core/link.h"
-#include "transport/core/range.h"
 
 namespace onecopy::pipeline {
 

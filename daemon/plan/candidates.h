@@ -10,7 +10,7 @@
 #include "daemon/plan/ladder.h"
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 
 namespace onecopy::plan {
 

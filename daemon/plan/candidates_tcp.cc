@@ -3,7 +3,7 @@
 #include "daemon/plan/candidates.h"
 #include "daemon/plan/nic_pairs.h"
 #include "daemon/plan/route.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::plan {
 namespace {

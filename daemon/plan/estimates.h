@@ -9,7 +9,7 @@
 
 #include "daemon/plan/path_rate.h"
 #include "daemon/plan/wire.h"
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 
 namespace onecopy::plan {
 

@@ -5,7 +5,7 @@
 
 #include "daemon/plan/estimates.h"
 #include "daemon/plan/wire.h"
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 #include "transport/core/link.h"
 
 namespace onecopy::plan {

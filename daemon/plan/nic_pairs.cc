@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "daemon/plan/lane_rates.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::plan {
 namespace {

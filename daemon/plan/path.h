@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/refusal.h"
+#include "onecopy/status.h"
 #include "transport/core/step.h"
 
 namespace onecopy::plan {

@@ -10,8 +10,8 @@
 #include "daemon/plan/ladder.h"
 #include "daemon/plan/policy.h"
 #include "daemon/plan/route.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::plan {
 namespace {

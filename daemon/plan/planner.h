@@ -19,9 +19,9 @@
 #include "daemon/plan/estimates.h"
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
-#include "transport/core/capability.h"
-#include "transport/core/refusal.h"
-#include "transport/core/result.h"
+#include "onecopy/capability.h"
+#include "onecopy/result.h"
+#include "onecopy/status.h"
 
 namespace onecopy::plan {
 

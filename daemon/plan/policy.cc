@@ -4,8 +4,8 @@
 #include <array>
 
 #include "daemon/plan/ladder.h"
+#include "onecopy/reasons.h"
 #include "transport/core/glob.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/plan/candidates.h"
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::plan {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::ring {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::ring {
 

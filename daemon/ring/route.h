@@ -7,9 +7,9 @@
 #include <mutex>
 #include <utility>
 
-#include "transport/core/range.h"
+#include "onecopy/range.h"
+#include "onecopy/status.h"
 #include "transport/core/short_route.h"
-#include "transport/core/status.h"
 
 namespace onecopy::ring {
 

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "transport/core/contains.h"
+#include "onecopy/range.h"
 
 namespace onecopy::ring {
 

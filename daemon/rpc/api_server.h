@@ -9,8 +9,8 @@
 #include "daemon/engine/api/client_api.h"
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/registry/sessions.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
-#include "transport/core/result.h"
 
 namespace onecopy::rpc {
 

@@ -22,9 +22,9 @@
 #include "daemon/rpc/call_set.h"
 #include "daemon/rpc/completion_queue.h"
 #include "daemon/rpc/grpc_status.h"
+#include "onecopy/reasons.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
-#include "transport/core/reasons.h"
-#include "transport/core/result.h"
 
 namespace onecopy::rpc {
 

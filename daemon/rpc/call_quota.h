@@ -9,7 +9,7 @@
 
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/base/owners.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::rpc {
 

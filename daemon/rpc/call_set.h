@@ -9,7 +9,7 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::rpc {
 

@@ -3,8 +3,8 @@
 #include <grpc/grpc_security_constants.h>
 
 #include "daemon/rpc/convert_peer.h"
+#include "onecopy/reasons.h"
 #include "proto/codec/protocol.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::rpc {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/event_loop.h"
 #include "transport/tls/trust.h"
 

@@ -84,16 +84,16 @@ void Print(const plan::Policy& value, v1::Policy* out) {
   out->set_allow_emulated(value.allow_emulated);
 }
 
-Result<engine::ExecutedStep> Parse(const v1::Step& in, const Field& at) {
+Result<ExecutedStep> Parse(const v1::Step& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.from(), at / "from"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.to(), at / "to"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.by(), at / "by"));
-  return engine::ExecutedStep{
-      {in.node(), in.from(), in.to(), in.by(), in.loopback(), in.emulated()}, in.bytes()};
+  return ExecutedStep{{in.node(), in.from(), in.to(), in.by(), in.loopback(), in.emulated()},
+                      in.bytes()};
 }
 
-void Print(const engine::ExecutedStep& value, v1::Step* out) {
+void Print(const ExecutedStep& value, v1::Step* out) {
   PrintStep(value.step, out);
   out->set_bytes(value.bytes);
 }
@@ -123,7 +123,7 @@ Result<plan::Plan> Parse(const v1::Plan& in, const Field& at) {
   plan::Plan value;
   value.path.name = in.path();
   value.path.link = in.link();
-  for (const engine::ExecutedStep& step : steps) {
+  for (const ExecutedStep& step : steps) {
     value.path.emulated |= step.step.emulated;
     value.path.steps.push_back(step.step);
   }
@@ -202,7 +202,7 @@ void Print(const engine::Receipt& value, uint64_t bytes, v1::Receipt* out) {
   out->set_registration(ToUtf8(value.registration));
   out->set_key(ToUtf8(value.key));
   out->set_encryption(ToUtf8(value.encryption));
-  for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
+  for (const ExecutedStep& step : value.steps) Print(step, out->add_steps());
   for (const engine::LaneBytes& lane : value.lanes) {
     v1::Lane* lane_out = out->add_lanes();
     lane_out->set_device(ToUtf8(lane.device));

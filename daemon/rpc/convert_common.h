@@ -4,14 +4,14 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/rpc/fields.h"
+#include "onecopy/status.h"
 #include "onecopy/v1/common.pb.h"
-#include "transport/core/refusal.h"
 
 namespace onecopy::rpc {
 
 Result<engine::Endpoint> Parse(const v1::Endpoint& in, const Field& at);
 Result<plan::Policy> Parse(const v1::Policy& in, const Field& at);
-Result<engine::ExecutedStep> Parse(const v1::Step& in, const Field& at);
+Result<ExecutedStep> Parse(const v1::Step& in, const Field& at);
 Result<Refusal> Parse(const v1::Refusal& in, const Field& at);
 // Which ends are staged is not in the message: only the steps say so.
 Result<plan::Plan> Parse(const v1::Plan& in, const Field& at);
@@ -20,7 +20,7 @@ Result<engine::ChecksumResult> Parse(const v1::Checksum& in, const Field& at);
 
 void Print(const engine::Endpoint& value, v1::Endpoint* out);
 void Print(const plan::Policy& value, v1::Policy* out);
-void Print(const engine::ExecutedStep& value, v1::Step* out);
+void Print(const ExecutedStep& value, v1::Step* out);
 void Print(const Refusal& value, v1::Refusal* out);
 void Print(const plan::Plan& value, v1::Plan* out);
 // `bytes` is the transfer's payload, from which the rate follows.

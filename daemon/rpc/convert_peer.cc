@@ -305,7 +305,7 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
 
 void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   if (!value.failure.ok()) *out->mutable_failure() = ToProto(value.failure);
-  for (const engine::ExecutedStep& step : value.steps) Print(step, out->add_steps());
+  for (const ExecutedStep& step : value.steps) Print(step, out->add_steps());
   out->set_checksum(value.checksum);
   out->set_shared(value.shared);
 }

@@ -16,8 +16,8 @@ Result<std::vector<StridedRange>> ParseColumns(const v1::Ranges& in, const Field
     return BadField(at / "stride_bytes", "is not as long as offset_bytes");
   }
   if (!fits(in.count_size(), true)) return BadField(at / "count", "is not as long as offset_bytes");
-  if (static_cast<size_t>(ranges) > Layout::kMostRanges) {
-    return BadField(at, "has more than " + std::to_string(Layout::kMostRanges) + " ranges");
+  if (static_cast<size_t>(ranges) > kMaxRanges) {
+    return BadField(at, "has more than " + std::to_string(kMaxRanges) + " ranges");
   }
   std::vector<StridedRange> columns(static_cast<size_t>(ranges));
   for (int i = 0; i < ranges; ++i) {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::rpc {
 namespace {

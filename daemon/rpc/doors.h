@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::rpc {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/reasons.h"
-#include "transport/core/result.h"
+#include "onecopy/reasons.h"
+#include "onecopy/result.h"
 
 namespace onecopy::rpc {
 

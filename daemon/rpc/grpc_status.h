@@ -3,7 +3,7 @@
 
 #include <grpcpp/support/status.h>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::rpc {
 

@@ -16,7 +16,7 @@
 
 #include "daemon/log/audit.h"
 #include "daemon/rpc/plain_peer.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/acceptor.h"
 #include "transport/os/error.h"
 #include "transport/os/host_port.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "daemon/rpc/doors.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/unique_fd.h"
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::rpc {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::rpc {

@@ -10,7 +10,7 @@
 
 #include "daemon/rpc/grpc_status.h"
 #include "daemon/rpc/limits.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::rpc {

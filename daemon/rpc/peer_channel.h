@@ -13,9 +13,9 @@
 
 #include "daemon/rpc/plain_dialer.h"
 #include "daemon/rpc/tls.h"
+#include "onecopy/result.h"
 #include "onecopy/v1/peer.grpc.pb.h"
 #include "transport/core/executor.h"
-#include "transport/core/result.h"
 #include "transport/core/unique_function.h"
 #include "transport/os/event_loop.h"
 

@@ -8,8 +8,8 @@
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/rpc/tls.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
-#include "transport/core/result.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::rpc {

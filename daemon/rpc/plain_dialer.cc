@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/rpc/plain_peer.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/resolve.h"
 
 namespace onecopy::rpc {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/core/unique_function.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/host_port.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/host_port.h"
 #include "transport/os/namespaces.h"
 #include "transport/os/socket_owner.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "daemon/rpc/limits.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::rpc {
 namespace {

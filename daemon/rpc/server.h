@@ -15,7 +15,7 @@
 #include "daemon/rpc/completion_queue.h"
 #include "daemon/rpc/health.h"
 #include "daemon/rpc/listener.h"
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::rpc {
 

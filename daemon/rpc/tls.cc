@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::rpc {
 namespace {

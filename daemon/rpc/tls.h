@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 #include "transport/os/event_loop.h"
 #include "transport/tls/trust.h"
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/unix_socket.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "google/rpc/status.pb.h"
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy {
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "onecopy/size.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
-#include "transport/core/size.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 // libFuzzer's name for it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

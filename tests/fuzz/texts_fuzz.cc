@@ -4,9 +4,9 @@
 
 #include "client/cli/endpoint.h"
 #include "daemon/log/escape.h"
+#include "onecopy/size.h"
 #include "tests/fuzz/fuzz.h"
 #include "transport/core/duration.h"
-#include "transport/core/size.h"
 #include "transport/os/host_port.h"
 
 namespace {

@@ -4,10 +4,10 @@
 
 #include <cstdio>
 
+#include "onecopy/reasons.h"
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
-#include "transport/core/reasons.h"
 #include "transport/os/dma_buf.h"
 #include "transport/os/mapping.h"
 

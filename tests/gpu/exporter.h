@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "onecopy/status.h"
 #include "tests/conformance/memory/subject.h"
 #include "tests/gpu/exporter_protocol.h"
 #include "transport/core/memory.h"
-#include "transport/core/status.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::testing {

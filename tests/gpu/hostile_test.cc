@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "tests/support/catch.h"
-#include "transport/core/result.h"
 #include "transport/memory/cuda/cuda_memory.h"
 #include "transport/shim/cuda.h"
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 namespace {

@@ -14,7 +14,7 @@
   } while (false)
 #endif
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 // Requires that a Status or Result is a success, and prints it where it is not.
 #define REQUIRE_OK(expression)                                                           \

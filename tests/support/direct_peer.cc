@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 namespace {

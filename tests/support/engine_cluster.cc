@@ -4,9 +4,9 @@
 
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
+#include "onecopy/reasons.h"
 #include "tests/support/direct_peer.h"
 #include "tests/support/memory.h"
-#include "transport/core/reasons.h"
 #include "transport/link/tcp/factory.h"
 #include "transport/memory/host/factory.h"
 #include "transport/os/mapping.h"

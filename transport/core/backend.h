@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
+#include "onecopy/topology.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
-#include "transport/core/result.h"
 #include "transport/core/settings.h"
-#include "transport/core/topology.h"
 
 namespace onecopy::tls {
 class Trust;  // for links that encrypt; see transport/tls

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy {
 

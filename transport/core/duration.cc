@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstdint>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 namespace {

@@ -1,7 +1,7 @@
 // What our programs say to the shell.
 #pragma once
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy {
 

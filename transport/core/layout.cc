@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 namespace {
@@ -188,10 +188,10 @@ bool Overlap(const StridedRange& a, const StridedRange& b) {
 }
 
 Result<Layout> Layout::Make(std::span<const StridedRange> ranges, const std::string& what) {
-  if (ranges.empty() || ranges.size() > kMostRanges) {
+  if (ranges.empty() || ranges.size() > kMaxRanges) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   std::to_string(ranges.size()) + " " + what + " ranges; a transfer takes 1 to " +
-                      std::to_string(kMostRanges),
+                      std::to_string(kMaxRanges),
                   "split the request");
   }
   Layout layout;

@@ -8,22 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "transport/core/range.h"
-#include "transport/core/result.h"
+#include "onecopy/range.h"
+#include "onecopy/result.h"
 
 namespace onecopy {
-
-// `count` elements of `bytes` bytes each; `stride` bytes lie between the beginning of one and that
-// of the next. One column of an array of structures, a slice of a tensor; with one element, which
-// has no stride, a plain range.
-struct StridedRange {
-  uint64_t offset = 0;  // of the first element
-  uint64_t bytes = 0;
-  uint64_t stride = 0;  // counts where there are several elements
-  uint64_t count = 1;
-
-  friend bool operator==(const StridedRange&, const StridedRange&) = default;
-};
 
 // Whether the two have a byte in common. Exact, and quick however many elements there are. Both
 // must be sound: inside 64 bits, at least one byte, elements that do not overlap.
@@ -33,10 +21,8 @@ bool Overlap(const StridedRange& a, const StridedRange& b);
 // piece, element by element, then those of the second, and so on.
 class Layout {
  public:
-  static constexpr size_t kMostRanges = 65536;
-
   // Ranges as somebody asks for them: checked one by one, and neighbours joined that follow each
-  // other without a gap. INVALID_ARGUMENT for more than kMostRanges, for one without bytes
+  // other without a gap. INVALID_ARGUMENT for more than kMaxRanges, for one without bytes
   // (BAD_SIZE) and for elements that overlap one another (RANGES_OVERLAP); OUT_OF_RANGE
   // (RANGE_OUT_OF_BUFFER) for what does not fit into 64 bits. `what` names them in the text:
   // "source".

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
@@ -31,7 +31,7 @@ using RemoteKey = std::string;
 
 // What an owner's end did itself to have a span read, where that is known only at the end: steps
 // and their bytes. The reader's steps leave these out.
-using OwnerSteps = std::vector<StepTally::Entry>;
+using OwnerSteps = std::vector<ExecutedStep>;
 
 // One stream of a connection.
 struct LaneInfo {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
+#include "onecopy/reasons.h"
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
 #include "transport/core/import_request.h"
-#include "transport/core/reasons.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/core/scatter.h"
 #include "transport/core/short_route.h"
 #include "transport/core/step.h"

@@ -1,6 +1,6 @@
 #include "transport/core/region.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "transport/core/backing.h"
 #include "transport/core/import_request.h"
-#include "transport/core/result.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "transport/core/layout.h"
-#include "transport/core/result.h"
 
 namespace onecopy {
 

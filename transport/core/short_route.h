@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 #include "transport/core/step.h"
 
 namespace onecopy {

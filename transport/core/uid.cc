@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 namespace {

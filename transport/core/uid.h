@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy {
 

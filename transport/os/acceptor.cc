@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {

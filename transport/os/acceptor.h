@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/unique_fd.h"
 

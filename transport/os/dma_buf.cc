@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 #ifndef DMA_BUF_MAGIC

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::os {
 

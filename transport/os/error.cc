@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::os {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy::os {
 

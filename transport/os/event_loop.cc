@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {

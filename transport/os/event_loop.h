@@ -12,8 +12,8 @@
 #include <thread>
 #include <unordered_map>
 
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
-#include "transport/core/result.h"
 #include "transport/core/task_queue.h"
 #include "transport/os/unique_fd.h"
 

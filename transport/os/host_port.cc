@@ -13,7 +13,7 @@
 #include <cstring>
 #include <memory>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {

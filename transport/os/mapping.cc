@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {

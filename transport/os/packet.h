@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::os {

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::os {
 

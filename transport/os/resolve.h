@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::os {

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/unique_fd.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::os {
 

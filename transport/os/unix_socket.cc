@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/socket_holder.h"
 

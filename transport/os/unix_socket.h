@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::os {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/futex.h"
 
 namespace onecopy::ring {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "transport/core/result.h"
-#include "transport/core/status.h"
+#include "onecopy/result.h"
+#include "onecopy/status.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 #include "transport/ring/layout.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/shim/library.h"
 
 namespace onecopy::shim {

@@ -5,8 +5,8 @@
 #include <array>
 #include <optional>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::shim {
 namespace {

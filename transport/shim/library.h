@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::shim {
 

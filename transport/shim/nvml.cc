@@ -3,7 +3,7 @@
 #include <array>
 #include <type_traits>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/shim/library.h"
 
 namespace onecopy::shim {

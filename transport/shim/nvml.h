@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::shim {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::shim {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/shim/library.h"
 
 namespace onecopy::shim {

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <functional>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::tls {
 namespace {

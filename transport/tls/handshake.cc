@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/tls/lane_context.h"
 

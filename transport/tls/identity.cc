@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/tls/key_file.h"
 #include "transport/tls/lane_context.h"
 #include "transport/tls/revoked.h"

@@ -9,7 +9,7 @@
 #include <ctime>
 #include <memory>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/tls/revoked.h"
 
 namespace onecopy::tls {

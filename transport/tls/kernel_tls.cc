@@ -13,7 +13,7 @@
 #include <map>
 #include <mutex>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/host_port.h"
 

@@ -2,7 +2,7 @@
 // give what is not encrypted.
 #pragma once
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 #include "transport/tls/handshake.h"
 
 namespace onecopy::tls {

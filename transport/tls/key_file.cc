@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/unique_fd.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/tls/openssl.h"
 
 namespace onecopy::tls {

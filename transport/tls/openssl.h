@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::tls {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/tls/openssl.h"
 
 namespace onecopy::tls {

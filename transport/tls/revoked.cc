@@ -2,7 +2,7 @@
 
 #include <openssl/pem.h>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::tls {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/topology/distance.h"
 #include "transport/topology/sysfs.h"

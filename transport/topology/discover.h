@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "transport/core/result.h"
-#include "transport/core/topology.h"
+#include "onecopy/result.h"
+#include "onecopy/topology.h"
 
 namespace onecopy {
 

@@ -3,7 +3,7 @@
 
 #include <hwloc.h>
 
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 
 namespace onecopy {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 
 namespace onecopy::sysfs {
 namespace {

@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 #include "transport/os/unique_fd.h"
 #include "transport/topology/discover.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "transport/core/result.h"
-#include "transport/core/topology.h"
+#include "onecopy/result.h"
+#include "onecopy/topology.h"
 
 namespace onecopy {
 

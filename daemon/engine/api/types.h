@@ -11,10 +11,11 @@
 
 #include "daemon/plan/path.h"
 #include "daemon/plan/path_rate.h"
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
+#include "onecopy/range.h"
+#include "onecopy/result.h"
+#include "onecopy/step.h"
 #include "transport/core/ids.h"
-#include "transport/core/range.h"
-#include "transport/core/result.h"
 #include "transport/core/scatter.h"
 #include "transport/core/uid.h"
 #include "transport/core/unique_function.h"
@@ -61,11 +62,6 @@ enum class TransferRole { kDestination, kSource, kOrderer };
 struct LaneBytes {
   std::string device;
   std::string peer;
-  uint64_t bytes = 0;
-};
-
-struct ExecutedStep {
-  Step step;
   uint64_t bytes = 0;
 };
 

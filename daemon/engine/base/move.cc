@@ -32,7 +32,7 @@ void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>&
   outcome->status = report.status;
   outcome->bytes = report.bytes;
   outcome->seconds = report.seconds;
-  for (const StepTally::Entry& entry : report.steps)
+  for (const ExecutedStep& entry : report.steps)
     outcome->steps.push_back({entry.step, entry.bytes});
   for (size_t i = 0; i < report.lane_bytes.size() && i < lanes.size(); ++i) {
     if (report.lane_bytes[i] == 0) continue;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "onecopy/reasons.h"
 #include "transport/core/name.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::engine {
 

@@ -10,8 +10,8 @@
 
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/api/types.h"
-#include "transport/core/result.h"
-#include "transport/core/topology.h"
+#include "onecopy/result.h"
+#include "onecopy/topology.h"
 
 namespace onecopy::engine {
 

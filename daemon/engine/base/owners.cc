@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "daemon/engine/base/names.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 

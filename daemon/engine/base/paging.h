@@ -8,7 +8,7 @@
 #include <string>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 

@@ -5,7 +5,7 @@
 #include <future>
 
 #include "daemon/engine/base/move.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

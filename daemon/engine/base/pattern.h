@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daemon/engine/base/context.h"
+#include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 
 namespace onecopy::engine {
 

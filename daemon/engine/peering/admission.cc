@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "daemon/engine/base/names.h"
+#include "onecopy/reasons.h"
 #include "transport/core/glob.h"
-#include "transport/core/reasons.h"
 #include "transport/os/host_port.h"
 #include "transport/os/machine.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/engine/base/context.h"
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {

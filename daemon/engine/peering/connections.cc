@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

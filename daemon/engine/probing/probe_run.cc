@@ -9,7 +9,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/probing/probes.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

@@ -7,7 +7,7 @@
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/base/pattern.h"
 #include "daemon/engine/probing/probes.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

@@ -8,8 +8,8 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

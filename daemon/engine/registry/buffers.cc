@@ -5,8 +5,8 @@
 
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/base/paging.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::engine {
 namespace {

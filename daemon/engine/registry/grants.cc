@@ -7,8 +7,8 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/base/paging.h"
 #include "daemon/log/audit.h"
-#include "transport/core/contains.h"
-#include "transport/core/reasons.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/engine/base/context.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

@@ -10,7 +10,7 @@
 #include "daemon/engine/base/history.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/registry/request_memory.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 

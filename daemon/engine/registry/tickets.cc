@@ -1,6 +1,6 @@
 #include "daemon/engine/registry/tickets.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

@@ -6,7 +6,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/staging/registrations.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 

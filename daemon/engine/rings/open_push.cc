@@ -6,7 +6,7 @@
 #include "daemon/engine/rings/remote_route.h"
 #include "daemon/engine/rings/ring_end.h"
 #include "daemon/pipeline/short_server.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::engine {

@@ -8,7 +8,7 @@
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/staging/registrations.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

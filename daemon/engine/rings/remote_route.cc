@@ -8,7 +8,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/plan/planner.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::engine {

@@ -17,7 +17,7 @@
 #include "daemon/pipeline/short_gets.h"
 #include "daemon/pipeline/short_pushes.h"
 #include "daemon/plan/planner.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

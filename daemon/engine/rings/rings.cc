@@ -18,7 +18,7 @@
 #include "daemon/log/log.h"
 #include "daemon/pipeline/short_gets.h"
 #include "daemon/plan/planner.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 #include "transport/os/unix_socket.h"

@@ -6,7 +6,7 @@
 #include "daemon/engine/base/move.h"
 #include "daemon/handover/taker.h"
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/registry/buffers.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

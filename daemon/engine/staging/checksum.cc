@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/engine/staging/slots.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

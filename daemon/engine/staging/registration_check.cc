@@ -5,7 +5,7 @@
 
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/base/pattern.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

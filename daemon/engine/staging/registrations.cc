@@ -5,7 +5,7 @@
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/staging/registration_check.h"
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

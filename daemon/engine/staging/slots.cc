@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/mapping.h"
 #include "transport/os/numa.h"
 

@@ -12,9 +12,9 @@
 #include "daemon/engine/transfers/shared_move.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/core/duration.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
 
 namespace onecopy::engine {
 namespace {

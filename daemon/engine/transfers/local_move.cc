@@ -8,7 +8,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/staging/slots.h"
 #include "daemon/pipeline/places.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -11,7 +11,7 @@
 #include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

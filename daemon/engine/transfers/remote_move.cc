@@ -14,7 +14,7 @@
 #include "daemon/engine/transfers/series.h"
 #include "daemon/pipeline/remote_places.h"
 #include "daemon/plan/lane_rates.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

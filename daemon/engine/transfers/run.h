@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "onecopy/status.h"
 #include "transport/core/link.h"
-#include "transport/core/status.h"
 
 namespace onecopy::engine {
 

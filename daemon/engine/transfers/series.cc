@@ -12,9 +12,9 @@
 #include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/reporter.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/core/merge_receipts.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/merge_receipts.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

@@ -4,7 +4,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/peers.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -13,7 +13,7 @@
 #include "daemon/engine/staging/slots.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {
@@ -208,7 +208,7 @@ void SourceRun::CloseKey() {
   if (!key_) return OnePartClosed();
   connection_->Withdraw(*key_, [self = shared_from_this()](const OwnerSteps& steps) {
     self->parts_.context.loop.Post([self, steps] {
-      for (const StepTally::Entry& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
+      for (const ExecutedStep& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
       self->OnePartClosed();
     });
   });

@@ -10,7 +10,7 @@
 #include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 void Sources::Prepare(const std::string& caller, PrepareRequest request,

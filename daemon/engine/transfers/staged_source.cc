@@ -7,7 +7,7 @@
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/pipeline/places.h"
 #include "daemon/pipeline/remote_places.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 
@@ -78,7 +78,7 @@ void StagedSource::Begin() {
   chain_->Start([self = shared_from_this()](pipeline::ChainReport report) {
     self->parts_.context.loop.Post([self, report = std::move(report)] {
       self->chain_running_ = false;
-      for (const StepTally::Entry& entry : report.steps) {
+      for (const ExecutedStep& entry : report.steps) {
         self->done_.steps.push_back({entry.step, entry.bytes});
       }
       if (self->closing_) return self->OnePartClosed();
@@ -117,7 +117,7 @@ void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
     ++parts_open_;
     slots_->Close([self = shared_from_this()](const OwnerSteps& steps) {
       self->parts_.context.loop.Post([self, steps] {
-        for (const StepTally::Entry& entry : steps) {
+        for (const ExecutedStep& entry : steps) {
           self->done_.sent.push_back({entry.step, entry.bytes});
         }
         self->OnePartClosed();

@@ -5,7 +5,7 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/base/paging.h"
 #include "daemon/log/log.h"
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {

@@ -1,10 +1,10 @@
 // Pieces of memory that are lent one by one, as slots are.
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/conformance/link/links.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

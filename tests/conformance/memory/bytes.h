@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "onecopy/result.h"
 #include "tests/conformance/memory/subject.h"
 #include "transport/core/memory.h"
-#include "transport/core/result.h"
 
 namespace onecopy::testing {
 

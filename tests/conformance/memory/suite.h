@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "onecopy/reasons.h"
 #include "tests/conformance/memory/bytes.h"
 #include "tests/conformance/memory/subject.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 // Declares `subject`, or skips the test case.
 // NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared takes none

@@ -10,7 +10,7 @@ import re
 NAME = "includes keep to the layers"
 
 _CODE = (".cc", ".h", ".cu", ".cuh")
-_FOLDERS = ("transport/", "proto/", "daemon/", "client/", "bench/")
+_FOLDERS = ("values/", "transport/", "proto/", "daemon/", "client/", "bench/")
 _BACKENDS = ("transport/memory/", "transport/link/", "transport/store/")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 _SET = re.compile(r"\bset\s*\(\s*ONECOPY_(\w+)([^)]*)\)")
@@ -68,9 +68,10 @@ class Layers:
         if target is None:
             if quoted:
                 return f"{include} is no file of ours"
-            if folder == "transport/core" and include not in _STANDARD:
-                return f"transport/core may not include <{include}>: it uses the standard library only"
+            if folder in ("values", "transport/core") and include not in _STANDARD:
+                return f"{folder} may not include <{include}>: it uses the standard library only"
             return None
+        allowed = [*allowed, *self._sets.get("EVERYWHERE", ())]
         if target == folder or target in allowed or any(target.startswith(f"{one}/include") for one in allowed):
             return None
         if target == f"{folder}/include":  # a library's own public headers
@@ -86,7 +87,7 @@ class Layers:
         if _GENERATED.match(include):
             return "proto"
         beside = os.path.normpath(pathlib.PurePath(name).parent / include)
-        for candidate in (include, beside, f"client/lib/include/{include}"):
+        for candidate in (include, beside, f"values/{include}", f"client/lib/include/{include}"):
             if candidate in self._present or f"{candidate}.in" in self._present:  # filled in by CMake
                 return self._module(candidate)
         return None

@@ -3,13 +3,22 @@ from self_test.planted import Planted
 
 
 class LayersTest(Planted):
-    def test_core_uses_the_standard_library_only(self):
-        self.append("transport/core/size.h", "#include <unistd.h>\n")
-        self.assert_found(layers.run(self.context()), "transport/core/size.h", "standard library only")
+    def test_values_and_core_use_the_standard_library_only(self):
+        for name in ("values/onecopy/size.h", "transport/core/duration.h"):
+            self.append(name, "#include <unistd.h>\n")
+            self.assert_found(layers.run(self.context()), name, "standard library only")
 
-    def test_core_uses_nothing_of_ours_but_itself(self):
-        self.append("transport/core/size.h", '#include "transport/os/error.h"\n')
-        self.assert_found(layers.run(self.context()), "transport/core/size.h", "may not include")
+    def test_values_use_nothing_of_ours_but_themselves(self):
+        self.append("values/onecopy/size.h", '#include "transport/core/duration.h"\n')
+        self.assert_found(layers.run(self.context()), "values/onecopy/size.h", "may not include")
+
+    def test_core_uses_nothing_of_ours_but_values(self):
+        self.append("transport/core/duration.h", '#include "transport/os/error.h"\n')
+        self.assert_found(layers.run(self.context()), "transport/core/duration.h", "may not include")
+
+    def test_public_headers_use_nothing_below_the_values(self):
+        self.append("client/lib/include/onecopy/planted.h", '#include "transport/core/duration.h"\n')
+        self.assert_found(layers.run(self.context()), "client/lib/include/onecopy/planted.h", "may not include")
 
     def test_a_backend_does_not_include_another_of_its_kind(self):
         self.append("transport/memory/other/CMakeLists.txt", "onecopy_module(SOURCES a.cc)\n")
@@ -26,7 +35,7 @@ class LayersTest(Planted):
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
 
     def test_the_way_through_the_own_folder_does_not_help(self):
-        self.append("daemon/plan/planner.h", '#include "../engine/types.h"\n')
+        self.append("daemon/plan/planner.h", '#include "../engine/api/types.h"\n')
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
 
     def test_only_few_see_grpc(self):
@@ -57,5 +66,5 @@ class LayersTest(Planted):
         self.append("client/cli/a.cc",
                     '#include "onecopy/planted.h"\n#include "client/cli/planted.h"\n#include <sys/stat.h>\n')
         self.append("client/lib/a.cc", '#include <onecopy/planted.h>\n#include <grpcpp/grpcpp.h>\n')
-        self.append("client/lib/include/onecopy/planted.h", '#include "transport/core/size.h"\n')
+        self.append("client/lib/include/onecopy/planted.h", '#include "onecopy/size.h"\n')
         self.assertEqual(layers.run(self.context()), before)

@@ -6,9 +6,9 @@
 #include <array>
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
 #include "tests/unit/attach/attach_rig.h"
-#include "transport/core/reasons.h"
 #include "transport/os/host_port.h"
 
 using namespace onecopy;

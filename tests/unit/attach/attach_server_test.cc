@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <future>
 
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
 #include "tests/unit/attach/attach_rig.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using attach::Client;

@@ -1,8 +1,8 @@
 #include "bench/measure/compare.h"
 
 #include "bench/measure/payload.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "bench/tools/perftest.h"
 #include "bench/tools/rdma_ports.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "bench/measure/row_json.h"
 #include "bench/measure/row_table.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::bench {
 namespace {

@@ -2,8 +2,8 @@
 #include <set>
 
 #include "bench/tune/choice.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::Result;

@@ -7,12 +7,12 @@
 #include "client/lib/convert.h"
 #include "client/lib/register_cuda.h"
 #include "onecopy/client.h"
+#include "onecopy/reasons.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 #include "tests/unit/client/fake_daemon.h"
 #include "tests/unit/client/temp_dir.h"
-#include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
 #include "transport/shim/cuda.h"
 

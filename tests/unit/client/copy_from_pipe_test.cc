@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::CopyFileToBuffer;

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "client/lib/digest.h"
+#include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::CopyBufferToFile;

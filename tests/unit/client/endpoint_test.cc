@@ -1,7 +1,7 @@
 #include "client/cli/endpoint.h"
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::cli::ParsedEndpoint;

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "onecopy/status.h"
 #include "onecopy/v1/attach.pb.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
 #include "onecopy/v1/transfer.grpc.pb.h"
-#include "transport/core/status.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/client/fake_daemon.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 namespace {

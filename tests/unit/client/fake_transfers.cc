@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
 #include "tests/unit/client/fake_daemon.h"
-#include "transport/core/range.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::testing {
 namespace {

@@ -1,8 +1,8 @@
-#include "transport/core/merge_receipts.h"
+#include "onecopy/merge_receipts.h"
 
 #include "client/lib/windows.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::ExecutedStep;
 using onecopy::MergeReceipt;

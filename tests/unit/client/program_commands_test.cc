@@ -1,6 +1,6 @@
 // The commands that list, show, make and remove.
+#include "onecopy/reasons.h"
 #include "tests/unit/client/program_fixture.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::Status;

@@ -1,8 +1,8 @@
 // The command line as a whole, and what moves bytes: cp and explain.
 #include <filesystem>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/client/program_fixture.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::Status;

@@ -2,8 +2,8 @@
 
 #include <sstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::RangePair;
 using onecopy::Status;

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "client/cli/node_report.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 

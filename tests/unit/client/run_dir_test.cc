@@ -2,9 +2,9 @@
 
 #include <fstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/client/temp_dir.h"
-#include "transport/core/reasons.h"
 
 using onecopy::client::FindRunDir;
 using onecopy::client::RunDirHints;

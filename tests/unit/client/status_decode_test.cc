@@ -1,8 +1,8 @@
 #include "client/lib/status_decode.h"
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/client/fake_daemon.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::Status;

@@ -3,9 +3,9 @@
 #include <sstream>
 
 #include "client/cli/output/escape.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/text.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using onecopy::testing::Has;

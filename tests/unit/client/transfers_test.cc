@@ -1,10 +1,10 @@
 #include <thread>
 
 #include "onecopy/client.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/client/fake_daemon.h"
 #include "tests/unit/client/temp_dir.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Client;
 using onecopy::Code;

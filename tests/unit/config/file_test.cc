@@ -7,9 +7,9 @@
 
 #include "daemon/config/config.h"
 #include "daemon/config/sections.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/schema.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::config::AuditLevels;

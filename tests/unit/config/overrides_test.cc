@@ -1,8 +1,8 @@
 #include "daemon/config/config.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/schema.h"
 #include "transport/core/name.h"
-#include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
 using onecopy::Code;

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "daemon/config/config.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/config/schema.h"
-#include "transport/core/reasons.h"
 
 using onecopy::config::Parse;
 using onecopy::testing::TestSchema;

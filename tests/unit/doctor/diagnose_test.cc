@@ -3,9 +3,9 @@
 
 #include <functional>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/doctor/healthy.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::doctor;

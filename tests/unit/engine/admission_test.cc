@@ -1,8 +1,8 @@
 // Which nodes may be peers, and whose uids are whose.
 #include "daemon/engine/peering/admission.h"
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 #include "transport/os/machine.h"
 
 using namespace onecopy;

@@ -3,9 +3,9 @@
 #include <atomic>
 
 #include "daemon/log/log.h"
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
-#include "transport/core/reasons.h"
 #include "transport/memory/host/factory.h"
 
 using namespace onecopy;

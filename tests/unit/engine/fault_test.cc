@@ -1,9 +1,9 @@
 // Transfers that do not go well: what becomes of them, and of everything they used.
 #include <algorithm>
 
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/memory.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "daemon/pipeline/message.h"
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -1,10 +1,10 @@
 // Connections that one end still believes in: what becomes of the transfers that rest on them.
 #include <atomic>
 
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/unit/engine/between.h"
-#include "transport/core/reasons.h"
 #include "transport/link/tcp/frame.h"
 
 using namespace onecopy;

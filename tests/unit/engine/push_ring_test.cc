@@ -1,7 +1,7 @@
 // Small transfers by a ring to another node, which gets what it is told to.
+#include "onecopy/reasons.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

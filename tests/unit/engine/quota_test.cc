@@ -1,8 +1,8 @@
 #include "daemon/engine/base/quota.h"
 
 #include "daemon/engine/base/digest_set.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using engine::DigestSet;

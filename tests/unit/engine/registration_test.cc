@@ -5,11 +5,11 @@
 #include <mutex>
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/support/text.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

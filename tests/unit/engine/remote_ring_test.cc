@@ -1,7 +1,7 @@
 // Small transfers by a ring from another node: what they rest on there, and what ends them.
+#include "onecopy/reasons.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
-#include "transport/core/reasons.h"
 #include "transport/link/tcp/frame.h"
 
 using namespace onecopy;

@@ -1,8 +1,8 @@
 // What ends the routes of rings between nodes, whichever node has the ring.
+#include "onecopy/reasons.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

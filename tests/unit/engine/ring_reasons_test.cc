@@ -1,8 +1,8 @@
 // Small transfers by rings that fail say why, in the words of any other transfer, and can be looked
 // up.
+#include "onecopy/reasons.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/between.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::testing;

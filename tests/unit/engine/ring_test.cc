@@ -1,7 +1,7 @@
 // What a ring's routes rest on: buffers, grants, sessions; and the receipts of what went by them.
+#include "onecopy/reasons.h"
 #include "tests/support/memory.h"
 #include "tests/unit/engine/ring_of.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

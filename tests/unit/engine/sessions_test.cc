@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using engine::ClientIdentity;

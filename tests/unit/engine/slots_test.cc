@@ -4,9 +4,9 @@
 #include <thread>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/engine/spy_memory.h"
 #include "tests/unit/engine/wild_reader.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -2,8 +2,8 @@
 // remembers for them.
 #include <chrono>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/engine/ring_of.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -1,9 +1,9 @@
 // Transfers inside a node and between nodes, as far as everything goes well.
 #include <algorithm>
 
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/memory.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;

@@ -5,10 +5,10 @@
 
 #include "daemon/config/config.h"
 #include "daemon/config/sections.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/log/captured.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy {
 using testing::Captured;

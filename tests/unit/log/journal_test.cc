@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 
+#include "onecopy/ids.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/ids.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy {
 using Fields = std::vector<std::string>;

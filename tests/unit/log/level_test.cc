@@ -1,7 +1,7 @@
 #include "daemon/config/config.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/log/captured.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy {
 using testing::Captured;

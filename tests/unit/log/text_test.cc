@@ -1,9 +1,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include "onecopy/ids.h"
 #include "tests/support/catch.h"
 #include "tests/unit/log/captured.h"
-#include "transport/core/ids.h"
 
 namespace onecopy {
 using testing::Captured;

@@ -1,9 +1,9 @@
 // What the conformance suite cannot ask for: contexts, and errors of the driver.
 #include <cstring>
 
+#include "onecopy/reasons.h"
 #include "tests/support/event.h"
 #include "tests/unit/memory_cuda/rig.h"
-#include "transport/core/reasons.h"
 namespace onecopy::cuda {
 namespace {
 

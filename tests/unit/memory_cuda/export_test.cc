@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/memory_cuda/rig.h"
-#include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
 namespace onecopy::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #include "transport/memory/cuda/gpu_info.h"
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Copies between GPUs that are one pass, and those that the driver takes through host memory.
+#include "onecopy/reasons.h"
 #include "tests/unit/memory_cuda/rig.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::cuda {
 namespace {

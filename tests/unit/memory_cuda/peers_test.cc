@@ -1,6 +1,6 @@
 // Memory of other processes by legacy handles, and GPUs that reach each other, or do not.
+#include "onecopy/reasons.h"
 #include "tests/unit/memory_cuda/rig.h"
-#include "transport/core/reasons.h"
 namespace onecopy::cuda {
 namespace {
 

@@ -1,8 +1,8 @@
 // Host memory that is pinned for copies: once, for as long as it is needed.
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/memory_cuda/rig.h"
-#include "transport/core/reasons.h"
 namespace onecopy::cuda {
 namespace {
 

@@ -6,9 +6,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "onecopy/reasons.h"
 #include "tests/conformance/memory/bytes.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::dmabuf {

@@ -1,7 +1,7 @@
 // Which of the paths that work is taken.
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/reasons.h"
 
 namespace plan = onecopy::plan;
 using onecopy::plan::MakePlan;

@@ -1,7 +1,7 @@
 // What failed when it was tried, and the ways that are left.
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::LinkCapability;

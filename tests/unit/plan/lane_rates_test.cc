@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "daemon/plan/planner.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/topology/servers.h"
-#include "transport/core/reasons.h"
 #include "transport/topology/discover.h"
 
 using namespace onecopy;

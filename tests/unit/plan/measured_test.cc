@@ -1,7 +1,7 @@
 // What transfers have made, and what the planner makes of it.
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/reasons.h"
 
 using onecopy::plan::MakePlan;
 using onecopy::plan::PathRate;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 
 namespace onecopy::testing {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/plan/planner.h"
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 
 namespace onecopy::testing {
 

@@ -1,9 +1,9 @@
 // What the caller accepts, and what it hears when that cannot be had.
 #include "daemon/plan/ladder.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/text.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Code;
 using onecopy::plan::MakePlan;

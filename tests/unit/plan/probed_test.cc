@@ -1,7 +1,7 @@
 // What probes found, and what there would be to probe.
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/reasons.h"
 
 using onecopy::NodeCapability;
 using onecopy::Viability;

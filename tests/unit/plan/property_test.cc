@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "daemon/plan/ladder.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
 #include "transport/core/glob.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::plan {
 namespace {

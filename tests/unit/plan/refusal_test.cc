@@ -1,8 +1,8 @@
 // Why a path does not work: the true reason, what was seen and where.
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/text.h"
 #include "tests/unit/plan/nodes.h"
-#include "transport/core/reasons.h"
 
 using onecopy::Refusal;
 using onecopy::plan::MakePlan;

@@ -1,9 +1,9 @@
 #include "proto/codec/status_codec.h"
 
 #include "google/rpc/error_details.pb.h"
+#include "onecopy/reasons.h"
 #include "onecopy/v1/transfer.pb.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/ring/thread_rig.h"
-#include "transport/core/reasons.h"
 #include "transport/os/packet.h"
 
 using namespace onecopy;

@@ -2,8 +2,8 @@
 #include <atomic>
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/ring/thread_rig.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::ring;

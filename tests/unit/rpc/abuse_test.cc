@@ -10,9 +10,9 @@
 
 #include "daemon/rpc/server.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 #include "transport/os/host_port.h"
 #include "transport/os/unix_socket.h"
 

@@ -3,8 +3,8 @@
 
 #include <tuple>
 
+#include "onecopy/result.h"
 #include "tests/unit/rpc/rpc_rig.h"
-#include "transport/core/result.h"
 
 namespace onecopy::rpc {
 

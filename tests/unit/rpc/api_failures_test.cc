@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/api_calls.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 #include "transport/os/unix_socket.h"
 
 using namespace onecopy;

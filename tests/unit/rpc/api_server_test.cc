@@ -1,8 +1,8 @@
 // Every method of api.sock: what is asked arrives at the engine, its answer at the client.
+#include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
 #include "tests/unit/rpc/api_calls.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

@@ -1,8 +1,8 @@
 // Every kind of bad input, of clients and of peers, is refused with the name of its field.
 #include "daemon/rpc/convert_peer.h"
 
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

@@ -1,8 +1,8 @@
 // Conversions by themselves: every field there and back.
 #include "daemon/rpc/convert_peer.h"
 
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

@@ -1,8 +1,8 @@
 // Doors of a server: who gets one, and for how long it stays theirs.
 #include "daemon/rpc/doors.h"
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

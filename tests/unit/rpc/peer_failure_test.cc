@@ -5,9 +5,9 @@
 
 #include <future>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 #include "transport/os/host_port.h"
 
 using namespace onecopy;

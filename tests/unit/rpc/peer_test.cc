@@ -1,7 +1,7 @@
 // PeerService: every method from the proxy of a peer through its server and back.
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

@@ -3,9 +3,9 @@
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/rpc_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

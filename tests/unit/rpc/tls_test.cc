@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <tuple>
 
+#include "onecopy/reasons.h"
 #include "tests/support/certificates.h"
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

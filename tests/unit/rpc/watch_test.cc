@@ -1,7 +1,7 @@
 // WatchTransfer: the newest state, never a queue of old ones, and an end in every case.
+#include "onecopy/reasons.h"
 #include "tests/unit/rpc/rpc_rig.h"
 #include "tests/unit/rpc/samples.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::rpc;

@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using onecopy::testing::TempFolder;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/copy_bytes.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/mapping.h"

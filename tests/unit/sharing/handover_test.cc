@@ -7,8 +7,8 @@
 
 #include "daemon/handover/giver.h"
 #include "daemon/handover/taker.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unix_socket.h"
 

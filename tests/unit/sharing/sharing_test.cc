@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "daemon/handover/giver.h"
+#include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/unit/sharing/fake_gpu.h"
-#include "transport/core/reasons.h"
 #include "transport/os/unix_socket.h"
 
 using namespace onecopy;

@@ -5,9 +5,9 @@
 
 #include <limits>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
-#include "transport/core/reasons.h"
 #include "transport/memory/cuda/cuda_memory.h"
 
 namespace onecopy {

@@ -2,10 +2,10 @@
 
 #include <fstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/reasons.h"
 #include "transport/memory/cuda/factory.h"
 
 namespace onecopy {

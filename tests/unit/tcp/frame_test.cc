@@ -4,9 +4,9 @@
 #include <limits>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "transport/core/link.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

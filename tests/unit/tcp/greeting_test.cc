@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
 #include "transport/core/link.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::tcp;

@@ -5,10 +5,10 @@
 #include <future>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
-#include "transport/core/reasons.h"
 #include "transport/link/tcp/factory.h"
 
 using namespace onecopy;

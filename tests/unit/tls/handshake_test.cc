@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "onecopy/reasons.h"
 #include "tests/unit/tls/ends.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 using namespace onecopy::tls;

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
-#include "transport/core/reasons.h"
 #include "transport/tls/identity.h"
 
 using namespace onecopy;

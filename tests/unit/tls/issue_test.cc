@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
-#include "transport/core/reasons.h"
 #include "transport/tls/identity.h"
 
 using namespace onecopy;

@@ -3,9 +3,9 @@
 
 #include <fstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 

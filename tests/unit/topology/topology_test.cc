@@ -1,5 +1,5 @@
 // The value by itself.
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 
 #include "tests/support/catch.h"
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/reasons.h"
 #include "transport/os/unix_socket.h"
 
 using namespace onecopy;

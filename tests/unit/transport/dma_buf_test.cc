@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::os {

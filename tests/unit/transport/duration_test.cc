@@ -1,7 +1,7 @@
 #include "transport/core/duration.h"
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::FormatDuration;
 using onecopy::ParseDuration;

@@ -4,8 +4,8 @@
 #include <limits>
 #include <random>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using namespace onecopy;
 
@@ -79,7 +79,7 @@ TEST_CASE("a range without bytes, of overlapping elements, or beyond 64 bits is 
   const std::vector<StridedRange> two_halves = {{0, kMax / 2 + 1, 0, 1}, {0, kMax / 2 + 1, 0, 1}};
   CHECK(Layout::Make(two_halves, "source").status().code() == Code::kOutOfRange);
   CHECK(Layout::Make({}, "source").status().code() == Code::kInvalidArgument);
-  const std::vector<StridedRange> many(Layout::kMostRanges + 1, {0, 1, 0, 1});
+  const std::vector<StridedRange> many(kMaxRanges + 1, {0, 1, 0, 1});
   CHECK(Layout::Make(many, "source").status().code() == Code::kInvalidArgument);
 }
 

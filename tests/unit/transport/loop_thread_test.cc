@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
-#include "transport/core/reasons.h"
 #include "transport/os/event_loop.h"
 
 using namespace onecopy;

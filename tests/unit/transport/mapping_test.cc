@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 namespace os = onecopy::os;
 

@@ -1,9 +1,9 @@
-#include "transport/core/range.h"
+#include "onecopy/range.h"
 
 #include <limits>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::ByteRange;
 using onecopy::CheckWithin;

@@ -1,9 +1,9 @@
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 #include <limits>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::FormatBytes;
 using onecopy::FormatRate;

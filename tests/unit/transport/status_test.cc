@@ -1,7 +1,7 @@
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
+#include "onecopy/result.h"
 #include "tests/support/catch.h"
-#include "transport/core/result.h"
 
 using onecopy::Code;
 using onecopy::Result;

@@ -10,9 +10,9 @@
 #include <csignal>
 #include <fstream>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/core/reasons.h"
 #include "transport/os/socket_holder.h"
 
 using namespace onecopy;

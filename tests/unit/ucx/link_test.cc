@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <random>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
-#include "transport/core/reasons.h"
 #include "transport/link/ucx/offer.h"
 #include "transport/link/ucx/ucx_link.h"
 #include "transport/shim/ucx.h"

@@ -1,9 +1,9 @@
 // The link where it cannot work, and what its settings select.
 #include <cerrno>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "transport/core/rdma_settings.h"
-#include "transport/core/reasons.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/factory.h"
 #include "transport/os/machine.h"

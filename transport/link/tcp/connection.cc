@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/tcp/encryption.h"
 #include "transport/os/host_port.h"
 

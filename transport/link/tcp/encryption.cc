@@ -1,6 +1,6 @@
 #include "transport/link/tcp/encryption.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::tcp {
 

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "onecopy/result.h"
 #include "transport/core/executor.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 
 namespace onecopy::tcp {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/tcp/tcp_link.h"
 #include "transport/os/machine.h"
 #include "transport/tls/kernel_tls.h"

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "onecopy/reasons.h"
 #include "transport/core/link.h"
-#include "transport/core/reasons.h"
 
 namespace onecopy::tcp {
 namespace {

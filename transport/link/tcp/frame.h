@@ -17,7 +17,7 @@
 #include <span>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::tcp {
 

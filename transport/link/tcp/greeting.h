@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/link/tcp/encryption.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane_socket.h"

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "transport/core/link.h"
-#include "transport/core/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::tcp {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/link/tcp/exposures.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane_socket.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/tcp/dialing.h"
 #include "transport/link/tcp/greeting.h"
 #include "transport/os/machine.h"

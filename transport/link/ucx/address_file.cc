@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/offer.h"
 #include "transport/os/error.h"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/connection_state.h"
 
 namespace onecopy::ucx {

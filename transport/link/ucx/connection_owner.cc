@@ -1,7 +1,7 @@
 // What a connection's owning end does: hands out keys, takes them back.
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/connection.h"
 #include "transport/link/ucx/connection_state.h"
 #include "transport/os/machine.h"

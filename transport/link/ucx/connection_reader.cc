@@ -1,8 +1,8 @@
 // What a connection's reading end does: takes keys, gets, lets go.
 #include <utility>
 
-#include "transport/core/range.h"
-#include "transport/core/reasons.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/connection.h"
 #include "transport/link/ucx/connection_state.h"
 

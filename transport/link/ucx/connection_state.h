@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/connection.h"
 
 namespace onecopy::ucx {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "transport/core/rdma_settings.h"
-#include "transport/core/reasons.h"
 #include "transport/link/ucx/route.h"
 
 namespace onecopy::ucx {

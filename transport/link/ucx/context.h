@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/link/ucx/gpu_contexts.h"
 #include "transport/link/ucx/resources.h"
 #include "transport/shim/ucx.h"

@@ -1,6 +1,6 @@
 #include "transport/link/ucx/gpu_contexts.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::ucx {
 

@@ -1,6 +1,6 @@
 #include "transport/link/ucx/offer.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/bytes.h"
 
 namespace onecopy::ucx {

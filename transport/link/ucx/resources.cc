@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/route.h"
 
 namespace onecopy::ucx {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 
 namespace onecopy::ucx {
 

@@ -7,7 +7,7 @@
 #include <future>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/ucx/address_file.h"
 #include "transport/os/machine.h"
 

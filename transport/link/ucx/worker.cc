@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::ucx {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/verbs/wire.h"
 #include "transport/os/host_port.h"
 

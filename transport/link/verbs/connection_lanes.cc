@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/verbs/connection.h"
 #include "transport/link/verbs/wire.h"
 

@@ -1,6 +1,6 @@
 #include "transport/link/verbs/control_channel.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::verbs {
 namespace {

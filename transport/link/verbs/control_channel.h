@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/link/verbs/control.h"
 #include "transport/link/verbs/lane.h"
 

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "onecopy/reasons.h"
 #include "transport/core/rdma_settings.h"
-#include "transport/core/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 

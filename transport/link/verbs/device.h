@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/capability.h"
-#include "transport/core/result.h"
+#include "onecopy/capability.h"
+#include "onecopy/result.h"
 #include "transport/link/verbs/gid.h"
 #include "transport/link/verbs/options.h"
 #include "transport/shim/verbs.h"

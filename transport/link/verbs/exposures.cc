@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::verbs {
 

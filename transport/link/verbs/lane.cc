@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::verbs {

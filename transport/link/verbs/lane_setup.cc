@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/verbs/lane.h"
 #include "transport/link/verbs/wire.h"
 #include "transport/os/error.h"

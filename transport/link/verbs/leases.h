@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/link/verbs/memory_region.h"
 #include "transport/os/event_loop.h"
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
 

@@ -1,6 +1,6 @@
 #include "transport/link/verbs/offer.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/link/verbs/wire.h"
 
 namespace onecopy::verbs {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/link/verbs/gid.h"
 #include "transport/link/verbs/wire.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::verbs {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/link/verbs/control.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/memory_region.h"

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <future>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::verbs {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "transport/core/range.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/legacy_allocation.h"
 #include "transport/memory/cuda/region_ways.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/memory/cuda/cuda_memory.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/nvml.h"

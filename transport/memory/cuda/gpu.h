@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/memory/cuda/copier.h"
 #include "transport/memory/cuda/gpu_info.h"
 #include "transport/os/event_loop.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cuda {
 namespace {

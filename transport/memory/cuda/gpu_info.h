@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/capability.h"
-#include "transport/core/result.h"
+#include "onecopy/capability.h"
+#include "onecopy/result.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::cuda {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cuda {
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cuda {
 namespace {

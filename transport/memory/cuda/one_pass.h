@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/ipc_cache.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::cuda {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/memory/cuda/copier.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/shim/cuda.h"

@@ -3,8 +3,8 @@
 #include <iterator>
 #include <utility>
 
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {

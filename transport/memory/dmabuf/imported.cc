@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::dmabuf {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
+#include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/core/result.h"
 #include "transport/os/fault_guard.h"
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <string>
 
-#include "transport/core/range.h"
-#include "transport/core/reasons.h"
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
 #include "transport/os/error.h"
 
 namespace onecopy::host {

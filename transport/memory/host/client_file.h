@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "onecopy/result.h"
 #include "transport/core/backing.h"
 #include "transport/core/import_request.h"
-#include "transport/core/result.h"
 #include "transport/memory/host/promises.h"
 #include "transport/os/unique_fd.h"
 

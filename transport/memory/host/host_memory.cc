@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 #include "transport/memory/host/client_file.h"
 #include "transport/memory/host/copy_route.h"
 #include "transport/memory/host/short_route.h"

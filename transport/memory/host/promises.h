@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy::host {
 

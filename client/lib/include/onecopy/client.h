@@ -22,8 +22,8 @@
 #include "onecopy/buffer.h"
 #include "onecopy/host_buffer.h"
 #include "onecopy/node.h"
+#include "onecopy/result.h"
 #include "onecopy/transfer.h"
-#include "transport/core/result.h"
 
 namespace onecopy {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "onecopy/client.h"
+#include "onecopy/result.h"
 #include "onecopy/transfer.h"
-#include "transport/core/result.h"
 
 namespace onecopy {
 

@@ -10,7 +10,6 @@
 
 #include "onecopy/buffer.h"
 #include "onecopy/transfer.h"
-#include "transport/os/mapping.h"
 
 namespace onecopy {
 
@@ -30,8 +29,8 @@ class HostBuffer {
   // As Close; a failure means that the daemon has gone, and the registration with it.
   ~HostBuffer();
 
-  std::byte* data() const { return mapping_.data(); }
-  uint64_t bytes() const { return mapping_.bytes(); }
+  std::byte* data() const { return memory_.get(); }
+  uint64_t bytes() const { return info_.bytes; }
   const BufferInfo& info() const { return info_; }
 
   // A range of it, for a transfer; absent `bytes`: up to its end.
@@ -43,10 +42,11 @@ class HostBuffer {
 
  private:
   friend class Client;
-  HostBuffer(std::shared_ptr<client::Connection> connection, os::Mapping mapping, BufferInfo info);
+  HostBuffer(std::shared_ptr<client::Connection> connection, std::shared_ptr<std::byte> memory,
+             BufferInfo info);
 
   std::shared_ptr<client::Connection> connection_;  // null once closed
-  os::Mapping mapping_;
+  std::shared_ptr<std::byte> memory_;
   BufferInfo info_;
 };
 

@@ -1,4 +1,4 @@
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 #include <cstdlib>
 #include <iostream>

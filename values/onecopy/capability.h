@@ -3,12 +3,14 @@
 // backends always describe themselves.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 
 namespace onecopy {
 

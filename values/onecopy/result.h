@@ -1,12 +1,14 @@
 // A value or the reason why there is none.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <cassert>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
-#include "transport/core/status.h"
+#include "onecopy/status.h"
 
 namespace onecopy {
 

@@ -1,9 +1,9 @@
 #include <ostream>
 
 #include "onecopy/node.h"
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "onecopy/transfer.h"
-#include "transport/core/reasons.h"
-#include "transport/core/size.h"
 
 namespace onecopy {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "onecopy/ids.h"
+#include "onecopy/range.h"
 #include "onecopy/transfer.h"
-#include "transport/core/ids.h"
-#include "transport/core/range.h"
 
 namespace onecopy {
 

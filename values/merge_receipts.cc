@@ -1,4 +1,4 @@
-#include "transport/core/merge_receipts.h"
+#include "onecopy/merge_receipts.h"
 
 #include <charconv>
 #include <cstdint>

@@ -2,6 +2,8 @@
 // match on them, so a name is added, never changed.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <string_view>
 
 namespace onecopy::reasons {

@@ -1,11 +1,13 @@
 // Byte counts as people type and read them.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "transport/core/result.h"
+#include "onecopy/result.h"
 
 namespace onecopy {
 

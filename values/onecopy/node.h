@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "onecopy/capability.h"
 #include "onecopy/transfer.h"
-#include "transport/core/capability.h"
 
 namespace onecopy {
 

@@ -1,6 +1,6 @@
-#include "transport/core/range.h"
+#include "onecopy/range.h"
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 

@@ -3,6 +3,8 @@
 // is measured by probes; a distance only breaks a tie, and places threads and slots.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "transport/core/topology.h"
+#include "onecopy/topology.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "transport/core/size.h"
+#include "onecopy/size.h"
 
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <limits>
 
-#include "transport/core/reasons.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy {
 namespace {

@@ -13,11 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/core/ids.h"
-#include "transport/core/layout.h"
-#include "transport/core/refusal.h"
-#include "transport/core/status.h"
-#include "transport/core/step.h"
+#include "onecopy/ids.h"
+#include "onecopy/range.h"
+#include "onecopy/status.h"
+#include "onecopy/step.h"
 
 namespace onecopy {
 
@@ -46,19 +45,6 @@ struct Policy {
   bool allow_emulated = false;  // whether a software RDMA device may meet at_most_copies
 
   friend bool operator==(const Policy&, const Policy&) = default;
-};
-
-// Bytes that move together: `source` in the request's source goes to `destination` in its
-// destination, both counted from where that end begins. Each is a plain range {offset, bytes} or a
-// strided one {offset, bytes, stride, count}: `count` elements of `bytes` bytes, `stride` bytes
-// from the beginning of one to that of the next. Both have as many bytes altogether, and their
-// elements may differ: a column of floats out of an array of 32-byte structures, into a plain
-// array, is {{8, 4, 32, rows}, {0, 4 * rows}}.
-struct RangePair {
-  StridedRange source = {};
-  StridedRange destination = {};
-
-  friend bool operator==(const RangePair&, const RangePair&) = default;
 };
 
 struct TransferRequest {
@@ -110,13 +96,6 @@ struct Plan {
   // measured.
   std::string tried_again = {};
   std::vector<Refusal> refused;  // every other path of the ladder, and why not
-};
-
-struct ExecutedStep {
-  Step step;
-  uint64_t bytes = 0;
-
-  friend bool operator==(const ExecutedStep&, const ExecutedStep&) = default;
 };
 
 // What one stream of a link carried.

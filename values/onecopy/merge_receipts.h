@@ -2,12 +2,14 @@
 // daemons and clients have receipts of their own.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "transport/core/refusal.h"
+#include "onecopy/status.h"
 
 namespace onecopy {
 

@@ -2,15 +2,27 @@
 // become message text inside the folder that saw them.
 #pragma once
 
+#include "onecopy/language.h"  // first
+
 #include <iosfwd>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "transport/core/refusal.h"
-
 namespace onecopy {
+
+// One reason against one path. All four fields are for people and programs alike: `path` and
+// `reason` are stable names, `detail` says what was seen on which device, `remedy` what the reader
+// can do about it.
+struct Refusal {
+  std::string path;
+  std::string reason;
+  std::string detail;
+  std::string remedy;
+
+  friend bool operator==(const Refusal&, const Refusal&) = default;
+};
 
 // Numbers equal those of gRPC, so that they survive the wire unchanged.
 enum class Code : int {

@@ -1,4 +1,4 @@
-#include "transport/core/capability.h"
+#include "onecopy/capability.h"
 
 namespace onecopy {
 namespace {
