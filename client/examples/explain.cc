@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     Print(plan.status().refusals());
     return 1;
   }
-  std::cout << plan->path << ", " << plan->copies << " copies\n";
+  std::cout << plan->path << ", " << plan->copies() << " copies\n";
   Print(plan->refused);
   return 0;
 }

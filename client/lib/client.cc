@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "client/lib/connection.h"
-#include "client/lib/convert.h"
+#include "client/lib/wire.h"
 
 namespace onecopy {
 
@@ -42,7 +42,7 @@ Result<NodeInfo> Client::GetNode(const std::string& name) {
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Node node,
       connection_->Call(connection_->nodes(), &NodeStub::GetNode, request, Patience::kQuick));
-  return client::FromWire(node);
+  return client::Read(node);
 }
 
 Result<std::vector<ProbeInfo>> Client::ProbeNode(const std::string& name) {
@@ -53,7 +53,10 @@ Result<std::vector<ProbeInfo>> Client::ProbeNode(const std::string& name) {
       const v1::ProbeNodeResponse response,
       connection_->Call(connection_->nodes(), &NodeStub::ProbeNode, request, Patience::kUnlimited));
   std::vector<ProbeInfo> probes;
-  for (const v1::Probe& probe : response.probes()) probes.push_back(client::FromWire(probe));
+  for (const v1::Probe& probe : response.probes()) {
+    ONECOPY_ASSIGN_OR_RETURN(ProbeInfo value, client::Read(probe));
+    probes.push_back(std::move(value));
+  }
   return probes;
 }
 
@@ -61,7 +64,7 @@ Result<std::vector<NodeInfo>> Client::ListNodes() {
   return connection_->CallAllPages<NodeInfo>(
       connection_->nodes(), &NodeStub::ListNodes, v1::ListNodesRequest(),
       [](const v1::ListNodesResponse& page) { return page.nodes(); },
-      [](const v1::Node& node) { return client::FromWire(node); });
+      [](const v1::Node& node) { return client::Read(node); });
 }
 
 Status Client::ReleaseDevice(const std::string& device) {

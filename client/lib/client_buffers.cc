@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "client/lib/connection.h"
-#include "client/lib/convert.h"
 #include "client/lib/register_cuda.h"
+#include "client/lib/wire.h"
 #include "onecopy/client.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
@@ -16,16 +16,12 @@ using BufferStub = v1::BufferService::Stub;
 
 namespace {
 
-std::string ChosenOr(const std::string& request_id) {
-  return request_id.empty() ? os::RandomHex(16) : request_id;
-}
-
 Result<BufferInfo> Register(Connection& connection, v1::RegisterBufferRequest request) {
   request.set_request_id(os::RandomHex(16));
   ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer,
                            connection.Call(connection.buffers(), &BufferStub::RegisterBuffer,
                                            request, Patience::kUnlimited));
-  return client::FromWire(buffer);
+  return client::Read(buffer);
 }
 
 // `memory`: the part of the request that says what the descriptor is of.
@@ -51,14 +47,12 @@ Result<BufferInfo> Client::CreateBuffer(const CreateBufferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the memory", request.memory));
   ONECOPY_RETURN_IF_ERROR(CheckText("the request id", request.request_id));
   v1::CreateBufferRequest wire;
-  wire.set_request_id(ChosenOr(request.request_id));
-  wire.set_name(request.name);
-  wire.set_bytes(request.bytes);
-  wire.set_memory(request.memory);
+  codec::Print(request, &wire);
+  wire.set_request_id(client::ChosenOr(request.request_id));
   ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer,
                            connection_->Call(connection_->buffers(), &BufferStub::CreateBuffer,
                                              wire, Patience::kUnlimited));
-  return client::FromWire(buffer);
+  return client::Read(buffer);
 }
 
 Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t bytes) {
@@ -120,7 +114,7 @@ Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string&
     return Status(Code::kCancelled, reasons::kCancelled, "cancelled");
   }
   if (!status.ok()) return connection_->Decode(status);
-  return client::FromWire(buffer);
+  return client::Read(buffer);
 }
 
 Result<std::vector<BufferInfo>> Client::ListBuffers(const std::string& node) {
@@ -130,7 +124,7 @@ Result<std::vector<BufferInfo>> Client::ListBuffers(const std::string& node) {
   return connection_->CallAllPages<BufferInfo>(
       connection_->buffers(), &BufferStub::ListBuffers, std::move(request),
       [](const v1::ListBuffersResponse& page) { return page.buffers(); },
-      [](const v1::Buffer& buffer) { return client::FromWire(buffer); });
+      [](const v1::Buffer& buffer) { return client::Read(buffer); });
 }
 
 Status Client::DeleteBuffer(const std::string& name, bool force) {
@@ -147,11 +141,11 @@ Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", range.node));
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", range.buffer));
   v1::SumBufferRequest request;
-  *request.mutable_range() = client::ToWire(range);
+  codec::Print(range, request.mutable_range());
   ONECOPY_ASSIGN_OR_RETURN(const v1::SumBufferResponse sum,
                            connection_->Call(connection_->buffers(), &BufferStub::SumBuffer,
                                              request, Patience::kUnlimited));
-  return BufferSum{sum.checksum().algorithm(), sum.checksum().value(), sum.bytes()};
+  return client::Read(sum);
 }
 
 Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
@@ -159,15 +153,11 @@ Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.range.buffer));
   ONECOPY_RETURN_IF_ERROR(CheckText("the receiver of the grant", request.to));
   v1::CreateGrantRequest wire;
-  *wire.mutable_range() = client::ToWire(request.range);
-  wire.set_to(request.to);
-  wire.set_read(request.read);
-  wire.set_write(request.write);
-  if (request.lifetime.has_value()) *wire.mutable_lifetime() = client::ToWire(*request.lifetime);
+  codec::Print(request, &wire);
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Grant grant,
       connection_->Call(connection_->buffers(), &BufferStub::CreateGrant, wire, Patience::kQuick));
-  return client::FromWire(grant);
+  return client::Read(grant);
 }
 
 Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer,
@@ -180,7 +170,7 @@ Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer,
   return connection_->CallAllPages<GrantInfo>(
       connection_->buffers(), &BufferStub::ListGrants, std::move(request),
       [](const v1::ListGrantsResponse& page) { return page.grants(); },
-      [](const v1::Grant& grant) { return client::FromWire(grant); });
+      [](const v1::Grant& grant) { return client::Read(grant); });
 }
 
 Status Client::DeleteGrant(const GrantId& id) {

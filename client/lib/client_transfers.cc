@@ -2,10 +2,9 @@
 #include <utility>
 
 #include "client/lib/connection.h"
-#include "client/lib/convert.h"
+#include "client/lib/wire.h"
 #include "onecopy/client.h"
 #include "proto/codec/protocol.h"
-#include "proto/codec/status_codec.h"
 
 namespace onecopy {
 
@@ -42,7 +41,7 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
   const auto reader = connection.transfers().WatchTransfer(&context, request);
   v1::Transfer update;
   while (reader->Read(&update)) {
-    TransferInfo transfer = client::FromWire(update);
+    ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, client::Read(update));
     if (on_update) on_update(transfer);
     if (!done(transfer)) continue;
     context.TryCancel();  // what follows, if anything, is of no interest
@@ -60,23 +59,23 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
 
 Result<TransferInfo> Create(Connection& connection, const TransferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(connection, request));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, false));
+  ONECOPY_RETURN_IF_ERROR(client::CheckTexts(request));
+  v1::CreateTransferRequest wire;
+  codec::Print(request, &wire);
+  wire.set_request_id(client::ChosenOr(request.request_id));
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
                            connection.Call(connection.transfers(), &TransferStub::CreateTransfer,
                                            wire, Patience::kUnlimited));
-  return client::FromWire(transfer);
+  return client::Read(transfer);
 }
 
 }  // namespace
 
 Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(*connection_, request));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, true));
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::Transfer transfer,
-      connection_->Call(connection_->transfers(), &TransferStub::CreateTransfer, wire,
-                        Patience::kUnlimited));
-  return client::FromWire(transfer.plan());
+  TransferRequest only_planned = request;
+  only_planned.validate_only = true;
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo planned, Create(*connection_, only_planned));
+  return std::move(planned.plan).value_or(Plan());
 }
 
 Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
@@ -92,30 +91,30 @@ Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
                            connection_->Call(connection_->transfers(), &TransferStub::GetTransfer,
                                              request, Patience::kQuick));
-  return client::FromWire(transfer);
+  return client::Read(transfer);
 }
 
 bool Client::HasSeries() const { return connection_->Speaks(kClientProtocolWithSeries); }
 
 Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
-  ONECOPY_ASSIGN_OR_RETURN(const v1::OpenSeriesRequest wire, client::ToWire(request));
+  ONECOPY_RETURN_IF_ERROR(client::CheckTexts(request));
+  v1::OpenSeriesRequest wire;
+  codec::Print(request, &wire);
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
                            connection_->Call(connection_->transfers(), &TransferStub::OpenSeries,
                                              wire, Patience::kQuick));
-  return client::FromWire(series);
+  return client::Read(series);
 }
 
 Result<TransferInfo> Client::EndSeries(const TransferId& id, const Status& failure,
                                        const std::string& checksum) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::EndSeriesRequest request;
-  request.set_id(id.str());
-  if (!failure.ok()) *request.mutable_failure() = ToProto(failure);
-  request.set_checksum(checksum);
+  codec::Print(SeriesEnd{id, failure, checksum}, &request);
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
                            connection_->Call(connection_->transfers(), &TransferStub::EndSeries,
                                              request, Patience::kQuick));
-  return client::FromWire(series);
+  return client::Read(series);
 }
 
 Result<std::vector<TransferInfo>> Client::ListTransfers() {
@@ -123,7 +122,7 @@ Result<std::vector<TransferInfo>> Client::ListTransfers() {
   return connection_->CallAllPages<TransferInfo>(
       connection_->transfers(), &TransferStub::ListTransfers, v1::ListTransfersRequest(),
       [](const v1::ListTransfersResponse& page) { return page.transfers(); },
-      [](const v1::Transfer& transfer) { return client::FromWire(transfer); });
+      [](const v1::Transfer& transfer) { return client::Read(transfer); });
 }
 
 Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
@@ -135,7 +134,7 @@ Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
       const v1::Transfer transfer,
       connection_->Call(connection_->transfers(), &TransferStub::CancelTransfer, request,
                         Patience::kQuick));
-  return client::FromWire(transfer);
+  return client::Read(transfer);
 }
 
 Result<TransferInfo> Client::WatchTransfer(const TransferId& id, const OnUpdate& on_update,

@@ -60,7 +60,7 @@ class Connection {
     return reply;
   }
 
-  // All pages of a list: `items(reply)` is the repeated field, `convert` makes a value of each
+  // All pages of a list: `items(reply)` is the repeated field, `convert` makes a Result of each
   // entry.
   template <typename Value, typename Stub, typename Request, typename Reply, typename Items,
             typename Convert>
@@ -73,7 +73,11 @@ class Connection {
     for (;;) {
       auto reply = Call(stub, method, request, Patience::kQuick);
       if (!reply.ok()) return reply.status();
-      for (const auto& item : items(*reply)) all.push_back(convert(item));
+      for (const auto& item : items(*reply)) {
+        Result<Value> value = convert(item);
+        if (!value.ok()) return value.status();
+        all.push_back(std::move(*value));
+      }
       if (reply->next_page_token().empty()) return all;
       if (reply->next_page_token() == request.page_token()) {
         return Status(Code::kInternal, reasons::kInternal,

@@ -105,11 +105,10 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   client::SetPolicy(client, options.policy, request);
   auto plan = client.PlanTransfer(request);
   if (!plan.ok()) {
-    return request.client_file ? plan.status()
-                               : client::ExplainPolicy(plan.status(), options.policy);
+    return request.policy.client_file ? plan.status()
+                                      : client::ExplainPolicy(plan.status(), options.policy);
   }
   plan->steps.insert(plan->steps.begin(), client::ClientStep(client.node(), true));
-  ++plan->copies;
   return plan;
 }
 

@@ -74,11 +74,10 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   client::SetPolicy(client, options.policy, request);
   auto plan = client.PlanTransfer(request);
   if (!plan.ok()) {
-    return request.client_file ? plan.status()
-                               : client::ExplainPolicy(plan.status(), options.policy);
+    return request.policy.client_file ? plan.status()
+                                      : client::ExplainPolicy(plan.status(), options.policy);
   }
   plan->steps.push_back(client::ClientStep(client.node(), false));
-  ++plan->copies;
   return plan;
 }
 

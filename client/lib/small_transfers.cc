@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-#include "client/lib/convert.h"
+#include "client/lib/wire.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/attach.pb.h"
@@ -41,7 +41,7 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.deadline && request.request_id.empty() && request.ranges.empty() &&
-         request.part_of.empty() && !request.client_file && request.policy == Policy();
+         request.part_of.empty() && !request.validate_only && request.policy == Policy();
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
@@ -99,8 +99,8 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
     return nullptr;
   }
   v1::AttachRequest ask;
-  *ask.mutable_open_route()->mutable_source() = ToWire(request.source);
-  *ask.mutable_open_route()->mutable_destination() = ToWire(request.destination);
+  codec::Print(request.source, ask.mutable_open_route()->mutable_source());
+  codec::Print(request.destination, ask.mutable_open_route()->mutable_destination());
   // The length is the source's; a range that is as long must fit.
   ask.mutable_open_route()->mutable_destination()->set_bytes(*request.source.bytes);
   const auto reply = attach_.Ask(ask, nullptr);
@@ -117,9 +117,10 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
       route->source_node == route->destination_node && route->source == route->destination;
   route->from = {wire.source().offset_bytes(), wire.source().bytes()};
   route->to = {wire.destination().offset_bytes(), wire.destination().bytes()};
-  Plan plan = FromWire(wire.plan());
-  route->path = std::move(plan.path);
-  route->steps = std::move(plan.steps);
+  Result<Plan> plan = Read(wire.plan());
+  if (!plan.ok()) return nullptr;
+  route->path = std::move(plan->path);
+  route->steps = std::move(plan->steps);
   return route;
 }
 

@@ -23,8 +23,9 @@ Policy WindowPolicy(const Policy& policy) {
 }
 
 void SetPolicy(const Client& client, const Policy& policy, TransferRequest& window) {
-  window.client_file = client.HasSeries();
-  window.policy = window.client_file ? policy : WindowPolicy(policy);
+  const bool known = client.HasSeries();
+  window.policy = known ? policy : WindowPolicy(policy);
+  window.policy.client_file = known;
 }
 
 Endpoint FileEnd(const Client& client, const LocalFile& file) {

@@ -32,6 +32,7 @@ struct CreateBufferRequest {
   uint64_t bytes = 0;           // at least 1
   std::string memory = {};      // "host", "cuda:N" (nvidia-smi's order), a PCI address, a UUID
   std::string request_id = {};  // as in TransferRequest
+  bool validate_only = false;   // checks only: nothing is allocated, and what comes back has no id
 };
 
 // Checksum of a range as it was when it was read.

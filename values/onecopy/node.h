@@ -67,7 +67,7 @@ struct Expiry {
 struct NodeInfo {
   std::string name;
   bool self = false;  // the node that the client is attached to
-  NodeState state = NodeState::kUnknown;
+  NodeState state = NodeState::kDisconnected;
   std::string address;  // HOST:PORT at which its daemon listens for peers
   std::string boot_id;  // changes whenever its daemon starts
   uint32_t protocol_min = 0;

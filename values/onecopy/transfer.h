@@ -43,6 +43,9 @@ struct Policy {
   std::optional<uint32_t> at_most_copies = {};
   std::string link = {};        // name of a link; empty: any
   bool allow_emulated = false;  // whether a software RDMA device may meet at_most_copies
+  // Whether one end is memory through which the caller moves a file: its own pass between the two
+  // is one copy more, and at_most_copies counts it. Of a series it always is so.
+  bool client_file = false;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
@@ -63,12 +66,11 @@ struct TransferRequest {
   // A request repeated with the same id (at most 64 characters) starts nothing new, for ten minutes
   // at least unless the daemon's [limits] say otherwise. Empty: the library chooses one.
   std::string request_id = {};
-  // Whether one end is memory through which the caller moves a file: its own pass between the two
-  // is one copy more, and Policy::at_most_copies counts it.
-  bool client_file = false;
-  // A series that this is a part of; see Client::OpenSeries. Policy, checksum, deadline and
-  // client_file are then the series' and not to be set here.
+  // A series that this is a part of; see Client::OpenSeries. Policy, checksum and deadline are then
+  // the series' and not to be set here.
   TransferId part_of = {};
+  // Checks and plans only: nothing is started, and what comes back has a plan and no id.
+  bool validate_only = false;
 };
 
 // A transfer that the caller moves in parts: a file through a window of memory, again and again.
@@ -82,10 +84,16 @@ struct SeriesRequest {
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole
 };
 
+// The end of a series, by whoever moved it.
+struct SeriesEnd {
+  TransferId id;
+  Status failure;        // OK: all of it has arrived
+  std::string checksum;  // of the whole payload then, where one was asked for, in hexadecimal
+};
+
 // The path that would be taken or was chosen, before any byte has moved.
 struct Plan {
-  std::string path;
-  uint32_t copies = 0;
+  std::string path;         // from the ladder: "tcp-staged"
   std::string link;         // empty inside a node
   std::vector<Step> steps;  // in order
   double estimated_bytes_per_second = 0;
@@ -95,7 +103,10 @@ struct Plan {
   // Where the path was measured to be slow and is taken to find out whether it still is: what was
   // measured.
   std::string tried_again = {};
-  std::vector<Refusal> refused;  // every other path of the ladder, and why not
+  std::vector<Refusal> refused = {};  // every other path of the ladder, and why not
+
+  size_t copies() const { return steps.size(); }
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // What one stream of a link carried.
@@ -178,8 +189,8 @@ std::string_view RoleName(TransferRole role);
 
 struct TransferInfo {
   TransferId id;
-  TransferState state = TransferState::kUnknown;
-  TransferRole role = TransferRole::kUnknown;
+  TransferState state = TransferState::kPending;
+  TransferRole role = TransferRole::kDestination;
   Endpoint source;  // both ends in full; of ranges, from the first byte of any to the last
   Endpoint destination;
   uint64_t bytes = 0;

@@ -176,7 +176,7 @@ Json PlanToJson(const std::string& source, const std::string& destination, const
   return {{"source", source},
           {"destination", destination},
           {"path", plan.path},
-          {"copies", plan.copies},
+          {"copies", plan.copies()},
           {"link", plan.link},
           {"steps", std::move(steps)},
           {"estimated_bytes_per_second", RateToJson(plan.estimated_bytes_per_second)},

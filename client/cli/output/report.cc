@@ -141,7 +141,7 @@ void PrintPlan(std::ostream& out, const std::string& source, const std::string& 
 }
 
 void PrintPlannedPath(std::ostream& out, const Plan& plan) {
-  out << "  path      " << PathLine(plan.path, plan.copies, plan.link, false) << '\n';
+  out << "  path      " << PathLine(plan.path, plan.copies(), plan.link, false) << '\n';
   std::vector<ExecutedStep> steps;
   for (const Step& step : plan.steps) steps.push_back({step, 0});
   PrintSteps(out, steps, 0);

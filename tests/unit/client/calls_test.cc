@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "client/lib/convert.h"
+#include "client/lib/wire.h"
 #include "client/lib/register_cuda.h"
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
@@ -302,9 +302,9 @@ TEST_CASE("a state that is newer than the library is unknown, and nothing worse"
   onecopy::v1::Transfer transfer;
   transfer.set_state(static_cast<onecopy::v1::TransferState>(99));
   transfer.set_role(static_cast<onecopy::v1::TransferRole>(99));
-  CHECK(onecopy::client::FromWire(transfer).state == onecopy::TransferState::kUnknown);
-  CHECK(onecopy::client::FromWire(transfer).role == onecopy::TransferRole::kUnknown);
+  CHECK(onecopy::client::Read(transfer)->state == onecopy::TransferState::kUnknown);
+  CHECK(onecopy::client::Read(transfer)->role == onecopy::TransferRole::kUnknown);
   onecopy::v1::Node node;
   node.set_state(static_cast<onecopy::v1::NodeState>(99));
-  CHECK(onecopy::client::FromWire(node).state == onecopy::NodeState::kUnknown);
+  CHECK(onecopy::client::Read(node)->state == onecopy::NodeState::kUnknown);
 }

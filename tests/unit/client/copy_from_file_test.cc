@@ -289,7 +289,7 @@ TEST_CASE("a plan for a file has the client's pass as its first step, and moves 
   const auto plan =
       onecopy::PlanFileToBuffer(f.client, {f.Write("in", "xyz")}, {"west", "b", {}, {}});
   REQUIRE_OK(plan);
-  CHECK(plan->copies == 4);
+  CHECK(plan->copies() == 4);
   REQUIRE(plan->steps.size() == 4);
   CHECK(plan->steps.front().by == "client");
   CHECK(f.daemon.transfers().empty());

@@ -288,7 +288,7 @@ TEST_CASE("a plan for a file has the client's pass as its last step, and writes 
   ToFileFixture f;
   const auto plan = onecopy::PlanBufferToFile(f.client, kWhole, {f.out + "/file"});
   REQUIRE_OK(plan);
-  CHECK(plan->copies == 4);
+  CHECK(plan->copies() == 4);
   CHECK(plan->steps.back().by == "client");
   CHECK(f.FilesIn(f.out) == 0);
   CHECK(onecopy::PlanBufferToFile(f.client, kWhole, {f.out}).status().code() ==

@@ -155,7 +155,6 @@ TEST_CASE("lists are lists, empty ones too") {
 TEST_CASE("a plan tells what the receipt would") {
   Plan plan;
   plan.path = "tcp-direct";
-  plan.copies = 1;
   plan.steps = {Wire()};
   plan.estimated_bytes_per_second = 1e9;
   const Json document = cli::PlanToJson("a", "b", plan);

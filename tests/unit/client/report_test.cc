@@ -92,7 +92,6 @@ TEST_CASE("one copy is one copy, and a receipt without steps has none") {
 TEST_CASE("a plan lists every path that was passed over") {
   Plan plan;
   plan.path = "local";
-  plan.copies = 1;
   plan.steps = {Named("east", "host", "host", "cpu")};
   plan.estimated_bytes_per_second = 12e9;
   plan.refused = OneMove().receipt.refused;

@@ -94,7 +94,7 @@ TEST_CASE("a plan moves nothing, and what no path can do is refused with every r
   const auto plan = f.client.PlanTransfer(request);
   REQUIRE_OK(plan);
   CHECK(plan->path == "tcp-direct");
-  CHECK(plan->copies == 3);
+  CHECK(plan->copies() == 3);
   CHECK(plan->steps.size() == 3);
   CHECK(plan->refused.size() == 1);
   CHECK(f.daemon.transfers().empty());

@@ -1,0 +1,127 @@
+#include "proto/codec/codec.h"
+#include "proto/codec/utf8.h"
+
+namespace onecopy::codec {
+
+Result<BufferInfo> Parse(const v1::Buffer& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.id(), at / "id"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.owner(), at / "owner"));
+  BufferInfo value;
+  value.node = in.node();
+  value.name = in.name();
+  value.id = in.id();
+  value.memory = in.memory();
+  value.device = in.device();
+  value.bytes = in.bytes();
+  value.owner = in.owner();
+  value.registered = in.registered();
+  ONECOPY_ASSIGN_OR_RETURN(value.create_time, Parse(in.create_time(), at / "create_time"));
+  value.transfers = in.transfers();
+  return value;
+}
+
+void Print(const BufferInfo& value, v1::Buffer* out) {
+  out->set_node(ToUtf8(value.node));
+  out->set_name(ToUtf8(value.name));
+  out->set_id(ToUtf8(value.id));
+  out->set_memory(ToUtf8(value.memory));
+  out->set_device(ToUtf8(value.device));
+  out->set_bytes(value.bytes);
+  out->set_owner(ToUtf8(value.owner));
+  out->set_registered(value.registered);
+  Print(value.create_time, out->mutable_create_time());
+  out->set_transfers(value.transfers);
+}
+
+Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.request_id(), at / "request_id", kMaxRequestId));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
+  CreateBufferRequest value;
+  value.name = in.name();
+  value.bytes = in.bytes();
+  value.memory = in.memory();
+  value.request_id = in.request_id();
+  value.validate_only = in.validate_only();
+  return value;
+}
+
+void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out) {
+  out->set_request_id(ToUtf8(value.request_id));
+  out->set_name(ToUtf8(value.name));
+  out->set_bytes(value.bytes);
+  out->set_memory(ToUtf8(value.memory));
+  out->set_validate_only(value.validate_only);
+}
+
+Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at) {
+  ONECOPY_ASSIGN_OR_RETURN(ChecksumResult checksum, Parse(in.checksum(), at / "checksum"));
+  return BufferSum{std::move(checksum.algorithm), std::move(checksum.value), in.bytes()};
+}
+
+void Print(const BufferSum& value, v1::SumBufferResponse* out) {
+  out->mutable_checksum()->set_algorithm(ToUtf8(value.algorithm));
+  out->mutable_checksum()->set_value(ToUtf8(value.value));
+  out->set_bytes(value.bytes);
+}
+
+Result<GrantInfo> Parse(const v1::Grant& in, const Field& at) {
+  for (const auto& [text, name] :
+       {std::pair(&in.id(), "id"), std::pair(&in.buffer(), "buffer"), std::pair(&in.to(), "to"),
+        std::pair(&in.owner(), "owner"), std::pair(&in.node(), "node")}) {
+    ONECOPY_RETURN_IF_ERROR(CheckText(*text, at / name));
+  }
+  GrantInfo value;
+  value.id = GrantId(in.id());
+  value.buffer = in.buffer();
+  value.range = {in.offset_bytes(), in.bytes()};
+  value.to = in.to();
+  value.read = in.read();
+  value.write = in.write();
+  if (in.has_expire_time()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.expire_time, Parse(in.expire_time(), at / "expire_time"));
+  }
+  value.owner = in.owner();
+  value.node = in.node();
+  return value;
+}
+
+void Print(const GrantInfo& value, v1::Grant* out) {
+  out->set_id(ToUtf8(value.id.str()));
+  out->set_buffer(ToUtf8(value.buffer));
+  out->set_offset_bytes(value.range.offset);
+  out->set_bytes(value.range.bytes);
+  out->set_to(ToUtf8(value.to));
+  out->set_read(value.read);
+  out->set_write(value.write);
+  if (value.expire_time) Print(*value.expire_time, out->mutable_expire_time());
+  out->set_owner(ToUtf8(value.owner));
+  out->set_node(ToUtf8(value.node));
+}
+
+Result<CreateGrantRequest> Parse(const v1::CreateGrantRequest& in, const Field& at) {
+  if (at.strict() && !in.has_range()) return BadField(at / "range", "is missing");
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.to(), at / "to"));
+  CreateGrantRequest value;
+  ONECOPY_ASSIGN_OR_RETURN(value.range, Parse(in.range(), at / "range"));
+  value.to = in.to();
+  value.read = in.read();
+  value.write = in.write();
+  ONECOPY_ASSIGN_OR_RETURN(value.lifetime,
+                           ParseLimit(in.has_lifetime(), in.lifetime(), at / "lifetime"));
+  return value;
+}
+
+void Print(const CreateGrantRequest& value, v1::CreateGrantRequest* out) {
+  Print(value.range, out->mutable_range());
+  out->set_to(ToUtf8(value.to));
+  out->set_read(value.read);
+  out->set_write(value.write);
+  if (value.lifetime) Print(*value.lifetime, out->mutable_lifetime());
+}
+
+}  // namespace onecopy::codec

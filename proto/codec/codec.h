@@ -1,0 +1,82 @@
+// Between the values of values/ and the messages of onecopy.v1, for clients and daemons alike.
+//
+// Parse reads a message as strictly as its Field says (see field.h). Strictly, as daemons read
+// clients and each other, INVALID_ARGUMENT names the field that is wrong; leniently, as clients
+// read their daemon, it does not fail. Print cannot fail: text that is no UTF-8 is mended, and what
+// is meant for people is cut where it is too long to be read strictly. Any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "onecopy/buffer.h"
+#include "onecopy/capability.h"
+#include "onecopy/node.h"
+#include "onecopy/result.h"
+#include "onecopy/transfer.h"
+#include "onecopy/v1/buffer.pb.h"
+#include "onecopy/v1/common.pb.h"
+#include "onecopy/v1/node.pb.h"
+#include "onecopy/v1/transfer.pb.h"
+#include "proto/codec/field.h"
+
+namespace onecopy::codec {
+
+// common.proto
+Result<Endpoint> Parse(const v1::Endpoint& in, const Field& at);
+Result<Policy> Parse(const v1::Policy& in, const Field& at);
+Result<std::vector<StridedRange>> Parse(const v1::Ranges& in, const Field& at);
+Result<ExecutedStep> Parse(const v1::Step& in, const Field& at);
+Result<Refusal> Parse(const v1::Refusal& in, const Field& at);
+Result<Plan> Parse(const v1::Plan& in, const Field& at);
+Result<LaneBytes> Parse(const v1::Lane& in, const Field& at);
+Result<ChecksumResult> Parse(const v1::Checksum& in, const Field& at);
+Result<Attempt> Parse(const v1::Attempt& in, const Field& at);
+Result<Receipt> Parse(const v1::Receipt& in, const Field& at);
+void Print(const Endpoint& value, v1::Endpoint* out);
+void Print(const Policy& value, v1::Policy* out);
+void Print(const std::vector<StridedRange>& value, v1::Ranges* out);
+void Print(const ExecutedStep& value, v1::Step* out);
+void Print(const Refusal& value, v1::Refusal* out);
+void Print(const Plan& value, v1::Plan* out);
+void Print(const LaneBytes& value, v1::Lane* out);
+void Print(const ChecksumResult& value, v1::Checksum* out);
+void Print(const Attempt& value, v1::Attempt* out);
+void Print(const Receipt& value, v1::Receipt* out);
+
+// transfer.proto
+Result<TransferId> ParseTransferId(const std::string& id, const Field& at);
+Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at);
+Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at);
+Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at);
+Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at);
+void Print(const TransferInfo& value, v1::Transfer* out);
+void Print(const TransferRequest& value, v1::CreateTransferRequest* out);
+void Print(const SeriesRequest& value, v1::OpenSeriesRequest* out);
+void Print(const SeriesEnd& value, v1::EndSeriesRequest* out);
+
+// buffer.proto
+Result<BufferInfo> Parse(const v1::Buffer& in, const Field& at);
+Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field& at);
+Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at);
+Result<GrantInfo> Parse(const v1::Grant& in, const Field& at);
+Result<CreateGrantRequest> Parse(const v1::CreateGrantRequest& in, const Field& at);
+void Print(const BufferInfo& value, v1::Buffer* out);
+void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out);
+void Print(const BufferSum& value, v1::SumBufferResponse* out);
+void Print(const GrantInfo& value, v1::Grant* out);
+void Print(const CreateGrantRequest& value, v1::CreateGrantRequest* out);
+
+// node.proto. The name of the node that has the capabilities is not in their message.
+Result<NodeCapability> Parse(const v1::Capabilities& in, const std::string& node, const Field& at);
+Result<ProbeInfo> Parse(const v1::Probe& in, const Field& at);
+Result<PathRateInfo> Parse(const v1::PathRate& in, const Field& at);
+Result<Expiry> Parse(const v1::Expiry& in, const Field& at);
+Result<NodeInfo> Parse(const v1::Node& in, const Field& at);
+void Print(const NodeCapability& value, v1::Capabilities* out);
+void Print(const ProbeInfo& value, v1::Probe* out);
+void Print(const PathRateInfo& value, v1::PathRate* out);
+void Print(const Expiry& value, v1::Expiry* out);
+void Print(const NodeInfo& value, v1::Node* out);
+
+}  // namespace onecopy::codec

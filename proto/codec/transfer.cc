@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "proto/codec/codec.h"
+#include "proto/codec/status_codec.h"
+#include "proto/codec/utf8.h"
+
+namespace onecopy::codec {
+namespace {
+
+// Both ways by one table.
+constexpr std::array<std::pair<TransferState, v1::TransferState>, 6> kStates = {{
+    {TransferState::kPending, v1::PENDING},
+    {TransferState::kRunning, v1::RUNNING},
+    {TransferState::kSucceeded, v1::SUCCEEDED},
+    {TransferState::kFailed, v1::FAILED},
+    {TransferState::kCancelled, v1::CANCELLED},
+    {TransferState::kUnconfirmed, v1::UNCONFIRMED},
+}};
+constexpr std::array<std::pair<TransferRole, v1::TransferRole>, 3> kRoles = {{
+    {TransferRole::kDestination, v1::DESTINATION},
+    {TransferRole::kSource, v1::SOURCE},
+    {TransferRole::kOrderer, v1::ORDERER},
+}};
+
+Result<TransferState> ParseState(v1::TransferState in, const Field& at) {
+  for (const auto& [value, message] : kStates) {
+    if (message == in) return value;
+  }
+  if (at.strict()) return BadField(at, "is no state of a transfer: " + std::to_string(in));
+  return TransferState::kUnknown;
+}
+
+v1::TransferState PrintState(TransferState state) {
+  for (const auto& [value, message] : kStates) {
+    if (value == state) return message;
+  }
+  return v1::TRANSFER_STATE_UNSPECIFIED;
+}
+
+Result<TransferRole> ParseRole(v1::TransferRole in, const Field& at) {
+  for (const auto& [value, message] : kRoles) {
+    if (message == in) return value;
+  }
+  if (at.strict()) return BadField(at, "is no part in a transfer: " + std::to_string(in));
+  return TransferRole::kUnknown;
+}
+
+v1::TransferRole PrintRole(TransferRole role) {
+  for (const auto& [value, message] : kRoles) {
+    if (value == role) return message;
+  }
+  return v1::TRANSFER_ROLE_UNSPECIFIED;
+}
+
+}  // namespace
+
+Result<TransferId> ParseTransferId(const std::string& id, const Field& at) {
+  if (at.strict() && id.empty()) return BadField(at, "is missing");
+  ONECOPY_RETURN_IF_ERROR(CheckText(id, at));
+  return TransferId(id);
+}
+
+Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.id(), at / "id"));  // empty where it was only planned
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.owner(), at / "owner"));
+  TransferInfo value;
+  value.id = TransferId(in.id());
+  ONECOPY_ASSIGN_OR_RETURN(value.state, ParseState(in.state(), at / "state"));
+  ONECOPY_ASSIGN_OR_RETURN(value.role, ParseRole(in.role(), at / "role"));
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  value.bytes = in.bytes();
+  value.bytes_done = in.bytes_done();
+  value.owner = in.owner();
+  ONECOPY_ASSIGN_OR_RETURN(value.create_time, Parse(in.create_time(), at / "create_time"));
+  if (in.has_end_time()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.end_time, Parse(in.end_time(), at / "end_time"));
+  }
+  if (in.has_plan()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.plan, Parse(in.plan(), at / "plan"));
+  }
+  ONECOPY_ASSIGN_OR_RETURN(value.receipt, Parse(in.receipt(), at / "receipt"));
+  value.error = FromProto(in.error());
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
+  value.part_of = TransferId(in.part_of());
+  value.parts = in.parts();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.waits_for(), at / "waits_for", kMaxText));
+  value.waits_for = in.waits_for();
+  return value;
+}
+
+void Print(const TransferInfo& value, v1::Transfer* out) {
+  out->set_id(ToUtf8(value.id.str()));
+  out->set_state(PrintState(value.state));
+  out->set_role(PrintRole(value.role));
+  Print(value.source, out->mutable_source());
+  Print(value.destination, out->mutable_destination());
+  out->set_bytes(value.bytes);
+  out->set_bytes_done(value.bytes_done);
+  out->set_owner(ToUtf8(value.owner));
+  Print(value.create_time, out->mutable_create_time());
+  if (value.end_time) Print(*value.end_time, out->mutable_end_time());
+  if (value.plan) Print(*value.plan, out->mutable_plan());
+  Print(value.receipt, out->mutable_receipt());
+  if (!value.error.ok()) *out->mutable_error() = ToProto(value.error);
+  out->set_part_of(ToUtf8(value.part_of.str()));
+  out->set_parts(value.parts);
+  out->set_waits_for(CutUtf8(ToUtf8(value.waits_for), kMaxText));
+}
+
+Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.request_id(), at / "request_id", kMaxRequestId));
+  TransferRequest value;
+  value.request_id = in.request_id();
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
+  value.policy.client_file = in.client_file();
+  value.checksum = in.checksum();
+  ONECOPY_ASSIGN_OR_RETURN(value.deadline,
+                           ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
+  value.validate_only = in.validate_only();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
+  value.part_of = TransferId(in.part_of());
+  if (in.has_source_ranges() != in.has_destination_ranges()) {
+    return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
+                    "is missing: each source range has its destination range");
+  }
+  if (!in.has_source_ranges()) return value;
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<StridedRange> from,
+                           Parse(in.source_ranges(), at / "source_ranges"));
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<StridedRange> to,
+                           Parse(in.destination_ranges(), at / "destination_ranges"));
+  if (from.size() != to.size()) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  std::to_string(from.size()) + " source ranges and " + std::to_string(to.size()) +
+                      " destination ranges",
+                  "give each source range its destination range");
+  }
+  if (from.empty()) return BadField(at / "source_ranges", "has no range");
+  for (size_t i = 0; i < from.size(); ++i) value.ranges.push_back({from[i], to[i]});
+  return value;
+}
+
+void Print(const TransferRequest& value, v1::CreateTransferRequest* out) {
+  out->set_request_id(ToUtf8(value.request_id));
+  Print(value.source, out->mutable_source());
+  Print(value.destination, out->mutable_destination());
+  Print(value.policy, out->mutable_policy());
+  out->set_client_file(value.policy.client_file);
+  out->set_checksum(value.checksum);
+  if (value.deadline) Print(*value.deadline, out->mutable_deadline());
+  out->set_validate_only(value.validate_only);
+  out->set_part_of(ToUtf8(value.part_of.str()));
+  if (value.ranges.empty()) return;
+  const auto side = [&](StridedRange RangePair::*end, v1::Ranges* columns) {
+    std::vector<StridedRange> ranges;
+    ranges.reserve(value.ranges.size());
+    for (const RangePair& pair : value.ranges) ranges.push_back(pair.*end);
+    Print(ranges, columns);
+  };
+  side(&RangePair::source, out->mutable_source_ranges());
+  side(&RangePair::destination, out->mutable_destination_ranges());
+}
+
+Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at) {
+  SeriesRequest value;
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
+  if (in.has_bytes()) value.bytes = in.bytes();
+  ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
+  value.policy.client_file = true;
+  value.checksum = in.checksum();
+  ONECOPY_ASSIGN_OR_RETURN(value.deadline,
+                           ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
+  return value;
+}
+
+void Print(const SeriesRequest& value, v1::OpenSeriesRequest* out) {
+  Print(value.source, out->mutable_source());
+  Print(value.destination, out->mutable_destination());
+  if (value.bytes) out->set_bytes(*value.bytes);
+  Print(value.policy, out->mutable_policy());
+  out->set_checksum(value.checksum);
+  if (value.deadline) Print(*value.deadline, out->mutable_deadline());
+}
+
+Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at) {
+  SeriesEnd value;
+  ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.id(), at / "id"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.checksum(), at / "checksum"));
+  value.failure = FromProto(in.failure());
+  value.checksum = in.checksum();
+  return value;
+}
+
+void Print(const SeriesEnd& value, v1::EndSeriesRequest* out) {
+  out->set_id(ToUtf8(value.id.str()));
+  if (!value.failure.ok()) *out->mutable_failure() = ToProto(value.failure);
+  out->set_checksum(ToUtf8(value.checksum));
+}
+
+}  // namespace onecopy::codec
