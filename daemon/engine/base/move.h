@@ -72,11 +72,6 @@ class Move {
 // In words, as for waits_for.
 std::string WaitsForSlots(const std::string& node, uint32_t ahead);
 
-// The worker on which slow calls about memory at this place are made.
-inline const std::string& WorkerOf(const Place& place) {
-  return place.device.empty() ? place.kind : place.device;
-}
-
 // Makes sure that the route is what its steps say, by the first piece of what it is going to copy
 // (see CopyRoute::Prove). Blocks. `there` is where the source's area begins in the route's region.
 Status ProveRoute(CopyRoute& route, uint64_t there, const LayoutRef& from, const Area& to);

@@ -21,8 +21,6 @@ class Run {
   virtual void Tick() = 0;
   // A connection on which this node reads is gone.
   virtual void LoseReading(const Connection&, const Status&) {}
-  // Whether it cannot go on without this node.
-  virtual bool Needs(const std::string& node) const = 0;
 };
 
 }  // namespace onecopy::engine
