@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
+#include "daemon/engine/base/names.h"
 #include "daemon/engine/base/routes.h"
 #include "daemon/engine/peering/peer_opening.h"
 #include "daemon/engine/rings/ring_end.h"

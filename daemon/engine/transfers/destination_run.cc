@@ -5,6 +5,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "daemon/log/log.h"
+#include "daemon/plan/ladder.h"
 #include "transport/core/duration.h"
 #include "transport/core/reasons.h"
 #include "transport/core/size.h"
@@ -30,7 +31,7 @@ bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
   }
   const bool unreachable =
       failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
-  return unreachable && path.name.starts_with("rdma-");
+  return unreachable && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
 }
 
 }  // namespace
@@ -214,7 +215,7 @@ bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
       failure.code() == Code::kUnavailable &&
       (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
   // One that was not made at all says that another link may do better, where there is one.
-  const bool others = !outcome.connected && path.name.starts_with("rdma-");
+  const bool others = !outcome.connected && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
   return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMostTries &&
          outcome.bytes <= kLittle &&
          os::Clock::now() - progressed_ < needs_.context.options.stall_timeout;

@@ -16,7 +16,6 @@
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/reporter.h"
-#include "daemon/engine/transfers/run.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/plan/planner.h"
 

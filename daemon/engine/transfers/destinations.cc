@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/log/log.h"

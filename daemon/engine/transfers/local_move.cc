@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
+#include "daemon/engine/base/move.h"
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/places.h"
 

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
 #include "daemon/engine/base/names.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"

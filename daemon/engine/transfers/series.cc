@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/peering/peers.h"

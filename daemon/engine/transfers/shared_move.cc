@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
+#include "daemon/engine/base/move.h"
 #include "daemon/engine/base/routes.h"
 #include "transport/core/reasons.h"
 

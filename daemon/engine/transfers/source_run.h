@@ -16,7 +16,6 @@
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
-#include "daemon/engine/transfers/run.h"
 #include "daemon/engine/transfers/staged_source.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/pipeline/channel.h"
