@@ -28,7 +28,8 @@ set(ONECOPY_LAYER_daemon_ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine_api daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_base daemon/engine/api daemon/pipeline transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_registry daemon/engine/api daemon/engine/base daemon/log transport/core transport/os)
-set(ONECOPY_LAYER_daemon_engine_peering daemon/engine/api daemon/engine/base daemon/log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_peering
+    daemon/engine/api daemon/engine/base daemon/log daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_staging
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/log daemon/pipeline
     transport/core transport/os)

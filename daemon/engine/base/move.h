@@ -46,6 +46,13 @@ struct MoveOutcome {
   }
 };
 
+// Of a staged transfer and of a timed read: less is not worth its messages.
+inline constexpr uint64_t kLeastChunkBytes = 4096;
+// Of one chunk, where both sides are strided by unlike elements.
+inline constexpr uint64_t kMostCopies = 65536;
+// A driver that has not made memory ready by then, counted in stall timeouts, never will.
+inline constexpr int kMemoryPatience = 10;
+
 // Engine thread. Keeps itself alive from Start until `done`.
 class Move {
  public:
@@ -71,11 +78,6 @@ class Move {
 
 // In words, as for waits_for.
 std::string WaitsForSlots(const std::string& node, uint32_t ahead);
-
-// The worker on which slow calls about memory at this place are made.
-inline const std::string& WorkerOf(const Place& place) {
-  return place.device.empty() ? place.kind : place.device;
-}
 
 // Makes sure that the route is what its steps say, by the first piece of what it is going to copy
 // (see CopyRoute::Prove). Blocks. `there` is where the source's area begins in the route's region.

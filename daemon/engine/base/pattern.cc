@@ -4,7 +4,7 @@
 #include <cstring>
 #include <future>
 
-#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {

@@ -4,16 +4,14 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/plan/ladder.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
 namespace {
 
-// The names of the links that carry one copy. A daemon without their backend says why it cannot
-// have it.
-constexpr const char* kRdmaLinks[] = {"verbs", "ucx"};
-
+// Of a link that carries one copy, by a daemon without its backend: why it cannot have it.
 LinkCapability AbsentRdma(const std::string& name, const std::string& node,
                           const std::vector<std::string>& devices) {
   LinkCapability link;
@@ -88,9 +86,10 @@ void Catalog::Refresh() {
     AddProven(now.links.back());
   }
   const std::vector<std::string> rdma_devices = os::RdmaDevices();
-  for (const char* name : kRdmaLinks) {
-    if (now.FindLink(name) == nullptr)
-      now.links.push_back(AbsentRdma(name, now.node, rdma_devices));
+  for (const std::string_view name : plan::kRdmaLinks) {
+    if (now.FindLink(std::string(name)) == nullptr) {
+      now.links.push_back(AbsentRdma(std::string(name), now.node, rdma_devices));
+    }
   }
   if (generation_ > 0 && now == capabilities_) return;
   capabilities_ = std::move(now);

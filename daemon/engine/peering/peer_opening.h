@@ -7,7 +7,6 @@
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/parts.h"
 #include "daemon/engine/peering/peers.h"
 
 namespace onecopy::engine {
@@ -16,17 +15,18 @@ namespace onecopy::engine {
 // reach closes by itself what it had opened.
 class PeerOpening {
  public:
-  PeerOpening(Parts& parts, std::string node, uint64_t number)
-      : parts_(parts), node_(std::move(node)), number_(number) {}
+  PeerOpening(const Context& context, Peers& peers, std::string node, uint64_t number)
+      : context_(context), peers_(peers), node_(std::move(node)), number_(number) {}
   ~PeerOpening() {
-    const Result<PeerApi*> peer = parts_.peers.Find(node_);
-    if (peer.ok()) (*peer)->CloseOpening(parts_.context.node(), number_, [](const Status&) {});
+    const Result<PeerApi*> peer = peers_.Find(node_);
+    if (peer.ok()) (*peer)->CloseOpening(context_.node(), number_, [](const Status&) {});
   }
   PeerOpening(const PeerOpening&) = delete;
   PeerOpening& operator=(const PeerOpening&) = delete;
 
  private:
-  Parts& parts_;
+  const Context& context_;
+  Peers& peers_;
   const std::string node_;
   const uint64_t number_;
 };

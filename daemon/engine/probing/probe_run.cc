@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/base/move.h"
 #include "daemon/engine/base/pattern.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probe_slabs.h"
-#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/base/routes.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -26,16 +22,20 @@ constexpr uint64_t kLeastProbePiece = 4096;
 
 }  // namespace
 
-ProbeRun::ProbeRun(Parts& parts, Order order)
-    : parts_(parts),
+ProbeRun::ProbeRun(Context& context, Nodes& nodes, Connections& connections, Activities& activities,
+                   Order order)
+    : context_(context),
+      nodes_(nodes),
+      connections_(connections),
+      activities_(activities),
       order_(std::move(order)),
       seed_(os::RandomNumber()),
       channel_(os::RandomNumber()) {}
 
 void ProbeRun::Start(UniqueFunction<void(ProbeOutcome)> done) {
   done_ = std::move(done);
-  const auto limit = parts_.context.options.probe_limit;
-  timer_ = parts_.context.loop.RunAfter(limit, [self = shared_from_this(), limit] {
+  const auto limit = context_.options.probe_limit;
+  timer_ = context_.loop.RunAfter(limit, [self = shared_from_this(), limit] {
     self->timer_ = 0;
     self->End(ProbeOutcome::Kind::kUnknown,
               {Code::kDeadlineExceeded, reasons::kDeadline,
@@ -46,11 +46,10 @@ void ProbeRun::Start(UniqueFunction<void(ProbeOutcome)> done) {
 
 void ProbeRun::MakeTarget() {
   const Place place{order_.wire.destination.kind, order_.wire.destination.device};
-  Context& context = parts_.context;
-  Link* link = context.FindLink(order_.wire.link);
-  context.workers.Run<Target>(
+  Link* link = context_.FindLink(order_.wire.link);
+  context_.workers.Run<Target>(
       WorkerOf(place),
-      [&context, link, place, bytes = context.options.probe_bytes]() -> Result<Target> {
+      [&context = context_, link, place, bytes = context_.options.probe_bytes]() -> Result<Target> {
         Target target;
         ONECOPY_ASSIGN_OR_RETURN(target.region, AllocateAt(context, place, bytes));
         Result<std::vector<NicRegistration>> registered = link->Register(target.region);
@@ -58,7 +57,7 @@ void ProbeRun::MakeTarget() {
         if (registered.ok()) target.registrations = std::move(*registered);
         return target;
       },
-      [self = shared_from_this(), busy = parts_.probes.Activity()](Result<Target> target) {
+      [self = shared_from_this(), busy = activities_.Begin()](Result<Target> target) {
         if (self->over()) return;
         if (!target.ok()) return self->End(ProbeOutcome::Kind::kUnknown, target.status());
         self->target_ = std::move(target->region);
@@ -72,7 +71,7 @@ void ProbeRun::MakeTarget() {
 
 void ProbeRun::Connect() {
   // Weakly: the making of a connection may outlast the probe, and then needs nothing of it.
-  parts_.connections.Get(
+  connections_.Get(
       order_.peer, order_.wire.link, [weak = weak_from_this()](Result<Connections::Use> use) {
         const auto self = weak.lock();
         if (self == nullptr || self->over()) return;
@@ -104,7 +103,7 @@ void ProbeRun::Open() {
       return;
     }
     if (reply.ok()) return self->Opened(*reply);
-    const Status why = self->parts_.connections.Heard(*self->use_, reply.status());
+    const Status why = self->connections_.Heard(*self->use_, reply.status());
     if (why.reason() == reasons::kLinkDown && !std::exchange(self->connected_anew_, true)) {
       self->use_.reset();
       return self->Connect();
@@ -114,12 +113,9 @@ void ProbeRun::Open() {
                                                                  : ProbeOutcome::Kind::kUnknown,
               why.WithContext("node " + self->order_.peer));
   };
-  if (parts_.context.IsSelf(order_.peer)) {
-    return parts_.probe_slabs.Open(order_.peer, request, std::move(answered));
-  }
-  Result<PeerApi*> peer = parts_.peers.Find(order_.peer);
+  const Result<PeerApi*> peer = nodes_.Find(order_.peer);
   if (!peer.ok()) return End(ProbeOutcome::Kind::kUnknown, peer.status());
-  (*peer)->OpenProbe(parts_.context.node(), request, std::move(answered));
+  (*peer)->OpenProbe(context_.node(), request, std::move(answered));
 }
 
 void ProbeRun::Opened(const OpenProbeReply& reply) {
@@ -190,7 +186,7 @@ void ProbeRun::NextJob() {
   read.most_bytes = job.most_bytes;
   read.most_time = any ? kAllTime : kPairTime;
   StartTimedRead(std::move(read), [self = shared_from_this(), job](const TimedReadResult& result) {
-    self->parts_.context.loop.Post([self, job, result] {
+    self->context_.loop.Post([self, job, result] {
       if (!self->over()) self->Read(job, result);
     });
   });
@@ -208,14 +204,13 @@ void ProbeRun::Read(const Job& job, const TimedReadResult& result) {
     return NextJob();
   }
   const Span landed{target_, job.offset, result.landed};
-  Context& context = parts_.context;
-  context.workers.Run<bool>(
+  context_.workers.Run<bool>(
       WorkerOf(target_->place()),
-      [&context, landed, seed = seed_]() -> Result<bool> {
+      [&context = context_, landed, seed = seed_]() -> Result<bool> {
         ONECOPY_RETURN_IF_ERROR(CheckPattern(context, landed, seed));
         return true;
       },
-      [self = shared_from_this(), busy = parts_.probes.Activity(), job,
+      [self = shared_from_this(), busy = activities_.Begin(), job,
        result](const Result<bool>& checked) {
         if (self->over()) return;
         self->Note(job, result, checked.status());
@@ -250,7 +245,7 @@ void ProbeRun::Stop(const Status& why) { End(ProbeOutcome::Kind::kUnknown, why);
 
 void ProbeRun::End(ProbeOutcome::Kind kind, const Status& why) {
   if (over()) return;
-  parts_.context.loop.CancelTimer(timer_);
+  context_.loop.CancelTimer(timer_);
   outcome_.kind = kind;
   outcome_.why = why;
   if (use_) use_->connection->CancelGets(channel_);
@@ -261,12 +256,9 @@ void ProbeRun::End(ProbeOutcome::Kind kind, const Status& why) {
 }
 
 void ProbeRun::CloseAtPeer(uint64_t probe) {
-  if (parts_.context.IsSelf(order_.peer)) {
-    return parts_.probe_slabs.Close(order_.peer, probe, [](const Status&) {});
-  }
   // Unheard, it ends by its own lifetime.
-  Result<PeerApi*> peer = parts_.peers.Find(order_.peer);
-  if (peer.ok()) (*peer)->CloseProbe(parts_.context.node(), probe, [](const Status&) {});
+  const Result<PeerApi*> peer = nodes_.Find(order_.peer);
+  if (peer.ok()) (*peer)->CloseProbe(context_.node(), probe, [](const Status&) {});
 }
 
 }  // namespace onecopy::engine

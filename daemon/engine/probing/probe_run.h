@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/nodes.h"
+#include "daemon/engine/probing/activities.h"
 #include "daemon/engine/probing/timed_read.h"
 #include "daemon/plan/wire.h"
 
@@ -48,7 +50,8 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
     bool own_lanes_only = false;
   };
 
-  ProbeRun(Parts& parts, Order order);
+  ProbeRun(Context& context, Nodes& nodes, Connections& connections, Activities& activities,
+           Order order);
 
   // `done` runs once, within the limit of one probe, perhaps before everything is let go.
   void Start(UniqueFunction<void(ProbeOutcome)> done);
@@ -82,7 +85,10 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
   void CloseAtPeer(uint64_t probe);
   bool over() const { return !done_; }
 
-  Parts& parts_;
+  Context& context_;
+  Nodes& nodes_;
+  Connections& connections_;
+  Activities& activities_;
   const Order order_;
   const uint64_t seed_;
   const ChannelId channel_;

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/base/move.h"
 #include "daemon/engine/base/pattern.h"
-#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/base/routes.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -26,13 +24,13 @@ Status Gone() {
 }  // namespace
 
 Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& request) const {
-  const std::string& node = parts_.context.node();
+  const std::string& node = context_.node();
   if (request.bytes == 0 || request.bytes > kMostProbeBytes) {
     return {Code::kInvalidArgument, reasons::kBadSize,
             "a probe of " + std::to_string(request.bytes) + " bytes: at most " +
                 std::to_string(kMostProbeBytes) + " are lent"};
   }
-  const bool self = parts_.context.IsSelf(caller);
+  const bool self = context_.IsSelf(caller);
   const auto lent = std::count_if(slabs_.begin(), slabs_.end(),
                                   [](const auto& slab) { return !slab.second.unwanted; });
   const auto to_caller = std::count_if(slabs_.begin(), slabs_.end(), [&](const auto& slab) {
@@ -44,9 +42,9 @@ Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& requ
     return {Code::kResourceExhausted, reasons::kQuota,
             "node " + node + " lends no more memory to probes just now"};
   }
-  const NodeCapability& here = parts_.catalog.capabilities();
+  const NodeCapability& here = catalog_.capabilities();
   const MemoryCapability* memory = here.FindMemory(request.memory, request.device);
-  if (memory == nullptr || parts_.context.FindMemory(request.memory) == nullptr) {
+  if (memory == nullptr || context_.FindMemory(request.memory) == nullptr) {
     return {Code::kNotFound, reasons::kDeviceNotFound,
             "node " + node + " has no such memory to probe"};
   }
@@ -58,38 +56,36 @@ Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& requ
 void ProbeSlabs::Open(const std::string& caller, OpenProbeRequest request,
                       Reply<OpenProbeReply> reply) {
   if (Status wrong = Check(caller, request); !wrong.ok()) return reply(wrong);
-  Result<Connections::Serving> serving =
-      parts_.connections.FindAccepted(caller, request.connection);
+  Result<Connections::Serving> serving = connections_.FindAccepted(caller, request.connection);
   if (!serving.ok()) return reply(serving.status());
   uint64_t number = os::RandomNumber();
   while (number == 0 || slabs_.contains(number)) ++number;
   Slab& slab = slabs_[number];
   slab.caller = caller;
   slab.serving = std::move(*serving);
-  slab.activity = parts_.probes.Activity();
-  slab.timer = parts_.context.loop.RunAfter(kSlabLifetime, [this, number] {
+  slab.activity = probes_.activities().Begin();
+  slab.timer = context_.loop.RunAfter(kSlabLifetime, [this, number] {
     slabs_.at(number).timer = 0;
     CloseSlab(number);
   });
-  if (parts_.context.IsSelf(caller)) return Make(number, request, std::move(reply));
-  parts_.probes.EnsureOwn(
-      slab.serving.link, {request.memory, request.device},
-      [this, number, request, reply = std::move(reply)](const Status& own) mutable {
-        if (Wanted(number) == nullptr) return reply(Gone());
-        if (own.ok()) return Make(number, request, std::move(reply));
-        Erase(number);
-        reply(own);
-      });
+  if (context_.IsSelf(caller)) return Make(number, request, std::move(reply));
+  probes_.EnsureOwn(slab.serving.link, {request.memory, request.device},
+                    [this, number, request, reply = std::move(reply)](const Status& own) mutable {
+                      if (Wanted(number) == nullptr) return reply(Gone());
+                      if (own.ok()) return Make(number, request, std::move(reply));
+                      Erase(number);
+                      reply(own);
+                    });
 }
 
 void ProbeSlabs::Make(uint64_t number, const OpenProbeRequest& request,
                       Reply<OpenProbeReply> reply) {
   const Place place{request.memory, request.device};
-  Context& context = parts_.context;
-  Link* link = context.FindLink(slabs_.at(number).serving.link);
-  context.workers.Run<RegionRef>(
+  Link* link = context_.FindLink(slabs_.at(number).serving.link);
+  context_.workers.Run<RegionRef>(
       WorkerOf(place),
-      [&context, link, place, bytes = request.bytes, seed = request.seed]() -> Result<RegionRef> {
+      [&context = context_, link, place, bytes = request.bytes,
+       seed = request.seed]() -> Result<RegionRef> {
         ONECOPY_ASSIGN_OR_RETURN(const RegionRef region, AllocateAt(context, place, bytes));
         ONECOPY_RETURN_IF_ERROR(WritePattern(context, region, seed));
         ONECOPY_ASSIGN_OR_RETURN(const auto registered, link->Register(region));
@@ -108,25 +104,13 @@ void ProbeSlabs::Expose(uint64_t number, RegionRef region, Reply<OpenProbeReply>
   Slab& slab = slabs_.at(number);
   slab.region = std::move(region);
   const Span span{slab.region, 0, slab.region->bytes()};
-  const std::shared_ptr<Connection> connection = slab.serving.connection;
-  connection->Expose(span, [this, number, bytes = span.bytes,
-                            reply = std::move(reply)](Result<RemoteKey> key) mutable {
-    parts_.context.loop.Post(
-        [this, number, bytes, reply = std::move(reply), key = std::move(key)]() mutable {
-          const auto found = slabs_.find(number);
-          if (found == slabs_.end()) return reply(Gone());
-          if (!key.ok()) {
-            Erase(number);
-            return reply(key.status());
-          }
-          found->second.key = *key;
-          found->second.busy = false;
-          if (found->second.unwanted) {
-            CloseSlab(number);
-            return reply(Gone());
-          }
-          reply(OpenProbeReply{number, *key, bytes});
-        });
+  slab.range = std::make_shared<ExportedRange>(context_, slab.serving.connection);
+  slab.opening = std::make_unique<Reply<OpenProbeReply>>(std::move(reply));
+  slab.range->Open(span, [this, number, bytes = span.bytes](Result<RemoteKey> key) {
+    const auto reply = std::move(slabs_.at(number).opening);
+    if (key.ok()) return (*reply)(OpenProbeReply{number, std::move(*key), bytes});
+    Erase(number);
+    (*reply)(key.status());
   });
 }
 
@@ -147,17 +131,16 @@ void ProbeSlabs::Close(const std::string& caller, uint64_t probe, StatusReply re
 
 void ProbeSlabs::CloseSlab(uint64_t number) {
   Slab& slab = slabs_.at(number);
-  slab.unwanted = true;
-  if (std::exchange(slab.busy, true)) return;  // whatever keeps it busy ends it
-  slab.serving.connection->Withdraw(slab.key, [this, number](const OwnerSteps&) {
-    parts_.context.loop.Post([this, number] { Erase(number); });
-  });
+  if (std::exchange(slab.unwanted, true) || slab.range == nullptr) return;
+  const std::shared_ptr<ExportedRange> range = slab.range;
+  if (const auto opening = std::move(slab.opening)) (*opening)(Gone());
+  range->Close([this, number](const OwnerSteps&) { Erase(number); });
 }
 
 void ProbeSlabs::Erase(uint64_t number) {
   const auto found = slabs_.find(number);
   if (found == slabs_.end()) return;
-  parts_.context.loop.CancelTimer(found->second.timer);
+  context_.loop.CancelTimer(found->second.timer);
   std::vector<StatusReply> closing = std::move(found->second.closing);
   slabs_.erase(found);
   for (StatusReply& reply : closing) reply(OkStatus());

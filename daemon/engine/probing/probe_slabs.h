@@ -8,8 +8,11 @@
 #include <string>
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/exported_range.h"
+#include "daemon/engine/probing/probes.h"
 
 namespace onecopy::engine {
 
@@ -18,7 +21,8 @@ inline constexpr uint64_t kMostProbeBytes = uint64_t{64} << 20;
 // Engine thread. See PeerApi for what the calls do.
 class ProbeSlabs {
  public:
-  explicit ProbeSlabs(Parts& parts) : parts_(parts) {}
+  ProbeSlabs(Context& context, const Catalog& catalog, Connections& connections, Probes& probes)
+      : context_(context), catalog_(catalog), connections_(connections), probes_(probes) {}
 
   // Memory that no network device here reaches is refused with the reason, once that has been
   // tried: a node that probes itself is just trying.
@@ -36,10 +40,10 @@ class ProbeSlabs {
     std::string caller;
     Connections::Serving serving;
     RegionRef region;
-    RemoteKey key;
+    std::shared_ptr<ExportedRange> range;  // once there is memory
     os::EventLoop::TimerId timer = 0;
-    bool busy = true;  // being made, or being closed
-    bool unwanted = false;
+    bool unwanted = false;  // being closed, or to be closed once there is memory
+    std::unique_ptr<Reply<OpenProbeReply>> opening;  // while the range is being opened
     std::vector<StatusReply> closing;
     std::shared_ptr<void> activity;
   };
@@ -52,7 +56,10 @@ class ProbeSlabs {
   // Null when it is unwanted or gone: then it has been brought to its end.
   Slab* Wanted(uint64_t number);
 
-  Parts& parts_;
+  Context& context_;
+  const Catalog& catalog_;
+  Connections& connections_;
+  Probes& probes_;
   std::map<uint64_t, Slab> slabs_;
 };
 

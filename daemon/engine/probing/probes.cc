@@ -6,7 +6,6 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
@@ -41,15 +40,23 @@ struct Waiter {
 
 }  // namespace
 
-Probes::Probes(Parts& parts) : parts_(parts) {}
+Probes::Probes(Context& context, Catalog& catalog, Peers& peers, Nodes& nodes,
+               Connections& connections, const PathRates& path_rates)
+    : context_(context),
+      catalog_(catalog),
+      peers_(peers),
+      nodes_(nodes),
+      connections_(connections),
+      path_rates_(path_rates),
+      activities_(context.loop) {}
 Probes::~Probes() = default;
 
-bool Probes::IsOwn(const Key& key) const { return parts_.context.IsSelf(key.node); }
+bool Probes::IsOwn(const Key& key) const { return context_.IsSelf(key.node); }
 
 bool Probes::HasDevices(const std::string& link) const {
-  const LinkCapability* found = parts_.catalog.capabilities().FindLink(link);
+  const LinkCapability* found = catalog_.capabilities().FindLink(link);
   return found != nullptr && found->rdma && !found->nics.empty() &&
-         parts_.context.FindLink(link) != nullptr;
+         context_.FindLink(link) != nullptr;
 }
 
 Probes::State Probes::StateOf(const Entry& entry) {
@@ -86,7 +93,7 @@ void Probes::AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::mi
   waiter->then = std::move(then);
   auto arrive = [this, waiter] {
     if (--waiter->missing > 0 || !waiter->then) return;
-    parts_.context.loop.CancelTimer(waiter->timer);
+    context_.loop.CancelTimer(waiter->timer);
     std::exchange(waiter->then, nullptr)();
   };
   for (const Key& key : keys) {
@@ -100,13 +107,13 @@ void Probes::AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::mi
     entry->waiting.emplace_back(arrive);
   }
   if (waiter->missing > 1) {
-    waiter->timer = parts_.context.loop.RunAfter(limit, [waiter] {
+    waiter->timer = context_.loop.RunAfter(limit, [waiter] {
       waiter->timer = 0;
       if (waiter->then) std::exchange(waiter->then, nullptr)();
     });
   }
-  StartNext(own_);
-  StartNext(peers_);
+  StartNext(own_line_);
+  StartNext(peer_line_);
   arrive();
 }
 
@@ -116,16 +123,16 @@ void Probes::Await(const std::string& peer, const std::vector<plan::Wire>& wires
   for (const plan::Wire& wire : wires) {
     if (plan::CanProbe(wire)) keys.push_back({peer, wire});
   }
-  AwaitKeys(keys, false, parts_.context.options.probe_wait, std::move(then));
+  AwaitKeys(keys, false, context_.options.probe_wait, std::move(then));
 }
 
 void Probes::EnsureOwn(const std::string& link, const Place& place, StatusReply reply) {
   if (!HasDevices(link) || !plan::CanProbe(plan::WireEnd{place.kind, place.device}))
     return reply(OkStatus());
   const plan::WireEnd end{place.kind, place.device};
-  const Key key{parts_.context.node(), {link, end, end}};
+  const Key key{context_.node(), {link, end, end}};
   auto shared = std::make_shared<StatusReply>(std::move(reply));
-  AwaitKeys({key}, false, parts_.context.options.probe_limit, [this, key, shared] {
+  AwaitKeys({key}, false, context_.options.probe_limit, [this, key, shared] {
     const auto found = entries_.find(key);
     const bool failed = found != entries_.end() && found->second.outcome &&
                         found->second.outcome->kind == Kind::kFailed;
@@ -154,8 +161,8 @@ void Probes::StartNext(Line& line) {
   }
   if (line.timer != 0) return;
   const auto pause = std::chrono::duration_cast<os::Clock::duration>(
-      std::chrono::duration<double>(least_debt / parts_.context.options.probe_share + 0.01));
-  line.timer = parts_.context.loop.RunAfter(pause, [this, &line] {
+      std::chrono::duration<double>(least_debt / context_.options.probe_share + 0.01));
+  line.timer = context_.loop.RunAfter(pause, [this, &line] {
     line.timer = 0;
     StartNext(line);
   });
@@ -167,7 +174,7 @@ double Probes::Allowed(const std::string& link) {
   Allowance& allowance = found->second;
   const double passed = std::chrono::duration<double>(now - allowance.since).count();
   allowance.seconds =
-      std::min(allowance.seconds + passed * parts_.context.options.probe_share, kBurstSeconds);
+      std::min(allowance.seconds + passed * context_.options.probe_share, kBurstSeconds);
   allowance.since = now;
   return allowance.seconds;
 }
@@ -188,7 +195,8 @@ void Probes::Begin(const Key& key) {
 
 void Probes::Run(const Key& key) {
   ++started_;
-  auto run = std::make_shared<ProbeRun>(parts_, ProbeRun::Order{key.node, key.wire, IsOwn(key)});
+  auto run = std::make_shared<ProbeRun>(context_, nodes_, connections_, activities_,
+                                        ProbeRun::Order{key.node, key.wire, IsOwn(key)});
   LineOf(key).run = run;
   run->Start([this, key](ProbeOutcome outcome) { Conclude(key, std::move(outcome)); });
 }
@@ -219,7 +227,7 @@ void Probes::Conclude(const Key& key, ProbeOutcome outcome) {
 }
 
 void Probes::SetExpiry(Entry& entry) {
-  const Options& options = parts_.context.options;
+  const Options& options = context_.options;
   std::chrono::milliseconds lifetime = options.probe_lifetime;
   if (entry.failures > 0) {
     lifetime = std::min<std::chrono::milliseconds>(
@@ -233,7 +241,7 @@ void Probes::SetExpiry(Entry& entry) {
 }
 
 void Probes::Judge(const Key& key, ProbeOutcome& outcome) {
-  const LinkCapability* link = parts_.catalog.capabilities().FindLink(key.wire.link);
+  const LinkCapability* link = catalog_.capabilities().FindLink(key.wire.link);
   if (link == nullptr) return;
   const auto no = [](const Status& why) {
     return Viability::No(why.reason(), why.message(), why.remedy());
@@ -265,7 +273,7 @@ void Probes::Judge(const Key& key, ProbeOutcome& outcome) {
   const auto devices = static_cast<size_t>(
       std::count_if(link->nics.begin(), link->nics.end(),
                     [](const NicCapability& nic) { return nic.viability.viable; }));
-  parts_.catalog.ProveNicMemories(key.wire.link, found);
+  catalog_.ProveNicMemories(key.wire.link, found);
   const bool all_useless = useless > 0 && useless >= devices;
   if (all_useless) {
     outcome.kind = Kind::kFailed;
@@ -278,9 +286,9 @@ void Probes::Judge(const Key& key, ProbeOutcome& outcome) {
 }
 
 std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
-  const NodeCapability& here = parts_.catalog.capabilities();
-  const bool own = parts_.context.IsSelf(node);
-  const NodeCapability* there = own ? &here : parts_.peers.Capabilities(node);
+  const NodeCapability& here = catalog_.capabilities();
+  const bool own = context_.IsSelf(node);
+  const NodeCapability* there = own ? &here : peers_.Capabilities(node);
   std::vector<Key> keys;
   if (there == nullptr) return keys;
   const auto usable = [](const NodeCapability& of, const LinkCapability& link) {
@@ -297,7 +305,7 @@ std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
   for (const LinkCapability& link : here.links) {
     const LinkCapability* other = there->FindLink(link.name);
     if (!link.viability.viable || other == nullptr || !other->viability.viable) continue;
-    if (parts_.context.FindLink(link.name) == nullptr || (own && !link.rdma)) continue;
+    if (context_.FindLink(link.name) == nullptr || (own && !link.rdma)) continue;
     for (const plan::WireEnd& to : usable(here, link)) {
       for (const plan::WireEnd& from : usable(*there, *other)) {
         if (!own || from == to) keys.push_back({there->node, {link.name, from, to}});
@@ -312,12 +320,12 @@ void Probes::ProbeNode(const std::string& node, bool force, Reply<std::vector<Pr
   constexpr size_t kMostKeys = 512;
   std::vector<std::string> nodes = {node};
   if (node.empty()) {
-    nodes = {parts_.context.node()};
-    for (const NodeInfo& peer : parts_.peers.Describe()) {
-      if (parts_.peers.IsConnected(peer.name)) nodes.push_back(peer.name);
+    nodes = {context_.node()};
+    for (const NodeInfo& peer : peers_.Describe()) {
+      if (peers_.IsConnected(peer.name)) nodes.push_back(peer.name);
     }
-  } else if (!parts_.context.IsSelf(node)) {
-    if (Result<PeerApi*> peer = parts_.peers.Find(node); !peer.ok()) return reply(peer.status());
+  } else if (!context_.IsSelf(node)) {
+    if (Result<PeerApi*> peer = peers_.Find(node); !peer.ok()) return reply(peer.status());
   }
   std::vector<Key> keys;
   for (const std::string& one : nodes) {
@@ -335,27 +343,16 @@ void Probes::ProbeNode(const std::string& node, bool force, Reply<std::vector<Pr
   });
 }
 
-std::shared_ptr<void> Probes::Activity() {
-  ++activities_;
-  return std::shared_ptr<void>(nullptr, [this](void*) {
-    parts_.context.loop.Post([this] {
-      if (--activities_ == 0 && stop_done_) std::exchange(stop_done_, nullptr)();
-    });
-  });
-}
-
 void Probes::Stop(Task done) {
   stopped_ = true;
-  stop_done_ = std::move(done);
-  for (Line* line : {&own_, &peers_}) {
-    parts_.context.loop.CancelTimer(line->timer);
+  for (Line* line : {&own_line_, &peer_line_}) {
+    context_.loop.CancelTimer(line->timer);
     line->queue.clear();
     if (const std::shared_ptr<ProbeRun> run = line->run) {
       run->Stop({Code::kCancelled, reasons::kDraining, "this node is stopping"});
     }
   }
-  parts_.probe_slabs.CloseAll();
-  if (activities_ == 0 && stop_done_) std::exchange(stop_done_, nullptr)();
+  activities_.OnIdle(std::move(done));
 }
 
 }  // namespace onecopy::engine

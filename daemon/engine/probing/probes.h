@@ -14,7 +14,11 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/nodes.h"
+#include "daemon/engine/probing/activities.h"
+#include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/probe_run.h"
 #include "daemon/plan/estimates.h"
 #include "transport/core/region.h"
@@ -26,7 +30,8 @@ namespace onecopy::engine {
 // time.
 class Probes {
  public:
-  explicit Probes(Parts& parts);
+  Probes(Context& context, Catalog& catalog, Peers& peers, Nodes& nodes, Connections& connections,
+         const PathRates& path_rates);
   ~Probes();
 
   // Runs `then` when these ways from the peer have been probed: at once where nothing has to be
@@ -57,8 +62,8 @@ class Probes {
                    const NodeCapability& now);
   void PeerRestarted(const std::string& node);
 
-  // Held by whatever must have come back before the workers and the engine's thread end.
-  std::shared_ptr<void> Activity();
+  // To be waited for by Stop, beside the probes themselves.
+  Activities& activities() { return activities_; }
   // Ends all probes, then runs `done`; nobody who waits is answered.
   void Stop(Task done);
 
@@ -96,7 +101,7 @@ class Probes {
   };
 
   bool IsOwn(const Key& key) const;
-  Line& LineOf(const Key& key) { return IsOwn(key) ? own_ : peers_; }
+  Line& LineOf(const Key& key) { return IsOwn(key) ? own_line_ : peer_line_; }
   bool HasDevices(const std::string& link) const;
   static State StateOf(const Entry& entry);
   // Null when there are too many already.
@@ -117,16 +122,20 @@ class Probes {
   std::vector<Key> KeysOf(const std::string& node) const;
   void Expire(Entry& entry);
 
-  Parts& parts_;
+  Context& context_;
+  Catalog& catalog_;
+  Peers& peers_;
+  Nodes& nodes_;
+  Connections& connections_;
+  const PathRates& path_rates_;
+  Activities activities_;
   std::map<Key, Entry> entries_;
-  Line own_;
-  Line peers_;
+  Line own_line_;
+  Line peer_line_;
   std::map<std::string, Allowance> allowances_;
   std::map<std::string, uint64_t> slow_;
   uint64_t started_ = 0;
-  size_t activities_ = 0;
   bool stopped_ = false;
-  Task stop_done_;
 };
 
 }  // namespace onecopy::engine

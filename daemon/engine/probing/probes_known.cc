@@ -5,8 +5,6 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/path_rates.h"
-#include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/probing/probes.h"
 
 namespace onecopy::engine {
@@ -40,7 +38,7 @@ plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
                             pair.failure.ok() ? pair.bytes_per_second : 0});
     }
   }
-  parts_.path_rates.AddTo(estimates, peer);
+  path_rates_.AddTo(estimates, peer);
   return estimates;
 }
 
@@ -93,7 +91,7 @@ void Probes::LinkChanged(const std::string& link) {
     Expire(entry);
     if (IsOwn(key)) entry.outcome.reset();
   }
-  parts_.catalog.ForgetNicMemories(link);
+  catalog_.ForgetNicMemories(link);
 }
 
 void Probes::PeerChanged(const std::string& node, const NodeCapability& before,
@@ -125,7 +123,6 @@ void Probes::PeerRestarted(const std::string& node) {
     Expire(at->second);
     at->second.outcome.reset();
   }
-  parts_.probe_slabs.DropPeer(node);
 }
 
 }  // namespace onecopy::engine

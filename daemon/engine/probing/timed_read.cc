@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
+#include "daemon/engine/base/move.h"
 #include "transport/core/duration.h"
 
 namespace onecopy::engine {

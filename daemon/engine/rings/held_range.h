@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "daemon/engine/api/types.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/connections.h"
 #include "daemon/engine/peering/peer_opening.h"
+#include "daemon/engine/staging/registrations.h"
 
 namespace onecopy::engine {
 
@@ -25,9 +26,16 @@ class HeldRange {
     std::string client_buffer;  // the name of that buffer where a client registered it
   };
 
+  struct Needs {
+    Context& context;
+    Peers& peers;
+    Connections& connections;
+    Registrations& registrations;
+  };
+
   // Connects, makes `into` known to the link's devices, and has the other node open the range; once
   // more where the connection turns out dead.
-  static void Open(Parts& parts, Order order, Reply<std::shared_ptr<HeldRange>> reply);
+  static void Open(const Needs& needs, Order order, Reply<std::shared_ptr<HeldRange>> reply);
 
   explicit HeldRange(Connections::Use use) : use_(std::move(use)) {}
 
@@ -36,8 +44,8 @@ class HeldRange {
 
  private:
   struct Opening;
-  static void Connect(Parts& parts, const std::shared_ptr<Opening>& opening);
-  static void Ask(Parts& parts, const std::shared_ptr<Opening>& opening);
+  static void Connect(const std::shared_ptr<Opening>& opening);
+  static void Ask(const std::shared_ptr<Opening>& opening);
 
   const Connections::Use use_;
   RemoteKey key_;

@@ -3,10 +3,6 @@
 #include <utility>
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probes.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
@@ -17,11 +13,11 @@ namespace {
 // Keeps itself alive through the calls that it waits for.
 class Making : public std::enable_shared_from_this<Making> {
  public:
-  Making(Parts& parts, RemoteRouteOrder order, Reply<RemoteRoute> reply)
-      : parts_(parts), order_(std::move(order)), reply_(std::move(reply)) {}
+  Making(const RemoteRoutes::Needs& needs, RemoteRouteOrder order, Reply<RemoteRoute> reply)
+      : needs_(needs), order_(std::move(order)), reply_(std::move(reply)) {}
 
   void Start() {
-    parts_.peers.WhenConnected(order_.source.node, [self = shared_from_this()](auto peer) {
+    needs_.ranges.peers.WhenConnected(order_.source.node, [self = shared_from_this()](auto peer) {
       if (!peer.ok()) return self->reply_(peer.status());
       if (self->order_.reservation) return self->Plan(*self->order_.reservation);
       self->Reserve(**peer, true);
@@ -33,13 +29,14 @@ class Making : public std::enable_shared_from_this<Making> {
     ReserveRequest request;
     request.id = order_.id;
     request.uid = order_.who.uid;
-    request.destination_node = parts_.context.node();
+    request.destination_node = needs_.ranges.context.node();
     request.source = order_.source;
     if (whole) request.source.offset = request.source.bytes = std::nullopt;
-    peer.Reserve(parts_.context.node(), std::move(request),
+    peer.Reserve(needs_.ranges.context.node(), std::move(request),
                  [self = shared_from_this(), whole](Result<Reservation> reserved) {
                    if (reserved.ok()) return self->Plan(std::move(*reserved));
-                   const Result<PeerApi*> peer = self->parts_.peers.Find(self->order_.source.node);
+                   const Result<PeerApi*> peer =
+                       self->needs_.ranges.peers.Find(self->order_.source.node);
                    const bool less = whole && reserved.status().code() == Code::kPermissionDenied;
                    if (!less || !peer.ok()) return self->reply_(reserved.status());
                    self->Reserve(**peer, false);
@@ -52,29 +49,19 @@ class Making : public std::enable_shared_from_this<Making> {
       return reply_(Status(Code::kInvalidArgument, reasons::kBadArgument,
                            "node " + order_.source.node + " promised a range without its length"));
     }
-    const Result<plan::Request> question = Question();
+    const Result<plan::Request> question = MakeRequest();
     if (!question.ok()) return reply_(question.status());
-    parts_.probes.Await(order_.source.node, plan::ContendingWires(*question),
+    needs_.probes.Await(order_.source.node, plan::ContendingWires(*question),
                         [self = shared_from_this()] { self->Decide(); });
   }
 
-  Result<plan::Request> Question() const {
-    const NodeCapability* there = parts_.peers.Capabilities(order_.source.node);
-    if (there == nullptr) {
-      return Status(Code::kUnavailable, reasons::kPeerDown,
-                    "node " + order_.source.node + " does not answer");
-    }
-    const Place& into = order_.into->place();
-    plan::Request request;
-    request.source = {there, reserved_.memory, reserved_.device};
-    request.destination = {&parts_.catalog.capabilities(), into.kind, into.device};
-    request.bytes = ring::kMostBytes;
-    request.estimates = parts_.probes.EstimatesFor(there->node);
-    return request;
+  Result<plan::Request> MakeRequest() const {
+    return needs_.planning.RequestFor(order_.source.node, {reserved_.memory, reserved_.device},
+                                      order_.into->place(), ring::kMostBytes);
   }
 
   void Decide() {
-    const Result<plan::Request> question = Question();
+    const Result<plan::Request> question = MakeRequest();
     if (!question.ok()) return reply_(question.status());
     Result<plan::Plan> plan = plan::MakePlan(*question);
     if (!plan.ok()) return reply_(plan.status());
@@ -82,7 +69,7 @@ class Making : public std::enable_shared_from_this<Making> {
     if (path.source_staged || path.destination_staged || path.link.empty()) {
       return reply_(NotByRing("rings do not carry " + path.name));
     }
-    const LinkCapability* link = parts_.catalog.capabilities().FindLink(path.link);
+    const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && order_.into->needs_flush()) {
       return reply_(NotByRing("bytes that a network device writes into " +
                               order_.into->step_name() + " must be flushed, which takes long"));
@@ -90,7 +77,7 @@ class Making : public std::enable_shared_from_this<Making> {
     HeldRange::Order order{order_.source.node, path.link,   reserved_.ticket,
                            order_.id,          order_.into, order_.client_buffer};
     HeldRange::Open(
-        parts_, std::move(order),
+        needs_.ranges, std::move(order),
         [self = shared_from_this(), plan = std::move(*plan)](auto range) mutable {
           if (!range.ok()) return self->reply_(range.status());
           Endpoint source = self->reserved_.source;
@@ -99,7 +86,7 @@ class Making : public std::enable_shared_from_this<Making> {
         });
   }
 
-  Parts& parts_;
+  const RemoteRoutes::Needs& needs_;
   const RemoteRouteOrder order_;
   Reply<RemoteRoute> reply_;
   Reservation reserved_;
@@ -111,8 +98,8 @@ Status NotByRing(std::string why) {
   return {Code::kFailedPrecondition, reasons::kNotApplicable, std::move(why)};
 }
 
-void MakeRemoteRoute(Parts& parts, RemoteRouteOrder order, Reply<RemoteRoute> reply) {
-  std::make_shared<Making>(parts, std::move(order), std::move(reply))->Start();
+void RemoteRoutes::Make(RemoteRouteOrder order, Reply<RemoteRoute> reply) {
+  std::make_shared<Making>(needs_, std::move(order), std::move(reply))->Start();
 }
 
 }  // namespace onecopy::engine

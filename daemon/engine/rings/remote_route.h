@@ -8,7 +8,7 @@
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/types.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/probing/planning.h"
 #include "daemon/engine/rings/held_range.h"
 
 namespace onecopy::engine {
@@ -29,9 +29,26 @@ struct RemoteRouteOrder {
   TransferId id;              // for the ticket
   std::optional<Reservation> reservation = {};
 };
-// Engine thread. Fails as a transfer would, and with NOT_APPLICABLE where the best path is not one
-// get for each copy.
-void MakeRemoteRoute(Parts& parts, RemoteRouteOrder order, Reply<RemoteRoute> reply);
+
+// Engine thread; outlives whatever it makes.
+class RemoteRoutes {
+ public:
+  struct Needs {
+    const Planning& planning;
+    Probes& probes;
+    const Catalog& catalog;
+    HeldRange::Needs ranges;
+  };
+
+  explicit RemoteRoutes(const Needs& needs) : needs_(needs) {}
+
+  // Fails as a transfer would, and with NOT_APPLICABLE where the best path is not one get for each
+  // copy.
+  void Make(RemoteRouteOrder order, Reply<RemoteRoute> reply);
+
+ private:
+  const Needs needs_;
+};
 
 // What no ring carries.
 Status NotByRing(std::string why);

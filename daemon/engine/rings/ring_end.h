@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "daemon/engine/base/parts.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
 
@@ -20,6 +19,7 @@ struct RingEnd {
 };
 
 // Engine thread. Fails as a transfer of that range would.
-Result<RingEnd> FindRingEnd(Parts& parts, const Principal& who, const Endpoint& end, Access access);
+Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& who,
+                            const Endpoint& end, Access access);
 
 }  // namespace onecopy::engine

@@ -1,11 +1,10 @@
-// The receipts of what went by rings: made when somebody asks, from what the rings' thread noted.
+#include "daemon/engine/rings/ring_receipts.h"
+
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/rings/rings.h"
-#include "daemon/engine/transfers/transfers.h"
 #include "transport/core/duration.h"
 
 namespace onecopy::engine {
@@ -22,22 +21,41 @@ std::string Hex(uint64_t number) {
   return std::string(text, end.ptr);
 }
 
-}  // namespace
-
-void Rings::File(const TransferId& id) {
-  const std::string& text = id.str();
-  const size_t dash = text.find('-');
-  if (dash == std::string::npos) return;
-  const auto ring = by_prefix_.find(text.substr(0, dash));
-  if (ring == by_prefix_.end()) return;
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data() + dash + 1, end, number, 16);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return;
-  if (const auto entry = ring->second->journal->Read(number)) FileEntry(*ring->second, *entry);
+// What the route tells of the transfer; how that ended.
+Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, TransferInfo* into) {
+  TransferInfo& info = *into;
+  const plan::Plan& plan = route.given.plan;
+  const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? route.route->why()
+                         : entry.outcome == ring::Outcome::kFailed  ? route.route->failure()
+                                                                    : StatusOf(entry.outcome);
+  info.source = route.given.source;
+  info.destination = route.given.destination;
+  info.plan = plan;
+  Receipt& receipt = info.receipt;
+  receipt.path = plan.path.name;
+  receipt.refused = plan.refused;
+  receipt.registration = route.access.registration;
+  receipt.key = route.access.key;
+  receipt.encryption = route.access.encryption;
+  if (!route.push.empty()) {
+    info.role = TransferRole::kSource;
+    receipt.evidence["steps"] = "as planned by node " + route.peer + ", which made the copies";
+  }
+  if (outcome.ok()) {
+    receipt.seconds = ToSeconds(entry.ended - entry.begun);
+    const StepList steps = route.steps->Get();
+    for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
+  }
+  return outcome;
 }
 
-void Rings::Collect(Ring& ring, std::vector<Unfiled>* unfiled) const {
+}  // namespace
+
+void RingReceipts::File(ClientRing& ring, uint64_t number) {
+  if (const auto entry = ring.journal->Read(number)) FileEntry(ring, *entry);
+}
+
+void RingReceipts::Collect(ClientRing& ring, std::vector<Unfiled>* unfiled) {
   for (uint64_t slot = 0; slot < ring::Journal::kEntries; ++slot) {
     const std::optional<uint64_t> number = ring.journal->NumberIn(slot);
     if (!number || ring.filed[slot] == *number + 1) continue;
@@ -45,35 +63,29 @@ void Rings::Collect(Ring& ring, std::vector<Unfiled>* unfiled) const {
   }
 }
 
-void Rings::FileAll() {
+void RingReceipts::FileAll(const std::vector<ClientRing*>& rings) {
   std::vector<Unfiled> unfiled;
-  for (const auto& [prefix, ring] : by_prefix_) Collect(*ring, &unfiled);
-  FileEntries(std::move(unfiled));
-}
-
-// No more of an owner's than the table keeps, the oldest first, as if they had been there all the
-// time.
-void Rings::FileEntries(std::vector<Unfiled> unfiled) {
+  for (ClientRing* ring : rings) Collect(*ring, &unfiled);
   std::sort(unfiled.begin(), unfiled.end(), [](const Unfiled& a, const Unfiled& b) {
     return std::pair(a.entry.ended, a.entry.number) < std::pair(b.entry.ended, b.entry.number);
   });
   std::map<Owner, size_t> more;  // than are kept
   for (const Unfiled& one : unfiled) ++more[one.ring->owner];
   for (const Unfiled& one : unfiled) {
-    if (more[one.ring->owner]-- <= parts_.context.options.keep_transfers) {
+    if (more[one.ring->owner]-- <= context_.options.keep_transfers) {
       FileEntry(*one.ring, one.entry);
     }
   }
 }
 
-void Rings::FileEntry(Ring& ring, const ring::Entry& entry) {
+void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {
   const auto found = ring.routes.find(entry.route);
   if (found == ring.routes.end() && entry.route != 0) return;
   uint64_t& filed = ring.filed[entry.number % ring::Journal::kEntries];
   if (std::exchange(filed, entry.number + 1) == entry.number + 1) return;
   TransferInfo info;
   info.id = TransferId(ring.prefix + "-" + Hex(entry.number));
-  info.source.node = info.destination.node = parts_.context.node();
+  info.source.node = info.destination.node = context_.node();
   Status outcome = StatusOf(entry.outcome);
   if (found != ring.routes.end()) outcome = DescribeEntry(found->second, entry, &info);
   info.source.offset = entry.from;
@@ -88,39 +100,10 @@ void Rings::FileEntry(Ring& ring, const ring::Entry& entry) {
   info.bytes_done = outcome.ok() ? entry.bytes : 0;
   info.receipt.attempts.push_back(
       {info.receipt.path, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});
-  auto record = parts_.transfers.Add(std::move(info), ring.owner, parts_.context.node(), {});
+  auto record = transfers_.Add(std::move(info), ring.owner, context_.node(), {});
   if (!record.ok()) return;
   (*record)->logged = false;  // long after its end, and beside thousands of others
-  parts_.transfers.Conclude(**record, outcome);
-}
-
-Status Rings::DescribeEntry(const Description& description, const ring::Entry& entry,
-                            TransferInfo* into) const {
-  TransferInfo& info = *into;
-  const plan::Plan& plan = description.given.plan;
-  const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? description.route->why()
-                         : entry.outcome == ring::Outcome::kFailed  ? description.route->failure()
-                                                                    : StatusOf(entry.outcome);
-  info.source = description.given.source;
-  info.destination = description.given.destination;
-  info.plan = plan;
-  Receipt& receipt = info.receipt;
-  receipt.path = plan.path.name;
-  receipt.refused = plan.refused;
-  receipt.registration = description.access.registration;
-  receipt.key = description.access.key;
-  receipt.encryption = description.access.encryption;
-  if (!description.push.empty()) {
-    info.role = TransferRole::kSource;
-    receipt.evidence["steps"] =
-        "as planned by node " + description.peer + ", which made the copies";
-  }
-  if (outcome.ok()) {
-    receipt.seconds = ToSeconds(entry.ended - entry.begun);
-    const StepList steps = description.steps->Get();
-    for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
-  }
-  return outcome;
+  transfers_.Conclude(**record, outcome);
 }
 
 }  // namespace onecopy::engine

@@ -4,20 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <utility>
 
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/base/move.h"
 #include "daemon/engine/base/names.h"
-#include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probes.h"
-#include "daemon/engine/registry/openings.h"
-#include "daemon/engine/registry/tickets.h"
-#include "daemon/engine/rings/remote_route.h"
 #include "daemon/log/log.h"
-#include "daemon/pipeline/short_gets.h"
-#include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
@@ -31,17 +22,17 @@ constexpr size_t kPrefixBytes = 8;
 
 }  // namespace
 
-Rings::Rings(Parts& parts, std::chrono::nanoseconds spin)
-    : parts_(parts),
+Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
+    : needs_(needs),
       spin_(spin),
-      quota_(parts.context.node(), "rings", parts.context.options.limits.rings,
-             parts.context.options.limits.reserved_percent),
-      route_quota_(parts.context.node(), "routes", parts.context.options.limits.routes,
-                   parts.context.options.limits.reserved_percent),
+      quota_(needs.context.node(), "rings", needs.context.options.limits.rings,
+             needs.context.options.limits.reserved_percent),
+      route_quota_(needs.context.node(), "routes", needs.context.options.limits.routes,
+                   needs.context.options.limits.reserved_percent),
       thread_(spin) {}
 
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
-  Result<Principal> who = parts_.sessions.PrincipalOf(session);
+  Result<Principal> who = needs_.sessions.PrincipalOf(session);
   if (!who.ok()) return reply(who.status());
   if (rings_.contains(session)) {
     return reply(Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring"));
@@ -61,7 +52,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
                   os::RandomHex(kPrefixBytes), spin_, OwnerOf(*who).ToString()};
   if (!given.memory) return reply(os::ErrnoStatus(errno, "duplicating the memory of a ring"));
 
-  auto ring = std::make_shared<Ring>();
+  auto ring = std::make_shared<ClientRing>();
   ring->id = next_ring_++;
   ring->session = session;
   ring->owner = OwnerOf(*who);
@@ -70,7 +61,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   ring->prefix = given.prefix;
   ring->journal = std::make_shared<ring::Journal>();
   thread_.Add(ring->id, std::move(*end), std::move(here), ring->journal,
-              [&loop = parts_.context.loop, owner = ring->owner.ToString()] {
+              [&loop = needs_.context.loop, owner = ring->owner.ToString()] {
                 loop.Post([owner] {
                   log::Warning("a client broke the format of its ring, which was closed",
                                {{"owner", owner}});
@@ -81,32 +72,127 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   reply(std::move(given));
 }
 
+void Rings::OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
+                      Reply<RingRoute> reply) {
+  Result<Principal> who = needs_.sessions.PrincipalOf(session);
+  if (!who.ok()) return reply(who.status());
+  const auto found = rings_.find(session);
+  if (found == rings_.end()) return reply(NotByRing("this session has no ring"));
+  const Context& context = needs_.context;
+  if (context.draining) {
+    return reply(Status(Code::kUnavailable, reasons::kDraining,
+                        "node " + context.node() + " is shutting down and takes no new transfers"));
+  }
+  const RingRef ring = found->second;
+  const uint64_t serial = next_route_++;
+  auto failed = [this, prefix = ring->prefix, serial](const Status& why) {
+    Fail(prefix, serial, why);
+  };
+  needs_.routes.Make(
+      {std::move(*who), std::move(source), std::move(destination), serial, std::move(failed)},
+      [this, ring, reply = std::move(reply)](Result<RingRoutes::Made> made) mutable {
+        if (!made.ok()) return reply(made.status());
+        Install(ring, std::move(*made), std::move(reply));
+      });
+}
+
+Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const {
+  const auto current = rings_.find(ring.session);
+  if (current == rings_.end() || current->second.get() != &ring) {
+    return {Code::kAborted, reasons::kOwnerDied, "the client has gone"};
+  }
+  if (!route.peer.empty() && !needs_.peers.IsConnected(route.peer)) {
+    return {Code::kUnavailable, reasons::kPeerDown, "node " + route.peer + " does not answer"};
+  }
+  for (const BufferId id : route.buffers) {
+    const Buffer* buffer = needs_.buffers.FindById(id);
+    if (buffer == nullptr || !buffer->removing.ok()) {
+      return {Code::kNotFound, reasons::kBufferNotFound,
+              "a buffer of the route was removed while that was made"};
+    }
+  }
+  for (const GrantId& id : route.grants) {
+    if (needs_.grants.Find(id) == nullptr) {
+      return {Code::kPermissionDenied, reasons::kNotOwner,
+              "a right that the route was to rest on ended while that was made"};
+    }
+  }
+  return OkStatus();
+}
+
+void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply) {
+  RouteRecord& route = made.record;
+  route.steps = made.way->steps();
+  route.route->way = std::move(made.way);
+  if (Status ended = WhatEnded(*ring, route); !ended.ok()) return reply(ended);
+  const auto place = std::find(ring->used.begin(), ring->used.end(), false);
+  if (place == ring->used.end()) {
+    return reply(Status(Code::kResourceExhausted, reasons::kQuota,
+                        "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
+  }
+  if (Status full = route_quota_.TakeInto(route.charge, ring->owner, ring->administrator);
+      !full.ok()) {
+    return reply(full);
+  }
+  *place = true;
+  const uint64_t serial = route.route->serial;
+  route.place = static_cast<uint32_t>(place - ring->used.begin());
+  route.given.word = ring::RouteWord(serial, route.place);
+  RingRoute given = route.given;
+  thread_.Install(
+      ring->id, route.place, route.route,
+      [&loop = needs_.context.loop, given = std::move(given), reply = std::move(reply)]() mutable {
+        loop.Post([given = std::move(given), reply = std::move(reply)]() mutable {
+          reply(std::move(given));
+        });
+      });
+  ring->routes.emplace(serial, std::move(route));
+  Forget(*ring);
+}
+
+void Rings::File(const TransferId& id) {
+  const std::string& text = id.str();
+  const size_t dash = text.find('-');
+  if (dash == std::string::npos) return;
+  const auto ring = by_prefix_.find(text.substr(0, dash));
+  if (ring == by_prefix_.end()) return;
+  uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + dash + 1, end, number, 16);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return;
+  needs_.receipts.File(*ring->second, number);
+}
+
+void Rings::FileAll() {
+  std::vector<ClientRing*> rings;
+  for (const auto& [prefix, ring] : by_prefix_) rings.push_back(ring.get());
+  needs_.receipts.FileAll(rings);
+}
+
 // The oldest routes that are gone. What went by them is filed while it can be described.
-void Rings::Forget(Ring& ring) {
+void Rings::Forget(ClientRing& ring) {
   if (ring.routes.size() <= kMostDescriptions) return;
-  std::vector<Unfiled> unfiled;
-  Collect(ring, &unfiled);
-  FileEntries(std::move(unfiled));
+  needs_.receipts.FileAll({&ring});
   for (auto it = ring.routes.begin();
        it != ring.routes.end() && ring.routes.size() > kMostDescriptions;) {
     it = it->second.open ? std::next(it) : ring.routes.erase(it);
   }
 }
 
-void Rings::Withdraw(Ring& ring, Description& description, const Status& why) {
-  if (!std::exchange(description.open, false)) return;
-  description.charge.GiveBack();
-  description.route->Withdraw(why);
+void Rings::Withdraw(ClientRing& ring, RouteRecord& route, const Status& why) {
+  if (!std::exchange(route.open, false)) return;
+  route.charge.GiveBack();
+  route.route->Withdraw(why);
   // It is there until the ring's thread has been told, below.
-  if (const auto& way = description.route->way; description.push.empty()) {
+  if (const auto& way = route.route->way; route.push.empty()) {
     way->Cancel();
   } else {
     // Only when the other node can read nothing more is it known what will not have been read.
-    parts_.openings.CloseFor(description.peer, description.push, [way] { way->Cancel(); });
+    needs_.openings.CloseFor(route.peer, route.push, [way] { way->Cancel(); });
   }
-  std::vector<BufferId> buffers = description.buffers;
+  std::vector<BufferId> buffers = route.buffers;
   for (const BufferId buffer : buffers) ++letting_go_[buffer].routes;
-  auto gone = [this, ring = by_prefix_.at(ring.prefix), place = description.place,
+  auto gone = [this, ring = by_prefix_.at(ring.prefix), place = route.place,
                buffers = std::move(buffers)] {
     ring->used[place] = false;
     for (const BufferId buffer : buffers) {
@@ -116,8 +202,8 @@ void Rings::Withdraw(Ring& ring, Description& description, const Status& why) {
       for (Task& then : node.mapped().waiting) then();
     }
   };
-  thread_.Remove(ring.id, description.place,
-                 [&loop = parts_.context.loop, gone = std::move(gone)]() mutable {
+  thread_.Remove(ring.id, route.place,
+                 [&loop = needs_.context.loop, gone = std::move(gone)]() mutable {
                    loop.Post(std::move(gone));
                  });
 }
@@ -125,16 +211,16 @@ void Rings::Withdraw(Ring& ring, Description& description, const Status& why) {
 template <typename Rests>
 void Rings::WithdrawAll(const Rests& rests, const Status& why) {
   for (auto& [session, ring] : rings_) {
-    for (auto& [serial, description] : ring->routes) {
-      if (description.open && rests(description)) Withdraw(*ring, description, why);
+    for (auto& [serial, route] : ring->routes) {
+      if (route.open && rests(route)) Withdraw(*ring, route, why);
     }
   }
 }
 
 void Rings::DropBuffer(BufferId buffer, const Status& why) {
   WithdrawAll(
-      [&](const Description& description) {
-        const std::vector<BufferId>& buffers = description.buffers;
+      [&](const RouteRecord& route) {
+        const std::vector<BufferId>& buffers = route.buffers;
         return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
       },
       why);
@@ -142,20 +228,19 @@ void Rings::DropBuffer(BufferId buffer, const Status& why) {
 
 void Rings::DropGrant(const GrantId& grant, const Status& why) {
   WithdrawAll(
-      [&](const Description& description) {
-        const auto& grants = description.grants;
+      [&](const RouteRecord& route) {
+        const auto& grants = route.grants;
         return std::find(grants.begin(), grants.end(), grant) != grants.end();
       },
       why);
 }
 
 void Rings::DropPeer(const std::string& node, const Status& why) {
-  WithdrawAll([&](const Description& description) { return description.peer == node; }, why);
+  WithdrawAll([&](const RouteRecord& route) { return route.peer == node; }, why);
 }
 
 void Rings::DropConnection(uint64_t number, const Status& why) {
-  WithdrawAll([&](const Description& description) { return description.connection == number; },
-              why);
+  WithdrawAll([&](const RouteRecord& route) { return route.connection == number; }, why);
 }
 
 void Rings::Fail(const std::string& prefix, uint64_t serial, const Status& why) {
@@ -176,17 +261,15 @@ void Rings::EndSession(const SessionId& session) {
   if (found == rings_.end()) return;
   const RingRef ring = found->second;
   const Status why(Code::kAborted, reasons::kOwnerDied, "the client has gone");
-  for (auto& [serial, description] : ring->routes) Withdraw(*ring, description, why);
+  for (auto& [serial, route] : ring->routes) Withdraw(*ring, route, why);
   rings_.erase(found);
-  thread_.End(ring->id, [this, ring, &loop = parts_.context.loop] {
+  thread_.End(ring->id, [this, ring, &loop = needs_.context.loop] {
     loop.Post([this, ring] { Ended(ring); });
   });
 }
 
 void Rings::Ended(const RingRef& ring) {
-  std::vector<Unfiled> unfiled;
-  Collect(*ring, &unfiled);
-  FileEntries(std::move(unfiled));
+  needs_.receipts.FileAll({ring.get()});
   by_prefix_.erase(ring->prefix);
   ring->charge.GiveBack();
   log::Debug("ring ended", {{"owner", ring->owner.ToString()},
@@ -197,8 +280,8 @@ void Rings::Ended(const RingRef& ring) {
 
 void Rings::Clear() {
   for (const auto& [prefix, ring] : by_prefix_) {
-    for (const auto& [serial, description] : ring->routes) {
-      if (description.open) description.route->way->Cancel();
+    for (const auto& [serial, route] : ring->routes) {
+      if (route.open) route.route->way->Cancel();
     }
   }
   thread_.Stop();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/handover/taker.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/engine/registry/buffers.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/base/move.h"
 #include "daemon/engine/base/pattern.h"
+#include "daemon/engine/base/routes.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/engine/staging/registration_check.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"

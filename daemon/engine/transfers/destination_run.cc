@@ -4,14 +4,8 @@
 #include <utility>
 
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/path_rates.h"
-#include "daemon/engine/probing/probes.h"
-#include "daemon/engine/transfers/local_move.h"
-#include "daemon/engine/transfers/remote_move.h"
-#include "daemon/engine/transfers/shared_move.h"
-#include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
+#include "daemon/plan/ladder.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "transport/core/duration.h"
@@ -37,24 +31,24 @@ bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
   }
   const bool unreachable =
       failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
-  return unreachable && path.name.starts_with("rdma-");
+  return unreachable && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
 }
 
 }  // namespace
 
-DestinationRun::DestinationRun(Parts& parts, Order order)
-    : parts_(parts),
+DestinationRun::DestinationRun(const Needs& needs, Order order)
+    : needs_(needs),
       order_(std::move(order)),
       accepted_(os::Clock::now()),
       progressed_(accepted_) {}
 
-TransferRecord& DestinationRun::record() { return *parts_.transfers.Find(order_.id); }
+TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(order_.id); }
 
 void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
   reporter_ = std::move(reporter);
   replan_ = std::move(replan);
   if (order_.deadline) {
-    deadline_timer_ = parts_.context.loop.RunAfter(*order_.deadline, [self = shared_from_this()] {
+    deadline_timer_ = needs_.context.loop.RunAfter(*order_.deadline, [self = shared_from_this()] {
       self->deadline_timer_ = 0;
       self->Cancel({Code::kDeadlineExceeded, reasons::kDeadline,
                     "the transfer did not end within its deadline: " + self->WhatItWaitsFor(),
@@ -62,7 +56,7 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
     });
   }
   if (!order_.plan.tried_again.empty()) {
-    parts_.path_rates.TriedAgain(order_.source.source.node, WayTaken());
+    needs_.path_rates.TriedAgain(order_.source.source.node, WayTaken());
   }
   Begin();
 }
@@ -85,8 +79,7 @@ void DestinationRun::Begin() {
   record().info.plan = order_.plan;
   const plan::Path& path = order_.plan.path;
   if (IsLocal()) {
-    move_ = std::make_shared<LocalMove>(parts_, path, record().info.owner, *order_.source_area,
-                                        order_.destination);
+    move_ = needs_.moves.Inside(path, record().info.owner, *order_.source_area, order_.destination);
   } else {
     RemoteMove::Order order{path,
                             order_.source.source.node,
@@ -102,11 +95,7 @@ void DestinationRun::Begin() {
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
       order.deadline = std::max(*order_.deadline - passed, std::chrono::milliseconds(1));
     }
-    if (path.link.empty()) {
-      move_ = std::make_shared<SharedMove>(parts_, std::move(order), order_.destination);
-    } else {
-      move_ = std::make_shared<RemoteMove>(parts_, std::move(order), order_.destination);
-    }
+    move_ = needs_.moves.FromPeer(std::move(order), order_.destination);
   }
   move_->Start(
       [self = shared_from_this()] { self->OnRunning(); },
@@ -114,14 +103,14 @@ void DestinationRun::Begin() {
 }
 
 void DestinationRun::OnRunning() {
-  begun_ = parts_.transfers.begun();
-  shared_ = parts_.transfers.moving() > 1;
+  begun_ = needs_.transfers.begun();
+  shared_ = needs_.transfers.moving() > 1;
   progressed_ = os::Clock::now();
   TransferInfo& info = record().info;
   info.state = TransferState::kRunning;
   info.receipt.negotiation_seconds = ToSeconds(progressed_ - accepted_);
   info.receipt.lanes = move_->lanes();
-  parts_.transfers.Changed(record());
+  needs_.transfers.Changed(record());
   reporter_->Report(false);
 }
 
@@ -156,17 +145,17 @@ void DestinationRun::Tick() {
   if (bytes != bytes_seen_ || news) {
     bytes_seen_ = info.bytes_done = bytes;
     info.waits_for = std::move(waits_for);
-    parts_.transfers.Changed(record());
+    needs_.transfers.Changed(record());
     reporter_->Report(!news);
   }
   const auto waited = now - progressed_;
   const std::string& source = order_.source.source.node;
-  if (!IsLocal() && waited > std::chrono::seconds(1) && !parts_.peers.IsConnected(source)) {
+  if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
     return Cancel({Code::kUnavailable, reasons::kPeerDown,
                    "node " + source + ", which sends the bytes, no longer answers",
                    "try again when it is back: onecopy node ls"});
   }
-  if (waited > parts_.context.options.stall_timeout) {
+  if (waited > needs_.context.options.stall_timeout) {
     Cancel({Code::kDeadlineExceeded, reasons::kStalled,
             "no byte has moved for " +
                 std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
@@ -226,10 +215,10 @@ bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
       failure.code() == Code::kUnavailable &&
       (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
   // One that was not made at all says that another link may do better, where there is one.
-  const bool others = !outcome.connected && path.name.starts_with("rdma-");
+  const bool others = !outcome.connected && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
   return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMostTries &&
          outcome.bytes <= kLittle &&
-         os::Clock::now() - progressed_ < parts_.context.options.stall_timeout;
+         os::Clock::now() - progressed_ < needs_.context.options.stall_timeout;
 }
 
 void DestinationRun::TryAgain(MoveOutcome outcome) {
@@ -246,9 +235,9 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
   between_ = true;
   const auto pause = tries_ == 0 ? std::chrono::milliseconds(0) : kTryPause * (1 << (tries_ - 1));
   ++tries_;
-  parts_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
+  needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
     if (self->ended_) return;
-    self->parts_.peers.WhenConnected(self->order_.source.source.node,
+    self->needs_.peers.WhenConnected(self->order_.source.source.node,
                                      [self, failure](const Result<PeerApi*>& peer) {
                                        if (self->ended_) return;
                                        if (!peer.ok()) return self->End(failure);
@@ -297,13 +286,13 @@ void DestinationRun::Rate(bool source_shared) {
   Receipt& receipt = record().info.receipt;
   const uint64_t bytes = order_.destination.payload();
   // Ranges are slower by what lies between them.
-  const bool alone = !shared_ && !source_shared && parts_.transfers.begun() == begun_;
+  const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
   const bool telling = alone && order_.ranges == nullptr && bytes >= plan::kLeastMeasuredBytes;
   if (!telling || receipt.seconds <= 0) return;
   const plan::Way way = WayTaken();
   const double rate = static_cast<double>(bytes) / receipt.seconds;
-  const std::optional<PathRates::Usual> usual = parts_.path_rates.UsualOf(node, way, bytes);
-  parts_.path_rates.Note(node, way, bytes, receipt.seconds);
+  const std::optional<PathRates::Usual> usual = needs_.path_rates.UsualOf(node, way, bytes);
+  needs_.path_rates.Note(node, way, bytes, receipt.seconds);
 
   std::string expected;
   if (rate < kFarSlower * path.probed_bytes_per_second) {
@@ -315,7 +304,7 @@ void DestinationRun::Rate(bool source_shared) {
   }
   if (expected.empty()) return;
   receipt.evidence["alarm"] = "far slower than " + expected;
-  parts_.probes.CountSlow(node);
+  needs_.probes.CountSlow(node);
   log::Warning("transfer far slower than measured before",
                {{"transfer", order_.id.str()},
                 {"from", record().info.source.ToString()},
@@ -334,7 +323,7 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   auto self = shared_from_this();
   auto sum_here = [self](Result<std::string> source) {
     const auto& [here, layout] = self->order_.destination;
-    self->parts_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
+    self->needs_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
                                [self, source = std::move(source)](const Result<std::string>& sum) {
                                  self->Compare(source, sum);
                                });
@@ -346,7 +335,7 @@ void DestinationRun::Verify(MoveOutcome outcome) {
                "node " + order_.source.source.node + " did not answer with the source's checksum"));
   }
   const auto& [there, layout] = *order_.source_area;
-  parts_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
+  needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
                        std::move(sum_here));
 }
 
@@ -365,15 +354,15 @@ void DestinationRun::Compare(const Result<std::string>& source, const Result<std
 
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
-  parts_.context.loop.CancelTimer(deadline_timer_);
+  needs_.context.loop.CancelTimer(deadline_timer_);
   order_.destination.span.region.reset();
   if (order_.source_area) order_.source_area->span.region.reset();
   TransferRecord& record = this->record();
-  parts_.buffers.LetGo(order_.buffer, order_.id);
-  if (order_.source_buffer) parts_.buffers.LetGo(*order_.source_buffer, order_.id);
-  parts_.transfers.Conclude(record, status);
+  needs_.buffers.LetGo(order_.buffer, order_.id);
+  if (order_.source_buffer) needs_.buffers.LetGo(*order_.source_buffer, order_.id);
+  needs_.transfers.Conclude(record, status);
   reporter_->Report(false);
-  parts_.transfers.EndRun(record);
+  needs_.transfers.EndRun(record);
 }
 
 }  // namespace onecopy::engine

@@ -9,16 +9,17 @@
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/transfers/moves.h"
 #include "daemon/engine/transfers/reporter.h"
-#include "daemon/engine/transfers/run.h"
+#include "daemon/engine/transfers/transfers.h"
 #include "daemon/plan/planner.h"
 
 namespace onecopy::engine {
-
-struct TransferRecord;
 
 // Engine thread.
 class DestinationRun final : public Run, public std::enable_shared_from_this<DestinationRun> {
@@ -40,7 +41,18 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     ScatterRef ranges = {};  // null: all of both ends
   };
 
-  DestinationRun(Parts& parts, Order order);
+  struct Needs {
+    Context& context;
+    Peers& peers;
+    Transfers& transfers;
+    Buffers& buffers;
+    Checksums& checksums;
+    Probes& probes;
+    PathRates& path_rates;
+    Moves& moves;
+  };
+
+  DestinationRun(const Needs& needs, Order order);
 
   // Plans anew, with what has turned out meanwhile; see Destinations.
   using Replan = std::function<Result<plan::Plan>(const Reservation&, const Area& destination,
@@ -51,7 +63,6 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void Cancel(const Status& why) override;
   void Tick() override;
   void LoseReading(const Connection& connection, const Status& why) override;
-  bool Needs(const std::string& node) const override { return node == order_.source.source.node; }
 
  private:
   // What has kept it from its end so far.
@@ -74,7 +85,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void Rate(bool source_shared);
   plan::Way WayTaken() const;
 
-  Parts& parts_;
+  const Needs needs_;
   Order order_;
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;

@@ -2,17 +2,8 @@
 
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
-#include "daemon/engine/base/context.h"
 #include "daemon/engine/base/names.h"
-#include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
-#include "daemon/engine/registry/grants.h"
-#include "daemon/engine/registry/tickets.h"
-#include "daemon/engine/transfers/series.h"
-#include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 
@@ -47,16 +38,16 @@ uint64_t PiecesOf(const Layout& layout) {
 void Destinations::Start(const std::string& caller, const StartRequest& request,
                          Reply<TransferInfo> reply) {
   const std::string& source_node = request.reservation.source.node;
-  if (parts_.context.IsSelf(source_node)) return reply(Accept(caller, request));
-  parts_.peers.WhenConnected(source_node, [this, caller, request, source_node,
-                                           reply = std::move(reply)](auto peer) mutable {
+  if (needs_.runs.context.IsSelf(source_node)) return reply(Accept(caller, request));
+  needs_.runs.peers.WhenConnected(source_node, [this, caller, request, source_node,
+                                                reply = std::move(reply)](auto peer) mutable {
     if (!peer.ok()) return reply(peer.status());
     const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request);
     if (!unknowns.ok()) return reply(unknowns.status());
-    parts_.probes.Await(source_node, *unknowns,
-                        [this, caller, request, reply = std::move(reply)]() mutable {
-                          reply(Accept(caller, request));
-                        });
+    needs_.runs.probes.Await(source_node, *unknowns,
+                             [this, caller, request, reply = std::move(reply)]() mutable {
+                               reply(Accept(caller, request));
+                             });
   });
 }
 
@@ -65,7 +56,7 @@ Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request question,
-      Question(request.reservation, checked.area, request.ranges, request.policy, {}));
+      MakeRequest(request.reservation, checked.area, request.ranges, request.policy, {}));
   // A plan that cannot be made now is refused in full by Accept. Who only asks for a plan asks how
   // fast it will be, too.
   return request.validate_only ? plan::AcceptableWires(question) : plan::ContendingWires(question);
@@ -73,9 +64,9 @@ Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller
 
 Result<Destinations::Checked> Destinations::Check(const std::string& caller,
                                                   const StartRequest& request) {
-  Context& context = parts_.context;
+  Context& context = needs_.runs.context;
   // What has begun may end.
-  const bool begun = request.series && parts_.transfers.Find(request.series->id) != nullptr;
+  const bool begun = request.series && needs_.runs.transfers.Find(request.series->id) != nullptr;
   if (context.draining && !request.validate_only && !begun) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context.node() + " is shutting down and takes no new transfers");
@@ -87,7 +78,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(
       Buffer* const buffer,
-      parts_.grants.FindKnown(parts_.buffers, who, request.destination.buffer));
+      needs_.grants.FindKnown(needs_.runs.buffers, who, request.destination.buffer));
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
   const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
@@ -98,7 +89,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
                   "leave one of the lengths out, or make them equal");
   }
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
-                           parts_.grants.Check(who, *buffer, range, Access::kWrite));
+                           needs_.grants.Check(who, *buffer, range, Access::kWrite));
   LayoutRef layout;
   if (ranges != nullptr && !ranges->destination.contiguous()) {
     layout = {ranges, &ranges->destination};
@@ -109,7 +100,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
 
 Result<Ticket> Destinations::OwnTicket(const std::string& caller,
                                        const StartRequest& request) const {
-  const std::string& self = parts_.context.node();
+  const std::string& self = needs_.runs.context.node();
   const Reservation& said = request.reservation;
   if (request.validate_only) {
     ReserveRequest judged;
@@ -118,46 +109,46 @@ Result<Ticket> Destinations::OwnTicket(const std::string& caller,
     judged.administrator = request.administrator;
     judged.destination_node = self;
     judged.source = said.source;
-    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, parts_.tickets.Judge(caller, judged));
+    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Judge(caller, judged));
     if (request.ranges != nullptr && !request.ranges->source.contiguous() &&
         request.ranges->source.extent().bytes == ticket.range.bytes) {
       ticket.layout = {request.ranges, &request.ranges->source};
     }
     return ticket;
   }
-  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, parts_.tickets.Look(self, said.ticket, request.id));
+  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Look(self, said.ticket, request.id));
   if (ticket.owner == Owner{request.uid, caller}) return ticket;
   return Status(Code::kPermissionDenied, reasons::kAccessDenied,
                 "the ticket was not given to " + Owner{request.uid, caller}.ToString());
 }
 
 Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
-  if (!parts_.context.IsSelf(request.reservation.source.node)) {
+  if (!needs_.runs.context.IsSelf(request.reservation.source.node)) {
     return AcceptFrom(caller, request, nullptr);
   }
   ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket, OwnTicket(caller, request));
   StartRequest truth = request;
-  truth.reservation = parts_.tickets.Describe(ticket);
+  truth.reservation = needs_.tickets.Describe(ticket);
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo accepted, AcceptFrom(caller, truth, &ticket));
   // Used up only by what begins.
   if (!request.validate_only) {
-    (void)parts_.tickets.Take(parts_.context.node(), request.reservation.ticket, request.id);
+    (void)needs_.tickets.Take(needs_.runs.context.node(), request.reservation.ticket, request.id);
   }
   return accepted;
 }
 
 Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                                               const StartRequest& request, const Ticket* inside) {
-  Context& context = parts_.context;
+  Context& context = needs_.runs.context;
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
   const auto& [buffer, area, grant] = checked;
   const ByteRange range{area.span.offset, area.span.bytes};
   const Reservation& source = request.reservation;
   ONECOPY_ASSIGN_OR_RETURN(plan::Request question,
-                           Question(source, area, request.ranges, request.policy, {}));
+                           MakeRequest(source, area, request.ranges, request.policy, {}));
   // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
   question.may_try_again = !request.validate_only && !request.deadline &&
-                           request.ranges == nullptr && parts_.transfers.running() == 0 &&
+                           request.ranges == nullptr && needs_.runs.transfers.running() == 0 &&
                            question.bytes >= plan::kLeastMeasuredBytes;
   ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, plan::MakePlan(question));
   TransferInfo info;
@@ -184,7 +175,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   std::vector<GrantId> grants;
   if (grant) grants.push_back(*grant);
   if (inside != nullptr) {
-    const Buffer* const from = parts_.buffers.FindById(inside->buffer);
+    const Buffer* const from = needs_.runs.buffers.FindById(inside->buffer);
     if (inside->payload() != area.payload()) {
       return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                     "the ticket allows reading " + std::to_string(inside->payload()) +
@@ -206,28 +197,30 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
     return info;
   }
   if (request.series) {
-    ONECOPY_RETURN_IF_ERROR(parts_.series.Join(caller, *request.series, Owner{request.uid, caller},
+    ONECOPY_RETURN_IF_ERROR(needs_.series.Join(caller, *request.series, Owner{request.uid, caller},
                                                TransferRole::kDestination));
     info.part_of = request.series->id;
   }
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
-                           parts_.transfers.Take(Owner{request.uid, caller}, caller,
-                                                 request.administrator && context.IsSelf(caller)));
   ONECOPY_ASSIGN_OR_RETURN(
-      TransferRecord* const record,
-      parts_.transfers.Add(std::move(info), Owner{request.uid, caller}, caller, std::move(charge)));
+      Quota::Charge charge,
+      needs_.runs.transfers.Take(Owner{request.uid, caller}, caller,
+                                 request.administrator && context.IsSelf(caller)));
+  ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
+                           needs_.runs.transfers.Add(std::move(info), Owner{request.uid, caller},
+                                                     caller, std::move(charge)));
   record->grants = std::move(grants);
-  parts_.buffers.Hold(order.buffer, request.id);
-  if (inside != nullptr) parts_.buffers.Hold(*order.source_buffer, request.id);
+  needs_.runs.buffers.Hold(order.buffer, request.id);
+  if (inside != nullptr) needs_.runs.buffers.Hold(*order.source_buffer, request.id);
   log::Debug("transfer accepted", {{"transfer", request.id.str()},
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},
                                    {"path", order.plan.path.name}});
-  auto reporter = std::make_shared<Reporter>(parts_, request.id);
+  auto reporter = std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers,
+                                             needs_.runs.transfers, request.id);
   reporter->AddObserver(caller);
   reporter->AddObserver(source.source.node);
-  auto run = std::make_shared<DestinationRun>(parts_, std::move(order));
-  parts_.transfers.BeginRun(*record, run);
+  auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(order));
+  needs_.runs.transfers.BeginRun(*record, run);
   const TransferInfo accepted = record->info;
   run->Start(std::move(reporter),
              [this](const Reservation& from, const Area& to, const ScatterRef& ranges,
@@ -241,32 +234,23 @@ Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Area&
                                           const ScatterRef& ranges, const plan::Policy& policy,
                                           std::vector<plan::Exclusion> excluded) const {
   ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
-                           Question(source, destination, ranges, policy, std::move(excluded)));
+                           MakeRequest(source, destination, ranges, policy, std::move(excluded)));
   return plan::MakePlan(question);
 }
 
-Result<plan::Request> Destinations::Question(const Reservation& source, const Area& destination,
-                                             const ScatterRef& ranges, const plan::Policy& policy,
-                                             std::vector<plan::Exclusion> excluded) const {
-  const NodeCapability& here = parts_.catalog.capabilities();
-  const NodeCapability* there = parts_.context.IsSelf(source.source.node)
-                                    ? &here
-                                    : parts_.peers.Capabilities(source.source.node);
-  if (there == nullptr) {
-    return Status(Code::kUnavailable, reasons::kPeerDown,
-                  "node " + source.source.node + " does not answer");
-  }
-  plan::Request request;
-  request.source = {there, source.memory, source.device};
-  request.destination = {&here, destination.span.region->place().kind,
-                         destination.span.region->place().device};
-  request.bytes = destination.payload();
+Result<plan::Request> Destinations::MakeRequest(const Reservation& source, const Area& destination,
+                                                const ScatterRef& ranges,
+                                                const plan::Policy& policy,
+                                                std::vector<plan::Exclusion> excluded) const {
+  ONECOPY_ASSIGN_OR_RETURN(
+      plan::Request request,
+      needs_.planning.RequestFor(source.source.node, {source.memory, source.device},
+                                 destination.span.region->place(), destination.payload()));
   if (ranges != nullptr) {
     request.source_pieces = PiecesOf(ranges->source);
     request.destination_pieces = PiecesOf(ranges->destination);
   }
   request.policy = policy;
-  request.estimates = parts_.probes.EstimatesFor(there->node);
   request.excluded = std::move(excluded);
   return request;
 }

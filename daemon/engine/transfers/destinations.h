@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/probing/planning.h"
+#include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/transfers/destination_run.h"
+#include "daemon/engine/transfers/series.h"
 #include "daemon/plan/planner.h"
 
 namespace onecopy::engine {
@@ -15,7 +17,15 @@ namespace onecopy::engine {
 // Engine thread. See PeerApi for what each call does.
 class Destinations {
  public:
-  explicit Destinations(Parts& parts) : parts_(parts) {}
+  struct Needs {
+    Grants& grants;
+    Tickets& tickets;
+    Series& series;
+    const Planning& planning;
+    DestinationRun::Needs runs;
+  };
+
+  explicit Destinations(const Needs& needs) : needs_(needs) {}
 
   // Fails before any byte moves, or accepts. With `validate_only` the answer is the plan.
   void Start(const std::string& caller, const StartRequest& request, Reply<TransferInfo> reply);
@@ -38,14 +48,14 @@ class Destinations {
   // `inside`: that ticket; null where the source is another node's.
   Result<TransferInfo> AcceptFrom(const std::string& caller, const StartRequest& request,
                                   const Ticket* inside);
-  Result<plan::Request> Question(const Reservation& source, const Area& destination,
-                                 const ScatterRef& ranges, const plan::Policy& policy,
-                                 std::vector<plan::Exclusion> excluded) const;
+  Result<plan::Request> MakeRequest(const Reservation& source, const Area& destination,
+                                    const ScatterRef& ranges, const plan::Policy& policy,
+                                    std::vector<plan::Exclusion> excluded) const;
   Result<plan::Plan> MakePlan(const Reservation& source, const Area& destination,
                               const ScatterRef& ranges, const plan::Policy& policy,
                               std::vector<plan::Exclusion> excluded) const;
 
-  Parts& parts_;
+  const Needs needs_;
 };
 
 }  // namespace onecopy::engine

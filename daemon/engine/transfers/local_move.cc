@@ -4,11 +4,9 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/staging/slots.h"
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/places.h"
-#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 namespace {
@@ -24,11 +22,7 @@ Result<NewRoutes> PrepareAll(const Context& context, const Hops& hops, const Are
   NewRoutes routes;
   for (const auto& [from, to] : hops) {
     Memory* memory = context.CopierFor(from->place(), to->place());
-    if (memory == nullptr) {
-      return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                    "nothing on node " + context.node() + " copies from " + from->step_name() +
-                        " to " + to->step_name());
-    }
+    if (memory == nullptr) return NothingCopies(context, *from, *to);
     ONECOPY_RETURN_IF_ERROR(from->CheckUsable());
     ONECOPY_RETURN_IF_ERROR(to->CheckUsable());
     ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, memory->Prepare(from, to));
@@ -50,9 +44,10 @@ bool PreparedAtOnce(const Context& context, const Hops& hops) {
 
 }  // namespace
 
-LocalMove::LocalMove(Parts& parts, const plan::Path& path, std::string owner, Area source,
-                     Area destination)
-    : parts_(parts),
+LocalMove::LocalMove(Context& context, Slots& slots, const plan::Path& path, std::string owner,
+                     Area source, Area destination)
+    : context_(context),
+      slots_(slots),
       path_(path),
       owner_(std::move(owner)),
       source_(std::move(source)),
@@ -70,7 +65,7 @@ void LocalMove::Start(Task running, Done done) {
   running_ = std::move(running);
   done_ = std::move(done);
   if (!path_.source_staged && !path_.destination_staged) return PrepareRoutes();
-  parts_.slots.Slab([self = self_](Result<RegionRef> slab) {
+  slots_.Slab([self = self_](Result<RegionRef> slab) {
     if (self->Over(slab.status())) return;
     self->slab_ = std::move(*slab);
     self->PrepareRoutes();
@@ -82,24 +77,24 @@ void LocalMove::PrepareRoutes() {
   if (slab_ != nullptr) {
     hops = {{source_.span.region, slab_}, {slab_, destination_.span.region}};
   }
-  if (PreparedAtOnce(parts_.context, hops)) {
-    Result<NewRoutes> routes = PrepareAll(parts_.context, hops, source_, destination_);
+  if (PreparedAtOnce(context_, hops)) {
+    Result<NewRoutes> routes = PrepareAll(context_, hops, source_, destination_);
     if (Over(routes.status())) return;
     return TakeSlots(
         {std::make_move_iterator(routes->begin()), std::make_move_iterator(routes->end())});
   }
   const std::string& worker =
-      WorkerOf(source_.span.region->place().device.empty() ? destination_.span.region->place()
-                                                           : source_.span.region->place());
-  parts_.context.workers.Run<NewRoutes>(
+      WorkerOf(source_.span.region->place(), destination_.span.region->place());
+  context_.workers.Run<NewRoutes>(
       worker,
-      [&context = parts_.context, hops = std::move(hops), source = source_,
-       destination = destination_] { return PrepareAll(context, hops, source, destination); },
+      [&context = context_, hops = std::move(hops), source = source_, destination = destination_] {
+        return PrepareAll(context, hops, source, destination);
+      },
       [self = self_, worker](Result<NewRoutes> made) {
         Routes routes;
         if (made.ok()) {
           for (auto& route : *made) {
-            routes.push_back(self->parts_.context.workers.ShareAny(worker, std::move(route)));
+            routes.push_back(self->context_.workers.ShareAny(worker, std::move(route)));
           }
         }
         if (!self->Over(made.status())) self->TakeSlots(std::move(routes));
@@ -114,7 +109,7 @@ void LocalMove::TakeSlots(Routes routes) {
   order.payload = source_.payload();
   order.most = kBounceSlots;
   order.executor = &routes.back()->executor();
-  share_ = parts_.slots.Open(std::move(order), [self = self_, routes = std::move(routes)] {
+  share_ = slots_.Open(std::move(order), [self = self_, routes = std::move(routes)] {
     if (!self->Over()) self->Run(routes);
   });
 }
@@ -125,9 +120,9 @@ void LocalMove::Run(const Routes& routes) {
   const uint64_t bytes = source_.payload();
   const LayoutRef& from = source_.layout;
   const LayoutRef& to = destination_.layout;
-  const uint64_t slot_bytes = parts_.slots.slot_bytes();
+  const uint64_t slot_bytes = slots_.slot_bytes();
   const uint32_t together = pipeline::SlotsTogether(
-      slot_bytes, std::min(kBounceSlots, parts_.slots.slots(Purpose::kReceive)), bytes);
+      slot_bytes, std::min(kBounceSlots, slots_.slots(Purpose::kReceive)), bytes);
   const uint64_t chunk = share_ != nullptr ? slot_bytes * together
                                            : ChunkFor(from.get(), to.get(),
                                                       routes.front()->chunk_bytes(), kMostCopies);
@@ -146,7 +141,7 @@ void LocalMove::Run(const Routes& routes) {
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
   running_();
   chain_->Start([self = self_, proof = std::move(proof)](pipeline::ChainReport report) mutable {
-    self->parts_.context.loop.Post([self, proof = std::move(proof), report = std::move(report)] {
+    self->context_.loop.Post([self, proof = std::move(proof), report = std::move(report)] {
       MoveOutcome outcome;
       outcome.began = true;
       if (!proof.empty()) outcome.evidence["one_pass"] = proof;
@@ -161,20 +156,20 @@ void LocalMove::Stop(const Status& why) {
   stopped_ = why;
   if (chain_ != nullptr) return chain_->Stop(why);
   // Not from here: the caller may be what is told of the end.
-  parts_.context.loop.Post([self = shared_from_this()] { self->Over(); });
+  context_.loop.Post([self = shared_from_this()] { self->Over(); });
 }
 
 uint64_t LocalMove::life() const {
-  const bool waits = share_ != nullptr && parts_.slots.Waits(*share_);
-  return bytes_done() + (waits ? parts_.slots.given(Purpose::kReceive) : 0);
+  const bool waits = share_ != nullptr && slots_.Waits(*share_);
+  return bytes_done() + (waits ? slots_.given(Purpose::kReceive) : 0);
 }
 
 std::string LocalMove::waits_for() const {
-  if (share_ != nullptr && parts_.slots.Waits(*share_)) {
-    return WaitsForSlots(parts_.context.node(), parts_.slots.Ahead(*share_));
+  if (share_ != nullptr && slots_.Waits(*share_)) {
+    return WaitsForSlots(context_.node(), slots_.Ahead(*share_));
   }
   if (chain_ != nullptr) return {};
-  return "memory of node " + parts_.context.node() + " to be made ready";
+  return "memory of node " + context_.node() + " to be made ready";
 }
 
 void LocalMove::End(MoveOutcome outcome) {

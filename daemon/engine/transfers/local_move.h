@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/staging/slots.h"
 #include "daemon/pipeline/slot_share.h"
 
 namespace onecopy::engine {
@@ -14,7 +15,8 @@ namespace onecopy::engine {
 class LocalMove final : public Move, public std::enable_shared_from_this<LocalMove> {
  public:
   // Both have the payload's length, whose owner is `owner`.
-  LocalMove(Parts& parts, const plan::Path& path, std::string owner, Area source, Area destination);
+  LocalMove(Context& context, Slots& slots, const plan::Path& path, std::string owner, Area source,
+            Area destination);
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
@@ -32,7 +34,8 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   bool Over(const Status& step = {});
   void End(MoveOutcome outcome);
 
-  Parts& parts_;
+  Context& context_;
+  Slots& slots_;
   const plan::Path path_;
   const std::string owner_;
   Area source_;

@@ -29,15 +29,15 @@ void Mirrors::Await(TransferRecord& record, const std::string& destination,
   Awaited& awaited = awaited_[id];
   awaited.destination = destination;
   if (!deadline || awaited.deadline_timer != 0) return;
-  awaited.deadline_timer = parts_.context.loop.RunAfter(*deadline + kReportGrace, [this, id] {
+  awaited.deadline_timer = context_.loop.RunAfter(*deadline + kReportGrace, [this, id] {
     const auto found = awaited_.find(id);
     if (found == awaited_.end()) return;
     found->second.deadline_timer = 0;
     // Its report may have been lost: a destination that is there says what became of it.
     const std::string destination = found->second.destination;
-    if (parts_.peers.IsConnected(destination)) Ask(id, destination);
+    if (peers_.IsConnected(destination)) Ask(id, destination);
     if (!awaited_.contains(id)) return;
-    awaited_.at(id).deadline_timer = parts_.context.loop.RunAfter(kAnswerGrace, [this, id] {
+    awaited_.at(id).deadline_timer = context_.loop.RunAfter(kAnswerGrace, [this, id] {
       const auto silent = awaited_.find(id);
       if (silent == awaited_.end()) return;
       silent->second.deadline_timer = 0;
@@ -49,10 +49,10 @@ void Mirrors::Await(TransferRecord& record, const std::string& destination,
 
 Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
   const auto found = awaited_.find(said.id);
-  TransferRecord* record = parts_.transfers.Find(said.id);
+  TransferRecord* record = transfers_.Find(said.id);
   if (found == awaited_.end() || found->second.destination != caller || record == nullptr) {
     return {Code::kNotFound, reasons::kTransferNotFound,
-            "node " + parts_.context.node() + " waits for no word from node " + caller +
+            "node " + context_.node() + " waits for no word from node " + caller +
                 " about that transfer"};
   }
   found->second.heard = true;
@@ -64,29 +64,28 @@ void Mirrors::AskWhenSilent(const TransferId& id) {
   const auto begun = awaited_.find(id);
   if (begun == awaited_.end() || begun->second.silence_timer != 0) return;
   begun->second.heard = false;
-  begun->second.silence_timer =
-      parts_.context.loop.RunAfter(parts_.context.options.heartbeat, [this, id] {
-        const auto found = awaited_.find(id);
-        if (found == awaited_.end()) return;
-        found->second.silence_timer = 0;
-        const bool silent = !found->second.heard;
-        AskWhenSilent(id);
-        if (silent) Ask(id, std::string(found->second.destination));
-      });
+  begun->second.silence_timer = context_.loop.RunAfter(context_.options.heartbeat, [this, id] {
+    const auto found = awaited_.find(id);
+    if (found == awaited_.end()) return;
+    found->second.silence_timer = 0;
+    const bool silent = !found->second.heard;
+    AskWhenSilent(id);
+    if (silent) Ask(id, std::string(found->second.destination));
+  });
 }
 
 void Mirrors::Ask(const TransferId& id, const std::string& node) {
-  Result<PeerApi*> peer = parts_.peers.Find(node);
+  Result<PeerApi*> peer = peers_.Find(node);
   if (!peer.ok()) return;  // asked when they next meet
-  (*peer)->Query(parts_.context.node(), id, [this, id, node](Result<TransferInfo> said) {
-    TransferRecord* asked = parts_.transfers.Find(id);
+  (*peer)->Query(context_.node(), id, [this, id, node](Result<TransferInfo> said) {
+    TransferRecord* asked = transfers_.Find(id);
     const auto found = awaited_.find(id);
     if (asked == nullptr || found == awaited_.end()) return;
     if (said.ok()) return Apply(*asked, *said);
     if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMostUnknown) return;
     Conclude(id);
-    parts_.transfers.Conclude(
-        *asked, said.status().WithContext("node " + node + " does not know the transfer"));
+    transfers_.Conclude(*asked,
+                        said.status().WithContext("node " + node + " does not know the transfer"));
   });
 }
 
@@ -109,25 +108,25 @@ void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
   info.error = said.error;
   info.waits_for = said.waits_for;
   if (IsFinal(said.state)) Conclude(info.id);
-  parts_.transfers.Changed(record);
+  transfers_.Changed(record);
 }
 
 void Mirrors::Conclude(const TransferId& id) {
   const auto found = awaited_.find(id);
   if (found == awaited_.end()) return;
-  parts_.context.loop.CancelTimer(found->second.deadline_timer);
-  parts_.context.loop.CancelTimer(found->second.lost_timer);
-  parts_.context.loop.CancelTimer(found->second.silence_timer);
+  context_.loop.CancelTimer(found->second.deadline_timer);
+  context_.loop.CancelTimer(found->second.lost_timer);
+  context_.loop.CancelTimer(found->second.silence_timer);
   awaited_.erase(found);
 }
 
 void Mirrors::GiveUp(const TransferId& id, const Status& why) {
-  TransferRecord* record = parts_.transfers.Find(id);
+  TransferRecord* record = transfers_.Find(id);
   if (record == nullptr || IsFinal(record->info.state) ||
       record->info.state == TransferState::kUnconfirmed)
     return;
   const std::string destination = awaited_.at(id).destination;
-  const bool heard = parts_.peers.IsConnected(destination);
+  const bool heard = peers_.IsConnected(destination);
   const Status unconfirmed(
       Code::kDeadlineExceeded, reasons::kUnconfirmed,
       "node " + destination + " decides this transfer's outcome and " +
@@ -140,14 +139,14 @@ void Mirrors::GiveUp(const TransferId& id, const Status& why) {
   record->info.waits_for.clear();
   log::Warning("transfer unconfirmed",
                {{"transfer", id.str()}, {"peer", destination}, {"why", why.message()}});
-  parts_.transfers.Changed(*record);
+  transfers_.Changed(*record);
 }
 
 void Mirrors::PeerLost(const std::string& node) {
   for (auto& [id, awaited] : awaited_) {
     if (awaited.destination != node || awaited.lost_timer != 0) continue;
     awaited.lost_timer =
-        parts_.context.loop.RunAfter(parts_.context.options.stall_timeout, [this, id = id, node] {
+        context_.loop.RunAfter(context_.options.stall_timeout, [this, id = id, node] {
           const auto found = awaited_.find(id);
           if (found == awaited_.end()) return;
           found->second.lost_timer = 0;
@@ -162,15 +161,15 @@ void Mirrors::PeerMet(const std::string& node, bool restarted) {
   std::vector<TransferId> open;
   for (auto& [id, awaited] : awaited_) {
     if (awaited.destination != node) continue;
-    parts_.context.loop.CancelTimer(std::exchange(awaited.lost_timer, 0));
+    context_.loop.CancelTimer(std::exchange(awaited.lost_timer, 0));
     open.push_back(id);
   }
   for (const TransferId& id : open) {
-    TransferRecord* record = parts_.transfers.Find(id);
+    TransferRecord* record = transfers_.Find(id);
     if (record == nullptr) continue;
     if (restarted) {
       Conclude(id);
-      parts_.transfers.Conclude(
+      transfers_.Conclude(
           *record, {Code::kAborted, reasons::kPeerRestarted,
                     "node " + node + ", which decides this transfer's outcome, has restarted",
                     "its buffers are gone: create them and start the transfer anew"});

@@ -8,19 +8,20 @@
 #include <string>
 
 #include "daemon/engine/api/types.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/transfers/transfers.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
-
-struct TransferRecord;
 
 // Engine thread. The destination reports; where it cannot be heard in time, the transfer is
 // UNCONFIRMED here, and becomes what the destination says when the two meet again. A destination
 // that has restarted has forgotten the transfer, and its buffers with it: then it has failed.
 class Mirrors {
  public:
-  explicit Mirrors(Parts& parts) : parts_(parts) {}
+  Mirrors(Context& context, Peers& peers, Transfers& transfers)
+      : context_(context), peers_(peers), transfers_(transfers) {}
 
   // From now on this record is what `destination` says. `deadline`: of the transfer, from now.
   void Await(TransferRecord& record, const std::string& destination,
@@ -56,7 +57,9 @@ class Mirrors {
   void GiveUp(const TransferId& id, const Status& why);
   void Conclude(const TransferId& id);
 
-  Parts& parts_;
+  Context& context_;
+  Peers& peers_;
+  Transfers& transfers_;
   std::map<TransferId, Awaited> awaited_;
 };
 

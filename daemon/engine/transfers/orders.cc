@@ -4,13 +4,7 @@
 
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
-#include "daemon/engine/base/context.h"
 #include "daemon/engine/base/names.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/transfers/mirrors.h"
-#include "daemon/engine/transfers/series.h"
-#include "daemon/engine/transfers/transfers.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -80,13 +74,13 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
     wrong = {Code::kInvalidArgument, reasons::kBadArgument, "a deadline that has passed already"};
   }
   // What has begun may end.
-  if (parts_.context.draining && !request.validate_only && request.part_of.empty()) {
+  if (context_.draining && !request.validate_only && request.part_of.empty()) {
     wrong = {Code::kUnavailable, reasons::kDraining,
-             "node " + parts_.context.node() + " is shutting down and takes no new transfers"};
+             "node " + context_.node() + " is shutting down and takes no new transfers"};
   }
   if (!wrong.ok()) return reply(wrong);
   for (Endpoint* end : {&request.source, &request.destination}) {
-    if (end->node.empty()) end->node = parts_.context.node();
+    if (end->node.empty()) end->node = context_.node();
   }
 
   auto order = std::make_shared<Order>();
@@ -97,7 +91,7 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
     auto shared = std::make_shared<Reply<TransferInfo>>(std::move(reply));
     auto again = [this, shared, request = order->request.request_id](Result<TransferId> made) {
       if (!made.ok()) return (*shared)(made.status());
-      const TransferRecord* record = parts_.transfers.Find(*made);
+      const TransferRecord* record = transfers_.Find(*made);
       if (record != nullptr) return (*shared)(record->info);
       (*shared)(RequestLog<TransferId>::Forgotten(request));
     };
@@ -109,7 +103,7 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
     reply = [shared](Result<TransferInfo> info) { (*shared)(std::move(info)); };
     order->reply = std::move(reply);
     if (!order->request.part_of.empty()) {
-      const Status adopted = parts_.series.Adopt(who, order->request, order->id);
+      const Status adopted = series_.Adopt(who, order->request, order->id);
       if (!adopted.ok()) return Refuse(*order, adopted);
     }
   } else {
@@ -122,7 +116,7 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
 void Orders::KeepDeadline(const std::shared_ptr<Order>& order) {
   if (!order->request.deadline) return;
   order->deadline_timer =
-      parts_.context.loop.RunAfter(*order->request.deadline, [this, order] { GiveUp(order); });
+      context_.loop.RunAfter(*order->request.deadline, [this, order] { GiveUp(order); });
 }
 
 // What the other nodes still answer is of no use any more; a transfer that one of them has started
@@ -140,22 +134,15 @@ void Orders::GiveUp(const std::shared_ptr<Order>& order) {
 
 void Orders::CancelStarted(const Order& order) {
   if (order.request.validate_only) return;
-  const std::string& node = order.request.destination.node;
-  Result<PeerApi*> destination =
-      parts_.context.IsSelf(node) ? Result<PeerApi*>(&self_) : parts_.peers.Find(node);
+  const Result<PeerApi*> destination = nodes_.Find(order.request.destination.node);
   if (!destination.ok()) return;  // it has the deadline, too
-  (*destination)
-      ->Cancel(parts_.context.node(), order.who.uid, order.id, [](const Result<TransferInfo>&) {});
-}
-
-void Orders::Reach(const std::string& node, Reply<PeerApi*> reply) {
-  if (parts_.context.IsSelf(node)) return reply(&self_);
-  parts_.peers.WhenConnected(node, std::move(reply));
+  (*destination)->Cancel(context_.node(), order.who.uid, order.id, [](const Result<TransferInfo>&) {
+  });
 }
 
 Status Orders::CheckTakesRanges(const Order& order, const std::string& node) const {
-  const bool able = order.request.ranges == nullptr || parts_.context.IsSelf(node) ||
-                    parts_.peers.Speaks(node, kProtocolWithRanges);
+  const bool able = order.request.ranges == nullptr || context_.IsSelf(node) ||
+                    peers_.Speaks(node, kProtocolWithRanges);
   if (able) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
           "node " + node + " runs a version that moves no ranges in one transfer",
@@ -165,7 +152,7 @@ Status Orders::CheckTakesRanges(const Order& order, const std::string& node) con
 void Orders::Reserve(std::shared_ptr<Order> order) {
   const std::string& node = order->request.source.node;
   order->waits_for = "node " + node + " to say whether the source may be read";
-  Reach(node, [this, order, node](Result<PeerApi*> source) {
+  nodes_.WhenConnected(node, [this, order, node](Result<PeerApi*> source) {
     if (order->given_up) return;
     if (!source.ok()) return Conclude(order, source.status());
     if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
@@ -179,7 +166,7 @@ void Orders::Reserve(std::shared_ptr<Order> order) {
       request.ranges = {order->request.ranges, &order->request.ranges->source};
     }
     request.validate_only = order->request.validate_only;
-    (*source)->Reserve(parts_.context.node(), std::move(request),
+    (*source)->Reserve(context_.node(), std::move(request),
                        [this, order](Result<Reservation> reservation) {
                          if (order->given_up) return;
                          if (!reservation.ok()) return Conclude(order, reservation.status());
@@ -191,18 +178,18 @@ void Orders::Reserve(std::shared_ptr<Order> order) {
 void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
   const std::string& node = order->request.destination.node;
   order->waits_for = "node " + node + " to plan and start the transfer";
-  Reach(node, [this, order, node,
-               reservation = std::move(reservation)](Result<PeerApi*> destination) mutable {
+  nodes_.WhenConnected(node, [this, order, node, reservation = std::move(reservation)](
+                                 Result<PeerApi*> destination) mutable {
     if (order->given_up) return;
     if (!destination.ok()) return Conclude(order, destination.status());
     if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     const TransferRequest& asked = order->request;
-    if (!asked.validate_only && !parts_.context.IsSelf(node)) {
+    if (!asked.validate_only && !context_.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
       TransferInfo info;
       info.id = order->id;
       info.role =
-          parts_.context.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
+          context_.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
       info.source = reservation.source;
       info.destination = asked.destination;
       info.bytes = asked.ranges == nullptr ? reservation.source.bytes.value_or(0)
@@ -210,14 +197,14 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
       info.owner = order->who.ToString();
       info.create_time = std::chrono::system_clock::now();
       info.part_of = asked.part_of;
-      Result<Quota::Charge> charge = parts_.transfers.Take(
-          OwnerOf(order->who), parts_.context.node(), order->who.administrator);
+      Result<Quota::Charge> charge =
+          transfers_.Take(OwnerOf(order->who), context_.node(), order->who.administrator);
       if (!charge.ok()) return Conclude(order, charge.status());
-      Result<TransferRecord*> record = parts_.transfers.Add(
-          std::move(info), OwnerOf(order->who), parts_.context.node(), std::move(*charge));
+      Result<TransferRecord*> record =
+          transfers_.Add(std::move(info), OwnerOf(order->who), context_.node(), std::move(*charge));
       if (!record.ok()) return Conclude(order, record.status());
       order->recorded = true;
-      parts_.mirrors.Await(**record, node, order->Remaining());
+      mirrors_.Await(**record, node, order->Remaining());
     }
     StartRequest request;
     request.id = order->id;
@@ -230,29 +217,28 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
     request.checksum = asked.checksum;
     request.deadline = order->Remaining();
     request.validate_only = asked.validate_only;
-    if (!asked.part_of.empty()) request.series = parts_.series.Find(asked.part_of);
+    if (!asked.part_of.empty()) request.series = series_.Find(asked.part_of);
     (*destination)
-        ->Start(parts_.context.node(), std::move(request),
-                [this, order](Result<TransferInfo> started) {
-                  if (!order->given_up) return Conclude(order, std::move(started));
-                  if (started.ok()) CancelStarted(*order);
-                });
+        ->Start(context_.node(), std::move(request), [this, order](Result<TransferInfo> started) {
+          if (!order->given_up) return Conclude(order, std::move(started));
+          if (started.ok()) CancelStarted(*order);
+        });
   });
 }
 
 void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome) {
-  parts_.context.loop.CancelTimer(std::exchange(order->deadline_timer, 0));
+  context_.loop.CancelTimer(std::exchange(order->deadline_timer, 0));
   const Owner who = OwnerOf(order->who);
   if (!outcome.ok()) {
     if (order->recorded) {
-      parts_.mirrors.Drop(order->id);
-      parts_.transfers.Drop(order->id);
+      mirrors_.Drop(order->id);
+      transfers_.Drop(order->id);
     }
-    parts_.series.Refused(order->request.part_of, order->id);
+    series_.Refused(order->request.part_of, order->id);
     return Refuse(*order, outcome.status());
   }
   if (order->request.validate_only) return order->reply(std::move(outcome));
-  TransferRecord* record = parts_.transfers.Find(order->id);
+  TransferRecord* record = transfers_.Find(order->id);
   if (record == nullptr) {  // it has ended since, and no more of those are kept
     requests_.Conclude(who, order->request.request_id, order->id);
     return order->reply(std::move(outcome));
@@ -260,10 +246,10 @@ void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> 
   if (order->recorded && record->info.state == TransferState::kPending) {
     record->info.destination = outcome->destination;
     record->info.plan = outcome->plan;
-    parts_.transfers.Changed(*record);
+    transfers_.Changed(*record);
   }
-  if (order->recorded) parts_.mirrors.AskWhenSilent(order->id);
-  parts_.series.Started(*record);
+  if (order->recorded) mirrors_.AskWhenSilent(order->id);
+  series_.Started(*record);
   requests_.Conclude(who, order->request.request_id, order->id);
   order->reply(record->info);
 }

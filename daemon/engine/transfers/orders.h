@@ -6,8 +6,12 @@
 #include <string>
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/nodes.h"
 #include "daemon/engine/registry/request_log.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
 
@@ -15,17 +19,21 @@ namespace onecopy::engine {
 // either may be this one.
 class Orders {
  public:
-  // `self`: this node, as a peer asks it.
-  Orders(Parts& parts, PeerApi& self, RequestMemory& memory)
-      : parts_(parts), self_(self), requests_(memory, "transfer") {}
+  Orders(Context& context, Nodes& nodes, Peers& peers, Transfers& transfers, Mirrors& mirrors,
+         Series& series, RequestMemory& memory)
+      : context_(context),
+        nodes_(nodes),
+        peers_(peers),
+        transfers_(transfers),
+        mirrors_(mirrors),
+        series_(series),
+        requests_(memory, "transfer") {}
 
   void Create(const Principal& who, TransferRequest request, Reply<TransferInfo> reply);
 
  private:
   struct Order;
 
-  // The node that an endpoint means, to be asked.
-  void Reach(const std::string& node, Reply<PeerApi*> reply);
   // Whether a node that is connected knows ranges: one that does not would overlook them.
   Status CheckTakesRanges(const Order& order, const std::string& node) const;
   void Reserve(std::shared_ptr<Order> order);
@@ -37,8 +45,12 @@ class Orders {
   void GiveUp(const std::shared_ptr<Order>& order);
   void CancelStarted(const Order& order);
 
-  Parts& parts_;
-  PeerApi& self_;
+  Context& context_;
+  Nodes& nodes_;
+  Peers& peers_;
+  Transfers& transfers_;
+  Mirrors& mirrors_;
+  Series& series_;
   RequestLog<TransferId> requests_;
 };
 

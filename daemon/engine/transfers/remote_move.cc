@@ -4,16 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probes.h"
-#include "daemon/engine/staging/registrations.h"
-#include "daemon/engine/staging/slots.h"
-#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/remote_places.h"
-#include "daemon/plan/lane_rates.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -41,12 +34,12 @@ LayoutRef RemoteMove::Order::source_layout() const {
   return {ranges, &ranges->source};
 }
 
-RemoteMove::RemoteMove(Parts& parts, Order order, Area destination)
-    : parts_(parts),
+RemoteMove::RemoteMove(const Needs& needs, Order order, Area destination)
+    : needs_(needs),
       order_(std::move(order)),
       destination_(std::move(destination)),
-      source_half_(std::make_shared<SourceHalf>(parts, order_.source_node, order_.transfer.id,
-                                                order_.checksum)) {}
+      source_half_(std::make_shared<SourceHalf>(needs.context, needs.peers, order_.source_node,
+                                                order_.transfer.id, order_.checksum)) {}
 
 bool RemoteMove::Over(const Status& step) {
   if (finishing_) return true;
@@ -60,7 +53,7 @@ void RemoteMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  parts_.connections.Get(
+  needs_.connections.Get(
       order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
         if (self->Over(use.status())) return;
         self->use_ = std::move(*use);
@@ -70,44 +63,36 @@ void RemoteMove::Start(Task running, Done done) {
         self->channel_ = std::make_unique<pipeline::Channel>(
             self->use_->connection, self->channel_id_,
             [weak = self->weak_from_this(),
-             &loop = self->parts_.context.loop](const pipeline::Message& message) {
+             &loop = self->needs_.context.loop](const pipeline::Message& message) {
               loop.Post([weak, message] {
                 if (const auto self = weak.lock()) self->OnControl(message);
               });
             });
-        self->ChooseLanes();
+        self->lanes_ = self->needs_.planning.ChooseLanes(
+            self->order_.source_node, self->WireTaken(), self->use_->connection->lanes());
         if (!self->order_.path.destination_staged) return self->RegisterTarget();
-        self->parts_.slots.Slab([self](Result<RegionRef> slab) {
-          if (!self->Over(slab.status())) self->PrepareRoute(*slab);
+        self->needs_.slots.Slab([self](Result<RegionRef> slab) {
+          if (!self->Over(slab.status())) self->Prepare(*slab);
         });
       });
 }
 
-void RemoteMove::PrepareRoute(const RegionRef& slab) {
+void RemoteMove::Prepare(const RegionRef& slab) {
   slab_ = slab;
-  Memory* memory = parts_.context.CopierFor(slab->place(), destination_.span.region->place());
-  if (memory == nullptr) {
-    Over({Code::kFailedPrecondition, reasons::kNotApplicable,
-          "nothing here copies from host memory to " + destination_.span.region->step_name()});
-    return;
-  }
-  const std::string& worker = WorkerOf(destination_.span.region->place());
-  parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
-      worker, [memory, slab, to = destination_.span.region] { return memory->Prepare(slab, to); },
-      [self = self_, worker](Result<std::unique_ptr<CopyRoute>> made) {
-        std::shared_ptr<CopyRoute> route;
-        if (made.ok()) route = self->parts_.context.workers.ShareAny(worker, std::move(*made));
-        if (self->Over(made.status())) return;
-        self->route_ = std::move(route);
-        self->RegisterTarget();
-      });
+  const RegionRef& to = destination_.span.region;
+  PrepareRoute(needs_.context, WorkerOf(to->place()), slab, to,
+               [self = self_](Result<std::shared_ptr<CopyRoute>> route) {
+                 if (self->Over(route.status())) return;
+                 self->route_ = std::move(*route);
+                 self->RegisterTarget();
+               });
 }
 
 void RemoteMove::RegisterTarget() {
   if (Over(destination_.span.region->CheckUsable())) return;
-  parts_.registrations.Ensure(order_.path.link, target(),
-                              slab_ != nullptr ? std::string() : order_.client_buffer, nics_here_,
-                              [self = self_](const Status& registered) {
+  needs_.registrations.Ensure(order_.path.link, target(),
+                              slab_ != nullptr ? std::string() : order_.client_buffer,
+                              lanes_.nics_here, [self = self_](const Status& registered) {
                                 if (!self->Over(registered)) self->AskSource();
                               });
 }
@@ -120,18 +105,18 @@ void RemoteMove::AskSource() {
   request.connection = use_->number;
   request.channel = channel_id_;
   request.staged = order_.path.source_staged;
-  if (request.staged) request.chunk_bytes = parts_.slots.slot_bytes();
+  if (request.staged) request.chunk_bytes = needs_.slots.slot_bytes();
   request.deadline = order_.deadline;
   request.transfer = order_.transfer;
-  request.series = parts_.series.Find(order_.transfer.part_of);
-  request.nics = nics_there_;
+  request.series = needs_.series.Find(order_.transfer.part_of);
+  request.nics = lanes_.nics_there;
   request.flows = true;
   source_half_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
-    Status status = self->parts_.connections.Heard(*self->use_, reply.status());
+    Status status = self->needs_.connections.Heard(*self->use_, reply.status());
     if (status.ok() && !reply->flows) {
       status = {Code::kUnavailable, reasons::kPeerIncompatible,
                 "node " + self->order_.source_node + " runs a version that sends in another way",
-                "update it to the version of node " + self->parts_.context.node()};
+                "update it to the version of node " + self->needs_.context.node()};
     }
     if (self->Over(status)) return;
     self->answered_ = true;
@@ -167,7 +152,7 @@ std::unique_ptr<pipeline::Place> RemoteMove::SourcePlace(const pipeline::Layouts
     return std::make_unique<pipeline::RemoteRing>(*channel_, bytes, ready_->slot_bytes, first_key_);
   }
   const uint64_t chunk_bytes = use_->connection->chunk_bytes();
-  const uint64_t most = slab_ != nullptr ? parts_.slots.slot_bytes() : chunk_bytes;
+  const uint64_t most = slab_ != nullptr ? needs_.slots.slot_bytes() : chunk_bytes;
   return std::make_unique<pipeline::SourceRange>(
       0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from);
 }
@@ -179,7 +164,7 @@ void RemoteMove::OpenShare() {
   order.payload = destination_.payload();
   order.most = use_->connection->depth() * 2;
   order.executor = &use_->connection->executor();
-  share_ = parts_.slots.Open(std::move(order));
+  share_ = needs_.slots.Open(std::move(order));
 }
 
 void RemoteMove::Run() {
@@ -187,7 +172,7 @@ void RemoteMove::Run() {
   const uint64_t bytes = destination_.payload();
   const bool staged = order_.path.source_staged;
   const uint64_t slot_bytes = ready_->slot_bytes;
-  if (staged && (slot_bytes < kLeastChunkBytes || slot_bytes > parts_.slots.slot_bytes())) {
+  if (staged && (slot_bytes < kLeastChunkBytes || slot_bytes > needs_.slots.slot_bytes())) {
     Over({Code::kUnavailable, reasons::kLinkDown,
           "node " + order_.source_node + " offers slots of " + std::to_string(slot_bytes) +
               " bytes"});
@@ -204,12 +189,12 @@ void RemoteMove::Run() {
   std::vector<std::unique_ptr<pipeline::Place>> places;
   std::vector<pipeline::Stage> stages;
   places.push_back(SourcePlace(gets, bytes));
-  const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
+  const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
   const bool sockets = staged && link != nullptr && !link->rdma;
   const uint64_t piece =
       sockets ? std::max(slot_bytes / kPieces, kLeastPiece) : std::numeric_limits<uint64_t>::max();
   stages.push_back({std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, ready_->key,
-                                                         target(), lane_rates_, gets, piece),
+                                                         target(), lanes_.rates, gets, piece),
                     connection.depth()});
   if (slab_ != nullptr) {
     OpenShare();
@@ -225,46 +210,25 @@ void RemoteMove::Run() {
   chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
                                              std::move(stages));
   connection.Evidence([self = self_](auto counters) {
-    self->parts_.context.loop.Post([self, counters = std::move(counters)] {
+    self->needs_.context.loop.Post([self, counters = std::move(counters)] {
       for (const auto& [name, count] : counters) self->counters_before_[name] = count;
     });
   });
   outcome_.began = true;
   running_();
   chain_->Start([self = self_](pipeline::ChainReport report) {
-    self->parts_.context.loop.Post([self, report = std::move(report)] {
+    self->needs_.context.loop.Post([self, report = std::move(report)] {
       AddReport(report, self->use_->connection->lanes(), &self->outcome_);
       self->GatherEvidence([self] { self->FlushTarget(); });
     });
   });
 }
 
-std::optional<plan::Wire> RemoteMove::WireOf(const NodeCapability** there) const {
-  const bool self = parts_.context.IsSelf(order_.source_node);
-  *there = self ? &parts_.catalog.capabilities() : parts_.peers.Capabilities(order_.source_node);
-  if (*there == nullptr) return std::nullopt;
+plan::Wire RemoteMove::WireTaken() const {
   const plan::WireEnd slots{"host", {}};
   const Place& place = destination_.span.region->place();
-  return plan::Wire{
-      order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
-      order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
-}
-
-void RemoteMove::ChooseLanes() {
-  const NodeCapability* there = nullptr;
-  const auto wire = WireOf(&there);
-  const std::vector<LaneInfo>& lanes = use_->connection->lanes();
-  if (!wire || lanes.size() < 2) return;
-  const NodeCapability& here = parts_.catalog.capabilities();
-  lane_rates_ =
-      plan::LaneRates(*wire, lanes, *there, here, parts_.probes.EstimatesFor(order_.source_node));
-  const std::vector<bool> near = plan::NearestLanes(*wire, lanes, lane_rates_, *there, here);
-  if (std::find(near.begin(), near.end(), false) == near.end()) return;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    if (!near[i]) continue;
-    nics_here_.push_back(lanes[i].device);
-    nics_there_.push_back(lanes[i].peer_device);
-  }
+  return {order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
+          order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
 }
 
 std::vector<LaneBytes> RemoteMove::lanes() const {
@@ -281,7 +245,7 @@ void RemoteMove::Stop(const Status& why) {
   stopped_ = why;
   if (chain_ != nullptr) return chain_->Stop(why);
   // Not from here: the caller may be what is told of the end.
-  parts_.context.loop.Post([self = shared_from_this()] {
+  needs_.context.loop.Post([self = shared_from_this()] {
     if (self->self_ != nullptr) self->Over();
   });
 }
@@ -297,12 +261,12 @@ uint64_t RemoteMove::life() const {
   if (chain_ == nullptr && phase_ != Phase::kSource) {
     // Connecting has its own bounds, and a driver is given more time than a peer.
     const auto passed = os::Clock::now() - started_;
-    if (passed < kMemoryPatience * parts_.context.options.stall_timeout) {
+    if (passed < kMemoryPatience * needs_.context.options.stall_timeout) {
       life += static_cast<uint64_t>(passed.count());
     }
   }
-  if (share_ != nullptr && parts_.slots.Waits(*share_)) {
-    life += parts_.slots.given(Purpose::kReceive);
+  if (share_ != nullptr && needs_.slots.Waits(*share_)) {
+    life += needs_.slots.given(Purpose::kReceive);
   }
   return life;
 }
@@ -313,10 +277,10 @@ std::string RemoteMove::waits_for() const {
     return "a connection of link " + order_.path.link + " from node " + source;
   }
   if (chain_ == nullptr && phase_ == Phase::kMemory) {
-    return "memory of node " + parts_.context.node() + " to be made ready";
+    return "memory of node " + needs_.context.node() + " to be made ready";
   }
-  if (share_ != nullptr && parts_.slots.Waits(*share_)) {
-    return WaitsForSlots(parts_.context.node(), parts_.slots.Ahead(*share_));
+  if (share_ != nullptr && needs_.slots.Waits(*share_)) {
+    return WaitsForSlots(needs_.context.node(), needs_.slots.Ahead(*share_));
   }
   if (!waiting_ || waiting_at_ != bytes_done()) {
     return chain_ == nullptr ? "node " + source + " to open the source" : "";
@@ -330,7 +294,7 @@ void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
   outcome_.access =
       use_->connection->Access(order_.path.source_staged ? *first_key_ : ready_->key, *target());
   use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
-    self->parts_.context.loop.Post(
+    self->needs_.context.loop.Post(
         [self, counters = std::move(counters), then = std::move(then)]() mutable {
           for (const auto& [name, count] : counters) {
             const uint64_t before = self->counters_before_[name];
@@ -342,11 +306,11 @@ void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
 }
 
 void RemoteMove::FlushTarget() {
-  const LinkCapability* link = parts_.catalog.capabilities().FindLink(order_.path.link);
+  const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
   const bool needed = outcome_.status.ok() && slab_ == nullptr && link != nullptr && link->rdma &&
                       destination_.span.region->needs_flush();
   if (!needed) return FinishSource();
-  parts_.context.workers.Run<bool>(
+  needs_.context.workers.Run<bool>(
       WorkerOf(destination_.span.region->place()),
       [region = destination_.span.region]() -> Result<bool> {
         ONECOPY_RETURN_IF_ERROR(region->FlushRemoteWrites());

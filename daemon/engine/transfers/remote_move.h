@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/connections.h"
+#include "daemon/engine/probing/planning.h"
+#include "daemon/engine/staging/registrations.h"
+#include "daemon/engine/staging/slots.h"
+#include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/source_half.h"
 #include "daemon/pipeline/channel.h"
 #include "daemon/pipeline/places.h"
@@ -41,8 +46,19 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     }
   };
 
+  struct Needs {
+    Context& context;
+    const Catalog& catalog;
+    Peers& peers;
+    Connections& connections;
+    Registrations& registrations;
+    Slots& slots;
+    const Planning& planning;
+    const Series& series;
+  };
+
   // `destination` has the payload's length.
-  RemoteMove(Parts& parts, Order order, Area destination);
+  RemoteMove(const Needs& needs, Order order, Area destination);
 
   void Start(Task running, Done done) override;
   // Ends it at once where nothing moves yet; what a slow call uses meanwhile, that call keeps.
@@ -57,7 +73,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   // What it does before bytes move.
   enum class Phase { kConnecting, kMemory, kSource };
 
-  void PrepareRoute(const RegionRef& slab);
+  void Prepare(const RegionRef& slab);
   void RegisterTarget();
   void AskSource();
   // What the source says over the channel, but for chunks.
@@ -66,9 +82,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void Run();
   std::unique_ptr<pipeline::Place> SourcePlace(const pipeline::Layouts& gets, uint64_t bytes);
   void OpenShare();
-  // Of this transfer's bytes; nothing where one end is not known any more.
-  std::optional<plan::Wire> WireOf(const NodeCapability** there) const;
-  void ChooseLanes();  // see plan::LaneRates, plan::NearestLanes
+  plan::Wire WireTaken() const;
   void GatherEvidence(UniqueFunction<void()> then);
   void FinishSource();
   // Bytes that a network device wrote into a GPU's memory, before anybody reads them.
@@ -78,7 +92,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   bool Over(const Status& step = {});
   const RegionRef& target() const { return slab_ == nullptr ? destination_.span.region : slab_; }
 
-  Parts& parts_;
+  const Needs needs_;
   const Order order_;
   Area destination_;
   Task running_;
@@ -87,9 +101,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   Phase phase_ = Phase::kConnecting;
   const os::Clock::time_point started_ = os::Clock::now();
   std::optional<Connections::Use> use_;
-  std::vector<double> lane_rates_;
-  std::vector<std::string> nics_here_;  // that are to carry it; empty: any
-  std::vector<std::string> nics_there_;
+  Planning::Lanes lanes_;
   ChannelId channel_id_ = 0;
   std::unique_ptr<pipeline::Channel> channel_;
   RegionRef slab_;                    // where the destination is staged

@@ -2,10 +2,6 @@
 
 #include <utility>
 
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/transfers/transfers.h"
-
 namespace onecopy::engine {
 namespace {
 
@@ -14,7 +10,7 @@ constexpr std::chrono::milliseconds kProgressPause{200};
 }  // namespace
 
 void Reporter::AddObserver(const std::string& node) {
-  if (!parts_.context.IsSelf(node)) observers_[node];
+  if (!context_.IsSelf(node)) observers_[node];
 }
 
 void Reporter::Report(bool progress_only) {
@@ -29,16 +25,16 @@ void Reporter::Report(bool progress_only) {
 
 void Reporter::Tell(const std::string& node) {
   Observer& observer = observers_.at(node);
-  const TransferRecord* record = parts_.transfers.Find(id_);
-  Result<PeerApi*> peer = parts_.peers.Find(node);
+  const TransferRecord* record = transfers_.Find(id_);
+  Result<PeerApi*> peer = peers_.Find(node);
   if (record == nullptr || !peer.ok()) return;
   observer.news = false;
   observer.telling = true;
-  ++parts_.context.reports_under_way;
-  (*peer)->Report(parts_.context.node(), record->info,
+  ++context_.reports_under_way;
+  (*peer)->Report(context_.node(), record->info,
                   [self = shared_from_this(), node](const Status& told) {
                     Observer& observer = self->observers_.at(node);
-                    --self->parts_.context.reports_under_way;
+                    --self->context_.reports_under_way;
                     observer.telling = false;
                     if (told.ok() && observer.news) self->Tell(node);
                   });

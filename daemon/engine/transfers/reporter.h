@@ -6,7 +6,9 @@
 #include <string>
 
 #include "daemon/engine/api/types.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/transfers/transfers.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
@@ -16,7 +18,8 @@ namespace onecopy::engine {
 // until the last answer has come.
 class Reporter : public std::enable_shared_from_this<Reporter> {
  public:
-  Reporter(Parts& parts, TransferId id) : parts_(parts), id_(std::move(id)) {}
+  Reporter(Context& context, Peers& peers, Transfers& transfers, TransferId id)
+      : context_(context), peers_(peers), transfers_(transfers), id_(std::move(id)) {}
 
   void AddObserver(const std::string& node);
   bool Observes(const std::string& node) const { return observers_.contains(node); }
@@ -32,7 +35,9 @@ class Reporter : public std::enable_shared_from_this<Reporter> {
 
   void Tell(const std::string& node);
 
-  Parts& parts_;
+  Context& context_;
+  Peers& peers_;
+  Transfers& transfers_;
   const TransferId id_;
   std::map<std::string, Observer> observers_;
   os::Clock::time_point last_progress_;

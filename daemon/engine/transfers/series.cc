@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "daemon/engine/api/transfer_ids.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/peering/peers.h"
@@ -59,7 +58,6 @@ class Series::SeriesRun final : public Run {
 
   void Cancel(const Status& why) override { series_.Cancel(id_, why); }
   void Tick() override { series_.Tick(id_); }
-  bool Needs(const std::string&) const override { return false; }
 
  private:
   Series& series_;
@@ -85,11 +83,13 @@ struct Series::Deciding {
   std::string sum;  // of the whole, by the client's word
 };
 
-Series::Series(Parts& parts) : parts_(parts) {}
+Series::Series(Context& context, const Owners& owners, Peers& peers, Transfers& transfers,
+               Mirrors& mirrors)
+    : context_(context), owners_(owners), peers_(peers), transfers_(transfers), mirrors_(mirrors) {}
 Series::~Series() = default;
 
 Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
-  Context& context = parts_.context;
+  Context& context = context_;
   if (context.draining) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context.node() + " is shutting down and takes no new transfers");
@@ -129,17 +129,17 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   info.create_time = std::chrono::system_clock::now();
   const TransferId id = info.id;
   ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
-                           parts_.transfers.Take(OwnerOf(who), context.node(), who.administrator));
+                           transfers_.Take(OwnerOf(who), context.node(), who.administrator));
   ONECOPY_ASSIGN_OR_RETURN(
       TransferRecord* const record,
-      parts_.transfers.Add(std::move(info), OwnerOf(who), context.node(), std::move(charge)));
+      transfers_.Add(std::move(info), OwnerOf(who), context.node(), std::move(charge)));
   record->series = true;
 
   auto deciding = std::make_unique<Deciding>();
   deciding->session = who.session;
   deciding->policy = std::move(request.policy);
   deciding->checksum = request.checksum;
-  deciding->reporter = std::make_shared<Reporter>(parts_, id);
+  deciding->reporter = std::make_shared<Reporter>(context_, peers_, transfers_, id);
   deciding->reporter->AddObserver(reads ? record->info.destination.node : record->info.source.node);
   if (request.deadline) {
     deciding->deadline = deciding->begun + *request.deadline;
@@ -148,7 +148,7 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   }
   deciding_[id] = std::move(deciding);
   ended_[id];
-  parts_.transfers.BeginRun(*record, std::make_shared<SeriesRun>(*this, id));
+  transfers_.BeginRun(*record, std::make_shared<SeriesRun>(*this, id));
   return record->info;
 }
 
@@ -160,7 +160,7 @@ void Series::OnDeadline(const TransferId& id, bool parts_first) {
   deciding.deadline_timer = 0;
   if (parts_first && !deciding.under_way.empty()) {
     deciding.deadline_timer =
-        parts_.context.loop.RunAfter(kPartsGrace, [this, id] { OnDeadline(id, false); });
+        context_.loop.RunAfter(kPartsGrace, [this, id] { OnDeadline(id, false); });
     return;
   }
   Cancel(id, {Code::kDeadlineExceeded, reasons::kDeadline,
@@ -171,25 +171,25 @@ void Series::OnDeadline(const TransferId& id, bool parts_first) {
 
 Series::Deciding* Series::DecidedFor(const Principal& who, const TransferId& id) {
   const auto found = deciding_.find(id);
-  const TransferRecord* record = parts_.transfers.Find(id);
+  const TransferRecord* record = transfers_.Find(id);
   const bool theirs =
-      found != deciding_.end() && record != nullptr && parts_.owners.Owns(who, record->owner);
+      found != deciding_.end() && record != nullptr && owners_.Owns(who, record->owner);
   return theirs ? found->second.get() : nullptr;
 }
 
 Result<TransferInfo> Series::End(const Principal& who, const SeriesEnd& end) {
-  const TransferRecord* record = parts_.transfers.Find(end.id);
-  if (record == nullptr || !record->series || !parts_.owners.Owns(who, record->owner)) {
-    return NoSeries(parts_.context.node(), end.id);
+  const TransferRecord* record = transfers_.Find(end.id);
+  if (record == nullptr || !record->series || !owners_.Owns(who, record->owner)) {
+    return NoSeries(context_.node(), end.id);
   }
   Deciding* deciding = DecidedFor(who, end.id);
   if (deciding == nullptr || deciding->ending) return record->info;
   if (!end.failure.ok()) {
     const bool refused = !deciding->started && deciding->under_way.empty();
     // As any transfer that was refused, it leaves no record.
-    if (refused) parts_.transfers.Find(end.id)->forget = true;
+    if (refused) transfers_.Find(end.id)->forget = true;
     Cancel(end.id, end.failure);
-    return parts_.transfers.Find(end.id)->info;
+    return transfers_.Find(end.id)->info;
   }
   if (!deciding->under_way.empty()) {
     return Status(Code::kFailedPrecondition, reasons::kBadArgument,
@@ -204,16 +204,15 @@ Result<TransferInfo> Series::End(const Principal& who, const SeriesEnd& end) {
   deciding->ending = true;
   deciding->sum = end.checksum;
   ConcludeIfOver(end.id);
-  return parts_.transfers.Find(end.id)->info;
+  return transfers_.Find(end.id)->info;
 }
 
 Status Series::Adopt(const Principal& who, TransferRequest& part, const TransferId& id) {
-  TransferRecord* record = parts_.transfers.Find(part.part_of);
+  TransferRecord* record = transfers_.Find(part.part_of);
   Deciding* deciding = DecidedFor(who, part.part_of);
   if (deciding == nullptr || deciding->ending) {
-    const bool theirs =
-        record != nullptr && record->series && parts_.owners.Owns(who, record->owner);
-    if (!theirs) return NoSeries(parts_.context.node(), part.part_of);
+    const bool theirs = record != nullptr && record->series && owners_.Owns(who, record->owner);
+    if (!theirs) return NoSeries(context_.node(), part.part_of);
     const Status& why = deciding == nullptr ? record->info.error : deciding->outcome;
     if (!why.ok()) return why;
     return {Code::kFailedPrecondition, reasons::kBadArgument,
@@ -250,7 +249,7 @@ void Series::Started(const TransferRecord& part) {
 
 std::optional<TransferInfo> Series::Find(const TransferId& id) const {
   if (!deciding_.contains(id)) return std::nullopt;
-  TransferInfo info = parts_.transfers.Find(id)->info;
+  TransferInfo info = transfers_.Find(id)->info;
   info.receipt = {};  // of no use to who learns of it
   info.plan.reset();
   return info;
@@ -258,24 +257,24 @@ std::optional<TransferInfo> Series::Find(const TransferId& id) const {
 
 Status Series::Join(const std::string& caller, const TransferInfo& said, const Owner& owner,
                     TransferRole role) {
-  if (parts_.context.IsSelf(caller)) {
+  if (context_.IsSelf(caller)) {
     return deciding_.contains(said.id) ? OkStatus() : NoSeries(caller, said.id);
   }
   if (said.id.empty() || said.id.str().size() > kMostIdBytes) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "a series without an id"};
   }
-  if (const TransferRecord* known = parts_.transfers.Find(said.id)) {
+  if (const TransferRecord* known = transfers_.Find(said.id)) {
     if (known->series && known->orderer == caller && known->owner == owner) return OkStatus();
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "transfer " + Printable(said.id.str()) + " is no series of node " + caller};
   }
   const auto of_peer = std::count_if(ended_.begin(), ended_.end(), [&](const auto& entry) {
-    const TransferRecord* record = parts_.transfers.Find(entry.first);
+    const TransferRecord* record = transfers_.Find(entry.first);
     return record != nullptr && record->orderer == caller;
   });
   if (static_cast<size_t>(of_peer) >= kMostSeriesOfPeer) {
     return {Code::kResourceExhausted, reasons::kQuota,
-            "node " + caller + " moves as many files at once as node " + parts_.context.node() +
+            "node " + caller + " moves as many files at once as node " + context_.node() +
                 " takes, " + std::to_string(kMostSeriesOfPeer)};
   }
   TransferInfo info;
@@ -288,13 +287,13 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
   info.parts = said.parts;
   info.owner = owner.ToString();
   info.create_time = std::chrono::system_clock::now();
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, parts_.transfers.Take(owner, caller, false));
+  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, transfers_.Take(owner, caller, false));
   ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
-                           parts_.transfers.Add(std::move(info), owner, caller, std::move(charge)));
+                           transfers_.Add(std::move(info), owner, caller, std::move(charge)));
   record->series = true;
   ended_[said.id];
-  parts_.mirrors.Await(*record, caller, std::nullopt);
-  parts_.mirrors.AskWhenSilent(said.id);
+  mirrors_.Await(*record, caller, std::nullopt);
+  mirrors_.AskWhenSilent(said.id);
   return OkStatus();
 }
 
@@ -312,29 +311,29 @@ void Series::CancelParts(const TransferId& id) {
   const Status why = deciding_.at(id)->outcome;
   const std::set<TransferId> under_way = deciding_.at(id)->under_way;
   for (const TransferId& part : under_way) {
-    const TransferRecord* record = parts_.transfers.Find(part);
+    const TransferRecord* record = transfers_.Find(part);
     if (record == nullptr || IsFinal(record->info.state)) continue;  // being ordered: see Started
-    const std::string decider = parts_.mirrors.DecidedBy(part);
+    const std::string decider = mirrors_.DecidedBy(part);
     if (decider.empty()) {
       if (record->run != nullptr) record->run->Cancel(why);
       continue;
     }
-    Result<PeerApi*> peer = parts_.peers.Find(decider);
+    Result<PeerApi*> peer = peers_.Find(decider);
     if (!peer.ok()) continue;  // UNCONFIRMED ends it here
-    (*peer)->Cancel(parts_.context.node(), record->owner.uid, part, [](const auto&) {});
+    (*peer)->Cancel(context_.node(), record->owner.uid, part, [](const auto&) {});
   }
 }
 
 void Series::Tick(const TransferId& id) {
   const auto found = deciding_.find(id);
-  TransferRecord* record = parts_.transfers.Find(id);
+  TransferRecord* record = transfers_.Find(id);
   if (found == deciding_.end() || record == nullptr) return;
   Deciding& deciding = *found->second;
   uint64_t bytes = deciding.bytes;
   const TransferRecord* running = nullptr;
   std::vector<TransferId> unconfirmed;
   for (const TransferId& part : deciding.under_way) {
-    const TransferRecord* one = parts_.transfers.Find(part);
+    const TransferRecord* one = transfers_.Find(part);
     if (one == nullptr) continue;
     bytes += one->info.bytes_done;
     if (one->info.state == TransferState::kRunning) running = one;
@@ -349,7 +348,7 @@ void Series::Tick(const TransferId& id) {
   }
   if (begins || bytes != info.bytes_done) {
     info.bytes_done = bytes;
-    parts_.transfers.Changed(*record);
+    transfers_.Changed(*record);
     deciding.reporter->Report(!begins);
   }
   // Their end is not known here; the series does not wait for it once it has failed.
@@ -362,7 +361,7 @@ void Series::AddPart(const TransferRecord& part) {
   const auto found = deciding_.find(part.info.part_of);
   if (found == deciding_.end() || found->second->under_way.erase(part.info.id) == 0) return;
   Deciding& deciding = *found->second;
-  TransferInfo& info = parts_.transfers.Find(found->first)->info;
+  TransferInfo& info = transfers_.Find(found->first)->info;
   TakePlan(part.info, info);
   if (part.info.state == TransferState::kSucceeded) {
     deciding.bytes += part.info.bytes;
@@ -385,8 +384,8 @@ void Series::ConcludeIfOver(TransferId id) {
   }
   const std::unique_ptr<Deciding> deciding = std::move(found->second);
   deciding_.erase(found);
-  parts_.context.loop.CancelTimer(deciding->deadline_timer);
-  TransferRecord& record = *parts_.transfers.Find(id);
+  context_.loop.CancelTimer(deciding->deadline_timer);
+  TransferRecord& record = *transfers_.Find(id);
   TransferInfo& info = record.info;
   info.bytes_done = deciding->bytes;
   if (deciding->outcome.ok()) info.bytes = deciding->bytes;
@@ -400,9 +399,9 @@ void Series::ConcludeIfOver(TransferId id) {
   if (deciding->checksum && deciding->outcome.ok() && !deciding->sum.empty()) {
     info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, deciding->sum, deciding->verified};
   }
-  parts_.transfers.Conclude(record, deciding->outcome);
+  transfers_.Conclude(record, deciding->outcome);
   deciding->reporter->Report(false);
-  parts_.transfers.EndRun(record);
+  transfers_.EndRun(record);
 }
 
 void Series::OnFinal(const TransferRecord& record) {
@@ -417,17 +416,17 @@ void Series::OnFinal(const TransferRecord& record) {
 
 void Series::KeepEnded(const TransferId& series, const TransferId& part) {
   const auto kept = ended_.find(series);
-  if (kept == ended_.end()) return parts_.transfers.Forget(part);
+  if (kept == ended_.end()) return transfers_.Forget(part);
   kept->second.push_back(part);
   if (kept->second.size() <= kMostEndedParts) return;
-  parts_.transfers.Forget(kept->second.front());
+  transfers_.Forget(kept->second.front());
   kept->second.pop_front();
 }
 
 void Series::ForgetEnded(const TransferId& series) {
   const auto kept = ended_.extract(series);
   if (kept.empty()) return;
-  for (const TransferId& part : kept.mapped()) parts_.transfers.Forget(part);
+  for (const TransferId& part : kept.mapped()) transfers_.Forget(part);
 }
 
 void Series::EndSession(const SessionId& session) {
@@ -436,7 +435,7 @@ void Series::EndSession(const SessionId& session) {
     if (deciding->session == session) theirs.push_back(id);
   }
   for (const TransferId& id : theirs) {
-    const TransferInfo& info = parts_.transfers.Find(id)->info;
+    const TransferInfo& info = transfers_.Find(id)->info;
     const std::string& file = info.source.file.empty() ? info.destination.file : info.source.file;
     Cancel(id, {Code::kAborted, reasons::kOwnerDied,
                 "the client that copied " + Printable(file) + " has gone"});

@@ -8,7 +8,9 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
 
@@ -18,7 +20,8 @@ namespace onecopy::engine {
 // brings the series with it and Mirrors keeps it.
 class Series {
  public:
-  explicit Series(Parts& parts);
+  Series(Context& context, const Owners& owners, Peers& peers, Transfers& transfers,
+         Mirrors& mirrors);
   ~Series();
 
   // See onecopy.v1.TransferService.
@@ -63,7 +66,11 @@ class Series {
   void KeepEnded(const TransferId& series, const TransferId& part);
   void ForgetEnded(const TransferId& series);
 
-  Parts& parts_;
+  Context& context_;
+  const Owners& owners_;
+  Peers& peers_;
+  Transfers& transfers_;
+  Mirrors& mirrors_;
   std::map<TransferId, std::unique_ptr<Deciding>> deciding_;
   std::map<TransferId, std::deque<TransferId>> ended_;  // parts of every series known here
 };

@@ -2,19 +2,22 @@
 
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
-SharedMove::SharedMove(Parts& parts, RemoteMove::Order order, Area destination)
-    : parts_(parts),
+
+SharedMove::SharedMove(Context& context, Peers& peers, Borrower& borrower, const Series& series,
+                       RemoteMove::Order order, Area destination)
+    : context_(context),
+      peers_(peers),
+      borrower_(borrower),
+      series_(series),
       order_(std::move(order)),
       destination_(std::move(destination)),
-      source_half_(std::make_shared<SourceHalf>(parts, order_.source_node, order_.transfer.id,
-                                                order_.checksum)) {}
+      source_half_(std::make_shared<SourceHalf>(context, peers, order_.source_node,
+                                                order_.transfer.id, order_.checksum)) {}
 
 bool SharedMove::Over(const Status& step) {
   if (step.ok() && stopped_.ok() && recalled_.ok()) return false;
@@ -38,54 +41,40 @@ void SharedMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  use_ = parts_.borrower.Find(order_.source_node, order_.transfer.source.buffer, order_.transfer.id,
-                              OnRecall());
+  use_ = borrower_.Find(order_.source_node, order_.transfer.source.buffer, order_.transfer.id,
+                        OnRecall());
   found_ = use_ != nullptr;
-  if (found_) return PrepareRoute();
+  if (found_) return Prepare();
   Borrow();
 }
 
 void SharedMove::Borrow() {
   waits_for_ = "node " + order_.source_node + " to lend the source's memory";
-  Result<PeerApi*> peer = parts_.peers.Find(order_.source_node);
+  Result<PeerApi*> peer = peers_.Find(order_.source_node);
   if (Over(peer.status())) return;
-  (*peer)->Borrow(parts_.context.node(), {order_.ticket, order_.transfer.id},
+  (*peer)->Borrow(context_.node(), {order_.ticket, order_.transfer.id},
                   [self = self_](const Result<Loan>& loan) {
                     if (!self->Over(loan.status())) self->Fetch(*loan);
                   });
 }
 
 void SharedMove::Fetch(const Loan& loan) {
-  parts_.borrower.Get(order_.source_node, order_.transfer.source.buffer,
-                      destination_.span.region->place().kind, loan, order_.transfer.id, OnRecall(),
-                      [self = self_](Result<Borrower::UseRef> use) {
-                        if (use.ok()) self->use_ = std::move(*use);
-                        if (!self->Over(use.status())) self->PrepareRoute();
-                      });
+  borrower_.Get(order_.source_node, order_.transfer.source.buffer,
+                destination_.span.region->place().kind, loan, order_.transfer.id, OnRecall(),
+                [self = self_](Result<Borrower::UseRef> use) {
+                  if (use.ok()) self->use_ = std::move(*use);
+                  if (!self->Over(use.status())) self->Prepare();
+                });
 }
 
-void SharedMove::PrepareRoute() {
+void SharedMove::Prepare() {
   waits_for_ = "the memory of both ends to be opened for copying";
-  Memory* memory =
-      parts_.context.CopierFor(use_->region->place(), destination_.span.region->place());
-  if (memory == nullptr) {
-    Over({Code::kFailedPrecondition, reasons::kNotApplicable,
-          "nothing here copies from " + use_->region->step_name() + " to " +
-              destination_.span.region->step_name()});
-    return;
-  }
-  const std::string worker = WorkerOf(destination_.span.region->place());
-  parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
-      worker,
-      [memory, from = use_->region, to = destination_.span.region] {
-        return memory->Prepare(from, to);
-      },
-      [self = self_, worker](Result<std::unique_ptr<CopyRoute>> route) {
-        if (route.ok()) {
-          self->route_ = self->parts_.context.workers.ShareAny(worker, std::move(*route));
-        }
-        if (!self->Over(route.status())) self->Open();
-      });
+  const RegionRef& to = destination_.span.region;
+  PrepareRoute(context_, WorkerOf(to->place()), use_->region, to,
+               [self = self_](Result<std::shared_ptr<CopyRoute>> route) {
+                 if (route.ok()) self->route_ = std::move(*route);
+                 if (!self->Over(route.status())) self->Open();
+               });
 }
 
 void SharedMove::Open() {
@@ -96,12 +85,12 @@ void SharedMove::Open() {
   request.loan = use_->loan();
   request.deadline = order_.deadline;
   request.transfer = order_.transfer;
-  request.series = parts_.series.Find(order_.transfer.part_of);
+  request.series = series_.Find(order_.transfer.part_of);
   source_half_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
     if (!reply.ok() && self->found_ && reply.status().reason() == reasons::kNotShareable &&
         self->stopped_.ok() && self->recalled_.ok()) {
       // What was held from earlier is not what the buffer is now.
-      self->parts_.borrower.Retire(self->order_.source_node, self->use_->loan());
+      self->borrower_.Retire(self->order_.source_node, self->use_->loan());
       self->found_ = false;
       self->route_.reset();
       self->use_.reset();
@@ -121,7 +110,7 @@ void SharedMove::Check(const ByteRange& lent) {
               std::to_string(bytes) + " bytes out of " + std::to_string(there)});
     return;
   }
-  parts_.context.workers.Run<bool>(
+  context_.workers.Run<bool>(
       WorkerOf(destination_.span.region->place()),
       [route = route_, at = lent.offset, from = order_.source_layout(),
        to = destination_]() -> Result<bool> {
@@ -154,7 +143,7 @@ void SharedMove::Run(uint64_t there) {
   }
   running_();
   chain_->Start([self = self_](pipeline::ChainReport report) {
-    self->parts_.context.loop.Post([self, report = std::move(report)] {
+    self->context_.loop.Post([self, report = std::move(report)] {
       AddReport(report, {}, &self->outcome_);
       self->Finish();
     });

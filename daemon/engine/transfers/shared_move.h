@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/base/parts.h"
 #include "daemon/engine/sharing/borrower.h"
 #include "daemon/engine/transfers/remote_move.h"
+#include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/source_half.h"
 #include "daemon/pipeline/places.h"
 
@@ -17,7 +17,8 @@ namespace onecopy::engine {
 class SharedMove final : public Move, public std::enable_shared_from_this<SharedMove> {
  public:
   // `destination` has the payload's length.
-  SharedMove(Parts& parts, RemoteMove::Order order, Area destination);
+  SharedMove(Context& context, Peers& peers, Borrower& borrower, const Series& series,
+             RemoteMove::Order order, Area destination);
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
@@ -28,7 +29,7 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   Borrower::Recalled OnRecall();
   void Borrow();
   void Fetch(const Loan& loan);
-  void PrepareRoute();
+  void Prepare();
   void Open();
   // What may be read has been told: looks at the route, and then moves.
   void Check(const ByteRange& lent);
@@ -37,7 +38,10 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   // True when the move has been stopped, recalled, or has failed, and has been brought to its end.
   bool Over(const Status& step = {});
 
-  Parts& parts_;
+  Context& context_;
+  Peers& peers_;
+  Borrower& borrower_;
+  const Series& series_;
   const RemoteMove::Order order_;
   Area destination_;
   Task running_;

@@ -15,12 +15,12 @@ constexpr std::chrono::seconds kStopGrace{1};
 }  // namespace
 
 void SourceHalf::Prepare(PrepareRequest request, Reply<PrepareReply> reply) {
-  Result<PeerApi*> peer = parts_.peers.Find(node_);
+  Result<PeerApi*> peer = peers_.Find(node_);
   if (!peer.ok()) return reply(peer.status());
   prepared_ = true;  // even if the answer is lost
   channel_ = request.channel;
   (*peer)->Prepare(
-      parts_.context.node(), std::move(request),
+      context_.node(), std::move(request),
       [self = shared_from_this(), reply = std::move(reply)](Result<PrepareReply> prepared) mutable {
         if (!prepared.ok() && prepared.status().code() != Code::kUnavailable) {
           self->prepared_ = false;
@@ -34,14 +34,14 @@ void SourceHalf::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Move:
   done_ = std::move(done);
   if (!prepared_) return End();
   if (stopped) {
-    parts_.context.loop.RunAfter(kStopGrace, [self = shared_from_this()] { self->End(); });
+    context_.loop.RunAfter(kStopGrace, [self = shared_from_this()] { self->End(); });
   }
   auto answered = [self = shared_from_this(), stopped, bytes](Result<FinishReply> reply) {
     if (self->done_) self->Finished(stopped, bytes, std::move(reply));  // else too late
   };
-  Result<PeerApi*> peer = parts_.peers.Find(node_);
+  Result<PeerApi*> peer = peers_.Find(node_);
   if (!peer.ok()) return answered(peer.status());
-  (*peer)->Finish(parts_.context.node(), {id_, outcome_.status, checksum_, channel_},
+  (*peer)->Finish(context_.node(), {id_, outcome_.status, checksum_, channel_},
                   std::move(answered));
 }
 

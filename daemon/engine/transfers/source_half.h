@@ -8,15 +8,19 @@
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/peering/peers.h"
 
 namespace onecopy::engine {
 
 // Engine thread.
 class SourceHalf : public std::enable_shared_from_this<SourceHalf> {
  public:
-  SourceHalf(Parts& parts, std::string node, TransferId id, bool checksum)
-      : parts_(parts), node_(std::move(node)), id_(std::move(id)), checksum_(checksum) {}
+  SourceHalf(Context& context, Peers& peers, std::string node, TransferId id, bool checksum)
+      : context_(context),
+        peers_(peers),
+        node_(std::move(node)),
+        id_(std::move(id)),
+        checksum_(checksum) {}
 
   // Once.
   void Prepare(PrepareRequest request, Reply<PrepareReply> reply);
@@ -32,7 +36,8 @@ class SourceHalf : public std::enable_shared_from_this<SourceHalf> {
   void Finished(bool stopped, uint64_t bytes, Result<FinishReply> reply);
   void End();
 
-  Parts& parts_;
+  Context& context_;
+  Peers& peers_;
   const std::string node_;
   const TransferId id_;
   const bool checksum_;

@@ -3,15 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
-#include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/registry/buffers.h"
-#include "daemon/engine/sharing/lender.h"
-#include "daemon/engine/staging/registrations.h"
-#include "daemon/engine/staging/slots.h"
-#include "daemon/engine/transfers/transfers.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 
@@ -24,9 +17,9 @@ constexpr std::chrono::milliseconds kTellPause{1000};
 
 }  // namespace
 
-SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
-                     RegionRef region, Connections::Serving serving)
-    : parts_(parts),
+SourceRun::SourceRun(const Needs& needs, TransferId id, std::string destination,
+                     const Ticket& ticket, RegionRef region, Connections::Serving serving)
+    : needs_(needs),
       id_(std::move(id)),
       destination_(std::move(destination)),
       ticket_(ticket),
@@ -36,8 +29,8 @@ SourceRun::SourceRun(Parts& parts, TransferId id, std::string destination, const
       lent_(connection_ == nullptr) {}
 
 PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
-  begun_ = parts_.transfers.begun();
-  shared_ = parts_.transfers.running() > 1;
+  begun_ = needs_.transfers.begun();
+  shared_ = needs_.transfers.running() > 1;
   ticket_text_ = request.ticket;
   if (lent_) return {.flows = false, .lent = ticket_.range};
   channel_id_ = request.channel;
@@ -59,7 +52,8 @@ void SourceRun::Stage(const PrepareRequest& request) {
   order.connection = connection_;
   order.channel = channel_.get();
   order.chunk_bytes = request.chunk_bytes;
-  stage_ = std::make_shared<StagedSource>(parts_, std::move(order));
+  stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, needs_.slots,
+                                          std::move(order));
   StagedSource::Events events;
   events.ready = [self = shared_from_this()](uint64_t chunk_bytes, const std::vector<Step>& steps) {
     self->TellReady({.key = {}, .slot_bytes = chunk_bytes, .steps = steps});
@@ -76,7 +70,7 @@ void SourceRun::OpenInPlace(const PrepareRequest& request) {
   if (region_->backing() == nullptr || region_->backing()->IsFull()) {
     return Register(span, request.nics);
   }
-  parts_.context.workers.Run<bool>(
+  needs_.context.workers.Run<bool>(
       WorkerOf(region_->place()),
       [span]() -> Result<bool> {
         return span.region->backing()->HasHoles(span.offset, span.bytes);
@@ -93,26 +87,20 @@ void SourceRun::OpenInPlace(const PrepareRequest& request) {
 
 void SourceRun::Register(const Span& span, const std::vector<std::string>& nics) {
   // A buffer on its way out is being let go, and so is this transfer.
-  const Buffer* buffer = parts_.buffers.FindById(ticket_.buffer);
+  const Buffer* buffer = needs_.buffers.FindById(ticket_.buffer);
   const bool client = buffer != nullptr && buffer->registered;
-  parts_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics,
+  needs_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics,
                               [self = shared_from_this(), span](const Status& registered) {
                                 if (!registered.ok()) return self->Cancel(registered);
-                                if (!self->closing_) self->Expose(span);
+                                if (!self->closing_) self->Export(span);
                               });
 }
 
-void SourceRun::Expose(const Span& span) {
-  exposing_ = true;
-  connection_->Expose(span, [self = shared_from_this()](Result<RemoteKey> key) {
-    self->parts_.context.loop.Post([self, key = std::move(key)] {
-      self->exposing_ = false;
-      if (key.ok()) self->key_ = *key;
-      // Closed meanwhile: this was what the closing waited for.
-      if (self->closing_) return self->CloseKey();
-      if (!key.ok()) return self->Cancel(key.status());
-      self->TellReady({.key = *key, .slot_bytes = 0, .steps = {}});
-    });
+void SourceRun::Export(const Span& span) {
+  range_ = std::make_shared<ExportedRange>(needs_.context, connection_);
+  range_->Open(span, [self = shared_from_this()](Result<RemoteKey> key) {
+    if (!key.ok()) return self->Cancel(key.status());
+    self->TellReady({.key = std::move(*key), .slot_bytes = 0, .steps = {}});
   });
 }
 
@@ -135,18 +123,18 @@ void SourceRun::Tick() {
   if (closing_) return;
   TellWaiting();
   LimitWaiting();
-  TransferRecord* record = parts_.transfers.Find(id_);
+  TransferRecord* record = needs_.transfers.Find(id_);
   if (record == nullptr || stage_ == nullptr || stage_->bytes_done() <= record->info.bytes_done)
     return;
   record->info.bytes_done = stage_->bytes_done();
-  parts_.transfers.Changed(*record);
+  needs_.transfers.Changed(*record);
 }
 
 void SourceRun::TellWaiting() {
   using For = pipeline::WaitingMessage::For;
-  const auto& stall_timeout = parts_.context.options.stall_timeout;
+  const auto& stall_timeout = needs_.context.options.stall_timeout;
   const os::Clock::time_point now = os::Clock::now();
-  if (channel_ == nullptr || (stage_ == nullptr && key_)) return;
+  if (channel_ == nullptr || (range_ != nullptr && range_->is_open())) return;
   if (now - told_ < std::min(kTellPause, stall_timeout / 4)) return;
   const auto waits =
       stage_ == nullptr ? pipeline::WaitingMessage{For::kMemory, 0} : stage_->Waits();
@@ -154,7 +142,7 @@ void SourceRun::TellWaiting() {
   if (waits->what == For::kMemory) {
     if (now - prepared_ > kMemoryPatience * stall_timeout) return;
   } else {
-    const uint64_t given = parts_.slots.given(Purpose::kSend);
+    const uint64_t given = needs_.slots.given(Purpose::kSend);
     if (given == given_) return;  // nobody gets any
     given_ = given;
   }
@@ -165,9 +153,9 @@ void SourceRun::TellWaiting() {
 void SourceRun::LimitWaiting() {
   const auto since = stage_ == nullptr ? std::nullopt : stage_->OwesSlotsSince();
   if (!since) return;
-  const bool heard = parts_.peers.IsConnected(destination_);
+  const bool heard = needs_.peers.IsConnected(destination_);
   const auto waited = os::Clock::now() - *since;
-  if (waited < (heard ? parts_.context.options.stall_timeout
+  if (waited < (heard ? needs_.context.options.stall_timeout
                       : std::chrono::milliseconds(kUnheardPatience))) {
     return;
   }
@@ -192,25 +180,23 @@ void SourceRun::Close(const Status& why) {
   ++parts_open_;
   if (lent_) {
     CloseLoan();
-  } else if (!exposing_) {
-    CloseKey();
+  } else {
+    CloseRange();
   }
   OnePartClosed();
 }
 
 void SourceRun::CloseLoan() {
   if (finish_) return OnePartClosed();
-  parts_.lender.Recall(destination_, ticket_.buffer, id_,
+  needs_.lender.Recall(destination_, ticket_.buffer, id_,
                        [self = shared_from_this()] { self->OnePartClosed(); });
 }
 
-void SourceRun::CloseKey() {
-  if (!key_) return OnePartClosed();
-  connection_->Withdraw(*key_, [self = shared_from_this()](const OwnerSteps& steps) {
-    self->parts_.context.loop.Post([self, steps] {
-      for (const ExecutedStep& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
-      self->OnePartClosed();
-    });
+void SourceRun::CloseRange() {
+  if (range_ == nullptr) return OnePartClosed();
+  range_->Close([self = shared_from_this()](const OwnerSteps& steps) {
+    for (const ExecutedStep& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
+    self->OnePartClosed();
   });
 }
 
@@ -221,7 +207,7 @@ void SourceRun::OnePartClosed() {
   // A right that ended while the key was being made: nothing of it may be left for the next
   // transfer.
   const bool revoked = failure_.code() == Code::kPermissionDenied;
-  if (revoked && region_ != nullptr) parts_.context.EndLeases(region_);
+  if (revoked && region_ != nullptr) needs_.context.EndLeases(region_);
   stage_.reset();
   channel_.reset();
   AfterClosed();
@@ -235,7 +221,7 @@ void SourceRun::AfterClosed() {
   }
   if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
     return AnswerFinish({});
-  parts_.checksums.Sum(region_, ticket_.range, ticket_.layout, stop_,
+  needs_.checksums.Sum(region_, ticket_.range, ticket_.layout, stop_,
                        [self = shared_from_this()](Result<std::string> sum) {
                          if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
                          self->AnswerFinish(sum.ok() ? *sum : std::string());
@@ -260,7 +246,7 @@ void SourceRun::AnswerFinish(const std::string& checksum) {
   reply.failure = failure_;
   reply.steps = steps_;
   reply.checksum = checksum;
-  reply.shared = shared_ || parts_.transfers.begun() != begun_;
+  reply.shared = shared_ || needs_.transfers.begun() != begun_;
   std::exchange(finish_reply_, nullptr)(std::move(reply));
   End();
 }
@@ -274,10 +260,10 @@ void SourceRun::End() {
   const auto keep = shared_from_this();
   region_.reset();
   over_ = true;
-  TransferRecord* record = parts_.transfers.Find(id_);
+  TransferRecord* record = needs_.transfers.Find(id_);
   if (record != nullptr && record->run.get() == this) {
-    parts_.buffers.LetGo(ticket_.buffer, id_);
-    parts_.transfers.EndRun(*record);
+    needs_.buffers.LetGo(ticket_.buffer, id_);
+    needs_.transfers.EndRun(*record);
   }
   for (Task& then : std::exchange(when_over_, {})) then();
 }

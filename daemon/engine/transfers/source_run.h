@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/engine/base/parts.h"
 #include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/exported_range.h"
+#include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/sharing/lender.h"
 #include "daemon/engine/staging/checksum.h"
-#include "daemon/engine/transfers/run.h"
+#include "daemon/engine/staging/registrations.h"
+#include "daemon/engine/staging/slots.h"
 #include "daemon/engine/transfers/staged_source.h"
+#include "daemon/engine/transfers/transfers.h"
 #include "daemon/pipeline/channel.h"
 
 namespace onecopy::engine {
@@ -23,9 +27,20 @@ namespace onecopy::engine {
 // Prepare is answered at once; what takes time comes after that, and its outcome over the channel.
 class SourceRun final : public Run, public std::enable_shared_from_this<SourceRun> {
  public:
+  struct Needs {
+    Context& context;
+    Peers& peers;
+    Transfers& transfers;
+    Buffers& buffers;
+    Registrations& registrations;
+    Slots& slots;
+    Checksums& checksums;
+    Lender& lender;
+  };
+
   // The buffer has been found; the connection is the caller's, and there is none for a caller that
   // has borrowed the buffer's memory.
-  SourceRun(Parts& parts, TransferId id, std::string destination, const Ticket& ticket,
+  SourceRun(const Needs& needs, TransferId id, std::string destination, const Ticket& ticket,
             RegionRef region, Connections::Serving serving);
 
   PrepareReply Prepare(const PrepareRequest& request);
@@ -38,7 +53,6 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void LoseConnection(const Status& why) { Close(why); }
   uint64_t connection_number() const { return connection_number_; }
   void Tick() override;
-  bool Needs(const std::string& node) const override { return node == destination_; }
   const std::string& destination() const { return destination_; }
   const Ticket& ticket() const { return ticket_; }
   // Whether this is the destination, with the ticket that this run rests on, and has not said that
@@ -56,7 +70,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void Stage(const PrepareRequest& request);
   void OpenInPlace(const PrepareRequest& request);
   void Register(const Span& span, const std::vector<std::string>& nics);
-  void Expose(const Span& span);
+  void Export(const Span& span);
   void TellReady(pipeline::ReadyMessage ready);
   // To a reader that hears nothing else, as long as something goes on.
   void TellWaiting();
@@ -64,7 +78,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void LimitWaiting();
   // Lets everything go, then runs AfterClosed; safe to repeat.
   void Close(const Status& why);
-  void CloseKey();
+  void CloseRange();
   // Of memory that the destination uses in place: it must let go, unless it says that it has.
   void CloseLoan();
   void OnePartClosed();
@@ -72,7 +86,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void AnswerFinish(const std::string& checksum);
   void End();
 
-  Parts& parts_;
+  const Needs needs_;
   const TransferId id_;
   const std::string destination_;
   const Ticket ticket_;
@@ -84,9 +98,8 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   uint64_t connection_number_ = 0;
 
   std::unique_ptr<pipeline::Channel> channel_;
-  const bool lent_;  // instead of read over a connection
-  bool exposing_ = false;
-  std::optional<RemoteKey> key_;
+  const bool lent_;                       // instead of read over a connection
+  std::shared_ptr<ExportedRange> range_;  // where it is read in place
   std::shared_ptr<StagedSource> stage_;
   std::vector<ExecutedStep> steps_;
 

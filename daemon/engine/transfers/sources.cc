@@ -2,17 +2,11 @@
 
 #include <utility>
 
-#include "daemon/engine/api/move_limits.h"
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/connections.h"
-#include "daemon/engine/registry/buffers.h"
-#include "daemon/engine/sharing/lender.h"
-#include "daemon/engine/transfers/mirrors.h"
-#include "daemon/engine/transfers/series.h"
-#include "daemon/engine/transfers/transfers.h"
+#include "daemon/engine/base/move.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
+
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
   auto refuse = [&](const Status& why) { reply(why); };
@@ -28,35 +22,35 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     return refuse(
         {Code::kUnavailable, reasons::kPeerIncompatible,
          "node " + caller + " runs a version that reads in a way that is no longer served",
-         "update it to the version of node " + parts_.context.node()});
+         "update it to the version of node " + needs_.runs.context.node()});
   }
   // Before the ticket, which the reader needs once more where its connection is gone.
   Result<Connections::Serving> connection = Connections::Serving();
   if (request.loan == 0) {
-    connection = parts_.connections.FindAccepted(caller, request.connection);
+    connection = needs_.connections.FindAccepted(caller, request.connection);
     if (!connection.ok()) return refuse(connection.status());
   }
   const auto earlier = runs_.find(request.id);
   if (earlier != runs_.end() && earlier->second->MayBeginAgain(caller, request.ticket)) {
     return BeginAgain(caller, std::move(request), std::move(reply));
   }
-  Result<Ticket> ticket = parts_.tickets.Take(caller, request.ticket, request.id);
+  Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
   if (request.loan != 0) {
-    if (Status lent = parts_.lender.Check(caller, ticket->buffer, request.loan); !lent.ok()) {
-      parts_.tickets.Restore(request.ticket, std::move(*ticket));
+    if (Status lent = needs_.runs.lender.Check(caller, ticket->buffer, request.loan); !lent.ok()) {
+      needs_.tickets.Restore(request.ticket, std::move(*ticket));
       return refuse(lent);
     }
   }
 
   // Where this node ordered the transfer it has a record of it already.
-  TransferRecord* record = parts_.transfers.Find(request.id);
+  TransferRecord* record = needs_.runs.transfers.Find(request.id);
   if (record == nullptr) {
     TransferInfo info = request.transfer;
     info.id = request.id;
     info.role = TransferRole::kSource;
     info.state = TransferState::kPending;
-    info.source = {parts_.context.node(), parts_.buffers.FindById(ticket->buffer)->name,
+    info.source = {needs_.runs.context.node(), needs_.runs.buffers.FindById(ticket->buffer)->name,
                    ticket->range.offset, ticket->range.bytes};
     info.destination.node = caller;
     info.bytes = ticket->payload();
@@ -66,14 +60,15 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     info.part_of = {};
     if (request.series) {
       const Status joined =
-          parts_.series.Join(caller, *request.series, ticket->owner, TransferRole::kSource);
+          needs_.series.Join(caller, *request.series, ticket->owner, TransferRole::kSource);
       if (!joined.ok()) return refuse(joined);
       info.part_of = request.series->id;
     }
-    Result<Quota::Charge> charge = parts_.transfers.Take(ticket->owner, ticket->orderer, false);
+    Result<Quota::Charge> charge =
+        needs_.runs.transfers.Take(ticket->owner, ticket->orderer, false);
     if (!charge.ok()) return refuse(charge.status());
-    Result<TransferRecord*> added =
-        parts_.transfers.Add(std::move(info), ticket->owner, ticket->orderer, std::move(*charge));
+    Result<TransferRecord*> added = needs_.runs.transfers.Add(std::move(info), ticket->owner,
+                                                              ticket->orderer, std::move(*charge));
     if (!added.ok()) return refuse(added.status());
     record = *added;
   } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
@@ -82,16 +77,16 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   if (ticket->grant) record->grants.push_back(*ticket->grant);
   record->info.plan = request.transfer.plan;
   record->info.state = TransferState::kRunning;
-  parts_.mirrors.Await(*record, caller, request.deadline);
-  parts_.mirrors.AskWhenSilent(request.id);
+  needs_.mirrors.Await(*record, caller, request.deadline);
+  needs_.mirrors.AskWhenSilent(request.id);
 
-  auto run =
-      std::make_shared<SourceRun>(parts_, request.id, caller, *ticket,
-                                  parts_.buffers.FindById(ticket->buffer)->region, *connection);
+  auto run = std::make_shared<SourceRun>(needs_.runs, request.id, caller, *ticket,
+                                         needs_.runs.buffers.FindById(ticket->buffer)->region,
+                                         *connection);
   runs_[request.id] = run;
-  parts_.buffers.Hold(ticket->buffer, request.id);
-  parts_.transfers.BeginRun(*record, run);
-  parts_.transfers.Changed(*record);
+  needs_.runs.buffers.Hold(ticket->buffer, request.id);
+  needs_.runs.transfers.BeginRun(*record, run);
+  needs_.runs.transfers.Changed(*record);
   reply(run->Prepare(request));
 }
 
@@ -103,7 +98,7 @@ void Sources::BeginAgain(const std::string& caller, PrepareRequest request,
         const auto found = runs_.find(request.id);
         if (found != runs_.end() && found->second == run) {
           runs_.erase(found);
-          parts_.tickets.Restore(request.ticket, run->ticket());
+          needs_.tickets.Restore(request.ticket, run->ticket());
         }
         Prepare(caller, std::move(request), std::move(reply));
       });
@@ -115,8 +110,8 @@ void Sources::Finish(const std::string& caller, const FinishRequest& request,
   const auto found = runs_.find(request.id);
   if (found == runs_.end() || found->second->destination() != caller) {
     return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
-                        "node " + parts_.context.node() + " sends no transfer " + request.id.str() +
-                            " to node " + caller));
+                        "node " + needs_.runs.context.node() + " sends no transfer " +
+                            request.id.str() + " to node " + caller));
   }
   const std::shared_ptr<SourceRun> run = found->second;
   if (request.channel != 0 && run->channel() != request.channel) {

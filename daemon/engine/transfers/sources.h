@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/source_run.h"
 
 namespace onecopy::engine {
@@ -13,7 +14,15 @@ namespace onecopy::engine {
 // Engine thread. See PeerApi for what each call does.
 class Sources {
  public:
-  explicit Sources(Parts& parts) : parts_(parts) {}
+  struct Needs {
+    Connections& connections;
+    Tickets& tickets;
+    Mirrors& mirrors;
+    Series& series;
+    SourceRun::Needs runs;
+  };
+
+  explicit Sources(const Needs& needs) : needs_(needs) {}
 
   void Prepare(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply);
   void Finish(const std::string& caller, const FinishRequest& request, Reply<FinishReply> reply);
@@ -30,7 +39,7 @@ class Sources {
   // again, by the right that it had, as far as that still stands.
   void BeginAgain(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply);
 
-  Parts& parts_;
+  const Needs needs_;
   std::map<TransferId, std::shared_ptr<SourceRun>>
       runs_;  // from Prepare until the outcome is known
 };

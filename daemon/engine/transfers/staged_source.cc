@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/staging/registrations.h"
+#include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/places.h"
 #include "daemon/pipeline/remote_places.h"
 #include "onecopy/reasons.h"
@@ -13,36 +12,27 @@ namespace onecopy::engine {
 
 void StagedSource::Start(Events events) {
   events_ = std::move(events);
-  parts_.slots.Slab([self = shared_from_this()](Result<RegionRef> slab) {
+  slots_.Slab([self = shared_from_this()](Result<RegionRef> slab) {
     if (self->closing_) return;
     if (!slab.ok()) return self->Fail(slab.status());
-    self->PrepareRoute(*slab);
+    self->Prepare(*slab);
   });
 }
 
-void StagedSource::PrepareRoute(const RegionRef& slab) {
+void StagedSource::Prepare(const RegionRef& slab) {
   const RegionRef& region = order_.area.span.region;
-  Memory* memory = parts_.context.CopierFor(region->place(), slab->place());
-  if (memory == nullptr) {
-    return Fail({Code::kFailedPrecondition, reasons::kNotApplicable,
-                 "nothing here copies from " + region->step_name() + " to host memory"});
-  }
-  const std::string worker = WorkerOf(region->place());
-  parts_.context.workers.Run<std::unique_ptr<CopyRoute>>(
-      worker, [memory, region, slab] { return memory->Prepare(region, slab); },
-      [self = shared_from_this(), worker, slab](Result<std::unique_ptr<CopyRoute>> made) {
-        std::shared_ptr<CopyRoute> route;
-        if (made.ok()) route = self->parts_.context.workers.ShareAny(worker, std::move(*made));
-        if (self->closing_) return;
-        if (!made.ok()) return self->Fail(made.status());
-        self->route_ = std::move(route);
-        self->parts_.registrations.Ensure(self->order_.link, slab, {}, {},
-                                          [self](const Status& registered) {
-                                            if (self->closing_) return;
-                                            if (!registered.ok()) return self->Fail(registered);
-                                            self->TakeSlots();
-                                          });
-      });
+  PrepareRoute(context_, WorkerOf(region->place()), region, slab,
+               [self = shared_from_this(), slab](Result<std::shared_ptr<CopyRoute>> route) {
+                 if (self->closing_) return;
+                 if (!route.ok()) return self->Fail(route.status());
+                 self->route_ = std::move(*route);
+                 self->registrations_.Ensure(self->order_.link, slab, {}, {},
+                                             [self](const Status& registered) {
+                                               if (self->closing_) return;
+                                               if (!registered.ok()) return self->Fail(registered);
+                                               self->TakeSlots();
+                                             });
+               });
 }
 
 void StagedSource::TakeSlots() {
@@ -52,21 +42,21 @@ void StagedSource::TakeSlots() {
   order.payload = order_.area.payload();
   order.most = order_.connection->depth() * 2;
   order.executor = &order_.connection->executor();
-  share_ = parts_.slots.Open(std::move(order), [self = shared_from_this()] {
+  share_ = slots_.Open(std::move(order), [self = shared_from_this()] {
     if (!self->closing_) self->Begin();
   });
-  slots_ = std::make_shared<pipeline::LentSlots>(order_.connection, share_);
+  lent_slots_ = std::make_shared<pipeline::LentSlots>(order_.connection, share_);
 }
 
 void StagedSource::Begin() {
   const uint64_t bytes = order_.area.payload();
   const LayoutRef& layout = order_.area.layout;
   // A reader with smaller slots sets the size of the chunks.
-  const uint64_t chunk_bytes = std::min(parts_.slots.slot_bytes(), order_.chunk_bytes);
+  const uint64_t chunk_bytes = std::min(slots_.slot_bytes(), order_.chunk_bytes);
   std::vector<std::unique_ptr<pipeline::Place>> places;
   places.push_back(
       std::make_unique<pipeline::SourceRange>(order_.area.span.offset, bytes, chunk_bytes, layout));
-  places.push_back(std::make_unique<pipeline::ExposedRing>(slots_, *order_.channel, bytes));
+  places.push_back(std::make_unique<pipeline::ExposedRing>(lent_slots_, *order_.channel, bytes));
   events_.ready(chunk_bytes, *route_->steps());
   Executor& executor = order_.connection->executor();
   std::vector<pipeline::Stage> stages(1);
@@ -76,7 +66,7 @@ void StagedSource::Begin() {
   chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
   chain_running_ = true;
   chain_->Start([self = shared_from_this()](pipeline::ChainReport report) {
-    self->parts_.context.loop.Post([self, report = std::move(report)] {
+    self->context_.loop.Post([self, report = std::move(report)] {
       self->chain_running_ = false;
       for (const ExecutedStep& entry : report.steps) {
         self->done_.steps.push_back({entry.step, entry.bytes});
@@ -97,12 +87,12 @@ void StagedSource::Fail(const Status& why) {
 std::optional<pipeline::WaitingMessage> StagedSource::Waits() const {
   using For = pipeline::WaitingMessage::For;
   if (share_ == nullptr) return pipeline::WaitingMessage{For::kMemory, 0};
-  if (!parts_.slots.Waits(*share_)) return std::nullopt;
-  return pipeline::WaitingMessage{For::kSlots, parts_.slots.Ahead(*share_)};
+  if (!slots_.Waits(*share_)) return std::nullopt;
+  return pipeline::WaitingMessage{For::kSlots, slots_.Ahead(*share_)};
 }
 
 std::optional<os::Clock::time_point> StagedSource::OwesSlotsSince() const {
-  return share_ == nullptr ? std::nullopt : parts_.slots.OwesSince(*share_);
+  return share_ == nullptr ? std::nullopt : slots_.OwesSince(*share_);
 }
 
 void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
@@ -113,10 +103,10 @@ void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
     ++parts_open_;
     chain_->Stop(why);
   }
-  if (slots_ != nullptr) {
+  if (lent_slots_ != nullptr) {
     ++parts_open_;
-    slots_->Close([self = shared_from_this()](const OwnerSteps& steps) {
-      self->parts_.context.loop.Post([self, steps] {
+    lent_slots_->Close([self = shared_from_this()](const OwnerSteps& steps) {
+      self->context_.loop.Post([self, steps] {
         for (const ExecutedStep& entry : steps) {
           self->done_.sent.push_back({entry.step, entry.bytes});
         }
@@ -131,7 +121,7 @@ void StagedSource::OnePartClosed() {
   if (--parts_open_ > 0) return;
   chain_.reset();
   route_.reset();
-  slots_.reset();
+  lent_slots_.reset();
   share_.reset();
   order_.area.span.region.reset();
   events_ = {};

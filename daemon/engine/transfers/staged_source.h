@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
 #include "daemon/pipeline/chain.h"
 #include "daemon/pipeline/channel.h"
@@ -32,7 +32,8 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
     UniqueFunction<void(const Status&)> failed;
   };
 
-  StagedSource(Parts& parts, Order order) : parts_(parts), order_(std::move(order)) {}
+  StagedSource(Context& context, Registrations& registrations, Slots& slots, Order order)
+      : context_(context), registrations_(registrations), slots_(slots), order_(std::move(order)) {}
 
   void Start(Events events);
 
@@ -51,18 +52,20 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
   std::optional<os::Clock::time_point> OwesSlotsSince() const;
 
  private:
-  void PrepareRoute(const RegionRef& slab);
+  void Prepare(const RegionRef& slab);
   void TakeSlots();
   void Begin();
   void Fail(const Status& why);
   void OnePartClosed();
 
-  Parts& parts_;
+  Context& context_;
+  Registrations& registrations_;
+  Slots& slots_;
   Order order_;
   Events events_;
   std::shared_ptr<CopyRoute> route_;
   pipeline::SlotShareRef share_;
-  std::shared_ptr<pipeline::LentSlots> slots_;
+  std::shared_ptr<pipeline::LentSlots> lent_slots_;
   std::shared_ptr<pipeline::Chain> chain_;
   bool chain_running_ = false;
 

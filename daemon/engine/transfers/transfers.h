@@ -16,9 +16,24 @@
 #include "daemon/engine/base/history.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/base/quota.h"
-#include "daemon/engine/transfers/run.h"
+#include "transport/core/link.h"
 
 namespace onecopy::engine {
+
+// A transfer's activity on this node.
+// Engine thread. Kept by the table of transfers until it says that it has ended.
+class Run {
+ public:
+  virtual ~Run() = default;
+
+  // Ends the transfer early, for this reason. What moves is let go first; a run that is ending goes
+  // on ending.
+  virtual void Cancel(const Status& why) = 0;
+  // About ten times a second.
+  virtual void Tick() = 0;
+  // A connection on which this node reads is gone.
+  virtual void LoseReading(const Connection&, const Status&) {}
+};
 
 struct TransferRecord {
   TransferInfo info;

@@ -2,17 +2,48 @@
 #pragma once
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/inventory.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/probe_slabs.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/rings/ring_server.h"
+#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/sharing/lender.h"
 #include "daemon/engine/transfers/destinations.h"
+#include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/sources.h"
+#include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
 
-class PeerFront final : public PeerApi {
+class PeerService final : public PeerApi {
  public:
-  explicit PeerFront(Parts& parts) : parts_(parts), sources_(parts), destinations_(parts) {}
+  // Each call goes to the one of these whose business it is.
+  struct Needs {
+    const Context& context;
+    Peers& peers;
+    Connections& connections;
+    Tickets& tickets;
+    Buffers& buffers;
+    Grants& grants;
+    Inventory& inventory;
+    Transfers& transfers;
+    Mirrors& mirrors;
+    Sources& sources;
+    Destinations& destinations;
+    ProbeSlabs& probe_slabs;
+    RingServer& rings;
+    Openings& openings;
+    Lender& lender;
+    Borrower& borrower;
+  };
 
-  Sources& sources() { return sources_; }
+  explicit PeerService(const Needs& needs) : needs_(needs) {}
 
   void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override;
   void Reserve(const std::string& caller, ReserveRequest request,
@@ -49,18 +80,7 @@ class PeerFront final : public PeerApi {
   // A transfer that this node decides and `caller` has a part in.
   Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);
 
-  Parts& parts_;
-  Sources sources_;
-  Destinations destinations_;
+  const Needs needs_;
 };
-
-// The buffers of this node that `who` owns or has a grant on, by name; all for an administrator.
-Result<Page<BufferInfo>> BuffersSeenBy(Parts& parts, const Principal& who, const PageRequest& page);
-
-// Sums a range of a buffer of this node, for whoever may read it.
-// The grants on what `who` owns, and those to `who`.
-Result<Page<GrantInfo>> GrantsOf(Parts& parts, const Principal& who, const PageRequest& page);
-
-void SumOf(Parts& parts, const Principal& who, const Endpoint& range, Reply<Sum> reply);
 
 }  // namespace onecopy::engine

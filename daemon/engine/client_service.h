@@ -3,16 +3,52 @@
 #pragma once
 
 #include "daemon/engine/api/client_api.h"
-#include "daemon/engine/base/parts.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/inventory.h"
+#include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/nodes.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/rings/rings.h"
+#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/orders.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
 
-class ClientFront final : public ClientApi {
+class ClientService final : public ClientApi {
  public:
-  // `self`: this node, as a peer asks it.
-  ClientFront(Parts& parts, PeerApi& self, RequestMemory& memory)
-      : parts_(parts), self_(self), orders_(parts, self, memory) {}
+  // Each call goes to the one of these whose business it is.
+  struct Needs {
+    Context& context;
+    const Owners& owners;
+    const Sessions& sessions;
+    Buffers& buffers;
+    Grants& grants;
+    Inventory& inventory;
+    Catalog& catalog;
+    Peers& peers;
+    Nodes& nodes;
+    Probes& probes;
+    const PathRates& path_rates;
+    Transfers& transfers;
+    Mirrors& mirrors;
+    Orders& orders;
+    Series& series;
+    Rings& rings;
+    Openings& openings;
+    Lender& lender;
+  };
+
+  explicit ClientService(const Needs& needs) : needs_(needs) {}
 
   void CreateTransfer(const Principal& who, TransferRequest request,
                       Reply<TransferInfo> reply) override;
@@ -54,6 +90,8 @@ class ClientFront final : public ClientApi {
   // Answers with a transfer that was made; a small one inside this node when it has ended, if that
   // is soon.
   void AnswerSmall(Result<TransferInfo> made, Reply<TransferInfo> reply);
+  template <typename T, typename Ask>
+  bool AskedElsewhere(const std::string& node, Reply<T>& reply, const Ask& ask);
   // The record, if `who` may see it.
   Result<TransferRecord*> FindTransfer(const Principal& who, const TransferId& id);
   // The buffer of this node, if `who` owns it.
@@ -61,9 +99,7 @@ class ClientFront final : public ClientApi {
   NodeInfo DescribeSelf() const;
   void AddProbes(NodeInfo& node) const;
 
-  Parts& parts_;
-  PeerApi& self_;
-  Orders orders_;
+  const Needs needs_;
 };
 
 }  // namespace onecopy::engine
