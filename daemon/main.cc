@@ -102,8 +102,8 @@ Topology TopologyOf(const Configured& configured) {
 }
 
 // What of the identity ends, for whoever asks the daemon.
-std::vector<engine::Expiry> ExpiriesOf(const tls::Trust& trust) {
-  std::vector<engine::Expiry> all;
+std::vector<Expiry> ExpiriesOf(const tls::Trust& trust) {
+  std::vector<Expiry> all;
   for (const tls::Expiry& expiry : trust.Now().identity->expiries()) {
     all.push_back({expiry.what, expiry.file, expiry.since, expiry.when});
   }

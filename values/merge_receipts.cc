@@ -1,10 +1,12 @@
-#include "onecopy/merge_receipts.h"
-
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
-namespace onecopy::merging {
+#include "onecopy/transfer.h"
+
+namespace onecopy {
 namespace {
 
 std::optional<uint64_t> Counter(const std::string& text) {
@@ -14,7 +16,37 @@ std::optional<uint64_t> Counter(const std::string& text) {
   return value;
 }
 
-}  // namespace
+// Each entry of `part` adds its bytes to the first of `whole` that is the `same` and has not been
+// added to by another one of this part, or is appended: equal entries of one part stay apart.
+template <typename Entry, typename Same>
+void AddInTurn(const std::vector<Entry>& part, std::vector<Entry>& whole, Same same) {
+  std::vector<bool> used(whole.size(), false);
+  for (const Entry& entry : part) {
+    size_t at = 0;
+    while (at < used.size() && (used[at] || !same(entry, whole[at]))) ++at;
+    if (at == used.size()) {
+      whole.push_back(entry);
+      used.push_back(true);
+    } else {
+      whole[at].bytes += entry.bytes;
+      used[at] = true;
+    }
+  }
+}
+
+// Likewise, but equal entries of one part become one, too.
+template <typename Entry, typename Same>
+void AddTogether(const std::vector<Entry>& part, std::vector<Entry>& whole, Same same) {
+  for (const Entry& entry : part) {
+    const auto known = std::find_if(whole.begin(), whole.end(),
+                                    [&](const Entry& other) { return same(entry, other); });
+    if (known == whole.end()) {
+      whole.push_back(entry);
+    } else {
+      known->bytes += entry.bytes;
+    }
+  }
+}
 
 void AddRefusals(const std::vector<Refusal>& part, std::vector<Refusal>& whole) {
   for (const Refusal& refusal : part) {
@@ -40,9 +72,33 @@ void AddEvidence(const std::map<std::string, std::string>& part,
   }
 }
 
+// `text` becomes a list, parted by commas, that has `name` in it.
 void AddName(const std::string& name, std::string& text) {
   if (name.empty() || ("," + text + ",").find("," + name + ",") != std::string::npos) return;
   text += (text.empty() ? "" : ",") + name;
 }
 
-}  // namespace onecopy::merging
+}  // namespace
+
+void MergeReceipt(const Receipt& part, Receipt& whole) {
+  AddName(part.path, whole.path);
+  AddName(part.link, whole.link);
+  whole.emulated = whole.emulated || part.emulated;
+  if (part.registration != "none" && !part.registration.empty()) {
+    whole.registration = part.registration;
+  }
+  if (part.key != "none" && !part.key.empty()) whole.key = part.key;
+  if (part.encryption != "none" && !part.encryption.empty()) whole.encryption = part.encryption;
+  AddInTurn(part.steps, whole.steps,
+            [](const ExecutedStep& a, const ExecutedStep& b) { return a.step == b.step; });
+  AddInTurn(part.lanes, whole.lanes,
+            [](const auto& a, const auto& b) { return a.device == b.device && a.peer == b.peer; });
+  AddTogether(part.attempts, whole.attempts, [](const auto& a, const auto& b) {
+    return a.path == b.path && a.outcome == b.outcome;
+  });
+  whole.negotiation_seconds += part.negotiation_seconds;
+  AddRefusals(part.refused, whole.refused);
+  AddEvidence(part.evidence, whole.evidence);
+}
+
+}  // namespace onecopy

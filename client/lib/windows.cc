@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "onecopy/merge_receipts.h"
 #include "onecopy/reasons.h"
+#include "onecopy/transfer.h"
 
 namespace onecopy::client {
 namespace {

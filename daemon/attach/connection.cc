@@ -9,6 +9,7 @@
 
 #include "daemon/attach/ring_messages.h"
 #include "onecopy/reasons.h"
+#include "proto/codec/codec.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
@@ -239,8 +240,13 @@ void Connection::OnOpenRing(const Passed& passed) {
 
 void Connection::OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed) {
   if (RefusesRing(passed)) return;
+  const codec::Field at;
+  const Result<Endpoint> source = codec::Parse(request.source(), at / "source");
+  if (!source.ok()) return Reply(ErrorReply(source.status()));
+  const Result<Endpoint> destination = codec::Parse(request.destination(), at / "destination");
+  if (!destination.ok()) return Reply(ErrorReply(destination.status()));
   BeginAsking();
-  session_->OpenRoute(FromWire(request.source()), FromWire(request.destination()),
+  session_->OpenRoute(*source, *destination,
                       [weak = weak_from_this()](const Result<engine::RingRoute>& route) {
                         const auto self = weak.lock();
                         if (!self || self->state_ == State::kClosed) return;

@@ -39,7 +39,7 @@ void EngineSession::Deposit(os::PassedFd fd, Answer<uint64_t> answer) {
   engine_.Post([there = there_, thread = thread_, fd = std::move(fd),
                 answer = std::move(answer)]() mutable {
     Result<uint64_t> fd_handle =
-        there->sessions.Deposit(there->id.value_or(SessionId()), std::move(fd));
+        there->sessions.Deposit(there->id.value_or(engine::SessionId()), std::move(fd));
     thread->loop().Post([fd_handle = std::move(fd_handle), answer = std::move(answer)]() mutable {
       answer(std::move(fd_handle));
     });
@@ -65,18 +65,18 @@ engine::Reply<T> EngineSession::Bring(std::string what, std::string on, Answer<T
 void EngineSession::OpenRing(Answer<engine::RingGiven> answer) {
   engine_.Post(
       [rings = rings_, there = there_, reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
-        rings->OpenRing(there->id.value_or(SessionId()), std::move(reply));
+        rings->OpenRing(there->id.value_or(engine::SessionId()), std::move(reply));
       });
 }
 
-void EngineSession::OpenRoute(engine::Endpoint source, engine::Endpoint destination,
+void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
                               Answer<engine::RingRoute> answer) {
   std::string on = source.ToString() + " -> " + destination.ToString();
   engine_.Post([rings = rings_, there = there_, source = std::move(source),
                 destination = std::move(destination),
                 reply = Bring("OpenRoute", std::move(on), std::move(answer))]() mutable {
-    rings->OpenRoute(there->id.value_or(SessionId()), std::move(source), std::move(destination),
-                     std::move(reply));
+    rings->OpenRoute(there->id.value_or(engine::SessionId()), std::move(source),
+                     std::move(destination), std::move(reply));
   });
 }
 

@@ -36,15 +36,14 @@ class EngineSession {
   // Likewise, where there are rings.
   bool has_rings() const { return rings_ != nullptr; }
   void OpenRing(Answer<engine::RingGiven> answer);
-  void OpenRoute(engine::Endpoint source, engine::Endpoint destination,
-                 Answer<engine::RingRoute> answer);
+  void OpenRoute(Endpoint source, Endpoint destination, Answer<engine::RingRoute> answer);
 
  private:
   // On the engine's thread.
   struct There {
     explicit There(engine::Sessions& sessions) : sessions(sessions) {}
     engine::Sessions& sessions;
-    std::optional<SessionId> id;
+    std::optional<engine::SessionId> id;
     std::string who;  // for the audit log, as `from`
     std::string from;
   };

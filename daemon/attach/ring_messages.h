@@ -1,4 +1,4 @@
-// What attach.sock says about rings, in the engine's terms and on the wire.
+// What attach.sock says about rings.
 #pragma once
 
 #include "daemon/engine/api/ring_api.h"
@@ -6,7 +6,6 @@
 
 namespace onecopy::attach {
 
-engine::Endpoint FromWire(const v1::Endpoint& wire);
 v1::AttachReply RingReply(const engine::RingGiven& given);
 v1::AttachReply RouteReply(const engine::RingRoute& route);
 

@@ -21,10 +21,11 @@ Status AdministratorsOnly(const std::string& what) {
 
 }  // namespace
 
-void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
+void ClientService::CreateTransfer(const Principal& who, TransferRequest request, ScatterRef ranges,
                                    Reply<TransferInfo> reply) {
-  if (request.validate_only) return needs_.orders.Create(who, std::move(request), std::move(reply));
-  needs_.orders.Create(who, std::move(request),
+  if (request.validate_only)
+    return needs_.orders.Create(who, std::move(request), std::move(ranges), std::move(reply));
+  needs_.orders.Create(who, std::move(request), std::move(ranges),
                        [this, reply = std::move(reply)](Result<TransferInfo> made) mutable {
                          AnswerSmall(std::move(made), std::move(reply));
                        });
@@ -202,7 +203,7 @@ void ClientService::DeleteBuffer(const Principal& who, std::string name, bool fo
                         std::move(removed));
 }
 
-void ClientService::SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) {
+void ClientService::SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) {
   const bool asked = AskedElsewhere(range.node, reply, [&](PeerApi& peer) {
     peer.SumBuffer(needs_.context.node(), who.uid, std::move(range), std::move(reply));
   });

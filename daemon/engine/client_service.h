@@ -50,7 +50,7 @@ class ClientService final : public ClientApi {
 
   explicit ClientService(const Needs& needs) : needs_(needs) {}
 
-  void CreateTransfer(const Principal& who, TransferRequest request,
+  void CreateTransfer(const Principal& who, TransferRequest request, ScatterRef ranges,
                       Reply<TransferInfo> reply) override;
   void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
   void ListTransfers(const Principal& who, PageRequest page,
@@ -71,7 +71,7 @@ class ClientService final : public ClientApi {
   void ListBuffers(const Principal& who, std::string node, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override;
   void DeleteBuffer(const Principal& who, std::string name, bool force, StatusReply reply) override;
-  void SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) override;
+  void SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) override;
 
   void CreateGrant(const Principal& who, CreateGrantRequest request,
                    Reply<GrantInfo> reply) override;

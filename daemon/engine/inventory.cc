@@ -25,7 +25,7 @@ Result<Page<GrantInfo>> Inventory::GrantsOf(const Principal& who, const PageRequ
   return grants_.List(page, own, OwnerOf(who));
 }
 
-void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<Sum> reply) {
+void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<BufferSum> reply) {
   Result<Buffer*> buffer = grants_.FindKnown(buffers_, who, endpoint.buffer);
   if (!buffer.ok()) return reply(buffer.status());
   Result<ByteRange> range =
@@ -40,7 +40,7 @@ void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<Sum>
   checksums_.Sum((*buffer)->region, *range, nullptr, std::move(stop),
                  [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
                    if (!sum.ok()) return reply(sum.status());
-                   reply(Sum{kChecksumAlgorithm, std::move(*sum), bytes});
+                   reply(BufferSum{kChecksumAlgorithm, std::move(*sum), bytes});
                  });
 }
 

@@ -26,7 +26,7 @@ class Inventory {
   // The grants on what `who` owns, and those to `who`.
   Result<Page<GrantInfo>> GrantsOf(const Principal& who, const PageRequest& page) const;
   // Sums a range of a buffer, for whoever may read it.
-  void SumOf(const Principal& who, const Endpoint& range, Reply<Sum> reply);
+  void SumOf(const Principal& who, const Endpoint& range, Reply<BufferSum> reply);
 
  private:
   const Owners& owners_;

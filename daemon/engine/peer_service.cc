@@ -127,7 +127,8 @@ void PeerService::ListBuffers(const std::string& caller, Uid uid, PageRequest pa
   reply(needs_.inventory.BuffersSeenBy({uid, caller, false, {}}, page));
 }
 
-void PeerService::SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) {
+void PeerService::SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+                            Reply<BufferSum> reply) {
   needs_.inventory.SumOf({uid, caller, false, {}}, range, std::move(reply));
 }
 

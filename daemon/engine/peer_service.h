@@ -72,7 +72,8 @@ class PeerService final : public PeerApi {
                  Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) override;
+  void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+                 Reply<BufferSum> reply) override;
   void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                   Reply<Page<GrantInfo>> reply) override;
 

@@ -15,7 +15,7 @@ std::string Text(const End& end) {
 }
 
 std::string Text(const Path& path) {
-  return path.name + " (" + std::to_string(path.copies()) +
+  return path.path + " (" + std::to_string(path.copies()) +
          (path.copies() == 1 ? " copy" : " copies") +
          (path.link.empty() ? "" : ", link " + path.link) + (path.emulated ? ", emulated" : "") +
          ", " + FormatRate(path.estimated_bytes_per_second) + " " + BasisOf(path) + ")";
@@ -45,10 +45,10 @@ Status Unmet(const Request& request, std::vector<Refusal> refused) {
   if (!policy.empty()) {
     Request open = request;
     open.policy = {};
-    if (const Result<Plan> plan = MakePlan(open); plan.ok()) {
+    if (const Result<Path> plan = MakePlan(open); plan.ok()) {
       return fail("no path from " + ends + " meets the policy " + policy + "; without it, " +
-                      Text(plan->path) + " would be taken",
-                  "see why not under each path, or accept path=" + plan->path.name);
+                      Text(*plan) + " would be taken",
+                  "see why not under each path, or accept path=" + plan->path);
     }
   }
   const Refusal& telling = Telling(refused);

@@ -14,13 +14,13 @@ std::string TextOf(std::chrono::system_clock::time_point time) {
   return text.data();
 }
 
-std::string BasisOf(const Path& path) {
-  if (!path.measured) return "estimated";
-  const bool dated = path.measure_time != std::chrono::system_clock::time_point();
-  const std::string when = dated ? TextOf(path.measure_time) : std::string();
-  if (path.measured_transfers == 0) return "measured by a probe" + (dated ? ", " + when : when);
-  if (path.measured_transfers == 1) return "measured by 1 transfer" + (dated ? ", " + when : when);
-  return "measured by " + std::to_string(path.measured_transfers) + " transfers" +
+std::string BasisOf(const Plan& plan) {
+  if (!plan.measured) return "estimated";
+  const bool dated = plan.measure_time != std::chrono::system_clock::time_point();
+  const std::string when = dated ? TextOf(plan.measure_time) : std::string();
+  if (plan.measured_transfers == 0) return "measured by a probe" + (dated ? ", " + when : when);
+  if (plan.measured_transfers == 1) return "measured by 1 transfer" + (dated ? ", " + when : when);
+  return "measured by " + std::to_string(plan.measured_transfers) + " transfers" +
          (dated ? ", the last " + when : when);
 }
 

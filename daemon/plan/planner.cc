@@ -123,7 +123,7 @@ Assessments AssessAll(const Request& request) {
 // By the table, and by what a probe found of the wire.
 Estimate PriorOf(const Candidate& candidate, const Request& request) {
   const Path& path = candidate.path;
-  Estimate estimate = Estimates::ByTable(path.name, request.source.kind, request.destination.kind);
+  Estimate estimate = Estimates::ByTable(path.path, request.source.kind, request.destination.kind);
   double& rate = estimate.bytes_per_second;
   const Estimate* wire = request.estimates.FindWire(candidate.wire);
   if (wire != nullptr) {
@@ -160,7 +160,7 @@ void SetEstimate(Candidate& candidate, const Request& request) {
   if (candidate.prior.measured) {
     candidate.path.probed_bytes_per_second = candidate.path.estimated_bytes_per_second;
   }
-  const Way way{candidate.path.name,
+  const Way way{candidate.path.path,
                 candidate.path.link,
                 {request.source.kind, request.source.device},
                 {request.destination.kind, request.destination.device},
@@ -309,16 +309,16 @@ Refusal PassedOver(const Assessment& assessment, const Candidate& chosen, uint64
         return a.path.estimated_bytes_per_second < b.path.estimated_bytes_per_second;
       });
   if (passed.needless && !chosen.needless) {
-    return {passed.path.name, std::string(reasons::kNotRequested),
+    return {passed.path.path, std::string(reasons::kNotRequested),
             "it would stage host memory, which only adds copies",
-            "ask for path=" + passed.path.name + " to have it all the same"};
+            "ask for path=" + passed.path.path + " to have it all the same"};
   }
   const bool measured = passed.path.measured && chosen.path.measured;
-  return {passed.path.name,
+  return {passed.path.path,
           std::string(measured ? reasons::kSlowerMeasured : reasons::kSlowerEstimated),
-          RateOf(passed.path) + " against " + RateOf(chosen.path) + " of " + chosen.path.name +
+          RateOf(passed.path) + " against " + RateOf(chosen.path) + " of " + chosen.path.path +
               " for " + FormatBytes(bytes),
-          "ask for path=" + passed.path.name + " to have it all the same"};
+          "ask for path=" + passed.path.path + " to have it all the same"};
 }
 
 // Everything that would work and that the policy accepts, with its estimate.
@@ -341,7 +341,7 @@ Exclusion Exclusion::Of(const Path& path, const Status& failure) {
   // How a path is staged changes nothing about that its link does not connect.
   const bool unconnected =
       failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
-  return {.refusal = {path.name, failure.reason(), failure.message(), failure.remedy()},
+  return {.refusal = {path.path, failure.reason(), failure.message(), failure.remedy()},
           .link = path.link,
           .source_staged = path.source_staged,
           .destination_staged = path.destination_staged,
@@ -350,7 +350,7 @@ Exclusion Exclusion::Of(const Path& path, const Status& failure) {
 
 bool Exclusion::Covers(const Path& path) const {
   if (path.link != link) return false;
-  return whole_link || (path.name == refusal.path && path.source_staged == source_staged &&
+  return whole_link || (path.path == refusal.path && path.source_staged == source_staged &&
                         path.destination_staged == destination_staged);
 }
 
@@ -381,7 +381,7 @@ std::vector<Wire> ContendingWires(const Request& request) {
   return wires;
 }
 
-Result<Plan> MakePlan(const Request& request) {
+Result<Path> MakePlan(const Request& request) {
   assert(request.source.node != nullptr && request.destination.node != nullptr);
   ONECOPY_RETURN_IF_ERROR(
       CheckPolicy(request.policy, *request.source.node, *request.destination.node));
@@ -393,21 +393,22 @@ Result<Plan> MakePlan(const Request& request) {
     for (Assessment& assessment : all) refused.push_back(std::move(assessment.refusal));
     return Unmet(request, std::move(refused));
   }
-  Plan plan;
+  std::string tried_again;
   Candidate again;
   if (const Candidate* slow = WorthAnotherTry(all, *chosen, request); slow != nullptr) {
     again = *slow;
-    plan.tried_again = RateOf(slow->path) + " against " + RateOf(chosen->path) + " of " +
-                       chosen->path.name + "; tried again, as that was a while ago";
+    tried_again = RateOf(slow->path) + " against " + RateOf(chosen->path) + " of " +
+                  chosen->path.path + "; tried again, as that was a while ago";
     Apply(again.prior, request.bytes, again.path);
     chosen = &again;
   }
-  plan.path = chosen->path;
-  for (size_t i = 0; kLadder[i].name != plan.path.name; ++i) {
-    plan.refused.push_back(all[i].candidates.empty() ? all[i].refusal
+  Path path = chosen->path;
+  path.tried_again = std::move(tried_again);
+  for (size_t i = 0; kLadder[i].name != path.path; ++i) {
+    path.refused.push_back(all[i].candidates.empty() ? all[i].refusal
                                                      : PassedOver(all[i], *chosen, request.bytes));
   }
-  return plan;
+  return path;
 }
 
 }  // namespace onecopy::plan

@@ -62,7 +62,7 @@ struct Request {
 
 // INVALID_ARGUMENT (BAD_POLICY) for a glob that fits no path at all or a link that does not exist
 // anywhere; FAILED_PRECONDITION (POLICY_UNMET), with every refusal, when nothing acceptable works.
-Result<Plan> MakePlan(const Request& request);
+Result<Path> MakePlan(const Request& request);
 
 // The wires that acceptable paths cross, the fastest by estimate first; none for nothing to move.
 std::vector<Wire> AcceptableWires(const Request& request);

@@ -31,10 +31,10 @@ bool FitsAnyRung(const std::string& glob) {
 }
 
 Refusal Against(const Path& path, std::string_view reason, std::string detail, std::string remedy) {
-  return {path.name, std::string(reason), std::move(detail), std::move(remedy)};
+  return {path.path, std::string(reason), std::move(detail), std::move(remedy)};
 }
 
-std::string Copies(uint32_t copies) {
+std::string Copies(size_t copies) {
   return std::to_string(copies) + (copies == 1 ? " copy" : " copies");
 }
 
@@ -63,9 +63,9 @@ Status CheckPolicy(const Policy& policy, const NodeCapability& source,
 }
 
 std::optional<Refusal> Objection(const Policy& policy, const Path& path) {
-  if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path.name)) {
+  if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path.path)) {
     return Against(path, reasons::kNotRequested, "the policy asks for path=" + policy.path_glob,
-                   "ask for path=" + path.name + " to have it");
+                   "ask for path=" + path.path + " to have it");
   }
   if (!policy.link.empty() && path.link != policy.link) {
     return Against(path, reasons::kNotRequested,
@@ -74,7 +74,7 @@ std::optional<Refusal> Objection(const Policy& policy, const Path& path) {
                    path.link.empty() ? "leave the link open to have it"
                                      : "ask for link=" + path.link + " to have it");
   }
-  const uint32_t copies = path.copies() + (policy.client_file ? 1 : 0);
+  const size_t copies = path.copies() + (policy.client_file ? 1 : 0);
   if (policy.at_most_copies && copies > *policy.at_most_copies) {
     const std::string whose = policy.client_file ? ", the client's own for its file included" : "";
     return Against(path, reasons::kMoreCopies,

@@ -33,6 +33,16 @@ class Walk {
   std::vector<Step> steps_;
 };
 
+Path PathOf(const Rung& rung, const std::string& link, Staging staging, std::vector<Step> steps) {
+  Path path;
+  path.path = std::string(rung.name);
+  path.link = link;
+  path.steps = std::move(steps);
+  path.source_staged = staging.source;
+  path.destination_staged = staging.destination;
+  return path;
+}
+
 }  // namespace
 
 bool Staging::Needless(const Ends& ends) const {
@@ -59,11 +69,7 @@ Path PathInNode(const Rung& rung, const Ends& ends, Staging staging) {
     last_copier = CopierOf(ends.destination);
   }
   walk.Copy(StepName(ends.destination), last_copier, ends.destination_node);
-  return {.name = std::string(rung.name),
-          .link = {},
-          .source_staged = staging.source,
-          .destination_staged = staging.destination,
-          .steps = walk.Done()};
+  return PathOf(rung, {}, staging, walk.Done());
 }
 
 Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,
@@ -80,12 +86,9 @@ Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, S
   if (staging.destination) {
     walk.Copy(StepName(ends.destination), CopierOf(ends.destination), ends.destination_node);
   }
-  return {.name = std::string(rung.name),
-          .link = link,
-          .source_staged = staging.source,
-          .destination_staged = staging.destination,
-          .emulated = emulated,
-          .steps = walk.Done()};
+  Path path = PathOf(rung, link, staging, walk.Done());
+  path.emulated = emulated;
+  return path;
 }
 
 Path PathThroughLinkBuffers(const Rung& rung, const Ends& ends, const std::string& link) {
@@ -95,7 +98,7 @@ Path PathThroughLinkBuffers(const Rung& rung, const Ends& ends, const std::strin
   walk.Wire(kKernel, ends, false);
   walk.Copy(link, "cpu", ends.destination_node);
   walk.Copy(StepName(ends.destination), CopierOf(ends.destination), ends.destination_node);
-  return {.name = std::string(rung.name), .link = link, .steps = walk.Done()};
+  return PathOf(rung, link, {}, walk.Done());
 }
 
 }  // namespace onecopy::plan

@@ -8,9 +8,6 @@
 #include "daemon/rpc/audited.h"
 #include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/caller.h"
-#include "daemon/rpc/convert_buffer.h"
-#include "daemon/rpc/convert_node.h"
-#include "daemon/rpc/convert_transfer.h"
 #include "daemon/rpc/forward.h"
 #include "daemon/rpc/server.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
@@ -228,12 +225,12 @@ class ApiServer::Core {
                              there.calls->Take(OwnerOf(who), who.administrator, 1));
     if (const auto call = watcher.lock()) call->Keep(std::move(share));
     ONECOPY_ASSIGN_OR_RETURN(
-        *watch, there.api.WatchTransfer(who, id, [watcher](const engine::TransferInfo& transfer) {
+        *watch, there.api.WatchTransfer(who, id, [watcher](const TransferInfo& transfer) {
           const auto call = watcher.lock();
           if (!call) return;
           v1::Transfer message;
           Print(transfer, &message);
-          call->Update(std::move(message), engine::IsFinal(transfer.state));
+          call->Update(std::move(message), IsFinal(transfer.state));
         }));
     return OkStatus();
   }

@@ -20,7 +20,7 @@ void Print(const engine::OpenProbeRequest& value, v1::OpenProbeRequest* out) {
 }
 
 Result<engine::OpenProbeReply> Parse(const v1::OpenProbeResponse& in) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", kMostOpaque));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", codec::kMaxOpaque));
   return engine::OpenProbeReply{in.probe(), in.key(), in.bytes()};
 }
 
@@ -46,7 +46,7 @@ void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
 }
 
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", kMostOpaque));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.key(), Field() / "key", codec::kMaxOpaque));
   return engine::OpenRangeReply{in.opening(), in.key()};
 }
 

@@ -152,20 +152,20 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
   value.id = TransferId(in.transfer_id());
   ONECOPY_ASSIGN_OR_RETURN(value.uid, ParseUid(in, at));
   ONECOPY_ASSIGN_OR_RETURN(value.reservation, Parse(in.reservation(), at / "reservation"));
-  ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
-  ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
-  value.policy.client_file = in.client_file();
-  std::optional<uint32_t>& most = value.policy.at_most_copies;
+  ONECOPY_ASSIGN_OR_RETURN(value.asked.destination, Parse(in.destination(), at / "destination"));
+  ONECOPY_ASSIGN_OR_RETURN(value.asked.policy, Parse(in.policy(), at / "policy"));
+  value.asked.policy.client_file = in.client_file();
+  std::optional<uint32_t>& most = value.asked.policy.at_most_copies;
   if (in.client_file() && most && *most < std::numeric_limits<uint32_t>::max()) ++*most;
   if (in.has_series()) {
     ONECOPY_ASSIGN_OR_RETURN(value.series, Parse(in.series(), at / "series"));
   }
-  value.checksum = in.checksum();
+  value.asked.checksum = in.checksum();
   // Nothing left is no mistake here: time passes on the way.
   if (in.has_deadline()) {
-    ONECOPY_ASSIGN_OR_RETURN(value.deadline, Parse(in.deadline(), at / "deadline"));
+    ONECOPY_ASSIGN_OR_RETURN(value.asked.deadline, Parse(in.deadline(), at / "deadline"));
   }
-  value.validate_only = in.validate_only();
+  value.asked.validate_only = in.validate_only();
   if (in.has_source_ranges() || in.has_destination_ranges()) {
     ONECOPY_ASSIGN_OR_RETURN(Layout source,
                              ParseLayout(in.source_ranges(), "source", at / "source_ranges"));
@@ -181,29 +181,27 @@ void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   out->set_transfer_id(ToUtf8(value.id.str()));
   PrintUid(value.uid, out);
   Print(value.reservation, out->mutable_reservation());
-  Print(value.destination, out->mutable_destination());
-  Print(value.policy, out->mutable_policy());
-  out->set_client_file(value.policy.client_file);
+  Print(value.asked.destination, out->mutable_destination());
+  Print(value.asked.policy, out->mutable_policy());
+  out->set_client_file(value.asked.policy.client_file);
   // A node that does not know of the client's copy then allows no more than is left.
-  if (value.policy.client_file && value.policy.at_most_copies.value_or(0) > 0) {
-    out->mutable_policy()->set_at_most_copies(*value.policy.at_most_copies - 1);
+  if (value.asked.policy.client_file && value.asked.policy.at_most_copies.value_or(0) > 0) {
+    out->mutable_policy()->set_at_most_copies(*value.asked.policy.at_most_copies - 1);
   }
   if (value.series) Print(*value.series, out->mutable_series());
-  out->set_checksum(value.checksum);
-  if (value.deadline) Print(*value.deadline, out->mutable_deadline());
-  out->set_validate_only(value.validate_only);
+  out->set_checksum(value.asked.checksum);
+  if (value.asked.deadline) Print(*value.asked.deadline, out->mutable_deadline());
+  out->set_validate_only(value.asked.validate_only);
   if (value.ranges == nullptr) return;
   Print(value.ranges->source, out->mutable_source_ranges());
   Print(value.ranges->destination, out->mutable_destination_ranges());
   out->set_ranges(value.ranges->ranges);
 }
 
-Result<engine::TransferInfo> Parse(const v1::Transfer& in) { return Parse(in, Field()); }
-
 Result<engine::ConnectRequest> Parse(const v1::ConnectRequest& in) {
   const Field at;
   ONECOPY_RETURN_IF_ERROR(CheckText(in.link(), at / "link"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.offer(), at / "offer", kMostOpaque));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.offer(), at / "offer", codec::kMaxOpaque));
   return engine::ConnectRequest{in.link(), in.offer()};
 }
 
@@ -213,7 +211,7 @@ void Print(const engine::ConnectRequest& value, v1::ConnectRequest* out) {
 }
 
 Result<engine::ConnectReply> Parse(const v1::ConnectResponse& in) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.answer(), Field() / "answer", kMostOpaque));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.answer(), Field() / "answer", codec::kMaxOpaque));
   return engine::ConnectReply{in.answer(), in.connection(), {}};
 }
 
@@ -310,7 +308,7 @@ void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   out->set_shared(value.shared);
 }
 
-Result<engine::TransferInfo> Parse(const v1::ReportRequest& in) {
+Result<TransferInfo> Parse(const v1::ReportRequest& in) {
   const Field at;
   if (!in.has_transfer()) return BadField(at / "transfer", "is missing");
   return Parse(in.transfer(), at / "transfer");
@@ -327,8 +325,6 @@ Result<std::tuple<Uid, TransferId>> Parse(const v1::CancelPeerTransferRequest& i
   return std::tuple(std::move(uid), std::move(id));
 }
 
-Result<engine::BufferInfo> Parse(const v1::Buffer& in) { return Parse(in, Field()); }
-
 Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
   ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
@@ -342,11 +338,11 @@ Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequ
   return std::tuple(std::move(uid), std::move(page));
 }
 
-Result<std::tuple<Uid, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in) {
+Result<std::tuple<Uid, Endpoint>> Parse(const v1::SumPeerBufferRequest& in) {
   const Field at;
   if (!in.has_range()) return BadField(at / "range", "is missing");
   ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, at));
-  ONECOPY_ASSIGN_OR_RETURN(engine::Endpoint range, Parse(in.range(), at / "range"));
+  ONECOPY_ASSIGN_OR_RETURN(Endpoint range, Parse(in.range(), at / "range"));
   return std::tuple(std::move(uid), std::move(range));
 }
 

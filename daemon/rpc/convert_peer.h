@@ -1,13 +1,11 @@
 // What daemons ask each other, both ways: the proxy prints requests and parses answers, the server
-// parses requests and prints answers. See convert_common.h.
+// parses requests and prints answers. See convert_client.h.
 #pragma once
 
 #include <tuple>
 
 #include "daemon/engine/api/peer_api.h"
-#include "daemon/rpc/convert_buffer.h"
-#include "daemon/rpc/convert_node.h"
-#include "daemon/rpc/convert_transfer.h"
+#include "daemon/rpc/convert_client.h"
 #include "onecopy/v1/peer.pb.h"
 
 namespace onecopy::rpc {
@@ -44,12 +42,12 @@ Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in);
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in);
 Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in);
 Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in);
-Result<engine::TransferInfo> Parse(const v1::ReportRequest& in);
+Result<TransferInfo> Parse(const v1::ReportRequest& in);
 Result<TransferId> Parse(const v1::QueryTransferRequest& in);
 Result<std::tuple<Uid, TransferId>> Parse(const v1::CancelPeerTransferRequest& in);
 Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
-Result<std::tuple<Uid, engine::Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
+Result<std::tuple<Uid, Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in);
 
 void Print(const engine::HelloRequest& value, v1::HelloRequest* out);
@@ -67,7 +65,6 @@ void Print(const engine::BorrowRequest& value, v1::BorrowRequest* out);
 Result<engine::HelloReply> Parse(const v1::HelloResponse& in);
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in);
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at);
-Result<engine::TransferInfo> Parse(const v1::Transfer& in);
 Result<engine::ConnectReply> Parse(const v1::ConnectResponse& in);
 Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in);
 Result<engine::FinishReply> Parse(const v1::FinishResponse& in);
@@ -75,7 +72,6 @@ Result<engine::OpenProbeReply> Parse(const v1::OpenProbeResponse& in);
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in);
 Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in);
 Result<engine::Loan> Parse(const v1::Loan& in);
-Result<engine::BufferInfo> Parse(const v1::Buffer& in);
 
 void Print(const engine::HelloReply& value, v1::HelloResponse* out);
 void Print(const engine::Reservation& value, v1::ReserveResponse* out);

@@ -1,18 +1,16 @@
-// Ranges of a transfer; see convert_common.h.
+// Ranges of a transfer between daemons: one end's, which need not pair up with the other's.
 #pragma once
 
-#include "daemon/rpc/fields.h"
+#include <string>
+
 #include "onecopy/v1/common.pb.h"
-#include "transport/core/scatter.h"
+#include "proto/codec/field.h"
+#include "transport/core/layout.h"
 
 namespace onecopy::rpc {
 
-// Both ends' ranges as a client pairs them. Fails as Scatter::Make does, and for columns of unlike
-// lengths.
-Result<ScatterRef> ParsePairs(const v1::Ranges& source, const v1::Ranges& destination,
-                              const Field& at);
-// One end's.
-Result<Layout> ParseLayout(const v1::Ranges& in, const std::string& what, const Field& at);
+// Fails as Layout::Make does, and for columns of unlike lengths.
+Result<Layout> ParseLayout(const v1::Ranges& in, const std::string& what, const codec::Field& at);
 
 // As pieces from the layout's first byte on, which is where the caller's offsets count.
 void Print(const Layout& value, v1::Ranges* out);

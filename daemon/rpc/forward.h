@@ -10,10 +10,7 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/rpc/call.h"
-#include "daemon/rpc/convert_buffer.h"
-#include "daemon/rpc/convert_node.h"
 #include "daemon/rpc/convert_peer.h"
-#include "daemon/rpc/convert_transfer.h"
 
 namespace onecopy::rpc {
 

@@ -84,7 +84,7 @@ void RemoteNode::Reserve(const std::string& caller, engine::ReserveRequest reque
 }
 
 void RemoteNode::Start(const std::string& caller, engine::StartRequest request,
-                       Reply<engine::TransferInfo> reply) {
+                       Reply<TransferInfo> reply) {
   v1::StartRequest message;
   Print(request, &message);
   Ask(caller, {"Start", kNegotiation}, &Stub::AsyncStart, message, std::move(reply));
@@ -173,8 +173,7 @@ void RemoteNode::Recall(const std::string& caller, uint64_t loan, TransferId id,
                                   const std::string&) mutable { reply(status); });
 }
 
-void RemoteNode::Report(const std::string& caller, engine::TransferInfo transfer,
-                        StatusReply reply) {
+void RemoteNode::Report(const std::string& caller, TransferInfo transfer, StatusReply reply) {
   v1::ReportRequest message;
   Print(transfer, message.mutable_transfer());
   Call(caller, {"Report", kNegotiation}, &Stub::AsyncReport, message,
@@ -182,8 +181,7 @@ void RemoteNode::Report(const std::string& caller, engine::TransferInfo transfer
                                   const std::string&) mutable { reply(status); });
 }
 
-void RemoteNode::Query(const std::string& caller, TransferId id,
-                       Reply<engine::TransferInfo> reply) {
+void RemoteNode::Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) {
   v1::QueryTransferRequest message;
   message.set_transfer_id(id.str());
   Ask(caller, {"QueryTransfer", kNegotiation}, &Stub::AsyncQueryTransfer, message,
@@ -191,7 +189,7 @@ void RemoteNode::Query(const std::string& caller, TransferId id,
 }
 
 void RemoteNode::Cancel(const std::string& caller, Uid uid, TransferId id,
-                        Reply<engine::TransferInfo> reply) {
+                        Reply<TransferInfo> reply) {
   v1::CancelPeerTransferRequest message;
   PrintUid(uid, &message);
   message.set_transfer_id(id.str());
@@ -200,7 +198,7 @@ void RemoteNode::Cancel(const std::string& caller, Uid uid, TransferId id,
 }
 
 void RemoteNode::GetBuffer(const std::string& caller, Uid uid, std::string name,
-                           Reply<engine::BufferInfo> reply) {
+                           Reply<BufferInfo> reply) {
   v1::GetPeerBufferRequest message;
   PrintUid(uid, &message);
   message.set_name(std::move(name));
@@ -208,15 +206,16 @@ void RemoteNode::GetBuffer(const std::string& caller, Uid uid, std::string name,
 }
 
 void RemoteNode::ListBuffers(const std::string& caller, Uid uid, engine::PageRequest page,
-                             Reply<engine::Page<engine::BufferInfo>> reply) {
+                             Reply<engine::Page<BufferInfo>> reply) {
   v1::ListPeerBuffersRequest message;
   PrintUid(uid, &message);
-  PrintPage(page, &message);
+  message.set_page_size(page.size);
+  message.set_page_token(page.token);
   Ask(caller, {"ListBuffers", kNegotiation}, &Stub::AsyncListBuffers, message, std::move(reply));
 }
 
-void RemoteNode::SumBuffer(const std::string& caller, Uid uid, engine::Endpoint range,
-                           Reply<engine::Sum> reply) {
+void RemoteNode::SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+                           Reply<BufferSum> reply) {
   v1::SumPeerBufferRequest message;
   PrintUid(uid, &message);
   Print(range, message.mutable_range());
@@ -224,10 +223,11 @@ void RemoteNode::SumBuffer(const std::string& caller, Uid uid, engine::Endpoint 
 }
 
 void RemoteNode::ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
-                            Reply<engine::Page<engine::GrantInfo>> reply) {
+                            Reply<engine::Page<GrantInfo>> reply) {
   v1::ListPeerGrantsRequest message;
   PrintUid(uid, &message);
-  PrintPage(page, &message);
+  message.set_page_size(page.size);
+  message.set_page_token(page.token);
   Ask(caller, {"ListGrants", kNegotiation}, &Stub::AsyncListGrants, message, std::move(reply));
 }
 

@@ -22,7 +22,7 @@ class RemoteNode final : public engine::PeerApi {
   void Reserve(const std::string& caller, engine::ReserveRequest request,
                engine::Reply<engine::Reservation> reply) override;
   void Start(const std::string& caller, engine::StartRequest request,
-             engine::Reply<engine::TransferInfo> reply) override;
+             engine::Reply<TransferInfo> reply) override;
   void Connect(const std::string& caller, engine::ConnectRequest request,
                engine::Reply<engine::ConnectReply> reply) override;
   void Prepare(const std::string& caller, engine::PrepareRequest request,
@@ -42,20 +42,18 @@ class RemoteNode final : public engine::PeerApi {
               engine::Reply<engine::Loan> reply) override;
   void Recall(const std::string& caller, uint64_t loan, TransferId id,
               engine::StatusReply reply) override;
-  void Report(const std::string& caller, engine::TransferInfo transfer,
-              engine::StatusReply reply) override;
-  void Query(const std::string& caller, TransferId id,
-             engine::Reply<engine::TransferInfo> reply) override;
+  void Report(const std::string& caller, TransferInfo transfer, engine::StatusReply reply) override;
+  void Query(const std::string& caller, TransferId id, engine::Reply<TransferInfo> reply) override;
   void Cancel(const std::string& caller, Uid uid, TransferId id,
-              engine::Reply<engine::TransferInfo> reply) override;
+              engine::Reply<TransferInfo> reply) override;
   void GetBuffer(const std::string& caller, Uid uid, std::string name,
-                 engine::Reply<engine::BufferInfo> reply) override;
+                 engine::Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, Uid uid, engine::PageRequest page,
-                   engine::Reply<engine::Page<engine::BufferInfo>> reply) override;
-  void SumBuffer(const std::string& caller, Uid uid, engine::Endpoint range,
-                 engine::Reply<engine::Sum> reply) override;
+                   engine::Reply<engine::Page<BufferInfo>> reply) override;
+  void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+                 engine::Reply<BufferSum> reply) override;
   void ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
-                  engine::Reply<engine::Page<engine::GrantInfo>> reply) override;
+                  engine::Reply<engine::Page<GrantInfo>> reply) override;
 
  private:
   // `then(status, message, address that answered)` gets our Status for gRPC's.

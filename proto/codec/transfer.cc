@@ -112,6 +112,8 @@ void Print(const TransferInfo& value, v1::Transfer* out) {
 
 Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.request_id(), at / "request_id", kMaxRequestId));
+  if (at.strict() && !in.has_source()) return BadField(at / "source", "is missing");
+  if (at.strict() && !in.has_destination()) return BadField(at / "destination", "is missing");
   TransferRequest value;
   value.request_id = in.request_id();
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));

@@ -168,8 +168,9 @@ class DirectPeer final : public PeerApi {
                              api.ListBuffers(caller, uid, page, std::move(answer));
                            });
   }
-  void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) override {
-    Call<Sum>("SumBuffer", std::move(reply), [caller, uid, range](PeerApi& api, auto answer) {
+  void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+                 Reply<BufferSum> reply) override {
+    Call<BufferSum>("SumBuffer", std::move(reply), [caller, uid, range](PeerApi& api, auto answer) {
       api.SumBuffer(caller, uid, range, std::move(answer));
     });
   }

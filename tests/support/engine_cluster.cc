@@ -13,11 +13,7 @@
 
 namespace onecopy::testing {
 
-using engine::BufferInfo;
 using engine::Principal;
-using engine::TransferInfo;
-using engine::TransferRequest;
-using engine::TransferState;
 
 std::unique_ptr<Link> MakeTcpLink(const std::string& node, const std::string& zero_copy) {
   Backend<Link> tcp = tcp::Describe();
@@ -76,7 +72,7 @@ void EngineNode::Detach(const Principal& who) {
 Result<BufferInfo> EngineNode::CreateBuffer(const Principal& who, const std::string& name,
                                             uint64_t bytes) {
   return Ask<BufferInfo>([&](engine::ClientApi& api, auto reply) {
-    engine::CreateBufferRequest request;
+    CreateBufferRequest request;
     request.name = name;
     request.bytes = bytes;
     request.memory = "host";
@@ -107,7 +103,13 @@ Result<EngineNode::Registered> EngineNode::Register(const Principal& who, const 
 
 Result<TransferInfo> EngineNode::Start(const Principal& who, TransferRequest request) {
   return Ask<TransferInfo>([&](engine::ClientApi& api, auto reply) {
-    api.CreateTransfer(who, request, std::move(reply));
+    ScatterRef ranges;
+    if (!request.ranges.empty()) {
+      auto made = Scatter::Make(request.ranges);
+      if (!made.ok()) return reply(made.status());
+      ranges = *std::move(made);
+    }
+    api.CreateTransfer(who, request, std::move(ranges), std::move(reply));
   });
 }
 
@@ -129,8 +131,7 @@ TransferInfo EngineNode::Wait(const Principal& who, const TransferId& id, Transf
   });
   REQUIRE_OK(watching.get_future().get());
   std::unique_lock lock(seen->mutex);
-  seen->changed.wait(lock,
-                     [&] { return engine::IsFinal(seen->info.state) || seen->info.state == also; });
+  seen->changed.wait(lock, [&] { return IsFinal(seen->info.state) || seen->info.state == also; });
   return seen->info;
 }
 
@@ -147,7 +148,7 @@ EngineCluster::EngineCluster(const std::vector<std::string>& names,
   for (const std::string& name : names_) Add(name);
   for (const std::string& from : names_) {
     for (const std::string& to : names_) {
-      if (from != to) WaitForPeer(from, to, engine::NodeState::kConnected);
+      if (from != to) WaitForPeer(from, to, NodeState::kConnected);
     }
   }
 }
@@ -265,12 +266,11 @@ void EngineCluster::PostTask(const std::string& name, Task task) {
   if (found != answered_.end()) found->second->loop().Post(std::move(task));
 }
 
-void EngineCluster::WaitForPeer(const std::string& from, const std::string& to,
-                                engine::NodeState state) {
+void EngineCluster::WaitForPeer(const std::string& from, const std::string& to, NodeState state) {
   EngineNode& node = *nodes_.at(from);
   const Principal who = node.Attach();
   while (true) {
-    const auto info = node.Ask<engine::NodeInfo>(
+    const auto info = node.Ask<NodeInfo>(
         [&](engine::ClientApi& api, auto reply) { api.GetNode(who, to, std::move(reply)); });
     if (info.ok() && info->state == state) break;
     std::this_thread::yield();
@@ -278,8 +278,8 @@ void EngineCluster::WaitForPeer(const std::string& from, const std::string& to,
   node.Detach(who);
 }
 
-engine::Endpoint ParseEnd(const std::string& text) {
-  engine::Endpoint end;
+Endpoint ParseEnd(const std::string& text) {
+  Endpoint end;
   const size_t colon = text.find(':');
   const size_t at = text.find('@');
   end.node = colon == std::string::npos ? "" : text.substr(0, colon);
@@ -287,7 +287,7 @@ engine::Endpoint ParseEnd(const std::string& text) {
   end.buffer = text.substr(begin, at == std::string::npos ? at : at - begin);
   if (at == std::string::npos) return end;
   const size_t plus = text.find('+', at);
-  end.offset = std::stoull(text.substr(at + 1));
+  end.offset_bytes = std::stoull(text.substr(at + 1));
   if (plus != std::string::npos) end.bytes = std::stoull(text.substr(plus + 1));
   return end;
 }
@@ -296,9 +296,9 @@ void Fill(const EngineNode::Registered& buffer, uint64_t seed) {
   for (uint64_t i = 0; i < buffer.info.bytes; ++i) buffer.data[i] = PatternAt(i, seed);
 }
 
-Result<engine::TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,
-                                         const TransferId& id) {
-  return node.Ask<engine::TransferInfo>(
+Result<TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,
+                                 const TransferId& id) {
+  return node.Ask<TransferInfo>(
       [&](engine::ClientApi& api, auto reply) { api.GetTransfer(who, id, std::move(reply)); });
 }
 

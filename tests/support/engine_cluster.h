@@ -56,22 +56,22 @@ class EngineNode {
   engine::Principal Attach(uint32_t uid = 1000);
   void Detach(const engine::Principal& who);
 
-  Result<engine::BufferInfo> CreateBuffer(const engine::Principal& who, const std::string& name,
-                                          uint64_t bytes);
+  Result<BufferInfo> CreateBuffer(const engine::Principal& who, const std::string& name,
+                                  uint64_t bytes);
   // A registered memfd of the client's, and where the test sees it.
   struct Registered {
-    engine::BufferInfo info;
+    BufferInfo info;
     std::shared_ptr<void> keep;
     std::byte* data = nullptr;
   };
   Result<Registered> Register(const engine::Principal& who, const std::string& name,
                               uint64_t bytes);
 
-  Result<engine::TransferInfo> Start(const engine::Principal& who, engine::TransferRequest request);
+  Result<TransferInfo> Start(const engine::Principal& who, TransferRequest request);
   // Waits until the transfer, as this node sees it, is in a last state, or in `also`.
-  engine::TransferInfo Wait(const engine::Principal& who, const TransferId& id,
-                            engine::TransferState also = engine::TransferState::kSucceeded);
-  Result<engine::TransferInfo> Copy(const engine::Principal& who, engine::TransferRequest request);
+  TransferInfo Wait(const engine::Principal& who, const TransferId& id,
+                    TransferState also = TransferState::kSucceeded);
+  Result<TransferInfo> Copy(const engine::Principal& who, TransferRequest request);
 
  private:
   EngineCluster& cluster_;
@@ -108,7 +108,7 @@ class EngineCluster {
   // Likewise what Borrow is answered with.
   void ChangeLoans(std::function<void(engine::Loan&)> change);
   // Waits until `from` shows `to` in this state.
-  void WaitForPeer(const std::string& from, const std::string& to, engine::NodeState state);
+  void WaitForPeer(const std::string& from, const std::string& to, NodeState state);
 
   // For the direct calls.
   Status Reachable(const std::string& from, const std::string& to, const std::string& method);
@@ -143,11 +143,11 @@ class EngineCluster {
 // Writes the pattern of this seed into a client's memory.
 void Fill(const EngineNode::Registered& buffer, uint64_t seed);
 // What this node tells `who` of a transfer.
-Result<engine::TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,
-                                         const TransferId& id);
+Result<TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,
+                                 const TransferId& id);
 // A transfer between two buffers, with everything else at its default.
-engine::TransferRequest Request(const std::string& source, const std::string& destination);
+TransferRequest Request(const std::string& source, const std::string& destination);
 // "node:buffer@offset+bytes", as people write it; for tests only.
-engine::Endpoint ParseEnd(const std::string& text);
+Endpoint ParseEnd(const std::string& text);
 
 }  // namespace onecopy::testing

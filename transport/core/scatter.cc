@@ -121,6 +121,18 @@ Result<ScatterRef> Scatter::Make(std::span<const StridedRange> source,
   return Join(std::move(from), std::move(to), source.size());
 }
 
+Result<ScatterRef> Scatter::Make(std::span<const RangePair> pairs) {
+  std::vector<StridedRange> source;
+  std::vector<StridedRange> destination;
+  source.reserve(pairs.size());
+  destination.reserve(pairs.size());
+  for (const RangePair& pair : pairs) {
+    source.push_back(pair.source);
+    destination.push_back(pair.destination);
+  }
+  return Make(source, destination);
+}
+
 Result<ScatterRef> Scatter::Join(Layout source, Layout destination, uint64_t ranges) {
   if (source.bytes() != destination.bytes()) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,

@@ -21,6 +21,9 @@ struct Scatter {
   static Result<std::shared_ptr<const Scatter>> Make(std::span<const StridedRange> source,
                                                      std::span<const StridedRange> destination);
 
+  // Likewise, of pairs as a request has them.
+  static Result<std::shared_ptr<const Scatter>> Make(std::span<const RangePair> pairs);
+
   // The same of two layouts whose ranges need not pair up: the payload is what the source's gather.
   // `ranges` were asked for, by somebody's word.
   static Result<std::shared_ptr<const Scatter>> Join(Layout source, Layout destination,

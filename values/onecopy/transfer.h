@@ -163,6 +163,13 @@ struct Receipt {
 // As ToString.
 std::ostream& operator<<(std::ostream& out, const Receipt& receipt);
 
+// Adds what `part` says to `whole`, which begins empty. Equal steps, lanes and attempts become one
+// with the bytes of both (two equal steps or lanes of one part stay two), counters of the evidence
+// add up, and a refusal of one path for one reason is kept once, in its newest words. Different
+// paths are named one after the other: "tcp-direct,tcp-bounce". `seconds`, rates and `checksum` are
+// left for the caller, who knows how the parts overlapped.
+void MergeReceipt(const Receipt& part, Receipt& whole);
+
 // kUnknown: a state that this library is too old to know.
 enum class TransferState {
   kUnknown,

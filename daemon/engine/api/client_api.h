@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/engine/api/types.h"
+#include "transport/core/scatter.h"
 
 namespace onecopy::engine {
 
@@ -17,7 +18,9 @@ class ClientApi {
 
   virtual ~ClientApi() = default;
 
-  virtual void CreateTransfer(const Principal& who, TransferRequest request,
+  // `ranges`: what the request's ranges come to, checked; null: it has none. The request itself
+  // need not hold them any more.
+  virtual void CreateTransfer(const Principal& who, TransferRequest request, ScatterRef ranges,
                               Reply<TransferInfo> reply) = 0;
   virtual void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
   virtual void ListTransfers(const Principal& who, PageRequest page,
@@ -44,7 +47,7 @@ class ClientApi {
                            Reply<Page<BufferInfo>> reply) = 0;
   virtual void DeleteBuffer(const Principal& who, std::string name, bool force,
                             StatusReply reply) = 0;
-  virtual void SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) = 0;
+  virtual void SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) = 0;
 
   virtual void CreateGrant(const Principal& who, CreateGrantRequest request,
                            Reply<GrantInfo> reply) = 0;

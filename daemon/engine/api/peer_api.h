@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
+#include "transport/core/layout.h"
 #include "transport/core/link.h"
+#include "transport/core/scatter.h"
 
 namespace onecopy::engine {
 
@@ -56,17 +58,15 @@ struct Reservation {
   std::string device;
 };
 
+// The client's request, with what the source's node has answered. Where the bytes are is the
+// reservation's word: neither `asked.source` nor `asked.ranges` is read.
 struct StartRequest {
   TransferId id;
   Uid uid;
   bool administrator = false;  // only ever set by a node that asks itself
   Reservation reservation;
-  Endpoint destination;
-  ScatterRef ranges;  // as in TransferRequest
-  plan::Policy policy;
-  bool checksum = false;
-  std::optional<std::chrono::milliseconds> deadline;
-  bool validate_only = false;
+  TransferRequest asked;
+  ScatterRef ranges;  // inside the two ends, counted from where these begin; null: all of them
   std::optional<TransferInfo> series = {};  // that this is a part of, decided by the caller
 };
 
@@ -166,7 +166,7 @@ struct OpenPushReply {
   uint64_t opening = 0;
   uint64_t connection = 0;
   Endpoint destination;  // complete: what may be written
-  plan::Plan plan;
+  Plan plan;
   LinkAccess access;  // for receipts
 };
 
@@ -207,7 +207,8 @@ class PeerApi {
                          Reply<BufferInfo> reply) = 0;
   virtual void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
                            Reply<Page<BufferInfo>> reply) = 0;
-  virtual void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) = 0;
+  virtual void SumBuffer(const std::string& caller, Uid uid, Endpoint range,
+                         Reply<BufferSum> reply) = 0;
   virtual void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                           Reply<Page<GrantInfo>> reply) = 0;
 };

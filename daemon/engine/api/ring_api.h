@@ -24,7 +24,7 @@ struct RingRoute {
   uint64_t word = 0;     // as submissions name it
   Endpoint source;       // what it may read: submissions count offsets in the buffer
   Endpoint destination;  // what it may write
-  plan::Plan plan;
+  Plan plan;
 };
 
 // Engine thread. Every reply comes exactly once, on the engine's thread.

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "daemon/engine/api/ids.h"
 #include "onecopy/result.h"
-#include "transport/core/ids.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {

@@ -412,7 +412,7 @@ NodeInfo Peers::DescribePeer(const Peer& peer) const {
   info.detail = peer.why.message();
   info.since = peer.since;
   info.uid_domain = UidDomain(peer.name);
-  info.capabilities = peer.capabilities;
+  if (!peer.capabilities.node.empty()) info.capabilities = peer.capabilities;
   return info;
 }
 

@@ -112,7 +112,21 @@ std::vector<PathRateInfo> PathRates::Describe(const std::string& node) const {
     if (key.first != node) break;
     for (size_t i = 0; i < entry.classes.size(); ++i) {
       const plan::PathRate rate = RateOf(entry.classes[i]);
-      if (rate.transfers > 0) all.push_back({key.second, plan::kSizeClasses[i], rate});
+      if (rate.transfers == 0) continue;
+      const plan::Way& way = key.second;
+      PathRateInfo& info = all.emplace_back();
+      info.path = way.path;
+      info.link = way.link;
+      info.source_memory = way.source.kind;
+      info.source_device = way.source.device;
+      info.destination_memory = way.destination.kind;
+      info.destination_device = way.destination.device;
+      info.source_staged = way.source_staged;
+      info.destination_staged = way.destination_staged;
+      info.least_bytes = plan::kSizeClasses[i];
+      info.bytes_per_second = rate.bytes_per_second;
+      info.transfers = rate.transfers;
+      info.time = rate.time;
     }
   }
   return all;

@@ -50,7 +50,7 @@ std::vector<ProbeInfo> Probes::Describe(const std::string& node) const {
     if (!entry.outcome) continue;
     const ProbeOutcome& outcome = *entry.outcome;
     ProbeInfo info;
-    info.peer = key.node;
+    info.node = key.node;
     info.link = key.wire.link;
     info.source_memory = key.wire.source.kind;
     info.source_device = key.wire.source.device;

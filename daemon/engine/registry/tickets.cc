@@ -14,7 +14,7 @@ constexpr size_t kMostTickets = 100'000;
 
 Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
                                const std::string& what) {
-  ByteRange range{endpoint.offset.value_or(0), 0};
+  ByteRange range{endpoint.offset_bytes.value_or(0), 0};
   ONECOPY_RETURN_IF_ERROR(CheckWithin(range, buffer_bytes, what));
   range.bytes = endpoint.bytes.value_or(buffer_bytes - range.offset);
   ONECOPY_RETURN_IF_ERROR(CheckWithin(range, buffer_bytes, what));

@@ -31,7 +31,7 @@ class Making : public std::enable_shared_from_this<Making> {
     request.uid = order_.who.uid;
     request.destination_node = needs_.ranges.context.node();
     request.source = order_.source;
-    if (whole) request.source.offset = request.source.bytes = std::nullopt;
+    if (whole) request.source.offset_bytes = request.source.bytes = std::nullopt;
     peer.Reserve(needs_.ranges.context.node(), std::move(request),
                  [self = shared_from_this(), whole](Result<Reservation> reserved) {
                    if (reserved.ok()) return self->Plan(std::move(*reserved));
@@ -45,7 +45,7 @@ class Making : public std::enable_shared_from_this<Making> {
 
   void Plan(Reservation reserved) {
     reserved_ = std::move(reserved);
-    if (!reserved_.source.offset || !reserved_.source.bytes) {
+    if (!reserved_.source.offset_bytes || !reserved_.source.bytes) {
       return reply_(Status(Code::kInvalidArgument, reasons::kBadArgument,
                            "node " + order_.source.node + " promised a range without its length"));
     }
@@ -63,11 +63,11 @@ class Making : public std::enable_shared_from_this<Making> {
   void Decide() {
     const Result<plan::Request> question = MakeRequest();
     if (!question.ok()) return reply_(question.status());
-    Result<plan::Plan> plan = plan::MakePlan(*question);
+    Result<plan::Path> plan = plan::MakePlan(*question);
     if (!plan.ok()) return reply_(plan.status());
-    const plan::Path& path = plan->path;
+    const plan::Path& path = *plan;
     if (path.source_staged || path.destination_staged || path.link.empty()) {
-      return reply_(NotByRing("rings do not carry " + path.name));
+      return reply_(NotByRing("rings do not carry " + path.path));
     }
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && order_.into->needs_flush()) {

@@ -14,7 +14,7 @@
 namespace onecopy::engine {
 
 struct RemoteRoute {
-  plan::Plan plan;
+  Plan plan;
   Endpoint source;  // what may be read, in full
   std::shared_ptr<HeldRange> range;
 };

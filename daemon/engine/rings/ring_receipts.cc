@@ -24,7 +24,7 @@ std::string Hex(uint64_t number) {
 // What the route tells of the transfer; how that ended.
 Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, TransferInfo* into) {
   TransferInfo& info = *into;
-  const plan::Plan& plan = route.given.plan;
+  const Plan& plan = route.given.plan;
   const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? route.route->why()
                          : entry.outcome == ring::Outcome::kFailed  ? route.route->failure()
                                                                     : StatusOf(entry.outcome);
@@ -32,7 +32,7 @@ Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, Transfe
   info.destination = route.given.destination;
   info.plan = plan;
   Receipt& receipt = info.receipt;
-  receipt.path = plan.path.name;
+  receipt.path = plan.path;
   receipt.refused = plan.refused;
   receipt.registration = route.access.registration;
   receipt.key = route.access.key;
@@ -88,8 +88,8 @@ void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {
   info.source.node = info.destination.node = context_.node();
   Status outcome = StatusOf(entry.outcome);
   if (found != ring.routes.end()) outcome = DescribeEntry(found->second, entry, &info);
-  info.source.offset = entry.from;
-  info.destination.offset = entry.to;
+  info.source.offset_bytes = entry.from;
+  info.destination.offset_bytes = entry.to;
   info.source.bytes = info.destination.bytes = info.bytes = entry.bytes;
   info.owner = ring.owner.ToString();
   info.create_time = WallTimeOf(entry.taken);

@@ -32,7 +32,7 @@ void RingRoutes::Make(Order order, Reply<Made> reply) {
   reply(NotByRing("rings move bytes from a node or to it, and not between others"));
 }
 
-Result<plan::Plan> RingRoutes::MakePlan(const Place& source, const Place& destination) const {
+Result<plan::Path> RingRoutes::MakePlan(const Place& source, const Place& destination) const {
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request request,
       needs_.planning.RequestFor(needs_.context.node(), {source.kind, source.device}, destination,
@@ -52,10 +52,10 @@ void RingRoutes::MakeInside(const Order& order, Reply<Made> reply) {
   if (!to.ok()) return reply(to.status());
   const RegionRef from_region = from->buffer->region;
   const RegionRef to_region = to->buffer->region;
-  Result<plan::Plan> plan = MakePlan(from_region->place(), to_region->place());
+  Result<plan::Path> plan = MakePlan(from_region->place(), to_region->place());
   if (!plan.ok()) return reply(plan.status());
-  if (plan->path.source_staged || plan->path.destination_staged || !plan->path.link.empty()) {
-    return reply(NotByRing("rings do not carry " + plan->path.name));
+  if (plan->source_staged || plan->destination_staged || !plan->link.empty()) {
+    return reply(NotByRing("rings do not carry " + plan->path));
   }
   RouteRecord record = NewRecord(order.serial);
   ring::Route& route = *record.route;
@@ -100,7 +100,7 @@ void RingRoutes::MakeFrom(Order order, Reply<Made> reply) {
        record = std::move(record), reply = std::move(reply)](Result<RemoteRoute> made) mutable {
         if (!made.ok()) return reply(made.status());
         ring::Route& route = *record.route;
-        route.from = {*made->source.offset, *made->source.bytes};
+        route.from = {*made->source.offset_bytes, *made->source.bytes};
         record.given.source = made->source;
         record.given.plan = std::move(made->plan);
         const std::shared_ptr<Connection>& connection = made->range->use().connection;
@@ -163,17 +163,17 @@ void RingRoutes::Opened(const Order& order, uint64_t channel, RouteRecord record
     return reply(Status(Code::kUnavailable, serving.status().reason(), serving.status().message()));
   }
   const Endpoint& to = opened.destination;
-  if (!to.offset || !to.bytes) {
+  if (!to.offset_bytes || !to.bytes) {
     return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
                         "node " + record.peer + " opened a range without its length"));
   }
-  record.route->to = {*to.offset, *to.bytes};
+  record.route->to = {*to.offset_bytes, *to.bytes};
   record.connection = opened.connection;
   record.access = opened.access;
   record.given.destination = to;
   record.given.destination.node = record.peer;
   record.given.plan = std::move(opened.plan);
-  auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.path.steps);
+  auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.steps);
   auto way = std::make_unique<pipeline::ShortPushes>(
       pipeline::ShortPushes::Way{serving->connection, channel, std::move(planned), std::move(held)},
       FailureOf(order));

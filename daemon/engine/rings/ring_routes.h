@@ -53,7 +53,7 @@ class RingRoutes {
   void Make(Order order, Reply<Made> reply);
 
  private:
-  Result<plan::Plan> MakePlan(const Place& source, const Place& destination) const;
+  Result<plan::Path> MakePlan(const Place& source, const Place& destination) const;
   Result<RingEnd> FindEnd(const Principal& who, const Endpoint& end, Access access) const;
   void MakeInside(const Order& order, Reply<Made> reply);
   void MakeFrom(Order order, Reply<Made> reply);

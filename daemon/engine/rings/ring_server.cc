@@ -126,7 +126,7 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
   pipeline::ShortServer::Way way{.connection = range.use().connection,
                                  .channel = push->channel,
                                  .key = range.key(),
-                                 .from = {*route->source.offset, *route->source.bytes},
+                                 .from = {*route->source.offset_bytes, *route->source.bytes},
                                  .into = std::move(push->into),
                                  .to = push->to,
                                  .most_bytes = ring::kMostBytes,

@@ -31,7 +31,7 @@ bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
   }
   const bool unreachable =
       failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
-  return unreachable && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
+  return unreachable && plan::CarrierOf(path.path) == plan::Carrier::kRdma;
 }
 
 }  // namespace
@@ -42,21 +42,22 @@ DestinationRun::DestinationRun(const Needs& needs, Order order)
       accepted_(os::Clock::now()),
       progressed_(accepted_) {}
 
-TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(order_.id); }
+TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(order_.request.id); }
 
 void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
   reporter_ = std::move(reporter);
   replan_ = std::move(replan);
-  if (order_.deadline) {
-    deadline_timer_ = needs_.context.loop.RunAfter(*order_.deadline, [self = shared_from_this()] {
-      self->deadline_timer_ = 0;
-      self->Cancel({Code::kDeadlineExceeded, reasons::kDeadline,
-                    "the transfer did not end within its deadline: " + self->WhatItWaitsFor(),
-                    "allow more time with a later deadline"});
-    });
+  if (order_.request.asked.deadline) {
+    deadline_timer_ =
+        needs_.context.loop.RunAfter(*order_.request.asked.deadline, [self = shared_from_this()] {
+          self->deadline_timer_ = 0;
+          self->Cancel({Code::kDeadlineExceeded, reasons::kDeadline,
+                        "the transfer did not end within its deadline: " + self->WhatItWaitsFor(),
+                        "allow more time with a later deadline"});
+        });
   }
   if (!order_.plan.tried_again.empty()) {
-    needs_.path_rates.TriedAgain(order_.source.source.node, WayTaken());
+    needs_.path_rates.TriedAgain(order_.request.reservation.source.node, WayTaken());
   }
   Begin();
 }
@@ -69,7 +70,7 @@ std::string DestinationRun::WhatItWaitsFor() const {
   const auto silent =
       std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - progressed_);
   return FormatBytes(move_->bytes_done()) + " of " + FormatBytes(order_.destination.payload()) +
-         " had arrived by " + order_.plan.path.name +
+         " had arrived by " + order_.plan.path +
          (silent > std::chrono::seconds(1)
               ? ", and none more for " + std::to_string(silent.count()) + " ms"
               : "");
@@ -77,23 +78,24 @@ std::string DestinationRun::WhatItWaitsFor() const {
 
 void DestinationRun::Begin() {
   record().info.plan = order_.plan;
-  const plan::Path& path = order_.plan.path;
+  const plan::Path& path = order_.plan;
   if (IsLocal()) {
     move_ = needs_.moves.Inside(path, record().info.owner, *order_.source_area, order_.destination);
   } else {
     RemoteMove::Order order{path,
-                            order_.source.source.node,
-                            order_.source.ticket,
-                            order_.checksum,
+                            order_.request.reservation.source.node,
+                            order_.request.reservation.ticket,
+                            order_.request.asked.checksum,
                             order_.client_buffer,
-                            {order_.source.memory, order_.source.device},
+                            {order_.request.reservation.memory, order_.request.reservation.device},
                             {},
                             record().info,
-                            order_.ranges};
-    if (order_.deadline) {
+                            order_.request.ranges};
+    if (order_.request.asked.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
-      order.deadline = std::max(*order_.deadline - passed, std::chrono::milliseconds(1));
+      order.deadline =
+          std::max(*order_.request.asked.deadline - passed, std::chrono::milliseconds(1));
     }
     move_ = needs_.moves.FromPeer(std::move(order), order_.destination);
   }
@@ -149,7 +151,7 @@ void DestinationRun::Tick() {
     reporter_->Report(!news);
   }
   const auto waited = now - progressed_;
-  const std::string& source = order_.source.source.node;
+  const std::string& source = order_.request.reservation.source.node;
   if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
     return Cancel({Code::kUnavailable, reasons::kPeerDown,
                    "node " + source + ", which sends the bytes, no longer answers",
@@ -166,7 +168,7 @@ void DestinationRun::Tick() {
 void DestinationRun::OnMoved(MoveOutcome outcome) {
   move_.reset();
   record().info.waits_for.clear();
-  const plan::Path& path = order_.plan.path;
+  const plan::Path& path = order_.plan;
   // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
   const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
   if (unknown && !lost_.ok()) outcome.status = lost_;
@@ -176,7 +178,7 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
     outcome.status = order_.source_area->span.region->CheckIntact();
   }
   record().info.receipt.attempts.push_back(
-      {path.name, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
+      {path.path, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
   const Status failure = outcome.status;
   if (failure.ok()) {
     record().info.bytes_done = order_.destination.payload();
@@ -189,15 +191,16 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
       std::none_of(excluded_.begin(), excluded_.end(),
                    [&](const plan::Exclusion& one) { return one.Covers(path); })) {
     excluded_.push_back(plan::Exclusion::Of(path, failure));
-    Result<plan::Plan> other =
-        replan_(order_.source, order_.destination, order_.ranges, order_.policy, excluded_);
+    Result<plan::Path> other =
+        replan_(order_.request.reservation, order_.destination, order_.request.ranges,
+                order_.request.asked.policy, excluded_);
     // Of what may be otherwise in a moment, the caller hears as such: it can try again.
     const bool passing = failure.code() != Code::kFailedPrecondition;
     if (!other.ok()) return End(passing ? failure : other.status());
-    log::Info("path refused when it was tried", {{"transfer", order_.id.str()},
-                                                 {"path", path.name},
+    log::Info("path refused when it was tried", {{"transfer", order_.request.id.str()},
+                                                 {"path", path.path},
                                                  {"why", failure.ToString()},
-                                                 {"instead", other->path.name}});
+                                                 {"instead", other->path}});
     order_.plan = std::move(*other);
     tries_ = 0;
     return Begin();
@@ -209,13 +212,13 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
 }
 
 bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
-  const plan::Path& path = order_.plan.path;
+  const plan::Path& path = order_.plan;
   const Status& failure = outcome.status;
   const bool lost =
       failure.code() == Code::kUnavailable &&
       (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
   // One that was not made at all says that another link may do better, where there is one.
-  const bool others = !outcome.connected && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
+  const bool others = !outcome.connected && plan::CarrierOf(path.path) == plan::Carrier::kRdma;
   return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMostTries &&
          outcome.bytes <= kLittle &&
          os::Clock::now() - progressed_ < needs_.context.options.stall_timeout;
@@ -225,9 +228,9 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
   const Status failure = outcome.status;
   if (lost_.ok()) lost_ = failure;
   record().info.receipt.attempts.back().bytes = outcome.bytes;
-  log::Info("connection lost, the transfer begins anew", {{"transfer", order_.id.str()},
+  log::Info("connection lost, the transfer begins anew", {{"transfer", order_.request.id.str()},
                                                           {"from", record().info.source.ToString()},
-                                                          {"path", order_.plan.path.name},
+                                                          {"path", order_.plan.path},
                                                           {"bytes", std::to_string(outcome.bytes)},
                                                           {"why", failure.ToString()}});
   Note(std::move(outcome));
@@ -237,7 +240,7 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
   ++tries_;
   needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
     if (self->ended_) return;
-    self->needs_.peers.WhenConnected(self->order_.source.source.node,
+    self->needs_.peers.WhenConnected(self->order_.request.reservation.source.node,
                                      [self, failure](const Result<PeerApi*>& peer) {
                                        if (self->ended_) return;
                                        if (!peer.ok()) return self->End(failure);
@@ -249,13 +252,13 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
 
 void DestinationRun::Note(MoveOutcome outcome) {
   Receipt& receipt = record().info.receipt;
-  const plan::Plan& plan = order_.plan;
-  if (order_.ranges != nullptr) {
-    receipt.ranges = order_.ranges->ranges;
-    receipt.merged_ranges = order_.ranges->merged_ranges;
+  const plan::Path& plan = order_.plan;
+  if (order_.request.ranges != nullptr) {
+    receipt.ranges = order_.request.ranges->ranges;
+    receipt.merged_ranges = order_.request.ranges->merged_ranges;
   }
-  receipt.path = plan.path.name;
-  receipt.link = plan.path.link;
+  receipt.path = plan.path;
+  receipt.link = plan.link;
   receipt.refused = plan.refused;
   receipt.registration = outcome.access.registration;
   receipt.key = outcome.access.key;
@@ -270,24 +273,25 @@ void DestinationRun::Note(MoveOutcome outcome) {
 }
 
 plan::Way DestinationRun::WayTaken() const {
-  const plan::Path& path = order_.plan.path;
+  const plan::Path& path = order_.plan;
   const Place& to = order_.destination.span.region->place();
-  return {path.name,
+  return {path.path,
           path.link,
-          {order_.source.memory, order_.source.device},
+          {order_.request.reservation.memory, order_.request.reservation.device},
           {to.kind, to.device},
           path.source_staged,
           path.destination_staged};
 }
 
 void DestinationRun::Rate(bool source_shared) {
-  const plan::Path& path = order_.plan.path;
-  const std::string& node = order_.source.source.node;
+  const plan::Path& path = order_.plan;
+  const std::string& node = order_.request.reservation.source.node;
   Receipt& receipt = record().info.receipt;
   const uint64_t bytes = order_.destination.payload();
   // Ranges are slower by what lies between them.
   const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
-  const bool telling = alone && order_.ranges == nullptr && bytes >= plan::kLeastMeasuredBytes;
+  const bool telling =
+      alone && order_.request.ranges == nullptr && bytes >= plan::kLeastMeasuredBytes;
   if (!telling || receipt.seconds <= 0) return;
   const plan::Way way = WayTaken();
   const double rate = static_cast<double>(bytes) / receipt.seconds;
@@ -306,9 +310,9 @@ void DestinationRun::Rate(bool source_shared) {
   receipt.evidence["alarm"] = "far slower than " + expected;
   needs_.probes.CountSlow(node);
   log::Warning("transfer far slower than measured before",
-               {{"transfer", order_.id.str()},
+               {{"transfer", order_.request.id.str()},
                 {"from", record().info.source.ToString()},
-                {"path", path.name},
+                {"path", path.path},
                 {"link", path.link},
                 {"rate", expected}});
 }
@@ -319,7 +323,7 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   Note(std::move(outcome));
   Rate(source_shared);
   if (!cancelled_.ok()) return End(cancelled_);
-  if (!order_.checksum) return End(OkStatus());
+  if (!order_.request.asked.checksum) return End(OkStatus());
   auto self = shared_from_this();
   auto sum_here = [self](Result<std::string> source) {
     const auto& [here, layout] = self->order_.destination;
@@ -330,9 +334,9 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   };
   if (!IsLocal()) {
     if (!source_sum.empty()) return sum_here(source_sum);
-    return sum_here(
-        Status(Code::kUnavailable, reasons::kPeerDown,
-               "node " + order_.source.source.node + " did not answer with the source's checksum"));
+    return sum_here(Status(Code::kUnavailable, reasons::kPeerDown,
+                           "node " + order_.request.reservation.source.node +
+                               " did not answer with the source's checksum"));
   }
   const auto& [there, layout] = *order_.source_area;
   needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
@@ -358,8 +362,8 @@ void DestinationRun::End(const Status& status) {
   order_.destination.span.region.reset();
   if (order_.source_area) order_.source_area->span.region.reset();
   TransferRecord& record = this->record();
-  needs_.buffers.LetGo(order_.buffer, order_.id);
-  if (order_.source_buffer) needs_.buffers.LetGo(*order_.source_buffer, order_.id);
+  needs_.buffers.LetGo(order_.buffer, order_.request.id);
+  if (order_.source_buffer) needs_.buffers.LetGo(*order_.source_buffer, order_.request.id);
   needs_.transfers.Conclude(record, status);
   reporter_->Report(false);
   needs_.transfers.EndRun(record);

@@ -26,19 +26,14 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
  public:
   // What has been checked, found and planned before the transfer was accepted.
   struct Order {
-    TransferId id;
-    Reservation source;
-    plan::Policy policy;
-    plan::Plan plan;
-    bool checksum = false;
-    std::optional<std::chrono::milliseconds> deadline;
+    StartRequest request;
+    plan::Path plan;
     BufferId buffer;
     Area destination;
     std::string client_buffer = {};  // the destination's name, where a client registered it
     // When the source is on this node too: its bytes, held like the destination's.
     std::optional<BufferId> source_buffer;
     std::optional<Area> source_area;
-    ScatterRef ranges = {};  // null: all of both ends
   };
 
   struct Needs {
@@ -55,8 +50,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   DestinationRun(const Needs& needs, Order order);
 
   // Plans anew, with what has turned out meanwhile; see Destinations.
-  using Replan = std::function<Result<plan::Plan>(const Reservation&, const Area& destination,
-                                                  const ScatterRef& ranges, const plan::Policy&,
+  using Replan = std::function<Result<plan::Path>(const Reservation&, const Area& destination,
+                                                  const ScatterRef& ranges, const Policy&,
                                                   std::vector<plan::Exclusion> excluded)>;
   void Start(std::shared_ptr<Reporter> reporter, Replan replan);
 

@@ -11,7 +11,7 @@ namespace onecopy::engine {
 namespace {
 
 Status CheckComplete(const Reservation& source, const TransferId& id) {
-  const bool complete = source.source.offset && source.source.bytes && !source.memory.empty();
+  const bool complete = source.source.offset_bytes && source.source.bytes && !source.memory.empty();
   if (complete && !id.empty() && id.str().size() <= kMostIdBytes) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadArgument,
           "a transfer without an id or a complete source"};
@@ -20,9 +20,10 @@ Status CheckComplete(const Reservation& source, const TransferId& id) {
 Result<ByteRange> DestinationRange(const StartRequest& request, const Buffer& buffer) {
   const std::string what = "buffer \"" + buffer.name + "\"";
   if (request.ranges != nullptr) {
-    return ResolveRanges(request.destination, request.ranges->destination, buffer.bytes, what);
+    return ResolveRanges(request.asked.destination, request.ranges->destination, buffer.bytes,
+                         what);
   }
-  Endpoint destination = request.destination;
+  Endpoint destination = request.asked.destination;
   if (!destination.bytes) destination.bytes = request.reservation.source.bytes;
   return ResolveRange(destination, buffer.bytes, what);
 }
@@ -56,10 +57,11 @@ Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request question,
-      MakeRequest(request.reservation, checked.area, request.ranges, request.policy, {}));
+      MakeRequest(request.reservation, checked.area, request.ranges, request.asked.policy, {}));
   // A plan that cannot be made now is refused in full by Accept. Who only asks for a plan asks how
   // fast it will be, too.
-  return request.validate_only ? plan::AcceptableWires(question) : plan::ContendingWires(question);
+  return request.asked.validate_only ? plan::AcceptableWires(question)
+                                     : plan::ContendingWires(question);
 }
 
 Result<Destinations::Checked> Destinations::Check(const std::string& caller,
@@ -67,18 +69,18 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   Context& context = needs_.runs.context;
   // What has begun may end.
   const bool begun = request.series && needs_.runs.transfers.Find(request.series->id) != nullptr;
-  if (context.draining && !request.validate_only && !begun) {
+  if (context.draining && !request.asked.validate_only && !begun) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context.node() + " is shutting down and takes no new transfers");
   }
   const Reservation& source = request.reservation;
   ONECOPY_RETURN_IF_ERROR(CheckComplete(source, request.id));
-  const ByteRange source_range{*source.source.offset, *source.source.bytes};
+  const ByteRange source_range{*source.source.offset_bytes, *source.source.bytes};
 
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(
       Buffer* const buffer,
-      needs_.grants.FindKnown(needs_.runs.buffers, who, request.destination.buffer));
+      needs_.grants.FindKnown(needs_.runs.buffers, who, request.asked.destination.buffer));
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
   const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
@@ -102,7 +104,7 @@ Result<Ticket> Destinations::OwnTicket(const std::string& caller,
                                        const StartRequest& request) const {
   const std::string& self = needs_.runs.context.node();
   const Reservation& said = request.reservation;
-  if (request.validate_only) {
+  if (request.asked.validate_only) {
     ReserveRequest judged;
     judged.id = request.id;
     judged.uid = request.uid;
@@ -131,7 +133,7 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
   truth.reservation = needs_.tickets.Describe(ticket);
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo accepted, AcceptFrom(caller, truth, &ticket));
   // Used up only by what begins.
-  if (!request.validate_only) {
+  if (!request.asked.validate_only) {
     (void)needs_.tickets.Take(needs_.runs.context.node(), request.reservation.ticket, request.id);
   }
   return accepted;
@@ -145,12 +147,12 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   const ByteRange range{area.span.offset, area.span.bytes};
   const Reservation& source = request.reservation;
   ONECOPY_ASSIGN_OR_RETURN(plan::Request question,
-                           MakeRequest(source, area, request.ranges, request.policy, {}));
+                           MakeRequest(source, area, request.ranges, request.asked.policy, {}));
   // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
-  question.may_try_again = !request.validate_only && !request.deadline &&
+  question.may_try_again = !request.asked.validate_only && !request.asked.deadline &&
                            request.ranges == nullptr && needs_.runs.transfers.running() == 0 &&
                            question.bytes >= plan::kLeastMeasuredBytes;
-  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, plan::MakePlan(question));
+  ONECOPY_ASSIGN_OR_RETURN(plan::Path plan, plan::MakePlan(question));
   TransferInfo info;
   info.id = request.id;
   info.role = TransferRole::kDestination;
@@ -162,15 +164,10 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   info.plan = plan;
 
   DestinationRun::Order order;
-  order.id = request.id;
-  order.source = source;
-  order.policy = request.policy;
+  order.request = request;
   order.plan = std::move(plan);
-  order.checksum = request.checksum;
-  order.deadline = request.deadline;
   order.buffer = buffer->id;
   order.destination = area;
-  order.ranges = request.ranges;
   if (buffer->registered) order.client_buffer = buffer->name;
   std::vector<GrantId> grants;
   if (grant) grants.push_back(*grant);
@@ -192,7 +189,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
         Area{{from->region, inside->range.offset, inside->range.bytes}, inside->layout};
     if (inside->grant) grants.push_back(*inside->grant);
   }
-  if (request.validate_only) {
+  if (request.asked.validate_only) {
     info.id = {};
     return info;
   }
@@ -214,7 +211,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   log::Debug("transfer accepted", {{"transfer", request.id.str()},
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},
-                                   {"path", order.plan.path.name}});
+                                   {"path", order.plan.path}});
   auto reporter = std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers,
                                              needs_.runs.transfers, request.id);
   reporter->AddObserver(caller);
@@ -224,14 +221,14 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   const TransferInfo accepted = record->info;
   run->Start(std::move(reporter),
              [this](const Reservation& from, const Area& to, const ScatterRef& ranges,
-                    const plan::Policy& policy, std::vector<plan::Exclusion> excluded) {
+                    const Policy& policy, std::vector<plan::Exclusion> excluded) {
                return MakePlan(from, to, ranges, policy, std::move(excluded));
              });
   return accepted;
 }
 
-Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Area& destination,
-                                          const ScatterRef& ranges, const plan::Policy& policy,
+Result<plan::Path> Destinations::MakePlan(const Reservation& source, const Area& destination,
+                                          const ScatterRef& ranges, const Policy& policy,
                                           std::vector<plan::Exclusion> excluded) const {
   ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
                            MakeRequest(source, destination, ranges, policy, std::move(excluded)));
@@ -239,8 +236,7 @@ Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Area&
 }
 
 Result<plan::Request> Destinations::MakeRequest(const Reservation& source, const Area& destination,
-                                                const ScatterRef& ranges,
-                                                const plan::Policy& policy,
+                                                const ScatterRef& ranges, const Policy& policy,
                                                 std::vector<plan::Exclusion> excluded) const {
   ONECOPY_ASSIGN_OR_RETURN(
       plan::Request request,

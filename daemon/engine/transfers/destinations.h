@@ -49,10 +49,10 @@ class Destinations {
   Result<TransferInfo> AcceptFrom(const std::string& caller, const StartRequest& request,
                                   const Ticket* inside);
   Result<plan::Request> MakeRequest(const Reservation& source, const Area& destination,
-                                    const ScatterRef& ranges, const plan::Policy& policy,
+                                    const ScatterRef& ranges, const Policy& policy,
                                     std::vector<plan::Exclusion> excluded) const;
-  Result<plan::Plan> MakePlan(const Reservation& source, const Area& destination,
-                              const ScatterRef& ranges, const plan::Policy& policy,
+  Result<plan::Path> MakePlan(const Reservation& source, const Area& destination,
+                              const ScatterRef& ranges, const Policy& policy,
                               std::vector<plan::Exclusion> excluded) const;
 
   const Needs needs_;

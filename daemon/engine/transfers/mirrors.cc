@@ -95,7 +95,7 @@ void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
   info.state = said.state;
   // As it was ordered it may lack its length, and a report may be quicker than the order's answer.
   info.destination.buffer = said.destination.buffer;
-  info.destination.offset = said.destination.offset;
+  info.destination.offset_bytes = said.destination.offset_bytes;
   info.destination.bytes = said.destination.bytes;
   info.bytes_done = said.bytes_done;
   if (record.series) {

@@ -26,7 +26,7 @@ std::string Digest(const Scatter& ranges) {
 }
 
 // What makes two requests the same.
-std::string Content(const TransferRequest& request) {
+std::string Content(const TransferRequest& request, const Scatter* ranges) {
   std::string content = request.source.ToString() + " " + request.destination.ToString() + " " +
                         request.policy.path_glob + " " + request.policy.link + " ";
   content += request.policy.at_most_copies ? std::to_string(*request.policy.at_most_copies) : "any";
@@ -34,7 +34,7 @@ std::string Content(const TransferRequest& request) {
   content += request.checksum ? " checksum" : "";
   content += request.policy.client_file ? " file" : "";
   content += " " + request.part_of.str();
-  if (request.ranges != nullptr) content += " ranges " + Digest(*request.ranges);
+  if (ranges != nullptr) content += " ranges " + Digest(*ranges);
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
 
@@ -50,6 +50,7 @@ Status CheckEnd(const Endpoint& end, const char* which) {
 struct Orders::Order {
   Principal who;
   TransferRequest request;
+  ScatterRef ranges;
   TransferId id;
   Reply<TransferInfo> reply;
   bool recorded = false;  // this node has a record of it, because another one decides it
@@ -67,7 +68,8 @@ struct Orders::Order {
   }
 };
 
-void Orders::Create(const Principal& who, TransferRequest request, Reply<TransferInfo> reply) {
+void Orders::Create(const Principal& who, TransferRequest request, ScatterRef ranges,
+                    Reply<TransferInfo> reply) {
   Status wrong = CheckEnd(request.source, "source");
   if (wrong.ok()) wrong = CheckEnd(request.destination, "destination");
   if (request.deadline && request.deadline->count() <= 0) {
@@ -86,6 +88,7 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
   auto order = std::make_shared<Order>();
   order->who = who;
   order->request = std::move(request);
+  order->ranges = std::move(ranges);
   order->id = NewTransferId();
   if (!order->request.validate_only) {
     auto shared = std::make_shared<Reply<TransferInfo>>(std::move(reply));
@@ -96,7 +99,7 @@ void Orders::Create(const Principal& who, TransferRequest request, Reply<Transfe
       (*shared)(RequestLog<TransferId>::Forgotten(request));
     };
     auto seen = requests_.Begin(OwnerOf(who), who.administrator, order->request.request_id,
-                                Content(order->request), again);
+                                Content(order->request, order->ranges.get()), again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<TransferId>::Action::kWait) return;
     if (seen->action == RequestLog<TransferId>::Action::kRepeat) return again(*seen->made);
@@ -141,8 +144,8 @@ void Orders::CancelStarted(const Order& order) {
 }
 
 Status Orders::CheckTakesRanges(const Order& order, const std::string& node) const {
-  const bool able = order.request.ranges == nullptr || context_.IsSelf(node) ||
-                    peers_.Speaks(node, kProtocolWithRanges);
+  const bool able =
+      order.ranges == nullptr || context_.IsSelf(node) || peers_.Speaks(node, kProtocolWithRanges);
   if (able) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
           "node " + node + " runs a version that moves no ranges in one transfer",
@@ -162,8 +165,8 @@ void Orders::Reserve(std::shared_ptr<Order> order) {
     request.administrator = order->who.administrator;
     request.destination_node = order->request.destination.node;
     request.source = order->request.source;
-    if (order->request.ranges != nullptr) {
-      request.ranges = {order->request.ranges, &order->request.ranges->source};
+    if (order->ranges != nullptr) {
+      request.ranges = {order->ranges, &order->ranges->source};
     }
     request.validate_only = order->request.validate_only;
     (*source)->Reserve(context_.node(), std::move(request),
@@ -192,8 +195,8 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
           context_.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
       info.source = reservation.source;
       info.destination = asked.destination;
-      info.bytes = asked.ranges == nullptr ? reservation.source.bytes.value_or(0)
-                                           : asked.ranges->source.bytes();
+      info.bytes = order->ranges == nullptr ? reservation.source.bytes.value_or(0)
+                                            : order->ranges->source.bytes();
       info.owner = order->who.ToString();
       info.create_time = std::chrono::system_clock::now();
       info.part_of = asked.part_of;
@@ -211,12 +214,9 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
     request.uid = order->who.uid;
     request.administrator = order->who.administrator;
     request.reservation = std::move(reservation);
-    request.destination = asked.destination;
-    request.ranges = asked.ranges;
-    request.policy = asked.policy;
-    request.checksum = asked.checksum;
-    request.deadline = order->Remaining();
-    request.validate_only = asked.validate_only;
+    request.asked = asked;
+    request.asked.deadline = order->Remaining();
+    request.ranges = order->ranges;
     if (!asked.part_of.empty()) request.series = series_.Find(asked.part_of);
     (*destination)
         ->Start(context_.node(), std::move(request), [this, order](Result<TransferInfo> started) {

@@ -29,7 +29,9 @@ class Orders {
         series_(series),
         requests_(memory, "transfer") {}
 
-  void Create(const Principal& who, TransferRequest request, Reply<TransferInfo> reply);
+  // See ClientApi::CreateTransfer.
+  void Create(const Principal& who, TransferRequest request, ScatterRef ranges,
+              Reply<TransferInfo> reply);
 
  private:
   struct Order;

@@ -11,9 +11,9 @@
 #include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/reporter.h"
 #include "daemon/engine/transfers/transfers.h"
-#include "onecopy/merge_receipts.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
+#include "onecopy/transfer.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
@@ -44,7 +44,7 @@ Step ClientStep(const TransferInfo& series) {
 void TakePlan(const TransferInfo& part, TransferInfo& series) {
   if (!part.plan) return;
   series.plan = part.plan;
-  std::vector<Step>& steps = series.plan->path.steps;
+  std::vector<Step>& steps = series.plan->steps;
   const Step own = ClientStep(series);
   steps.insert(own.from == "file" ? steps.begin() : steps.end(), own);
 }
@@ -66,7 +66,7 @@ class Series::SeriesRun final : public Run {
 
 struct Series::Deciding {
   SessionId session;
-  plan::Policy policy;
+  Policy policy;
   bool checksum = false;
   std::optional<os::Clock::time_point> deadline;
   os::EventLoop::TimerId deadline_timer = 0;
@@ -218,7 +218,7 @@ Status Series::Adopt(const Principal& who, TransferRequest& part, const Transfer
     return {Code::kFailedPrecondition, reasons::kBadArgument,
             "transfer " + part.part_of.str() + " has ended"};
   }
-  if (part.policy != plan::Policy() || part.checksum || part.deadline) {
+  if (part.policy != Policy() || part.checksum || part.deadline) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "policy, checksum and deadline of a part are those of its series"};
   }

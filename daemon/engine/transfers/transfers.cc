@@ -18,15 +18,16 @@ std::string PageKey(uint64_t number) {
   return std::string(20 - text.size(), '0') + text;
 }
 
-std::string_view RoleName(TransferRole role) {
-  return role == TransferRole::kDestination ? "destination"
-         : role == TransferRole::kSource    ? "source"
-                                            : "orderer";
+// Only what has moved has a rate.
+void NoteRate(TransferInfo& info) {
+  const bool all = info.state == TransferState::kSucceeded;
+  const auto moved = static_cast<double>(all ? info.bytes : info.bytes_done);
+  if (info.receipt.seconds > 0) info.receipt.bytes_per_second = moved / info.receipt.seconds;
 }
 
 void LogEnd(const TransferInfo& info) {
   const Receipt& receipt = info.receipt;
-  const std::string& path = receipt.path.empty() && info.plan ? info.plan->path.name : receipt.path;
+  const std::string& path = receipt.path.empty() && info.plan ? info.plan->path : receipt.path;
   // A series says for all of its parts how it ended.
   const bool part = !info.part_of.empty();
   const auto level = part              ? log::Level::kDebug
@@ -158,6 +159,7 @@ void Transfers::Conclude(TransferRecord& record, const Status& outcome) {
 
 void Transfers::Changed(TransferRecord& record) {
   const bool is_final = IsFinal(record.info.state);
+  NoteRate(record.info);
   if (is_final && !record.info.end_time) {
     record.info.end_time = record.info.create_time + std::chrono::duration_cast<WallTime::duration>(
                                                          os::Clock::now() - record.created);

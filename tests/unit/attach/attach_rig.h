@@ -101,7 +101,7 @@ class Client {
 class Rig {
  public:
   explicit Rig(const std::function<void(Options&)>& adjust = [](Options&) {}) {
-    sessions_.OnClosed([this](const SessionId& id) {
+    sessions_.OnClosed([this](const engine::SessionId& id) {
       const std::lock_guard lock(mutex_);
       closed_.push_back(id);
       changed_.notify_all();
@@ -152,7 +152,7 @@ class Rig {
   testing::TempFolder folder_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<SessionId> closed_;  // guarded by mutex_
+  std::vector<engine::SessionId> closed_;  // guarded by mutex_
   engine::Sessions sessions_{"east", 998};
   os::LoopThread engine_{"engine"};
   std::unique_ptr<AttachServer> server_;

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "client/lib/wire.h"
 #include "client/lib/register_cuda.h"
+#include "client/lib/wire.h"
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
 #include "onecopy/v1/buffer.pb.h"

@@ -1,4 +1,4 @@
-#include "onecopy/merge_receipts.h"
+#include "onecopy/transfer.h"
 
 #include "client/lib/windows.h"
 #include "onecopy/reasons.h"

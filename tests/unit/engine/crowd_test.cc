@@ -95,7 +95,9 @@ class FakePeer final : public PeerApi {
   void ListBuffers(const std::string&, Uid, PageRequest, Reply<Page<BufferInfo>> reply) override {
     reply(No());
   }
-  void SumBuffer(const std::string&, Uid, Endpoint, Reply<Sum> reply) override { reply(No()); }
+  void SumBuffer(const std::string&, Uid, Endpoint, Reply<BufferSum> reply) override {
+    reply(No());
+  }
   void ListGrants(const std::string&, Uid, PageRequest, Reply<Page<GrantInfo>> reply) override {
     reply(No());
   }
@@ -212,12 +214,12 @@ TEST_CASE("64 peers are met without one probe, and one is probed when a transfer
     request.administrator = true;
     request.reservation.source = {"peer7", "a", 0, 4096};
     request.reservation.memory = "host";
-    request.destination.buffer = "b";
-    request.validate_only = true;
+    request.asked.destination.buffer = "b";
+    request.asked.validate_only = true;
     rig.engine->node().Start("here", request, std::move(reply));
   });
   REQUIRE_OK(planned);
-  CHECK(planned->plan->path.name == "tcp-direct");
+  CHECK(planned->plan->path == "tcp-direct");
   for (size_t i = 0; i < kPeers; ++i) {
     CAPTURE(i);
     // Once for each link.
@@ -231,12 +233,12 @@ TEST_CASE("a peer that knows no ranges is not asked for any: it would send every
   const auto order = [&](const std::string& from, const std::string& to) {
     return rig.Ask<TransferInfo>([&](auto reply) {
       const std::vector<StridedRange> ranges = {{0, 16, 0, 1}, {32, 16, 0, 1}};
-      TransferRequest request = Request(from, to);
-      request.ranges = *Scatter::Make(ranges, ranges);
+      const TransferRequest request = Request(from, to);
       Principal who;
       who.uid = 1000;
       who.node = "here";
-      rig.engine->client().CreateTransfer(who, request, std::move(reply));
+      rig.engine->client().CreateTransfer(who, request, *Scatter::Make(ranges, ranges),
+                                          std::move(reply));
     });
   };
   CHECK(order("peer7:a", "here:b").status().reason() == reasons::kPeerIncompatible);

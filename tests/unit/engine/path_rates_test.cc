@@ -165,16 +165,16 @@ TEST_CASE("a plan rests on what transfers made by its whole path, and node show 
   request.validate_only = true;
   const auto planned = rig.west.Start(rig.bob, request);
   REQUIRE_OK(planned);
-  const plan::Path& way = planned->plan->path;
+  const Plan& way = *planned->plan;
   CHECK(way.measured);
   CHECK(way.measured_transfers == 2);
   CHECK(way.measure_time > WallTime());
   const std::vector<PathRateInfo> rates = rig.Node().path_rates;
   REQUIRE(rates.size() == 1);
-  CHECK(rates[0].way.path == path);
+  CHECK(rates[0].path == path);
   CHECK(rates[0].least_bytes == kLong);
-  CHECK(rates[0].rate.transfers == 2);
-  CHECK(IsNear(rates[0].rate.bytes_per_second, way.estimated_bytes_per_second));
+  CHECK(rates[0].transfers == 2);
+  CHECK(IsNear(rates[0].bytes_per_second, way.estimated_bytes_per_second));
 }
 
 TEST_CASE("inside a node, too") {
@@ -184,7 +184,7 @@ TEST_CASE("inside a node, too") {
   }
   const std::vector<PathRateInfo> rates = rig.Node("west").path_rates;
   REQUIRE(rates.size() == 1);
-  CHECK(rates[0].way.path == "local");
+  CHECK(rates[0].path == "local");
 }
 
 TEST_CASE("a staged transfer far slower than those before says so, and is counted") {

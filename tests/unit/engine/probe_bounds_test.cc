@@ -15,7 +15,7 @@ TEST_CASE("a peer that opens an absurd probe tells nothing") {
   CAPTURE(bytes);
   Rig rig;
   rig.cluster.ChangeProbes([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
-  CHECK_FALSE(rig.Copy().plan->path.measured);
+  CHECK_FALSE(rig.Copy().plan->measured);
   CHECK(rig.Probe("verbs").viability.reason == reasons::kBadSize);
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("a peer that opens less than was asked for is measured by that") {
   CAPTURE(bytes);
   Rig rig(2);
   rig.cluster.ChangeProbes([bytes](OpenProbeReply& reply) { reply.bytes = bytes; });
-  CHECK(rig.Copy().plan->path.measured);
+  CHECK(rig.Copy().plan->measured);
   CHECK(rig.Probe("verbs").viability.viable);
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("memory is lent to probes within bounds") {
   CHECK(open("west", request).reason() == reasons::kDeviceNotFound);
 
   // Nothing of all that is left: a probe works.
-  CHECK(rig.Copy().plan->path.measured);
+  CHECK(rig.Copy().plan->measured);
   std::promise<Status> closed;
   rig.east.engine().loop().Post([&] {
     rig.east.engine().node().CloseProbe("west", 4711,

@@ -12,11 +12,11 @@ TEST_CASE("the first transfer that has a choice waits for what decides it") {
   Rig rig;
   CHECK(rig.Probes().empty());
   const TransferInfo copied = rig.Copy();
-  CHECK(copied.plan->path.measured);
+  CHECK(copied.plan->measured);
   for (const char* link : {"tcp", "verbs"}) {
     const ProbeInfo probe = rig.Probe(link);
     CHECK(probe.viability.viable);
-    CHECK(probe.peer == "east");
+    CHECK(probe.node == "east");
     CHECK(probe.bytes_per_second > 0);
     CHECK(probe.latency_seconds > 0);
     CHECK(probe.source_memory == "host");
@@ -26,7 +26,7 @@ TEST_CASE("the first transfer that has a choice waits for what decides it") {
   CHECK(rig.Probe("verbs", "west").viability.viable == true);
   CHECK(rig.opened() == 2);
   // What is known is not found out again.
-  CHECK(rig.Copy().plan->path.measured);
+  CHECK(rig.Copy().plan->measured);
   CHECK(rig.opened() == 2);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("a device that does not register memory is told apart from those that 
   const auto node = rig.west.Ask<NodeInfo>(
       [&](ClientApi& api, auto reply) { api.GetNode(rig.bob, "", std::move(reply)); });
   REQUIRE_OK(node);
-  const auto& nics = node->capabilities.FindLink("verbs")->nics;
+  const auto& nics = node->capabilities->FindLink("verbs")->nics;
   REQUIRE(nics.size() == 2);
   CHECK_FALSE(nics[0].memories[0].viability.viable);
   CHECK(Has(nics[0].memories[0].viability.detail, "Cannot allocate memory"));
@@ -178,7 +178,7 @@ TEST_CASE(
   // By the table, which prefers RDMA.
   const TransferInfo copied = rig.Copy();
   CHECK(copied.receipt.path == "rdma-direct");
-  CHECK_FALSE(copied.plan->path.measured);
+  CHECK_FALSE(copied.plan->measured);
   // Both are given up in their time, and then nothing is asked before the next try is due.
   while (rig.Probes().size() < 2) std::this_thread::yield();
   const size_t asked = rig.opened();
@@ -192,7 +192,7 @@ TEST_CASE(
 TEST_CASE("a slow probe is not waited for, and is used once it has ended") {
   Rig rig(2, [](NodePlan& plan) { plan.options.probe_wait = 20ms; });
   rig.control("west")->Set([](FakeNics::Hooks& hooks) { hooks.hold = true; });
-  CHECK_FALSE(rig.Copy().plan->path.measured);
+  CHECK_FALSE(rig.Copy().plan->measured);
   rig.control("west")->Release();
   const auto probed = [&] {
     const std::vector<ProbeInfo> all = rig.Probes();
@@ -216,7 +216,7 @@ TEST_CASE("a transfer far slower than its probe says so, and is counted") {
   const auto slow = rig.west.Copy(rig.bob, request);
   REQUIRE_OK(slow);
   REQUIRE(slow->state == TransferState::kSucceeded);
-  CHECK(slow->plan->path.measured);
+  CHECK(slow->plan->measured);
   REQUIRE(slow->receipt.evidence.contains("alarm"));
   CHECK(Has(slow->receipt.evidence.at("alarm"), "far slower than probed"));
   const auto node = rig.west.Ask<NodeInfo>(

@@ -11,7 +11,7 @@ TEST_CASE("a ring writes to another node, with one negotiation, and tells who sa
   RingOf ring(with.east, with.in_east);
   const auto route = ring.OpenRoute("a", "west:b");
   REQUIRE_OK(route);
-  CHECK(route->plan.path.name == "tcp-direct");
+  CHECK(route->plan.path == "tcp-direct");
   CHECK(route->source == ParseEnd("east:a@0+16384"));
   CHECK(route->destination == ParseEnd("west:b@0+16384"));
   CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);

@@ -12,7 +12,7 @@ TEST_CASE("a ring reads from another node, with one negotiation, and tells each 
   RingOf ring(with.west, with.in_west);
   const auto route = ring.OpenRoute("east:a", "west:b");
   REQUIRE_OK(route);
-  CHECK(route->plan.path.name == "tcp-direct");
+  CHECK(route->plan.path == "tcp-direct");
   CHECK(route->source == ParseEnd("east:a@0+16384"));
   CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);
   CHECK(with.b.data[8192] == PatternAt(4096, 1));

@@ -49,7 +49,7 @@ TEST_CASE("a ring moves bytes between its owner's buffers, and its transfers hav
   for (uint64_t i = 0; i < kRingBytes; ++i) with.a.data[i] = PatternAt(i, 1);
   const auto route = ring.OpenRoute("a", "b");
   REQUIRE_OK(route);
-  CHECK(route->plan.path.name == "local");
+  CHECK(route->plan.path == "local");
   CHECK(route->source.bytes == kRingBytes);
   CHECK(ring.Move(route->word, 4096, 8192, 100).code == Code::kOk);
   CHECK(with.b.data[8192] == PatternAt(4096, 1));

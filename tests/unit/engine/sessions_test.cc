@@ -11,6 +11,7 @@
 
 using namespace onecopy;
 using engine::ClientIdentity;
+using engine::SessionId;
 using engine::Sessions;
 
 namespace {

@@ -175,7 +175,7 @@ TEST_CASE("transfers under way, rings and their routes are limited for each user
   east.engine().loop().Post([&] {
     for (int i = 0; i < 3; ++i) {
       east.engine().client().CreateTransfer(
-          alice, Request("a", "b"),
+          alice, Request("a", "b"), nullptr,
           [&](Result<TransferInfo> info) { started.push_back(std::move(info)); });
     }
     asked.set_value();
@@ -207,14 +207,14 @@ TEST_CASE("what is queued for a client that has gone is not done any more") {
   const Principal leaving = east.Attach(kAliceUid);
   const uint64_t bytes = uint64_t{256} << 20;
   REQUIRE_OK(east.CreateBuffer(alice, "a", bytes));
-  std::vector<Result<Sum>> sums;
+  std::vector<Result<BufferSum>> sums;
   std::promise<void> answered;
   constexpr size_t kSums = 64;
   east.engine().loop().Post([&] {
     for (size_t i = 0; i < kSums; ++i) {
       Endpoint all;
       all.buffer = "a";
-      east.engine().client().SumBuffer(leaving, all, [&](Result<Sum> sum) {
+      east.engine().client().SumBuffer(leaving, all, [&](Result<BufferSum> sum) {
         sums.push_back(std::move(sum));
         if (sums.size() == kSums) answered.set_value();
       });
@@ -224,7 +224,7 @@ TEST_CASE("what is queued for a client that has gone is not done any more") {
   answered.get_future().wait();
   for (const auto& sum : sums) CHECK(sum.status().code() == Code::kCancelled);
   // Somebody else's reading is done.
-  REQUIRE_OK(east.Ask<Sum>([&](ClientApi& api, auto reply) {
+  REQUIRE_OK(east.Ask<BufferSum>([&](ClientApi& api, auto reply) {
     Endpoint some;
     some.buffer = "a";
     some.bytes = 4096;

@@ -42,7 +42,7 @@ TEST_CASE("values of every type are written") {
                    {"text", text},
                    {"temporary", std::string("moved")},
                    {"view", std::string_view("seen")},
-                   {"id", SessionId("s1")}}) ==
+                   {"id", GrantId("s1")}}) ==
         "m literal=word text=owned temporary=moved view=seen id=s1");
   CHECK(Text("m", {{"signed", -1}, {"small", int8_t{-5}}, {"least", INT64_MIN}}) ==
         "m signed=-1 small=-5 least=-9223372036854775808");

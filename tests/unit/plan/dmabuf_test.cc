@@ -44,10 +44,10 @@ TEST_CASE("a NIC that lists dma-bufs moves them in one copy") {
   const NodeCapability b = WithDmaBuf("rail-b");
   const auto plan = MakePlan(Between(a, "dmabuf", b, "dmabuf"));
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "rdma-direct");
-  CHECK(plan->path.link == "verbs");
-  REQUIRE(plan->path.copies() == 1);
-  CHECK(plan->path.steps[0].from == "dmabuf");
+  CHECK(plan->path == "rdma-direct");
+  CHECK(plan->link == "verbs");
+  REQUIRE(plan->copies() == 1);
+  CHECK(plan->steps[0].from == "dmabuf");
 }
 
 TEST_CASE("a NIC that does not has its own reason, and slots are filled by the processor") {
@@ -60,9 +60,9 @@ TEST_CASE("a NIC that does not has its own reason, and slots are filled by the p
   }
   const auto plan = MakePlan(Between(a, "dmabuf", b, "dmabuf"));
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "rdma-bounce");
-  CHECK(plan->path.source_staged);
-  CHECK(plan->path.steps[0].by == "cpu");
+  CHECK(plan->path == "rdma-bounce");
+  CHECK(plan->source_staged);
+  CHECK(plan->steps[0].by == "cpu");
   const Refusal& refusal = RefusalOf(plan->refused, "rdma-direct");
   CHECK(refusal.detail.find("dmabuf memory") != std::string::npos);
 }
@@ -73,8 +73,8 @@ TEST_CASE("sockets take it through slots") {
   Request request = Between(a, "dmabuf", b, "host");
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "tcp-bounce");
-  CHECK(plan->path.source_staged);
+  CHECK(plan->path == "tcp-bounce");
+  CHECK(plan->source_staged);
   CHECK(RefusalOf(plan->refused, "tcp-direct").detail.find("dmabuf memory of laptop") !=
         std::string::npos);
 }
@@ -85,19 +85,19 @@ TEST_CASE("inside a node one pass does but for a GPU at the other end") {
     INFO(other);
     const auto plan = MakePlan(Between(node, "dmabuf", node, other));
     REQUIRE_OK(plan);
-    CHECK(plan->path.name == "local");
-    REQUIRE(plan->path.copies() == 1);
-    CHECK(plan->path.steps[0].by == "cpu");
+    CHECK(plan->path == "local");
+    REQUIRE(plan->copies() == 1);
+    CHECK(plan->steps[0].by == "cpu");
   }
   for (const bool to_gpu : {false, true}) {
     INFO(to_gpu);
     const auto plan = MakePlan(to_gpu ? Between(node, "dmabuf", node, "cuda")
                                       : Between(node, "cuda", node, "dmabuf"));
     REQUIRE_OK(plan);
-    CHECK(plan->path.name == "peer-bounce");
-    REQUIRE(plan->path.copies() == 2);
-    CHECK(plan->path.steps[to_gpu ? 0 : 1].by == "cpu");
-    CHECK(plan->path.steps[to_gpu ? 1 : 0].by == "copy-engine");
+    CHECK(plan->path == "peer-bounce");
+    REQUIRE(plan->copies() == 2);
+    CHECK(plan->steps[to_gpu ? 0 : 1].by == "cpu");
+    CHECK(plan->steps[to_gpu ? 1 : 0].by == "copy-engine");
     for (const char* better : {"peer-direct", "local"}) {
       CHECK(RefusalOf(plan->refused, better).detail.find("in one pass") != std::string::npos);
     }

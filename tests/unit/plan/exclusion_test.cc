@@ -36,7 +36,7 @@ struct TwoLinks {
   Path Next() {
     const auto plan = MakePlan(request);
     REQUIRE_OK(plan);
-    return plan->path;
+    return *plan;
   }
   void Fail(const Path& path, const Status& why) {
     request.excluded.push_back(Exclusion::Of(path, why));
@@ -58,7 +58,7 @@ TEST_CASE("a path that failed over one link is tried over the other") {
   CHECK(first.link == "verbs");
   two.Fail(first, kNoKey);
   const Path second = two.Next();
-  CHECK(second.name == "rdma-direct");
+  CHECK(second.path == "rdma-direct");
   CHECK(second.link == "ucx");
   two.Fail(second, {Code::kResourceExhausted, reasons::kKeysExhausted, "no rkey is left"});
   const auto none = MakePlan(two.request);
@@ -75,7 +75,7 @@ TEST_CASE("a bounce that failed at one end is tried at the other") {
   const Path first = two.Next();
   two.Fail(first, kNoKey);
   const Path second = two.Next();
-  CHECK(second.name == "rdma-bounce");
+  CHECK(second.path == "rdma-bounce");
   CHECK(second.source_staged == first.destination_staged);
   CHECK(second.destination_staged == first.source_staged);
   two.Fail(second, kNoKey);

@@ -34,7 +34,7 @@ Names Copiers(const char* source, const char* destination, const char* path, uin
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
   Names names;
-  for (const auto& step : plan->path.steps) names.push_back(step.by);
+  for (const auto& step : plan->steps) names.push_back(step.by);
   return names;
 }
 

@@ -28,8 +28,8 @@ Path Planned(const std::string& source, const std::string& destination, const st
   request.policy.path_glob = path;
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == path);
-  return plan->path;
+  CHECK(plan->path == path);
+  return *plan;
 }
 
 using Lines = std::vector<std::string>;
@@ -100,7 +100,7 @@ TEST_CASE("where a daemon encrypts lanes that is a step of its own, at its end")
     request.policy.path_glob = "tcp-direct";
     auto plan = MakePlan(request);
     REQUIRE_OK(plan);
-    return Print(plan->path.steps);
+    return Print(plan->steps);
   };
   const Lines plain = {"laptop: host -> kernel by cpu", "consumer: kernel -> kernel by wire",
                        "consumer: kernel -> host by cpu"};
@@ -170,13 +170,13 @@ TEST_CASE("a GPU whose memory is within the CPU's reach needs no staging") {
   request.destination.node = &coherent;
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "tcp-direct");
-  CHECK(plan->path.steps.back().to == StepNameOf("consumer/cuda:0"));
+  CHECK(plan->path == "tcp-direct");
+  CHECK(plan->steps.back().to == StepNameOf("consumer/cuda:0"));
   request.policy.path_glob = "tcp-bounce";
   plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.destination_staged);
-  CHECK_FALSE(plan->path.source_staged);
+  CHECK(plan->destination_staged);
+  CHECK_FALSE(plan->source_staged);
 }
 
 TEST_CASE("RDMA goes from memory to memory in one step") {
@@ -215,13 +215,13 @@ TEST_CASE("between two daemons of one host the wire is a loopback") {
   request.policy.path_glob = "tcp-staged";
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  REQUIRE(plan->path.copies() == 5);
-  CHECK(plan->path.steps[2] == Step{.node = "west",
-                                    .from = "kernel",
-                                    .to = "kernel",
-                                    .by = "wire",
-                                    .loopback = true,
-                                    .emulated = false});
+  REQUIRE(plan->copies() == 5);
+  CHECK(plan->steps[2] == Step{.node = "west",
+                               .from = "kernel",
+                               .to = "kernel",
+                               .by = "wire",
+                               .loopback = true,
+                               .emulated = false});
 }
 
 TEST_CASE("nodes that do not tell their host are not taken for one") {
@@ -233,6 +233,6 @@ TEST_CASE("nodes that do not tell their host are not taken for one") {
   request.destination.node = &west;
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "tcp-direct");
-  CHECK_FALSE(plan->path.steps[1].loopback);
+  CHECK(plan->path == "tcp-direct");
+  CHECK_FALSE(plan->steps[1].loopback);
 }

@@ -24,7 +24,7 @@ TEST_CASE("a path is taken when it is asked for by name or by glob") {
   request.policy.path_glob = glob;
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == path);
+  CHECK(plan->path == path);
 }
 
 TEST_CASE("a policy that no two nodes could meet is an invalid argument") {
@@ -105,8 +105,8 @@ TEST_CASE("an emulated device meets a limit on copies only where that is allowed
   request.policy.allow_emulated = true;
   plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "rdma-direct");
-  CHECK(plan->path.emulated);
+  CHECK(plan->path == "rdma-direct");
+  CHECK(plan->emulated);
 }
 
 TEST_CASE("an emulated device that takes too many copies is refused for these") {
@@ -133,7 +133,7 @@ TEST_CASE("hardware is used where a limit on copies rules a software device out"
   request.policy.at_most_copies = 1;
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK_FALSE(plan->path.emulated);
+  CHECK_FALSE(plan->emulated);
 }
 
 TEST_CASE("a named link excludes the others and paths without a link") {
@@ -141,7 +141,7 @@ TEST_CASE("a named link excludes the others and paths without a link") {
   request.policy.link = "tcp";
   auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "tcp-staged");
+  CHECK(plan->path == "tcp-staged");
   CHECK(RefusalOf(plan->refused, "rdma-direct").reason == reasons::kNotRequested);
 
   request.policy.link = "ucx";

@@ -69,21 +69,20 @@ std::string FaultOf(const Request& request, const Path& path, const Rung& rung) 
   return path.estimated_bytes_per_second > 0 ? "" : "it has no estimate";
 }
 
-std::string FaultOf(const Request& request, const Plan& plan) {
-  const Path& path = plan.path;
+std::string FaultOf(const Request& request, const Path& path) {
   const Policy& policy = request.policy;
   const auto* rung = std::find_if(kLadder.begin(), kLadder.end(),
-                                  [&](const Rung& one) { return one.name == path.name; });
+                                  [&](const Rung& one) { return one.name == path.path; });
   if (rung == kLadder.end()) return "there is no such path";
-  if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path.name)) return "other path";
+  if (!policy.path_glob.empty() && !MatchesGlob(policy.path_glob, path.path)) return "other path";
   if (!policy.link.empty() && policy.link != path.link) return "other link";
   if (policy.at_most_copies && path.copies() > *policy.at_most_copies) return "more copies";
   if (policy.at_most_copies && path.emulated && !policy.allow_emulated) return "emulated";
   const auto above = static_cast<size_t>(rung - kLadder.begin());
-  if (plan.refused.size() != above) return "refusals are not what is above it on the ladder";
+  if (path.refused.size() != above) return "refusals are not what is above it on the ladder";
   for (size_t i = 0; i < above; ++i) {
-    if (plan.refused[i].path != kLadder[i].name) return "refusals are not in order";
-    if (!IsExplained(plan.refused[i])) return "a refusal does not say why";
+    if (path.refused[i].path != kLadder[i].name) return "refusals are not in order";
+    if (!IsExplained(path.refused[i])) return "a refusal does not say why";
   }
   return FaultOf(request, path, *rung);
 }
@@ -100,7 +99,7 @@ std::string FaultOf(const Status& status) {
   return "";
 }
 
-std::string FaultOf(const Request& request, const Result<Plan>& plan) {
+std::string FaultOf(const Request& request, const Result<Path>& plan) {
   return plan.ok() ? FaultOf(request, *plan) : FaultOf(plan.status());
 }
 
@@ -150,7 +149,7 @@ TEST_CASE("every answer is a sound plan within the policy, or refuses every path
   ForEveryPair([&policies](Request& request) -> std::string {
     for (const Policy& policy : policies) {
       request.policy = policy;
-      const Result<Plan> plan = MakePlan(request);
+      const Result<Path> plan = MakePlan(request);
       if (std::string fault = FaultOf(request, plan); !fault.empty()) return fault;
     }
     return "";
@@ -159,8 +158,8 @@ TEST_CASE("every answer is a sound plan within the policy, or refuses every path
 
 TEST_CASE("planning twice gives the same") {
   ForEveryPair([](Request& request) -> std::string {
-    const Result<Plan> first = MakePlan(request);
-    const Result<Plan> second = MakePlan(request);
+    const Result<Path> first = MakePlan(request);
+    const Result<Path> second = MakePlan(request);
     if (first.ok() != second.ok()) return "once a plan, once none";
     if (first.ok() && *first != *second) return "two plans";
     if (!first.ok() && first.status().refusals() != second.status().refusals()) return "refusals";
@@ -170,11 +169,11 @@ TEST_CASE("planning twice gives the same") {
 
 TEST_CASE("what is taken by itself is also taken when it is asked for") {
   ForEveryPair([](Request& request) -> std::string {
-    const Result<Plan> open = MakePlan(request);
+    const Result<Path> open = MakePlan(request);
     if (!open.ok()) return "";
-    request.policy.path_glob = open->path.name;
-    request.policy.link = open->path.link;
-    const Result<Plan> named = MakePlan(request);
+    request.policy.path_glob = open->path;
+    request.policy.link = open->link;
+    const Result<Path> named = MakePlan(request);
     return named.ok() && named->path == open->path ? "" : "asking for it gives something else";
   });
 }
@@ -195,14 +194,14 @@ TEST_CASE("a path that failed is not taken again, and the alternatives come to a
   ForEveryPair([](Request& request) -> std::string {
     // Each path over each of three links, staged at either end.
     for (size_t attempt = 0; attempt <= 3 * kLadder.size(); ++attempt) {
-      const Result<Plan> plan = MakePlan(request);
+      const Result<Path> plan = MakePlan(request);
       if (std::string fault = FaultOf(request, plan); !fault.empty()) return fault;
       if (!plan.ok()) return "";
       for (const Exclusion& excluded : request.excluded) {
-        if (excluded.Covers(plan->path)) return "it was taken again";
+        if (excluded.Covers(*plan)) return "it was taken again";
       }
-      request.excluded.push_back(Exclusion::Of(
-          plan->path, {Code::kResourceExhausted, reasons::kKeysExhausted, "it broke"}));
+      request.excluded.push_back(
+          Exclusion::Of(*plan, {Code::kResourceExhausted, reasons::kKeysExhausted, "it broke"}));
     }
     return "there is always one more";
   });

@@ -90,16 +90,16 @@ TEST_CASE("two daemons of one host share GPU memory, where both see the GPU and 
   request.destination.node = &west;
   const auto plan = MakePlan(request);
   REQUIRE_OK(plan);
-  CHECK(plan->path.name == "peer-direct");
-  CHECK(plan->path.link.empty());
-  CHECK(plan->path.copies() == 1);
-  CHECK(plan->path.steps[0].node == "west");
+  CHECK(plan->path == "peer-direct");
+  CHECK(plan->link.empty());
+  CHECK(plan->copies() == 1);
+  CHECK(plan->steps[0].node == "west");
 
   auto same = request;
   same.destination.device = same.source.device;
   const auto inside = MakePlan(same);
   REQUIRE_OK(inside);
-  CHECK(inside->path.name == "peer-direct");
+  CHECK(inside->path == "peer-direct");
   CHECK(RefusalOf(inside->refused, "rdma-direct").reason == reasons::kNoRdmaDevice);
 
   for (auto& memory : west.memories) memory.direct_peers.clear();
@@ -128,14 +128,14 @@ TEST_CASE("a link within the host carries peer-direct where it is asked for, and
   request.destination.node = &west;
   const auto borrowed = MakePlan(request);
   REQUIRE_OK(borrowed);
-  CHECK(borrowed->path.name == "peer-direct");
-  CHECK(borrowed->path.link.empty());
+  CHECK(borrowed->path == "peer-direct");
+  CHECK(borrowed->link.empty());
 
   request.policy.link = "ucx";
   const auto carried = MakePlan(request);
   REQUIRE_OK(carried);
-  CHECK(carried->path.name == "peer-direct");
-  CHECK(carried->path.link == "ucx");
+  CHECK(carried->path == "peer-direct");
+  CHECK(carried->link == "ucx");
 
   west.links.back().version = "1.23.0";
   CHECK_FALSE(MakePlan(request).ok());

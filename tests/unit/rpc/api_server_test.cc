@@ -10,10 +10,10 @@ using onecopy::testing::Difference;
 
 namespace {
 
-void CheckEndpoint(const engine::Endpoint& value, const v1::Endpoint& message) {
+void CheckEndpoint(const Endpoint& value, const v1::Endpoint& message) {
   CHECK(value.node == message.node());
   CHECK(value.buffer == message.buffer());
-  CHECK(value.offset == message.offset_bytes());
+  CHECK(value.offset_bytes == message.offset_bytes());
   CHECK(value.bytes == message.bytes());
 }
 
@@ -30,7 +30,7 @@ TEST_CASE("CreateTransfer") {
   const auto reply = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CreateTransfer, message);
   REQUIRE_OK(reply);
   CHECK(Difference(*reply, Sample<v1::Transfer>()).empty());
-  const auto [request] = Asked<engine::TransferRequest>(rig, "CreateTransfer");
+  const auto [request, ranges] = Asked<TransferRequest, ScatterRef>(rig, "CreateTransfer");
   CHECK(request.request_id == message.request_id());
   CheckEndpoint(request.source, message.source());
   CheckEndpoint(request.destination, message.destination());
@@ -52,7 +52,7 @@ TEST_CASE("OpenSeries and EndSeries") {
   const auto opened = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::OpenSeries, message);
   REQUIRE_OK(opened);
   CHECK(Difference(*opened, Sample<v1::Transfer>()).empty());
-  const auto [request] = Asked<engine::SeriesRequest>(rig, "OpenSeries");
+  const auto [request] = Asked<SeriesRequest>(rig, "OpenSeries");
   CheckEndpoint(request.source, message.source());
   CHECK(request.source.file == message.source().file());
   CheckEndpoint(request.destination, message.destination());
@@ -66,13 +66,13 @@ TEST_CASE("OpenSeries and EndSeries") {
   end.set_id("t-3");
   end.set_checksum("abc");
   REQUIRE_OK(Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::EndSeries, end));
-  const auto [done] = Asked<engine::SeriesEnd>(rig, "EndSeries");
+  const auto [done] = Asked<SeriesEnd>(rig, "EndSeries");
   CHECK(done.id == TransferId("t-3"));
   CHECK(done.failure.ok());
   CHECK(done.checksum == "abc");
   *end.mutable_failure() = ToProto(Status(Code::kDataLoss, reasons::kIo, "the disk is gone"));
   REQUIRE_OK(Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::EndSeries, end));
-  const auto [failed] = Asked<engine::SeriesEnd>(rig, "EndSeries");
+  const auto [failed] = Asked<SeriesEnd>(rig, "EndSeries");
   CHECK(failed.failure.code() == Code::kDataLoss);
   CHECK(failed.failure.reason() == reasons::kIo);
 }
@@ -96,7 +96,7 @@ TEST_CASE("GetTransfer and CancelTransfer") {
 
 TEST_CASE("ListTransfers") {
   ApiRig rig;
-  AnswerWith(rig, engine::Page<engine::TransferInfo>{{SampleTransfer(), SampleTransfer()}, "n"});
+  AnswerWith(rig, engine::Page<TransferInfo>{{SampleTransfer(), SampleTransfer()}, "n"});
   const auto message = Sample<v1::ListTransfersRequest>();
   const auto reply =
       Ask<v1::ListTransfersResponse>(rig, *rig.transfers, &Transfers::ListTransfers, message);
@@ -115,7 +115,7 @@ TEST_CASE("CreateBuffer, RegisterBuffer and GetBuffer") {
   const auto created = Ask<v1::Buffer>(rig, *rig.buffers, &Buffers::CreateBuffer, create);
   REQUIRE_OK(created);
   CHECK(Difference(*created, Sample<v1::Buffer>()).empty());
-  const auto [request] = Asked<engine::CreateBufferRequest>(rig, "CreateBuffer");
+  const auto [request] = Asked<CreateBufferRequest>(rig, "CreateBuffer");
   CHECK(request.request_id == create.request_id());
   CHECK(request.name == create.name());
   CHECK(request.bytes == create.bytes());
@@ -143,7 +143,7 @@ TEST_CASE("CreateBuffer, RegisterBuffer and GetBuffer") {
 
 TEST_CASE("ListBuffers") {
   ApiRig rig;
-  AnswerWith(rig, engine::Page<engine::BufferInfo>{{SampleBuffer()}, "n"});
+  AnswerWith(rig, engine::Page<BufferInfo>{{SampleBuffer()}, "n"});
   const auto message = Sample<v1::ListBuffersRequest>();
   const auto reply =
       Ask<v1::ListBuffersResponse>(rig, *rig.buffers, &Buffers::ListBuffers, message);
@@ -168,14 +168,14 @@ TEST_CASE("DeleteBuffer and SumBuffer") {
   CHECK(name == "weights");
   CHECK(force);
 
-  AnswerWith(rig, engine::Sum{"xxh3-128", "abc", 77});
+  AnswerWith(rig, BufferSum{"xxh3-128", "abc", 77});
   const auto sum = Sample<v1::SumBufferRequest>();
   const auto summed = Ask<v1::SumBufferResponse>(rig, *rig.buffers, &Buffers::SumBuffer, sum);
   REQUIRE_OK(summed);
   CHECK(summed->checksum().algorithm() == "xxh3-128");
   CHECK(summed->checksum().value() == "abc");
   CHECK(summed->bytes() == 77);
-  CheckEndpoint(std::get<0>(Asked<engine::Endpoint>(rig, "SumBuffer")), sum.range());
+  CheckEndpoint(std::get<0>(Asked<Endpoint>(rig, "SumBuffer")), sum.range());
 }
 
 TEST_CASE("CreateGrant, ListGrants and DeleteGrant") {
@@ -184,25 +184,15 @@ TEST_CASE("CreateGrant, ListGrants and DeleteGrant") {
   const auto message = Sample<v1::CreateGrantRequest>();
   const auto created = Ask<v1::Grant>(rig, *rig.buffers, &Buffers::CreateGrant, message);
   REQUIRE_OK(created);
-  CHECK(created->id() == "g7");
-  CHECK(created->buffer() == "weights");
-  CHECK(created->offset_bytes() == 4096);
-  CHECK(created->bytes() == 1 << 20);
-  CHECK(created->to() == "1000@west");
-  CHECK(created->read());
-  CHECK(created->write());
-  CHECK(created->expire_time().seconds() == 1'800'000'000);
-  CHECK(created->expire_time().nanos() == 123'000'000);
-  CHECK(created->owner() == "1001@east");
-  CHECK(created->node() == "east");
-  const auto [request] = Asked<engine::CreateGrantRequest>(rig, "CreateGrant");
+  CHECK(Difference(*created, Sample<v1::Grant>()).empty());
+  const auto [request] = Asked<CreateGrantRequest>(rig, "CreateGrant");
   CheckEndpoint(request.range, message.range());
   CHECK(request.to == message.to());
   CHECK(request.read);
   CHECK(request.write);
   CHECK(request.lifetime == Milliseconds(message.lifetime()));
 
-  AnswerWith(rig, engine::Page<engine::GrantInfo>{{SampleGrant()}, "n"});
+  AnswerWith(rig, engine::Page<GrantInfo>{{SampleGrant()}, "n"});
   const auto list = Sample<v1::ListGrantsRequest>();
   const auto listed = Ask<v1::ListGrantsResponse>(rig, *rig.buffers, &Buffers::ListGrants, list);
   REQUIRE_OK(listed);
@@ -228,22 +218,10 @@ TEST_CASE("GetNode and ListNodes") {
   get.set_name("west");
   const auto got = Ask<v1::Node>(rig, *rig.nodes, &Nodes::GetNode, get);
   REQUIRE_OK(got);
-  CHECK(got->name() == SampleNode().name);
-  CHECK(got->self());
-  CHECK(got->state() == v1::DRAINING);
-  CHECK(got->address() == "10.0.0.1:7701");
-  CHECK(got->boot_id() == "boot");
-  CHECK(got->protocol_min() == 2);
-  CHECK(got->protocol_max() == 5);
-  CHECK(got->version() == "1.2.3");
-  CHECK(got->reason() == "PEER_DOWN");
-  CHECK(got->detail() == "it does not answer");
-  CHECK(got->since().seconds() == 1'700'000'000);
-  CHECK(got->uid_domain() == "cluster");
-  CHECK(Difference(got->capabilities(), Sample<v1::HelloRequest>().self().capabilities()).empty());
+  CHECK(Difference(*got, Sample<v1::Node>()).empty());
   CHECK(std::get<0>(Asked<std::string>(rig, "GetNode")) == "west");
 
-  AnswerWith(rig, engine::Page<engine::NodeInfo>{{SampleNode()}, "n"});
+  AnswerWith(rig, engine::Page<NodeInfo>{{SampleNode()}, "n"});
   const auto list = Sample<v1::ListNodesRequest>();
   const auto listed = Ask<v1::ListNodesResponse>(rig, *rig.nodes, &Nodes::ListNodes, list);
   REQUIRE_OK(listed);
@@ -256,26 +234,14 @@ TEST_CASE("GetNode and ListNodes") {
 
 TEST_CASE("ProbeNode") {
   ApiRig rig;
-  AnswerWith(rig, std::vector<engine::ProbeInfo>{SampleProbe()});
+  AnswerWith(rig, std::vector<ProbeInfo>{SampleProbe()});
   v1::ProbeNodeRequest request;
   request.set_name("west");
   const auto got = Ask<v1::ProbeNodeResponse>(rig, *rig.nodes, &Nodes::ProbeNode, request);
   REQUIRE_OK(got);
   CHECK(std::get<0>(Asked<std::string>(rig, "ProbeNode")) == "west");
   REQUIRE(got->probes_size() == 1);
-  const v1::Probe& probe = got->probes(0);
-  CHECK(probe.node() == "west");
-  CHECK(probe.link() == "verbs");
-  CHECK(probe.source_memory() == "cuda");
-  CHECK(probe.source_device() == "GPU-a");
-  CHECK(probe.destination_device() == "GPU-b");
-  CHECK(probe.source_nic() == "mlx5_0");
-  CHECK(probe.destination_nic() == "mlx5_1");
-  CHECK(probe.viability().detail() == "what was seen");
-  CHECK(probe.bytes_per_second() == 47e9);
-  CHECK(probe.latency_seconds() == 3e-6);
-  CHECK(probe.time().seconds() == 1'700'000'000);
-  CHECK(probe.expire_time().seconds() == 1'700'000'600);
+  CHECK(Difference(got->probes(0), Sample<v1::Probe>()).empty());
 }
 
 TEST_CASE("ReleaseDevice and SetLogLevel") {

@@ -128,8 +128,8 @@ std::string RawGetNode(uint32_t stream, const std::string& token) {
 }
 
 // More than HTTP/2 lets a server send unasked, and than a socket holds.
-engine::NodeInfo LargeNode() {
-  engine::NodeInfo large = SampleNode();
+NodeInfo LargeNode() {
+  NodeInfo large = SampleNode();
   large.version = std::string(1 << 20, 'x');
   return large;
 }

@@ -84,19 +84,19 @@ class FakeClientApi final : public engine::ClientApi {
 
   Script script;
   Principal who;  // asked last
-  using Update = std::function<void(const engine::TransferInfo&)>;
+  using Update = std::function<void(const TransferInfo&)>;
   std::map<WatchId, Update> watches;  // that go on
 
-  void CreateTransfer(const Principal& asker, engine::TransferRequest request,
-                      engine::Reply<engine::TransferInfo> reply) override {
-    Handle("CreateTransfer", asker, std::move(reply), std::move(request));
+  void CreateTransfer(const Principal& asker, TransferRequest request, ScatterRef ranges,
+                      engine::Reply<TransferInfo> reply) override {
+    Handle("CreateTransfer", asker, std::move(reply), std::move(request), std::move(ranges));
   }
   void GetTransfer(const Principal& asker, TransferId id,
-                   engine::Reply<engine::TransferInfo> reply) override {
+                   engine::Reply<TransferInfo> reply) override {
     Handle("GetTransfer", asker, std::move(reply), std::move(id));
   }
   void ListTransfers(const Principal& asker, engine::PageRequest page,
-                     engine::Reply<engine::Page<engine::TransferInfo>> reply) override {
+                     engine::Reply<engine::Page<TransferInfo>> reply) override {
     Handle("ListTransfers", asker, std::move(reply), std::move(page));
   }
   Result<WatchId> WatchTransfer(const Principal& asker, const TransferId& id,
@@ -110,64 +110,61 @@ class FakeClientApi final : public engine::ClientApi {
   }
   void Unwatch(WatchId watch) override { watches.erase(watch); }
   void CancelTransfer(const Principal& asker, TransferId id,
-                      engine::Reply<engine::TransferInfo> reply) override {
+                      engine::Reply<TransferInfo> reply) override {
     Handle("CancelTransfer", asker, std::move(reply), std::move(id));
   }
-  void OpenSeries(const Principal& asker, engine::SeriesRequest request,
-                  engine::Reply<engine::TransferInfo> reply) override {
+  void OpenSeries(const Principal& asker, SeriesRequest request,
+                  engine::Reply<TransferInfo> reply) override {
     Handle("OpenSeries", asker, std::move(reply), std::move(request));
   }
-  void EndSeries(const Principal& asker, engine::SeriesEnd end,
-                 engine::Reply<engine::TransferInfo> reply) override {
+  void EndSeries(const Principal& asker, SeriesEnd end,
+                 engine::Reply<TransferInfo> reply) override {
     Handle("EndSeries", asker, std::move(reply), std::move(end));
   }
-  void CreateBuffer(const Principal& asker, engine::CreateBufferRequest request,
-                    engine::Reply<engine::BufferInfo> reply) override {
+  void CreateBuffer(const Principal& asker, CreateBufferRequest request,
+                    engine::Reply<BufferInfo> reply) override {
     Handle("CreateBuffer", asker, std::move(reply), std::move(request));
   }
   void RegisterBuffer(const Principal& asker, engine::RegisterBufferRequest request,
-                      engine::Reply<engine::BufferInfo> reply) override {
+                      engine::Reply<BufferInfo> reply) override {
     Handle("RegisterBuffer", asker, std::move(reply), std::move(request));
   }
   void GetBuffer(const Principal& asker, std::string node, std::string name,
-                 engine::Reply<engine::BufferInfo> reply) override {
+                 engine::Reply<BufferInfo> reply) override {
     Handle("GetBuffer", asker, std::move(reply), std::move(node), std::move(name));
   }
   void ListBuffers(const Principal& asker, std::string node, engine::PageRequest page,
-                   engine::Reply<engine::Page<engine::BufferInfo>> reply) override {
+                   engine::Reply<engine::Page<BufferInfo>> reply) override {
     Handle("ListBuffers", asker, std::move(reply), std::move(node), std::move(page));
   }
   void DeleteBuffer(const Principal& asker, std::string name, bool force,
                     engine::StatusReply reply) override {
     HandleStatus("DeleteBuffer", asker, std::move(reply), std::move(name), force);
   }
-  void SumBuffer(const Principal& asker, engine::Endpoint range,
-                 engine::Reply<engine::Sum> reply) override {
+  void SumBuffer(const Principal& asker, Endpoint range, engine::Reply<BufferSum> reply) override {
     Handle("SumBuffer", asker, std::move(reply), std::move(range));
   }
-  void CreateGrant(const Principal& asker, engine::CreateGrantRequest request,
-                   engine::Reply<engine::GrantInfo> reply) override {
+  void CreateGrant(const Principal& asker, CreateGrantRequest request,
+                   engine::Reply<GrantInfo> reply) override {
     Handle("CreateGrant", asker, std::move(reply), std::move(request));
   }
   void ListGrants(const Principal& asker, std::string node, std::string buffer,
-                  engine::PageRequest page,
-                  engine::Reply<engine::Page<engine::GrantInfo>> reply) override {
+                  engine::PageRequest page, engine::Reply<engine::Page<GrantInfo>> reply) override {
     Handle("ListGrants", asker, std::move(reply), std::move(node), std::move(buffer),
            std::move(page));
   }
   void DeleteGrant(const Principal& asker, GrantId id, engine::StatusReply reply) override {
     HandleStatus("DeleteGrant", asker, std::move(reply), std::move(id));
   }
-  void GetNode(const Principal& asker, std::string name,
-               engine::Reply<engine::NodeInfo> reply) override {
+  void GetNode(const Principal& asker, std::string name, engine::Reply<NodeInfo> reply) override {
     Handle("GetNode", asker, std::move(reply), std::move(name));
   }
   void ListNodes(const Principal& asker, engine::PageRequest page,
-                 engine::Reply<engine::Page<engine::NodeInfo>> reply) override {
+                 engine::Reply<engine::Page<NodeInfo>> reply) override {
     Handle("ListNodes", asker, std::move(reply), std::move(page));
   }
   void ProbeNode(const Principal& asker, std::string name,
-                 engine::Reply<std::vector<engine::ProbeInfo>> reply) override {
+                 engine::Reply<std::vector<ProbeInfo>> reply) override {
     Handle("ProbeNode", asker, std::move(reply), std::move(name));
   }
   void ReleaseDevice(const Principal& asker, std::string device,
@@ -180,7 +177,7 @@ class FakeClientApi final : public engine::ClientApi {
   }
 
   Status watch_failure;
-  std::optional<engine::TransferInfo> first_update;  // given at once to each watch
+  std::optional<TransferInfo> first_update;  // given at once to each watch
 
  private:
   template <typename T, typename... Ts>
@@ -214,7 +211,7 @@ class FakePeerApi final : public engine::PeerApi {
     Handle("Reserve", asker, std::move(reply), std::move(request));
   }
   void Start(const std::string& asker, engine::StartRequest request,
-             engine::Reply<engine::TransferInfo> reply) override {
+             engine::Reply<TransferInfo> reply) override {
     Handle("Start", asker, std::move(reply), std::move(request));
   }
   void Connect(const std::string& asker, engine::ConnectRequest request,
@@ -262,34 +259,32 @@ class FakePeerApi final : public engine::PeerApi {
     script.Record("Recall", loan, std::move(id));
     script.ReplyStatus(std::move(reply));
   }
-  void Report(const std::string& asker, engine::TransferInfo transfer,
-              engine::StatusReply reply) override {
+  void Report(const std::string& asker, TransferInfo transfer, engine::StatusReply reply) override {
     caller = asker;
     script.Record("Report", std::move(transfer));
     script.ReplyStatus(std::move(reply));
   }
-  void Query(const std::string& asker, TransferId id,
-             engine::Reply<engine::TransferInfo> reply) override {
+  void Query(const std::string& asker, TransferId id, engine::Reply<TransferInfo> reply) override {
     Handle("Query", asker, std::move(reply), std::move(id));
   }
   void Cancel(const std::string& asker, Uid uid, TransferId id,
-              engine::Reply<engine::TransferInfo> reply) override {
+              engine::Reply<TransferInfo> reply) override {
     Handle("Cancel", asker, std::move(reply), uid, std::move(id));
   }
   void GetBuffer(const std::string& asker, Uid uid, std::string name,
-                 engine::Reply<engine::BufferInfo> reply) override {
+                 engine::Reply<BufferInfo> reply) override {
     Handle("GetBuffer", asker, std::move(reply), uid, std::move(name));
   }
   void ListBuffers(const std::string& asker, Uid uid, engine::PageRequest page,
-                   engine::Reply<engine::Page<engine::BufferInfo>> reply) override {
+                   engine::Reply<engine::Page<BufferInfo>> reply) override {
     Handle("ListBuffers", asker, std::move(reply), uid, std::move(page));
   }
-  void SumBuffer(const std::string& asker, Uid uid, engine::Endpoint range,
-                 engine::Reply<engine::Sum> reply) override {
+  void SumBuffer(const std::string& asker, Uid uid, Endpoint range,
+                 engine::Reply<BufferSum> reply) override {
     Handle("SumBuffer", asker, std::move(reply), uid, std::move(range));
   }
   void ListGrants(const std::string& asker, Uid uid, engine::PageRequest page,
-                  engine::Reply<engine::Page<engine::GrantInfo>> reply) override {
+                  engine::Reply<engine::Page<GrantInfo>> reply) override {
     Handle("ListGrants", asker, std::move(reply), uid, std::move(page));
   }
 

@@ -143,7 +143,7 @@ TEST_CASE("an answer that makes no sense is PEER_INCOMPATIBLE") {
   REQUIRE_OK(asking.Hello());
 
   status = asking
-               .Ask<engine::TransferInfo>([](engine::PeerApi& peer, auto reply) {
+               .Ask<TransferInfo>([](engine::PeerApi& peer, auto reply) {
                  peer.Query("east", TransferId("t"), std::move(reply));
                })
                .status();

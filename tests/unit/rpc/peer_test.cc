@@ -118,21 +118,19 @@ TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways")
                               });
   });
   REQUIRE_OK(reported.Get());
-  const auto [transfer] = nodes.Asked<engine::TransferInfo>("Report");
+  const auto [transfer] = nodes.Asked<TransferInfo>("Report");
   CHECK(Difference(Printed<v1::Transfer>(transfer), Sample<v1::Transfer>()).empty());
 
-  const auto queried =
-      nodes.asking.Ask<engine::TransferInfo>([](engine::PeerApi& peer, auto reply) {
-        peer.Query("east", TransferId("t"), std::move(reply));
-      });
+  const auto queried = nodes.asking.Ask<TransferInfo>([](engine::PeerApi& peer, auto reply) {
+    peer.Query("east", TransferId("t"), std::move(reply));
+  });
   REQUIRE_OK(queried);
   CHECK(Difference(Printed<v1::Transfer>(*queried), Sample<v1::Transfer>()).empty());
   CHECK(std::get<0>(nodes.Asked<TransferId>("Query")) == TransferId("t"));
 
-  const auto cancelled =
-      nodes.asking.Ask<engine::TransferInfo>([](engine::PeerApi& peer, auto reply) {
-        peer.Cancel("east", 1000, TransferId("u"), std::move(reply));
-      });
+  const auto cancelled = nodes.asking.Ask<TransferInfo>([](engine::PeerApi& peer, auto reply) {
+    peer.Cancel("east", 1000, TransferId("u"), std::move(reply));
+  });
   REQUIRE_OK(cancelled);
   const auto [uid, id] = nodes.Asked<Uid, TransferId>("Cancel");
   CHECK(uid == 1000);
@@ -142,7 +140,7 @@ TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways")
 TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   Nodes nodes;
   nodes.AnswerWith(SampleBuffer());
-  const auto got = nodes.asking.Ask<engine::BufferInfo>([](engine::PeerApi& peer, auto reply) {
+  const auto got = nodes.asking.Ask<BufferInfo>([](engine::PeerApi& peer, auto reply) {
     peer.GetBuffer("east", 1000, "weights", std::move(reply));
   });
   REQUIRE_OK(got);
@@ -151,7 +149,7 @@ TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   CHECK(uid == 1000);
   CHECK(name == "weights");
 
-  using Buffers = engine::Page<engine::BufferInfo>;
+  using Buffers = engine::Page<BufferInfo>;
   nodes.AnswerWith(Parsed(Sample<v1::ListBuffersResponse>()));
   const auto listed = nodes.asking.Ask<Buffers>([](engine::PeerApi& peer, auto reply) {
     peer.ListBuffers("east", 1001, {7, "token"}, std::move(reply));
@@ -164,23 +162,23 @@ TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {
   CHECK(page.size == 7);
   CHECK(page.token == "token");
 
-  nodes.AnswerWith(engine::Sum{"xxh3-128", "abc", 77});
-  const engine::Endpoint range{"west", "weights", 4096, 8192};
-  const auto sum = nodes.asking.Ask<engine::Sum>([&](engine::PeerApi& peer, auto reply) {
+  nodes.AnswerWith(BufferSum{"xxh3-128", "abc", 77});
+  const Endpoint range{"west", "weights", 4096, 8192};
+  const auto sum = nodes.asking.Ask<BufferSum>([&](engine::PeerApi& peer, auto reply) {
     peer.SumBuffer("east", 1002, range, std::move(reply));
   });
   REQUIRE_OK(sum);
   CHECK(sum->algorithm == "xxh3-128");
   CHECK(sum->value == "abc");
   CHECK(sum->bytes == 77);
-  const auto [summer, asked] = nodes.Asked<Uid, engine::Endpoint>("SumBuffer");
+  const auto [summer, asked] = nodes.Asked<Uid, Endpoint>("SumBuffer");
   CHECK(summer == 1002);
   CHECK(asked == range);
 }
 
 TEST_CASE("ListGrants keeps every field both ways") {
   Nodes nodes;
-  using Grants = engine::Page<engine::GrantInfo>;
+  using Grants = engine::Page<GrantInfo>;
   nodes.AnswerWith(Parsed(Sample<v1::ListGrantsResponse>()));
   const auto listed = nodes.asking.Ask<Grants>([](engine::PeerApi& peer, auto reply) {
     peer.ListGrants("east", 1003, {7, "token"}, std::move(reply));

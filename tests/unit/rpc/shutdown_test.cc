@@ -61,7 +61,7 @@ TEST_CASE("answers may come after the server itself is gone") {
 TEST_CASE("stopping ends watches, and tells the engine") {
   ApiRig rig;
   rig.engine.Run([&] { rig.api.first_update = SampleTransfer(); });
-  rig.engine.Run([&] { rig.api.first_update->state = engine::TransferState::kRunning; });
+  rig.engine.Run([&] { rig.api.first_update->state = TransferState::kRunning; });
   v1::WatchTransferRequest request;
   request.set_id("t-1");
   const auto context = rig.Context();
@@ -82,8 +82,8 @@ TEST_CASE("stopping waits only a little for clients that do not read") {
   const auto context = rig.Context();
   const auto reader = rig.transfers->WatchTransfer(context.get(), request);
   rig.engine.Await([&] { return rig.api.watches.size() == 1; });
-  engine::TransferInfo transfer = SampleTransfer();
-  transfer.state = engine::TransferState::kRunning;
+  TransferInfo transfer = SampleTransfer();
+  transfer.state = TransferState::kRunning;
   for (int i = 0; i < 500; ++i) {
     transfer.receipt.evidence["key " + std::to_string(i)] = std::string(4000, 'e');
   }
@@ -126,7 +126,7 @@ TEST_CASE("servers end well under calls from all sides, at any moment") {
     rig.engine.Run([&] {
       rig.api.script.AnswerWith(SampleNode());
       rig.api.first_update = SampleTransfer();
-      rig.api.first_update->state = engine::TransferState::kRunning;
+      rig.api.first_update->state = TransferState::kRunning;
     });
     std::atomic<bool> stop{false};
     std::atomic<int> answered{0};

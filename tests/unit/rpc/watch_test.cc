@@ -8,10 +8,8 @@ using namespace onecopy::rpc;
 
 namespace {
 
-using engine::TransferState;
-
-engine::TransferInfo At(uint64_t bytes_done, TransferState state = TransferState::kRunning) {
-  engine::TransferInfo transfer = SampleTransfer();
+TransferInfo At(uint64_t bytes_done, TransferState state = TransferState::kRunning) {
+  TransferInfo transfer = SampleTransfer();
   transfer.state = state;
   transfer.bytes_done = bytes_done;
   return transfer;
@@ -45,7 +43,7 @@ void AwaitWatches(ApiRig& rig, size_t count) {
   rig.engine.Await([&rig, count] { return rig.api.watches.size() == count; });
 }
 
-void Tell(ApiRig& rig, const engine::TransferInfo& transfer) {
+void Tell(ApiRig& rig, const TransferInfo& transfer) {
   rig.engine.Run([&] {
     for (auto& [id, update] : rig.api.watches) update(transfer);
   });
@@ -134,7 +132,7 @@ TEST_CASE("a slow reader gets the newest state instead of all that it has missed
   Watch watch(rig);
   AwaitWatches(rig, 1);
   // Each state is so long that a few fill what a connection holds for one who does not read.
-  engine::TransferInfo transfer = At(0);
+  TransferInfo transfer = At(0);
   for (int i = 0; i < 50; ++i) {
     transfer.receipt.evidence["key " + std::to_string(i)] = std::string(4000, 'e');
   }

@@ -1,4 +1,4 @@
-// Ids that only daemons know.
+// Ids that only the daemon itself knows.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 #include "onecopy/ids.h"
 
-namespace onecopy {
+namespace onecopy::engine {
 
 // Unique on its node; not the session's secret token.
 using SessionId = NamedId<struct SessionTag>;
@@ -25,4 +25,4 @@ struct BufferId {
   friend auto operator<=>(const BufferId&, const BufferId&) = default;
 };
 
-}  // namespace onecopy
+}  // namespace onecopy::engine

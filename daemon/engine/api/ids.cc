@@ -1,8 +1,8 @@
-#include "transport/core/ids.h"
+#include "daemon/engine/api/ids.h"
 
 #include <charconv>
 
-namespace onecopy {
+namespace onecopy::engine {
 
 std::string BufferId::ToString() const {
   return std::to_string(slot) + "." + std::to_string(generation);
@@ -18,4 +18,4 @@ BufferId BufferId::Parse(const std::string& text) {
   return id;
 }
 
-}  // namespace onecopy
+}  // namespace onecopy::engine

@@ -1,0 +1,236 @@
+#include "daemon/rpc/convert_client.h"
+
+#include <utility>
+
+#include "proto/codec/utf8.h"
+
+namespace onecopy::rpc {
+namespace {
+
+constexpr size_t kIpcHandleBytes = 64;
+
+Status CheckFdHandle(uint64_t fd_handle, const Field& at) {
+  if (fd_handle != 0) return OkStatus();
+  return BadField(at, "names no descriptor; pass one on attach.sock first", reasons::kBadHandle);
+}
+
+template <typename Value, typename List>
+Result<engine::Page<Value>> ParseList(const List& items, std::string_view name,
+                                      const std::string& next_token) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(next_token, at / "next_page_token", codec::kMaxPageToken));
+  engine::Page<Value> page;
+  const auto parse = [](const auto& one, const Field& field) { return Parse(one, field); };
+  ONECOPY_ASSIGN_OR_RETURN(page.items, ParseEach(items, at / name, parse));
+  page.next_token = next_token;
+  return page;
+}
+
+}  // namespace
+
+Result<engine::PageRequest> ParsePage(int32_t size, const std::string& token, const Field& at) {
+  if (size < 0) return BadField(at / "page_size", "is negative");
+  ONECOPY_RETURN_IF_ERROR(CheckText(token, at / "page_token", codec::kMaxPageToken));
+  return engine::PageRequest{size, token};
+}
+
+// The columns that a client pairs become what the engine works with, here rather than on its
+// thread: there may be tens of thousands.
+Result<std::tuple<TransferRequest, ScatterRef>> Parse(const v1::CreateTransferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, Parse(in, Field()));
+  ScatterRef scatter;
+  if (!request.ranges.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(scatter, Scatter::Make(request.ranges));
+    request.ranges.clear();
+  }
+  return std::tuple(std::move(request), std::move(scatter));
+}
+
+Result<TransferId> Parse(const v1::GetTransferRequest& in) {
+  return ParseTransferId(in.id(), Field() / "id");
+}
+
+Result<engine::PageRequest> Parse(const v1::ListTransfersRequest& in) {
+  return ParsePage(in.page_size(), in.page_token(), Field());
+}
+
+Result<TransferId> Parse(const v1::WatchTransferRequest& in) {
+  return ParseTransferId(in.id(), Field() / "id");
+}
+
+Result<TransferId> Parse(const v1::CancelTransferRequest& in) {
+  return ParseTransferId(in.id(), Field() / "id");
+}
+
+void Print(const engine::Page<TransferInfo>& value, v1::ListTransfersResponse* out) {
+  for (const TransferInfo& transfer : value.items) Print(transfer, out->add_transfers());
+  out->set_next_page_token(ToUtf8(value.next_token));
+}
+
+Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in) {
+  const Field at;
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.request_id(), at / "request_id", codec::kMaxRequestId));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
+  engine::RegisterBufferRequest value;
+  value.request_id = in.request_id();
+  value.name = in.name();
+  value.bytes = in.bytes();
+  value.validate_only = in.validate_only();
+  switch (in.memory_case()) {
+    case v1::RegisterBufferRequest::kMemfd: {
+      const auto& memfd = in.memfd();
+      ONECOPY_RETURN_IF_ERROR(CheckFdHandle(memfd.fd_handle(), at / "memfd" / "fd_handle"));
+      value.kind = "host";
+      value.form = "memfd";
+      value.fd_handle = memfd.fd_handle();
+      value.offset = memfd.offset_bytes();
+      return value;
+    }
+    case v1::RegisterBufferRequest::kCudaIpc: {
+      const auto& ipc = in.cuda_ipc();
+      const Field ipc_at = at / "cuda_ipc";
+      if (ipc.handle().size() != kIpcHandleBytes) {
+        return BadField(ipc_at / "handle",
+                        "has " + std::to_string(ipc.handle().size()) +
+                            " bytes; a handle of cuIpcGetMemHandle has " +
+                            std::to_string(kIpcHandleBytes),
+                        reasons::kBadHandle);
+      }
+      ONECOPY_RETURN_IF_ERROR(CheckText(ipc.device(), ipc_at / "device"));
+      value.kind = "cuda";
+      value.form = "cuda-ipc";
+      value.handle = ipc.handle();
+      value.offset = ipc.offset_bytes();
+      value.device = ipc.device();
+      ONECOPY_RETURN_IF_ERROR(
+          CheckText(ipc.dma_buf().refusal(), ipc_at / "dma_buf" / "refusal", codec::kMaxText));
+      value.dmabuf_fd_handle = ipc.dma_buf().fd_handle();
+      value.dmabuf_offset = ipc.dma_buf().offset_bytes();
+      value.dmabuf_refusal = ipc.dma_buf().refusal();
+      return value;
+    }
+    case v1::RegisterBufferRequest::kCudaVmm: {
+      const auto& vmm = in.cuda_vmm();
+      const Field vmm_at = at / "cuda_vmm";
+      ONECOPY_RETURN_IF_ERROR(CheckFdHandle(vmm.fd_handle(), vmm_at / "fd_handle"));
+      ONECOPY_RETURN_IF_ERROR(CheckText(vmm.device(), vmm_at / "device"));
+      value.kind = "cuda";
+      value.form = "cuda-vmm";
+      value.fd_handle = vmm.fd_handle();
+      value.offset = vmm.offset_bytes();
+      value.device = vmm.device();
+      value.allocation_bytes = vmm.allocation_bytes();
+      return value;
+    }
+    case v1::RegisterBufferRequest::kDmaBuf: {
+      const auto& dma_buf = in.dma_buf();
+      ONECOPY_RETURN_IF_ERROR(CheckFdHandle(dma_buf.fd_handle(), at / "dma_buf" / "fd_handle"));
+      value.kind = "dmabuf";
+      value.form = "dmabuf";
+      value.fd_handle = dma_buf.fd_handle();
+      value.offset = dma_buf.offset_bytes();
+      return value;
+    }
+    case v1::RegisterBufferRequest::MEMORY_NOT_SET:
+      break;
+  }
+  return BadField(at / "memory", "is missing: one of memfd, cuda_ipc, cuda_vmm, dma_buf");
+}
+
+Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in) {
+  const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
+  ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), at / "name"));
+  return std::tuple(std::move(node), std::move(name));
+}
+
+Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListBuffersRequest& in) {
+  const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
+  ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
+                           ParsePage(in.page_size(), in.page_token(), at));
+  return std::tuple(std::move(node), std::move(page));
+}
+
+Result<std::tuple<std::string, bool>> Parse(const v1::DeleteBufferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
+  return std::tuple(std::move(name), in.force());
+}
+
+Result<Endpoint> Parse(const v1::SumBufferRequest& in) {
+  const Field at;
+  if (!in.has_range()) return BadField(at / "range", "is missing");
+  return Parse(in.range(), at / "range");
+}
+
+Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
+    const v1::ListGrantsRequest& in) {
+  const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
+  ONECOPY_ASSIGN_OR_RETURN(std::string buffer, ParseName(in.buffer(), at / "buffer"));
+  ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
+                           ParsePage(in.page_size(), in.page_token(), at));
+  return std::tuple(std::move(node), std::move(buffer), std::move(page));
+}
+
+Result<GrantId> Parse(const v1::DeleteGrantRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(std::string id, ParseName(in.id(), Field() / "id"));
+  return GrantId(std::move(id));
+}
+
+Result<std::string> Parse(const v1::GetNodeRequest& in) {
+  return ParseName(in.name(), Field() / "name");
+}
+
+Result<engine::PageRequest> Parse(const v1::ListNodesRequest& in) {
+  return ParsePage(in.page_size(), in.page_token(), Field());
+}
+
+Result<std::string> Parse(const v1::ProbeNodeRequest& in) {
+  return ParseName(in.name(), Field() / "name");
+}
+
+Result<std::string> Parse(const v1::ReleaseDeviceRequest& in) {
+  return ParseName(in.device(), Field() / "device");
+}
+
+Result<std::string> Parse(const v1::SetLogLevelRequest& in) {
+  return ParseName(in.level(), Field() / "level");
+}
+
+Result<engine::Page<BufferInfo>> Parse(const v1::ListBuffersResponse& in) {
+  return ParseList<BufferInfo>(in.buffers(), "buffers", in.next_page_token());
+}
+
+void Print(const engine::Page<BufferInfo>& value, v1::ListBuffersResponse* out) {
+  for (const BufferInfo& buffer : value.items) Print(buffer, out->add_buffers());
+  out->set_next_page_token(ToUtf8(value.next_token));
+}
+
+Result<engine::Page<GrantInfo>> Parse(const v1::ListGrantsResponse& in) {
+  return ParseList<GrantInfo>(in.grants(), "grants", in.next_page_token());
+}
+
+void Print(const engine::Page<GrantInfo>& value, v1::ListGrantsResponse* out) {
+  for (const GrantInfo& grant : value.items) Print(grant, out->add_grants());
+  out->set_next_page_token(ToUtf8(value.next_token));
+}
+
+void Print(const engine::Page<NodeInfo>& value, v1::ListNodesResponse* out) {
+  for (const NodeInfo& node : value.items) {
+    v1::Node* node_out = out->add_nodes();
+    Print(node, node_out);
+    node_out->clear_capabilities();
+  }
+  out->set_next_page_token(ToUtf8(value.next_token));
+}
+
+void Print(const std::vector<ProbeInfo>& value, v1::ProbeNodeResponse* out) {
+  for (const ProbeInfo& probe : value) Print(probe, out->add_probes());
+}
+
+void Print(const std::string& previous_level, v1::SetLogLevelResponse* out) {
+  out->set_previous_level(previous_level);
+}
+
+}  // namespace onecopy::rpc
