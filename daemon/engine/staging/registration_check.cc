@@ -70,19 +70,18 @@ void RegistrationCheck::MakeScratch() {
       [self = shared_from_this()](Result<RegionRef> scratch) {
         if (!scratch.ok()) return self->End(self->CannotCompare(scratch.status()));
         self->scratch_ = std::move(*scratch);
-        self->Expose();
+        self->Export();
       });
 }
 
-void RegistrationCheck::Expose() {
-  const Span all{order_.region, 0, order_.region->bytes()};
-  serving_->Expose(all, [self = shared_from_this()](Result<RemoteKey> key) {
-    self->context_.loop.Post([self, key = std::move(key)] {
-      if (!key.ok()) return self->End(self->CannotCompare(key.status()));
-      self->key_ = *key;
-      self->BeginLook();
-    });
-  });
+void RegistrationCheck::Export() {
+  range_ = std::make_shared<ExportedRange>(context_, serving_);
+  range_->Open({order_.region, 0, order_.region->bytes()},
+               [self = shared_from_this()](Result<RemoteKey> key) {
+                 if (!key.ok()) return self->End(self->CannotCompare(key.status()));
+                 self->key_ = std::move(*key);
+                 self->BeginLook();
+               });
 }
 
 void RegistrationCheck::BeginLook() {
@@ -101,7 +100,7 @@ void RegistrationCheck::Get(std::vector<std::byte> before) {
   const Look& look = looks_[next_look_];
   GetRequest get;
   get.channel = channel_;
-  get.key = &*key_;
+  get.key = &key_;
   get.key_offset = look.offset;
   get.into = {scratch_, 0, page_};
   get.lane = look.lane;
@@ -154,11 +153,9 @@ void RegistrationCheck::EndLook(bool same) {
 
 void RegistrationCheck::End(const Status& status) {
   // Nothing of the client's memory stays open to reading.
-  if (key_) {
-    const RemoteKey key = *std::exchange(key_, std::nullopt);
-    return serving_->Withdraw(key, [self = shared_from_this(), status](const OwnerSteps&) {
-      self->context_.loop.Post([self, status] { self->End(status); });
-    });
+  if (const auto range = std::exchange(range_, nullptr)) {
+    return range->Close(
+        [self = shared_from_this(), status](const OwnerSteps&) { self->End(status); });
   }
   scratch_.reset();
   serving_.reset();

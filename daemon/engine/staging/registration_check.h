@@ -9,6 +9,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/exported_range.h"
 
 namespace onecopy::engine {
 
@@ -40,7 +41,7 @@ class RegistrationCheck final : public std::enable_shared_from_this<Registration
 
   void PlanLooks();
   void MakeScratch();
-  void Expose();
+  void Export();
   void BeginLook();
   void Get(std::vector<std::byte> before);
   void Compare(std::vector<std::byte> before);
@@ -55,7 +56,8 @@ class RegistrationCheck final : public std::enable_shared_from_this<Registration
   std::optional<Connections::Use> use_;
   std::shared_ptr<Connection> serving_;
   RegionRef scratch_;
-  std::optional<RemoteKey> key_;
+  std::shared_ptr<ExportedRange> range_;
+  RemoteKey key_;
   ChannelId channel_ = 0;
   uint64_t page_ = 0;
   std::vector<Look> looks_;
