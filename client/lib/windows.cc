@@ -53,6 +53,20 @@ Status ExplainPolicy(const Status& status, const Policy& policy) {
                             " copies, one is this process's own between file and memory");
 }
 
+Status VerifyPart(const Receipt& receipt, const std::byte* data, uint64_t bytes) {
+  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != kDigestAlgorithm) {
+    return {Code::kUnimplemented, reasons::kNotServed,
+            "the daemon gave no " + std::string(kDigestAlgorithm) + " checksum to compare with",
+            "install the same version of onecopyd and of its clients"};
+  }
+  const std::string here = DigestOf(data, bytes);
+  if (receipt.checksum->verified && receipt.checksum->value == here) return OkStatus();
+  return {Code::kDataLoss, reasons::kChecksumMismatch,
+          "the bytes arrived altered: " + std::string(kDigestAlgorithm) + " is " + here +
+              " here and " + receipt.checksum->value + " at the destination",
+          "copy again; if it persists, look for faulty memory or another writer of the buffer"};
+}
+
 Windows::Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
                  std::optional<uint64_t> total)
     : client_(client), options_(options), waiter_(std::move(waiter)), total_(total) {
@@ -142,25 +156,11 @@ Result<bool> Windows::Finish(Window& window) {
   if (IsSeries()) transfer->id = sum_.id;  // the one that people know
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(*transfer));
   if (digest_.has_value()) {
-    ONECOPY_RETURN_IF_ERROR(Verify(window, transfer->receipt));
+    ONECOPY_RETURN_IF_ERROR(VerifyPart(transfer->receipt, window.memory.data(), window.bytes));
     digest_->Add(window.memory.data(), window.bytes);
   }
   if (!IsSeries()) MergeReceipt(transfer->receipt, sum_.receipt);
   return true;
-}
-
-Status Windows::Verify(const Window& window, const Receipt& receipt) const {
-  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != kDigestAlgorithm) {
-    return {Code::kUnimplemented, reasons::kNotServed,
-            "the daemon gave no " + std::string(kDigestAlgorithm) + " checksum to compare with",
-            "install the same version of onecopyd and of its clients"};
-  }
-  const std::string here = DigestOf(window.memory.data(), window.bytes);
-  if (receipt.checksum->verified && receipt.checksum->value == here) return OkStatus();
-  return {Code::kDataLoss, reasons::kChecksumMismatch,
-          "the bytes arrived altered: " + std::string(kDigestAlgorithm) + " is " + here +
-              " here and " + receipt.checksum->value + " at the destination",
-          "copy again; if it persists, look for faulty memory or another writer of the buffer"};
 }
 
 void Windows::Progress(uint64_t bytes_done) {

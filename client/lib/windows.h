@@ -70,7 +70,6 @@ class Windows {
   bool IsSeries() const { return !sum_.id.empty(); }
   void Cancel();
   Status Start(Window& window, Endpoint source, Endpoint destination, uint64_t bytes);
-  Status Verify(const Window& window, const Receipt& receipt) const;
 
   Client& client_;
   const FileCopyOptions& options_;
@@ -92,6 +91,10 @@ void SetPolicy(const Client& client, const Policy& policy, TransferRequest& wind
 
 // The end of a copy that is a file, as lists of transfers show it.
 Endpoint FileEnd(const Client& client, const LocalFile& file);
+
+// Whether a part moved these bytes, by its receipt. DATA_LOSS (CHECKSUM_MISMATCH) where it moved
+// others; UNIMPLEMENTED where the daemon has not looked.
+Status VerifyPart(const Receipt& receipt, const std::byte* data, uint64_t bytes);
 
 // What the client itself does: file to window, or window to file.
 Step ClientStep(const std::string& node, bool reads_file);

@@ -96,8 +96,9 @@ class EngineCluster {
   // Calls from one node to another fail as if the network were cut, until it is mended.
   void Cut(const std::string& from, const std::string& to);
   void Mend(const std::string& from, const std::string& to);
-  // Such calls ("Report", "Finish", …) of any node get no answer but a failure.
-  void FailCalls(const std::string& method);
+  // Such calls ("Report", "Finish", …) of any node get no answer but this failure; by default, that
+  // the node is out of reach.
+  void FailCalls(const std::string& method, const Status& why = {});
   void AllowCalls(const std::string& method);
   // Such calls are never answered, as long as the callee stays.
   void HangCalls(const std::string& method);
@@ -131,7 +132,7 @@ class EngineCluster {
   std::map<std::string, engine::Engine*> engines_;      // that can be called; guarded by mutex_
   std::map<std::string, engine::Engine*> answered_;     // that wait for answers; guarded by mutex_
   std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
-  std::set<std::string> failing_;                       // guarded by mutex_
+  std::map<std::string, Status> failing_;               // guarded by mutex_
   std::set<std::string> hanging_;                       // guarded by mutex_
   std::map<std::string, size_t> calls_;                 // guarded by mutex_
   std::function<void(engine::OpenProbeReply&)> change_probes_;  // guarded by mutex_

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "client/cli/node_report.h"
+#include "client/cli/probe_report.h"
 #include "tests/support/catch.h"
 #include "transport/core/reasons.h"
 
@@ -140,7 +141,7 @@ TEST_CASE("a node shows what it can use, and why not the rest") {
   node.state = NodeState::kConnected;
   node.version = "1.0";
   node.protocol_min = 1;
-  node.protocol_max = 2;
+  node.protocol_max = 1;
   node.capabilities.emplace();
   MemoryCapability gpu;
   gpu.kind = "cuda";
@@ -169,4 +170,26 @@ TEST_CASE("a node shows what it can use, and why not the rest") {
   std::ostringstream none;
   cli::PrintNode(none, unknown);
   CHECK(none.str().find("not known yet") != std::string::npos);
+}
+
+TEST_CASE("probes are a table of rates, latencies and what did not work") {
+  onecopy::ProbeInfo all;
+  all.node = "west";
+  all.link = "verbs";
+  all.source_memory = "cuda";
+  all.source_device = "GPU-a";
+  all.destination_memory = "host";
+  all.bytes_per_second = 47e9;
+  all.latency_seconds = 3e-6;
+  onecopy::ProbeInfo pair = all;
+  pair.source_nic = "mlx5_0";
+  pair.destination_nic = "mlx5_1";
+  pair.viability = Viability::No("NIC_UNREACHABLE", "transport retry counter exceeded", "");
+  std::ostringstream out;
+  cli::PrintProbes(out, {all, pair}, "");
+  CHECK(out.str().find("GPU-a") != std::string::npos);
+  CHECK(out.str().find("47 GB/s") != std::string::npos);
+  CHECK(out.str().find("3 us") != std::string::npos);
+  CHECK(out.str().find("mlx5_0 > mlx5_1") != std::string::npos);
+  CHECK(out.str().find("NIC_UNREACHABLE, transport retry counter exceeded") != std::string::npos);
 }
