@@ -153,22 +153,12 @@ void Orders::Reach(const std::string& node, Reply<PeerApi*> reply) {
   parts_.peers.WhenConnected(node, std::move(reply));
 }
 
-Status Orders::CheckTakesRanges(const Order& order, const std::string& node) const {
-  const bool able = order.request.ranges == nullptr || parts_.context.IsSelf(node) ||
-                    parts_.peers.Speaks(node, kProtocolWithRanges);
-  if (able) return OkStatus();
-  return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
-          "node " + node + " runs a version that moves no ranges in one transfer",
-          "update it, or move each range by itself"};
-}
-
 void Orders::Reserve(std::shared_ptr<Order> order) {
   const std::string& node = order->request.source.node;
   order->waits_for = "node " + node + " to say whether the source may be read";
-  Reach(node, [this, order, node](Result<PeerApi*> source) {
+  Reach(node, [this, order](Result<PeerApi*> source) {
     if (order->given_up) return;
     if (!source.ok()) return Conclude(order, source.status());
-    if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     ReserveRequest request;
     request.id = order->id;
     request.uid = order->who.uid;
@@ -195,7 +185,6 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
                reservation = std::move(reservation)](Result<PeerApi*> destination) mutable {
     if (order->given_up) return;
     if (!destination.ok()) return Conclude(order, destination.status());
-    if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     const TransferRequest& asked = order->request;
     if (!asked.validate_only && !parts_.context.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.

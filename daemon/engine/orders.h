@@ -26,8 +26,6 @@ class Orders {
 
   // The node that an endpoint means, to be asked.
   void Reach(const std::string& node, Reply<PeerApi*> reply);
-  // Whether a node that is connected knows ranges: one that does not would overlook them.
-  Status CheckTakesRanges(const Order& order, const std::string& node) const;
   void Reserve(std::shared_ptr<Order> order);
   void StartAt(std::shared_ptr<Order> order, Reservation reservation);
   void Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome);

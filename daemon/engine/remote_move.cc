@@ -125,15 +125,8 @@ void RemoteMove::AskSource() {
   request.transfer = order_.transfer;
   request.series = parts_.series.Find(order_.transfer.part_of);
   request.nics = nics_there_;
-  request.flows = true;
   source_half_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
-    Status status = self->parts_.connections.Heard(*self->use_, reply.status());
-    if (status.ok() && !reply->flows) {
-      status = {Code::kUnavailable, reasons::kPeerIncompatible,
-                "node " + self->order_.source_node + " runs a version that sends in another way",
-                "update it to the version of node " + self->parts_.context.node()};
-    }
-    if (self->Over(status)) return;
+    if (self->Over(self->parts_.connections.Heard(*self->use_, reply.status()))) return;
     self->answered_ = true;
     self->RunIfReady();
   });

@@ -154,9 +154,6 @@ class Client {
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
                                    std::stop_token stop = {});
 
-  // Whether the daemon knows series; a daemon of an older version does not.
-  bool HasSeries() const;
-
   // Begins a transfer whose parts the caller orders with StartTransfer (`part_of`), one after
   // another or some at once. It is listed, watched and cancelled as one, and has one receipt, in
   // which the caller's own pass is a step. It ends with EndSeries, with its deadline, when it is
