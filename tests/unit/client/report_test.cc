@@ -31,9 +31,9 @@ cli::Move OneMove() {
   move.receipt.link = "tcp";
   move.receipt.seconds = 0.041;
   move.receipt.bytes_per_second = 26.188e9;
-  move.receipt.steps = {{Named("east", "host", "kernel", "driver"), move.bytes},
+  move.receipt.steps = {{Named("east", "host", "kernel", "cpu"), move.bytes},
                         {Named("west", "kernel", "kernel", "wire", true), move.bytes},
-                        {Named("west", "kernel", "host", "driver"), 4096}};
+                        {Named("west", "kernel", "host", "cpu"), 4096}};
   move.receipt.lanes = {{"lo", "127.0.0.1:7702", move.bytes / 2},
                         {"lo", "127.0.0.1:7702", move.bytes / 2}};
   move.receipt.refused = {{"rdma-direct", "NO_RDMA_DEVICE", "this node has none", "install one"},

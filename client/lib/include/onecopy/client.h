@@ -146,9 +146,10 @@ class Client {
 
   // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
   //
-  // A transfer of at most 64 KiB between two buffers of this node, with its length said at the
-  // source and everything but the ends at its default, goes by a ring of shared memory from the
-  // second time on that these two buffers are named. It is checked, carried out and refused as any
+  // A transfer of at most 64 KiB between two buffers, at least one of them of this node, with its
+  // length said at the source and everything but the ends at its default, goes by a ring of shared
+  // memory from the second time on that these two buffers are named, where the daemon can have it
+  // so. It is checked, carried out and refused as any
   // other; a waiting thread spins for a while before it sleeps. What is returned of it lacks the
   // plan and, in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
