@@ -153,6 +153,11 @@ void Orders::Reach(const std::string& node, Reply<PeerApi*> reply) {
   parts_.peers.WhenConnected(node, std::move(reply));
 }
 
+TransferRole Orders::RoleHere(const TransferRequest& asked) const {
+  if (parts_.context.IsSelf(asked.destination.node)) return TransferRole::kDestination;
+  return parts_.context.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
+}
+
 void Orders::Reserve(std::shared_ptr<Order> order) {
   const std::string& node = order->request.source.node;
   order->waits_for = "node " + node + " to say whether the source may be read";
@@ -190,8 +195,7 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
       TransferInfo info;
       info.id = order->id;
-      info.role =
-          parts_.context.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
+      info.role = RoleHere(asked);
       info.source = reservation.source;
       info.destination = asked.destination;
       info.bytes = asked.ranges == nullptr ? reservation.source.bytes.value_or(0)
@@ -240,7 +244,10 @@ void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> 
     parts_.series.Refused(order->request.part_of, order->id);
     return Refuse(*order, outcome.status());
   }
-  if (order->request.validate_only) return order->reply(std::move(outcome));
+  if (order->request.validate_only) {
+    outcome->role = RoleHere(order->request);
+    return order->reply(std::move(outcome));
+  }
   TransferRecord* record = parts_.transfers.Find(order->id);
   if (record == nullptr) {  // it has ended since, and no more of those are kept
     requests_.Conclude(who, order->request.request_id, order->id);

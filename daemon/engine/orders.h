@@ -26,6 +26,8 @@ class Orders {
 
   // The node that an endpoint means, to be asked.
   void Reach(const std::string& node, Reply<PeerApi*> reply);
+  // The part of this node in such a transfer.
+  TransferRole RoleHere(const TransferRequest& asked) const;
   void Reserve(std::shared_ptr<Order> order);
   void StartAt(std::shared_ptr<Order> order, Reservation reservation);
   void Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome);
