@@ -334,9 +334,12 @@ void Engine::Stop() {
     state->CancelAll(
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
-      state->peers.Stop();
-      state->probe_slabs.CloseAll();
-      state->probes.Stop([&idle] { idle.set_value(); });
+      // Who does not wait for draining has not waited for this, either.
+      state->WhenReported(kReportPatience, [state, &idle] {
+        state->peers.Stop();
+        state->probe_slabs.CloseAll();
+        state->probes.Stop([&idle] { idle.set_value(); });
+      });
     });
   });
   idle.get_future().wait();

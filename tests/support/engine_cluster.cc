@@ -211,6 +211,28 @@ void EngineCluster::HangCalls(const std::string& method) {
   hanging_.insert(method);
 }
 
+void EngineCluster::HoldCalls(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  holding_.insert(method);
+}
+
+void EngineCluster::ReleaseCalls() {
+  std::vector<Task> held;
+  {
+    const std::lock_guard lock(mutex_);
+    holding_.clear();
+    held.swap(held_);
+  }
+  for (Task& call : held) call();
+}
+
+bool EngineCluster::Holds(const std::string& method, Task& call) {
+  const std::lock_guard lock(mutex_);
+  if (!holding_.contains(method)) return false;
+  held_.push_back(std::move(call));
+  return true;
+}
+
 size_t EngineCluster::calls(const std::string& method) {
   const std::lock_guard lock(mutex_);
   return calls_[method];

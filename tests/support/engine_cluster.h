@@ -102,6 +102,9 @@ class EngineCluster {
   void AllowCalls(const std::string& method);
   // Such calls are never answered, as long as the callee stays.
   void HangCalls(const std::string& method);
+  // Such calls are not on their way before ReleaseCalls.
+  void HoldCalls(const std::string& method);
+  void ReleaseCalls();
   // How many of them were made.
   size_t calls(const std::string& method);
   // What OpenProbe is answered with is changed on its way.
@@ -115,6 +118,8 @@ class EngineCluster {
   Status Reachable(const std::string& from, const std::string& to, const std::string& method);
   // Whether this call is never to be answered.
   bool Hangs(const std::string& method);
+  // Keeps the call, if such are held.
+  bool Holds(const std::string& method, Task& call);
   void Change(engine::OpenProbeReply& reply);
   void Change(engine::Loan& loan);
   // Runs `call` on that node's engine thread, if it is there; false otherwise.
@@ -134,6 +139,8 @@ class EngineCluster {
   std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
   std::map<std::string, Status> failing_;               // guarded by mutex_
   std::set<std::string> hanging_;                       // guarded by mutex_
+  std::set<std::string> holding_;                       // guarded by mutex_
+  std::vector<Task> held_;                              // guarded by mutex_
   std::map<std::string, size_t> calls_;                 // guarded by mutex_
   std::function<void(engine::OpenProbeReply&)> change_probes_;  // guarded by mutex_
   std::function<void(engine::Loan&)> change_loans_;             // guarded by mutex_
