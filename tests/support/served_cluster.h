@@ -18,7 +18,7 @@
 
 namespace onecopy::testing {
 
-// Any thread, but where it says otherwise.
+// The test's thread, but where it says otherwise.
 class ServedCluster {
  public:
   using Change = std::function<void(const std::string& node, NodePlan&)>;
@@ -35,14 +35,15 @@ class ServedCluster {
   // The calls of clients are not served any more, although they may attach.
   void StopApi() { api_->Stop(); }
 
-  // A buffer of this process's user, filled with zeroes. The test's thread, as for the next three.
+  // A buffer of this process's user, filled with zeroes.
   void AddBuffer(const std::string& node, const std::string& name, uint64_t bytes);
   // Of a buffer that was so added.
   std::string Bytes(const std::string& node, const std::string& name);
   void SetBytes(const std::string& node, const std::string& name, const std::string& bytes);
   void RemoveBuffer(const std::string& node, const std::string& name);
 
-  // Transfers between the nodes run from now on until they are cancelled, or Release.
+  // Any thread, as all down to AwaitHeld. Transfers between the nodes run from now on until they
+  // are cancelled, or Release.
   void Hold();
   void Release() { link_->Release(); }
   // Transfers between the nodes fail with this from now on.
