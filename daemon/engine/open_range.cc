@@ -30,9 +30,8 @@ void Exposed(Parts& parts, const RangeOpeningRef& opening, Result<RemoteKey> key
   const Status ready = parts.openings.Ready(
       opening->number, [&loop = parts.context.loop, connection = opening->connection, key = *key](
                            const Status&, Task done) {
-        connection->Withdraw(key, [&loop, done = std::move(done)](const OwnerSteps&) mutable {
-          loop.Post(std::move(done));
-        });
+        connection->Withdraw(
+            key, [&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
       });
   if (!ready.ok()) return opening->reply(ready);
   opening->reply(OpenRangeReply{opening->number, std::move(*key)});

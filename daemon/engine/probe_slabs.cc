@@ -149,9 +149,8 @@ void ProbeSlabs::CloseSlab(uint64_t number) {
   Slab& slab = slabs_.at(number);
   slab.unwanted = true;
   if (std::exchange(slab.busy, true)) return;  // whatever keeps it busy ends it
-  slab.serving.connection->Withdraw(slab.key, [this, number](const OwnerSteps&) {
-    parts_.context.loop.Post([this, number] { Erase(number); });
-  });
+  slab.serving.connection->Withdraw(
+      slab.key, [this, number] { parts_.context.loop.Post([this, number] { Erase(number); }); });
 }
 
 void ProbeSlabs::Erase(uint64_t number) {

@@ -156,7 +156,7 @@ void RegistrationCheck::End(const Status& status) {
   // Nothing of the client's memory stays open to reading.
   if (key_) {
     const RemoteKey key = *std::exchange(key_, std::nullopt);
-    return serving_->Withdraw(key, [self = shared_from_this(), status](const OwnerSteps&) {
+    return serving_->Withdraw(key, [self = shared_from_this(), status] {
       self->context_.loop.Post([self, status] { self->End(status); });
     });
   }

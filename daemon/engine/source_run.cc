@@ -183,9 +183,8 @@ void SourceRun::Close(const Status& why) {
   parts_open_ = 1;
   if (stage_ != nullptr) {
     ++parts_open_;
-    stage_->Close(why, [self = shared_from_this()](StagedSource::Done done) {
-      self->steps_ = std::move(done.steps);
-      self->steps_.insert(self->steps_.end(), done.sent.begin(), done.sent.end());
+    stage_->Close(why, [self = shared_from_this()](std::vector<ExecutedStep> steps) {
+      self->steps_ = std::move(steps);
       self->OnePartClosed();
     });
   }
@@ -206,11 +205,8 @@ void SourceRun::CloseLoan() {
 
 void SourceRun::CloseKey() {
   if (!key_) return OnePartClosed();
-  connection_->Withdraw(*key_, [self = shared_from_this()](const OwnerSteps& steps) {
-    self->parts_.context.loop.Post([self, steps] {
-      for (const StepTally::Entry& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
-      self->OnePartClosed();
-    });
+  connection_->Withdraw(*key_, [self = shared_from_this()] {
+    self->parts_.context.loop.Post([self] { self->OnePartClosed(); });
   });
 }
 

@@ -79,7 +79,7 @@ void StagedSource::Begin() {
     self->parts_.context.loop.Post([self, report = std::move(report)] {
       self->chain_running_ = false;
       for (const StepTally::Entry& entry : report.steps) {
-        self->done_.steps.push_back({entry.step, entry.bytes});
+        self->steps_.push_back({entry.step, entry.bytes});
       }
       if (self->closing_) return self->OnePartClosed();
       // All read: the destination will say Finish. Not all, and nobody here wanted it to end: say
@@ -105,7 +105,8 @@ std::optional<os::Clock::time_point> StagedSource::OwesSlotsSince() const {
   return share_ == nullptr ? std::nullopt : parts_.slots.OwesSince(*share_);
 }
 
-void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
+void StagedSource::Close(const Status& why,
+                         UniqueFunction<void(std::vector<ExecutedStep>)> closed) {
   closing_ = true;
   closed_ = std::move(closed);
   parts_open_ = 1;
@@ -115,13 +116,8 @@ void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
   }
   if (slots_ != nullptr) {
     ++parts_open_;
-    slots_->Close([self = shared_from_this()](const OwnerSteps& steps) {
-      self->parts_.context.loop.Post([self, steps] {
-        for (const StepTally::Entry& entry : steps) {
-          self->done_.sent.push_back({entry.step, entry.bytes});
-        }
-        self->OnePartClosed();
-      });
+    slots_->Close([self = shared_from_this()] {
+      self->parts_.context.loop.Post([self] { self->OnePartClosed(); });
     });
   }
   OnePartClosed();
@@ -135,7 +131,7 @@ void StagedSource::OnePartClosed() {
   share_.reset();
   order_.area.span.region.reset();
   events_ = {};
-  std::exchange(closed_, nullptr)(std::move(done_));
+  std::exchange(closed_, nullptr)(std::move(steps_));
 }
 
 }  // namespace onecopy::engine

@@ -55,8 +55,7 @@ Status ShortGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes
   batch_.push_back({.channel = source_.channel,
                     .key = &source_.key,
                     .key_offset = from_offset - source_.begin,
-                    .into = {into_, to_offset, bytes},
-                    .all_steps = true});
+                    .into = {into_, to_offset, bytes}});
   ++begun_;
   return OkStatus();
 }

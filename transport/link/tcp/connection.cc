@@ -35,10 +35,6 @@ void LimitBuffers(int fd, uint64_t bytes) {
 
 Status Cancelled() { return {Code::kCancelled, reasons::kCancelled, "the get was cancelled"}; }
 
-Step KernelCopy(const std::string& node, const std::string& memory) {
-  return {.node = node, .from = memory, .to = "kernel", .by = "cpu"};
-}
-
 }  // namespace
 
 TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
@@ -117,12 +113,11 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   if (!refused.ok()) {
     return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
   }
-  const FrameKind kind = request.all_steps ? FrameKind::kGetCopied : FrameKind::kGet;
   const size_t queue = static_cast<size_t>(request.lane + 1);  // 0: any
   static_assert(GetRequest::kAnyLane == -1);
   waiting_[queue].Push(request.channel, request.into.bytes,
                        {request.channel,
-                        {kind, 0, key->id, request.key_offset, request.into.bytes},
+                        {FrameKind::kGet, 0, key->id, request.key_offset, request.into.bytes},
                         request.into,
                         StepsOf(key->memory, *request.into.region),
                         std::move(done)});
@@ -177,20 +172,45 @@ void TcpConnection::MakeRoom(unsigned lane, uint64_t bytes) {
   Pump();
 }
 
-void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool owner_accounts) {
-  if (home_.InThread()) return EndGet(tag, std::move(status), owner_accounts);
+void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool report_follows) {
+  if (home_.InThread()) return EndGet(tag, std::move(status), report_follows);
   home_.Post([self = shared_from_this(), tag, status = std::move(status),
-              owner_accounts]() mutable { self->EndGet(tag, std::move(status), owner_accounts); });
+              report_follows]() mutable { self->EndGet(tag, std::move(status), report_follows); });
 }
 
-void TcpConnection::EndGet(uint64_t tag, Status status, bool owner_accounts) {
-  auto node = gets_.extract(tag);
-  if (node.empty()) return;
+void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
+  const auto found = gets_.find(tag);
+  if (found == gets_.end()) return;
+  if (status.ok() && report_follows && !found->second.copied) {
+    found->second.landed = true;
+    return MakeRoom(found->second.lane, found->second.bytes);
+  }
+  const auto node = gets_.extract(found);
   Outstanding& get = node.mapped();
   MakeRoom(get.lane, get.bytes);
   // A lane does not know whose it is; why_ says it already.
   if (!status.ok() && !shut_) status = status.WithContext("connection with node " + options_.peer);
-  get.done(std::move(status), owner_accounts ? get.steps.here : get.steps.all, get.lane - 1);
+  const bool left = report_follows && !get.copied.value_or(true);
+  get.done(std::move(status), left ? get.steps.left : get.steps.copied, get.lane - 1);
+}
+
+void TcpConnection::BodySent(uint64_t tag, bool copied) {
+  InHome([self = shared_from_this(), tag, copied] {
+    if (!self->shut_ && self->lanes_[0] != nullptr) self->lanes_[0]->SendReport(tag, copied);
+  });
+}
+
+// By lane 0, so not behind what the owner is sending by now; but maybe before the get's END.
+void TcpConnection::ReportArrived(uint64_t tag, bool copied) {
+  const auto found = gets_.find(tag);
+  if (found == gets_.end()) return;
+  if (!found->second.landed) {
+    found->second.copied = copied;
+    return;
+  }
+  const auto node = gets_.extract(found);
+  Outstanding& get = node.mapped();
+  get.done(OkStatus(), copied ? get.steps.copied : get.steps.left, get.lane - 1);
 }
 
 void TcpConnection::GetAbandoned(unsigned, uint64_t tag) {
@@ -213,8 +233,14 @@ void TcpConnection::CancelGets(ChannelId channel) {
       }
     }
     std::map<unsigned, std::vector<uint64_t>> by_lane;
+    std::vector<uint64_t> landed;
     for (const auto& [tag, get] : self->gets_) {
-      if (get.channel == channel) by_lane[get.lane].push_back(tag);
+      if (get.channel != channel) continue;
+      (get.landed ? landed : by_lane[get.lane]).push_back(tag);
+    }
+    for (const uint64_t tag : landed) {
+      auto node = self->gets_.extract(tag);
+      if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
     }
     for (auto& [index, tags] : by_lane) {
       const std::shared_ptr<Lane> lane = self->lanes_[index];
@@ -235,21 +261,22 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
     all.push_back({.node = options_.peer, .from = memory, .to = kSealed, .by = "cpu"});
     memory = kSealed;
   }
-  all.push_back(KernelCopy(options_.peer, memory));
-  const Step wire{
-      .node = options_.node, .from = "kernel", .to = "kernel", .by = "wire", .loopback = loopback_};
-  Step direct = wire;  // as long as the owner does not say that its kernel copied
-  direct.from = name.first;
-  all.push_back(wire);
+  all.push_back({.node = options_.peer, .from = memory, .to = "kernel", .by = "cpu"});
+  all.push_back({.node = options_.node,
+                 .from = "kernel",
+                 .to = "kernel",
+                 .by = "wire",
+                 .loopback = loopback_});
   const bool opened_here = options_.encrypted && !options_.own_by_kernel;
   const std::string landing = opened_here ? kSealed : name.second;
-  const Step in{.node = options_.node, .from = "kernel", .to = landing, .by = "cpu"};
-  all.push_back(in);
+  all.push_back({.node = options_.node, .from = "kernel", .to = landing, .by = "cpu"});
   if (opened_here) {
     all.push_back({.node = options_.node, .from = landing, .to = name.second, .by = "cpu"});
   }
-  GetSteps steps{std::make_shared<const std::vector<Step>>(std::move(all)),
-                 std::make_shared<const std::vector<Step>>(std::vector<Step>{direct, in})};
+  // What was left where it lies is not encrypted. Its other steps are the same, so that a receipt
+  // of both has one entry for each, and the bytes of the first say how much was copied.
+  auto left = std::make_shared<const std::vector<Step>>(all.begin() + 1, all.end());
+  GetSteps steps{std::make_shared<const std::vector<Step>>(std::move(all)), std::move(left)};
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
@@ -274,30 +301,25 @@ void TcpConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>
   Expose(span, std::move(done));
 }
 
-void TcpConnection::EndLoan(const RemoteKey& key, WithdrawDone done) {
-  Withdraw(key, std::move(done));
-}
+void TcpConnection::EndLoan(const RemoteKey& key, Task done) { Withdraw(key, std::move(done)); }
 
-void TcpConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
+void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
-      [self = shared_from_this(), key = key.ok() ? *key : Key{}, done = std::move(done)]() mutable {
+      [self = shared_from_this(), key = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
         const auto timer = self->home_.RunAfter(kWithdrawLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kLinkDown,
                       "node " + self->options_.peer + " does not take bytes that were withdrawn"});
         });
-        auto idle = [self, timer, memory = key.memory,
-                     done = std::move(done)](uint64_t copied) mutable {
+        auto idle = [self, timer, done = std::move(done)]() mutable {
           self->home_.CancelTimer(timer);
-          OwnerSteps steps;
-          if (copied > 0) steps.push_back({KernelCopy(self->options_.node, memory), copied});
-          done(steps);
+          done();
         };
-        if (!self->exposures_.Withdraw(key.id, std::move(idle))) return;
+        if (!self->exposures_.Withdraw(key, std::move(idle))) return;
         for (size_t i = 1; i < self->lanes_.size(); ++i) {
           const std::shared_ptr<Lane>& lane = self->lanes_[i];
           if (lane == nullptr) continue;
-          lane->loop().Post([lane, key = key.id] { lane->Void(key, Exposures::NotOpen()); });
+          lane->loop().Post([lane, key] { lane->Void(key, Exposures::NotOpen()); });
         }
       });
 }

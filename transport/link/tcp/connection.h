@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -56,9 +57,9 @@ class TcpConnection final : public Connection,
   void Get(const GetRequest& request, GetDone done) override;
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Withdraw(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
+  void EndLoan(const RemoteKey& key, Task done) override;
   void LetGo(const RemoteKey&) override {}  // this end keeps nothing of a key
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
@@ -68,18 +69,21 @@ class TcpConnection final : public Connection,
   bool closed() const override { return closed_; }
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
-  void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) override;
+  void GetEnded(unsigned lane, uint64_t tag, Status status, bool report_follows) override;
   void GetAbandoned(unsigned lane, uint64_t tag) override;
   void Discarded(unsigned lane, uint64_t bytes) override;
   void MessageArrived(uint64_t channel, std::span<const std::byte> message) override;
+  void BodySent(uint64_t tag, bool copied) override;
+  void ReportArrived(uint64_t tag, bool copied) override;
   void LaneFailed(unsigned lane, Status status) override;
   const Exposures& exposures() const override { return exposures_; }
 
  private:
-  // The steps of a get: all of them, and those of this end, where the owner accounts for its own.
+  // The steps of a get: where the owner's kernel copied, and where the bytes were left where they
+  // lie.
   struct GetSteps {
-    StepList all;
-    StepList here;
+    StepList copied;
+    StepList left;
   };
   // A get that waits until a lane has room for it.
   struct Waiting {
@@ -95,6 +99,8 @@ class TcpConnection final : public Connection,
     uint64_t bytes = 0;
     GetSteps steps;
     GetDone done;
+    bool landed = false;              // and waits for the owner's report
+    std::optional<bool> copied = {};  // the report, where it came first
   };
   // What was asked for on a lane and has not come yet, also for gets that were abandoned.
   struct Asked {
@@ -110,7 +116,7 @@ class TcpConnection final : public Connection,
   void Ask(Waiting waiting, unsigned lane);
   bool HasRoom(unsigned lane) const;
   unsigned LeastLoaded();  // a payload lane with room, counted from 1; 0: there is none
-  void EndGet(uint64_t tag, Status status, bool owner_accounts);
+  void EndGet(uint64_t tag, Status status, bool report_follows);
   void MakeRoom(unsigned lane, uint64_t bytes);
   GetSteps StepsOf(const std::string& owner_memory, const Region& into);
   void Shut(Status why);

@@ -23,7 +23,7 @@ Status Exposures::NotOpen() {
           "nothing is open to reading under that key and range"};
 }
 
-bool Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
+bool Exposures::Withdraw(uint64_t key, Task idle) {
   std::shared_ptr<Exposure> exposure;
   {
     const std::lock_guard lock(mutex_);
@@ -35,7 +35,7 @@ bool Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
       return exposure.use_count() > 1;
     }
   }
-  home_.Post([idle = std::move(idle)]() mutable { idle(0); });
+  home_.Post(std::move(idle));
   return false;
 }
 

@@ -38,6 +38,11 @@ ssize_t LaneSocket::Send(iovec* vector, size_t count, bool more) {
   return SendVector(fd_.get(), vector, count, more ? MSG_MORE : 0);
 }
 
+void LaneSocket::AcknowledgeNow() {
+  const int on = 1;
+  ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
 void LaneSocket::Close(bool drop_unsent) {
   if (drop_unsent) {
     const linger now{.l_onoff = 1, .l_linger = 0};

@@ -45,6 +45,10 @@ class LaneSocket {
   // Whether Receive has more to give than the socket says: nobody is woken for that.
   bool buffered() const { return stream_ != nullptr && stream_->buffered(); }
 
+  // Has the kernel acknowledge what it has received at once, rather than with whatever goes back
+  // next.
+  void AcknowledgeNow();
+
   // `drop_unsent`: also what the kernel has taken and not sent yet is dropped, as where it would be
   // read from memory that is no longer the peer's to read.
   void Close(bool drop_unsent);

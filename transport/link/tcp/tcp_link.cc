@@ -75,7 +75,7 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
 LinkCapability TcpLink::Describe() const {
   LinkCapability tcp;
   tcp.name = name_;
-  tcp.version = "3";  // of what travels on lanes
+  tcp.version = "4";  // of what travels on lanes
   tcp.version_must_match = true;
   NicCapability nic;
   nic.name = os::InterfaceOf(bound_.host);

@@ -230,7 +230,7 @@ void UcxConnection::Finish() {
     loop_.CancelTimer(exposure.timer);
     exposure.span = {};
     if (exposure.done) exposure.done(why_);
-    for (WithdrawDone& done : exposure.withdrawing) done({});
+    for (Task& done : exposure.withdrawing) done();
   }
   listeners_.Clear();
   // After what the end of the exposures has posted.

@@ -57,9 +57,9 @@ class UcxConnection final : public Connection,
   void Get(const GetRequest& request, GetDone done) override;
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Withdraw(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
+  void EndLoan(const RemoteKey& key, Task done) override;
   void LetGo(const RemoteKey& key) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
@@ -89,7 +89,7 @@ class UcxConnection final : public Connection,
   StepList StepsFor(const Route& route, const std::string& from, const std::string& to);
 
   void StartExpose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done);
-  void StartWithdraw(uint64_t key, WithdrawDone done);
+  void StartWithdraw(uint64_t key, Task done);
   void TakeExposing(const Message& message);
   void TakeExposed(const Message& message);
   void TakeWithdraw(uint64_t key);

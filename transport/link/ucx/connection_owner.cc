@@ -52,12 +52,12 @@ void UcxConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>
   Expose(span, std::move(done));
 }
 
-void UcxConnection::EndLoan(const RemoteKey& text, WithdrawDone done) {
+void UcxConnection::EndLoan(const RemoteKey& text, Task done) {
   const Result<KeyName> key = DecodeKey(text);
   InHome([self = shared_from_this(), id = key.ok() ? key->exposure : 0,
           done = std::move(done)]() mutable {
     self->exposures_.erase(id);
-    self->loop_.Post([done = std::move(done)]() mutable { done({}); });
+    self->loop_.Post([done = std::move(done)]() mutable { done(); });
   });
 }
 
@@ -71,16 +71,16 @@ void UcxConnection::TakeExposed(const Message& message) {
               "node " + options_.peer + " cannot use UCX's key: " + message.text));
 }
 
-void UcxConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
+void UcxConnection::Withdraw(const RemoteKey& text, Task done) {
   const Result<KeyName> key = DecodeKey(text);
   InHome([self = shared_from_this(), key = key.ok() ? key->exposure : 0,
           done = std::move(done)]() mutable { self->StartWithdraw(key, std::move(done)); });
 }
 
-void UcxConnection::StartWithdraw(uint64_t key, WithdrawDone done) {
+void UcxConnection::StartWithdraw(uint64_t key, Task done) {
   const auto found = exposures_.find(key);
   if (found == exposures_.end()) {
-    return loop_.Post([done = std::move(done)]() mutable { done({}); });
+    return loop_.Post([done = std::move(done)]() mutable { done(); });
   }
   found->second.withdrawing.push_back(std::move(done));
   if (found->second.withdrawing.size() > 1 || shut_) return;
@@ -106,7 +106,7 @@ void UcxConnection::TakeWithdrawn(uint64_t key) {
   loop_.CancelTimer(exposure.timer);
   exposure.span = {};
   if (exposure.done) exposure.done(NotOpen());
-  for (WithdrawDone& done : exposure.withdrawing) done({});
+  for (Task& done : exposure.withdrawing) done();
 }
 
 }  // namespace onecopy::ucx

@@ -32,7 +32,7 @@ struct UcxConnection::Readable {
 struct UcxConnection::Exposure {
   Span span;
   UniqueFunction<void(Result<RemoteKey>)> done;  // until the reader has taken the key
-  std::vector<Connection::WithdrawDone> withdrawing;
+  std::vector<Task> withdrawing;
   os::EventLoop::TimerId timer = 0;
 };
 

@@ -222,13 +222,13 @@ void VerbsConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKe
   });
 }
 
-void VerbsConnection::EndLoan(const RemoteKey& text, WithdrawDone done) {
+void VerbsConnection::EndLoan(const RemoteKey& text, Task done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
       [self = shared_from_this(), id = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
-        if (self->finished_ || !self->exposures_.Has(id)) return done({});
+        if (self->finished_ || !self->exposures_.Has(id)) return done();
         if (self->shut_) return self->ending_[id].done.push_back(std::move(done));
-        self->exposures_.End(id, self, [done = std::move(done)]() mutable { done({}); });
+        self->exposures_.End(id, self, [done = std::move(done)]() mutable { done(); });
       });
 }
 
@@ -238,11 +238,11 @@ void VerbsConnection::LetGo(const RemoteKey& text) {
   InHome([self = shared_from_this(), id = key->id] { self->NoteWithdrawn(id); });
 }
 
-void VerbsConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
+void VerbsConnection::Withdraw(const RemoteKey& text, Task done) {
   const Result<Key> key = DecodeKey(text);
   InHome([self = shared_from_this(), id = key.ok() ? key->id : 0,
           done = std::move(done)]() mutable {
-    if (self->finished_ || !self->exposures_.Has(id)) return done({});
+    if (self->finished_ || !self->exposures_.Has(id)) return done();
     Withdrawal& withdrawal = self->ending_[id];
     withdrawal.done.push_back(std::move(done));
     if (withdrawal.done.size() > 1 || self->shut_) return;  // else it ends with the connection
@@ -280,10 +280,10 @@ void VerbsConnection::OnWithdrawn(uint64_t exposure) {
   const auto found = ending_.find(exposure);
   if (found == ending_.end()) return;
   home_.CancelTimer(found->second.timer);
-  auto done = std::make_shared<std::vector<WithdrawDone>>(std::move(found->second.done));
+  auto done = std::make_shared<std::vector<Task>>(std::move(found->second.done));
   ending_.erase(found);
   exposures_.End(exposure, shared_from_this(), [done] {
-    for (WithdrawDone& one : *done) one({});
+    for (Task& one : *done) one();
   });
 }
 
@@ -390,7 +390,7 @@ void VerbsConnection::Finish() {
   exposures_.Clear();
   for (auto& [id, withdrawal] : std::exchange(ending_, {})) {
     home_.CancelTimer(withdrawal.timer);
-    for (WithdrawDone& done : withdrawal.done) done({});
+    for (Task& done : withdrawal.done) done();
   }
   listeners_.Clear();
   // After what the ends above have posted.

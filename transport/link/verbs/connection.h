@@ -51,9 +51,9 @@ class VerbsConnection final : public Connection,
   void Get(const GetRequest& request, GetDone done) override;
   void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Withdraw(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
+  void EndLoan(const RemoteKey& key, Task done) override;
   void LetGo(const RemoteKey& key) override;
   void Listen(ChannelId channel, MessageHandler handler) override;
   void Ignore(ChannelId channel) override;
@@ -77,7 +77,7 @@ class VerbsConnection final : public Connection,
     uint64_t first_exposure = 0;  // whose key is good for the present lane
   };
   struct Withdrawal {
-    std::vector<WithdrawDone> done;
+    std::vector<Task> done;
     os::EventLoop::TimerId timer = 0;
   };
 
