@@ -1,9 +1,10 @@
-// How a queue pair is made and joined with the far end's.
+#include "transport/link/verbs/queue_pair.h"
+
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "transport/core/reasons.h"
-#include "transport/link/verbs/lane.h"
 #include "transport/link/verbs/wire.h"
 #include "transport/os/error.h"
 #include "transport/os/machine.h"
@@ -26,19 +27,19 @@ uint8_t CapTo(int value) { return static_cast<uint8_t>(std::clamp(value, 1, 128)
 
 }  // namespace
 
-Status Lane::Modify(ibv_qp_attr& attributes, int mask, const char* what) {
-  const int error = device_->api().ModifyQp(queue_pair_, &attributes, mask);
+Status QueuePair::Modify(ibv_qp_attr& attributes, int mask, const char* what) {
+  const int error = device_->api().ModifyQp(handle_, &attributes, mask);
   if (error == 0) return OkStatus();
   return {Code::kUnavailable, reasons::kLinkDown,
           std::string(what) + " a queue pair of " + port_.name + ": " + os::ErrnoText(error)};
 }
 
-Status Lane::Create(bool reader) {
+Status QueuePair::Create(Progress& progress, QueuePairEvents* events, bool reader) {
   reader_ = reader;
   if (!port_.viability.viable) {
     return {Code::kUnavailable, reasons::kLinkDown, port_.viability.detail, port_.viability.remedy};
   }
-  Result<Endpoint*> endpoint = progress_.Find(device_);
+  Result<Endpoint*> endpoint = progress.Find(device_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *endpoint;
   ibv_qp_init_attr wanted{};
@@ -48,17 +49,14 @@ Status Lane::Create(bool reader) {
   wanted.srq = endpoint_->receive_queue();
   wanted.cap.max_send_wr = Endpoint::kSendQueueDepth;
   wanted.cap.max_send_sge = 1;
-  queue_pair_ = device_->api().CreateQp(device_->protection_domain(), &wanted);
-  if (queue_pair_ == nullptr) {
+  handle_ = device_->api().CreateQp(device_->protection_domain(), &wanted);
+  if (handle_ == nullptr) {
     return QueueRefused(device_->name(), "queue pair", errno == 0 ? EIO : errno);
   }
-  number_ = queue_pair_->qp_num;
-  place_ = *endpoint_->Join(this);
+  number_ = handle_->qp_num;
+  place_ = *endpoint_->Join(events);
   endpoint_->Announce(place_, number_);
   first_packet_ = static_cast<uint32_t>(os::RandomNumber()) & kMask24;
-  for (uint32_t slot = 0; slot < Endpoint::kSendSlots; ++slot) {
-    free_slots_.push_back(static_cast<int>(slot));
-  }
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = port_.pkey_index;
@@ -68,7 +66,7 @@ Status Lane::Create(bool reader) {
                 "initialising");
 }
 
-QueuePairAddress Lane::address() const {
+QueuePairAddress QueuePair::address() const {
   const ibv_device_attr& limits = device_->attributes();
   QueuePairAddress address;
   address.nic = port_.name;
@@ -84,7 +82,7 @@ QueuePairAddress Lane::address() const {
   return address;
 }
 
-Status Lane::Connect(const QueuePairAddress& remote) {
+Status QueuePair::Connect(const QueuePairAddress& remote) {
   remote_ = remote;
   const uint8_t reads = std::min(address().reads, remote.reads);
   ibv_qp_attr ready{};
@@ -126,10 +124,23 @@ Status Lane::Connect(const QueuePairAddress& remote) {
   if (device_->api().QueryPort(device_->context(), port_.number, &limits) != 0) {
     limits.max_msg_sz = 1U << 30;
   }
-  most_piece_bytes_ =
+  max_read_bytes_ =
       static_cast<uint32_t>(std::min<uint64_t>(limits.max_msg_sz, options_.read_bytes));
   connected_ = true;
   return OkStatus();
+}
+
+void QueuePair::Stop() {
+  if (!exists()) return;
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_ERR;
+  device_->api().ModifyQp(handle_, &error, IBV_QP_STATE);
+}
+
+void QueuePair::Destroy() {
+  if (!exists()) return;
+  device_->api().DestroyQp(std::exchange(handle_, nullptr));
+  endpoint_->Leave(place_, number_);
 }
 
 }  // namespace onecopy::verbs
