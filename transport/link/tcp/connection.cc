@@ -38,8 +38,8 @@ Status Cancelled() { return {Code::kCancelled, reasons::kCancelled, "the get was
 }  // namespace
 
 TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
-    : options_(std::move(options)),
-      home_(home),
+    : LinkConnection(home, "tcp", options.peer),
+      options_(std::move(options)),
       exposures_(home),
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
@@ -47,16 +47,11 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
   for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(options_.chunk_bytes);
 }
 
-void TcpConnection::InHome(Task task) {
-  if (home_.InThread()) return task();
-  home_.Post(std::move(task));
-}
-
 void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket,
                                bool send_welcome) {
   InHome([self = shared_from_this(), index, &loop, socket = std::move(socket),
           send_welcome]() mutable {
-    if (self->shut_ || self->lanes_[index] != nullptr) return;
+    if (self->ending() || self->lanes_[index] != nullptr) return;
     if (index > 0) LimitBuffers(socket.fd(), self->options_.socket_buffer_bytes);
     const auto peer = os::PeerAddress(socket.fd());
     const auto local = os::LocalAddress(socket.fd());
@@ -81,27 +76,21 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket s
 }
 
 void TcpConnection::ExpectLanesWithin(os::Clock::duration limit) {
-  home_.Post([self = shared_from_this(), limit] {
-    self->home_.RunAfter(limit, [weak = std::weak_ptr(self)] {
+  home().Post([self = shared_from_this(), limit] {
+    self->home().RunAfter(limit, [weak = std::weak_ptr(self)] {
       const auto self = weak.lock();
       if (self == nullptr || self->attached_ == self->lanes_.size()) return;
       self->Shut({Code::kUnavailable, reasons::kLinkDown,
-                  "node " + self->options_.peer + " did not connect its tcp lanes in time"});
+                  "node " + self->peer() + " did not connect its tcp lanes in time"},
+                 false);
     });
-  });
-}
-
-void TcpConnection::Get(const GetRequest& request, GetDone done) {
-  if (home_.InThread()) return StartGet(request, std::move(done));
-  home_.Post([self = shared_from_this(), request, done = std::move(done)]() mutable {
-    self->StartGet(request, std::move(done));
   });
 }
 
 void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   const Result<Key> key = DecodeKey(*request.key);
   Status refused = key.status();
-  if (shut_) refused = why_;
+  if (ending()) refused = why();
   if (request.into.bytes > kMaxGetBytes) {
     refused = {Code::kInvalidArgument, reasons::kBadSize, "a tcp get of more than 64 MiB"};
   }
@@ -111,7 +100,7 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
                "the read names a lane that this tcp connection does not have"};
   }
   if (!refused.ok()) {
-    return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
+    return home().Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
   }
   const size_t queue = static_cast<size_t>(request.lane + 1);  // 0: any
   static_assert(GetRequest::kAnyLane == -1);
@@ -125,7 +114,7 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
 }
 
 void TcpConnection::Pump() {
-  if (shut_) return;
+  if (ending()) return;
   for (unsigned lane = 1; lane < waiting_.size(); ++lane) {
     while (!waiting_[lane].empty() && HasRoom(lane)) Ask(waiting_[lane].Pop(), lane);
   }
@@ -173,9 +162,9 @@ void TcpConnection::MakeRoom(unsigned lane, uint64_t bytes) {
 }
 
 void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool report_follows) {
-  if (home_.InThread()) return EndGet(tag, std::move(status), report_follows);
-  home_.Post([self = shared_from_this(), tag, status = std::move(status),
-              report_follows]() mutable { self->EndGet(tag, std::move(status), report_follows); });
+  if (home().InThread()) return EndGet(tag, std::move(status), report_follows);
+  home().Post([self = shared_from_this(), tag, status = std::move(status),
+               report_follows]() mutable { self->EndGet(tag, std::move(status), report_follows); });
 }
 
 void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
@@ -188,15 +177,15 @@ void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
   const auto node = gets_.extract(found);
   Outstanding& get = node.mapped();
   MakeRoom(get.lane, get.bytes);
-  // A lane does not know whose it is; why_ says it already.
-  if (!status.ok() && !shut_) status = status.WithContext("connection with node " + options_.peer);
+  // A lane does not know whose it is; why() says it already.
+  if (!status.ok() && !ending()) status = status.WithContext("connection with node " + peer());
   const bool left = report_follows && !get.copied.value_or(true);
   get.done(std::move(status), left ? get.steps.left : get.steps.copied, get.lane - 1);
 }
 
 void TcpConnection::BodySent(uint64_t tag, bool copied) {
   InHome([self = shared_from_this(), tag, copied] {
-    if (!self->shut_ && self->lanes_[0] != nullptr) self->lanes_[0]->SendReport(tag, copied);
+    if (!self->ending() && self->lanes_[0] != nullptr) self->lanes_[0]->SendReport(tag, copied);
   });
 }
 
@@ -224,29 +213,27 @@ void TcpConnection::Discarded(unsigned lane, uint64_t bytes) {
   InHome([self = shared_from_this(), lane, bytes] { self->MakeRoom(lane, bytes); });
 }
 
-void TcpConnection::CancelGets(ChannelId channel) {
-  InHome([self = shared_from_this(), channel] {
-    for (FairQueue<Waiting>& queue : self->waiting_) {
-      for (Waiting& get : queue.TakeFlow(channel)) {
-        get.into.region.reset();
-        get.done(Cancelled(), nullptr, 0);
-      }
+void TcpConnection::CancelNow(ChannelId channel) {
+  for (FairQueue<Waiting>& queue : waiting_) {
+    for (Waiting& get : queue.TakeFlow(channel)) {
+      get.into.region.reset();
+      get.done(Cancelled(), nullptr, 0);
     }
-    std::map<unsigned, std::vector<uint64_t>> by_lane;
-    std::vector<uint64_t> landed;
-    for (const auto& [tag, get] : self->gets_) {
-      if (get.channel != channel) continue;
-      (get.landed ? landed : by_lane[get.lane]).push_back(tag);
-    }
-    for (const uint64_t tag : landed) {
-      auto node = self->gets_.extract(tag);
-      if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
-    }
-    for (auto& [index, tags] : by_lane) {
-      const std::shared_ptr<Lane> lane = self->lanes_[index];
-      lane->loop().Post([lane, tags = std::move(tags)] { lane->Abandon(tags); });
-    }
-  });
+  }
+  std::map<unsigned, std::vector<uint64_t>> by_lane;
+  std::vector<uint64_t> landed;
+  for (const auto& [tag, get] : gets_) {
+    if (get.channel != channel) continue;
+    (get.landed ? landed : by_lane[get.lane]).push_back(tag);
+  }
+  for (const uint64_t tag : landed) {
+    auto node = gets_.extract(tag);
+    if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
+  }
+  for (auto& [index, tags] : by_lane) {
+    const std::shared_ptr<Lane> lane = lanes_[index];
+    lane->loop().Post([lane, tags = std::move(tags)] { lane->Abandon(tags); });
+  }
 }
 
 TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
@@ -258,10 +245,10 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
   std::vector<Step> all;
   std::string memory = name.first;  // at the owner's, of what its kernel copies
   if (options_.encrypted && !options_.owner_by_kernel) {
-    all.push_back({.node = options_.peer, .from = memory, .to = kSealed, .by = "cpu"});
+    all.push_back({.node = peer(), .from = memory, .to = kSealed, .by = "cpu"});
     memory = kSealed;
   }
-  all.push_back({.node = options_.peer, .from = memory, .to = "kernel", .by = "cpu"});
+  all.push_back({.node = peer(), .from = memory, .to = "kernel", .by = "cpu"});
   all.push_back({.node = options_.node,
                  .from = "kernel",
                  .to = "kernel",
@@ -287,8 +274,7 @@ void TcpConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKe
 }
 
 Result<RemoteKey> TcpConnection::ExposeNow(const Span& span) {
-  if (closed_)
-    return Status(Code::kUnavailable, reasons::kLinkDown, "the tcp connection is closed");
+  if (closed()) return Closed();
   if (!span.region->cpu_addressable()) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "sockets cannot read memory of " + span.region->step_name() + " in place");
@@ -307,12 +293,13 @@ void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
       [self = shared_from_this(), key = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
-        const auto timer = self->home_.RunAfter(kWithdrawLimit, [self] {
+        const auto timer = self->home().RunAfter(kWithdrawLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kLinkDown,
-                      "node " + self->options_.peer + " does not take bytes that were withdrawn"});
+                      "node " + self->peer() + " does not take bytes that were withdrawn"},
+                     false);
         });
         auto idle = [self, timer, done = std::move(done)]() mutable {
-          self->home_.CancelTimer(timer);
+          self->home().CancelTimer(timer);
           done();
         };
         if (!self->exposures_.Withdraw(key, std::move(idle))) return;
@@ -324,56 +311,25 @@ void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
       });
 }
 
-void TcpConnection::Listen(ChannelId channel, MessageHandler handler) {
-  listeners_.Listen(channel, std::move(handler));
-}
-
-void TcpConnection::Ignore(ChannelId channel) { listeners_.Ignore(channel); }
-
-Status TcpConnection::Send(ChannelId channel, std::span<const std::byte> message) {
-  if (message.size() > kMaxMessageBytes) {
-    return {Code::kInvalidArgument, reasons::kBadSize, "a tcp message above its bound"};
-  }
-  if (closed_) return {Code::kUnavailable, reasons::kLinkDown, "the tcp connection is closed"};
-  InHome([self = shared_from_this(), channel,
-          text = std::string(reinterpret_cast<const char*>(message.data()),
-                             message.size())]() mutable {
-    if (!self->shut_ && self->lanes_[0] != nullptr)
-      self->lanes_[0]->SendMessage(channel, std::move(text));
-  });
-  return OkStatus();
+void TcpConnection::SendNow(ChannelId channel, std::string message) {
+  if (lanes_[0] != nullptr) lanes_[0]->SendMessage(channel, std::move(message));
 }
 
 void TcpConnection::MessageArrived(uint64_t channel, std::span<const std::byte> message) {
-  listeners_.Deliver(channel, message);
-}
-
-void TcpConnection::OnClosed(UniqueFunction<void(Status)> closed) {
-  InHome([self = shared_from_this(), closed = std::move(closed)]() mutable {
-    if (self->done_) return closed(self->why_);
-    self->closed_callbacks_.push_back(std::move(closed));
-  });
+  Deliver(channel, message);
 }
 
 void TcpConnection::LaneFailed(unsigned, Status status) { Close(std::move(status)); }
 
-void TcpConnection::Close(Status why) {
-  closed_ = true;
-  home_.Post([self = shared_from_this(), why = std::move(why)] { self->Shut(why); });
-}
-
-void TcpConnection::Shut(Status why) {
-  if (shut_) return;
-  shut_ = true;
-  closed_ = true;
-  why_ = why.WithContext("connection with node " + options_.peer);
+void TcpConnection::Shut(const Status& reason, bool /*tell_peer*/) {
+  if (!BeginEnd(reason)) return;
   open_lanes_ = 1;  // until the loop below is through
   for (const std::shared_ptr<Lane>& lane : lanes_) {
     if (lane == nullptr) continue;
     ++open_lanes_;
     lane->loop().Post([self = shared_from_this(), lane] {
-      lane->Close(self->why_);
-      self->home_.Post([self] { self->LaneClosed(); });
+      lane->Close(self->why());
+      self->home().Post([self] { self->LaneClosed(); });
     });
   }
   LaneClosed();
@@ -383,20 +339,15 @@ void TcpConnection::Shut(Status why) {
 // left was asked of a lane that had closed already.
 void TcpConnection::LaneClosed() {
   if (--open_lanes_ > 0) return;
-  for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why_, nullptr, get.lane - 1);
+  for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why(), nullptr, get.lane - 1);
   for (FairQueue<Waiting>& queue : waiting_) {
     for (Waiting& get : queue.TakeAll()) {
       get.into.region.reset();
-      get.done(why_, nullptr, 0);
+      get.done(why(), nullptr, 0);
     }
   }
   exposures_.Clear();
-  listeners_.Clear();
-  done_ = true;
-  // After what the end of the exposures has posted.
-  home_.Post([self = shared_from_this()] {
-    for (auto& closed : std::exchange(self->closed_callbacks_, {})) closed(self->why_);
-  });
+  End();
 }
 
 void TcpConnection::Evidence(
@@ -415,7 +366,7 @@ void TcpConnection::Evidence(
       const std::shared_ptr<Lane> lane = self->lanes_[i];
       lane->loop().Post([self, lane, gathering, i] {
         const uint64_t received = lane->ReadCounters().bytes_received;
-        self->home_.Post([gathering, i, received] {
+        self->home().Post([gathering, i, received] {
           gathering->counters[i - 1] = {"lane " + std::to_string(i) + " bytes received", received};
           if (--gathering->missing == 0) gathering->done(std::move(gathering->counters));
         });

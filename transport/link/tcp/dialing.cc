@@ -54,8 +54,11 @@ void TcpDialing::Establish(const std::string& host, const std::string& answer, E
   if (*agreed) secure = {encryption, peer_};
   const os::HostPort where{decoded->host.empty() ? host : decoded->host, decoded->port};
   auto attempt = std::make_shared<Attempt>();
-  attempt->connection =
-      link_.NewConnection(peer_, decoded->lanes, *agreed, decoded->by_kernel, home);
+  auto connection = link_.NewConnection(peer_, decoded->lanes, *agreed, decoded->by_kernel, home);
+  if (!connection.ok()) {
+    return home.Post([done = std::move(done), why = connection.status()]() mutable { done(why); });
+  }
+  attempt->connection = std::move(*connection);
   attempt->missing = decoded->lanes + 1;
   attempt->sockets.resize(attempt->missing);
   attempt->done = std::move(done);

@@ -1,7 +1,6 @@
 #include "transport/link/tcp/tcp_link.h"
 
 #include <algorithm>
-#include <future>
 #include <optional>
 #include <utility>
 
@@ -113,8 +112,8 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
       const bool encrypted,
       AgreeOnEncryption(options_.encryption, peer, asked.can_encrypt, asked.must_encrypt));
   const size_t first = NextThread();
-  const std::shared_ptr<TcpConnection> connection =
-      NewConnection(peer, asked.lanes, encrypted, false, LoopOf(first, 0));
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<TcpConnection> connection,
+                           NewConnection(peer, asked.lanes, encrypted, false, LoopOf(first, 0)));
   tcp::Answer answer;
   answer.token = {os::RandomNumber(), os::RandomNumber()};
   answer.lanes = asked.lanes;
@@ -125,7 +124,6 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
   std::shared_ptr<TcpConnection> replaced;
   {
     const std::lock_guard lock(mutex_);
-    if (shut_) return Status(Code::kUnavailable, reasons::kDraining, "the tcp link is shut down");
     std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
     replaced = MakeRoomFor(peer);
     awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
@@ -152,9 +150,10 @@ std::shared_ptr<TcpConnection> TcpLink::MakeRoomFor(const std::string& peer) {
   return replaced;
 }
 
-std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, uint32_t lanes,
-                                                      bool encrypted, bool owner_by_kernel,
-                                                      os::EventLoop& home) {
+Result<std::shared_ptr<TcpConnection>> TcpLink::NewConnection(const std::string& peer,
+                                                              uint32_t lanes, bool encrypted,
+                                                              bool owner_by_kernel,
+                                                              os::EventLoop& home) {
   ConnectionOptions options{options_.node,
                             peer,
                             lanes,
@@ -167,14 +166,8 @@ std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, u
   options.owner_by_kernel = owner_by_kernel;
   if (encrypted) options.zero_copy = ZeroCopyUse::kOff;
   auto connection = std::make_shared<TcpConnection>(std::move(options), home);
-  Remember(connection);
+  ONECOPY_RETURN_IF_ERROR(connections_.Add(connection));
   return connection;
-}
-
-void TcpLink::Remember(const std::shared_ptr<TcpConnection>& connection) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(connections_, [](const auto& known) { return known.expired(); });
-  connections_.push_back(connection);
 }
 
 os::EventLoop& TcpLink::LoopOf(size_t first, uint32_t index) {
@@ -239,28 +232,8 @@ Status TcpLink::Judge(const TcpConnection& connection, const LaneSocket& socket)
 }
 
 void TcpLink::Shutdown() {
-  std::vector<std::weak_ptr<TcpConnection>> connections;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(shut_, true)) return;
-    connections.swap(connections_);
-    awaited_.clear();
-  }
-  if (threads_.empty()) return;
-  threads_[0]->RunSync([this] { acceptor_.reset(); });
-  for (const auto& weak : connections) {
-    const auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    connection->Close({Code::kUnavailable, reasons::kDraining, "this node is shutting down"});
-  }
-  for (const auto& weak : connections) {
-    // Waits for the end of each, so that no get is left without its completion.
-    const auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    std::promise<void> closed;
-    connection->OnClosed([&](const Status&) { closed.set_value(); });
-    closed.get_future().wait();
-  }
+  if (!threads_.empty()) threads_[0]->RunSync([this] { acceptor_.reset(); });
+  if (!connections_.Shutdown()) return;
   for (auto* threads : {&threads_, &control_}) {
     for (auto& thread : *threads) thread->StopAndJoin();
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/open_connections.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/encryption.h"
 #include "transport/os/acceptor.h"
@@ -63,13 +64,12 @@ class TcpLink final : public Link {
   Status Judge(const TcpConnection& connection, const LaneSocket& socket) const;
   void AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket);
   // `owner_by_kernel`: who encrypts at the other end, where the reader dials.
-  std::shared_ptr<TcpConnection> NewConnection(const std::string& peer, uint32_t lanes,
-                                               bool encrypted, bool owner_by_kernel,
-                                               os::EventLoop& home);
+  Result<std::shared_ptr<TcpConnection>> NewConnection(const std::string& peer, uint32_t lanes,
+                                                       bool encrypted, bool owner_by_kernel,
+                                                       os::EventLoop& home);
   // Lane `index` of a connection that drew the number `first`; lane 0, of messages, is on its home.
   os::EventLoop& LoopOf(size_t first, uint32_t index);
   size_t NextThread() { return next_thread_.fetch_add(1); }
-  void Remember(const std::shared_ptr<TcpConnection>& connection);
 
   struct Awaited {
     std::string peer;
@@ -89,11 +89,10 @@ class TcpLink final : public Link {
   std::unique_ptr<os::Acceptor> acceptor_;
   os::Newcomers newcomers_;  // sockets that have not shown a token yet
 
+  OpenConnections<TcpConnection> connections_{"tcp"};
   std::mutex mutex_;
-  std::map<Token, Awaited> awaited_;                       // guarded by mutex_
-  uint64_t next_awaited_ = 0;                              // guarded by mutex_
-  std::vector<std::weak_ptr<TcpConnection>> connections_;  // guarded by mutex_
-  bool shut_ = false;                                      // guarded by mutex_
+  std::map<Token, Awaited> awaited_;  // guarded by mutex_
+  uint64_t next_awaited_ = 0;         // guarded by mutex_
 };
 
 }  // namespace onecopy::tcp
