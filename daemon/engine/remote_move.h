@@ -64,7 +64,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void OnControl(const pipeline::Message& message);
   void RunIfReady();
   void Run();
-  std::unique_ptr<pipeline::Place> SourcePlace(const pipeline::Layouts& gets, uint64_t bytes);
+  std::unique_ptr<pipeline::Source> SourcePlace(const pipeline::Layouts& gets, uint64_t bytes);
   void OpenShare();
   // Of this transfer's bytes; nothing where one end is not known any more.
   std::optional<plan::Wire> WireOf(const NodeCapability** there) const;

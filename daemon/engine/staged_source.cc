@@ -63,10 +63,10 @@ void StagedSource::Begin() {
   const LayoutRef& layout = order_.area.layout;
   // A reader with smaller slots sets the size of the chunks.
   const uint64_t chunk_bytes = std::min(parts_.slots.slot_bytes(), order_.chunk_bytes);
-  std::vector<std::unique_ptr<pipeline::Place>> places;
-  places.push_back(
-      std::make_unique<pipeline::SourceRange>(order_.area.span.offset, bytes, chunk_bytes, layout));
-  places.push_back(std::make_unique<pipeline::ExposedRing>(slots_, *order_.channel, bytes));
+  pipeline::Places places;
+  places.source =
+      std::make_unique<pipeline::SourceRange>(order_.area.span.offset, bytes, chunk_bytes, layout);
+  places.destination = std::make_unique<pipeline::ExposedRing>(slots_, *order_.channel, bytes);
   events_.ready(chunk_bytes, *route_->steps());
   Executor& executor = order_.connection->executor();
   std::vector<pipeline::Stage> stages(1);

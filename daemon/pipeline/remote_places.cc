@@ -30,18 +30,18 @@ void ExposedRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Cell> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
   const auto slot = slots_->Take(bytes);
   if (!slot) return std::nullopt;
   if (offset + bytes == bytes_) slots_->NoMore();  // others may have the rest
-  return Cell{offset, bytes, *slot, slots_->share().at(*slot)};
+  return Chunk{offset, bytes, *slot, slots_->share().at(*slot)};
 }
 
-void ExposedRing::Fill(const Cell& cell) {
-  slots_->Lend(cell.index, cell.bytes, [this, cell](Result<RemoteKey> key) {
+void ExposedRing::Fill(const Chunk& chunk) {
+  slots_->Lend(chunk.index, chunk.bytes, [this, chunk](Result<RemoteKey> key) {
     Status sent = key.status();
     if (sent.ok()) {
-      sent = channel_.Send(FullMessage{cell.index, cell.offset, cell.bytes, std::move(*key)});
+      sent = channel_.Send(FullMessage{chunk.index, chunk.offset, chunk.bytes, std::move(*key)});
     }
     if (!sent.ok()) NotifyChange(std::move(sent));
   });
@@ -72,7 +72,7 @@ void RemoteRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Cell> RemoteRing::Peek() {
+std::optional<Chunk> RemoteRing::Peek() {
   if (full_.empty()) return std::nullopt;
   return full_.front();
 }
@@ -82,11 +82,11 @@ void RemoteRing::Take([[maybe_unused]] uint64_t bytes) {
   full_.pop_front();
 }
 
-void RemoteRing::Release(const Cell& cell) {
-  const auto key = keys_.find(cell.index);
+void RemoteRing::Release(const Chunk& chunk) {
+  const auto key = keys_.find(chunk.index);
   channel_.connection().LetGo(key->second);
   keys_.erase(key);
-  if (Status sent = channel_.Send(FreeMessage{cell.index}); !sent.ok())
+  if (Status sent = channel_.Send(FreeMessage{chunk.index}); !sent.ok())
     NotifyChange(std::move(sent));
 }
 
