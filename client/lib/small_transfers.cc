@@ -7,7 +7,7 @@
 
 #include "client/lib/convert.h"
 #include "onecopy/v1/attach.pb.h"
-#include "transport/core/contains.h"
+#include "transport/core/range.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::client {

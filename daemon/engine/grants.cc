@@ -7,7 +7,7 @@
 #include "daemon/engine/names.h"
 #include "daemon/engine/paging.h"
 #include "daemon/log/audit.h"
-#include "transport/core/contains.h"
+#include "transport/core/range.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::engine {

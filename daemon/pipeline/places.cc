@@ -7,9 +7,9 @@ namespace onecopy::pipeline {
 namespace {
 
 // Of a share, for both copies to be busy all the time.
-constexpr uint64_t kLeastSlots = 8;
+constexpr uint64_t kMinSlots = 8;
 // Of a payload, for the first and the last one not to matter.
-constexpr uint64_t kLeastChunks = 64;
+constexpr uint64_t kMinChunks = 64;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ std::optional<Chunk> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) 
 
 uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload) {
   const uint64_t together =
-      std::min<uint64_t>(slots / kLeastSlots, payload / (kLeastChunks * slot_bytes));
+      std::min<uint64_t>(slots / kMinSlots, payload / (kMinChunks * slot_bytes));
   return static_cast<uint32_t>(std::max<uint64_t>(together, 1));
 }
 

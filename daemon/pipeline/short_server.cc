@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transport/core/contains.h"
+#include "transport/core/range.h"
 #include "transport/core/reasons.h"
 #include "transport/core/short_route.h"
 

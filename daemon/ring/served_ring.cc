@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "transport/core/contains.h"
+#include "transport/core/range.h"
 
 namespace onecopy::ring {
 

@@ -127,7 +127,7 @@ class FakeRdmaConnection final : public Connection,
   void EndLoan(const RemoteKey& key, Task done) override {
     carrier_->EndLoan(key, std::move(done));
   }
-  void LetGo(const RemoteKey& key) override { carrier_->LetGo(key); }
+  void Release(const RemoteKey& key) override { carrier_->Release(key); }
   void Listen(ChannelId channel, MessageHandler handler) override {
     carrier_->Listen(channel, std::move(handler));
   }

@@ -57,7 +57,7 @@ struct Connected {
   }
   // Both ends, as when a slot has been read.
   void EndLoan(const RemoteKey& key) const {
-    reader->LetGo(key);
+    reader->Release(key);
     std::promise<void> ended;
     owner->EndLoan(key, [&] { ended.set_value(); });
     ended.get_future().wait();

@@ -113,11 +113,11 @@ class Connection {
   // link does it. Ends with EndLoan once the peer has said that it reads no more, else with
   // Withdraw.
   virtual void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
-  // Owner: like Withdraw, without asking the peer, which has called LetGo. One that reads on
+  // Owner: like Withdraw, without asking the peer, which has called Release. One that reads on
   // nevertheless may lose the connection by it.
   virtual void EndLoan(const RemoteKey& key, Task done) = 0;
   // Reader: no get by this key is under way, nor will there be one.
-  virtual void LetGo(const RemoteKey& key) = 0;
+  virtual void Release(const RemoteKey& key) = 0;
 
   // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
   // dropped. Listening begins before Listen returns; a call of the handler may still be under way

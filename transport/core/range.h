@@ -18,6 +18,12 @@ struct ByteRange {
 // OUT_OF_RANGE unless the range lies inside `total` bytes of `what`; safe against overflow.
 Status CheckWithin(const ByteRange& range, uint64_t total, const std::string& what);
 
+// Whether one range lies inside another; safe against overflow.
+inline bool Contains(const ByteRange& outer, const ByteRange& inner) {
+  return inner.offset >= outer.offset && inner.bytes <= outer.bytes &&
+         inner.offset - outer.offset <= outer.bytes - inner.bytes;
+}
+
 // True when the two have a byte in common; empty ranges overlap nothing. Both must lie inside one
 // object.
 bool Overlap(const ByteRange& a, const ByteRange& b);

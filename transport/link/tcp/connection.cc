@@ -18,9 +18,9 @@ constexpr std::chrono::seconds kWithdrawLimit{10};
 // Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
 // transfer has under way at full speed. What waits beyond that waits here, where channels have
 // equal shares and what is cancelled is gone.
-constexpr size_t kMostGetsAsked = 256;
+constexpr size_t kMaxGetsAsked = 256;
 constexpr uint64_t kTransfersAtFullSpeed = 2;
-constexpr size_t kMostStepLists = 64;
+constexpr size_t kMaxStepLists = 64;
 // The daemon's memory for bytes that it has encrypted, or not decrypted yet.
 constexpr const char* kSealed = "tls";
 
@@ -138,7 +138,7 @@ void TcpConnection::Ask(Waiting waiting, unsigned lane) {
 }
 
 bool TcpConnection::HasRoom(unsigned lane) const {
-  return asked_[lane].gets < kMostGetsAsked &&
+  return asked_[lane].gets < kMaxGetsAsked &&
          asked_[lane].bytes < kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
 }
 
@@ -241,7 +241,7 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
   auto name = std::make_pair(owner_memory, into.step_name());
   const auto known = steps_.find(name);
   if (known != steps_.end()) return known->second;
-  if (steps_.size() >= kMostStepLists) steps_.clear();
+  if (steps_.size() >= kMaxStepLists) steps_.clear();
   std::vector<Step> all;
   std::string memory = name.first;  // at the owner's, of what its kernel copies
   if (options_.encrypted && !options_.owner_by_kernel) {
@@ -295,7 +295,8 @@ void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
       [self = shared_from_this(), key = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
         const auto timer = self->home().RunAfter(kWithdrawLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kLinkDown,
-                      "node " + self->peer() + " does not take bytes that were withdrawn"},
+                      "node " + self->peer() +
+                          " did not acknowledge in time the bytes of a read whose right has ended"},
                      false);
         });
         auto idle = [self, timer, done = std::move(done)]() mutable {

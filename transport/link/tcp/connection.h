@@ -53,7 +53,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   void Withdraw(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
-  void LetGo(const RemoteKey&) override {}  // this end keeps nothing of a key
+  void Release(const RemoteKey&) override {}  // this end keeps nothing of a key
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
   void GetEnded(unsigned lane, uint64_t tag, Status status, bool report_follows) override;

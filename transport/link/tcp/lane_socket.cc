@@ -7,10 +7,16 @@
 #include <utility>
 
 #include "transport/link/tcp/frame.h"
-#include "transport/link/tcp/send_vector.h"
 #include "transport/tls/kernel_tls.h"
 
 namespace onecopy::tcp {
+
+ssize_t SendVector(int fd, iovec* vector, size_t count, int flags) {
+  msghdr message{};
+  message.msg_iov = vector;
+  message.msg_iovlen = count;
+  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
+}
 
 Status LaneSocket::Encrypt(const tls::SessionKeys& keys, bool by_kernel, tls::Chain presented) {
   if (by_kernel) {

@@ -15,6 +15,11 @@
 
 namespace onecopy::tcp {
 
+// sendmsg that neither waits nor raises SIGPIPE: the one call that takes payload out of memory. A
+// function of its own for the sake of ThreadSanitizer (see tests/support/tsan.supp): the bytes may
+// be written again as soon as the peer says that it has them, an order that only the network knows.
+[[gnu::noinline]] ssize_t SendVector(int fd, iovec* vector, size_t count, int flags);
+
 // One connected socket, from its greeting on. One thread at a time; nothing here waits.
 class LaneSocket {
  public:

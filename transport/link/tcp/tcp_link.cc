@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "transport/core/reasons.h"
-#include "transport/link/tcp/dialing.h"
 #include "transport/link/tcp/greeting.h"
 #include "transport/os/machine.h"
 #include "transport/os/socket_owner.h"
@@ -16,10 +15,10 @@ namespace {
 constexpr int kBacklog = 512;
 // Sockets that have not shown a token yet, altogether and from one address. A peer's are here for
 // moments: its greeting comes with the connection.
-constexpr size_t kMostNewcomers = 1024;
-constexpr size_t kMostNewcomersEach = 512;
+constexpr size_t kMaxNewcomers = 1024;
+constexpr size_t kMaxNewcomersEach = 512;
 // Connections that a peer has asked for and not made yet.
-constexpr size_t kMostAwaitedOfPeer = 32;
+constexpr size_t kMaxAwaitedOfPeer = 32;
 constexpr std::chrono::seconds kLanesLimit{10};
 // While bytes move, the next message is never far, and falling asleep and waking up cost more than
 // it.
@@ -33,6 +32,23 @@ Result<std::string> WhoConnects(int fd) {
   const Result<std::optional<os::FarSocket>> far = os::FindFarSocket(fd);
   if (!far.ok() && far.status().code() == Code::kUnavailable) return far.status();
   return far.ok() && *far ? from.host + " uid " + std::to_string((*far)->uid) : from.host;
+}
+
+using Established = UniqueFunction<void(Result<std::shared_ptr<Connection>>)>;
+
+// The lanes on their way; lives on one loop's thread.
+struct Attempt {
+  std::shared_ptr<TcpConnection> connection;
+  std::vector<LaneSocket> sockets;
+  uint32_t missing = 0;
+  Status failure;
+  Established done;
+};
+
+Status CheckWelcome(const Result<FrameHeader>& answer, uint32_t index) {
+  if (!answer.ok()) return answer.status();
+  if (answer->kind == FrameKind::kWelcome && answer->tag == index) return OkStatus();
+  return {Code::kUnavailable, reasons::kLinkDown, "the peer did not welcome a tcp lane"};
 }
 
 }  // namespace
@@ -129,8 +145,9 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
     awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
   }
   if (replaced != nullptr) {
-    replaced->Close({Code::kUnavailable, reasons::kLinkDown,
-                     "node " + peer + " has asked for others before it made this one"});
+    replaced->Close(
+        {Code::kUnavailable, reasons::kLinkDown,
+         "node " + peer + " has asked for newer tcp connections and never made this one"});
   }
   connection->ExpectLanesWithin(kLanesLimit);
   return Accepted{connection, Encode(answer)};
@@ -144,7 +161,7 @@ std::shared_ptr<TcpConnection> TcpLink::MakeRoomFor(const std::string& peer) {
     ++of_peer;
     if (oldest == awaited_.end() || one->second.number < oldest->second.number) oldest = one;
   }
-  if (of_peer < kMostAwaitedOfPeer) return nullptr;
+  if (of_peer < kMaxAwaitedOfPeer) return nullptr;
   std::shared_ptr<TcpConnection> replaced = oldest->second.connection.lock();
   awaited_.erase(oldest);
   return replaced;
@@ -179,9 +196,9 @@ os::EventLoop& TcpLink::LoopOf(size_t first, uint32_t index) {
 void TcpLink::Connected(os::UniqueFd fd) {
   const Result<std::string> who = WhoConnects(fd.get());
   if (!who.ok()) return;  // it is ending already
-  if (newcomers_.of(*who) >= kMostNewcomersEach) {
+  if (newcomers_.of(*who) >= kMaxNewcomersEach) {
     newcomers_.PutOut(*who);
-  } else if (newcomers_.size() >= kMostNewcomers) {
+  } else if (newcomers_.size() >= kMaxNewcomers) {
     newcomers_.PutOut();
   }
   auto id = std::make_shared<os::Newcomers::Id>(0);
@@ -212,15 +229,15 @@ void TcpLink::AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket) {
     first = awaited.first_thread;
     if (--awaited.lanes == 0) awaited_.erase(found);
   }
-  if (const Status judged = Judge(*connection, socket); !judged.ok()) {
-    return connection->Close(judged);
+  if (const Status checked = CheckSender(*connection, socket); !checked.ok()) {
+    return connection->Close(checked);
   }
   const auto index = static_cast<uint32_t>(hello->tag);
   connection->AttachLane(index, LoopOf(first, index), std::move(socket), true);
 }
 
 // A token alone is not enough where lanes are encrypted: it must come from whom it was given to.
-Status TcpLink::Judge(const TcpConnection& connection, const LaneSocket& socket) const {
+Status TcpLink::CheckSender(const TcpConnection& connection, const LaneSocket& socket) const {
   if (connection.encrypted() != socket.encrypted()) {
     return {Code::kUnauthenticated, reasons::kInsecure,
             "a tcp lane came " + std::string(socket.encrypted() ? "encrypted" : "as plain text") +
@@ -229,6 +246,67 @@ Status TcpLink::Judge(const TcpConnection& connection, const LaneSocket& socket)
   if (!socket.encrypted()) return OkStatus();
   return options_.encryption.trust->Now().identity->Verify(socket.presented(), connection.peer(),
                                                            tls::Side::kClient);
+}
+
+TcpDialing::TcpDialing(TcpLink& link, std::string peer)
+    : link_(link),
+      peer_(std::move(peer)),
+      offer_(Encode(Offer{link.options_.lanes, link.options_.encryption.possible(),
+                          link.options_.encryption.required})) {}
+
+void TcpDialing::Establish(const std::string& host, const std::string& answer, Established done) {
+  const size_t first = link_.NextThread();
+  os::EventLoop& home = link_.LoopOf(first, 0);
+  const Result<Answer> decoded = DecodeAnswer(answer);
+  if (!decoded.ok() || decoded->lanes > link_.options_.lanes) {
+    Status bad = decoded.ok() ? Status(Code::kInvalidArgument, reasons::kBadHandle,
+                                       "the peer answered with more tcp lanes than were offered")
+                              : decoded.status();
+    return home.Post([done = std::move(done), bad]() mutable { done(bad); });
+  }
+  // The owner has an answer only where it can; what it must is not known here, and need not be.
+  const Encryption& encryption = link_.options_.encryption;
+  const Result<bool> agreed =
+      AgreeOnEncryption(encryption, peer_, decoded->encrypted, decoded->encrypted);
+  if (!agreed.ok()) {
+    return home.Post([done = std::move(done), why = agreed.status()]() mutable { done(why); });
+  }
+  std::optional<Greeting::Secure> secure;
+  if (*agreed) secure = {encryption, peer_};
+  const os::HostPort where{decoded->host.empty() ? host : decoded->host, decoded->port};
+  auto attempt = std::make_shared<Attempt>();
+  auto connection = link_.NewConnection(peer_, decoded->lanes, *agreed, decoded->by_kernel, home);
+  if (!connection.ok()) {
+    return home.Post([done = std::move(done), why = connection.status()]() mutable { done(why); });
+  }
+  attempt->connection = std::move(*connection);
+  attempt->missing = decoded->lanes + 1;
+  attempt->sockets.resize(attempt->missing);
+  attempt->done = std::move(done);
+  home.Post([&link = link_, first, where, token = decoded->token, attempt, &home,
+             secure = std::move(secure)] {
+    for (uint32_t i = 0; i < attempt->sockets.size(); ++i) {
+      const FrameHeader hello{FrameKind::kHello, i, token.high, token.low, 0};
+      Greeting::Offer(home, where, hello, secure,
+                      [&link, first, where, attempt, i](auto reply, LaneSocket socket) {
+                        if (Status welcome = CheckWelcome(reply, i); !welcome.ok()) {
+                          attempt->failure =
+                              welcome.WithContext("connecting tcp lanes to " + where.ToString());
+                        }
+                        attempt->sockets[i] = std::move(socket);
+                        if (--attempt->missing > 0) return;
+                        if (!attempt->failure.ok()) {
+                          attempt->connection->Close(attempt->failure);
+                          return attempt->done(attempt->failure);
+                        }
+                        for (uint32_t lane = 0; lane < attempt->sockets.size(); ++lane) {
+                          attempt->connection->AttachLane(lane, link.LoopOf(first, lane),
+                                                          std::move(attempt->sockets[lane]), false);
+                        }
+                        attempt->done(std::shared_ptr<Connection>(attempt->connection));
+                      });
+    }
+  });
 }
 
 void TcpLink::Shutdown() {

@@ -61,7 +61,7 @@ class TcpLink final : public Link {
   // Under mutex_: takes out the oldest one of a peer that has asked for many and made none.
   std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer);
   void Connected(os::UniqueFd fd);
-  Status Judge(const TcpConnection& connection, const LaneSocket& socket) const;
+  Status CheckSender(const TcpConnection& connection, const LaneSocket& socket) const;
   void AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket);
   // `owner_by_kernel`: who encrypts at the other end, where the reader dials.
   Result<std::shared_ptr<TcpConnection>> NewConnection(const std::string& peer, uint32_t lanes,
@@ -93,6 +93,21 @@ class TcpLink final : public Link {
   std::mutex mutex_;
   std::map<Token, Awaited> awaited_;  // guarded by mutex_
   uint64_t next_awaited_ = 0;         // guarded by mutex_
+};
+
+// The reader's half of setting up a connection.
+class TcpDialing final : public Dialing {
+ public:
+  TcpDialing(TcpLink& link, std::string peer);
+
+  const std::string& offer() const override { return offer_; }
+  void Establish(const std::string& host, const std::string& answer,
+                 UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) override;
+
+ private:
+  TcpLink& link_;
+  const std::string peer_;
+  const std::string offer_;
 };
 
 }  // namespace onecopy::tcp

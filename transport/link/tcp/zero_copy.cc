@@ -8,7 +8,7 @@
 #include <ctime>
 #include <utility>
 
-#include "transport/link/tcp/send_vector.h"
+#include "transport/link/tcp/lane_socket.h"
 
 namespace onecopy::tcp {
 namespace {

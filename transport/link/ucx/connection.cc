@@ -145,8 +145,8 @@ void UcxConnection::EndLoan(const RemoteKey& key, Task done) {
   });
 }
 
-void UcxConnection::LetGo(const RemoteKey& key) {
-  InHome([self = shared_from_this(), id = ExposureOf(key)] { self->reads_.LetGo(id); });
+void UcxConnection::Release(const RemoteKey& key) {
+  InHome([self = shared_from_this(), id = ExposureOf(key)] { self->reads_.Release(id); });
 }
 
 void UcxConnection::EndpointFailed(const Endpoint& endpoint) {

@@ -49,7 +49,7 @@ class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>,
   void Withdraw(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
-  void LetGo(const RemoteKey& key) override;
+  void Release(const RemoteKey& key) override;
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
   void Arrived(Message message) override;

@@ -38,7 +38,7 @@ Status Dialogue::Put(Message message) {
   const uint64_t sequence = message.sequence;
   if (sequence < next_arriving_) return OkStatus();
   if (sequence > next_arriving_ && early_.size() >= kMaxEarly) {
-    return {Code::kUnavailable, reasons::kLinkDown, "messages are missing"};
+    return {Code::kUnavailable, reasons::kLinkDown, "messages from the far end are missing"};
   }
   early_.emplace(sequence, std::move(message));
   return OkStatus();

@@ -30,7 +30,7 @@ void Exposures::Add(const Span& span, Done done) {
   exposing.memory = span.region->step_name();
   exposing.rkey = mapped->rkey;
   std::string text = Encode(exposing);
-  if (text.size() > kMostText) {
+  if (text.size() > kMaxText) {
     return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                        "UCX's key of this memory is too long to be sent"));
   }
@@ -72,7 +72,7 @@ void Exposures::Limit(uint64_t key, os::Clock::time_point end) {
     const auto now = os::Clock::now();
     if (now < end && now - dialogue_.heard() < kSilentLimit) return Limit(key, end);
     worker_.Fail(dialogue_.endpoint(), {Code::kUnavailable, reasons::kLinkDown,
-                                        "bytes that were withdrawn are not let go"});
+                                        "the reader did not let go of memory in time"});
   });
 }
 

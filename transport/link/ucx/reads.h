@@ -43,7 +43,7 @@ class Reads {
   void OnExposing(const Message& message);
   void OnWithdraw(uint64_t key);
   // Nothing reads by it any more. UCX's key goes with the last get that uses it.
-  void LetGo(uint64_t key) { readables_.erase(key); }
+  void Release(uint64_t key) { readables_.erase(key); }
 
   // The connection ends, for this reason: what waits ends now, and nothing is begun any more.
   void Stop(const Status& why);

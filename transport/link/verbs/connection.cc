@@ -107,7 +107,7 @@ void VerbsConnection::EndLoan(const RemoteKey& key, Task done) {
   });
 }
 
-void VerbsConnection::LetGo(const RemoteKey& key) {
+void VerbsConnection::Release(const RemoteKey& key) {
   InHome([self = shared_from_this(), id = ExposureOf(key)] { self->reads_.Forbid(id); });
 }
 
@@ -122,9 +122,9 @@ void VerbsConnection::OnFramesArrived(unsigned lane, uint64_t number) {
 void VerbsConnection::OnFrame(unsigned lane, std::span<const std::byte> bytes) {
   const std::optional<Frame> frame = DecodeFrame(bytes);
   if (!frame) {
-    return Shut({Code::kUnavailable, reasons::kLinkDown,
-                 "node " + peer() + " sent what is no frame of ours"},
-                true);
+    return Shut(
+        {Code::kUnavailable, reasons::kLinkDown, "node " + peer() + " sent a malformed frame"},
+        true);
   }
   if (frame->kind == FrameKind::kPing) return;
   if (frame->kind == FrameKind::kHello) return lanes_.OnUp(lane);

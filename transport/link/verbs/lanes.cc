@@ -151,7 +151,7 @@ void Lanes::Establish(const Answer& answer, UniqueFunction<void(Status)> done) {
   establishing_ = std::move(done);
   if (answer.lanes.size() != list_.size()) {
     last_failure_ = {Code::kInvalidArgument, reasons::kBadArgument,
-                     "a verbs answer that does not fit its offer"};
+                     "the peer's verbs answer does not match the offer"};
     for (const auto& lane : list_) lane->Close();
     return Settle();
   }

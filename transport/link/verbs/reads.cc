@@ -22,7 +22,8 @@ Status Reads::Check(const GetRequest& request, const Result<Key>& key) const {
   if (!stopped_.ok()) return stopped_;
   ONECOPY_RETURN_IF_ERROR(key.status());
   if (request.key_offset > key->bytes || request.into.bytes > key->bytes - request.key_offset) {
-    return {Code::kPermissionDenied, reasons::kAccessDenied, "a read beyond what was opened"};
+    return {Code::kPermissionDenied, reasons::kAccessDenied,
+            "a read outside the range that its key opens"};
   }
   if (IsForbidden(key->id)) return Withdrawn();
   if (request.lane != GetRequest::kAnyLane &&

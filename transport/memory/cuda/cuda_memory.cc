@@ -9,7 +9,7 @@
 #include "transport/core/size.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/legacy_allocation.h"
-#include "transport/memory/cuda/region_ways.h"
+#include "transport/memory/cuda/region_access.h"
 #include "transport/memory/cuda/short_route.h"
 #include "transport/memory/cuda/tiling.h"
 
@@ -24,7 +24,7 @@ Viability ViabilityOf(const Status& status) {
 std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
 Status BadSize() {
-  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of no bytes",
+  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of 0 bytes",
           "ask for at least 1 byte"};
 }
 
@@ -43,16 +43,16 @@ void WakeDriver(const CudaCopyRoute::Parts& parts) {
   // The region on the peer keeps its context open for now, and this for as long as it takes.
   if (parts.direction == Direction::kToPeer) peer = parts.way.to->UseIfOpen();
   if (peer) scratch = (*peer)->copier().scratch();
-  auto woken = [peer = std::move(peer)]() mutable {
+  auto warm = [peer = std::move(peer)]() mutable {
     if (!peer) return;
     // Closing a context takes its own GPU's thread.
     os::EventLoop& loop = (*peer)->loop();
     loop.Post([peer = std::move(peer)] {});
   };
-  parts.gpu->loop().Post([gpu = &*parts.gpu, direction = parts.direction, scratch,
-                          woken = std::move(woken)]() mutable {
-    gpu->copier().Awaken(direction, scratch, std::move(woken));
-  });
+  parts.gpu->loop().Post(
+      [gpu = &*parts.gpu, direction = parts.direction, scratch, warm = std::move(warm)]() mutable {
+        gpu->copier().WarmUp(direction, scratch, std::move(warm));
+      });
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace onecopy::cuda {
 namespace {
 
 constexpr unsigned kBlocksPerProcessor = 8;  // 2,048 threads, which is all that one holds
-constexpr size_t kLeastRoom = 1024;
+constexpr size_t kMinRoom = 1024;
 
 }  // namespace
 
@@ -62,7 +62,7 @@ CUresult ScatterKernel::Take(size_t tiles, List* list) {
     return CUDA_SUCCESS;
   }
   List made;
-  made.room = std::bit_ceil(std::max(tiles, kLeastRoom));
+  made.room = std::bit_ceil(std::max(tiles, kMinRoom));
   void* memory = nullptr;
   const CUresult error =
       gpu_.api().MemHostAlloc(&memory, made.room * sizeof(ScatterTile), CU_MEMHOSTALLOC_DEVICEMAP);

@@ -18,8 +18,8 @@ inline CUdeviceptr AddressOf(const Region& region) {
   return reinterpret_cast<CUdeviceptr>(region.address());
 }
 
-// All of these give a new region one of its ways, before it is shared. The region holds a use of
-// the GPU for as long as it lives.
+// Each of these gives a new region one way to be reached, before it is shared. The region holds a
+// use of the GPU for as long as it lives.
 
 // The dma-buf of memory of cuMemCreate, a client's too, is exported by this process.
 void ExportDmaBufOf(Region& region, std::shared_ptr<Gpu> gpu);

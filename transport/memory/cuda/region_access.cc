@@ -1,4 +1,4 @@
-#include "transport/memory/cuda/region_ways.h"
+#include "transport/memory/cuda/region_access.h"
 
 #include <fcntl.h>
 
