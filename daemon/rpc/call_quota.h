@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "daemon/engine/limits.h"
-#include "daemon/engine/owners.h"
+#include "daemon/engine/api/limits.h"
+#include "daemon/engine/base/owners.h"
 #include "transport/core/result.h"
 
 namespace onecopy::rpc {
