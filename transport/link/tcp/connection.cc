@@ -260,10 +260,11 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
   if (opened_here) {
     all.push_back({.node = options_.node, .from = landing, .to = name.second, .by = "cpu"});
   }
-  // What was left where it lies is not encrypted. Its other steps are the same, so that a receipt
-  // of both has one entry for each, and the bytes of the first say how much was copied.
-  auto left = std::make_shared<const std::vector<Step>>(all.begin() + 1, all.end());
-  GetSteps steps{std::make_shared<const std::vector<Step>>(std::move(all)), std::move(left)};
+  // What is left where it lies is not encrypted: all but the owner's copy.
+  std::vector<Step> left(all.begin() + 1, all.end());
+  left.front().from = name.first;
+  GetSteps steps{std::make_shared<const std::vector<Step>>(std::move(all)),
+                 std::make_shared<const std::vector<Step>>(std::move(left))};
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
