@@ -57,6 +57,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     uint64_t peer_chunk_bytes = uint64_t{256} << 20;
     uint64_t host_chunk_bytes = uint64_t{8} << 20;
     Scattering scatter = Scattering::kAuto;
+    const unsigned char* scatter_image = ScatterImage();  // null: copy engines do the kernel's work
     // So long what a kernel has waited for other processes' counts as what the next one would; then
     // one is tried again.
     std::chrono::milliseconds kernel_wait_lasts{250};
