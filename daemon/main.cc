@@ -176,7 +176,7 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach, rpc::Api
   };
   engine.Drain(end_waiting);
   OnNextSignal([end_waiting] {
-    log::Warning("told to stop again: not waiting for transfers");
+    log::Warning("a second signal to stop: running transfers are not waited for");
     end_waiting();
   });
   waiting.wait();

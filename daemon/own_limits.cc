@@ -41,7 +41,7 @@ void TellOwnLimits(uint64_t slot_bytes) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kEnoughDescriptors) {
     log::Warning("few files may be open",
                  {{"limit", std::to_string(limit.rlim_cur)},
-                  {"so", "few clients, buffers and lanes fit"},
+                  {"so", "there is room for few clients, buffers and lanes"},
                   {"remedy", "LimitNOFILE= in the service's unit, or ulimit -n"}});
   }
 }

@@ -53,7 +53,8 @@ void Reloader::Apply(const config::Config& wanted) {
   running_ = config::Merge(running_, wanted);
   engine_.SetPeers(PeersOf(running_));
   if (const auto before = log::SetLevel(running_.log_level); !before.ok()) {
-    log::Error("the log's level stays what it was", {{"why", before.status().message()}});
+    log::Error("the new log level is unknown: the level stays as it was",
+               {{"why", before.status().message()}});
   }
   log::Info("the configuration was read again",
             {{"file", line_.config_file.empty() ? "none" : line_.config_file},

@@ -17,7 +17,7 @@ namespace onecopy {
 namespace {
 
 // An idle daemon has about 50 open.
-constexpr rlim_t kLeastDescriptors = 64;
+constexpr rlim_t kMinDescriptors = 64;
 
 std::string LimitText(decltype(RLIMIT_AS) which, bool bytes) {
   rlimit limit{};
@@ -50,7 +50,7 @@ void OnAbort(int) { End("a library gave up, most likely for want of memory, thre
     End(failure.what());
   } catch (...) {
   }
-  End("something was thrown that nothing takes");
+  End("it ended itself (std::terminate), and no exception says why");
 }
 
 std::terminate_handler terminate_before = nullptr;
@@ -59,13 +59,13 @@ std::terminate_handler terminate_before = nullptr;
 
 Status CheckDescriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeastDescriptors) {
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kMinDescriptors) {
     return OkStatus();
   }
   return {Code::kResourceExhausted, reasons::kNoMemory,
           "this process may open " + std::to_string(limit.rlim_cur) +
               " files, and a daemon that serves nobody yet has about " +
-              std::to_string(kLeastDescriptors),
+              std::to_string(kMinDescriptors),
           "raise the limit on open files: ulimit -n, or LimitNOFILE= of the unit; each client and "
           "each buffer takes some more"};
 }

@@ -136,7 +136,7 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
   }
   table.PrintRows(out, "");
   if (!node.capabilities.has_value()) {
-    out << "what it can do is not known yet\n";
+    out << "its memories and links are not known yet: this node has not reached it\n";
     return;
   }
   out << "memories\n";

@@ -37,7 +37,7 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
   if (!usable_.load(std::memory_order_relaxed)) return false;
   const SmallPair pair = PairOf(request);
   const auto& bytes = request.source.bytes;
-  return bytes && *bytes > 0 && *bytes <= ring::kMostBytes &&
+  return bytes && *bytes > 0 && *bytes <= ring::kMaxBytes &&
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.deadline && request.request_id.empty() && request.ranges.empty() &&

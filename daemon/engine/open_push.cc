@@ -46,7 +46,7 @@ void Made(Parts& parts, const PushOpeningRef& opening, Result<RemoteRoute> route
                                  .from = {*route->source.offset, *route->source.bytes},
                                  .into = std::move(opening->into),
                                  .to = opening->to,
-                                 .most_bytes = ring::kMostBytes,
+                                 .most_bytes = ring::kMaxBytes,
                                  .held = ReleasedOn(loop, std::move(route->range))};
   const Status ready = parts.openings.Ready(
       opening->number,

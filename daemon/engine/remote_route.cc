@@ -68,7 +68,7 @@ class Making : public std::enable_shared_from_this<Making> {
     plan::Request request;
     request.source = {there, reserved_.memory, reserved_.device};
     request.destination = {&parts_.catalog.capabilities(), into.kind, into.device};
-    request.bytes = ring::kMostBytes;
+    request.bytes = ring::kMaxBytes;
     request.estimates = parts_.probes.EstimatesFor(there->node);
     return request;
   }

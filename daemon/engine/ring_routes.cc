@@ -26,7 +26,7 @@ Result<plan::Plan> Rings::MakePlan(const Place& source, const Place& destination
   plan::Request request;
   request.source = {&here, source.kind, source.device};
   request.destination = {&here, destination.kind, destination.device};
-  request.bytes = ring::kMostBytes;
+  request.bytes = ring::kMaxBytes;
   request.estimates = parts_.probes.EstimatesFor(here.node);
   return plan::MakePlan(request);
 }

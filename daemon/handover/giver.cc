@@ -17,7 +17,7 @@ namespace onecopy::handover {
 namespace {
 
 constexpr size_t kTokenBytes = 16;
-constexpr size_t kMostRequestBytes = 256;
+constexpr size_t kMaxRequestBytes = 256;
 constexpr int kBacklog = 32;
 
 }  // namespace
@@ -78,7 +78,7 @@ void Giver::Connected(os::UniqueFd socket) {
 
 void Giver::OnRequest(uint64_t number) {
   const int socket = connections_.at(number).socket.get();
-  const auto packet = os::ReceivePacket(socket, kMostRequestBytes);
+  const auto packet = os::ReceivePacket(socket, kMaxRequestBytes);
   if (packet.ok() && !*packet) return;
   if (packet.ok() && !(*packet)->end && !(*packet)->bytes_cut) {
     os::UniqueFd fd;
@@ -97,7 +97,7 @@ std::string Giver::Answer(const std::string& request, os::UniqueFd* fd) {
   if (offer.empty()) {
     *reply.mutable_error() =
         ToProto(Status(Code::kPermissionDenied, reasons::kGrantExpired,
-                       "no memory waits under that token: it was fetched, or nobody came in time"));
+                       "no memory is kept for that token: it was fetched already, or too late"));
     return reply.SerializeAsString();
   }
   loop_.CancelTimer(offer.mapped().timer);

@@ -17,7 +17,7 @@
 namespace onecopy::handover {
 namespace {
 
-constexpr size_t kMostReplyBytes = 4096;
+constexpr size_t kMaxReplyBytes = 4096;
 
 Status Unusable(std::string why) {
   return {Code::kUnavailable, reasons::kLinkDown,
@@ -54,17 +54,17 @@ Result<Taken> Take(const Address& address, std::chrono::milliseconds patience) {
   request.set_token(address.token);
   ONECOPY_RETURN_IF_ERROR(os::SendPacket(socket->get(), request.SerializeAsString()));
   ONECOPY_RETURN_IF_ERROR(AwaitReply(socket->get(), patience));
-  Result<std::optional<os::Packet>> packet = os::ReceivePacket(socket->get(), kMostReplyBytes);
+  Result<std::optional<os::Packet>> packet = os::ReceivePacket(socket->get(), kMaxReplyBytes);
   if (!packet.ok()) return Unusable(packet.status().message());
   if (!*packet || (*packet)->end) return Unusable("it closed the connection");
   v1::HandoverReply reply;
   if ((*packet)->bytes_cut || (*packet)->fds_cut || (*packet)->fds.size() > 1 ||
       !reply.ParseFromString((*packet)->bytes)) {
-    return Unusable("it answers with something else than a piece of memory");
+    return Unusable("its answer is not one of this protocol");
   }
   if (!reply.has_memory()) {
     const Status error = FromProto(reply.error());
-    return error.ok() ? Unusable("it answers with nothing") : error;
+    return error.ok() ? Unusable("its answer has no memory and no error") : error;
   }
   Taken taken;
   if (!(*packet)->fds.empty()) taken.fd = std::move((*packet)->fds.front());

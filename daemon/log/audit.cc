@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::string_view, 4> kNames = {"off", "denied", "rights", "all"};
 // Who asks: more than so many share one allowance.
-constexpr size_t kMostRemembered = 4096;
+constexpr size_t kMaxRemembered = 4096;
 
 // What one who asks may have written.
 struct Allowance {
@@ -92,13 +92,13 @@ class Log {
   Allowance& Find(const std::string& who, Clock::time_point now) ONECOPY_REQUIRES(mutex_) {
     const auto found = of_.find(who);
     if (found != of_.end()) return found->second;
-    if (of_.size() >= kMostRemembered) {
+    if (of_.size() >= kMaxRemembered) {
       // Who has asked for nothing for a minute has all of its allowance again.
       std::erase_if(of_, [now](const auto& entry) {
         return now - entry.second.at >= std::chrono::minutes(1) && entry.second.left_out == 0;
       });
     }
-    const std::string& key = of_.size() < kMostRemembered ? who : kOthers;
+    const std::string& key = of_.size() < kMaxRemembered ? who : kOthers;
     const auto [place, made] = of_.try_emplace(key);
     if (made) place->second = {static_cast<double>(options_.most_per_minute), now, 0};
     return place->second;

@@ -82,7 +82,7 @@ void Closer::Run(const Uid& payer, UniqueFunction<void()> work) {
   shared_->queues[payer].push_back(std::move(work));
   // Of those that idle some may have been woken already, for others.
   if (shared_->idle >= shared_->Unserved()) return shared_->more.NotifyOne();
-  if (shared_->threads == kMostThreads) return;
+  if (shared_->threads == kMaxThreads) return;
   try {
     std::thread thread([shared = shared_] {
       ::pthread_setname_np(::pthread_self(), "close");

@@ -45,7 +45,7 @@ class Stuck final : public log::Output {
 };
 
 struct Queued {
-  explicit Queued(size_t most_bytes = log::QueuedOutput::kMostBytes) {
+  explicit Queued(size_t most_bytes = log::QueuedOutput::kMaxBytes) {
     auto started = log::QueuedOutput::Start(stuck, most_bytes);
     REQUIRE_OK(started);
     output = *started;
