@@ -9,7 +9,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "bench/daemons/beside.h"
+#include "bench/daemons/daemon.h"
 #include "bench/measure/row_csv.h"
 #include "bench/measure/row_json.h"
 #include "bench/measure/row_table.h"

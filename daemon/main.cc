@@ -20,7 +20,6 @@
 #include "daemon/engine/engine.h"
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
-#include "daemon/own_limits.h"
 #include "daemon/reloader.h"
 #include "daemon/rpc/api_server.h"
 #include "daemon/rpc/dialer.h"

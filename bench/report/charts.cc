@@ -1,4 +1,4 @@
-#include "bench/report/charts.h"
+#include "bench/report/parts.h"
 
 #include <algorithm>
 #include <functional>

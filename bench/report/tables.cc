@@ -1,4 +1,4 @@
-#include "bench/report/tables.h"
+#include "bench/report/parts.h"
 
 #include <algorithm>
 #include <array>

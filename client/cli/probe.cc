@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
-#include "client/cli/probe_report.h"
+#include "client/cli/node_report.h"
 
 namespace onecopy::cli {
 namespace {

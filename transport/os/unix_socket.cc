@@ -14,7 +14,7 @@
 
 #include "transport/core/reasons.h"
 #include "transport/os/error.h"
-#include "transport/os/socket_holder.h"
+#include "transport/os/socket_owner.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
