@@ -3,8 +3,8 @@
 // (-Wthread-safety). For gcc the words are empty.
 //
 // What follows a lock is checked function by function; a lambda is a function of its own, so what
-// needs the mutex stands in the function that holds it. Constructors and destructors are not
-// checked: nobody else has the object then.
+// needs the mutex stands in the function that holds it, or says AssertHeld. Constructors and
+// destructors are not checked: nobody else has the object then.
 #pragma once
 
 #include <chrono>
@@ -30,6 +30,9 @@ class ONECOPY_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
+
+  // Tells the compiler, which must take it on trust: in a lambda that is called with it held.
+  void AssertHeld() const ONECOPY_THREAD_ATTRIBUTE(assert_capability(this)) {}
 
  private:
   friend class Condition;

@@ -290,7 +290,7 @@ Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& fr
                   "no copy from " + from->step_name() + " to " + to->step_name() +
                       " has shown yet that it is one pass");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::weak_ptr<ShortLane>& known = short_lanes_[&*parts.gpu];
   std::shared_ptr<ShortLane> lane = known.lock();
   if (lane == nullptr) {
