@@ -19,11 +19,37 @@ set(ONECOPY_LAYER_daemon_plan transport/core)
 set(ONECOPY_LAYER_daemon_pipeline transport/core)
 set(ONECOPY_LAYER_daemon_handover proto proto/codec transport/core transport/os)
 set(ONECOPY_LAYER_daemon_ring transport/core transport/os transport/ring)
+# The rooms of the engine, from the ground up.
+set(ONECOPY_LAYER_daemon_engine_api daemon/plan transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_base daemon/engine/api daemon/pipeline transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_registry daemon/engine/api daemon/engine/base daemon/log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_peering
+    daemon/engine/api daemon/engine/base daemon/log daemon/plan transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_staging
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/log daemon/pipeline
+    transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_probing
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/log daemon/plan
+    transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_sharing
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/handover daemon/log
+    transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_transfers
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/engine/staging
+    daemon/engine/probing daemon/engine/sharing daemon/log daemon/pipeline daemon/plan transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_rings
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/engine/staging
+    daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/log daemon/pipeline daemon/plan
+    daemon/ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine
-    daemon/plan daemon/pipeline daemon/handover daemon/log daemon/ring transport/core transport/os transport/ring)
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/engine/staging
+    daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
+    transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach
-    daemon/engine daemon/log proto proto/codec transport/core transport/os transport/ring)
-set(ONECOPY_LAYER_daemon_rpc daemon/engine daemon/log proto proto/codec transport/core transport/os transport/tls)
+    daemon/engine/api daemon/engine/registry daemon/log proto proto/codec transport/core transport/os
+    transport/ring)
+set(ONECOPY_LAYER_daemon_rpc
+    daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include transport/core transport/os)  # public headers: no gRPC, no protobuf
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
 set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "daemon/engine/ring_api.h"
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/registry/sessions.h"
 #include "transport/core/executor.h"
 #include "transport/core/result.h"
 #include "transport/core/unique_function.h"

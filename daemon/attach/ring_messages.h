@@ -1,7 +1,7 @@
 // What attach.sock says about rings, in the engine's terms and on the wire.
 #pragma once
 
-#include "daemon/engine/ring_api.h"
+#include "daemon/engine/api/ring_api.h"
 #include "onecopy/v1/attach.pb.h"
 
 namespace onecopy::attach {

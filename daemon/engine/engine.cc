@@ -3,31 +3,42 @@
 #include <future>
 #include <utility>
 
-#include "daemon/engine/borrower.h"
-#include "daemon/engine/buffers.h"
-#include "daemon/engine/catalog.h"
-#include "daemon/engine/checksum.h"
-#include "daemon/engine/client_front.h"
-#include "daemon/engine/connections.h"
-#include "daemon/engine/context.h"
-#include "daemon/engine/grants.h"
-#include "daemon/engine/lender.h"
-#include "daemon/engine/mirrors.h"
-#include "daemon/engine/openings.h"
-#include "daemon/engine/owners.h"
-#include "daemon/engine/parts.h"
-#include "daemon/engine/path_rates.h"
-#include "daemon/engine/peer_front.h"
-#include "daemon/engine/peers.h"
-#include "daemon/engine/probe_slabs.h"
-#include "daemon/engine/probes.h"
-#include "daemon/engine/registrations.h"
-#include "daemon/engine/request_memory.h"
-#include "daemon/engine/rings.h"
-#include "daemon/engine/series.h"
-#include "daemon/engine/slots.h"
-#include "daemon/engine/tickets.h"
-#include "daemon/engine/transfers.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/client_service.h"
+#include "daemon/engine/inventory.h"
+#include "daemon/engine/peer_service.h"
+#include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/nodes.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/planning.h"
+#include "daemon/engine/probing/probe_slabs.h"
+#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/request_memory.h"
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/rings/remote_route.h"
+#include "daemon/engine/rings/ring_receipts.h"
+#include "daemon/engine/rings/ring_routes.h"
+#include "daemon/engine/rings/ring_server.h"
+#include "daemon/engine/rings/rings.h"
+#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/staging/registrations.h"
+#include "daemon/engine/staging/slots.h"
+#include "daemon/engine/transfers/destinations.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/moves.h"
+#include "daemon/engine/transfers/orders.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/sources.h"
+#include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
 #include "transport/core/reasons.h"
 #include "transport/os/machine.h"
@@ -65,23 +76,48 @@ struct Engine::State {
         grants(context, owners, sessions),
         catalog(context),
         peers(context, catalog, dialer),
+        nodes(context, peers, self),
         connections(context, peers),
         registrations(context, connections),
         slots(context),
         checksums(context, slots),
         tickets(context, buffers, grants),
-        transfers(context),
+        inventory(owners, sessions, buffers, grants, checksums),
+        path_rates(context.options.probe_share),
+        probes(context, catalog, peers, nodes, connections, path_rates),
+        probe_slabs(context, catalog, connections, probes),
+        planning(context, catalog, peers, probes),
         lender(context, peers, buffers, tickets),
         borrower(context),
-        mirrors(parts),
-        probes(parts),
-        probe_slabs(parts),
+        transfers(context),
+        mirrors(context, peers, transfers),
+        series(context, owners, peers, transfers, mirrors),
+        moves({context, catalog, peers, connections, registrations, slots, planning, series},
+              borrower),
+        sources({connections,
+                 tickets,
+                 mirrors,
+                 series,
+                 {context, peers, transfers, buffers, registrations, slots, checksums, lender}}),
+        destinations({grants,
+                      tickets,
+                      series,
+                      planning,
+                      {context, peers, transfers, buffers, checksums, probes, path_rates, moves}}),
+        orders(context, nodes, peers, transfers, mirrors, series, request_memory),
         openings(context),
-        rings(parts, context.options.ring_spin),
-        path_rates(context.options.probe_share),
-        series(parts),
-        self(parts),
-        client(parts, self, request_memory) {}
+        remote_routes({planning, probes, catalog, {context, peers, connections, registrations}}),
+        ring_server({context, buffers, grants, tickets, connections, registrations, openings,
+                     remote_routes}),
+        ring_routes(
+            {context, buffers, grants, tickets, peers, connections, planning, remote_routes}),
+        ring_receipts(context, transfers),
+        rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
+              context.options.ring_spin),
+        self({context, peers, connections, tickets, buffers, grants, inventory, transfers, mirrors,
+              sources, destinations, probe_slabs, ring_server, openings, lender, borrower}),
+        client({context, owners, sessions, buffers, grants, inventory, catalog, peers, nodes,
+                probes, path_rates, transfers, mirrors, orders, series, rings, openings, lender}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -102,26 +138,34 @@ struct Engine::State {
   Grants grants;
   Catalog catalog;
   Peers peers;
+  Nodes nodes;
   Connections connections;
   Registrations registrations;
   Slots slots;
   Checksums checksums;
   Tickets tickets;
-  Transfers transfers;
-  Lender lender;
-  Borrower borrower;
-  Parts parts{context,       sessions, owners,    buffers, grants,     catalog, peers,  connections,
-              registrations, slots,    checksums, tickets, transfers,  mirrors, probes, probe_slabs,
-              lender,        borrower, openings,  rings,   path_rates, series};
-  Mirrors mirrors;
+  Inventory inventory;
+  PathRates path_rates;
   Probes probes;
   ProbeSlabs probe_slabs;
-  Openings openings;
-  Rings rings;
-  PathRates path_rates;
+  Planning planning;
+  Lender lender;
+  Borrower borrower;
+  Transfers transfers;
+  Mirrors mirrors;
   Series series;
-  PeerFront self;
-  ClientFront client;
+  Moves moves;
+  Sources sources;
+  Destinations destinations;
+  Orders orders;
+  Openings openings;
+  RemoteRoutes remote_routes;
+  RingServer ring_server;
+  RingRoutes ring_routes;
+  RingReceipts ring_receipts;
+  Rings rings;
+  PeerService self;
+  ClientService client;
   bool stopped = false;
 };
 
@@ -163,12 +207,12 @@ void Engine::State::Wire() {
     if (buffer != nullptr) context.EndLeases(buffer->region);
   });
   transfers.OnFinal([this](const TransferRecord& record) {
-    self.sources().Forget(record.info.id);
+    sources.Forget(record.info.id);
     series.OnFinal(record);
   });
   connections.OnAnsweredClosed([this](uint64_t number, const Status& why) {
     rings.DropConnection(number, why);
-    self.sources().DropConnection(number, why);
+    sources.DropConnection(number, why);
   });
   connections.OnReadingClosed([this](const Connection& connection, const Status& why) {
     for (TransferRecord* record : transfers.Running()) {
@@ -195,6 +239,7 @@ void Engine::State::Wire() {
                borrower.PeerLost(node);
                DropRoutes(node);
                probes.PeerRestarted(node);
+               probe_slabs.DropPeer(node);
                path_rates.PeerRestarted(node);
              }
              mirrors.PeerMet(node, restarted);
@@ -290,6 +335,7 @@ void Engine::Stop() {
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
       state->peers.Stop();
+      state->probe_slabs.CloseAll();
       state->probes.Stop([&idle] { idle.set_value(); });
     });
   });
@@ -299,7 +345,7 @@ void Engine::Stop() {
   for (const auto& link : state->links) link->Shutdown();
   state->thread.RunSync([state] {
     state->openings.Clear();
-    state->self.sources().Clear();
+    state->sources.Clear();
     state->lender.Clear();
     state->borrower.Clear();
     state->connections.Clear();

@@ -1,76 +1,20 @@
 // The daemon without its sockets for clients and peers: all mutable state, on one thread.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/engine/client_api.h"
-#include "daemon/engine/limits.h"
-#include "daemon/engine/peer_api.h"
-#include "daemon/engine/ring_api.h"
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/api/client_api.h"
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/base/options.h"
+#include "daemon/engine/registry/sessions.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
-#include "transport/core/topology.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
-
-// A node that the configuration names, or, by a pattern with * and ?, several.
-struct PeerOptions {
-  std::string name;
-  std::string address;  // HOST:PORT; empty: it calls, and is not called before
-  // The peer's domain of uids; absent: see Admission::DomainOf.
-  std::optional<std::string> uid_domain;
-};
-
-struct Options {
-  std::string node;
-  std::string version;
-
-  std::string uid_domain;
-  bool loopback_only =
-      true;  // peers on loopback share this node's uid domain unless they say otherwise
-  bool names_proven = false;  // by certificates: a caller is the node that it says it is
-  uint32_t daemon_uid = 0;
-  std::vector<PeerOptions> peers;
-
-  std::chrono::milliseconds heartbeat{5000};
-  std::chrono::milliseconds reconnect_least{100};
-  std::chrono::milliseconds reconnect_most{10000};
-  std::chrono::milliseconds stall_timeout{30000};
-  std::chrono::milliseconds drain_timeout{30000};
-  uint32_t keep_transfers = 1000;  // ended ones of each owner that stay queryable
-  Limits limits;
-  Topology topology;  // of this machine
-  uint64_t slot_bytes = 2 << 20;
-  uint32_t slots = 64;  // half for sending, half for receiving
-
-  uint64_t probe_bytes = 16 << 20;               // of memory at each end of a probe; at most 64 MiB
-  std::chrono::milliseconds probe_wait{2000};    // of a transfer, for what it needs to know
-  std::chrono::milliseconds probe_limit{10000};  // of one probe
-  std::chrono::milliseconds probe_lifetime{600000};  // of what one found
-  std::chrono::milliseconds probe_retry{5000};       // after a failure; doubles up to 2 min
-  double probe_share = 0.01;                         // of a link's time, after a first burst
-  double probe_jitter = 0.25;  // by which both of these vary, either way: up to 0.5
-
-  // How long memory of another daemon of this host stays mapped that no transfer uses any more.
-  std::chrono::milliseconds borrowed_idle{10000};
-
-  // How long the rings' thread looks for more, without sleeping, after a ring's last piece of work;
-  // clients' threads likewise wait so long for its end.
-  std::chrono::nanoseconds ring_spin{100'000};
-
-  // What proves who this node is, and until when; absent without certificates.
-  std::function<std::vector<Expiry>()> expiries;
-
-  // Sets the daemon's log level and returns the previous one, or fails for an unknown level.
-  std::function<Result<std::string>(const std::string& level)> set_log_level;
-};
 
 class Engine {
  public:

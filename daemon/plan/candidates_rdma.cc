@@ -131,7 +131,8 @@ OverLink AssessLink(const Rung& rung, const Ends& ends, const std::string& name)
 bool IsWithinHost(const NicCapability& nic) { return nic.name == "cuda_ipc"; }
 
 bool IsRdmaLink(const LinkCapability& link) {
-  return link.rdma || link.name == "verbs" || link.name == "ucx";
+  return link.rdma ||
+         std::find(kRdmaLinks.begin(), kRdmaLinks.end(), link.name) != kRdmaLinks.end();
 }
 
 Assessment AssessRdma(const Rung& rung, const Ends& ends, const std::string& link) {

@@ -39,4 +39,15 @@ inline constexpr std::array<Rung, 11> kLadder = {{
     {"tcp-staged", Carrier::kTcp, Shape::kStaged, "sockets with pinned host memory on both sides"},
 }};
 
+// The links of the rdma rungs, by name.
+inline constexpr std::array<std::string_view, 2> kRdmaLinks = {"verbs", "ucx"};
+
+// What carries the bytes on the path of that name, which must be one of the ladder's.
+constexpr Carrier CarrierOf(std::string_view path) {
+  for (const Rung& rung : kLadder) {
+    if (rung.name == path) return rung.carrier;
+  }
+  return Carrier::kLocal;
+}
+
 }  // namespace onecopy::plan

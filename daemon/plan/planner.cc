@@ -51,7 +51,8 @@ Viability ViabilityOf(const End& end, const MemoryCapability* memory) {
 bool NamesRdmaLink(const std::string& name, const Ends& ends) {
   const LinkCapability* source = ends.source_node.FindLink(name);
   const LinkCapability* destination = ends.destination_node.FindLink(name);
-  return name == "verbs" || name == "ucx" || (source != nullptr && IsRdmaLink(*source)) ||
+  return std::find(kRdmaLinks.begin(), kRdmaLinks.end(), name) != kRdmaLinks.end() ||
+         (source != nullptr && IsRdmaLink(*source)) ||
          (destination != nullptr && IsRdmaLink(*destination));
 }
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/client_api.h"
-#include "daemon/engine/limits.h"
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/api/client_api.h"
+#include "daemon/engine/api/limits.h"
+#include "daemon/engine/registry/sessions.h"
 #include "transport/core/executor.h"
 #include "transport/core/result.h"
 

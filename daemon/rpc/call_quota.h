@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/limits.h"
-#include "daemon/engine/owners.h"
+#include "daemon/engine/api/limits.h"
+#include "daemon/engine/base/owners.h"
 #include "transport/core/mutex.h"
 #include "transport/core/result.h"
 

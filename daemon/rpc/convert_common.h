@@ -2,7 +2,7 @@
 // is wrong; Print cannot fail.
 #pragma once
 
-#include "daemon/engine/types.h"
+#include "daemon/engine/api/types.h"
 #include "daemon/rpc/fields.h"
 #include "onecopy/v1/common.pb.h"
 #include "transport/core/refusal.h"

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "daemon/engine/peer_api.h"
+#include "daemon/engine/api/peer_api.h"
 #include "daemon/rpc/convert_buffer.h"
 #include "daemon/rpc/convert_node.h"
 #include "daemon/rpc/convert_transfer.h"

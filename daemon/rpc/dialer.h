@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/peer_api.h"
+#include "daemon/engine/api/peer_api.h"
 #include "daemon/rpc/completion_queue.h"
 #include "daemon/rpc/plain_dialer.h"
 #include "daemon/rpc/tls.h"

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/engine/types.h"
+#include "daemon/engine/api/types.h"
 #include "transport/core/reasons.h"
 #include "transport/core/result.h"
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "daemon/engine/types.h"
+#include "daemon/engine/api/types.h"
 #include "daemon/rpc/call.h"
 #include "daemon/rpc/convert_buffer.h"
 #include "daemon/rpc/convert_node.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/limits.h"
-#include "daemon/engine/peer_api.h"
+#include "daemon/engine/api/limits.h"
+#include "daemon/engine/api/peer_api.h"
 #include "daemon/rpc/tls.h"
 #include "transport/core/executor.h"
 #include "transport/core/result.h"

@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "daemon/attach/attach_server.h"
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/registry/sessions.h"
 #include "onecopy/v1/attach.pb.h"
 #include "proto/codec/protocol.h"
 #include "tests/fuzz/fuzz.h"

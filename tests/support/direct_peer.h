@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/peer_api.h"
+#include "daemon/engine/api/peer_api.h"
 #include "transport/core/executor.h"
 
 namespace onecopy::testing {

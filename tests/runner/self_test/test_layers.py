@@ -22,7 +22,7 @@ class LayersTest(Planted):
         self.assert_found(layers.run(self.context()), "transport/link/other/a.cc", "another one")
 
     def test_the_plan_does_not_know_the_engine(self):
-        self.append("daemon/plan/planner.h", '#include "daemon/engine/types.h"\n')
+        self.append("daemon/plan/planner.h", '#include "daemon/engine/api/types.h"\n')
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
 
     def test_the_way_through_the_own_folder_does_not_help(self):
@@ -30,12 +30,12 @@ class LayersTest(Planted):
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
 
     def test_only_few_see_grpc(self):
-        self.append("daemon/engine/types.h", "#include <grpcpp/grpcpp.h>\n")
-        self.assert_found(layers.run(self.context()), "daemon/engine/types.h", "gRPC is seen by")
+        self.append("daemon/engine/api/types.h", "#include <grpcpp/grpcpp.h>\n")
+        self.assert_found(layers.run(self.context()), "daemon/engine/api/types.h", "gRPC is seen by")
 
     def test_the_engine_does_not_see_the_protocol(self):
-        self.append("daemon/engine/types.h", '#include "onecopy/v1/buffer.pb.h"\n')
-        self.assert_found(layers.run(self.context()), "daemon/engine/types.h", "may not include")
+        self.append("daemon/engine/api/types.h", '#include "onecopy/v1/buffer.pb.h"\n')
+        self.assert_found(layers.run(self.context()), "daemon/engine/api/types.h", "may not include")
 
     def test_public_headers_of_the_client_do_not_see_the_protocol(self):
         self.append("client/lib/include/onecopy/planted.h", '#include "onecopy/v1/buffer.pb.h"\n')
@@ -52,7 +52,7 @@ class LayersTest(Planted):
     def test_what_the_picture_allows_is_not_found(self):
         before = layers.run(self.context())
         self.append("transport/memory/host/factory.h", '#include "transport/os/error.h"\n')
-        self.append("daemon/main.cc", '#include "daemon/engine/types.h"\n')
+        self.append("daemon/main.cc", '#include "daemon/engine/api/types.h"\n')
         self.append("client/cli/planted.h.in", "")
         self.append("client/cli/a.cc",
                     '#include "onecopy/planted.h"\n#include "client/cli/planted.h"\n#include <sys/stat.h>\n')

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/attach/attach_server.h"
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/registry/sessions.h"
 #include "onecopy/v1/attach.pb.h"
 #include "proto/codec/protocol.h"
 #include "tests/support/catch.h"

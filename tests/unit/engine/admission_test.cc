@@ -1,5 +1,5 @@
 // Which nodes may be peers, and whose uids are whose.
-#include "daemon/engine/admission.h"
+#include "daemon/engine/peering/admission.h"
 
 #include "tests/support/catch.h"
 #include "transport/core/reasons.h"

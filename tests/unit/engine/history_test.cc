@@ -1,4 +1,4 @@
-#include "daemon/engine/history.h"
+#include "daemon/engine/base/history.h"
 
 #include "tests/support/catch.h"
 

@@ -1,5 +1,5 @@
 // What transfers made by whole paths: what is kept of it, and what comes of it.
-#include "daemon/engine/path_rates.h"
+#include "daemon/engine/probing/path_rates.h"
 
 #include <algorithm>
 #include <thread>

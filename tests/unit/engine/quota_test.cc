@@ -1,6 +1,6 @@
-#include "daemon/engine/quota.h"
+#include "daemon/engine/base/quota.h"
 
-#include "daemon/engine/digest_set.h"
+#include "daemon/engine/base/digest_set.h"
 #include "tests/support/catch.h"
 #include "transport/core/reasons.h"
 

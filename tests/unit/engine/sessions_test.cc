@@ -1,4 +1,4 @@
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/registry/sessions.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
-#include "daemon/engine/client_api.h"
-#include "daemon/engine/peer_api.h"
+#include "daemon/engine/api/client_api.h"
+#include "daemon/engine/api/peer_api.h"
 
 namespace onecopy::rpc {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/engine/sessions.h"
+#include "daemon/engine/registry/sessions.h"
 #include "daemon/rpc/api_server.h"
 #include "daemon/rpc/grpc_status.h"
 #include "daemon/rpc/peer_server.h"

@@ -1,0 +1,70 @@
+// What a client of this node may ask for; the gRPC services are thin adapters of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "daemon/engine/api/types.h"
+
+namespace onecopy::engine {
+
+// Engine thread. Every reply comes exactly once, on the engine's thread, possibly before the call
+// returns.
+class ClientApi {
+ public:
+  using WatchId = uint64_t;
+
+  virtual ~ClientApi() = default;
+
+  virtual void CreateTransfer(const Principal& who, TransferRequest request,
+                              Reply<TransferInfo> reply) = 0;
+  virtual void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
+  virtual void ListTransfers(const Principal& who, PageRequest page,
+                             Reply<Page<TransferInfo>> reply) = 0;
+  // `update` runs at once and after each change, and last with a final state. Fails like
+  // GetTransfer.
+  virtual Result<WatchId> WatchTransfer(const Principal& who, const TransferId& id,
+                                        std::function<void(const TransferInfo&)> update) = 0;
+  virtual void Unwatch(WatchId watch) = 0;  // one that has ended is no error
+  virtual void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
+  // See onecopy.v1.TransferService.
+  virtual void OpenSeries(const Principal& who, SeriesRequest request,
+                          Reply<TransferInfo> reply) = 0;
+  virtual void EndSeries(const Principal& who, SeriesEnd end, Reply<TransferInfo> reply) = 0;
+
+  virtual void CreateBuffer(const Principal& who, CreateBufferRequest request,
+                            Reply<BufferInfo> reply) = 0;
+  virtual void RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                              Reply<BufferInfo> reply) = 0;
+  // `node` empty: this one.
+  virtual void GetBuffer(const Principal& who, std::string node, std::string name,
+                         Reply<BufferInfo> reply) = 0;
+  virtual void ListBuffers(const Principal& who, std::string node, PageRequest page,
+                           Reply<Page<BufferInfo>> reply) = 0;
+  virtual void DeleteBuffer(const Principal& who, std::string name, bool force,
+                            StatusReply reply) = 0;
+  virtual void SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) = 0;
+
+  virtual void CreateGrant(const Principal& who, CreateGrantRequest request,
+                           Reply<GrantInfo> reply) = 0;
+  // `buffer` empty: on all buffers that `who` owns, and those given to `who`; then `node` may be
+  // another one.
+  virtual void ListGrants(const Principal& who, std::string node, std::string buffer,
+                          PageRequest page, Reply<Page<GrantInfo>> reply) = 0;
+  virtual void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) = 0;
+
+  virtual void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) = 0;
+  // This node first, then its peers by name.
+  virtual void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) = 0;
+  // Probes the way from that node to this one anew, or that of every connected peer and this node's
+  // own devices where the name is empty; answers with what is known then. Whoever is no
+  // administrator has to wait with what was probed lately.
+  virtual void ProbeNode(const Principal& who, std::string name,
+                         Reply<std::vector<ProbeInfo>> reply) = 0;
+  virtual void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) = 0;
+  // The previous level. Levels: "trace", "debug", "info", "warning", "error".
+  virtual void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) = 0;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,225 @@
+// What one daemon asks of another. Three implementations: the local node (a transfer whose ends are
+// both here takes the same way as any other), the gRPC proxy of a remote one, and, in tests, a
+// direct call into a second engine. See proto/onecopy/v1/peer.proto for what each call does.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/api/types.h"
+#include "transport/core/link.h"
+
+namespace onecopy::engine {
+
+struct Introduction {
+  std::string node;
+  std::string boot_id;
+  uint32_t protocol_min = 0;
+  uint32_t protocol_max = 0;
+  std::string version;
+  std::string address;  // HOST:PORT
+  std::string uid_domain;
+  bool draining = false;
+  uint64_t generation = 0;
+  std::optional<NodeCapability> capabilities;
+};
+
+struct HelloRequest {
+  Introduction self;
+  uint64_t known_generation = 0;
+  std::string known_boot_id;
+};
+
+struct HelloReply {
+  Introduction self;
+};
+
+struct ReserveRequest {
+  TransferId id;
+  Uid uid;
+  bool administrator = false;  // only ever set by a node that asks itself
+  std::string destination_node;
+  Endpoint source;
+  LayoutRef ranges;  // inside the source, counted from where it begins; null: all of it
+  bool validate_only = false;
+};
+
+struct Reservation {
+  std::string ticket;  // empty when only validated
+  std::chrono::milliseconds lifetime{0};
+  Endpoint source;  // complete: node, buffer, offset, bytes; of ranges, what they span
+  std::string memory;
+  std::string device;
+};
+
+struct StartRequest {
+  TransferId id;
+  Uid uid;
+  bool administrator = false;  // only ever set by a node that asks itself
+  Reservation reservation;
+  Endpoint destination;
+  ScatterRef ranges;  // as in TransferRequest
+  plan::Policy policy;
+  bool checksum = false;
+  std::optional<std::chrono::milliseconds> deadline;
+  bool validate_only = false;
+  std::optional<TransferInfo> series = {};  // that this is a part of, decided by the caller
+};
+
+struct ConnectRequest {
+  std::string link;
+  std::string offer;
+};
+
+struct ConnectReply {
+  std::string answer;
+  uint64_t connection = 0;
+  std::string host;  // IP address that the answer came from; filled in by the caller's side
+};
+
+struct PrepareRequest {
+  std::string ticket;
+  TransferId id;
+  uint64_t connection = 0;
+  uint64_t channel = 0;
+  bool staged = false;
+  uint64_t chunk_bytes = 0;  // staged: the largest chunk that the reader can take
+  std::optional<std::chrono::milliseconds> deadline;
+  TransferInfo transfer;
+  uint64_t loan = 0;  // not 0: the reader has borrowed the memory, and uses no connection
+  std::optional<TransferInfo> series = {};  // as in StartRequest
+  std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
+  bool flows =
+      false;  // the reader takes what it needs from the channel; always, since there is such
+};
+
+struct PrepareReply {
+  bool flows = false;   // over a connection: what else there is to know comes through the channel
+  ByteRange lent = {};  // by loan: what of the lent memory may be read
+};
+
+struct BorrowRequest {
+  std::string ticket;
+  TransferId id;
+};
+
+// Memory of another daemon of this host, to be fetched over a Unix socket (see daemon/handover).
+struct Loan {
+  uint64_t id = 0;  // one buffer's in one generation; never 0
+  std::string address;
+  std::string token;
+};
+
+struct FinishRequest {
+  TransferId id;
+  Status status;
+  bool checksum = false;
+  ChannelId channel = 0;  // of the attempt that has ended; 0: of whichever there is
+};
+
+struct FinishReply {
+  Status failure;  // what went wrong at the source, if anything did
+  std::vector<ExecutedStep> steps;
+  std::string checksum;
+  bool shared = false;  // whether other transfers ran there meanwhile
+};
+
+struct OpenProbeRequest {
+  uint64_t connection = 0;
+  std::string memory;
+  std::string device;
+  uint64_t bytes = 0;
+  uint64_t seed = 0;
+};
+
+struct OpenProbeReply {
+  uint64_t probe = 0;
+  std::string key;
+  uint64_t bytes = 0;  // at most what was asked for
+};
+
+// For small transfers by rings: see Openings.
+struct OpenRangeRequest {
+  std::string ticket;
+  TransferId id;  // that the ticket was made for
+  uint64_t connection = 0;
+};
+
+struct OpenRangeReply {
+  uint64_t opening = 0;
+  std::string key;
+};
+
+struct OpenPushRequest {
+  TransferId id;  // that the reservation's ticket was made for
+  Uid uid;
+  Reservation reservation;
+  Endpoint destination;
+  uint64_t channel = 0;
+};
+
+struct OpenPushReply {
+  uint64_t opening = 0;
+  uint64_t connection = 0;
+  Endpoint destination;  // complete: what may be written
+  plan::Plan plan;
+  LinkAccess access;  // for receipts
+};
+
+// `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on
+// the engine's thread of the asking side, exactly once; a proxy bounds each call in time
+// (UNAVAILABLE, DEADLINE_EXCEEDED).
+class PeerApi {
+ public:
+  virtual ~PeerApi() = default;
+
+  virtual void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) = 0;
+  virtual void Reserve(const std::string& caller, ReserveRequest request,
+                       Reply<Reservation> reply) = 0;
+  virtual void Start(const std::string& caller, StartRequest request,
+                     Reply<TransferInfo> reply) = 0;
+  virtual void Connect(const std::string& caller, ConnectRequest request,
+                       Reply<ConnectReply> reply) = 0;
+  virtual void Prepare(const std::string& caller, PrepareRequest request,
+                       Reply<PrepareReply> reply) = 0;
+  virtual void Finish(const std::string& caller, FinishRequest request,
+                      Reply<FinishReply> reply) = 0;
+  virtual void OpenProbe(const std::string& caller, OpenProbeRequest request,
+                         Reply<OpenProbeReply> reply) = 0;
+  virtual void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) = 0;
+  virtual void OpenRange(const std::string& caller, OpenRangeRequest request,
+                         Reply<OpenRangeReply> reply) = 0;
+  virtual void OpenPush(const std::string& caller, OpenPushRequest request,
+                        Reply<OpenPushReply> reply) = 0;
+  virtual void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) = 0;
+  virtual void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) = 0;
+  virtual void Recall(const std::string& caller, uint64_t loan, TransferId id,
+                      StatusReply reply) = 0;
+  virtual void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) = 0;
+  virtual void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) = 0;
+  virtual void Cancel(const std::string& caller, Uid uid, TransferId id,
+                      Reply<TransferInfo> reply) = 0;
+  virtual void GetBuffer(const std::string& caller, Uid uid, std::string name,
+                         Reply<BufferInfo> reply) = 0;
+  virtual void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
+                           Reply<Page<BufferInfo>> reply) = 0;
+  virtual void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) = 0;
+  virtual void ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                          Reply<Page<GrantInfo>> reply) = 0;
+};
+
+// How the engine reaches a peer.
+class PeerDialer {
+ public:
+  virtual ~PeerDialer() = default;
+
+  // Engine thread; does not block. The channel connects by itself when it is first used; destroying
+  // it ends its calls with CANCELLED. `name` is what the far end must prove to be.
+  virtual std::unique_ptr<PeerApi> Dial(const std::string& name, const std::string& address) = 0;
+};
+
+}  // namespace onecopy::engine

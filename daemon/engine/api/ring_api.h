@@ -1,0 +1,43 @@
+// What a client may ask for on attach.sock beside its session: a ring for small transfers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "daemon/engine/api/types.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::engine {
+
+// What the client gets of its ring.
+struct RingGiven {
+  os::UniqueFd memory;
+  os::UniqueFd socket;
+  std::string prefix;  // submission 26 is transfer "<prefix>-1a"
+  std::chrono::nanoseconds spin{};
+  std::string owner;  // of its transfers
+};
+
+// A way between two buffers that submissions may name.
+struct RingRoute {
+  uint64_t word = 0;     // as submissions name it
+  Endpoint source;       // what it may read: submissions count offsets in the buffer
+  Endpoint destination;  // what it may write
+  plan::Plan plan;
+};
+
+// Engine thread. Every reply comes exactly once, on the engine's thread.
+class RingApi {
+ public:
+  virtual ~RingApi() = default;
+
+  // The session's ring: one at most.
+  virtual void OpenRing(const SessionId& session, Reply<RingGiven> reply) = 0;
+  // Fails as a transfer between the two would, and with NOT_APPLICABLE for one that no ring
+  // carries: over a link, or through slots.
+  virtual void OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
+                         Reply<RingRoute> reply) = 0;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,30 @@
+#include "daemon/engine/base/context.h"
+
+namespace onecopy::engine {
+
+Memory* Context::FindMemory(const std::string& kind) const {
+  for (Memory* memory : memories) {
+    if (memory->kind() == kind) return memory;
+  }
+  return nullptr;
+}
+
+Link* Context::FindLink(const std::string& name) const {
+  for (Link* link : links) {
+    if (link->name() == name) return link;
+  }
+  return nullptr;
+}
+
+void Context::EndLeases(const RegionRef& region) const {
+  for (Link* link : links) link->EndLeases(region);
+}
+
+Memory* Context::CopierFor(const Place& from, const Place& to) const {
+  for (Memory* memory : memories) {
+    if (memory->Copies(from, to)) return memory;
+  }
+  return nullptr;
+}
+
+}  // namespace onecopy::engine

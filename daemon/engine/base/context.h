@@ -1,0 +1,39 @@
+// What every part of the engine needs: the thread they share, the backends, and who this node is.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/base/options.h"
+#include "daemon/engine/base/workers.h"
+#include "transport/core/link.h"
+#include "transport/core/memory.h"
+#include "transport/os/event_loop.h"
+
+namespace onecopy::engine {
+
+// Owned by the engine; outlives every part.
+struct Context {
+  Options options;
+  std::string boot_id;
+  WallTime started;
+  os::EventLoop& loop;
+  Workers& workers;
+  std::vector<Memory*> memories;
+  std::vector<Link*> links;
+  bool draining = false;
+  size_t reports_under_way = 0;  // about transfers, to other nodes
+
+  const std::string& node() const { return options.node; }
+  bool IsSelf(const std::string& name) const { return name.empty() || name == options.node; }
+  // Null when this daemon has no such backend.
+  Memory* FindMemory(const std::string& kind) const;
+  Link* FindLink(const std::string& name) const;
+  // See Link::EndLeases, of all links.
+  void EndLeases(const RegionRef& region) const;
+  // The backend that copies between these two, null when none does.
+  Memory* CopierFor(const Place& from, const Place& to) const;
+};
+
+}  // namespace onecopy::engine

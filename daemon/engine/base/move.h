@@ -1,0 +1,90 @@
+// The moving of one transfer's bytes, by a path that has been chosen.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/engine/api/types.h"
+#include "daemon/pipeline/chain.h"
+#include "transport/core/link.h"
+#include "transport/core/memory.h"
+
+namespace onecopy::engine {
+
+// Memory that a payload leaves or reaches: all of the span, or what a layout says of it.
+struct Area {
+  Span span;
+  LayoutRef layout;  // null: all of it
+
+  uint64_t payload() const { return layout == nullptr ? span.bytes : layout->bytes(); }
+};
+
+// What a move did.
+struct MoveOutcome {
+  Status status;
+  bool connected = false;  // to the other node; set where there is one
+  bool began = false;      // whether bytes may have moved; if not, another path can still be taken
+  uint64_t bytes = 0;      // that reached their place
+  std::vector<ExecutedStep> steps;
+  std::vector<LaneBytes> lanes;
+  double seconds = 0;
+  LinkAccess access;
+  std::map<std::string, std::string> evidence;
+  std::string source_checksum;  // where the source's node was asked for it
+  bool source_shared = false;   // whether other transfers ran there meanwhile, or that is not known
+
+  // Of a move that failed before any byte could move.
+  static MoveOutcome NotBegun(Status why) {
+    MoveOutcome outcome;
+    outcome.status = std::move(why);
+    return outcome;
+  }
+};
+
+// Of a staged transfer and of a timed read: less is not worth its messages.
+inline constexpr uint64_t kLeastChunkBytes = 4096;
+// Of one chunk, where both sides are strided by unlike elements.
+inline constexpr uint64_t kMostCopies = 65536;
+// A driver that has not made memory ready by then, counted in stall timeouts, never will.
+inline constexpr int kMemoryPatience = 10;
+
+// Engine thread. Keeps itself alive from Start until `done`.
+class Move {
+ public:
+  using Done = UniqueFunction<void(MoveOutcome)>;
+
+  virtual ~Move() = default;
+
+  // `running` runs when the first bytes are about to move; `done` once, when nothing moves any more
+  // and everything that was used is let go.
+  virtual void Start(Task running, Done done) = 0;
+  virtual void Stop(const Status& why) = 0;
+  virtual uint64_t bytes_done() const = 0;
+  // From `running` on: what carries the bytes, which are not counted yet.
+  virtual std::vector<LaneBytes> lanes() const { return {}; }
+  // Changes as long as anything happens that this move gets on by, be it for others first.
+  virtual uint64_t life() const { return bytes_done(); }
+  // What keeps its bytes from moving just now, in words; empty: nothing. Never empty before
+  // `running`.
+  virtual std::string waits_for() const = 0;
+  // A connection on which this node reads is gone.
+  virtual void LoseConnection(const Connection&, const Status&) {}
+};
+
+// In words, as for waits_for.
+std::string WaitsForSlots(const std::string& node, uint32_t ahead);
+
+// Makes sure that the route is what its steps say, by the first piece of what it is going to copy
+// (see CopyRoute::Prove). Blocks. `there` is where the source's area begins in the route's region.
+Status ProveRoute(CopyRoute& route, uint64_t there, const LayoutRef& from, const Area& to);
+
+// What a chain says, in a receipt's terms; steps come after those that are there already.
+void AddReport(const pipeline::ChainReport& report, const std::vector<LaneInfo>& lanes,
+               MoveOutcome* outcome);
+
+}  // namespace onecopy::engine

@@ -1,0 +1,30 @@
+#include "daemon/engine/base/names.h"
+
+#include <algorithm>
+
+#include "transport/core/name.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostPrinted = 80;
+
+}  // namespace
+
+Status CheckName(const std::string& name, const std::string& what) {
+  if (IsName(name)) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadName,
+          "\"" + Printable(name) + "\" cannot be the name of a " + what,
+          "use 1 to 63 letters, digits, dots, underscores or dashes, the first a letter or digit"};
+}
+
+std::string Printable(const std::string& text) {
+  std::string printable = text.substr(0, kMostPrinted);
+  std::replace_if(
+      printable.begin(), printable.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (text.size() > kMostPrinted) printable += "...";
+  return printable;
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,24 @@
+// Names that requests carry, and other people's texts in our messages.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "transport/core/ids.h"
+#include "transport/core/result.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+
+// INVALID_ARGUMENT (BAD_NAME) unless it is one; `what` says of what ("buffer").
+Status CheckName(const std::string& name, const std::string& what);
+
+// The text with everything unprintable replaced, cut to a length fit for a message.
+std::string Printable(const std::string& text);
+
+inline constexpr size_t kMostIdBytes = 64;  // of what a client or a peer calls an id
+
+// Of a transfer, a series or a push: made by the node that coordinates it, said by others.
+inline TransferId NewTransferId() { return TransferId(os::RandomHex(8)); }
+
+}  // namespace onecopy::engine

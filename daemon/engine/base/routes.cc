@@ -1,0 +1,45 @@
+#include "daemon/engine/base/routes.h"
+
+#include <utility>
+
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+template <typename Route>
+void PrepareBy(Context& context, const std::string& worker, const RegionRef& from,
+               const RegionRef& to,
+               Result<std::unique_ptr<Route>> (Memory::*prepare)(const RegionRef&,
+                                                                 const RegionRef&),
+               Reply<std::shared_ptr<Route>> reply) {
+  Memory* const memory = context.CopierFor(from->place(), to->place());
+  if (memory == nullptr) return reply(NothingCopies(context, *from, *to));
+  context.workers.Run<std::unique_ptr<Route>>(
+      worker, [memory, prepare, from, to] { return (memory->*prepare)(from, to); },
+      [&workers = context.workers, worker,
+       reply = std::move(reply)](Result<std::unique_ptr<Route>> made) mutable {
+        if (!made.ok()) return reply(made.status());
+        reply(workers.ShareAny(worker, std::move(*made)));
+      });
+}
+
+}  // namespace
+
+Status NothingCopies(const Context& context, const Region& from, const Region& to) {
+  return {Code::kFailedPrecondition, reasons::kNotApplicable,
+          "nothing on node " + context.node() + " copies from " + from.step_name() + " to " +
+              to.step_name()};
+}
+
+void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
+                  const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply) {
+  PrepareBy<CopyRoute>(context, worker, from, to, &Memory::Prepare, std::move(reply));
+}
+
+void PrepareShortRoute(Context& context, const std::string& worker, const RegionRef& from,
+                       const RegionRef& to, Reply<std::shared_ptr<ShortRoute>> reply) {
+  PrepareBy<ShortRoute>(context, worker, from, to, &Memory::PrepareShort, std::move(reply));
+}
+
+}  // namespace onecopy::engine

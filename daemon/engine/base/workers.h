@@ -1,0 +1,70 @@
+// Threads for slow calls: allocation, registration, pinning, checksums, giving memory back.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/engine/api/types.h"
+#include "transport/core/mutex.h"
+#include "transport/core/region.h"
+#include "transport/os/event_loop.h"
+
+namespace onecopy::engine {
+
+// One thread per key, made when it is first used: a device that hangs in its driver holds up its
+// own calls only. Any thread may ask.
+//
+// Where no thread can be made, work that has a reply fails, and what only gives something back is
+// done on the thread that asks: late is better than never.
+class Workers {
+ public:
+  // Replies run on `engine`.
+  explicit Workers(Executor& engine) : engine_(engine) {}
+
+  // RESOURCE_EXHAUSTED where the key has no thread and none can be made; `work` is then left as it
+  // was. Once they have been joined, OK, and the work is not done.
+  Status Post(const std::string& key, Task& work);
+
+  // Runs `work` (a callable that returns Result<T>) and hands its outcome to `reply` on the
+  // engine's thread.
+  template <typename T, typename F>
+  void Run(const std::string& key, F work, Reply<T> reply) {
+    auto answer = std::make_shared<Reply<T>>(std::move(reply));
+    Task task = [this, work = std::move(work), answer]() mutable {
+      Answer<T>(std::move(answer), work());
+    };
+    if (Status posted = Post(key, task); !posted.ok()) Answer<T>(std::move(answer), posted);
+  }
+
+  // Shares a region; when the last reference goes, wherever that is, it is given back on the key's
+  // thread.
+  RegionRef Share(const std::string& key, std::unique_ptr<Region> region);
+  // Likewise for anything whose destructor may block.
+  template <typename T>
+  std::shared_ptr<T> ShareAny(const std::string& key, std::unique_ptr<T> object) {
+    return std::shared_ptr<T>(object.release(), [this, key](T* last) {
+      Task give_back = [last = std::unique_ptr<T>(last)]() mutable { last.reset(); };
+      if (!Post(key, give_back).ok()) give_back();
+    });
+  }
+
+  // Joins the threads; what is asked for afterwards is destroyed on the caller's thread, unrun.
+  void StopAndJoin();
+
+ private:
+  template <typename T>
+  void Answer(std::shared_ptr<Reply<T>> reply, Result<T> result) {
+    engine_.Post([result = std::move(result), reply = std::move(reply)]() mutable {
+      (*reply)(std::move(result));
+    });
+  }
+
+  Executor& engine_;
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<os::LoopThread>> threads_ ONECOPY_GUARDED_BY(mutex_);
+  bool stopped_ ONECOPY_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,105 @@
+// What clients of this node ask for, checked against who they are and handed to the part that does
+// it.
+#pragma once
+
+#include "daemon/engine/api/client_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/inventory.h"
+#include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/nodes.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/rings/rings.h"
+#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/orders.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/transfers.h"
+
+namespace onecopy::engine {
+
+class ClientService final : public ClientApi {
+ public:
+  // Each call goes to the one of these whose business it is.
+  struct Needs {
+    Context& context;
+    const Owners& owners;
+    const Sessions& sessions;
+    Buffers& buffers;
+    Grants& grants;
+    Inventory& inventory;
+    Catalog& catalog;
+    Peers& peers;
+    Nodes& nodes;
+    Probes& probes;
+    const PathRates& path_rates;
+    Transfers& transfers;
+    Mirrors& mirrors;
+    Orders& orders;
+    Series& series;
+    Rings& rings;
+    Openings& openings;
+    Lender& lender;
+  };
+
+  explicit ClientService(const Needs& needs) : needs_(needs) {}
+
+  void CreateTransfer(const Principal& who, TransferRequest request,
+                      Reply<TransferInfo> reply) override;
+  void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
+  void ListTransfers(const Principal& who, PageRequest page,
+                     Reply<Page<TransferInfo>> reply) override;
+  Result<WatchId> WatchTransfer(const Principal& who, const TransferId& id,
+                                std::function<void(const TransferInfo&)> update) override;
+  void Unwatch(WatchId watch) override;
+  void CancelTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
+  void OpenSeries(const Principal& who, SeriesRequest request, Reply<TransferInfo> reply) override;
+  void EndSeries(const Principal& who, SeriesEnd end, Reply<TransferInfo> reply) override;
+
+  void CreateBuffer(const Principal& who, CreateBufferRequest request,
+                    Reply<BufferInfo> reply) override;
+  void RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                      Reply<BufferInfo> reply) override;
+  void GetBuffer(const Principal& who, std::string node, std::string name,
+                 Reply<BufferInfo> reply) override;
+  void ListBuffers(const Principal& who, std::string node, PageRequest page,
+                   Reply<Page<BufferInfo>> reply) override;
+  void DeleteBuffer(const Principal& who, std::string name, bool force, StatusReply reply) override;
+  void SumBuffer(const Principal& who, Endpoint range, Reply<Sum> reply) override;
+
+  void CreateGrant(const Principal& who, CreateGrantRequest request,
+                   Reply<GrantInfo> reply) override;
+  void ListGrants(const Principal& who, std::string node, std::string buffer, PageRequest page,
+                  Reply<Page<GrantInfo>> reply) override;
+  void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) override;
+
+  void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) override;
+  void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) override;
+  void ProbeNode(const Principal& who, std::string name,
+                 Reply<std::vector<ProbeInfo>> reply) override;
+  void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) override;
+  void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
+
+ private:
+  // Answers with a transfer that was made; a small one inside this node when it has ended, if that
+  // is soon.
+  void AnswerSmall(Result<TransferInfo> made, Reply<TransferInfo> reply);
+  template <typename T, typename Ask>
+  bool AskedElsewhere(const std::string& node, Reply<T>& reply, const Ask& ask);
+  // The record, if `who` may see it.
+  Result<TransferRecord*> FindTransfer(const Principal& who, const TransferId& id);
+  // The buffer of this node, if `who` owns it.
+  Result<Buffer*> FindOwn(const Principal& who, const std::string& name);
+  NodeInfo DescribeSelf() const;
+  void AddProbes(NodeInfo& node) const;
+
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine

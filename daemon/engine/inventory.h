@@ -1,0 +1,39 @@
+// What somebody may know of this node's buffers, be it a client here or another node's user.
+#pragma once
+
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/staging/checksum.h"
+
+namespace onecopy::engine {
+
+// Engine thread.
+class Inventory {
+ public:
+  Inventory(const Owners& owners, const Sessions& sessions, Buffers& buffers, Grants& grants,
+            Checksums& checksums)
+      : owners_(owners),
+        sessions_(sessions),
+        buffers_(buffers),
+        grants_(grants),
+        checksums_(checksums) {}
+
+  // The buffers that `who` owns or has a grant on, by name; all for an administrator.
+  Result<Page<BufferInfo>> BuffersSeenBy(const Principal& who, const PageRequest& page) const;
+  // The grants on what `who` owns, and those to `who`.
+  Result<Page<GrantInfo>> GrantsOf(const Principal& who, const PageRequest& page) const;
+  // Sums a range of a buffer, for whoever may read it.
+  void SumOf(const Principal& who, const Endpoint& range, Reply<Sum> reply);
+
+ private:
+  const Owners& owners_;
+  const Sessions& sessions_;
+  Buffers& buffers_;
+  Grants& grants_;
+  Checksums& checksums_;
+};
+
+}  // namespace onecopy::engine

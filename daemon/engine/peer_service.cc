@@ -1,0 +1,139 @@
+#include "daemon/engine/peer_service.h"
+
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+
+void PeerService::Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) {
+  needs_.peers.AnswerHello(caller, std::move(request), std::move(reply));
+}
+
+void PeerService::Reserve(const std::string& caller, ReserveRequest request,
+                          Reply<Reservation> reply) {
+  reply(needs_.tickets.Reserve(caller, request));
+}
+
+void PeerService::Start(const std::string& caller, StartRequest request,
+                        Reply<TransferInfo> reply) {
+  needs_.destinations.Start(caller, request, std::move(reply));
+}
+
+void PeerService::Connect(const std::string& caller, ConnectRequest request,
+                          Reply<ConnectReply> reply) {
+  needs_.connections.Accept(caller, request, std::move(reply));
+}
+
+void PeerService::Prepare(const std::string& caller, PrepareRequest request,
+                          Reply<PrepareReply> reply) {
+  needs_.sources.Prepare(caller, std::move(request), std::move(reply));
+}
+
+void PeerService::Finish(const std::string& caller, FinishRequest request,
+                         Reply<FinishReply> reply) {
+  needs_.sources.Finish(caller, request, std::move(reply));
+}
+
+void PeerService::OpenProbe(const std::string& caller, OpenProbeRequest request,
+                            Reply<OpenProbeReply> reply) {
+  if (needs_.context.draining) {
+    return reply(Status(Code::kUnavailable, reasons::kDraining,
+                        "node " + needs_.context.node() + " is shutting down"));
+  }
+  needs_.probe_slabs.Open(caller, std::move(request), std::move(reply));
+}
+
+void PeerService::CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) {
+  needs_.probe_slabs.Close(caller, probe, std::move(reply));
+}
+
+void PeerService::OpenRange(const std::string& caller, OpenRangeRequest request,
+                            Reply<OpenRangeReply> reply) {
+  needs_.rings.OpenRange(caller, request, std::move(reply));
+}
+
+void PeerService::OpenPush(const std::string& caller, OpenPushRequest request,
+                           Reply<OpenPushReply> reply) {
+  needs_.rings.OpenPush(caller, std::move(request), std::move(reply));
+}
+
+void PeerService::CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) {
+  needs_.openings.CloseOf(caller, opening);
+  reply(OkStatus());
+}
+
+void PeerService::Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) {
+  needs_.lender.Lend(caller, request, std::move(reply));
+}
+
+void PeerService::Recall(const std::string& caller, uint64_t loan, TransferId id,
+                         StatusReply reply) {
+  needs_.borrower.Recall(caller, loan, id, std::move(reply));
+}
+
+void PeerService::Report(const std::string& caller, TransferInfo transfer, StatusReply reply) {
+  reply(needs_.mirrors.OnReport(caller, transfer));
+}
+
+Result<TransferRecord*> PeerService::FindDecided(const std::string& caller, const TransferId& id) {
+  TransferRecord* record = needs_.transfers.Find(id);
+  const bool here =
+      record != nullptr && (record->series ? needs_.context.IsSelf(record->orderer)
+                                           : record->info.role == TransferRole::kDestination);
+  if (here && (record->orderer == caller || record->info.source.node == caller ||
+               record->info.destination.node == caller || needs_.context.IsSelf(caller))) {
+    return record;
+  }
+  return Status(Code::kNotFound, reasons::kTransferNotFound,
+                "node " + needs_.context.node() + " receives no transfer " + Printable(id.str()) +
+                    " in which node " + caller + " has a part");
+}
+
+void PeerService::Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) {
+  Result<TransferRecord*> record = FindDecided(caller, id);
+  if (!record.ok()) return reply(record.status());
+  reply((*record)->info);
+}
+
+void PeerService::Cancel(const std::string& caller, Uid uid, TransferId id,
+                         Reply<TransferInfo> reply) {
+  Result<TransferRecord*> record = FindDecided(caller, id);
+  if (!record.ok()) return reply(record.status());
+  if ((*record)->run != nullptr) {
+    (*record)->run->Cancel(
+        {Code::kCancelled, reasons::kCancelled, "cancelled by " + Owner{uid, caller}.ToString()});
+  }
+  reply((*record)->info);
+}
+
+void PeerService::GetBuffer(const std::string& caller, Uid uid, std::string name,
+                            Reply<BufferInfo> reply) {
+  const Principal who{uid, caller, false, {}};
+  Result<Buffer*> buffer = needs_.grants.FindKnown(needs_.buffers, who, name);
+  if (!buffer.ok()) return reply(buffer.status());
+  if (!needs_.grants.Sees(who, **buffer)) {
+    return reply(Status(Code::kPermissionDenied, reasons::kNotOwner,
+                        "buffer \"" + (*buffer)->name + "\" on node " + needs_.context.node() +
+                            " belongs to " + (*buffer)->owner.ToString(),
+                        needs_.grants.HowToBeAllowed({uid, caller}, (*buffer)->owner)));
+  }
+  reply(needs_.buffers.Describe(**buffer));
+}
+
+void PeerService::ListBuffers(const std::string& caller, Uid uid, PageRequest page,
+                              Reply<Page<BufferInfo>> reply) {
+  reply(needs_.inventory.BuffersSeenBy({uid, caller, false, {}}, page));
+}
+
+void PeerService::SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) {
+  needs_.inventory.SumOf({uid, caller, false, {}}, range, std::move(reply));
+}
+
+void PeerService::ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                             Reply<Page<GrantInfo>> reply) {
+  reply(needs_.inventory.GrantsOf(Principal{uid, caller, false, {}}, page));
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,86 @@
+// This node, as a peer asks it, and as it asks itself.
+#pragma once
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/inventory.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/probe_slabs.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/rings/ring_server.h"
+#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/transfers/destinations.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/sources.h"
+#include "daemon/engine/transfers/transfers.h"
+
+namespace onecopy::engine {
+
+class PeerService final : public PeerApi {
+ public:
+  // Each call goes to the one of these whose business it is.
+  struct Needs {
+    const Context& context;
+    Peers& peers;
+    Connections& connections;
+    Tickets& tickets;
+    Buffers& buffers;
+    Grants& grants;
+    Inventory& inventory;
+    Transfers& transfers;
+    Mirrors& mirrors;
+    Sources& sources;
+    Destinations& destinations;
+    ProbeSlabs& probe_slabs;
+    RingServer& rings;
+    Openings& openings;
+    Lender& lender;
+    Borrower& borrower;
+  };
+
+  explicit PeerService(const Needs& needs) : needs_(needs) {}
+
+  void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override;
+  void Reserve(const std::string& caller, ReserveRequest request,
+               Reply<Reservation> reply) override;
+  void Start(const std::string& caller, StartRequest request, Reply<TransferInfo> reply) override;
+  void Connect(const std::string& caller, ConnectRequest request,
+               Reply<ConnectReply> reply) override;
+  void Prepare(const std::string& caller, PrepareRequest request,
+               Reply<PrepareReply> reply) override;
+  void Finish(const std::string& caller, FinishRequest request, Reply<FinishReply> reply) override;
+  void OpenProbe(const std::string& caller, OpenProbeRequest request,
+                 Reply<OpenProbeReply> reply) override;
+  void CloseProbe(const std::string& caller, uint64_t probe, StatusReply reply) override;
+  void OpenRange(const std::string& caller, OpenRangeRequest request,
+                 Reply<OpenRangeReply> reply) override;
+  void OpenPush(const std::string& caller, OpenPushRequest request,
+                Reply<OpenPushReply> reply) override;
+  void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) override;
+  void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override;
+  void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override;
+  void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;
+  void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;
+  void Cancel(const std::string& caller, Uid uid, TransferId id,
+              Reply<TransferInfo> reply) override;
+  void GetBuffer(const std::string& caller, Uid uid, std::string name,
+                 Reply<BufferInfo> reply) override;
+  void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
+                   Reply<Page<BufferInfo>> reply) override;
+  void SumBuffer(const std::string& caller, Uid uid, Endpoint range, Reply<Sum> reply) override;
+  void ListGrants(const std::string& caller, Uid uid, PageRequest page,
+                  Reply<Page<GrantInfo>> reply) override;
+
+ private:
+  // A transfer that this node decides and `caller` has a part in.
+  Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);
+
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,113 @@
+#include "daemon/engine/peering/admission.h"
+
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "transport/core/glob.h"
+#include "transport/core/reasons.h"
+#include "transport/os/host_port.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostMet = 4096;
+
+bool IsOnLoopback(const PeerOptions& peer) {
+  const Result<os::HostPort> address = os::ParseHostPort(peer.address);
+  return address.ok() && os::IsLoopback(address->host);
+}
+
+Status Refused(std::string message, std::string remedy) {
+  return {Code::kPermissionDenied, reasons::kAccessDenied, std::move(message), std::move(remedy)};
+}
+
+}  // namespace
+
+Admission::Admission(const Options& options)
+    : node_(options.node),
+      own_domain_(options.uid_domain),
+      loopback_only_(options.loopback_only),
+      names_proven_(options.names_proven),
+      peers_(options.peers) {}
+
+void Admission::Configure(std::vector<PeerOptions> peers) {
+  peers_ = std::move(peers);
+  std::erase_if(met_locally_,
+                [this](const auto& met) { return !met.second && ByPattern(met.first) == nullptr; });
+}
+
+bool Admission::Expects(const std::string& node) const {
+  return ByName(node) != nullptr || ByPattern(node) != nullptr || met_locally_.contains(node);
+}
+
+const PeerOptions* Admission::ByName(const std::string& node) const {
+  for (const PeerOptions& peer : peers_) {
+    if (peer.name == node) return &peer;
+  }
+  return nullptr;
+}
+
+const PeerOptions* Admission::ByPattern(const std::string& node) const {
+  const PeerOptions* best = nullptr;
+  for (const PeerOptions& peer : peers_) {
+    const bool longer = best == nullptr || peer.name.size() > best->name.size();
+    if (longer && peer.name != node && MatchesGlob(peer.name, node)) best = &peer;
+  }
+  return best;
+}
+
+Status Admission::Admit(const std::string& node, bool local) {
+  if (const PeerOptions* entry = ByName(node)) {
+    if (names_proven_ || local || !IsOnLoopback(*entry)) return OkStatus();
+    return Refused("node " + node + " is configured on the machine of node " + node_ +
+                       ", and this call comes from another one",
+                   "set peers." + node + ".address to where that node is, or use [tls]");
+  }
+  const auto met = met_locally_.find(node);
+  if (met == met_locally_.end()) {
+    if (ByPattern(node) == nullptr && !local) {
+      return Refused(
+          "node " + node_ + " takes no calls of node " + node + ", which is not among its peers",
+          "name it there under [peers], by itself or by a pattern such as "
+          "[peers.\"gpu-*\"]");
+    }
+    if (met_locally_.size() >= kMostMet) {
+      return {Code::kResourceExhausted, reasons::kQuota,
+              "node " + node_ + " has met " + std::to_string(kMostMet) +
+                  " nodes that are not configured by name, and takes no more"};
+    }
+    met_locally_.emplace(node, local);
+    return OkStatus();
+  }
+  if (met->second && !local) {
+    return Refused("node " + node + " is one of the machine of node " + node_ +
+                       ", and this call comes from another one",
+                   "give every node a name of its own");
+  }
+  return OkStatus();
+}
+
+bool Admission::IsLocal(const std::string& node) const {
+  if (const PeerOptions* entry = ByName(node)) return IsOnLoopback(*entry);
+  const auto met = met_locally_.find(node);
+  return met != met_locally_.end() && met->second;
+}
+
+std::string Admission::OwnDomain() const {
+  if (!own_domain_.empty() || !loopback_only_) return own_domain_;
+  // Daemons that talk over loopback only see the same users. One that cannot say which machine this
+  // is, is in no domain.
+  const std::string host = os::HostIdentity();
+  return host.empty() ? std::string() : "loopback " + host;
+}
+
+std::string Admission::DomainOf(const std::string& node, const std::string& says) const {
+  for (const PeerOptions* entry : {ByName(node), ByPattern(node)}) {
+    if (entry != nullptr && entry->uid_domain) return *entry->uid_domain;
+  }
+  const std::string own = OwnDomain();
+  return IsLocal(node) && says == own ? own : std::string();
+}
+
+}  // namespace onecopy::engine

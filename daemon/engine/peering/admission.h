@@ -1,0 +1,54 @@
+// Which nodes may be peers of this one, and in which domains of uids they are: by what the
+// configuration and the kernel say, never by what a node says of itself.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/base/options.h"
+
+namespace onecopy::engine {
+
+// Engine thread.
+class Admission {
+ public:
+  // `peers`: those of the configuration, whose names may be patterns.
+  explicit Admission(const Options& options);
+  // Another configuration: who is not let in by it any more is nobody that was met.
+  void Configure(std::vector<PeerOptions> peers);
+
+  // Whether calls of the node of that name are taken. Its name was proven as far as that can be: by
+  // its certificate, or else not at all. `local`: its connection comes over loopback from a process
+  // that the kernel says is the daemon's own user's or root's; such a node may be a peer without
+  // being configured. PERMISSION_DENIED (ACCESS_DENIED) otherwise.
+  Status Admit(const std::string& node, bool local);
+
+  // Whether calls of that node may still be taken, as far as the configuration, or that it was met
+  // on this machine, says.
+  bool Expects(const std::string& node) const;
+
+  // This node's own domain; empty: none.
+  std::string OwnDomain() const;
+  // Of a peer: what the configuration says, by its name before a pattern; where it says nothing,
+  // this node's own for one that is known to be on this machine and `says` the same; else none.
+  std::string DomainOf(const std::string& node, const std::string& says) const;
+
+ private:
+  // What the configuration says of a node by its name; null: nothing.
+  const PeerOptions* ByName(const std::string& node) const;
+  // Of the patterns that fit, the longest one.
+  const PeerOptions* ByPattern(const std::string& node) const;
+  bool IsLocal(const std::string& node) const;
+
+  const std::string node_;
+  const std::string own_domain_;
+  const bool loopback_only_;
+  const bool names_proven_;
+  std::vector<PeerOptions> peers_;
+  // Nodes that are not configured by name, by whether they were met on this machine: it stays so,
+  // lest another one takes a name over with its rights.
+  std::map<std::string, bool> met_locally_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,434 @@
+#include "daemon/engine/peering/peers.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr int kMostMisses = 3;  // heartbeats without an answer, before a peer counts as lost
+constexpr std::chrono::seconds kConnectGrace{3};
+// An attempt that has not been answered for so long may have been lost on the way.
+constexpr std::chrono::seconds kStaleAttempt{1};
+// Asking all backends what they can do costs more than a heartbeat does.
+constexpr std::chrono::seconds kDescribeEvery{10};
+constexpr size_t kMostPeers = 4096;
+// Causes that are logged of one time out of reach: each once, as they may take turns.
+constexpr size_t kMostTold = 8;
+constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
+
+}  // namespace
+
+struct Peers::Peer {
+  std::string name;
+  std::string address;
+  bool configured = false;
+  std::unique_ptr<PeerApi> api;
+  NodeState state = NodeState::kDisconnected;
+  Status why;
+  WallTime since = std::chrono::system_clock::now();
+  Introduction introduction;  // as last heard; its capabilities are kept apart
+  NodeCapability capabilities;
+  uint64_t generation = 0;  // of the capabilities
+  int misses = 0;
+  int failures = 0;      // in a row, for the pauses
+  uint64_t attempt = 0;  // the newest greeting; answers to older ones are dropped
+  bool greeting = false;
+  os::Clock::time_point greeting_since{};
+  os::EventLoop::TimerId timer = 0;
+  std::vector<std::pair<uint64_t, Reply<PeerApi*>>> waiting;
+  std::set<std::string> told;  // why it has been out of reach since it was met last, to the log
+};
+
+Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
+    : context_(context), catalog_(catalog), dialer_(dialer), admission_(context.options) {}
+
+Peers::~Peers() = default;
+
+void Peers::Start(const std::string& address) {
+  address_ = address;
+  for (const PeerOptions& options : context_.options.peers) {
+    if (options.address.empty()) continue;
+    Peer& peer = Ensure(options.name, options.address);
+    peer.configured = true;
+    Greet(peer);
+  }
+}
+
+void Peers::Configure(const std::vector<PeerOptions>& peers) {
+  if (stopped_) return;
+  admission_.Configure(peers);
+  std::vector<std::string> gone;
+  for (const auto& [name, peer] : peers_) {
+    const bool named =
+        std::any_of(peers.begin(), peers.end(), [&name = name](const PeerOptions& options) {
+          return options.name == name && !options.address.empty();
+        });
+    peer->configured = peer->configured && named;
+    if (!named && !admission_.Expects(name)) gone.push_back(name);
+  }
+  for (const std::string& name : gone) Forget(name);
+  for (const PeerOptions& options : peers) {
+    if (options.address.empty()) continue;
+    Peer& peer = Ensure(options.name, options.address);
+    peer.configured = true;
+    if (peer.address != options.address) {
+      peer.address = options.address;
+      const Status why(Code::kUnavailable, reasons::kPeerDown,
+                       "node " + peer.name + " has another address in the configuration now");
+      SetState(peer, NodeState::kDisconnected, why);
+      if (listener_.distrusted) listener_.distrusted(peer.name, why);
+      Redial(peer);
+    }
+    if (peer.state == NodeState::kDisconnected) Greet(peer);
+  }
+}
+
+void Peers::Forget(const std::string& name) {
+  Peer& peer = *peers_.at(name);
+  const Status why(Code::kUnavailable, reasons::kPeerNotFound,
+                   "node " + name + " was taken out of the configuration");
+  SetState(peer, NodeState::kDisconnected, why);
+  if (listener_.distrusted) listener_.distrusted(name, why);
+  context_.loop.CancelTimer(peer.timer);
+  for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
+  peers_.erase(name);
+}
+
+void Peers::Redial(Peer& peer) {
+  peer.api.reset();
+  peer.greeting = false;
+  ++peer.attempt;
+}
+
+void Peers::Stop() {
+  stopped_ = true;
+  for (auto& [name, peer] : peers_) {
+    context_.loop.CancelTimer(peer->timer);
+    peer->api.reset();
+    for (auto& [ticket, reply] : std::exchange(peer->waiting, {})) reply(DownStatus(*peer));
+  }
+}
+
+Status Peers::Admit(const std::string& node, bool local) {
+  Status admitted = admission_.Admit(node, local);
+  if (admitted.ok()) return admitted;
+  const os::Clock::time_point now = os::Clock::now();
+  if (now < next_refusal_logged_) {
+    ++refusals_not_logged_;
+    return admitted;
+  }
+  next_refusal_logged_ = now + kLogRefusalsEvery;
+  log::Warning("call of a node refused",
+               {{"node", Printable(node)},
+                {"why", admitted.ToString()},
+                {"more", std::to_string(std::exchange(refusals_not_logged_, 0))}});
+  return admitted;
+}
+
+Introduction Peers::Introduce() const {
+  Introduction self;
+  self.node = context_.node();
+  self.boot_id = context_.boot_id;
+  self.protocol_min = kProtocolMin;
+  self.protocol_max = kProtocolMax;
+  self.version = context_.options.version;
+  self.address = address_;
+  self.uid_domain = UidDomain(context_.node());
+  self.draining = context_.draining;
+  self.generation = catalog_.generation();
+  self.capabilities = catalog_.capabilities();
+  return self;
+}
+
+Peers::Peer& Peers::Ensure(const std::string& name, const std::string& address) {
+  std::unique_ptr<Peer>& peer = peers_[name];
+  if (peer == nullptr) {
+    peer = std::make_unique<Peer>();
+    peer->name = name;
+    peer->address = address;
+    peer->why =
+        Status(Code::kUnavailable, reasons::kPeerDown, "node " + name + " has not answered yet");
+  }
+  return *peer;
+}
+
+void Peers::Dial(Peer& peer) { peer.api = dialer_.Dial(peer.name, peer.address); }
+
+void Peers::Greet(Peer& peer) {
+  if (stopped_ || peer.greeting) return;
+  context_.loop.CancelTimer(std::exchange(peer.timer, 0));
+  if (peer.api == nullptr) Dial(peer);
+  catalog_.RefreshAfter(kDescribeEvery);
+  HelloRequest request;
+  request.self = Introduce();
+  request.known_boot_id = peer.introduction.boot_id;
+  request.known_generation = peer.generation;
+  peer.greeting = true;
+  peer.greeting_since = os::Clock::now();
+  peer.api->Hello(context_.node(), std::move(request),
+                  [this, name = peer.name, attempt = ++peer.attempt](Result<HelloReply> reply) {
+                    OnGreeted(name, attempt, std::move(reply));
+                  });
+}
+
+void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply) {
+  const auto found = peers_.find(name);
+  if (stopped_ || found == peers_.end() || found->second->attempt != attempt) return;
+  Peer& peer = *found->second;
+  peer.greeting = false;
+  if (!reply.ok()) {
+    const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+    // A refused connection is news; a late answer may only mean that the machine is busy.
+    if (was_up && reply.status().code() == Code::kDeadlineExceeded && ++peer.misses < kMostMisses) {
+      return Schedule(peer, context_.options.heartbeat);
+    }
+    ++peer.failures;
+    SetState(peer, NodeState::kDisconnected, reply.status());
+    return Schedule(peer, Backoff(peer));
+  }
+  peer.misses = 0;
+  if (Status wrong = Learn(peer, std::move(reply->self)); !wrong.ok()) {
+    ++peer.failures;
+    SetState(peer, NodeState::kIncompatible, wrong);
+    return Schedule(peer, Backoff(peer));
+  }
+  peer.failures = 0;
+  SetState(peer, peer.introduction.draining ? NodeState::kDraining : NodeState::kConnected,
+           OkStatus());
+  Schedule(peer, context_.options.heartbeat);
+}
+
+Status Peers::Learn(Peer& peer, Introduction introduction) {
+  if (introduction.node != peer.name) {
+    return {Code::kUnavailable, reasons::kPeerIncompatible,
+            "at " + peer.address + " answers node \"" + Printable(introduction.node) +
+                "\" instead of " + peer.name,
+            "mend the address, or the name under [peers]"};
+  }
+  const bool restarted =
+      !peer.introduction.boot_id.empty() && peer.introduction.boot_id != introduction.boot_id;
+  if (restarted) peer.generation = 0;
+  std::optional<NodeCapability> capabilities = std::move(introduction.capabilities);
+  introduction.capabilities.reset();
+  peer.introduction = std::move(introduction);
+  const Introduction& said = peer.introduction;
+  if (said.protocol_min > kProtocolMax || said.protocol_max < kProtocolMin) {
+    return {Code::kUnavailable, reasons::kPeerIncompatible,
+            "node " + peer.name + " (version " + Printable(said.version) + ") speaks protocols " +
+                std::to_string(said.protocol_min) + " to " + std::to_string(said.protocol_max) +
+                ", this node " + std::to_string(kProtocolMin) + " to " +
+                std::to_string(kProtocolMax),
+            "bring both to versions that overlap"};
+  }
+  if (capabilities && said.generation != peer.generation) {
+    const NodeCapability before = std::exchange(peer.capabilities, std::move(*capabilities));
+    peer.capabilities.node = peer.name;
+    peer.generation = said.generation;
+    if (!before.node.empty() && !restarted && listener_.changed) {
+      listener_.changed(peer.name, before, peer.capabilities);
+    }
+  }
+  if (restarted && listener_.met) listener_.met(peer.name, true);
+  return OkStatus();
+}
+
+void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
+  const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+  const bool is_up = state == NodeState::kConnected || state == NodeState::kDraining;
+  peer.why = why;
+  const bool changed = peer.state != state;
+  peer.state = state;
+  if (changed) peer.since = std::chrono::system_clock::now();
+  if (is_up) {
+    peer.told.clear();
+    if (changed) {
+      log::Info(
+          "peer " + std::string(NodeStateName(state)),
+          {{"peer", peer.name}, {"address", peer.address}, {"version", peer.introduction.version}});
+    }
+  } else if (peer.told.size() < kMostTold && peer.told.insert(why.ToString()).second) {
+    // One that was never met has been in this state from the beginning.
+    log::Warning("peer " + std::string(NodeStateName(state)),
+                 {{"peer", peer.name}, {"address", peer.address}, {"why", why.ToString()}});
+  }
+  if (was_up && !is_up && listener_.lost) listener_.lost(peer.name);
+  if (why.reason() == reasons::kCertRejected && listener_.distrusted) {
+    listener_.distrusted(peer.name, why);
+  }
+  if (!was_up && is_up && listener_.met) listener_.met(peer.name, false);
+  if (is_up) {
+    for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(peer.api.get());
+  } else if (state == NodeState::kIncompatible) {
+    // It has answered, and will not become another one within the grace.
+    for (auto& [ticket, reply] : std::exchange(peer.waiting, {})) reply(why);
+  }
+}
+
+void Peers::Schedule(Peer& peer, std::chrono::milliseconds delay) {
+  context_.loop.CancelTimer(peer.timer);
+  peer.timer = context_.loop.RunAfter(delay, [this, name = peer.name] {
+    Peer& due = *peers_.at(name);
+    due.timer = 0;
+    Greet(due);
+  });
+}
+
+// Doubles from the least to the most pause, and is spread by a quarter so that nodes do not dial in
+// step.
+std::chrono::milliseconds Peers::Backoff(Peer& peer) {
+  const int doublings = std::min(peer.failures - 1, 20);
+  const auto pause = std::min(context_.options.reconnect_least * (int64_t{1} << doublings),
+                              context_.options.reconnect_most);
+  const auto spread = static_cast<uint64_t>(pause.count() / 2 + 1);
+  return pause * 3 / 4 +
+         std::chrono::milliseconds(static_cast<int64_t>(os::RandomNumber() % spread));
+}
+
+void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) {
+  if (address_.empty() || stopped_) {
+    return reply(Status(Code::kUnavailable, reasons::kPeerDown,
+                        "node " + context_.node() + " is not ready"));
+  }
+  if (request.self.node != caller || caller == context_.node() || !CheckName(caller, "node").ok()) {
+    return reply(Status(
+        Code::kInvalidArgument, reasons::kBadName,
+        "node \"" + Printable(request.self.node) + "\" is not who calls, or has this node's name",
+        "give every node a name of its own"));
+  }
+  const bool known = peers_.contains(caller);
+  if (!known && peers_.size() >= kMostPeers) {
+    return reply(Status(Code::kResourceExhausted, reasons::kQuota, "too many peers"));
+  }
+  Peer& peer = Ensure(caller, request.self.address);
+  const bool is_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+  const bool moved = !peer.configured && peer.address != request.self.address;
+  const bool restarted = peer.introduction.boot_id != request.self.boot_id;
+  if (moved && (!is_up || restarted)) {
+    peer.address = request.self.address;
+    Redial(peer);
+  }
+  catalog_.RefreshAfter(kDescribeEvery);
+  HelloReply answer{Introduce()};
+  if (request.known_boot_id == context_.boot_id &&
+      request.known_generation == catalog_.generation()) {
+    answer.self.capabilities.reset();
+  }
+  // It is there: no need to wait for the next turn to greet it, and if it has changed, every reason
+  // not to.
+  if (!is_up || restarted || peer.introduction.draining != request.self.draining) {
+    peer.failures = 0;
+    Greet(peer);
+  }
+  reply(std::move(answer));
+}
+
+Status Peers::DownStatus(const Peer& peer) const {
+  if (peer.state == NodeState::kIncompatible) return peer.why;
+  return {Code::kUnavailable, reasons::kPeerDown,
+          "node " + peer.name + " (" + peer.address + ") does not answer: " + peer.why.message(),
+          "is onecopyd running there? onecopy node ls shows the peers"};
+}
+
+Result<PeerApi*> Peers::Find(const std::string& name) {
+  const auto found = peers_.find(name);
+  if (found == peers_.end()) {
+    return Status(
+        Code::kNotFound, reasons::kPeerNotFound,
+        "node " + context_.node() + " knows no node \"" + Printable(name) + "\"",
+        "onecopy node ls shows those it knows; --peer NAME=HOST:PORT or [peers] adds one");
+  }
+  const Peer& peer = *found->second;
+  const bool up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
+  if (up && !stopped_) return peer.api.get();
+  return DownStatus(peer);
+}
+
+void Peers::WhenConnected(const std::string& name, Reply<PeerApi*> reply) {
+  Result<PeerApi*> found = Find(name);
+  const auto peer = peers_.find(name);
+  if (found.ok() || peer == peers_.end() || stopped_) return reply(std::move(found));
+  // On a wire that has just been mended an attempt from before may need longer than the grace.
+  Peer& down = *peer->second;
+  const bool stale = down.greeting && os::Clock::now() - down.greeting_since > kStaleAttempt;
+  if (stale && down.waiting.empty()) {
+    down.greeting = false;
+    ++down.attempt;
+    Dial(down);
+  }
+  const uint64_t ticket = os::RandomNumber();
+  down.waiting.emplace_back(ticket, std::move(reply));
+  Greet(down);
+  context_.loop.RunAfter(kConnectGrace, [this, name, ticket] {
+    const auto late = peers_.find(name);
+    if (late == peers_.end()) return;
+    auto& waiting = late->second->waiting;
+    const auto mine = std::find_if(waiting.begin(), waiting.end(),
+                                   [&](const auto& w) { return w.first == ticket; });
+    if (mine == waiting.end()) return;
+    Reply<PeerApi*> give_up = std::move(mine->second);
+    waiting.erase(mine);
+    give_up(DownStatus(*late->second));
+  });
+}
+
+bool Peers::IsConnected(const std::string& name) const {
+  const auto found = peers_.find(name);
+  return found != peers_.end() && (found->second->state == NodeState::kConnected ||
+                                   found->second->state == NodeState::kDraining);
+}
+
+bool Peers::Speaks(const std::string& name, uint32_t protocol) const {
+  return IsConnected(name) && peers_.at(name)->introduction.protocol_max >= protocol;
+}
+
+const NodeCapability* Peers::Capabilities(const std::string& name) const {
+  return IsConnected(name) ? &peers_.at(name)->capabilities : nullptr;
+}
+
+std::string Peers::UidDomain(const std::string& name) const {
+  if (name == context_.node()) return admission_.OwnDomain();
+  const auto found = peers_.find(name);
+  if (found == peers_.end()) return {};
+  return admission_.DomainOf(name, found->second->introduction.uid_domain);
+}
+
+NodeInfo Peers::DescribePeer(const Peer& peer) const {
+  NodeInfo info;
+  info.name = peer.name;
+  info.state = peer.state;
+  info.address = peer.address;
+  info.boot_id = peer.introduction.boot_id;
+  info.protocol_min = peer.introduction.protocol_min;
+  info.protocol_max = peer.introduction.protocol_max;
+  info.version = peer.introduction.version;
+  info.reason = peer.why.reason();
+  info.detail = peer.why.message();
+  info.since = peer.since;
+  info.uid_domain = UidDomain(peer.name);
+  info.capabilities = peer.capabilities;
+  return info;
+}
+
+std::vector<NodeInfo> Peers::Describe() const {
+  std::vector<NodeInfo> all;
+  all.reserve(peers_.size());
+  for (const auto& [name, peer] : peers_) all.push_back(DescribePeer(*peer));
+  return all;
+}
+
+Result<NodeInfo> Peers::Describe(const std::string& name) const {
+  const auto found = peers_.find(name);
+  if (found != peers_.end()) return DescribePeer(*found->second);
+  return Status(Code::kNotFound, reasons::kPeerNotFound,
+                "node " + context_.node() + " knows no node \"" + Printable(name) + "\"",
+                "onecopy node ls shows those it knows");
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,104 @@
+// The other nodes: introduces this one to them, keeps the acquaintance up, and notices when it
+// ends.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/admission.h"
+#include "daemon/engine/peering/catalog.h"
+
+namespace onecopy::engine {
+
+inline constexpr uint32_t kProtocolMin = 1;
+inline constexpr uint32_t kProtocolMax = 2;
+// From which on a transfer may have many ranges.
+inline constexpr uint32_t kProtocolWithRanges = 2;
+
+// Engine thread. Each peer is greeted when it is first known and then again and again, as a
+// heartbeat; one that does not answer is tried with growing pauses for ever. A node that calls, and
+// that Admission lets in, becomes a peer although its address is not configured.
+class Peers {
+ public:
+  Peers(Context& context, Catalog& catalog, PeerDialer& dialer);
+  ~Peers();
+
+  void Start(const std::string& address);  // of this node, as peers reach it
+  void Stop();                             // ends all calls to peers
+
+  // Other peers than the configuration named before: new ones are greeted, those with another
+  // address are dialled there, and those that it does not name any more are forgotten.
+  void Configure(const std::vector<PeerOptions>& peers);
+  // See Admission.
+  Status Admit(const std::string& node, bool local);
+
+  Introduction Introduce() const;  // this node, with its capabilities
+  // What a peer asks of this node.
+  void AnswerHello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply);
+
+  // The peer if it is connected. NOT_FOUND (PEER_NOT_FOUND) for a name that nobody has; UNAVAILABLE
+  // (PEER_DOWN, PEER_INCOMPATIBLE) for one that cannot be asked now.
+  Result<PeerApi*> Find(const std::string& name);
+  // Likewise, but gives a peer that is just being dialled a moment to answer.
+  void WhenConnected(const std::string& name, Reply<PeerApi*> reply);
+  bool IsConnected(const std::string& name) const;
+  // Whether a peer that is connected speaks this version of the protocol.
+  bool Speaks(const std::string& name, uint32_t protocol) const;
+  // Null for a node that is not, or has not yet been, connected.
+  const NodeCapability* Capabilities(const std::string& name) const;
+  std::string UidDomain(const std::string& name) const;
+
+  std::vector<NodeInfo> Describe() const;  // by name
+  Result<NodeInfo> Describe(const std::string& name) const;
+
+  // `restarted`: the daemon that answers is not the one that answered before. A peer that is lost
+  // and comes back the same is only lost, then met.
+  struct Listener {
+    std::function<void(const std::string& node)> lost;
+    // It is not to be believed any more: its certificate counts no more, or the configuration does
+    // not name it, or not there, any more. Whatever is open to it has to end. After `lost`.
+    std::function<void(const std::string& node, const Status& why)> distrusted;
+    std::function<void(const std::string& node, bool restarted)> met;
+    // It can do something else than before.
+    std::function<void(const std::string& node, const NodeCapability& before,
+                       const NodeCapability& now)>
+        changed;
+  };
+  void Listen(Listener listener) { listener_ = std::move(listener); }
+
+ private:
+  struct Peer;
+
+  Peer& Ensure(const std::string& name, const std::string& address);
+  void Dial(Peer& peer);
+  void Redial(Peer& peer);  // at its address, which is another one than before
+  void Forget(const std::string& name);
+  void Greet(Peer& peer);
+  void OnGreeted(const std::string& name, uint64_t attempt, Result<HelloReply> reply);
+  // Takes what the other side said of itself; what is wrong with it, if anything.
+  Status Learn(Peer& peer, Introduction introduction);
+  void SetState(Peer& peer, NodeState state, const Status& why);
+  void Schedule(Peer& peer, std::chrono::milliseconds delay);
+  std::chrono::milliseconds Backoff(Peer& peer);
+  Status DownStatus(const Peer& peer) const;
+  NodeInfo DescribePeer(const Peer& peer) const;
+
+  Context& context_;
+  Catalog& catalog_;
+  PeerDialer& dialer_;
+  Admission admission_;
+  os::Clock::time_point next_refusal_logged_{};
+  uint64_t refusals_not_logged_ = 0;
+  std::map<std::string, std::unique_ptr<Peer>> peers_;
+  Listener listener_;
+  std::string address_;  // empty before Start
+  bool stopped_ = false;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,339 @@
+#include "daemon/engine/registry/buffers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/engine/base/paging.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::engine {
+namespace {
+
+std::string WorkerFor(const std::string& kind, const std::string& device) {
+  return device.empty() ? kind : device;
+}
+
+Status InUse(const Buffer& buffer) {
+  return {Code::kFailedPrecondition, reasons::kBufferInUse,
+          "buffer \"" + buffer.name + "\" is used by " + std::to_string(buffer.users.size()) +
+              " transfer(s), the first of them " + buffer.users.begin()->str(),
+          "wait for them, cancel them, or remove with --force"};
+}
+
+}  // namespace
+
+Status Buffers::CheckNew(const std::string& name) const {
+  ONECOPY_RETURN_IF_ERROR(CheckName(name, "buffer"));
+  if (by_name_.contains(name) || making_.contains(name)) {
+    return {Code::kAlreadyExists, reasons::kNameTaken,
+            "node " + context_.node() + " has a buffer \"" + name + "\" already",
+            "choose another name, or remove that one"};
+  }
+  return OkStatus();
+}
+
+void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
+                     Reply<BufferInfo> reply) {
+  if (request.bytes == 0) {
+    return reply(
+        Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte"));
+  }
+  // The kind of memory whose device this is; where none knows it, the answer that says most.
+  Status unknown(Code::kNotFound, reasons::kDeviceNotFound,
+                 "node " + context_.node() + " has no memory \"" + Printable(request.memory) + "\"",
+                 "use host, or cuda:0 and the like; see onecopy node show");
+  Memory* memory = nullptr;
+  std::string device;
+  for (Memory* candidate : context_.memories) {
+    Result<std::string> found = candidate->FindDevice(request.memory);
+    if (found.ok() && !request.memory.empty()) {
+      memory = candidate;
+      device = *found;
+      break;
+    }
+    if (request.memory.starts_with(candidate->kind())) unknown = found.status();
+  }
+  if (memory == nullptr) return reply(unknown);
+
+  Buffer draft;
+  draft.name = request.name;
+  draft.owner = OwnerOf(who);
+  draft.bytes = request.bytes;
+  const std::string content =
+      "create " + request.name + " " + std::to_string(request.bytes) + " " + request.memory;
+  Make(
+      {request.request_id, content, request.validate_only, who.administrator, who.session},
+      std::move(draft), WorkerFor(memory->kind(), device),
+      [memory, device, bytes = request.bytes] { return memory->Allocate(device, bytes); },
+      std::move(reply));
+}
+
+Result<os::PassedFd> Buffers::TakeIfNamed(const SessionId& session, uint64_t fd_handle) {
+  if (fd_handle == 0) return os::PassedFd();
+  return sessions_.Take(session, fd_handle);
+}
+
+void Buffers::Register(const Principal& who, const RegisterBufferRequest& request,
+                       Reply<BufferInfo> reply) {
+  const ClientIdentity* client = sessions_.Identity(who.session);
+  if (client == nullptr) {
+    return reply(Status(Code::kUnauthenticated, reasons::kNoSession, "the session has ended"));
+  }
+  // First of all, so that they are closed where the request is refused.
+  Result<os::PassedFd> fd = TakeIfNamed(who.session, request.fd_handle);
+  Result<os::PassedFd> dmabuf = TakeIfNamed(who.session, request.dmabuf_fd_handle);
+  if (!fd.ok()) return reply(fd.status());
+  if (!dmabuf.ok()) return reply(dmabuf.status());
+  if (request.bytes == 0) {
+    return reply(
+        Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte"));
+  }
+  Memory* memory = context_.FindMemory(request.kind);
+  if (memory == nullptr) {
+    return reply(
+        Status(Code::kFailedPrecondition, reasons::kNotServed,
+               "this onecopyd cannot register memory of kind \"" + Printable(request.kind) + "\""));
+  }
+  Result<std::string> device = memory->FindDevice(request.device);
+  if (!device.ok()) return reply(device.status());
+
+  ImportRequest import;
+  import.form = request.form;
+  import.device = *device;
+  import.bytes = request.bytes;
+  import.offset = request.offset;
+  import.allocation_bytes = request.allocation_bytes;
+  import.handle = request.handle;
+  import.dmabuf_offset = request.dmabuf_offset;
+  import.dmabuf_refusal = request.dmabuf_refusal;
+  import.owner_pid = client->pid;
+  import.same_pid_namespace = client->same_pid_namespace;
+
+  Buffer draft;
+  draft.name = request.name;
+  if (draft.name.empty()) {
+    draft.name = "client-" + std::to_string(client->pid) + "-" + std::to_string(next_name_++);
+  }
+  draft.owner = OwnerOf(who);
+  draft.bytes = request.bytes;
+  draft.registered = true;
+  draft.session = who.session;
+  // A repetition passes its descriptor anew, so its number is not part of what was asked.
+  const std::string content = "register " + request.name + " " + std::to_string(request.bytes) +
+                              " " + request.form + " " + import.device + " " +
+                              std::to_string(request.offset) + " " + request.handle;
+  Make(
+      {request.request_id, content, request.validate_only, who.administrator, who.session},
+      std::move(draft), WorkerFor(memory->kind(), *device),
+      [memory, import = std::move(import), fd = std::move(*fd),
+       dmabuf = std::move(*dmabuf)]() mutable {
+        import.fd = fd.get();
+        import.dmabuf_fd = dmabuf.get();
+        return memory->Import(import);
+      },
+      std::move(reply));
+}
+
+void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeRegion make,
+                   Reply<BufferInfo> reply) {
+  const Owner who = draft.owner;
+  if (!order.validate_only) {
+    auto shared = std::make_shared<Reply<BufferInfo>>(std::move(reply));
+    auto again = [this, shared](Result<BufferId> made) {
+      if (!made.ok()) return (*shared)(made.status());
+      const Buffer* buffer = FindById(*made);
+      if (buffer != nullptr) return (*shared)(Describe(*buffer));
+      (*shared)(Status(Code::kNotFound, reasons::kBufferNotFound,
+                       "the buffer that this request made has been removed since"));
+    };
+    auto seen = requests_.Begin(who, order.administrator, order.request_id, order.content, again);
+    if (!seen.ok()) return (*shared)(seen.status());
+    if (seen->action == RequestLog<BufferId>::Action::kWait) return;
+    if (seen->action == RequestLog<BufferId>::Action::kRepeat) return again(*seen->made);
+    reply = [this, who, id = order.request_id, shared](Result<BufferInfo> info) {
+      if (info.ok()) {
+        requests_.Conclude(who, id, BufferId::Parse(info->id));
+      } else {
+        requests_.Conclude(who, id, info.status());
+      }
+      (*shared)(std::move(info));
+    };
+  }
+  if (Status fresh = CheckNew(draft.name); !fresh.ok()) return reply(fresh);
+  Result<Quota::Charge> charge = quota_.Take(who, order.administrator);
+  if (!charge.ok()) return reply(charge.status());
+  draft.charge = std::move(*charge);
+  const std::string name = draft.name;
+  making_.insert(name);
+  context_.workers.Run<std::unique_ptr<Region>>(
+      worker, UnlessGone(order.session, std::move(make)),
+      [this, name, worker, draft = std::move(draft), validate_only = order.validate_only,
+       reply = std::move(reply)](Result<std::unique_ptr<Region>> region) mutable {
+        making_.erase(name);
+        if (!region.ok()) return reply(region.status());
+        if (!validate_only) return reply(Add(std::move(draft), std::move(*region), worker));
+        draft.region = context_.workers.Share(worker, std::move(*region));
+        BufferInfo info = Describe(draft);
+        info.id.clear();
+        reply(std::move(info));
+      });
+}
+
+Buffers::MakeRegion Buffers::UnlessGone(const SessionId& session, MakeRegion make) const {
+  return [gone = sessions_.Gone(session),
+          make = std::move(make)]() mutable -> Result<std::unique_ptr<Region>> {
+    if (gone != nullptr && *gone) {
+      return Status(Code::kAborted, reasons::kOwnerDied, "the client that asked for it has gone");
+    }
+    return make();
+  };
+}
+
+Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
+                                const std::string& worker) {
+  draft.region = context_.workers.Share(worker, std::move(region));
+  if (draft.registered && sessions_.Identity(draft.session) == nullptr) {
+    return Status(Code::kAborted, reasons::kOwnerDied,
+                  "the client went away while its memory was registered");
+  }
+  uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<uint32_t>(slots_.size());
+    slots_.push_back({first_generation_, std::nullopt});
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  draft.id = {slot, ++slots_[slot].generation};
+  draft.create_time = std::chrono::system_clock::now();
+  by_name_[draft.name] = draft.id;
+  by_owner_[draft.owner].insert(draft.name);
+  if (draft.registered) by_session_[draft.session].insert(draft.id);
+  slots_[slot].buffer = std::move(draft);
+  return Describe(*slots_[slot].buffer);
+}
+
+Buffer* Buffers::FindById(BufferId id) {
+  if (id.slot >= slots_.size() || slots_[id.slot].generation != id.generation) return nullptr;
+  return slots_[id.slot].buffer ? &*slots_[id.slot].buffer : nullptr;
+}
+
+Result<Buffer*> Buffers::Find(const std::string& name) {
+  const auto named = by_name_.find(name);
+  // No name is an id, since ids begin with a digit, hold one dot and nothing but digits; where one
+  // does, it wins.
+  Buffer* buffer =
+      named != by_name_.end() ? FindById(named->second) : FindById(BufferId::Parse(name));
+  if (buffer != nullptr && buffer->removing.ok()) return buffer;
+  return Status(Code::kNotFound, reasons::kBufferNotFound,
+                "node " + context_.node() + " has no buffer \"" + Printable(name) + "\"",
+                "see `onecopy buffer ls " + context_.node() + "`, or make it on node " +
+                    context_.node() + ": `onecopy buffer create " + Printable(name) +
+                    " --size SIZE`");
+}
+
+void Buffers::Hold(BufferId id, const TransferId& transfer) {
+  if (Buffer* buffer = FindById(id)) buffer->users.insert(transfer);
+}
+
+void Buffers::LetGo(BufferId id, const TransferId& transfer) {
+  Buffer* buffer = FindById(id);
+  if (buffer == nullptr) return;
+  buffer->users.erase(transfer);
+  if (!buffer->removing.ok() && buffer->users.empty()) Erase(*buffer);
+}
+
+void Buffers::Remove(BufferId id, bool force, Status why, StatusReply done) {
+  Buffer* buffer = FindById(id);
+  if (buffer == nullptr) return done(OkStatus());
+  if (!buffer->users.empty() && !force) return done(InUse(*buffer));
+  removals_[id].push_back(std::move(done));
+  if (!buffer->removing.ok()) return;
+  buffer->removing = std::move(why);
+  if (buffer->users.empty()) return Erase(*buffer);
+  const std::set<TransferId> users = buffer->users;
+  const Status reason = buffer->removing;
+  for (const TransferId& transfer : users) evict_(transfer, reason);
+}
+
+void Buffers::EndSession(const SessionId& session) {
+  const auto of = by_session_.find(session);
+  if (of == by_session_.end()) return;
+  const std::set<BufferId> ended = of->second;
+  for (const BufferId id : ended) {
+    const Buffer* buffer = FindById(id);
+    if (buffer == nullptr) continue;
+    Remove(id, true,
+           {Code::kAborted, reasons::kOwnerDied,
+            "the client that registered buffer \"" + buffer->name + "\" has gone"},
+           [](const Status&) {});
+  }
+}
+
+void Buffers::Erase(Buffer& buffer) {
+  const BufferId id = buffer.id;
+  const Status why = buffer.removing;
+  by_name_.erase(buffer.name);
+  const auto owned = by_owner_.find(buffer.owner);
+  owned->second.erase(buffer.name);
+  if (owned->second.empty()) by_owner_.erase(owned);
+  if (const auto of = by_session_.find(buffer.session); of != by_session_.end()) {
+    of->second.erase(id);
+    if (of->second.empty()) by_session_.erase(of);
+  }
+  slots_[id.slot].buffer.reset();
+  free_slots_.push_back(id.slot);
+  if (removed_) removed_(id, why);
+  auto removal = removals_.extract(id);
+  if (removal.empty()) return;
+  for (StatusReply& done : removal.mapped()) done(OkStatus());
+}
+
+BufferInfo Buffers::Describe(const Buffer& buffer) const {
+  BufferInfo info;
+  info.node = context_.node();
+  info.name = buffer.name;
+  info.id = buffer.id.ToString();
+  info.memory = buffer.region->place().kind;
+  info.device = buffer.region->place().device;
+  info.bytes = buffer.bytes;
+  info.owner = buffer.owner.ToString();
+  info.registered = buffer.registered;
+  info.create_time = buffer.create_time;
+  info.transfers = static_cast<uint32_t>(buffer.users.size());
+  return info;
+}
+
+Buffers::Names Buffers::NamesOf(const Owners& owners, const Principal& who) const {
+  Names names;
+  owners.ForEachSame(by_owner_, OwnerOf(who),
+                     [&](const Names& of_one) { names.insert(of_one.begin(), of_one.end()); });
+  return names;
+}
+
+Result<Page<BufferInfo>> Buffers::List(const PageRequest& page, const Names& names) const {
+  return TakePage<BufferInfo>(
+      page, names, [](const std::string& name) { return name; },
+      [](const std::string&) { return true; },
+      [&](const std::string& name) { return Describe(*slots_[by_name_.at(name).slot].buffer); });
+}
+
+Result<Page<BufferInfo>> Buffers::ListAll(const PageRequest& page) const {
+  return TakePage<BufferInfo>(
+      page, by_name_, [](const auto& entry) { return entry.first; },
+      [](const auto&) { return true; },
+      [&](const auto& entry) { return Describe(*slots_[entry.second.slot].buffer); });
+}
+
+void Buffers::Clear() {
+  by_name_.clear();
+  by_owner_.clear();
+  by_session_.clear();
+  slots_.clear();
+  free_slots_.clear();
+  removals_.clear();
+}
+
+}  // namespace onecopy::engine

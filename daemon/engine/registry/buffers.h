@@ -1,0 +1,130 @@
+// The registry of this node's buffers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/base/quota.h"
+#include "daemon/engine/registry/request_log.h"
+#include "daemon/engine/registry/sessions.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+
+struct Buffer {
+  BufferId id;
+  std::string name;
+  Owner owner;
+  RegionRef region;
+  uint64_t bytes = 0;
+  bool registered = false;
+  SessionId session;  // of the client that registered it
+  WallTime create_time;
+  std::set<TransferId> users;  // transfers that hold it
+  Status removing;             // not OK once it is on its way out: why
+  Quota::Charge charge = {};   // of its owner
+};
+
+// Engine thread. Pointers to buffers are good until control returns to the loop.
+class Buffers {
+ public:
+  Buffers(Context& context, Sessions& sessions, RequestMemory& memory)
+      : context_(context),
+        sessions_(sessions),
+        quota_(context.node(), "buffers", context.options.limits.buffers,
+               context.options.limits.reserved_percent),
+        requests_(memory, "buffer") {}
+
+  // Checked, then made on a worker's thread.
+  void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply);
+  void Register(const Principal& who, const RegisterBufferRequest& request,
+                Reply<BufferInfo> reply);
+
+  // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out.
+  Result<Buffer*> Find(const std::string& name);
+  Buffer* FindById(BufferId id);
+
+  // Ends the buffer: at once when no transfer holds it, else when the last one lets go. With
+  // transfers, and without `force`, FAILED_PRECONDITION (BUFFER_IN_USE). `done` runs when it is
+  // gone.
+  void Remove(BufferId id, bool force, Status why, StatusReply done);
+  // The session is over: what it registered goes, its transfers end with OWNER_DIED.
+  void EndSession(const SessionId& session);
+
+  // A transfer holds a buffer from Hold to LetGo.
+  void Hold(BufferId id, const TransferId& transfer);
+  void LetGo(BufferId id, const TransferId& transfer);
+
+  // Called with each transfer that must end because its buffer goes.
+  void OnEvict(std::function<void(const TransferId&, const Status& why)> evict) {
+    evict_ = std::move(evict);
+  }
+  // Called with each buffer that is gone, and why.
+  void OnRemoved(std::function<void(BufferId, const Status& why)> removed) {
+    removed_ = std::move(removed);
+  }
+
+  BufferInfo Describe(const Buffer& buffer) const;
+  using Names = std::set<std::string>;
+  // Of those that `who` owns; an administrator's own are only those of its uid.
+  Names NamesOf(const Owners& owners, const Principal& who) const;
+  // By name, of these, which exist.
+  Result<Page<BufferInfo>> List(const PageRequest& page, const Names& names) const;
+  Result<Page<BufferInfo>> ListAll(const PageRequest& page) const;
+  const std::map<std::string, BufferId>& by_name() const { return by_name_; }
+
+  void Clear();  // at the engine's end
+
+ private:
+  struct Slot {
+    uint32_t generation = 0;
+    std::optional<Buffer> buffer;
+  };
+  using MakeRegion = UniqueFunction<Result<std::unique_ptr<Region>>()>;
+
+  Status CheckNew(const std::string& name) const;
+  // What the session has deposited under that number; nothing for 0.
+  Result<os::PassedFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
+  struct Order {
+    std::string request_id;
+    std::string content;  // of the request, to be compared with a repetition's
+    bool validate_only = false;
+    bool administrator = false;
+    SessionId session;  // who waits for it
+  };
+  // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
+  // adds it.
+  void Make(Order order, Buffer draft, const std::string& worker, MakeRegion make,
+            Reply<BufferInfo> reply);
+  // The same, but for a client that has gone before its turn came nothing is made.
+  MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
+  Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const std::string& worker);
+  void Erase(Buffer& buffer);
+
+  Context& context_;
+  Sessions& sessions_;
+  // Where the generations of this daemon's life begin: an id must not outlive its daemon and name
+  // another buffer in the next one. Less than half of the range, so that none comes to 0.
+  const uint32_t first_generation_ = static_cast<uint32_t>(os::RandomNumber() >> 33);
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+  std::map<std::string, BufferId> by_name_;
+  std::map<Owner, Names> by_owner_;
+  std::map<SessionId, std::set<BufferId>> by_session_;  // those that were registered
+  std::set<std::string> making_;                        // names that are being made
+  Quota quota_;
+  RequestLog<BufferId> requests_;
+  std::map<BufferId, std::vector<StatusReply>> removals_;
+  uint64_t next_name_ = 1;
+  std::function<void(const TransferId&, const Status&)> evict_;
+  std::function<void(BufferId, const Status&)> removed_;
+};
+
+}  // namespace onecopy::engine

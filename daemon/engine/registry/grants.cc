@@ -1,0 +1,241 @@
+#include "daemon/engine/registry/grants.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/engine/base/paging.h"
+#include "daemon/log/audit.h"
+#include "transport/core/contains.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostExpired = 64;  // remembered, of one buffer
+constexpr std::chrono::hours kLongest{24 * 3653};
+
+constexpr size_t kBootDigits = 8;
+
+// Ids in text sort like their numbers, as pages need it. They tell by which start of the daemon
+// they were given: one from before must not name another grant now.
+GrantId MakeId(const std::string& boot_id, uint64_t number) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "-%012llu", static_cast<unsigned long long>(number));
+  return GrantId("grant-" + boot_id.substr(0, kBootDigits) + text.data());
+}
+
+}  // namespace
+
+Grants::Grants(Context& context, Owners& owners, const Sessions& sessions)
+    : context_(context),
+      owners_(owners),
+      sessions_(sessions),
+      quota_(context.node(), "grants", context.options.limits.grants,
+             context.options.limits.reserved_percent) {}
+
+Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
+                                 const Owner& to, bool read, bool write,
+                                 std::optional<std::chrono::milliseconds> lifetime) {
+  if (!read && !write) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "a grant that allows neither reading nor writing", "grant read, write or both");
+  }
+  if (lifetime && (lifetime->count() <= 0 || *lifetime > kLongest)) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "a grant lives for more than nothing and at most ten years",
+                  "leave the time out for no end");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, quota_.Take(buffer.owner, who.administrator));
+  Grant grant{MakeId(context_.boot_id, next_++),
+              buffer.id,
+              buffer.name,
+              range,
+              to,
+              read,
+              write,
+              std::nullopt,
+              buffer.owner};
+  if (lifetime) {
+    grant.expire_time = std::chrono::system_clock::now() + *lifetime;
+    grant.timer = context_.loop.RunAfter(*lifetime, [this, id = grant.id] {
+      if (const Grant* ended = Find(id)) {
+        std::vector<Owner>& expired = expired_[ended->buffer];
+        if (expired.size() < kMostExpired) expired.push_back(ended->to);
+        Delete(id, {Code::kPermissionDenied, reasons::kGrantExpired, id.str() + " has expired"});
+      }
+    });
+  }
+  grant.charge = std::move(charge);
+  const GrantInfo info = Describe(grant);
+  of_buffer_[buffer.id][to].insert(grant.id.str());
+  ++granted_[to][buffer.id];
+  grants_.emplace(grant.id.str(), std::move(grant));
+  return info;
+}
+
+const Grants::Grant* Grants::Find(const GrantId& id) const {
+  const auto found = grants_.find(id.str());
+  return found == grants_.end() ? nullptr : &found->second;
+}
+
+void Grants::Delete(const GrantId& id, const Status& why) {
+  const auto ended = grants_.extract(id.str());
+  if (ended.empty()) return;
+  Unlist(ended.mapped());
+  if (ended_) ended_(ended.mapped(), why);
+}
+
+void Grants::Unlist(const Grant& grant) {
+  context_.loop.CancelTimer(grant.timer);
+  const auto on = of_buffer_.find(grant.buffer);
+  const auto to = on->second.find(grant.to);
+  to->second.erase(grant.id.str());
+  if (to->second.empty()) on->second.erase(to);
+  if (on->second.empty()) of_buffer_.erase(on);
+  const auto granted = granted_.find(grant.to);
+  const auto count = granted->second.find(grant.buffer);
+  if (--count->second == 0) granted->second.erase(count);
+  if (granted->second.empty()) granted_.erase(granted);
+}
+
+void Grants::DropBuffer(BufferId buffer) {
+  expired_.erase(buffer);
+  const auto on = of_buffer_.find(buffer);
+  if (on == of_buffer_.end()) return;
+  Ids ended;
+  for (auto& [to, ids] : on->second) ended.insert(ids.begin(), ids.end());
+  for (const std::string& id : ended) Unlist(grants_.extract(id).mapped());
+}
+
+Result<std::optional<GrantId>> Grants::Check(const Principal& who, const Buffer& buffer,
+                                             const ByteRange& range, Access access) const {
+  if (owners_.Owns(who, buffer.owner)) return std::optional<GrantId>();
+  const Owner asking = OwnerOf(who);
+  if (const auto on = of_buffer_.find(buffer.id); on != of_buffer_.end()) {
+    const Grant* allows = nullptr;
+    owners_.ForEachSame(on->second, asking, [&](const Ids& ids) {
+      for (auto id = ids.begin(); id != ids.end() && allows == nullptr; ++id) {
+        const Grant& grant = grants_.at(*id);
+        const bool verb = access == Access::kRead ? grant.read : grant.write;
+        if (verb && Contains(grant.range, range)) allows = &grant;
+      }
+    });
+    if (allows != nullptr) return std::optional<GrantId>(allows->id);
+  }
+  const char* verb = access == Access::kRead ? "read" : "write";
+  const auto expired = expired_.find(buffer.id);
+  if (expired != expired_.end() &&
+      std::any_of(expired->second.begin(), expired->second.end(),
+                  [&](const Owner& to) { return owners_.Same(to, asking); })) {
+    return Status(Code::kPermissionDenied, reasons::kGrantExpired,
+                  "the right of " + asking.ToString() + " to " + verb + " buffer \"" + buffer.name +
+                      "\" has expired",
+                  "ask its owner " + buffer.owner.ToString() + " for another");
+  }
+  return Status(Code::kPermissionDenied, reasons::kNotOwner,
+                asking.ToString() + " may not " + verb + " bytes " + std::to_string(range.offset) +
+                    "+" + std::to_string(range.bytes) + " of buffer \"" + buffer.name +
+                    "\" on node " + context_.node(),
+                HowToBeAllowed(asking, buffer.owner));
+}
+
+std::string Grants::HowToBeAllowed(const Owner& asking, const Owner& owner) const {
+  const std::string domain = owners_.DomainRemedy(asking, owner);
+  return "its owner " + owner.ToString() + " can allow it: onecopy grant add" +
+         (domain.empty() ? "" : "; or, " + domain);
+}
+
+bool Grants::Knows(const Principal& who, const Buffer& buffer) const {
+  if (Sees(who, buffer)) return true;
+  const auto expired = expired_.find(buffer.id);
+  return expired != expired_.end() &&
+         std::any_of(expired->second.begin(), expired->second.end(), [&](const Owner& to) {
+           return owners_.Same(to, {who.uid, who.node});
+         });
+}
+
+Result<Buffer*> Grants::FindKnown(Buffers& buffers, const Principal& who,
+                                  const std::string& name) const {
+  const Result<Buffer*> found = buffers.Find(name);
+  if (found.ok() && Knows(who, **found)) return found;
+  if (found.ok()) NoteRefusal(who, **found);
+  std::string remedy = "see `onecopy buffer ls " + context_.node() + "`, make it on node " +
+                       context_.node() + ": `onecopy buffer create " + Printable(name) +
+                       " --size SIZE`, or have its owner let you use it: `onecopy grant add`";
+  const Owner asking{who.uid, who.node};
+  const std::string domain = owners_.DomainRemedy(asking, {who.uid, context_.node()});
+  if (!domain.empty()) remedy += "; " + domain;
+  return Status(Code::kNotFound, reasons::kBufferNotFound,
+                "node " + context_.node() + " has no buffer \"" + Printable(name) + "\" that " +
+                    Owner{who.uid, who.node}.ToString() + " may use",
+                std::move(remedy));
+}
+
+void Grants::NoteRefusal(const Principal& who, const Buffer& buffer) const {
+  const std::string asking = OwnerOf(who).ToString();
+  const std::string node = context_.IsSelf(who.node) ? std::string() : "node " + who.node;
+  const std::string from = who.session.empty() ? node : sessions_.Describe(who.session);
+  audit::Write({.who = asking,
+                .from = from,
+                .what = "use a buffer",
+                .on = buffer.name,
+                .why = {Code::kPermissionDenied, reasons::kNotOwner,
+                        "it belongs to " + buffer.owner.ToString()},
+                .account = node});
+}
+
+bool Grants::Sees(const Principal& who, const Buffer& buffer) const {
+  if (owners_.Owns(who, buffer.owner)) return true;
+  const auto on = of_buffer_.find(buffer.id);
+  bool sees = false;
+  if (on != of_buffer_.end()) {
+    owners_.ForEachSame(on->second, OwnerOf(who), [&](const Ids&) { sees = true; });
+  }
+  return sees;
+}
+
+std::set<BufferId> Grants::GrantedTo(const Principal& who) const {
+  std::set<BufferId> buffers;
+  owners_.ForEachSame(granted_, OwnerOf(who), [&](const std::map<BufferId, size_t>& of) {
+    for (const auto& [buffer, count] : of) buffers.insert(buffer);
+  });
+  return buffers;
+}
+
+GrantInfo Grants::Describe(const Grant& grant) const {
+  return {grant.id,       grant.buffer_name, grant.range,       grant.to.ToString(),
+          grant.read,     grant.write,       grant.expire_time, grant.owner.ToString(),
+          context_.node()};
+}
+
+Result<Page<GrantInfo>> Grants::List(const PageRequest& page, const std::set<BufferId>& buffers,
+                                     const std::optional<Owner>& grantee) const {
+  Ids ids;
+  for (const BufferId buffer : buffers) {
+    const auto on = of_buffer_.find(buffer);
+    if (on == of_buffer_.end()) continue;
+    for (const auto& [to, some] : on->second) ids.insert(some.begin(), some.end());
+  }
+  if (grantee) {
+    owners_.ForEachSame(granted_, *grantee, [&](const std::map<BufferId, size_t>& of) {
+      for (const auto& [buffer, count] : of) {
+        owners_.ForEachSame(of_buffer_.at(buffer), *grantee,
+                            [&](const Ids& some) { ids.insert(some.begin(), some.end()); });
+      }
+    });
+  }
+  return TakePage<GrantInfo>(
+      page, ids, [](const std::string& id) { return id; }, [](const std::string&) { return true; },
+      [&](const std::string& id) { return Describe(grants_.at(id)); });
+}
+
+Result<Page<GrantInfo>> Grants::ListAll(const PageRequest& page) const {
+  return TakePage<GrantInfo>(
+      page, grants_, [](const auto& entry) { return entry.first; },
+      [](const auto&) { return true; },
+      [this](const auto& entry) { return Describe(entry.second); });
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,72 @@
+// What this node keeps open for peers beyond one transfer, so that small transfers by a ring need
+// no negotiation each: ranges that a peer reads again and again, and ranges that it has this node
+// fill.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+
+namespace onecopy::engine {
+
+// Engine thread. An opening ends when its peer needs it no more, or its buffer, its grant, the peer
+// or this node goes; what small transfers there are then fail for that reason.
+class Openings {
+ public:
+  struct Opening {
+    std::string peer;
+    BufferId buffer;
+    std::optional<GrantId> grant;
+    TransferId id;  // that the peer's ticket was made for, if it had one
+  };
+  // Ends it; runs `done`, on this thread, once nothing of the buffer is used for the peer.
+  using Close = UniqueFunction<void(const Status& why, Task done)>;
+
+  explicit Openings(const Context& context) : context_(context) {}
+
+  // Its number, before it is ready. RESOURCE_EXHAUSTED where there are too many; UNAVAILABLE on a
+  // node that shuts down.
+  Result<uint64_t> Begin(Opening opening);
+  // It is ready. Why it has been ended by `close`, where it was to end meanwhile.
+  Status Ready(uint64_t number, Close close);
+  // It could not be made.
+  void Forget(uint64_t number);
+
+  // Only by its own peer; one that is not there (any more) is no error.
+  void CloseOf(const std::string& peer, uint64_t number);
+  // Then runs `done`.
+  void CloseFor(const std::string& peer, const TransferId& id, Task done);
+  void DropBuffer(BufferId buffer, const Status& why);
+  void DropGrant(const GrantId& grant, const Status& why);
+  void DropPeer(const std::string& node, const Status& why);
+  void CloseAll(const Status& why);
+  // Runs `then` once no opening uses the buffer's memory: it has been dropped.
+  void WhenLetGo(BufferId buffer, Task then);
+  void Clear();  // at the engine's end
+
+ private:
+  struct Entry {
+    Opening opening;
+    Close close;     // once it is ready
+    Status closing;  // not OK once it is to end: why
+    std::vector<Task> closed;
+  };
+
+  template <typename Which>
+  void CloseThose(const Which& which, const Status& why);
+  void CloseOne(uint64_t number, const Status& why);
+  bool Uses(BufferId buffer) const;
+
+  const Context& context_;
+  std::map<uint64_t, Entry> entries_;
+  std::map<BufferId, std::vector<Task>> waiting_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,98 @@
+// Who is attached: one session per connection of attach.sock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/secret_digest.h"
+#include "transport/os/closer.h"
+
+namespace onecopy::engine {
+
+// What the kernel says about a client (SO_PEERCRED and /proc), and what the client says about
+// itself.
+struct ClientIdentity {
+  int32_t pid = 0;
+  Uid uid;
+  uint32_t gid = 0;
+  bool same_pid_namespace = true;
+  // Keeps the kernel from giving the numbers in `uid` to other namespaces.
+  std::shared_ptr<const void> held_namespaces;
+  // Who may present the session's token: see os::PresenterText.
+  std::string presenter;
+  std::string cgroup;   // for logs
+  std::string program;  // likewise
+
+  // Beside its uid: "pid 17 (onecopy 1.0), cgroup /user.slice".
+  std::string ToString() const;
+};
+
+// Engine thread.
+class Sessions {
+ public:
+  static constexpr size_t kMostDeposits = 64;  // descriptors of one session that wait to be used
+
+  struct Opened {
+    SessionId id;
+    std::string token;  // the secret that its calls carry
+  };
+
+  // `daemon_uid` is an administrator's, as is uid 0, in the daemon's own namespaces.
+  Sessions(std::string node, uint32_t daemon_uid, const Limits& limits = {});
+
+  Result<Opened> Open(const ClientIdentity& identity);
+  // Everything of the session goes: its deposits here, and whatever `closed` listeners hold for it.
+  void Close(const SessionId& id);
+
+  // UNAUTHENTICATED (NO_SESSION) for a token that no open session has.
+  Result<Principal> Find(const std::string& token) const;
+  // The same for one that comes over a connection of that presenter: a token that somebody else has
+  // got hold of is worth as little as none.
+  Result<Principal> FindFor(const std::string& token, const std::string& presenter) const;
+  Result<Principal> PrincipalOf(const SessionId& id) const;
+  const ClientIdentity* Identity(const SessionId& id) const;
+  // Who that is beside its uid, for the audit log: "pid 17 (onecopy 1.0)".
+  std::string Describe(const SessionId& id) const;
+  // Becomes true, for any thread, once the session has ended: what is queued for it is not needed
+  // any more. Null for a session that is not open.
+  std::shared_ptr<const std::atomic<bool>> Gone(const SessionId& id) const;
+
+  // Keeps a descriptor until it is taken or the session ends; the number names it.
+  Result<uint64_t> Deposit(const SessionId& id, os::PassedFd fd);
+  // INVALID_ARGUMENT (BAD_HANDLE) for a number that names none.
+  Result<os::PassedFd> Take(const SessionId& id, uint64_t fd_handle);
+
+  // Called with each session that ends.
+  void OnClosed(std::function<void(const SessionId&)> listener) { closed_ = std::move(listener); }
+
+ private:
+  struct Session {
+    ClientIdentity identity;
+    SecretDigest token;
+    std::map<uint64_t, os::PassedFd> deposits;
+    uint64_t next_deposit = 1;
+    Quota::Charge charge;
+    Quota::Charge deposited;
+    std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
+  };
+
+  bool IsAdministrator(const ClientIdentity& identity) const;
+
+  const std::string node_;
+  const uint32_t daemon_uid_;
+  Quota quota_;
+  Quota descriptors_;
+  std::unordered_map<SessionId, Session> sessions_;
+  std::map<SecretDigest, SessionId> by_token_;
+  uint64_t next_session_ = 1;
+  std::function<void(const SessionId&)> closed_;
+};
+
+}  // namespace onecopy::engine

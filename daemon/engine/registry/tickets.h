@@ -1,0 +1,81 @@
+// The right of a node to read a range for one transfer.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/secret_digest.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+
+namespace onecopy::engine {
+
+struct Ticket {
+  TransferId transfer;
+  BufferId buffer;
+  ByteRange range;   // what may be read; of ranges, what they span
+  LayoutRef layout;  // of the ranges, in there; null: all of it
+  std::string destination_node;
+  std::string orderer;
+  Owner owner;                   // who asked
+  std::optional<GrantId> grant;  // that the right rests on
+  os::Clock::time_point expires = {};
+  Status lost = {};  // why the buffer is gone, once it is
+
+  uint64_t payload() const { return layout == nullptr ? range.bytes : layout->bytes(); }
+};
+
+// Engine thread. A ticket holds nothing: what it names may be gone when it is used.
+class Tickets {
+ public:
+  Tickets(Context& context, Buffers& buffers, Grants& grants)
+      : context_(context), buffers_(buffers), grants_(grants) {}
+
+  // Checks the right to read, on behalf of the node `caller`.
+  Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
+  // The same check; what a ticket for that would say.
+  Result<Ticket> Judge(const std::string& caller, const ReserveRequest& request) const;
+  // What a ticket promises, in full. Its buffer must be there.
+  Reservation Describe(const Ticket& ticket) const;
+
+  // A ticket that the node `reader` may read by, and that stays good. PERMISSION_DENIED for one
+  // that is unknown, used, or another's; the right is checked anew. Where the buffer went
+  // meanwhile, why it did.
+  Result<Ticket> Look(const std::string& reader, const std::string& text,
+                      const TransferId& transfer) const;
+  // The same, and uses it up, whatever comes of it.
+  Result<Ticket> Take(const std::string& reader, const std::string& text,
+                      const TransferId& transfer);
+  // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
+  void Restore(const std::string& text, Ticket ticket);
+
+  // The buffer is gone: that is how transfers from it end which have not begun.
+  void DropBuffer(BufferId buffer, const Status& why);
+
+ private:
+  struct Kept {
+    Ticket ticket;
+    os::EventLoop::TimerId timer = 0;
+  };
+  using Table = std::map<SecretDigest, Kept>;
+
+  void Keep(const SecretDigest& secret, Ticket ticket);
+  void Forget(Table::const_iterator kept);
+
+  Context& context_;
+  Buffers& buffers_;
+  Grants& grants_;
+  Table tickets_;
+};
+
+// The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
+Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
+                               const std::string& what);
+// The same of ranges inside the endpoint: what they span.
+Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
+                                uint64_t buffer_bytes, const std::string& what);
+
+}  // namespace onecopy::engine

@@ -1,0 +1,48 @@
+// A client's ring and its routes, as the engine knows them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/base/quota.h"
+#include "daemon/ring/ring_thread.h"
+#include "transport/core/link.h"
+
+namespace onecopy::engine {
+
+// What a route is, kept longer than it for the receipts of what went by it.
+struct RouteRecord {
+  std::shared_ptr<ring::Route> route;
+  uint32_t place = 0;
+  bool open = true;
+  std::vector<BufferId> buffers;  // of this node
+  std::string peer;               // the other node, where it leads to one or comes from one
+  TransferId push;                // where that gets what it is told to: of its ticket
+  uint64_t connection = 0;        // likewise: as this node answered it
+  std::vector<GrantId> grants;
+  RingRoute given;
+  std::shared_ptr<const ShortSteps> steps;
+  LinkAccess access;  // of a route over a link
+  Quota::Charge charge = {};
+};
+
+struct ClientRing {
+  ring::RingThread::RingId id = 0;
+  SessionId session;
+  Owner owner;
+  bool administrator = false;
+  std::string prefix;
+  Quota::Charge charge = {};
+  std::shared_ptr<ring::Journal> journal;
+  std::map<uint64_t, RouteRecord> routes;                 // by serial
+  std::array<bool, ring::kRoutes> used{};                 // places
+  std::array<uint64_t, ring::Journal::kEntries> filed{};  // by slot: the number, plus one
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,105 @@
+#include "daemon/engine/rings/remote_route.h"
+
+#include <utility>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/plan/planner.h"
+#include "transport/core/reasons.h"
+#include "transport/ring/layout.h"
+
+namespace onecopy::engine {
+namespace {
+
+// Keeps itself alive through the calls that it waits for.
+class Making : public std::enable_shared_from_this<Making> {
+ public:
+  Making(const RemoteRoutes::Needs& needs, RemoteRouteOrder order, Reply<RemoteRoute> reply)
+      : needs_(needs), order_(std::move(order)), reply_(std::move(reply)) {}
+
+  void Start() {
+    needs_.ranges.peers.WhenConnected(order_.source.node, [self = shared_from_this()](auto peer) {
+      if (!peer.ok()) return self->reply_(peer.status());
+      if (self->order_.reservation) return self->Plan(*self->order_.reservation);
+      self->Reserve(**peer, true);
+    });
+  }
+
+ private:
+  void Reserve(PeerApi& peer, bool whole) {
+    ReserveRequest request;
+    request.id = order_.id;
+    request.uid = order_.who.uid;
+    request.destination_node = needs_.ranges.context.node();
+    request.source = order_.source;
+    if (whole) request.source.offset = request.source.bytes = std::nullopt;
+    peer.Reserve(needs_.ranges.context.node(), std::move(request),
+                 [self = shared_from_this(), whole](Result<Reservation> reserved) {
+                   if (reserved.ok()) return self->Plan(std::move(*reserved));
+                   const Result<PeerApi*> peer =
+                       self->needs_.ranges.peers.Find(self->order_.source.node);
+                   const bool less = whole && reserved.status().code() == Code::kPermissionDenied;
+                   if (!less || !peer.ok()) return self->reply_(reserved.status());
+                   self->Reserve(**peer, false);
+                 });
+  }
+
+  void Plan(Reservation reserved) {
+    reserved_ = std::move(reserved);
+    if (!reserved_.source.offset || !reserved_.source.bytes) {
+      return reply_(Status(Code::kInvalidArgument, reasons::kBadArgument,
+                           "node " + order_.source.node + " promised a range without its length"));
+    }
+    const Result<plan::Request> question = MakeRequest();
+    if (!question.ok()) return reply_(question.status());
+    needs_.probes.Await(order_.source.node, plan::ContendingWires(*question),
+                        [self = shared_from_this()] { self->Decide(); });
+  }
+
+  Result<plan::Request> MakeRequest() const {
+    return needs_.planning.RequestFor(order_.source.node, {reserved_.memory, reserved_.device},
+                                      order_.into->place(), ring::kMaxBytes);
+  }
+
+  void Decide() {
+    const Result<plan::Request> question = MakeRequest();
+    if (!question.ok()) return reply_(question.status());
+    Result<plan::Plan> plan = plan::MakePlan(*question);
+    if (!plan.ok()) return reply_(plan.status());
+    const plan::Path& path = plan->path;
+    if (path.source_staged || path.destination_staged || path.link.empty()) {
+      return reply_(NotByRing("rings do not carry " + path.name));
+    }
+    const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
+    if (link != nullptr && link->rdma && order_.into->needs_flush()) {
+      return reply_(NotByRing("bytes that a network device writes into " +
+                              order_.into->step_name() + " must be flushed, which takes long"));
+    }
+    HeldRange::Order order{order_.source.node, path.link,   reserved_.ticket,
+                           order_.id,          order_.into, order_.client_buffer};
+    HeldRange::Open(
+        needs_.ranges, std::move(order),
+        [self = shared_from_this(), plan = std::move(*plan)](auto range) mutable {
+          if (!range.ok()) return self->reply_(range.status());
+          Endpoint source = self->reserved_.source;
+          source.node = self->order_.source.node;
+          self->reply_(RemoteRoute{std::move(plan), std::move(source), std::move(*range)});
+        });
+  }
+
+  const RemoteRoutes::Needs& needs_;
+  const RemoteRouteOrder order_;
+  Reply<RemoteRoute> reply_;
+  Reservation reserved_;
+};
+
+}  // namespace
+
+Status NotByRing(std::string why) {
+  return {Code::kFailedPrecondition, reasons::kNotApplicable, std::move(why)};
+}
+
+void RemoteRoutes::Make(RemoteRouteOrder order, Reply<RemoteRoute> reply) {
+  std::make_shared<Making>(needs_, std::move(order), std::move(reply))->Start();
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,56 @@
+// The way from a buffer of another node to one of this node's, for a ring: negotiated once, as a
+// transfer is each time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/probing/planning.h"
+#include "daemon/engine/rings/held_range.h"
+
+namespace onecopy::engine {
+
+struct RemoteRoute {
+  plan::Plan plan;
+  Endpoint source;  // what may be read, in full
+  std::shared_ptr<HeldRange> range;
+};
+
+// `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
+// where `who` may not have it, the range of `source`.
+struct RemoteRouteOrder {
+  Principal who;
+  Endpoint source;
+  RegionRef into;
+  std::string client_buffer;  // as HeldRange's
+  TransferId id;              // for the ticket
+  std::optional<Reservation> reservation = {};
+};
+
+// Engine thread; outlives whatever it makes.
+class RemoteRoutes {
+ public:
+  struct Needs {
+    const Planning& planning;
+    Probes& probes;
+    const Catalog& catalog;
+    HeldRange::Needs ranges;
+  };
+
+  explicit RemoteRoutes(const Needs& needs) : needs_(needs) {}
+
+  // Fails as a transfer would, and with NOT_APPLICABLE where the best path is not one get for each
+  // copy.
+  void Make(RemoteRouteOrder order, Reply<RemoteRoute> reply);
+
+ private:
+  const Needs needs_;
+};
+
+// What no ring carries.
+Status NotByRing(std::string why);
+
+}  // namespace onecopy::engine

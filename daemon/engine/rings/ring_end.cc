@@ -1,0 +1,22 @@
+#include "daemon/engine/rings/ring_end.h"
+
+#include <utility>
+
+#include "daemon/engine/registry/tickets.h"
+
+namespace onecopy::engine {
+
+Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& who,
+                            const Endpoint& end, Access access) {
+  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, grants.FindKnown(buffers, who, end.buffer));
+  const ByteRange whole{0, buffer->bytes};
+  auto all = grants.Check(who, *buffer, whole, access);
+  if (all.ok()) return RingEnd{buffer, whole, std::move(*all)};
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange asked,
+                           ResolveRange(end, buffer->bytes, "buffer \"" + buffer->name + "\""));
+  ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant, grants.Check(who, *buffer, asked, access));
+  const Grants::Grant* rests_on = grant ? grants.Find(*grant) : nullptr;
+  return RingEnd{buffer, rests_on == nullptr ? asked : rests_on->range, std::move(grant)};
+}
+
+}  // namespace onecopy::engine

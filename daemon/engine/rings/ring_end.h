@@ -1,0 +1,25 @@
+// An end of small transfers, as its owner's rights have it.
+#pragma once
+
+#include <optional>
+
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+
+namespace onecopy::engine {
+
+// A buffer, and as much of it as somebody may use so that it holds the range that was asked for.
+struct RingEnd {
+  Buffer* buffer = nullptr;
+  ByteRange allowed;
+  std::optional<GrantId> grant;
+
+  // See HeldRange::Order.
+  std::string client_buffer() const { return buffer->registered ? buffer->name : std::string(); }
+};
+
+// Engine thread. Fails as a transfer of that range would.
+Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& who,
+                            const Endpoint& end, Access access);
+
+}  // namespace onecopy::engine

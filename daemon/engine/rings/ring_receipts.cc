@@ -1,0 +1,109 @@
+#include "daemon/engine/rings/ring_receipts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "transport/core/duration.h"
+
+namespace onecopy::engine {
+namespace {
+
+WallTime WallTimeOf(ring::Clock::time_point when) {
+  return std::chrono::system_clock::now() -
+         std::chrono::duration_cast<WallTime::duration>(ring::Clock::now() - when);
+}
+
+std::string Hex(uint64_t number) {
+  char text[17];
+  const auto end = std::to_chars(text, text + sizeof text, number, 16);
+  return std::string(text, end.ptr);
+}
+
+// What the route tells of the transfer; how that ended.
+Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, TransferInfo* into) {
+  TransferInfo& info = *into;
+  const plan::Plan& plan = route.given.plan;
+  const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? route.route->why()
+                         : entry.outcome == ring::Outcome::kFailed  ? route.route->failure()
+                                                                    : StatusOf(entry.outcome);
+  info.source = route.given.source;
+  info.destination = route.given.destination;
+  info.plan = plan;
+  Receipt& receipt = info.receipt;
+  receipt.path = plan.path.name;
+  receipt.refused = plan.refused;
+  receipt.registration = route.access.registration;
+  receipt.key = route.access.key;
+  receipt.encryption = route.access.encryption;
+  if (!route.push.empty()) {
+    info.role = TransferRole::kSource;
+    receipt.evidence["steps"] = "as planned by node " + route.peer + ", which made the copies";
+  }
+  if (outcome.ok()) {
+    receipt.seconds = ToSeconds(entry.ended - entry.begun);
+    const StepList steps = route.steps->Get();
+    for (const Step& step : *steps) receipt.steps.push_back({step, entry.bytes});
+  }
+  return outcome;
+}
+
+}  // namespace
+
+void RingReceipts::File(ClientRing& ring, uint64_t number) {
+  if (const auto entry = ring.journal->Read(number)) FileEntry(ring, *entry);
+}
+
+void RingReceipts::Collect(ClientRing& ring, std::vector<Unfiled>* unfiled) {
+  for (uint64_t slot = 0; slot < ring::Journal::kEntries; ++slot) {
+    const std::optional<uint64_t> number = ring.journal->NumberIn(slot);
+    if (!number || ring.filed[slot] == *number + 1) continue;
+    if (auto entry = ring.journal->Read(*number)) unfiled->push_back({*entry, &ring});
+  }
+}
+
+void RingReceipts::FileAll(const std::vector<ClientRing*>& rings) {
+  std::vector<Unfiled> unfiled;
+  for (ClientRing* ring : rings) Collect(*ring, &unfiled);
+  std::sort(unfiled.begin(), unfiled.end(), [](const Unfiled& a, const Unfiled& b) {
+    return std::pair(a.entry.ended, a.entry.number) < std::pair(b.entry.ended, b.entry.number);
+  });
+  std::map<Owner, size_t> more;  // than are kept
+  for (const Unfiled& one : unfiled) ++more[one.ring->owner];
+  for (const Unfiled& one : unfiled) {
+    if (more[one.ring->owner]-- <= context_.options.keep_transfers) {
+      FileEntry(*one.ring, one.entry);
+    }
+  }
+}
+
+void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {
+  const auto found = ring.routes.find(entry.route);
+  if (found == ring.routes.end() && entry.route != 0) return;
+  uint64_t& filed = ring.filed[entry.number % ring::Journal::kEntries];
+  if (std::exchange(filed, entry.number + 1) == entry.number + 1) return;
+  TransferInfo info;
+  info.id = TransferId(ring.prefix + "-" + Hex(entry.number));
+  info.source.node = info.destination.node = context_.node();
+  Status outcome = StatusOf(entry.outcome);
+  if (found != ring.routes.end()) outcome = DescribeEntry(found->second, entry, &info);
+  info.source.offset = entry.from;
+  info.destination.offset = entry.to;
+  info.source.bytes = info.destination.bytes = info.bytes = entry.bytes;
+  info.owner = ring.owner.ToString();
+  info.create_time = WallTimeOf(entry.taken);
+  info.end_time =
+      info.create_time + std::chrono::duration_cast<WallTime::duration>(entry.ended - entry.taken);
+  info.receipt.evidence["submitted"] = "ring";
+  info.receipt.negotiation_seconds = ToSeconds(entry.begun - entry.taken);
+  info.bytes_done = outcome.ok() ? entry.bytes : 0;
+  info.receipt.attempts.push_back(
+      {info.receipt.path, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});
+  auto record = transfers_.Add(std::move(info), ring.owner, context_.node(), {});
+  if (!record.ok()) return;
+  (*record)->logged = false;  // long after its end, and beside thousands of others
+  transfers_.Conclude(**record, outcome);
+}
+
+}  // namespace onecopy::engine

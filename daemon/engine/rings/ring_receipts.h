@@ -1,0 +1,38 @@
+// The receipts of what went by rings: made when somebody asks, from what the rings' thread noted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/rings/client_ring.h"
+#include "daemon/engine/transfers/transfers.h"
+
+namespace onecopy::engine {
+
+// Engine thread. Puts entries of rings' journals into the table of transfers, each once.
+class RingReceipts {
+ public:
+  RingReceipts(const Context& context, Transfers& transfers)
+      : context_(context), transfers_(transfers) {}
+
+  // The transfer with that number, if the ring's journal still has it.
+  void File(ClientRing& ring, uint64_t number);
+  // All that have not been filed yet, the oldest first, as if they had been there all the time; no
+  // more of an owner's than the table keeps.
+  void FileAll(const std::vector<ClientRing*>& rings);
+
+ private:
+  struct Unfiled {
+    ring::Entry entry;
+    ClientRing* ring;
+  };
+
+  static void Collect(ClientRing& ring, std::vector<Unfiled>* unfiled);
+  void FileEntry(ClientRing& ring, const ring::Entry& entry);
+
+  const Context& context_;
+  Transfers& transfers_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,221 @@
+#include "daemon/engine/rings/ring_routes.h"
+
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/engine/base/routes.h"
+#include "daemon/engine/peering/peer_opening.h"
+#include "daemon/engine/rings/ring_end.h"
+#include "daemon/pipeline/short_pushes.h"
+#include "daemon/plan/planner.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+RouteRecord NewRecord(uint64_t serial) {
+  RouteRecord record;
+  record.route = std::make_shared<ring::Route>();
+  record.route->serial = serial;
+  return record;
+}
+
+}  // namespace
+
+void RingRoutes::Make(Order order, Reply<Made> reply) {
+  const bool from_here = needs_.context.IsSelf(order.source.node);
+  const bool to_here = needs_.context.IsSelf(order.destination.node);
+  if (from_here && to_here) return MakeInside(order, std::move(reply));
+  if (to_here) return MakeFrom(std::move(order), std::move(reply));
+  if (from_here) return MakeTo(std::move(order), std::move(reply));
+  reply(NotByRing("rings move bytes from a node or to it, and not between others"));
+}
+
+Result<plan::Plan> RingRoutes::MakePlan(const Place& source, const Place& destination) const {
+  ONECOPY_ASSIGN_OR_RETURN(
+      const plan::Request request,
+      needs_.planning.RequestFor(needs_.context.node(), {source.kind, source.device}, destination,
+                                 ring::kMaxBytes));
+  return plan::MakePlan(request);
+}
+
+Result<RingEnd> RingRoutes::FindEnd(const Principal& who, const Endpoint& end,
+                                    Access access) const {
+  return FindRingEnd(needs_.buffers, needs_.grants, who, end, access);
+}
+
+void RingRoutes::MakeInside(const Order& order, Reply<Made> reply) {
+  const Result<RingEnd> from = FindEnd(order.who, order.source, Access::kRead);
+  if (!from.ok()) return reply(from.status());
+  const Result<RingEnd> to = FindEnd(order.who, order.destination, Access::kWrite);
+  if (!to.ok()) return reply(to.status());
+  const RegionRef from_region = from->buffer->region;
+  const RegionRef to_region = to->buffer->region;
+  Result<plan::Plan> plan = MakePlan(from_region->place(), to_region->place());
+  if (!plan.ok()) return reply(plan.status());
+  if (plan->path.source_staged || plan->path.destination_staged || !plan->path.link.empty()) {
+    return reply(NotByRing("rings do not carry " + plan->path.name));
+  }
+  RouteRecord record = NewRecord(order.serial);
+  ring::Route& route = *record.route;
+  route.from = from->allowed;
+  route.to = to->allowed;
+  route.one_buffer = from->buffer == to->buffer;
+  record.buffers = {from->buffer->id};
+  if (!route.one_buffer) record.buffers.push_back(to->buffer->id);
+  for (const RingEnd* end : {&*from, &*to}) {
+    if (end->grant) record.grants.push_back(*end->grant);
+  }
+  const std::string& node = needs_.context.node();
+  record.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
+  record.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
+  record.given.plan = std::move(*plan);
+  PrepareShortRoute(needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region,
+                    to_region,
+                    [record = std::move(record),
+                     reply = std::move(reply)](Result<std::shared_ptr<ShortRoute>> way) mutable {
+                      if (!way.ok()) return reply(way.status());
+                      reply(Made{std::move(record), std::move(*way)});
+                    });
+}
+
+void RingRoutes::MakeFrom(Order order, Reply<Made> reply) {
+  const Result<RingEnd> to = FindEnd(order.who, order.destination, Access::kWrite);
+  if (!to.ok()) return reply(to.status());
+  RouteRecord record = NewRecord(order.serial);
+  record.route->to = to->allowed;
+  record.buffers = {to->buffer->id};
+  record.peer = order.source.node;
+  if (to->grant) record.grants.push_back(*to->grant);
+  record.given.destination = {needs_.context.node(), to->buffer->name, to->allowed.offset,
+                              to->allowed.bytes};
+  auto explain = WhyClosed(order.who, order.source);
+  RemoteRouteOrder remote{order.who, std::move(order.source), to->buffer->region,
+                          to->client_buffer(), NewTransferId()};
+  const RegionRef into = remote.into;
+  needs_.remote.Make(
+      std::move(remote),
+      [this, into, explain = std::move(explain), failed = FailureOf(order),
+       record = std::move(record), reply = std::move(reply)](Result<RemoteRoute> made) mutable {
+        if (!made.ok()) return reply(made.status());
+        ring::Route& route = *record.route;
+        route.from = {*made->source.offset, *made->source.bytes};
+        record.given.source = made->source;
+        record.given.plan = std::move(made->plan);
+        const std::shared_ptr<Connection>& connection = made->range->use().connection;
+        record.access = connection->Access(made->range->key(), *into);
+        auto way = std::make_unique<pipeline::ShortGets>(
+            pipeline::ShortGets::Source{connection, os::RandomNumber(), made->range->key(),
+                                        route.from.offset, made->range},
+            into, std::move(explain), std::move(failed));
+        made->range.reset();
+        reply(Made{std::move(record), OnEngine(std::move(way))});
+      });
+}
+
+// The source's half of it is a range that is opened to the other node, as for its own readers.
+void RingRoutes::MakeTo(Order order, Reply<Made> reply) {
+  const Result<RingEnd> from = FindEnd(order.who, order.source, Access::kRead);
+  if (!from.ok()) return reply(from.status());
+  RouteRecord record = NewRecord(order.serial);
+  record.route->from = from->allowed;
+  record.buffers = {from->buffer->id};
+  record.peer = order.destination.node;
+  record.push = NewTransferId();
+  if (from->grant) record.grants.push_back(*from->grant);
+  const std::string& node = needs_.context.node();
+  record.given.source = {node, from->buffer->name, from->allowed.offset, from->allowed.bytes};
+
+  ReserveRequest reserve;
+  reserve.id = record.push;
+  reserve.uid = order.who.uid;
+  reserve.administrator = order.who.administrator;
+  reserve.destination_node = record.peer;
+  reserve.source = record.given.source;
+  Result<Reservation> reservation = needs_.tickets.Reserve(node, reserve);
+  if (!reservation.ok()) return reply(reservation.status());
+  OpenPushRequest request{record.push, order.who.uid, std::move(*reservation),
+                          std::move(order.destination), os::RandomNumber()};
+  const std::string there = record.peer;
+  needs_.peers.WhenConnected(there, [this, order = std::move(order), record = std::move(record),
+                                     request = std::move(request),
+                                     reply = std::move(reply)](Result<PeerApi*> peer) mutable {
+    if (!peer.ok()) return reply(peer.status());
+    const uint64_t channel = request.channel;
+    (*peer)->OpenPush(needs_.context.node(), std::move(request),
+                      [this, order = std::move(order), channel, record = std::move(record),
+                       reply = std::move(reply)](Result<OpenPushReply> opened) mutable {
+                        if (!opened.ok()) return reply(opened.status());
+                        Opened(order, channel, std::move(record), std::move(*opened),
+                               std::move(reply));
+                      });
+  });
+}
+
+void RingRoutes::Opened(const Order& order, uint64_t channel, RouteRecord record,
+                        OpenPushReply opened, Reply<Made> reply) {
+  auto held =
+      std::make_shared<PeerOpening>(needs_.context, needs_.peers, record.peer, opened.opening);
+  const Result<Connections::Serving> serving =
+      needs_.connections.FindAccepted(record.peer, opened.connection);
+  if (!serving.ok()) {
+    return reply(Status(Code::kUnavailable, serving.status().reason(), serving.status().message()));
+  }
+  const Endpoint& to = opened.destination;
+  if (!to.offset || !to.bytes) {
+    return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
+                        "node " + record.peer + " opened a range without its length"));
+  }
+  record.route->to = {*to.offset, *to.bytes};
+  record.connection = opened.connection;
+  record.access = opened.access;
+  record.given.destination = to;
+  record.given.destination.node = record.peer;
+  record.given.plan = std::move(opened.plan);
+  auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.path.steps);
+  auto way = std::make_unique<pipeline::ShortPushes>(
+      pipeline::ShortPushes::Way{serving->connection, channel, std::move(planned), std::move(held)},
+      FailureOf(order));
+  reply(Made{std::move(record), OnEngine(std::move(way))});
+}
+
+// The other node closes what it had opened without a word. Asked for the right once more, it says
+// why.
+pipeline::ShortGets::Explain RingRoutes::WhyClosed(const Principal& who, const Endpoint& source) {
+  return [this, &loop = needs_.context.loop, uid = who.uid, source](
+             const Status& denied, UniqueFunction<void(Status)> told) mutable {
+    loop.Post([this, uid, denied, source = Endpoint(source), told = std::move(told)]() mutable {
+      const Result<PeerApi*> peer = needs_.peers.Find(source.node);
+      if (!peer.ok()) return told(peer.status());
+      ReserveRequest request;
+      request.id = NewTransferId();
+      request.uid = uid;
+      request.destination_node = needs_.context.node();
+      request.source = std::move(source);
+      (*peer)->Reserve(needs_.context.node(), std::move(request),
+                       [denied, told = std::move(told)](const Result<Reservation>& again) mutable {
+                         if (!again.ok()) return told(again.status());
+                         told({Code::kUnavailable, reasons::kLinkDown,
+                               "the way was closed by its other end, and may be opened again: " +
+                                   denied.message(),
+                               "ask again"});
+                       });
+    });
+  };
+}
+
+UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Order& order) const {
+  return [&loop = needs_.context.loop, failed = order.failed](const Status& why) {
+    loop.Post([failed, why] { failed(why); });
+  };
+}
+
+// What a way between nodes holds goes on this thread, and before whoever waits for it is told.
+std::shared_ptr<ShortRoute> RingRoutes::OnEngine(std::unique_ptr<ShortRoute> way) const {
+  return {way.release(), [&loop = needs_.context.loop](ShortRoute* last) {
+            loop.Post([last = std::unique_ptr<ShortRoute>(last)] {});
+          }};
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,70 @@
+// Makes the routes of rings: inside the node, from other nodes, and to them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/planning.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/rings/client_ring.h"
+#include "daemon/engine/rings/remote_route.h"
+#include "daemon/engine/rings/ring_end.h"
+#include "daemon/pipeline/short_gets.h"
+
+namespace onecopy::engine {
+
+// Engine thread; outlives whatever it makes. A route is checked as a transfer would be; what it
+// rests on may have ended by the time that it is made.
+class RingRoutes {
+ public:
+  struct Needs {
+    Context& context;
+    Buffers& buffers;
+    Grants& grants;
+    Tickets& tickets;
+    Peers& peers;
+    Connections& connections;
+    const Planning& planning;
+    RemoteRoutes& remote;
+  };
+  struct Order {
+    Principal who;
+    Endpoint source;
+    Endpoint destination;
+    uint64_t serial = 0;  // of the route
+    // Runs on the engine's thread when one of the route's copies has gone wrong.
+    std::function<void(const Status&)> failed;
+  };
+  struct Made {
+    RouteRecord record;
+    std::shared_ptr<ShortRoute> way;
+  };
+
+  explicit RingRoutes(const Needs& needs) : needs_(needs) {}
+
+  // Fails as a transfer would; NOT_APPLICABLE for what no ring carries.
+  void Make(Order order, Reply<Made> reply);
+
+ private:
+  Result<plan::Plan> MakePlan(const Place& source, const Place& destination) const;
+  Result<RingEnd> FindEnd(const Principal& who, const Endpoint& end, Access access) const;
+  void MakeInside(const Order& order, Reply<Made> reply);
+  void MakeFrom(Order order, Reply<Made> reply);
+  void MakeTo(Order order, Reply<Made> reply);
+  void Opened(const Order& order, uint64_t channel, RouteRecord record, OpenPushReply opened,
+              Reply<Made> reply);
+  pipeline::ShortGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
+  UniqueFunction<void(const Status&)> FailureOf(const Order& order) const;
+  std::shared_ptr<ShortRoute> OnEngine(std::unique_ptr<ShortRoute> way) const;
+
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine

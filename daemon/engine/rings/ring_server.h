@@ -1,0 +1,50 @@
+// What this node does for small transfers that other nodes' clients ask for by their rings.
+#pragma once
+
+#include <string>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/connections.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/rings/remote_route.h"
+#include "daemon/engine/staging/registrations.h"
+
+namespace onecopy::engine {
+
+// Engine thread. See PeerApi for both calls; what they open is closed by CloseOpening.
+class RingServer {
+ public:
+  struct Needs {
+    Context& context;
+    Buffers& buffers;
+    Grants& grants;
+    Tickets& tickets;
+    Connections& connections;
+    Registrations& registrations;
+    Openings& openings;
+    RemoteRoutes& routes;
+  };
+
+  explicit RingServer(const Needs& needs) : needs_(needs) {}
+
+  // Opens a range of a buffer here, for the caller to read again and again.
+  void OpenRange(const std::string& caller, const OpenRangeRequest& request,
+                 Reply<OpenRangeReply> reply);
+  // Opens a range of a buffer here that this node fills from the caller's when it is told to.
+  void OpenPush(const std::string& caller, OpenPushRequest request, Reply<OpenPushReply> reply);
+
+ private:
+  struct Range;
+  struct Push;
+
+  void Export(const std::shared_ptr<Range>& range, const Status& registered);
+  void Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> route);
+
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine

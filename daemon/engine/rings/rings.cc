@@ -1,0 +1,293 @@
+#include "daemon/engine/rings/rings.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+#include "transport/os/error.h"
+#include "transport/os/machine.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostDescriptions = 256;  // of one ring, with those of routes that are gone
+constexpr size_t kPrefixBytes = 8;
+
+}  // namespace
+
+Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
+    : needs_(needs),
+      spin_(spin),
+      quota_(needs.context.node(), "rings", needs.context.options.limits.rings,
+             needs.context.options.limits.reserved_percent),
+      route_quota_(needs.context.node(), "routes", needs.context.options.limits.routes,
+                   needs.context.options.limits.reserved_percent),
+      thread_(spin) {}
+
+void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
+  Result<Principal> who = needs_.sessions.PrincipalOf(session);
+  if (!who.ok()) return reply(who.status());
+  if (rings_.contains(session)) {
+    return reply(Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring"));
+  }
+  Result<Quota::Charge> charge = quota_.Take(*who);
+  if (!charge.ok()) return reply(charge.status());
+  Result<ring::DaemonEnd> end = ring::DaemonEnd::Make();
+  if (!end.ok()) return reply(end.status());
+  int pair[2];
+  // Two open files: what the client sets on its own does nothing to the daemon's.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+    return reply(os::ErrnoStatus(errno, "making the socket of a ring"));
+  }
+  os::PassedFd here(os::UniqueFd{pair[0]}, closer_, who->uid.payer());
+  (void)os::RefuseDescriptors(here.get());  // where that cannot be, the ring's thread takes none
+  RingGiven given{os::UniqueFd::DuplicateOf(end->memory()), os::UniqueFd(pair[1]),
+                  os::RandomHex(kPrefixBytes), spin_, OwnerOf(*who).ToString()};
+  if (!given.memory) return reply(os::ErrnoStatus(errno, "duplicating the memory of a ring"));
+
+  auto ring = std::make_shared<ClientRing>();
+  ring->id = next_ring_++;
+  ring->session = session;
+  ring->owner = OwnerOf(*who);
+  ring->administrator = who->administrator;
+  ring->charge = std::move(*charge);
+  ring->prefix = given.prefix;
+  ring->journal = std::make_shared<ring::Journal>();
+  thread_.Add(ring->id, std::move(*end), std::move(here), ring->journal,
+              [&loop = needs_.context.loop, owner = ring->owner.ToString()] {
+                loop.Post([owner] {
+                  log::Warning("a client broke the format of its ring, which was closed",
+                               {{"owner", owner}});
+                });
+              });
+  rings_[session] = ring;
+  by_prefix_[ring->prefix] = ring;
+  reply(std::move(given));
+}
+
+void Rings::OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
+                      Reply<RingRoute> reply) {
+  Result<Principal> who = needs_.sessions.PrincipalOf(session);
+  if (!who.ok()) return reply(who.status());
+  const auto found = rings_.find(session);
+  if (found == rings_.end()) return reply(NotByRing("this session has no ring"));
+  const Context& context = needs_.context;
+  if (context.draining) {
+    return reply(Status(Code::kUnavailable, reasons::kDraining,
+                        "node " + context.node() + " is shutting down and takes no new transfers"));
+  }
+  const RingRef ring = found->second;
+  const uint64_t serial = next_route_++;
+  auto failed = [this, prefix = ring->prefix, serial](const Status& why) {
+    Fail(prefix, serial, why);
+  };
+  needs_.routes.Make(
+      {std::move(*who), std::move(source), std::move(destination), serial, std::move(failed)},
+      [this, ring, reply = std::move(reply)](Result<RingRoutes::Made> made) mutable {
+        if (!made.ok()) return reply(made.status());
+        Install(ring, std::move(*made), std::move(reply));
+      });
+}
+
+Status Rings::WhatEnded(const ClientRing& ring, const RouteRecord& route) const {
+  const auto current = rings_.find(ring.session);
+  if (current == rings_.end() || current->second.get() != &ring) {
+    return {Code::kAborted, reasons::kOwnerDied, "the client has gone"};
+  }
+  if (!route.peer.empty() && !needs_.peers.IsConnected(route.peer)) {
+    return {Code::kUnavailable, reasons::kPeerDown, "node " + route.peer + " does not answer"};
+  }
+  for (const BufferId id : route.buffers) {
+    const Buffer* buffer = needs_.buffers.FindById(id);
+    if (buffer == nullptr || !buffer->removing.ok()) {
+      return {Code::kNotFound, reasons::kBufferNotFound,
+              "a buffer of the route was removed while that was made"};
+    }
+  }
+  for (const GrantId& id : route.grants) {
+    if (needs_.grants.Find(id) == nullptr) {
+      return {Code::kPermissionDenied, reasons::kNotOwner,
+              "a right that the route was to rest on ended while that was made"};
+    }
+  }
+  return OkStatus();
+}
+
+void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply) {
+  RouteRecord& route = made.record;
+  route.steps = made.way->steps();
+  route.route->way = std::move(made.way);
+  if (Status ended = WhatEnded(*ring, route); !ended.ok()) return reply(ended);
+  const auto place = std::find(ring->used.begin(), ring->used.end(), false);
+  if (place == ring->used.end()) {
+    return reply(Status(Code::kResourceExhausted, reasons::kQuota,
+                        "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
+  }
+  if (Status full = route_quota_.TakeInto(route.charge, ring->owner, ring->administrator);
+      !full.ok()) {
+    return reply(full);
+  }
+  *place = true;
+  const uint64_t serial = route.route->serial;
+  route.place = static_cast<uint32_t>(place - ring->used.begin());
+  route.given.word = ring::RouteWord(serial, route.place);
+  RingRoute given = route.given;
+  thread_.Install(
+      ring->id, route.place, route.route,
+      [&loop = needs_.context.loop, given = std::move(given), reply = std::move(reply)]() mutable {
+        loop.Post([given = std::move(given), reply = std::move(reply)]() mutable {
+          reply(std::move(given));
+        });
+      });
+  ring->routes.emplace(serial, std::move(route));
+  Forget(*ring);
+}
+
+void Rings::File(const TransferId& id) {
+  const std::string& text = id.str();
+  const size_t dash = text.find('-');
+  if (dash == std::string::npos) return;
+  const auto ring = by_prefix_.find(text.substr(0, dash));
+  if (ring == by_prefix_.end()) return;
+  uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + dash + 1, end, number, 16);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return;
+  needs_.receipts.File(*ring->second, number);
+}
+
+void Rings::FileAll() {
+  std::vector<ClientRing*> rings;
+  for (const auto& [prefix, ring] : by_prefix_) rings.push_back(ring.get());
+  needs_.receipts.FileAll(rings);
+}
+
+// The oldest routes that are gone. What went by them is filed while it can be described.
+void Rings::Forget(ClientRing& ring) {
+  if (ring.routes.size() <= kMostDescriptions) return;
+  needs_.receipts.FileAll({&ring});
+  for (auto it = ring.routes.begin();
+       it != ring.routes.end() && ring.routes.size() > kMostDescriptions;) {
+    it = it->second.open ? std::next(it) : ring.routes.erase(it);
+  }
+}
+
+void Rings::Withdraw(ClientRing& ring, RouteRecord& route, const Status& why) {
+  if (!std::exchange(route.open, false)) return;
+  route.charge.GiveBack();
+  route.route->Withdraw(why);
+  // It is there until the ring's thread has been told, below.
+  if (const auto& way = route.route->way; route.push.empty()) {
+    way->Cancel();
+  } else {
+    // Only when the other node can read nothing more is it known what will not have been read.
+    needs_.openings.CloseFor(route.peer, route.push, [way] { way->Cancel(); });
+  }
+  std::vector<BufferId> buffers = route.buffers;
+  for (const BufferId buffer : buffers) ++letting_go_[buffer].routes;
+  auto gone = [this, ring = by_prefix_.at(ring.prefix), place = route.place,
+               buffers = std::move(buffers)] {
+    ring->used[place] = false;
+    for (const BufferId buffer : buffers) {
+      const auto waiting = letting_go_.find(buffer);
+      if (--waiting->second.routes > 0) continue;
+      auto node = letting_go_.extract(waiting);
+      for (Task& then : node.mapped().waiting) then();
+    }
+  };
+  thread_.Remove(ring.id, route.place,
+                 [&loop = needs_.context.loop, gone = std::move(gone)]() mutable {
+                   loop.Post(std::move(gone));
+                 });
+}
+
+template <typename Rests>
+void Rings::WithdrawAll(const Rests& rests, const Status& why) {
+  for (auto& [session, ring] : rings_) {
+    for (auto& [serial, route] : ring->routes) {
+      if (route.open && rests(route)) Withdraw(*ring, route, why);
+    }
+  }
+}
+
+void Rings::DropBuffer(BufferId buffer, const Status& why) {
+  WithdrawAll(
+      [&](const RouteRecord& route) {
+        const std::vector<BufferId>& buffers = route.buffers;
+        return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
+      },
+      why);
+}
+
+void Rings::DropGrant(const GrantId& grant, const Status& why) {
+  WithdrawAll(
+      [&](const RouteRecord& route) {
+        const auto& grants = route.grants;
+        return std::find(grants.begin(), grants.end(), grant) != grants.end();
+      },
+      why);
+}
+
+void Rings::DropPeer(const std::string& node, const Status& why) {
+  WithdrawAll([&](const RouteRecord& route) { return route.peer == node; }, why);
+}
+
+void Rings::DropConnection(uint64_t number, const Status& why) {
+  WithdrawAll([&](const RouteRecord& route) { return route.connection == number; }, why);
+}
+
+void Rings::Fail(const std::string& prefix, uint64_t serial, const Status& why) {
+  const auto ring = by_prefix_.find(prefix);
+  if (ring == by_prefix_.end()) return;
+  const auto route = ring->second->routes.find(serial);
+  if (route != ring->second->routes.end()) Withdraw(*ring->second, route->second, why);
+}
+
+void Rings::WhenLetGo(BufferId buffer, Task then) {
+  const auto waiting = letting_go_.find(buffer);
+  if (waiting == letting_go_.end()) return then();
+  waiting->second.waiting.push_back(std::move(then));
+}
+
+void Rings::EndSession(const SessionId& session) {
+  const auto found = rings_.find(session);
+  if (found == rings_.end()) return;
+  const RingRef ring = found->second;
+  const Status why(Code::kAborted, reasons::kOwnerDied, "the client has gone");
+  for (auto& [serial, route] : ring->routes) Withdraw(*ring, route, why);
+  rings_.erase(found);
+  thread_.End(ring->id, [this, ring, &loop = needs_.context.loop] {
+    loop.Post([this, ring] { Ended(ring); });
+  });
+}
+
+void Rings::Ended(const RingRef& ring) {
+  needs_.receipts.FileAll({ring.get()});
+  by_prefix_.erase(ring->prefix);
+  ring->charge.GiveBack();
+  log::Debug("ring ended", {{"owner", ring->owner.ToString()},
+                            {"succeeded", std::to_string(ring->journal->succeeded())},
+                            {"failed", std::to_string(ring->journal->failed())},
+                            {"bytes", std::to_string(ring->journal->bytes())}});
+}
+
+void Rings::Clear() {
+  for (const auto& [prefix, ring] : by_prefix_) {
+    for (const auto& [serial, route] : ring->routes) {
+      if (route.open) route.route->way->Cancel();
+    }
+  }
+  thread_.Stop();
+  rings_.clear();
+  by_prefix_.clear();
+  letting_go_.clear();
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,98 @@
+// Clients' rings, as far as they are state of the engine: who has one, what its routes rest on, and
+// the receipts of what went by them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/quota.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/rings/client_ring.h"
+#include "daemon/engine/rings/ring_receipts.h"
+#include "daemon/engine/rings/ring_routes.h"
+#include "daemon/ring/ring_thread.h"
+
+namespace onecopy::engine {
+
+// Engine thread. A route is checked here once, as a transfer would be; the ring's thread then lets
+// submissions have what the route allows, until it is withdrawn: because a buffer, a grant or the
+// session it rests on ends. Withdrawing takes effect at once for what is not under way yet.
+class Rings final : public RingApi {
+ public:
+  struct Needs {
+    Context& context;
+    const Sessions& sessions;
+    Buffers& buffers;
+    Grants& grants;
+    Peers& peers;
+    Openings& openings;
+    RingRoutes& routes;
+    RingReceipts& receipts;
+  };
+
+  Rings(const Needs& needs, std::chrono::nanoseconds spin);
+
+  void OpenRing(const SessionId& session, Reply<RingGiven> reply) override;
+  void OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
+                 Reply<RingRoute> reply) override;
+
+  void EndSession(const SessionId& session);
+  void DropBuffer(BufferId buffer, const Status& why);
+  void DropGrant(const GrantId& grant, const Status& why);
+  void DropPeer(const std::string& node, const Status& why);
+  // A connection that this node answered has closed.
+  void DropConnection(uint64_t number, const Status& why);
+  // Runs `then` once no route holds that buffer's memory: it has been dropped.
+  void WhenLetGo(BufferId buffer, Task then);
+
+  // Puts what the rings' journals have of one transfer, or of all lately, into the table of
+  // transfers.
+  void File(const TransferId& id);
+  void FileAll();
+
+  // Refuses what is submitted from now on.
+  void Drain() { thread_.Drain(); }
+  // At the engine's end.
+  void Clear();
+
+ private:
+  using RingRef = std::shared_ptr<ClientRing>;
+
+  // Gives a route that was made its place in the ring.
+  void Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply);
+  // What went wrong with one of its copies would go wrong with the next.
+  void Fail(const std::string& prefix, uint64_t serial, const Status& why);
+  // Why what a route was to rest on is there no more, if so.
+  Status WhatEnded(const ClientRing& ring, const RouteRecord& route) const;
+  void Withdraw(ClientRing& ring, RouteRecord& route, const Status& why);
+  template <typename Rests>
+  void WithdrawAll(const Rests& rests, const Status& why);
+  void Forget(ClientRing& ring);
+  void Ended(const RingRef& ring);
+
+  const Needs needs_;
+  const std::chrono::nanoseconds spin_;
+  std::map<SessionId, RingRef> rings_;
+  std::map<std::string, RingRef> by_prefix_;  // those that are ending, too
+  Quota quota_;
+  Quota route_quota_;
+  const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
+  struct LettingGo {
+    size_t routes = 0;
+    std::vector<Task> waiting;
+  };
+  std::map<BufferId, LettingGo> letting_go_;
+  uint64_t next_ring_ = 1;
+  uint64_t next_route_ = 1;
+  ring::RingThread thread_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,206 @@
+#include "daemon/engine/sharing/borrower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/base/routes.h"
+#include "daemon/handover/taker.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostHeld = 64;
+constexpr std::chrono::milliseconds kFetchPatience{2000};
+// Fetching waits for another daemon, which must not hold up calls about this node's own devices.
+constexpr const char* kFetchWorker = "borrow";
+
+// "vmm-fd" of form "cuda-vmm" with a descriptor, "ipc-handle" of "cuda-ipc".
+std::string HowShared(const ImportRequest& memory) {
+  const size_t dash = memory.form.rfind('-');
+  const std::string form = dash == std::string::npos ? memory.form : memory.form.substr(dash + 1);
+  return form + (memory.fd >= 0 ? "-fd" : "-handle");
+}
+
+// Whatever it was: a transfer may take another path.
+Status CannotBorrow(const Status& why) {
+  return {Code::kFailedPrecondition, why.reason(), why.message(), why.remedy()};
+}
+
+}  // namespace
+
+Borrower::UseRef Borrower::Find(const std::string& node, const std::string& buffer,
+                                const TransferId& id, Recalled recalled) {
+  for (auto& [key, held] : held_) {
+    if (key.first == node && held.buffer == buffer && held.region != nullptr && !held.dropped) {
+      return NewUse(key, held, {id, std::move(recalled)});
+    }
+  }
+  return nullptr;
+}
+
+void Borrower::Get(const std::string& node, const std::string& buffer, const std::string& kind,
+                   const Loan& loan, const TransferId& id, Recalled recalled, Reply<UseRef> reply) {
+  Memory* memory = context_.FindMemory(kind);
+  if (memory == nullptr) {
+    return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
+                        "this onecopyd has no memory of that kind"));
+  }
+  const Key key{node, loan.id};
+  User user{id, std::move(recalled)};
+  if (const auto found = held_.find(key); found != held_.end()) {
+    Held& held = found->second;
+    if (held.dropped) {
+      return reply(Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                          "node " + node + " has just called that memory back"));
+    }
+    if (held.region != nullptr) return reply(NewUse(key, held, std::move(user)));
+    held.waiting.emplace_back(std::move(user), std::move(reply));
+    return;
+  }
+  if (!MakeRoom()) {
+    return reply(Status(Code::kFailedPrecondition, reasons::kQuota,
+                        "transfers use memory of " + std::to_string(held_.size()) +
+                            " buffers of other daemons already",
+                        "try again when some have ended"));
+  }
+  Held& held = held_[key];
+  held.buffer = buffer;
+  held.waiting.emplace_back(std::move(user), std::move(reply));
+  context_.workers.Run<handover::Taken>(
+      kFetchWorker,
+      [address = handover::Address{loan.address, loan.token}] {
+        return handover::Take(address, kFetchPatience);
+      },
+      [this, key, memory](Result<handover::Taken> taken) {
+        if (!taken.ok()) return Fetched(key, {}, taken.status());
+        const std::string how = HowShared(taken->memory);
+        const std::string worker = WorkerOf({memory->kind(), taken->memory.device});
+        context_.workers.Run<std::unique_ptr<Region>>(
+            worker,
+            [memory, taken = std::move(*taken)] {
+              ImportRequest request = taken.memory;
+              request.fd = taken.fd.get();
+              return memory->Import(request);
+            },
+            [this, key, how, worker](Result<std::unique_ptr<Region>> region) {
+              if (!region.ok()) return Fetched(key, {}, region.status());
+              Fetched(key, how, Share(key, worker, std::move(*region)));
+            });
+      });
+}
+
+// Like Workers::Share, and whoever has called the memory back hears that it is unmapped.
+RegionRef Borrower::Share(const Key& key, const std::string& worker,
+                          std::unique_ptr<Region> region) {
+  const auto found = held_.find(key);
+  const std::shared_ptr<Answers> answers =
+      found == held_.end() ? std::make_shared<Answers>() : found->second.recalls;
+  return RegionRef(region.release(), [&context = context_, worker, answers](Region* last) {
+    Task give_back = [&context, last = std::unique_ptr<Region>(last), answers]() mutable {
+      last.reset();
+      context.loop.Post([answers] { Answer(*answers); });
+    };
+    if (!context.workers.Post(worker, give_back).ok()) give_back();
+  });
+}
+
+void Borrower::Answer(Answers& answers) {
+  for (StatusReply& reply : std::exchange(answers, {})) reply(OkStatus());
+}
+
+void Borrower::Fetched(const Key& key, const std::string& how, Result<RegionRef> region) {
+  const auto found = held_.find(key);
+  if (found == held_.end()) return;  // at the engine's end
+  auto waiting = std::exchange(found->second.waiting, {});
+  if (!region.ok() || found->second.dropped) {
+    const Status why = region.ok() ? Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                                            "node " + key.first + " has called that memory back")
+                                   : CannotBorrow(region.status());
+    const std::shared_ptr<Answers> recalls = found->second.recalls;
+    Forget(key);
+    if (!region.ok()) Answer(*recalls);
+    for (auto& [user, reply] : waiting) reply(why);
+    return;
+  }
+  Held& held = found->second;
+  held.region = std::move(*region);
+  held.how = how;
+  log::Debug("memory borrowed", {{"from", key.first}, {"buffer", held.buffer}, {"by", how}});
+  for (auto& [user, reply] : waiting) reply(NewUse(key, held, std::move(user)));
+}
+
+Borrower::UseRef Borrower::NewUse(const Key& key, Held& held, User user) {
+  context_.loop.CancelTimer(std::exchange(held.idle_timer, 0));
+  const uint64_t number = next_use_++;
+  held.uses.emplace(number, std::move(user));
+  return std::make_unique<Use>(*this, key, number, held.region, held.how);
+}
+
+void Borrower::LetGo(const Key& key, uint64_t number) {
+  const auto found = held_.find(key);
+  if (found == held_.end()) return;
+  Held& held = found->second;
+  auto user = held.uses.extract(number);
+  if (!user.empty()) Answer(user.mapped().ended);
+  if (!held.uses.empty()) return;
+  if (held.dropped) return Forget(key);
+  held.idle_timer =
+      context_.loop.RunAfter(context_.options.borrowed_idle, [this, key] { Forget(key); });
+}
+
+void Borrower::Forget(const Key& key) {
+  const auto held = held_.extract(key);
+  if (!held.empty()) context_.loop.CancelTimer(held.mapped().idle_timer);
+}
+
+void Borrower::Recall(const std::string& node, uint64_t loan, const TransferId& id,
+                      StatusReply reply) {
+  const auto found = held_.find({node, loan});
+  if (found == held_.end()) return reply(OkStatus());
+  // Copies: with its last use the entry goes.
+  std::vector<Recalled> recalled;
+  for (auto& [number, user] : found->second.uses) {
+    if (!id.empty() && user.id != id) continue;
+    recalled.push_back(user.recalled);
+    if (!id.empty()) user.ended.push_back(std::exchange(reply, nullptr));
+  }
+  if (id.empty()) {
+    found->second.recalls->push_back(std::exchange(reply, nullptr));
+    Retire(node, loan);
+  }
+  for (const Recalled& call : recalled) call();
+  if (reply) reply(OkStatus());
+}
+
+void Borrower::Retire(const std::string& node, uint64_t loan) {
+  const auto found = held_.find({node, loan});
+  if (found == held_.end()) return;
+  found->second.dropped = true;
+  if (found->second.region != nullptr && found->second.uses.empty()) Forget(Key(node, loan));
+}
+
+void Borrower::PeerLost(const std::string& node) {
+  std::vector<uint64_t> lost;
+  for (const auto& [key, held] : held_) {
+    if (key.first == node) lost.push_back(key.second);
+  }
+  for (const uint64_t loan : lost) Retire(node, loan);
+}
+
+bool Borrower::MakeRoom() {
+  if (held_.size() < kMostHeld) return true;
+  const auto idle = std::find_if(held_.begin(), held_.end(),
+                                 [](const auto& entry) { return entry.second.idle_timer != 0; });
+  if (idle == held_.end()) return false;
+  Forget(Key(idle->first));
+  return true;
+}
+
+void Borrower::Clear() {
+  for (auto& [key, held] : held_) context_.loop.CancelTimer(held.idle_timer);
+  held_.clear();
+}
+
+}  // namespace onecopy::engine

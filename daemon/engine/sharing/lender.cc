@@ -1,0 +1,128 @@
+#include "daemon/engine/sharing/lender.h"
+
+#include <utility>
+
+#include "daemon/engine/base/routes.h"
+#include "daemon/engine/registry/buffers.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+// For a borrower to let go: whoever waits for that has been promised an end.
+constexpr std::chrono::seconds kRecallPatience{2};
+
+Status NotLent(const std::string& caller) {
+  return {Code::kFailedPrecondition, reasons::kNotShareable,
+          "node " + caller + " has not borrowed that memory, or it was called back"};
+}
+
+}  // namespace
+
+Lender::Lender(Context& context, Peers& peers, Buffers& buffers, Tickets& tickets)
+    : context_(context),
+      peers_(peers),
+      buffers_(buffers),
+      tickets_(tickets),
+      giver_(context.loop) {}
+
+void Lender::Lend(const std::string& caller, const BorrowRequest& request, Reply<Loan> reply) {
+  Result<Ticket> ticket = tickets_.Take(caller, request.ticket, request.id);
+  if (!ticket.ok()) return reply(ticket.status());
+  const BufferId id = ticket->buffer;
+  tickets_.Restore(request.ticket, std::move(*ticket));
+  const NodeCapability* there = peers_.Capabilities(caller);
+  if (there == nullptr || there->host.empty() || there->host != os::HostIdentity()) {
+    return reply(Status(Code::kFailedPrecondition, reasons::kOtherNode,
+                        "node " + caller + " is not a daemon of the host of node " +
+                            context_.node() + ": memory is not shared between hosts"));
+  }
+  // Found a moment ago, with the ticket.
+  const RegionRef region = buffers_.FindById(id)->region;
+  context_.workers.Run<ImportRequest>(
+      WorkerOf(region->place()), [region] { return region->Share(); },
+      [this, caller, id, reply = std::move(reply)](Result<ImportRequest> shared) mutable {
+        reply(Hand(caller, id, std::move(shared)));
+      });
+}
+
+Result<Loan> Lender::Hand(const std::string& caller, BufferId buffer,
+                          Result<ImportRequest> shared) {
+  if (!shared.ok()) {
+    // Whatever it was: memory that stays in its process may be read another way.
+    const Status& why = shared.status();
+    return Status(Code::kFailedPrecondition, why.reason(), why.message(), why.remedy());
+  }
+  os::UniqueFd fd(shared->fd);
+  if (buffers_.FindById(buffer) == nullptr) return NotLent(caller);
+  ONECOPY_ASSIGN_OR_RETURN(handover::Address address, giver_.Offer(*shared, std::move(fd)));
+  Lent& lent = lent_[buffer];
+  while (lent.id == 0) lent.id = os::RandomNumber();
+  lent.borrowers.insert(caller);
+  return Loan{lent.id, std::move(address.name), std::move(address.token)};
+}
+
+Status Lender::Check(const std::string& caller, BufferId buffer, uint64_t loan) const {
+  const auto lent = lent_.find(buffer);
+  if (lent != lent_.end() && lent->second.id == loan && lent->second.borrowers.contains(caller)) {
+    return OkStatus();
+  }
+  return NotLent(caller);
+}
+
+void Lender::Recall(const std::string& borrower, BufferId buffer, const TransferId& id, Task done) {
+  const auto lent = lent_.find(buffer);
+  if (lent == lent_.end() || !lent->second.borrowers.contains(borrower)) return done();
+  Ask(borrower, buffer, id, std::move(done));
+}
+
+void Lender::DropBuffer(BufferId buffer) {
+  const auto lent = lent_.find(buffer);
+  if (lent == lent_.end()) return;
+  for (const std::string& borrower : lent->second.borrowers) {
+    ++recalls_[buffer];
+    Ask(borrower, buffer, {}, [this, buffer] {
+      if (--recalls_[buffer] > 0) return;
+      recalls_.erase(buffer);
+      auto waiting = waiting_.extract(buffer);
+      if (waiting.empty()) return;
+      for (Task& task : waiting.mapped()) task();
+    });
+  }
+  lent_.erase(buffer);
+}
+
+void Lender::Ask(const std::string& borrower, BufferId buffer, const TransferId& id, Task done) {
+  struct Once {
+    Task done;
+    os::EventLoop::TimerId timer = 0;
+  };
+  auto once = std::make_shared<Once>();
+  once->done = std::move(done);
+  auto end = [this, once] {
+    context_.loop.CancelTimer(once->timer);
+    if (once->done) std::exchange(once->done, nullptr)();
+  };
+  once->timer = context_.loop.RunAfter(kRecallPatience, end);
+  const Result<PeerApi*> peer = peers_.Find(borrower);
+  // One that is out of reach retires what it has borrowed by itself.
+  if (!peer.ok()) return end();
+  (*peer)->Recall(context_.node(), lent_.at(buffer).id, id, [end](const Status&) { end(); });
+}
+
+void Lender::WhenRecalled(BufferId buffer, Task then) {
+  if (!recalls_.contains(buffer)) return then();
+  waiting_[buffer].push_back(std::move(then));
+}
+
+void Lender::PeerLost(const std::string& node) {
+  for (auto& [buffer, lent] : lent_) lent.borrowers.erase(node);
+}
+
+void Lender::Clear() {
+  giver_.Clear();
+  lent_.clear();
+}
+
+}  // namespace onecopy::engine

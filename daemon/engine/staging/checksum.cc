@@ -1,0 +1,271 @@
+#include "daemon/engine/staging/checksum.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <deque>
+#include <future>
+#include <vector>
+
+#include "daemon/engine/staging/slots.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr uint64_t kPiece = uint64_t{8} << 20;        // between two looks at the stop flag
+constexpr uint64_t kReadBytes = uint64_t{256} << 10;  // at once, of what has no memory
+constexpr uint32_t kSlots = 8;                   // copies under way while earlier ones are read
+constexpr uint64_t kTurn = uint64_t{256} << 20;  // then others may have the slots
+constexpr std::chrono::milliseconds kLook{100};  // for a stop, while waiting for slots
+
+class Hasher {
+ public:
+  Hasher() : state_(XXH3_createState(), &XXH3_freeState) { XXH3_128bits_reset(state_.get()); }
+
+  void Add(const std::byte* data, uint64_t bytes) {
+    XXH3_128bits_update(state_.get(), data, bytes);
+  }
+  std::string Hex() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+    std::array<char, 33> text{};
+    std::snprintf(text.data(), text.size(), "%016llx%016llx",
+                  static_cast<unsigned long long>(hash.high64),
+                  static_cast<unsigned long long>(hash.low64));
+    return text.data();
+  }
+
+ private:
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
+};
+
+Status Stopped() { return {Code::kCancelled, reasons::kCancelled, "the checksum was stopped"}; }
+
+// Bytes of a region that the processor reaches; those that have no memory get none.
+class Summand {
+ public:
+  explicit Summand(const Region& region) : region_(region) {}
+
+  // What follows, so many bytes or a few more, is in memory or not.
+  void Look() { sparse_ = region_.backing() != nullptr && !region_.backing()->IsFull(); }
+  Status AddTo(Hasher& hasher, uint64_t offset, uint64_t bytes) {
+    if (!sparse_ || !region_.backing()->HasHoles(offset, bytes)) {
+      hasher.Add(region_.address() + offset, bytes);
+      return OkStatus();
+    }
+    read_.resize(kReadBytes);
+    for (uint64_t at = 0; at < bytes; at += kReadBytes) {
+      const uint64_t some = std::min(kReadBytes, bytes - at);
+      ONECOPY_RETURN_IF_ERROR(region_.backing()->Read(offset + at, read_.data(), some));
+      hasher.Add(read_.data(), some);
+    }
+    return OkStatus();
+  }
+
+ private:
+  const Region& region_;
+  bool sparse_ = false;
+  std::vector<std::byte> read_;
+};
+
+Result<std::string> SumPieces(const Region& region, const ByteRange& range, const Layout& layout,
+                              const std::atomic<bool>& stop) {
+  Hasher hasher;
+  Summand summand(region);
+  summand.Look();
+  uint64_t before_look = 0;
+  for (const StridedRange& piece : layout.pieces()) {
+    for (uint64_t i = 0; i < piece.count; ++i) {
+      const uint64_t element = range.offset + piece.offset + i * piece.stride;
+      for (uint64_t at = 0; at < piece.bytes; at += kPiece) {
+        const uint64_t bytes = std::min(kPiece, piece.bytes - at);
+        ONECOPY_RETURN_IF_ERROR(summand.AddTo(hasher, element + at, bytes));
+        before_look += bytes;
+        if (before_look < kPiece) continue;
+        if (stop) return Stopped();
+        summand.Look();
+        before_look = 0;
+      }
+    }
+  }
+  ONECOPY_RETURN_IF_ERROR(region.CheckIntact());
+  return hasher.Hex();
+}
+
+Result<std::string> SumInPlace(const Region& region, const ByteRange& range,
+                               const std::atomic<bool>& stop) {
+  Hasher hasher;
+  Summand summand(region);
+  for (uint64_t at = 0; at < range.bytes; at += kPiece) {
+    if (stop) return Stopped();
+    summand.Look();
+    ONECOPY_RETURN_IF_ERROR(
+        summand.AddTo(hasher, range.offset + at, std::min(kPiece, range.bytes - at)));
+  }
+  ONECOPY_RETURN_IF_ERROR(region.CheckIntact());
+  return hasher.Hex();
+}
+
+// The reading of memory that the processor cannot read: by turns, between which slots that others
+// want go back. Engine thread, but for Read.
+class SlotSum : public std::enable_shared_from_this<SlotSum> {
+ public:
+  struct Order {
+    RegionRef region;
+    ByteRange range;
+    LayoutRef layout;
+    std::shared_ptr<const std::atomic<bool>> stop;
+    std::string owner;
+    std::string worker;
+  };
+
+  SlotSum(Context& context, Slots& slots, Order order, Reply<std::string> reply)
+      : context_(context), slots_(slots), order_(std::move(order)), reply_(std::move(reply)) {}
+
+  void Start() {
+    slots_.Slab([self = shared_from_this()](Result<RegionRef> slab) {
+      if (!slab.ok()) return self->End(slab.status());
+      self->slab_ = std::move(*slab);
+      Slots::Order order;
+      order.purpose = Purpose::kReceive;
+      order.owner = self->order_.owner;
+      order.payload = self->payload();
+      order.most = kSlots;
+      order.executor = &self->context_.loop;
+      self->share_ = self->slots_.Open(std::move(order), [self] { self->TakeTurn(); });
+      self->LookForStop();
+    });
+  }
+
+ private:
+  uint64_t payload() const {
+    return order_.layout == nullptr ? order_.range.bytes : order_.layout->bytes();
+  }
+
+  // Nobody else would wake what waits for slots.
+  void LookForStop() {
+    if (!reply_) return;
+    if (*order_.stop && turn_.empty()) return End(Stopped());
+    context_.loop.RunAfter(kLook, [self = shared_from_this()] { self->LookForStop(); });
+  }
+
+  void TakeTurn() {
+    if (!reply_ || !turn_.empty()) return;
+    while (turn_.size() < kSlots && turn_.size() * share_->slot_bytes() < payload() - done_) {
+      const auto piece = share_->Take(share_->slot_bytes());
+      if (!piece) break;
+      turn_.push_back(piece->first);
+    }
+    if (turn_.empty() && done_ < payload()) {
+      return share_->OnMore([self = weak_from_this()] {
+        if (const auto sum = self.lock()) sum->TakeTurn();
+      });
+    }
+    context_.workers.Run<bool>(
+        order_.worker, [self = shared_from_this()] { return self->Read(); },
+        [self = shared_from_this()](const Result<bool>& read) {
+          for (const uint32_t slot : std::exchange(self->turn_, {})) self->share_->Return(slot);
+          if (!read.ok()) return self->End(read.status());
+          if (self->done_ == self->payload()) return self->End(self->hasher_.Hex());
+          self->TakeTurn();
+        });
+  }
+
+  // The worker's. Copies run ahead of the reading by as many slots as there are.
+  Result<bool> Read() {
+    if (route_ == nullptr) {
+      Memory* memory = context_.CopierFor(order_.region->place(), slab_->place());
+      ONECOPY_ASSIGN_OR_RETURN(route_, memory->Prepare(order_.region, slab_));
+    }
+    struct Copying {
+      std::future<Status> done;
+      uint64_t at = 0;  // in the slab
+      uint64_t bytes = 0;
+    };
+    const uint64_t end = std::min(payload(), done_ + kTurn);
+    std::deque<Copying> copying;
+    Status failure;
+    uint64_t started = done_;
+    size_t next_slot = 0;
+    while (started < end || !copying.empty()) {
+      while (failure.ok() && !*order_.stop && started < end && copying.size() < turn_.size()) {
+        auto done = std::make_shared<std::promise<Status>>();
+        Copying next{done->get_future(), share_->at(turn_[next_slot]),
+                     std::min(share_->slot_bytes(), end - started)};
+        const auto copied = [done](Status status, const StepList&) {
+          done->set_value(std::move(status));
+        };
+        if (order_.layout == nullptr) {
+          route_->Copy(order_.range.offset + started, next.at, next.bytes, copied);
+        } else {
+          route_->CopyMany(CopiesOf({order_.layout.get(), order_.range.offset}, {nullptr, next.at},
+                                    started, next.bytes),
+                           copied);
+        }
+        started += next.bytes;
+        next_slot = (next_slot + 1) % turn_.size();
+        copying.push_back(std::move(next));
+      }
+      if (copying.empty()) break;
+      if (Status copied = copying.front().done.get(); !copied.ok() && failure.ok())
+        failure = copied;
+      if (failure.ok()) {
+        hasher_.Add(slab_->address() + copying.front().at, copying.front().bytes);
+        done_ += copying.front().bytes;
+      }
+      copying.pop_front();
+    }
+    if (!failure.ok()) return failure;
+    if (*order_.stop) return Stopped();
+    return true;
+  }
+
+  void End(Result<std::string> sum) {
+    if (share_ != nullptr) share_->OnMore(nullptr);
+    share_.reset();
+    // The route may have to be let go where that may block.
+    if (route_ != nullptr) (void)context_.workers.ShareAny(order_.worker, std::move(route_));
+    std::exchange(reply_, nullptr)(std::move(sum));
+  }
+
+  Context& context_;
+  Slots& slots_;
+  const Order order_;
+  Reply<std::string> reply_;
+  RegionRef slab_;
+  pipeline::SlotShareRef share_;
+  std::vector<uint32_t> turn_;  // slots that are being used
+  std::unique_ptr<CopyRoute> route_;
+  Hasher hasher_;
+  uint64_t done_ = 0;
+};
+
+}  // namespace
+
+void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
+                    std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply) {
+  const Place& place = region->place();
+  // A thread of its own: a long reading must not hold up allocations.
+  const std::string worker = "sum " + (place.device.empty() ? place.kind : place.device);
+  if (region->cpu_addressable()) {
+    return context_.workers.Run<std::string>(
+        worker,
+        [region, range, layout, stop] {
+          return layout == nullptr ? SumInPlace(*region, range, *stop)
+                                   : SumPieces(*region, range, *layout, *stop);
+        },
+        std::move(reply));
+  }
+  // What one of them leaves in slots is nobody else's business.
+  SlotSum::Order order{std::move(region),
+                       range,
+                       std::move(layout),
+                       std::move(stop),
+                       "checksum " + std::to_string(++sums_),
+                       worker};
+  std::make_shared<SlotSum>(context_, slots_, std::move(order), std::move(reply))->Start();
+}
+
+}  // namespace onecopy::engine

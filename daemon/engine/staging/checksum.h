@@ -1,0 +1,36 @@
+// Checksums of ranges, as they are in memory now.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "daemon/engine/base/context.h"
+
+namespace onecopy::engine {
+
+class Slots;
+
+inline constexpr const char* kChecksumAlgorithm = "xxh3-128";
+
+// Engine thread; the reading is done on a worker's. Memory that the processor cannot read goes
+// through slots.
+class Checksums {
+ public:
+  using StopFlag = std::shared_ptr<std::atomic<bool>>;
+
+  Checksums(Context& context, Slots& slots) : context_(context), slots_(slots) {}
+
+  // The checksum of a range that lies inside the region, in hexadecimal; with a layout, of the
+  // payload that this gathers out of the range. `stop`, once it is set, ends the reading early,
+  // with CANCELLED.
+  void Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
+           std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply);
+
+ private:
+  Context& context_;
+  Slots& slots_;
+  uint64_t sums_ = 0;  // that went through slots
+};
+
+}  // namespace onecopy::engine

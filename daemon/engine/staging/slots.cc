@@ -1,0 +1,281 @@
+#include "daemon/engine/staging/slots.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transport/core/reasons.h"
+#include "transport/os/mapping.h"
+#include "transport/os/numa.h"
+
+namespace onecopy::engine {
+namespace {
+
+// With which a transfer begins, where there are as many.
+constexpr uint32_t kFirst = 4;
+constexpr const char* kCleaner = "slots";  // worker
+
+}  // namespace
+
+Slots::Slots(Context& context) : context_(context) {
+  const uint32_t half = std::max(context.options.slots / 2, 1U);
+  receive_.first = half;
+  slots_.resize(size_t{half} * 2);
+  for (Half* one : {&send_, &receive_}) {
+    one->size = one->free_count = half;
+    for (uint32_t i = 0; i < half; ++i) one->free[""].insert(one->first + i);
+  }
+}
+
+void Slots::Slab(Reply<RegionRef> reply) {
+  if (slab_ != nullptr) return reply(slab_);
+  for_slab_.push_back(std::move(reply));
+  if (!std::exchange(making_, true)) MakeSlab();
+}
+
+// Network devices first: every byte that is staged for a peer crosses one, not every one a GPU.
+int32_t Slots::NumaNode() const {
+  const Topology& topology = context_.options.topology;
+  std::vector<std::string> nics;
+  for (const Link* link : context_.links) {
+    for (const NicCapability& nic : link->Describe().nics) {
+      const bool here = nic.viability.viable && topology.Find(nic.name).has_value();
+      if (here) nics.push_back(nic.name);
+    }
+  }
+  if (!nics.empty()) return topology.CommonNumaNode(nics);
+  std::vector<std::string> gpus;
+  for (const TopologyDevice& device : topology.devices) {
+    if (device.kind == DeviceKind::kGpu) gpus.push_back(device.address);
+  }
+  return topology.CommonNumaNode(gpus);
+}
+
+void Slots::MakeSlab() {
+  Memory* host = context_.FindMemory("host");
+  const uint64_t bytes = slot_bytes() * slots_.size();
+  context_.workers.Run<std::unique_ptr<Region>>(
+      "host",
+      [host, bytes, node = NumaNode()]() -> Result<std::unique_ptr<Region>> {
+        ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> slab, host->Allocate({}, bytes));
+        // Where the kernel does not place pages, they lie where they happen to.
+        if (node >= 0) (void)os::PreferNumaNode(slab->address(), bytes, node);
+        // Without the right to lock it, it is ordinary memory until a device pins it, and is called
+        // so.
+        if (os::LockInMemory(slab->address(), bytes)) slab->SetStepName("pinned");
+        return slab;
+      },
+      [this](Result<std::unique_ptr<Region>> slab) {
+        making_ = false;
+        if (slab.ok()) slab_ = context_.workers.Share("host", std::move(*slab));
+        for (Reply<RegionRef>& reply : std::exchange(for_slab_, {})) {
+          if (slab_ != nullptr) {
+            reply(slab_);
+          } else {
+            reply(slab.status().WithContext("the staging slab"));
+          }
+        }
+      });
+}
+
+pipeline::SlotShareRef Slots::Open(Order order, Task begun) {
+  const uint64_t id = next_id_++;
+  pipeline::SlotShare::Pool pool;
+  pool.want = [this, id] { context_.loop.Post([this, id] { Want(id); }); };
+  pool.give_back = [this, id](std::vector<pipeline::UsedSlot> slots, bool closed) {
+    context_.loop.Post(
+        [this, id, slots = std::move(slots), closed] { GiveBack(id, slots, closed); });
+  };
+  const auto share = std::make_shared<pipeline::SlotShare>(
+      id, *order.executor, slab_, slot_bytes(), static_cast<bool>(begun), std::move(pool));
+  const uint64_t filled = (order.payload + slot_bytes() - 1) / slot_bytes();
+  Entry& entry = shares_[id];
+  entry.share = share;
+  entry.half = &HalfOf(order.purpose);
+  entry.owner = std::move(order.owner);
+  entry.most = static_cast<uint32_t>(std::min<uint64_t>(order.most, filled));
+  entry.begun = std::move(begun);
+  if (entry.most > 0) {
+    // Not from here: the caller has not got the share yet.
+    context_.loop.Post([this, id] { Want(id); });
+  } else if (entry.begun) {
+    context_.loop.Post(std::exchange(entry.begun, nullptr));
+  }
+  const std::shared_ptr<void> closer(nullptr, [share](void*) { share->Close(); });
+  return {closer, share.get()};
+}
+
+bool Slots::Waits(const pipeline::SlotShare& share) const {
+  const auto found = shares_.find(share.id());
+  return found != shares_.end() && found->second.turn != 0;
+}
+
+uint32_t Slots::Ahead(const pipeline::SlotShare& share) const {
+  const auto found = shares_.find(share.id());
+  if (found == shares_.end() || found->second.turn == 0) return 0;
+  const auto& without = found->second.half->without;
+  return static_cast<uint32_t>(std::distance(without.begin(), without.find(found->second.turn)));
+}
+
+std::optional<os::Clock::time_point> Slots::OwesSince(const pipeline::SlotShare& share) const {
+  const auto found = shares_.find(share.id());
+  if (found == shares_.end() || found->second.held <= found->second.limit) {
+    return std::nullopt;
+  }
+  return found->second.owes_since;
+}
+
+void Slots::Want(uint64_t id) {
+  const auto found = shares_.find(id);
+  if (found == shares_.end() || found->second.closed) return;
+  Entry& entry = found->second;
+  if (entry.held >= entry.most) return;
+  if (entry.held > 0) {
+    entry.half->hungry.insert(id);
+  } else if (entry.turn == 0) {
+    entry.turn = next_turn_++;
+    entry.half->without[entry.turn] = id;
+  }
+  Serve(*entry.half);
+}
+
+void Slots::GiveBack(uint64_t id, const std::vector<pipeline::UsedSlot>& slots, bool closed) {
+  const auto found = shares_.find(id);
+  if (found == shares_.end()) return;
+  Entry& entry = found->second;
+  Half& half = *entry.half;
+  for (const pipeline::UsedSlot& used : slots) {
+    Slot& slot = slots_[used.slot];
+    if (used.bytes > 0) {
+      slot.owner = entry.owner;
+      slot.bytes = std::max(slot.bytes, used.bytes);
+    }
+    half.free[slot.owner].insert(used.slot);
+    ++half.free_count;
+    --entry.held;
+    entry.owes_since = os::Clock::now();
+  }
+  entry.closed = entry.closed || closed;
+  const bool wants = half.hungry.contains(id);
+  if (entry.held == 0) {
+    half.holders.erase(id);
+    half.hungry.erase(id);
+  }
+  if (entry.closed) {
+    half.hungry.erase(id);
+    if (entry.turn != 0) half.without.erase(std::exchange(entry.turn, 0));
+    if (entry.held == 0) shares_.erase(found);
+  } else if (entry.held == 0 && wants) {
+    entry.turn = next_turn_++;
+    half.without[entry.turn] = id;
+  }
+  Serve(half);
+}
+
+uint32_t Slots::Part(const Half& half) {
+  const size_t active = half.holders.size() + half.without.size();
+  return static_cast<uint32_t>(half.size / std::max<size_t>(active, 1));
+}
+
+uint64_t Slots::Hungriest(const Half& half) const {
+  return *std::min_element(half.hungry.begin(), half.hungry.end(), [&](uint64_t a, uint64_t b) {
+    return shares_.at(a).held < shares_.at(b).held;
+  });
+}
+
+void Slots::Serve(Half& half) {
+  while (half.free_count > 0 && (!half.without.empty() || !half.hungry.empty())) {
+    const bool none = !half.without.empty();
+    const uint64_t id = none ? half.without.begin()->second : Hungriest(half);
+    const Entry& entry = shares_.at(id);
+    const size_t others = none ? half.without.size() : half.hungry.size();
+    const auto each = static_cast<uint32_t>(half.free_count / others);
+    const uint32_t more = none ? std::min(kFirst, std::max(Part(half), 1U)) : entry.held;
+    Grant(id, std::min({more, std::max(each, 1U), entry.most - entry.held, half.free_count}));
+  }
+  Recall(half);
+}
+
+// From all who have more than their part, as some of what they have may be stuck.
+void Slots::Recall(Half& half) {
+  const uint32_t part = Part(half);
+  uint64_t missing = 0;
+  for (const auto& [turn, id] : half.without) {
+    missing += std::min(std::max(part, 1U), shares_.at(id).most);
+  }
+  for (const uint64_t id : half.hungry) {
+    const Entry& entry = shares_.at(id);
+    const uint32_t due = std::min(part, entry.most);
+    missing += due > entry.held ? due - entry.held : 0;
+  }
+  if (missing == 0) return;
+  for (const uint64_t id : half.holders) {
+    Entry& entry = shares_.at(id);
+    const uint32_t left = std::min(entry.held, entry.limit);
+    if (left <= part) continue;
+    if (entry.held <= entry.limit) entry.owes_since = os::Clock::now();
+    entry.limit = left - static_cast<uint32_t>(std::min<uint64_t>(left - part, missing));
+    entry.share->SetLimit(entry.limit);
+  }
+}
+
+void Slots::Grant(uint64_t id, uint32_t count) {
+  Entry& entry = shares_.at(id);
+  Half& half = *entry.half;
+  if (entry.turn != 0) half.without.erase(std::exchange(entry.turn, 0));
+  half.hungry.erase(id);
+  half.holders.insert(id);
+  entry.held += count;
+  entry.limit = entry.held;
+  half.given += count;
+  std::vector<uint32_t> ready;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t slot = TakeFree(half, entry.owner);
+    const bool others = slots_[slot].bytes > 0 && slots_[slot].owner != entry.owner;
+    if (others) {
+      ClearThenHand(id, slot);
+    } else {
+      ready.push_back(slot);
+    }
+  }
+  if (!ready.empty()) Hand(id, std::move(ready));
+}
+
+// Its own before clean ones before others', since those must be cleared.
+uint32_t Slots::TakeFree(Half& half, const std::string& owner) {
+  auto from = half.free.find(owner);
+  if (from == half.free.end()) from = half.free.begin();  // "" comes first
+  const uint32_t slot = *from->second.begin();
+  from->second.erase(from->second.begin());
+  if (from->second.empty()) half.free.erase(from);
+  --half.free_count;
+  return slot;
+}
+
+void Slots::Hand(uint64_t id, std::vector<uint32_t> slots) {
+  Entry& entry = shares_.at(id);
+  entry.share->Give(std::move(slots), entry.limit);
+  if (entry.begun) context_.loop.Post(std::exchange(entry.begun, nullptr));
+}
+
+void Slots::ClearThenHand(uint64_t id, uint32_t slot) {
+  std::byte* const at = slab_->address() + slot * slot_bytes();
+  Task clear = [this, id, slot, at, slab = slab_, bytes = slots_[slot].bytes] {
+    std::memset(at, 0, bytes);
+    context_.loop.Post([this, id, slot] {
+      slots_[slot] = {};
+      // A share lives until it has given back all that it was granted.
+      Hand(id, {slot});
+    });
+  };
+  // Without a thread for it here: later is no better.
+  if (!context_.workers.Post(kCleaner, clear).ok()) clear();
+}
+
+void Slots::Clear() {
+  shares_.clear();
+  for_slab_.clear();
+  slab_.reset();
+}
+
+}  // namespace onecopy::engine

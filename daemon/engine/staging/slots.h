@@ -1,0 +1,120 @@
+// The pinned slab through which payload is staged, and who has which part of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/pipeline/slot_share.h"
+
+namespace onecopy::engine {
+
+// What slots are for. Each purpose has half of the slab. A slot for sending may wait for the
+// reader's node; one for receiving waits for nothing outside this node, since it is taken when
+// there is something to be put into it, and not kept without. So nodes that send to each other
+// never wait in a circle.
+enum class Purpose { kSend, kReceive };
+
+// Engine thread. The slab is made when it is first needed: of host memory, locked where the system
+// allows it, near the devices where they are all near to one NUMA node.
+//
+// A transfer begins with few slots, gets more as long as they come back to it and there are some,
+// and gives some back, down to none, where others have less than their part. Who has none comes
+// first, in the order of asking: where there are more transfers than slots, they take turns, chunk
+// by chunk. What somebody left in a slot is cleared before it is given to somebody else.
+class Slots {
+ public:
+  explicit Slots(Context& context);
+
+  uint64_t slot_bytes() const { return context_.options.slot_bytes; }
+  uint32_t slots(Purpose purpose) const { return HalfOf(purpose).size; }
+
+  // RESOURCE_EXHAUSTED when there can be no slab.
+  void Slab(Reply<RegionRef> reply);
+
+  struct Order {
+    Purpose purpose = Purpose::kSend;
+    std::string owner;     // whose bytes, and who may see them
+    uint64_t payload = 0;  // no more slots than it fills
+    uint32_t most = 0;     // nor more than are of use at a time
+    Executor* executor = nullptr;
+  };
+  // After Slab has answered. `begun` runs, later, when there are the first slots, or none are
+  // needed; whoever gives one has something to put into them. The share is closed when the last
+  // reference goes.
+  pipeline::SlotShareRef Open(Order order, Task begun = nullptr);
+
+  // Whether this share has nothing and wants some; and how many come before it.
+  bool Waits(const pipeline::SlotShare& share) const;
+  uint32_t Ahead(const pipeline::SlotShare& share) const;
+  // Since when it has not given back what was called back; nothing where it owes none.
+  std::optional<os::Clock::time_point> OwesSince(const pipeline::SlotShare& share) const;
+  // Grows with each slot that anybody is given: as long as it does, waiting makes sense.
+  uint64_t given(Purpose purpose) const { return HalfOf(purpose).given; }
+
+  void Clear();  // at the engine's end
+
+ private:
+  struct Slot {
+    std::string owner;   // whose bytes are in it
+    uint64_t bytes = 0;  // of them, from its beginning on
+  };
+  struct Half {
+    uint32_t first = 0;
+    uint32_t size = 0;
+    uint32_t free_count = 0;
+    std::map<std::string, std::set<uint32_t>> free;  // by whose bytes are in them; "": nobody's
+    std::set<uint64_t> holders;                      // shares that have some
+    std::map<uint64_t, uint64_t> without;            // that have none and want some; by turn
+    std::set<uint64_t> hungry;                       // that have some and want more
+    uint64_t given = 0;
+  };
+  struct Entry {
+    std::shared_ptr<pipeline::SlotShare> share;
+    Half* half = nullptr;
+    std::string owner;
+    uint32_t most = 0;
+    uint32_t held = 0;   // has been granted, and has not come back
+    uint32_t limit = 0;  // what is above it has been called back
+    os::Clock::time_point owes_since;
+    uint64_t turn = 0;  // in Half::without; 0: not there
+    bool closed = false;
+    Task begun;
+  };
+
+  Half& HalfOf(Purpose purpose) { return purpose == Purpose::kSend ? send_ : receive_; }
+  const Half& HalfOf(Purpose purpose) const { return purpose == Purpose::kSend ? send_ : receive_; }
+  // That all network devices of links are near to, or without any all GPUs; -1 where there is none.
+  int32_t NumaNode() const;
+  void MakeSlab();
+
+  void Want(uint64_t id);
+  void GiveBack(uint64_t id, const std::vector<pipeline::UsedSlot>& slots, bool closed);
+  void Serve(Half& half);
+  void Recall(Half& half);
+  // How many slots each transfer would have if all had as many.
+  static uint32_t Part(const Half& half);
+  // Of those that have some and want more, the one that has the fewest.
+  uint64_t Hungriest(const Half& half) const;
+  void Grant(uint64_t id, uint32_t count);
+  uint32_t TakeFree(Half& half, const std::string& owner);
+  void Hand(uint64_t id, std::vector<uint32_t> slots);
+  void ClearThenHand(uint64_t id, uint32_t slot);
+
+  Context& context_;
+  RegionRef slab_;
+  bool making_ = false;
+  std::vector<Reply<RegionRef>> for_slab_;
+  std::vector<Slot> slots_;
+  Half send_;
+  Half receive_;
+  std::map<uint64_t, Entry> shares_;
+  uint64_t next_id_ = 1;
+  uint64_t next_turn_ = 1;
+};
+
+}  // namespace onecopy::engine

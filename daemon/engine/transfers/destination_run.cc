@@ -1,0 +1,368 @@
+#include "daemon/engine/transfers/destination_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/log/log.h"
+#include "daemon/plan/ladder.h"
+#include "transport/core/duration.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr double kFarSlower = 0.5;
+constexpr std::chrono::seconds kWaitsPause{1};
+
+// How often a lost connection is replaced, the first time at once and then after a pause that
+// doubles, and what it may have carried: little enough to be moved again.
+constexpr int kMostTries = 4;
+constexpr std::chrono::milliseconds kTryPause{200};
+constexpr uint64_t kLittle = uint64_t{64} << 20;
+
+// A device that has run out of what it gives, or that does not reach the other, says nothing about
+// sockets; where the sockets fail there is nothing left to try.
+bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
+  if (failure.code() == Code::kFailedPrecondition) return true;
+  if (failure.reason() == reasons::kMemlock || failure.reason() == reasons::kKeysExhausted) {
+    return true;
+  }
+  const bool unreachable =
+      failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kNicUnreachable;
+  return unreachable && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
+}
+
+}  // namespace
+
+DestinationRun::DestinationRun(const Needs& needs, Order order)
+    : needs_(needs),
+      order_(std::move(order)),
+      accepted_(os::Clock::now()),
+      progressed_(accepted_) {}
+
+TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(order_.id); }
+
+void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
+  reporter_ = std::move(reporter);
+  replan_ = std::move(replan);
+  if (order_.deadline) {
+    deadline_timer_ = needs_.context.loop.RunAfter(*order_.deadline, [self = shared_from_this()] {
+      self->deadline_timer_ = 0;
+      self->Cancel({Code::kDeadlineExceeded, reasons::kDeadline,
+                    "the transfer did not end within its deadline: " + self->WhatItWaitsFor(),
+                    "allow more time with a later deadline"});
+    });
+  }
+  if (!order_.plan.tried_again.empty()) {
+    needs_.path_rates.TriedAgain(order_.source.source.node, WayTaken());
+  }
+  Begin();
+}
+
+std::string DestinationRun::WhatItWaitsFor() const {
+  if (between_) return "it was to begin anew, since " + lost_.message();
+  if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
+  const std::string waits_for = move_->waits_for();
+  if (!waits_for.empty()) return "it waited for " + waits_for;
+  const auto silent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - progressed_);
+  return FormatBytes(move_->bytes_done()) + " of " + FormatBytes(order_.destination.payload()) +
+         " had arrived by " + order_.plan.path.name +
+         (silent > std::chrono::seconds(1)
+              ? ", and none more for " + std::to_string(silent.count()) + " ms"
+              : "");
+}
+
+void DestinationRun::Begin() {
+  record().info.plan = order_.plan;
+  const plan::Path& path = order_.plan.path;
+  if (IsLocal()) {
+    move_ = needs_.moves.Inside(path, record().info.owner, *order_.source_area, order_.destination);
+  } else {
+    RemoteMove::Order order{path,
+                            order_.source.source.node,
+                            order_.source.ticket,
+                            order_.checksum,
+                            order_.client_buffer,
+                            {order_.source.memory, order_.source.device},
+                            {},
+                            record().info,
+                            order_.ranges};
+    if (order_.deadline) {
+      const auto passed =
+          std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
+      order.deadline = std::max(*order_.deadline - passed, std::chrono::milliseconds(1));
+    }
+    move_ = needs_.moves.FromPeer(std::move(order), order_.destination);
+  }
+  move_->Start(
+      [self = shared_from_this()] { self->OnRunning(); },
+      [self = shared_from_this()](MoveOutcome outcome) { self->OnMoved(std::move(outcome)); });
+}
+
+void DestinationRun::OnRunning() {
+  begun_ = needs_.transfers.begun();
+  shared_ = needs_.transfers.moving() > 1;
+  progressed_ = os::Clock::now();
+  TransferInfo& info = record().info;
+  info.state = TransferState::kRunning;
+  info.receipt.negotiation_seconds = ToSeconds(progressed_ - accepted_);
+  info.receipt.lanes = move_->lanes();
+  needs_.transfers.Changed(record());
+  reporter_->Report(false);
+}
+
+void DestinationRun::Cancel(const Status& why) {
+  if (ended_ || !cancelled_.ok()) return;
+  cancelled_ = why;
+  *stop_ = true;
+  if (move_ != nullptr) return move_->Stop(why);
+  if (between_) End(why);
+}
+
+void DestinationRun::LoseReading(const Connection& connection, const Status& why) {
+  if (move_ != nullptr) move_->LoseConnection(connection, why);
+}
+
+void DestinationRun::Tick() {
+  if (move_ == nullptr) return;
+  const uint64_t bytes = move_->bytes_done();
+  const os::Clock::time_point now = os::Clock::now();
+  if (const uint64_t life = move_->life(); life != life_seen_) {
+    life_seen_ = life;
+    progressed_ = now;
+  }
+  TransferInfo& info = record().info;
+  std::string waits_for = info.waits_for;
+  // Others come and go before it all the time.
+  if (waits_for.empty() || bytes != bytes_seen_ || now - waits_told_ >= kWaitsPause) {
+    waits_for = move_->waits_for();
+    waits_told_ = now;
+  }
+  const bool news = waits_for != info.waits_for;
+  if (bytes != bytes_seen_ || news) {
+    bytes_seen_ = info.bytes_done = bytes;
+    info.waits_for = std::move(waits_for);
+    needs_.transfers.Changed(record());
+    reporter_->Report(!news);
+  }
+  const auto waited = now - progressed_;
+  const std::string& source = order_.source.source.node;
+  if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
+    return Cancel({Code::kUnavailable, reasons::kPeerDown,
+                   "node " + source + ", which sends the bytes, no longer answers",
+                   "try again when it is back: onecopy node ls"});
+  }
+  if (waited > needs_.context.options.stall_timeout) {
+    Cancel({Code::kDeadlineExceeded, reasons::kStalled,
+            "no byte has moved for " +
+                std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
+                " s" + (info.waits_for.empty() ? "" : "; it waited for " + info.waits_for)});
+  }
+}
+
+void DestinationRun::OnMoved(MoveOutcome outcome) {
+  move_.reset();
+  record().info.waits_for.clear();
+  const plan::Path& path = order_.plan.path;
+  // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
+  const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
+  if (unknown && !lost_.ok()) outcome.status = lost_;
+  // Nothing has arrived where memory was not there, whatever those say who moved it.
+  if (outcome.status.ok()) outcome.status = order_.destination.span.region->CheckIntact();
+  if (outcome.status.ok() && order_.source_area) {
+    outcome.status = order_.source_area->span.region->CheckIntact();
+  }
+  record().info.receipt.attempts.push_back(
+      {path.name, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
+  const Status failure = outcome.status;
+  if (failure.ok()) {
+    record().info.bytes_done = order_.destination.payload();
+    record().info.receipt.attempts.back().bytes = order_.destination.payload();
+    return Verify(std::move(outcome));
+  }
+  if (MayTryAgain(outcome)) return TryAgain(std::move(outcome));
+  // What only showed itself impossible when it was tried is like a refusal: another path may do.
+  if (!outcome.began && cancelled_.ok() && AnotherPathMayDo(failure, path) &&
+      std::none_of(excluded_.begin(), excluded_.end(),
+                   [&](const plan::Exclusion& one) { return one.Covers(path); })) {
+    excluded_.push_back(plan::Exclusion::Of(path, failure));
+    Result<plan::Plan> other =
+        replan_(order_.source, order_.destination, order_.ranges, order_.policy, excluded_);
+    // Of what may be otherwise in a moment, the caller hears as such: it can try again.
+    const bool passing = failure.code() != Code::kFailedPrecondition;
+    if (!other.ok()) return End(passing ? failure : other.status());
+    log::Info("path refused when it was tried", {{"transfer", order_.id.str()},
+                                                 {"path", path.name},
+                                                 {"why", failure.ToString()},
+                                                 {"instead", other->path.name}});
+    order_.plan = std::move(*other);
+    tries_ = 0;
+    return Begin();
+  }
+  record().info.bytes_done = bytes_seen_;
+  record().info.receipt.attempts.back().bytes = bytes_seen_;
+  Note(std::move(outcome));
+  End(failure);
+}
+
+bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
+  const plan::Path& path = order_.plan.path;
+  const Status& failure = outcome.status;
+  const bool lost =
+      failure.code() == Code::kUnavailable &&
+      (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
+  // One that was not made at all says that another link may do better, where there is one.
+  const bool others = !outcome.connected && plan::CarrierOf(path.name) == plan::Carrier::kRdma;
+  return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMostTries &&
+         outcome.bytes <= kLittle &&
+         os::Clock::now() - progressed_ < needs_.context.options.stall_timeout;
+}
+
+void DestinationRun::TryAgain(MoveOutcome outcome) {
+  const Status failure = outcome.status;
+  if (lost_.ok()) lost_ = failure;
+  record().info.receipt.attempts.back().bytes = outcome.bytes;
+  log::Info("connection lost, the transfer begins anew", {{"transfer", order_.id.str()},
+                                                          {"from", record().info.source.ToString()},
+                                                          {"path", order_.plan.path.name},
+                                                          {"bytes", std::to_string(outcome.bytes)},
+                                                          {"why", failure.ToString()}});
+  Note(std::move(outcome));
+  record().info.bytes_done = bytes_seen_ = 0;
+  between_ = true;
+  const auto pause = tries_ == 0 ? std::chrono::milliseconds(0) : kTryPause * (1 << (tries_ - 1));
+  ++tries_;
+  needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
+    if (self->ended_) return;
+    self->needs_.peers.WhenConnected(self->order_.source.source.node,
+                                     [self, failure](const Result<PeerApi*>& peer) {
+                                       if (self->ended_) return;
+                                       if (!peer.ok()) return self->End(failure);
+                                       self->between_ = false;
+                                       self->Begin();
+                                     });
+  });
+}
+
+void DestinationRun::Note(MoveOutcome outcome) {
+  Receipt& receipt = record().info.receipt;
+  const plan::Plan& plan = order_.plan;
+  if (order_.ranges != nullptr) {
+    receipt.ranges = order_.ranges->ranges;
+    receipt.merged_ranges = order_.ranges->merged_ranges;
+  }
+  receipt.path = plan.path.name;
+  receipt.link = plan.path.link;
+  receipt.refused = plan.refused;
+  receipt.registration = outcome.access.registration;
+  receipt.key = outcome.access.key;
+  receipt.encryption = outcome.access.encryption;
+  receipt.lanes = std::move(outcome.lanes);
+  receipt.seconds = outcome.seconds;
+  receipt.evidence = std::move(outcome.evidence);
+  if (!plan.tried_again.empty()) receipt.evidence["tried_again"] = plan.tried_again;
+  receipt.steps = std::move(outcome.steps);
+  receipt.emulated = std::any_of(receipt.steps.begin(), receipt.steps.end(),
+                                 [](const ExecutedStep& step) { return step.step.emulated; });
+}
+
+plan::Way DestinationRun::WayTaken() const {
+  const plan::Path& path = order_.plan.path;
+  const Place& to = order_.destination.span.region->place();
+  return {path.name,
+          path.link,
+          {order_.source.memory, order_.source.device},
+          {to.kind, to.device},
+          path.source_staged,
+          path.destination_staged};
+}
+
+void DestinationRun::Rate(bool source_shared) {
+  const plan::Path& path = order_.plan.path;
+  const std::string& node = order_.source.source.node;
+  Receipt& receipt = record().info.receipt;
+  const uint64_t bytes = order_.destination.payload();
+  // Ranges are slower by what lies between them.
+  const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
+  const bool telling = alone && order_.ranges == nullptr && bytes >= plan::kLeastMeasuredBytes;
+  if (!telling || receipt.seconds <= 0) return;
+  const plan::Way way = WayTaken();
+  const double rate = static_cast<double>(bytes) / receipt.seconds;
+  const std::optional<PathRates::Usual> usual = needs_.path_rates.UsualOf(node, way, bytes);
+  needs_.path_rates.Note(node, way, bytes, receipt.seconds);
+
+  std::string expected;
+  if (rate < kFarSlower * path.probed_bytes_per_second) {
+    expected = "probed: " + FormatRate(rate) + ", although its probe lets expect " +
+               FormatRate(path.probed_bytes_per_second);
+  } else if (usual && rate < kFarSlower * usual->bytes_per_second) {
+    expected = "measured before: " + FormatRate(rate) + ", although transfers by this path made " +
+               FormatRate(usual->bytes_per_second) + " at " + plan::TextOf(usual->time);
+  }
+  if (expected.empty()) return;
+  receipt.evidence["alarm"] = "far slower than " + expected;
+  needs_.probes.CountSlow(node);
+  log::Warning("transfer far slower than measured before",
+               {{"transfer", order_.id.str()},
+                {"from", record().info.source.ToString()},
+                {"path", path.name},
+                {"link", path.link},
+                {"rate", expected}});
+}
+
+void DestinationRun::Verify(MoveOutcome outcome) {
+  const std::string source_sum = outcome.source_checksum;
+  const bool source_shared = outcome.source_shared;
+  Note(std::move(outcome));
+  Rate(source_shared);
+  if (!cancelled_.ok()) return End(cancelled_);
+  if (!order_.checksum) return End(OkStatus());
+  auto self = shared_from_this();
+  auto sum_here = [self](Result<std::string> source) {
+    const auto& [here, layout] = self->order_.destination;
+    self->needs_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
+                               [self, source = std::move(source)](const Result<std::string>& sum) {
+                                 self->Compare(source, sum);
+                               });
+  };
+  if (!IsLocal()) {
+    if (!source_sum.empty()) return sum_here(source_sum);
+    return sum_here(
+        Status(Code::kUnavailable, reasons::kPeerDown,
+               "node " + order_.source.source.node + " did not answer with the source's checksum"));
+  }
+  const auto& [there, layout] = *order_.source_area;
+  needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
+                       std::move(sum_here));
+}
+
+void DestinationRun::Compare(const Result<std::string>& source, const Result<std::string>& here) {
+  if (!cancelled_.ok()) return End(cancelled_);
+  for (const Result<std::string>* sum : {&source, &here}) {
+    if (!sum->ok())
+      return End(sum->status().WithContext("the bytes have arrived, their checksum is not known"));
+  }
+  record().info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
+  if (*source == *here) return End(OkStatus());
+  End({Code::kDataLoss, reasons::kChecksumMismatch,
+       "the source's checksum is " + *source + ", the destination's " + *here,
+       "was either changed meanwhile? if not, suspect memory or network"});
+}
+
+void DestinationRun::End(const Status& status) {
+  if (std::exchange(ended_, true)) return;
+  needs_.context.loop.CancelTimer(deadline_timer_);
+  order_.destination.span.region.reset();
+  if (order_.source_area) order_.source_area->span.region.reset();
+  TransferRecord& record = this->record();
+  needs_.buffers.LetGo(order_.buffer, order_.id);
+  if (order_.source_buffer) needs_.buffers.LetGo(*order_.source_buffer, order_.id);
+  needs_.transfers.Conclude(record, status);
+  reporter_->Report(false);
+  needs_.transfers.EndRun(record);
+}
+
+}  // namespace onecopy::engine

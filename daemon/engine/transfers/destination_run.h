@@ -1,0 +1,110 @@
+// The destination's part of a transfer, which is the deciding one: has the bytes moved, by another
+// path if the first turns out impossible, and says what became of it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/transfers/moves.h"
+#include "daemon/engine/transfers/reporter.h"
+#include "daemon/engine/transfers/transfers.h"
+#include "daemon/plan/planner.h"
+
+namespace onecopy::engine {
+
+// Engine thread.
+class DestinationRun final : public Run, public std::enable_shared_from_this<DestinationRun> {
+ public:
+  // What has been checked, found and planned before the transfer was accepted.
+  struct Order {
+    TransferId id;
+    Reservation source;
+    plan::Policy policy;
+    plan::Plan plan;
+    bool checksum = false;
+    std::optional<std::chrono::milliseconds> deadline;
+    BufferId buffer;
+    Area destination;
+    std::string client_buffer = {};  // the destination's name, where a client registered it
+    // When the source is on this node too: its bytes, held like the destination's.
+    std::optional<BufferId> source_buffer;
+    std::optional<Area> source_area;
+    ScatterRef ranges = {};  // null: all of both ends
+  };
+
+  struct Needs {
+    Context& context;
+    Peers& peers;
+    Transfers& transfers;
+    Buffers& buffers;
+    Checksums& checksums;
+    Probes& probes;
+    PathRates& path_rates;
+    Moves& moves;
+  };
+
+  DestinationRun(const Needs& needs, Order order);
+
+  // Plans anew, with what has turned out meanwhile; see Destinations.
+  using Replan = std::function<Result<plan::Plan>(const Reservation&, const Area& destination,
+                                                  const ScatterRef& ranges, const plan::Policy&,
+                                                  std::vector<plan::Exclusion> excluded)>;
+  void Start(std::shared_ptr<Reporter> reporter, Replan replan);
+
+  void Cancel(const Status& why) override;
+  void Tick() override;
+  void LoseReading(const Connection& connection, const Status& why) override;
+
+ private:
+  // What has kept it from its end so far.
+  std::string WhatItWaitsFor() const;
+  bool IsLocal() const { return order_.source_area.has_value(); }
+  void Begin();
+  void OnRunning();
+  void OnMoved(MoveOutcome outcome);
+  // Where a connection was lost that had carried little or nothing: the same once more, over
+  // another one. Bounded in number and by the stall timeout.
+  bool MayTryAgain(const MoveOutcome& outcome) const;
+  void TryAgain(MoveOutcome outcome);
+  void Verify(MoveOutcome outcome);
+  void Compare(const Result<std::string>& source, const Result<std::string>& here);
+  void End(const Status& status);
+  TransferRecord& record();
+  void Note(MoveOutcome outcome);  // into the receipt
+  // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the
+  // bytes came far slower than was measured before.
+  void Rate(bool source_shared);
+  plan::Way WayTaken() const;
+
+  const Needs needs_;
+  Order order_;
+  std::shared_ptr<Reporter> reporter_;
+  Replan replan_;
+  std::shared_ptr<Move> move_;
+  std::vector<plan::Exclusion> excluded_;
+  os::Clock::time_point accepted_;
+  os::Clock::time_point progressed_;
+  uint64_t bytes_seen_ = 0;
+  uint64_t life_seen_ = 0;
+  os::Clock::time_point waits_told_;
+  int tries_ = 0;         // that were lost, on this path
+  bool between_ = false;  // waits for the next try
+  Status lost_;           // why the first one was
+  uint64_t begun_ = 0;    // runs of this node when the bytes began to move
+  bool shared_ = false;   // others ran then
+  bool ended_ = false;
+  Status cancelled_;
+  os::EventLoop::TimerId deadline_timer_ = 0;
+  Checksums::StopFlag stop_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,258 @@
+#include "daemon/engine/transfers/destinations.h"
+
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+Status CheckComplete(const Reservation& source, const TransferId& id) {
+  const bool complete = source.source.offset && source.source.bytes && !source.memory.empty();
+  if (complete && !id.empty() && id.str().size() <= kMostIdBytes) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          "a transfer without an id or a complete source"};
+}
+
+Result<ByteRange> DestinationRange(const StartRequest& request, const Buffer& buffer) {
+  const std::string what = "buffer \"" + buffer.name + "\"";
+  if (request.ranges != nullptr) {
+    return ResolveRanges(request.destination, request.ranges->destination, buffer.bytes, what);
+  }
+  Endpoint destination = request.destination;
+  if (!destination.bytes) destination.bytes = request.reservation.source.bytes;
+  return ResolveRange(destination, buffer.bytes, what);
+}
+
+uint64_t PiecesOf(const Layout& layout) {
+  uint64_t pieces = 0;
+  for (const StridedRange& piece : layout.pieces()) pieces += piece.count;
+  return pieces;
+}
+
+}  // namespace
+
+void Destinations::Start(const std::string& caller, const StartRequest& request,
+                         Reply<TransferInfo> reply) {
+  const std::string& source_node = request.reservation.source.node;
+  if (needs_.runs.context.IsSelf(source_node)) return reply(Accept(caller, request));
+  needs_.runs.peers.WhenConnected(source_node, [this, caller, request, source_node,
+                                                reply = std::move(reply)](auto peer) mutable {
+    if (!peer.ok()) return reply(peer.status());
+    const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request);
+    if (!unknowns.ok()) return reply(unknowns.status());
+    needs_.runs.probes.Await(source_node, *unknowns,
+                             [this, caller, request, reply = std::move(reply)]() mutable {
+                               reply(Accept(caller, request));
+                             });
+  });
+}
+
+Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller,
+                                                       const StartRequest& request) {
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const plan::Request question,
+      MakeRequest(request.reservation, checked.area, request.ranges, request.policy, {}));
+  // A plan that cannot be made now is refused in full by Accept. Who only asks for a plan asks how
+  // fast it will be, too.
+  return request.validate_only ? plan::AcceptableWires(question) : plan::ContendingWires(question);
+}
+
+Result<Destinations::Checked> Destinations::Check(const std::string& caller,
+                                                  const StartRequest& request) {
+  Context& context = needs_.runs.context;
+  // What has begun may end.
+  const bool begun = request.series && needs_.runs.transfers.Find(request.series->id) != nullptr;
+  if (context.draining && !request.validate_only && !begun) {
+    return Status(Code::kUnavailable, reasons::kDraining,
+                  "node " + context.node() + " is shutting down and takes no new transfers");
+  }
+  const Reservation& source = request.reservation;
+  ONECOPY_RETURN_IF_ERROR(CheckComplete(source, request.id));
+  const ByteRange source_range{*source.source.offset, *source.source.bytes};
+
+  const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
+  ONECOPY_ASSIGN_OR_RETURN(
+      Buffer* const buffer,
+      needs_.grants.FindKnown(needs_.runs.buffers, who, request.destination.buffer));
+  ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
+  const ScatterRef& ranges = request.ranges;
+  const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
+  if (expected != source_range.bytes) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  "the source's range has " + std::to_string(source_range.bytes) +
+                      " bytes, the destination's " + std::to_string(expected),
+                  "leave one of the lengths out, or make them equal");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
+                           needs_.grants.Check(who, *buffer, range, Access::kWrite));
+  LayoutRef layout;
+  if (ranges != nullptr && !ranges->destination.contiguous()) {
+    layout = {ranges, &ranges->destination};
+  }
+  return Checked{
+      buffer, {{buffer->region, range.offset, range.bytes}, std::move(layout)}, std::move(grant)};
+}
+
+Result<Ticket> Destinations::OwnTicket(const std::string& caller,
+                                       const StartRequest& request) const {
+  const std::string& self = needs_.runs.context.node();
+  const Reservation& said = request.reservation;
+  if (request.validate_only) {
+    ReserveRequest judged;
+    judged.id = request.id;
+    judged.uid = request.uid;
+    judged.administrator = request.administrator;
+    judged.destination_node = self;
+    judged.source = said.source;
+    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Judge(caller, judged));
+    if (request.ranges != nullptr && !request.ranges->source.contiguous() &&
+        request.ranges->source.extent().bytes == ticket.range.bytes) {
+      ticket.layout = {request.ranges, &request.ranges->source};
+    }
+    return ticket;
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Look(self, said.ticket, request.id));
+  if (ticket.owner == Owner{request.uid, caller}) return ticket;
+  return Status(Code::kPermissionDenied, reasons::kAccessDenied,
+                "the ticket was not given to " + Owner{request.uid, caller}.ToString());
+}
+
+Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
+  if (!needs_.runs.context.IsSelf(request.reservation.source.node)) {
+    return AcceptFrom(caller, request, nullptr);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket, OwnTicket(caller, request));
+  StartRequest truth = request;
+  truth.reservation = needs_.tickets.Describe(ticket);
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo accepted, AcceptFrom(caller, truth, &ticket));
+  // Used up only by what begins.
+  if (!request.validate_only) {
+    (void)needs_.tickets.Take(needs_.runs.context.node(), request.reservation.ticket, request.id);
+  }
+  return accepted;
+}
+
+Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
+                                              const StartRequest& request, const Ticket* inside) {
+  Context& context = needs_.runs.context;
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
+  const auto& [buffer, area, grant] = checked;
+  const ByteRange range{area.span.offset, area.span.bytes};
+  const Reservation& source = request.reservation;
+  ONECOPY_ASSIGN_OR_RETURN(plan::Request question,
+                           MakeRequest(source, area, request.ranges, request.policy, {}));
+  // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
+  question.may_try_again = !request.validate_only && !request.deadline &&
+                           request.ranges == nullptr && needs_.runs.transfers.running() == 0 &&
+                           question.bytes >= plan::kLeastMeasuredBytes;
+  ONECOPY_ASSIGN_OR_RETURN(plan::Plan plan, plan::MakePlan(question));
+  TransferInfo info;
+  info.id = request.id;
+  info.role = TransferRole::kDestination;
+  info.source = source.source;
+  info.destination = {context.node(), buffer->name, range.offset, range.bytes};
+  info.bytes = area.payload();
+  info.owner = Owner{request.uid, caller}.ToString();
+  info.create_time = std::chrono::system_clock::now();
+  info.plan = plan;
+
+  DestinationRun::Order order;
+  order.id = request.id;
+  order.source = source;
+  order.policy = request.policy;
+  order.plan = std::move(plan);
+  order.checksum = request.checksum;
+  order.deadline = request.deadline;
+  order.buffer = buffer->id;
+  order.destination = area;
+  order.ranges = request.ranges;
+  if (buffer->registered) order.client_buffer = buffer->name;
+  std::vector<GrantId> grants;
+  if (grant) grants.push_back(*grant);
+  if (inside != nullptr) {
+    const Buffer* const from = needs_.runs.buffers.FindById(inside->buffer);
+    if (inside->payload() != area.payload()) {
+      return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                    "the ticket allows reading " + std::to_string(inside->payload()) +
+                        " bytes, and the destination takes " + std::to_string(area.payload()));
+    }
+    if (from == buffer) {
+      ONECOPY_RETURN_IF_ERROR(
+          CheckApart({inside->layout.get(), inside->range.offset, inside->range.bytes},
+                     {area.layout.get(), range.offset, range.bytes},
+                     "source and destination overlap in buffer \"" + buffer->name + "\""));
+    }
+    order.source_buffer = from->id;
+    order.source_area =
+        Area{{from->region, inside->range.offset, inside->range.bytes}, inside->layout};
+    if (inside->grant) grants.push_back(*inside->grant);
+  }
+  if (request.validate_only) {
+    info.id = {};
+    return info;
+  }
+  if (request.series) {
+    ONECOPY_RETURN_IF_ERROR(needs_.series.Join(caller, *request.series, Owner{request.uid, caller},
+                                               TransferRole::kDestination));
+    info.part_of = request.series->id;
+  }
+  ONECOPY_ASSIGN_OR_RETURN(
+      Quota::Charge charge,
+      needs_.runs.transfers.Take(Owner{request.uid, caller}, caller,
+                                 request.administrator && context.IsSelf(caller)));
+  ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
+                           needs_.runs.transfers.Add(std::move(info), Owner{request.uid, caller},
+                                                     caller, std::move(charge)));
+  record->grants = std::move(grants);
+  needs_.runs.buffers.Hold(order.buffer, request.id);
+  if (inside != nullptr) needs_.runs.buffers.Hold(*order.source_buffer, request.id);
+  log::Debug("transfer accepted", {{"transfer", request.id.str()},
+                                   {"from", record->info.source.ToString()},
+                                   {"to", record->info.destination.ToString()},
+                                   {"path", order.plan.path.name}});
+  auto reporter = std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers,
+                                             needs_.runs.transfers, request.id);
+  reporter->AddObserver(caller);
+  reporter->AddObserver(source.source.node);
+  auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(order));
+  needs_.runs.transfers.BeginRun(*record, run);
+  const TransferInfo accepted = record->info;
+  run->Start(std::move(reporter),
+             [this](const Reservation& from, const Area& to, const ScatterRef& ranges,
+                    const plan::Policy& policy, std::vector<plan::Exclusion> excluded) {
+               return MakePlan(from, to, ranges, policy, std::move(excluded));
+             });
+  return accepted;
+}
+
+Result<plan::Plan> Destinations::MakePlan(const Reservation& source, const Area& destination,
+                                          const ScatterRef& ranges, const plan::Policy& policy,
+                                          std::vector<plan::Exclusion> excluded) const {
+  ONECOPY_ASSIGN_OR_RETURN(const plan::Request question,
+                           MakeRequest(source, destination, ranges, policy, std::move(excluded)));
+  return plan::MakePlan(question);
+}
+
+Result<plan::Request> Destinations::MakeRequest(const Reservation& source, const Area& destination,
+                                                const ScatterRef& ranges,
+                                                const plan::Policy& policy,
+                                                std::vector<plan::Exclusion> excluded) const {
+  ONECOPY_ASSIGN_OR_RETURN(
+      plan::Request request,
+      needs_.planning.RequestFor(source.source.node, {source.memory, source.device},
+                                 destination.span.region->place(), destination.payload()));
+  if (ranges != nullptr) {
+    request.source_pieces = PiecesOf(ranges->source);
+    request.destination_pieces = PiecesOf(ranges->destination);
+  }
+  request.policy = policy;
+  request.excluded = std::move(excluded);
+  return request;
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,52 @@
+// A move inside this node: one copy, or two through a pinned slot.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/staging/slots.h"
+#include "daemon/pipeline/slot_share.h"
+
+namespace onecopy::engine {
+
+class LocalMove final : public Move, public std::enable_shared_from_this<LocalMove> {
+ public:
+  // Both have the payload's length, whose owner is `owner`.
+  LocalMove(Context& context, Slots& slots, const plan::Path& path, std::string owner, Area source,
+            Area destination);
+
+  void Start(Task running, Done done) override;
+  void Stop(const Status& why) override;
+  uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  uint64_t life() const override;
+  std::string waits_for() const override;
+
+ private:
+  using Routes = std::vector<std::shared_ptr<CopyRoute>>;
+
+  void PrepareRoutes();
+  void TakeSlots(Routes routes);
+  void Run(const Routes& routes);
+  // True when the move has been stopped or has failed meanwhile, and has been brought to its end.
+  bool Over(const Status& step = {});
+  void End(MoveOutcome outcome);
+
+  Context& context_;
+  Slots& slots_;
+  const plan::Path path_;
+  const std::string owner_;
+  Area source_;
+  Area destination_;
+  Task running_;
+  Done done_;
+  RegionRef slab_;  // where the bytes go through slots
+  pipeline::SlotShareRef share_;
+  std::shared_ptr<pipeline::Chain> chain_;
+  Status stopped_;
+  std::shared_ptr<LocalMove> self_;
+};
+
+}  // namespace onecopy::engine

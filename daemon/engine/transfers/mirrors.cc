@@ -1,0 +1,187 @@
+#include "daemon/engine/transfers/mirrors.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/transfers/transfers.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+// The destination keeps the deadline as well; its report of that should come before this node gives
+// up.
+constexpr std::chrono::milliseconds kReportGrace{500};
+// For the answer of a destination that is asked what became of a transfer.
+constexpr std::chrono::milliseconds kAnswerGrace{1000};
+// Times that a destination says that it does not know the transfer, before that is final: it may
+// have restarted, which a greeting will tell soon.
+constexpr int kMostUnknown = 3;
+
+}  // namespace
+
+void Mirrors::Await(TransferRecord& record, const std::string& destination,
+                    std::optional<std::chrono::milliseconds> deadline) {
+  const TransferId id = record.info.id;
+  Awaited& awaited = awaited_[id];
+  awaited.destination = destination;
+  if (!deadline || awaited.deadline_timer != 0) return;
+  awaited.deadline_timer = context_.loop.RunAfter(*deadline + kReportGrace, [this, id] {
+    const auto found = awaited_.find(id);
+    if (found == awaited_.end()) return;
+    found->second.deadline_timer = 0;
+    // Its report may have been lost: a destination that is there says what became of it.
+    const std::string destination = found->second.destination;
+    if (peers_.IsConnected(destination)) Ask(id, destination);
+    if (!awaited_.contains(id)) return;
+    awaited_.at(id).deadline_timer = context_.loop.RunAfter(kAnswerGrace, [this, id] {
+      const auto silent = awaited_.find(id);
+      if (silent == awaited_.end()) return;
+      silent->second.deadline_timer = 0;
+      GiveUp(id,
+             {Code::kDeadlineExceeded, reasons::kDeadline, "the transfer's deadline has passed"});
+    });
+  });
+}
+
+Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
+  const auto found = awaited_.find(said.id);
+  TransferRecord* record = transfers_.Find(said.id);
+  if (found == awaited_.end() || found->second.destination != caller || record == nullptr) {
+    return {Code::kNotFound, reasons::kTransferNotFound,
+            "node " + context_.node() + " waits for no word from node " + caller +
+                " about that transfer"};
+  }
+  found->second.heard = true;
+  Apply(*record, said);
+  return OkStatus();
+}
+
+void Mirrors::AskWhenSilent(const TransferId& id) {
+  const auto begun = awaited_.find(id);
+  if (begun == awaited_.end() || begun->second.silence_timer != 0) return;
+  begun->second.heard = false;
+  begun->second.silence_timer = context_.loop.RunAfter(context_.options.heartbeat, [this, id] {
+    const auto found = awaited_.find(id);
+    if (found == awaited_.end()) return;
+    found->second.silence_timer = 0;
+    const bool silent = !found->second.heard;
+    AskWhenSilent(id);
+    if (silent) Ask(id, std::string(found->second.destination));
+  });
+}
+
+void Mirrors::Ask(const TransferId& id, const std::string& node) {
+  Result<PeerApi*> peer = peers_.Find(node);
+  if (!peer.ok()) return;  // asked when they next meet
+  (*peer)->Query(context_.node(), id, [this, id, node](Result<TransferInfo> said) {
+    TransferRecord* asked = transfers_.Find(id);
+    const auto found = awaited_.find(id);
+    if (asked == nullptr || found == awaited_.end()) return;
+    if (said.ok()) return Apply(*asked, *said);
+    if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMostUnknown) return;
+    Conclude(id);
+    transfers_.Conclude(*asked,
+                        said.status().WithContext("node " + node + " does not know the transfer"));
+  });
+}
+
+// Everything but what this node knows better: its own part in it, who owns it, and since when.
+void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
+  TransferInfo& info = record.info;
+  info.state = said.state;
+  // As it was ordered it may lack its length, and a report may be quicker than the order's answer.
+  info.destination.buffer = said.destination.buffer;
+  info.destination.offset = said.destination.offset;
+  info.destination.bytes = said.destination.bytes;
+  info.bytes_done = said.bytes_done;
+  if (record.series) {
+    info.bytes = said.bytes;
+    info.parts = said.parts;
+    info.source.bytes = said.source.bytes;
+  }
+  info.plan = said.plan;
+  info.receipt = said.receipt;
+  info.error = said.error;
+  info.waits_for = said.waits_for;
+  if (IsFinal(said.state)) Conclude(info.id);
+  transfers_.Changed(record);
+}
+
+void Mirrors::Conclude(const TransferId& id) {
+  const auto found = awaited_.find(id);
+  if (found == awaited_.end()) return;
+  context_.loop.CancelTimer(found->second.deadline_timer);
+  context_.loop.CancelTimer(found->second.lost_timer);
+  context_.loop.CancelTimer(found->second.silence_timer);
+  awaited_.erase(found);
+}
+
+void Mirrors::GiveUp(const TransferId& id, const Status& why) {
+  TransferRecord* record = transfers_.Find(id);
+  if (record == nullptr || IsFinal(record->info.state) ||
+      record->info.state == TransferState::kUnconfirmed)
+    return;
+  const std::string destination = awaited_.at(id).destination;
+  const bool heard = peers_.IsConnected(destination);
+  const Status unconfirmed(
+      Code::kDeadlineExceeded, reasons::kUnconfirmed,
+      "node " + destination + " decides this transfer's outcome and " +
+          (heard ? "has not said how it ended: " : "cannot be heard: ") + why.message(),
+      "the outcome will show here when node " + destination + " is back; or ask there");
+  // To the destination it says why, not that this node does not know the outcome.
+  if (record->run != nullptr) record->run->Cancel(why);
+  record->info.state = TransferState::kUnconfirmed;
+  record->info.error = unconfirmed;
+  record->info.waits_for.clear();
+  log::Warning("transfer unconfirmed",
+               {{"transfer", id.str()}, {"peer", destination}, {"why", why.message()}});
+  transfers_.Changed(*record);
+}
+
+void Mirrors::PeerLost(const std::string& node) {
+  for (auto& [id, awaited] : awaited_) {
+    if (awaited.destination != node || awaited.lost_timer != 0) continue;
+    awaited.lost_timer =
+        context_.loop.RunAfter(context_.options.stall_timeout, [this, id = id, node] {
+          const auto found = awaited_.find(id);
+          if (found == awaited_.end()) return;
+          found->second.lost_timer = 0;
+          // Nothing that would have the destination begin anew: who waited for this may be gone.
+          GiveUp(id, {Code::kDeadlineExceeded, reasons::kStalled,
+                      "node " + node + " has been out of reach for longer than the stall timeout"});
+        });
+  }
+}
+
+void Mirrors::PeerMet(const std::string& node, bool restarted) {
+  std::vector<TransferId> open;
+  for (auto& [id, awaited] : awaited_) {
+    if (awaited.destination != node) continue;
+    context_.loop.CancelTimer(std::exchange(awaited.lost_timer, 0));
+    open.push_back(id);
+  }
+  for (const TransferId& id : open) {
+    TransferRecord* record = transfers_.Find(id);
+    if (record == nullptr) continue;
+    if (restarted) {
+      Conclude(id);
+      transfers_.Conclude(
+          *record, {Code::kAborted, reasons::kPeerRestarted,
+                    "node " + node + ", which decides this transfer's outcome, has restarted",
+                    "its buffers are gone: create them and start the transfer anew"});
+      continue;
+    }
+    Ask(id, node);
+  }
+}
+
+std::string Mirrors::DecidedBy(const TransferId& id) const {
+  const auto found = awaited_.find(id);
+  return found == awaited_.end() ? std::string() : found->second.destination;
+}
+
+}  // namespace onecopy::engine

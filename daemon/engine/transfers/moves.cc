@@ -1,0 +1,24 @@
+#include "daemon/engine/transfers/moves.h"
+
+#include <utility>
+
+#include "daemon/engine/transfers/local_move.h"
+#include "daemon/engine/transfers/shared_move.h"
+
+namespace onecopy::engine {
+
+std::shared_ptr<Move> Moves::Inside(const plan::Path& path, std::string owner, Area source,
+                                    Area destination) {
+  return std::make_shared<LocalMove>(needs_.context, needs_.slots, path, std::move(owner),
+                                     std::move(source), std::move(destination));
+}
+
+std::shared_ptr<Move> Moves::FromPeer(RemoteMove::Order order, Area destination) {
+  if (!order.path.link.empty()) {
+    return std::make_shared<RemoteMove>(needs_, std::move(order), std::move(destination));
+  }
+  return std::make_shared<SharedMove>(needs_.context, needs_.peers, borrower_, needs_.series,
+                                      std::move(order), std::move(destination));
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,30 @@
+// Makes the move of a path.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/transfers/remote_move.h"
+
+namespace onecopy::engine {
+
+// Engine thread; outlives every move.
+class Moves {
+ public:
+  Moves(const RemoteMove::Needs& needs, Borrower& borrower) : needs_(needs), borrower_(borrower) {}
+
+  // Inside this node. Both areas have the payload's length, whose owner is `owner`.
+  std::shared_ptr<Move> Inside(const plan::Path& path, std::string owner, Area source,
+                               Area destination);
+  // From another node: over its path's link, or, where that has none, out of memory that the other
+  // daemon lends.
+  std::shared_ptr<Move> FromPeer(RemoteMove::Order order, Area destination);
+
+ private:
+  const RemoteMove::Needs needs_;
+  Borrower& borrower_;
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,347 @@
+#include "daemon/engine/transfers/remote_move.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
+#include "daemon/pipeline/remote_places.h"
+#include "transport/core/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+// Of one chunk, where elements are got one by one.
+constexpr uint64_t kMostGets = 1024;
+// Of a slot, over sockets: all lanes have work after the first few slots, and end together.
+constexpr uint64_t kPieces = 4;
+constexpr uint64_t kLeastPiece = 256 << 10;
+
+uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
+  for (const LayoutRef& layout : {layouts.from, layouts.to}) {
+    const uint64_t element = layout == nullptr ? 0 : layout->least_element();
+    if (element != 0 && element < chunk_bytes / kMostGets) chunk_bytes = element * kMostGets;
+  }
+  return chunk_bytes;
+}
+
+}  // namespace
+
+LayoutRef RemoteMove::Order::source_layout() const {
+  if (ranges == nullptr || ranges->source.contiguous()) return nullptr;
+  return {ranges, &ranges->source};
+}
+
+RemoteMove::RemoteMove(const Needs& needs, Order order, Area destination)
+    : needs_(needs),
+      order_(std::move(order)),
+      destination_(std::move(destination)),
+      source_half_(std::make_shared<SourceHalf>(needs.context, needs.peers, order_.source_node,
+                                                order_.transfer.id, order_.checksum)) {}
+
+bool RemoteMove::Over(const Status& step) {
+  if (finishing_) return true;
+  if (step.ok() && stopped_.ok()) return false;
+  outcome_.status = stopped_.ok() ? step : stopped_;
+  FinishSource();
+  return true;
+}
+
+void RemoteMove::Start(Task running, Done done) {
+  self_ = shared_from_this();
+  running_ = std::move(running);
+  done_ = std::move(done);
+  needs_.connections.Get(
+      order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
+        if (self->Over(use.status())) return;
+        self->use_ = std::move(*use);
+        self->outcome_.connected = true;
+        self->phase_ = Phase::kMemory;
+        self->channel_id_ = os::RandomNumber();
+        self->channel_ = std::make_unique<pipeline::Channel>(
+            self->use_->connection, self->channel_id_,
+            [weak = self->weak_from_this(),
+             &loop = self->needs_.context.loop](const pipeline::Message& message) {
+              loop.Post([weak, message] {
+                if (const auto self = weak.lock()) self->OnControl(message);
+              });
+            });
+        self->lanes_ = self->needs_.planning.ChooseLanes(
+            self->order_.source_node, self->WireTaken(), self->use_->connection->lanes());
+        if (!self->order_.path.destination_staged) return self->RegisterTarget();
+        self->needs_.slots.Slab([self](Result<RegionRef> slab) {
+          if (!self->Over(slab.status())) self->Prepare(*slab);
+        });
+      });
+}
+
+void RemoteMove::Prepare(const RegionRef& slab) {
+  slab_ = slab;
+  const RegionRef& to = destination_.span.region;
+  PrepareRoute(needs_.context, WorkerOf(to->place()), slab, to,
+               [self = self_](Result<std::shared_ptr<CopyRoute>> route) {
+                 if (self->Over(route.status())) return;
+                 self->route_ = std::move(*route);
+                 self->RegisterTarget();
+               });
+}
+
+void RemoteMove::RegisterTarget() {
+  if (Over(destination_.span.region->CheckUsable())) return;
+  needs_.registrations.Ensure(order_.path.link, target(),
+                              slab_ != nullptr ? std::string() : order_.client_buffer,
+                              lanes_.nics_here, [self = self_](const Status& registered) {
+                                if (!self->Over(registered)) self->AskSource();
+                              });
+}
+
+void RemoteMove::AskSource() {
+  phase_ = Phase::kSource;
+  PrepareRequest request;
+  request.ticket = order_.ticket;
+  request.id = order_.transfer.id;
+  request.connection = use_->number;
+  request.channel = channel_id_;
+  request.staged = order_.path.source_staged;
+  if (request.staged) request.chunk_bytes = needs_.slots.slot_bytes();
+  request.deadline = order_.deadline;
+  request.transfer = order_.transfer;
+  request.series = needs_.series.Find(order_.transfer.part_of);
+  request.nics = lanes_.nics_there;
+  request.flows = true;
+  source_half_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
+    Status status = self->needs_.connections.Heard(*self->use_, reply.status());
+    if (status.ok() && !reply->flows) {
+      status = {Code::kUnavailable, reasons::kPeerIncompatible,
+                "node " + self->order_.source_node + " runs a version that sends in another way",
+                "update it to the version of node " + self->needs_.context.node()};
+    }
+    if (self->Over(status)) return;
+    self->answered_ = true;
+    self->RunIfReady();
+  });
+}
+
+void RemoteMove::OnControl(const pipeline::Message& message) {
+  if (finishing_) return;
+  if (const auto* ready = std::get_if<pipeline::ReadyMessage>(&message)) {
+    if (ready_) return;
+    ++heard_;
+    ready_ = *ready;
+    waiting_.reset();
+    RunIfReady();
+  } else if (const auto* waiting = std::get_if<pipeline::WaitingMessage>(&message)) {
+    ++heard_;
+    waiting_ = *waiting;
+    waiting_at_ = bytes_done();
+  } else if (const auto* failed = std::get_if<pipeline::FailedMessage>(&message)) {
+    if (chain_ != nullptr) return chain_->Stop(failed->status);
+    Over(failed->status.WithContext("node " + order_.source_node));
+  }
+}
+
+void RemoteMove::RunIfReady() {
+  if (answered_ && ready_ && chain_ == nullptr && !Over()) Run();
+}
+
+std::unique_ptr<pipeline::Place> RemoteMove::SourcePlace(const pipeline::Layouts& gets,
+                                                         uint64_t bytes) {
+  if (order_.path.source_staged) {
+    return std::make_unique<pipeline::RemoteRing>(*channel_, bytes, ready_->slot_bytes, first_key_);
+  }
+  const uint64_t chunk_bytes = use_->connection->chunk_bytes();
+  const uint64_t most = slab_ != nullptr ? needs_.slots.slot_bytes() : chunk_bytes;
+  return std::make_unique<pipeline::SourceRange>(
+      0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from);
+}
+
+void RemoteMove::OpenShare() {
+  Slots::Order order;
+  order.purpose = Purpose::kReceive;
+  order.owner = order_.transfer.owner;
+  order.payload = destination_.payload();
+  order.most = use_->connection->depth() * 2;
+  order.executor = &use_->connection->executor();
+  share_ = needs_.slots.Open(std::move(order));
+}
+
+void RemoteMove::Run() {
+  Connection& connection = *use_->connection;
+  const uint64_t bytes = destination_.payload();
+  const bool staged = order_.path.source_staged;
+  const uint64_t slot_bytes = ready_->slot_bytes;
+  if (staged && (slot_bytes < kLeastChunkBytes || slot_bytes > needs_.slots.slot_bytes())) {
+    Over({Code::kUnavailable, reasons::kLinkDown,
+          "node " + order_.source_node + " offers slots of " + std::to_string(slot_bytes) +
+              " bytes"});
+    return;
+  }
+  std::vector<ExecutedStep> promised;
+  for (Step& step : ready_->steps) {
+    step.node = order_.source_node;
+    promised.push_back({step, 0});
+  }
+  source_half_->Promise(std::move(promised));
+  const pipeline::Layouts gets{staged ? nullptr : order_.source_layout(),
+                               slab_ != nullptr ? nullptr : destination_.layout};
+  std::vector<std::unique_ptr<pipeline::Place>> places;
+  std::vector<pipeline::Stage> stages;
+  places.push_back(SourcePlace(gets, bytes));
+  const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
+  const bool sockets = staged && link != nullptr && !link->rdma;
+  const uint64_t piece =
+      sockets ? std::max(slot_bytes / kPieces, kLeastPiece) : std::numeric_limits<uint64_t>::max();
+  stages.push_back({std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, ready_->key,
+                                                         target(), lanes_.rates, gets, piece),
+                    connection.depth()});
+  if (slab_ != nullptr) {
+    OpenShare();
+    places.push_back(std::make_unique<pipeline::SlotRing>(share_));
+    const unsigned depth = route_->depth();
+    stages.push_back(
+        {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
+                                               pipeline::Layouts{nullptr, destination_.layout}),
+         depth});
+  }
+  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes,
+                                                                destination_.layout));
+  chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
+                                             std::move(stages));
+  connection.Evidence([self = self_](auto counters) {
+    self->needs_.context.loop.Post([self, counters = std::move(counters)] {
+      for (const auto& [name, count] : counters) self->counters_before_[name] = count;
+    });
+  });
+  outcome_.began = true;
+  running_();
+  chain_->Start([self = self_](pipeline::ChainReport report) {
+    self->needs_.context.loop.Post([self, report = std::move(report)] {
+      AddReport(report, self->use_->connection->lanes(), &self->outcome_);
+      self->GatherEvidence([self] { self->FlushTarget(); });
+    });
+  });
+}
+
+plan::Wire RemoteMove::WireTaken() const {
+  const plan::WireEnd slots{"host", {}};
+  const Place& place = destination_.span.region->place();
+  return {order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
+          order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
+}
+
+std::vector<LaneBytes> RemoteMove::lanes() const {
+  std::vector<LaneBytes> lanes;
+  if (!use_) return lanes;
+  for (const LaneInfo& lane : use_->connection->lanes()) {
+    lanes.push_back({lane.device, lane.peer, 0});
+  }
+  return lanes;
+}
+
+void RemoteMove::Stop(const Status& why) {
+  if (!stopped_.ok()) return;
+  stopped_ = why;
+  if (chain_ != nullptr) return chain_->Stop(why);
+  // Not from here: the caller may be what is told of the end.
+  needs_.context.loop.Post([self = shared_from_this()] {
+    if (self->self_ != nullptr) self->Over();
+  });
+}
+
+void RemoteMove::LoseConnection(const Connection& connection, const Status& why) {
+  if (finishing_ || !use_ || use_->connection.get() != &connection) return;
+  if (chain_ != nullptr) return chain_->Stop(why);
+  Over(why);
+}
+
+uint64_t RemoteMove::life() const {
+  uint64_t life = bytes_done() + heard_;
+  if (chain_ == nullptr && phase_ != Phase::kSource) {
+    // Connecting has its own bounds, and a driver is given more time than a peer.
+    const auto passed = os::Clock::now() - started_;
+    if (passed < kMemoryPatience * needs_.context.options.stall_timeout) {
+      life += static_cast<uint64_t>(passed.count());
+    }
+  }
+  if (share_ != nullptr && needs_.slots.Waits(*share_)) {
+    life += needs_.slots.given(Purpose::kReceive);
+  }
+  return life;
+}
+
+std::string RemoteMove::waits_for() const {
+  const std::string& source = order_.source_node;
+  if (chain_ == nullptr && phase_ == Phase::kConnecting) {
+    return "a connection of link " + order_.path.link + " from node " + source;
+  }
+  if (chain_ == nullptr && phase_ == Phase::kMemory) {
+    return "memory of node " + needs_.context.node() + " to be made ready";
+  }
+  if (share_ != nullptr && needs_.slots.Waits(*share_)) {
+    return WaitsForSlots(needs_.context.node(), needs_.slots.Ahead(*share_));
+  }
+  if (!waiting_ || waiting_at_ != bytes_done()) {
+    return chain_ == nullptr ? "node " + source + " to open the source" : "";
+  }
+  return waiting_->what == pipeline::WaitingMessage::For::kSlots
+             ? WaitsForSlots(source, waiting_->ahead)
+             : "memory of node " + source + " to be made ready";
+}
+
+void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
+  outcome_.access =
+      use_->connection->Access(order_.path.source_staged ? *first_key_ : ready_->key, *target());
+  use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
+    self->needs_.context.loop.Post(
+        [self, counters = std::move(counters), then = std::move(then)]() mutable {
+          for (const auto& [name, count] : counters) {
+            const uint64_t before = self->counters_before_[name];
+            if (count > before) self->outcome_.evidence[name] = std::to_string(count - before);
+          }
+          then();
+        });
+  });
+}
+
+void RemoteMove::FlushTarget() {
+  const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
+  const bool needed = outcome_.status.ok() && slab_ == nullptr && link != nullptr && link->rdma &&
+                      destination_.span.region->needs_flush();
+  if (!needed) return FinishSource();
+  needs_.context.workers.Run<bool>(
+      WorkerOf(destination_.span.region->place()),
+      [region = destination_.span.region]() -> Result<bool> {
+        ONECOPY_RETURN_IF_ERROR(region->FlushRemoteWrites());
+        return true;
+      },
+      [self = self_](const Result<bool>& flushed) {
+        if (!flushed.ok()) self->outcome_.status = flushed.status();
+        self->FinishSource();
+      });
+}
+
+void RemoteMove::FinishSource() {
+  if (std::exchange(finishing_, true)) return;
+  chain_.reset();
+  route_.reset();
+  share_.reset();
+  slab_.reset();
+  channel_.reset();
+  source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
+                       [self = self_](MoveOutcome outcome) {
+                         self->outcome_ = std::move(outcome);
+                         self->End();
+                       });
+}
+
+void RemoteMove::End() {
+  if (self_ == nullptr) return;
+  const std::shared_ptr<RemoteMove> keep = std::exchange(self_, nullptr);
+  use_.reset();
+  destination_.span.region.reset();
+  std::exchange(done_, nullptr)(std::move(outcome_));
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,445 @@
+#include "daemon/engine/transfers/series.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/names.h"
+#include "daemon/engine/peering/peers.h"
+#include "daemon/engine/staging/checksum.h"
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/reporter.h"
+#include "daemon/engine/transfers/transfers.h"
+#include "transport/core/merge_receipts.h"
+#include "transport/core/reasons.h"
+#include "transport/core/size.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr size_t kMostSeriesOfSession = 64;  // open at once
+constexpr size_t kMostSeriesOfPeer = 1024;   // likewise, decided by one other node
+constexpr std::chrono::milliseconds kPartsGrace{500};
+constexpr size_t kMostEndedParts = 128;  // kept of one series
+
+Status NoSeries(const std::string& node, const TransferId& id) {
+  return {Code::kNotFound, reasons::kTransferNotFound,
+          "node " + node + " has no series " + Printable(id.str()) + " of yours"};
+}
+
+// What the client does itself: between its file and its memory.
+Step ClientStep(const TransferInfo& series) {
+  const bool reads = !series.source.file.empty();
+  Step step;
+  step.node = reads ? series.source.node : series.destination.node;
+  step.from = reads ? "file" : "host";
+  step.to = reads ? "host" : "file";
+  step.by = "client";
+  return step;
+}
+
+// The latest part's plan is the series', with what the client does.
+void TakePlan(const TransferInfo& part, TransferInfo& series) {
+  if (!part.plan) return;
+  series.plan = part.plan;
+  std::vector<Step>& steps = series.plan->path.steps;
+  const Step own = ClientStep(series);
+  steps.insert(own.from == "file" ? steps.begin() : steps.end(), own);
+}
+
+}  // namespace
+
+// While the series goes on, so that it is cancelled and drained like any transfer.
+class Series::SeriesRun final : public Run {
+ public:
+  SeriesRun(Series& series, TransferId id) : series_(series), id_(std::move(id)) {}
+
+  void Cancel(const Status& why) override { series_.Cancel(id_, why); }
+  void Tick() override { series_.Tick(id_); }
+
+ private:
+  Series& series_;
+  const TransferId id_;
+};
+
+struct Series::Deciding {
+  SessionId session;
+  plan::Policy policy;
+  bool checksum = false;
+  std::optional<os::Clock::time_point> deadline;
+  os::EventLoop::TimerId deadline_timer = 0;
+  os::Clock::time_point begun = os::Clock::now();
+  std::shared_ptr<Reporter> reporter;
+
+  bool started = false;            // whether any part was
+  std::set<TransferId> under_way;  // parts that are being ordered, or have not ended
+  uint64_t bytes = 0;              // of the parts that have succeeded
+  Receipt receipt;                 // likewise
+  bool verified = true;            // every one of them
+  bool ending = false;
+  Status outcome;
+  std::string sum;  // of the whole, by the client's word
+};
+
+Series::Series(Context& context, const Owners& owners, Peers& peers, Transfers& transfers,
+               Mirrors& mirrors)
+    : context_(context), owners_(owners), peers_(peers), transfers_(transfers), mirrors_(mirrors) {}
+Series::~Series() = default;
+
+Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
+  Context& context = context_;
+  if (context.draining) {
+    return Status(Code::kUnavailable, reasons::kDraining,
+                  "node " + context.node() + " is shutting down and takes no new transfers");
+  }
+  const bool reads = !request.source.file.empty();
+  Endpoint& file = reads ? request.source : request.destination;
+  Endpoint& buffer = reads ? request.destination : request.source;
+  if (file.file.empty() || !file.buffer.empty() || !buffer.file.empty() || buffer.buffer.empty() ||
+      !context.IsSelf(file.node)) {
+    return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                  "a series is between a file on node " + context.node() + " and a buffer");
+  }
+  if (!buffer.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(buffer.node, "node"));
+  if (request.deadline && request.deadline->count() <= 0) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "a deadline that has passed already");
+  }
+  const auto of_session = std::count_if(deciding_.begin(), deciding_.end(), [&](const auto& entry) {
+    return entry.second->session == who.session;
+  });
+  if (static_cast<size_t>(of_session) >= kMostSeriesOfSession) {
+    return Status(Code::kResourceExhausted, reasons::kQuota,
+                  "a client moves at most " + std::to_string(kMostSeriesOfSession) +
+                      " files at once, and this one does",
+                  "end one first, or use another client");
+  }
+  for (Endpoint* end : {&file, &buffer}) {
+    if (end->node.empty()) end->node = context.node();
+  }
+  TransferInfo info;
+  info.id = NewTransferId();
+  info.role = reads ? TransferRole::kSource : TransferRole::kDestination;
+  info.source = std::move(request.source);
+  info.destination = std::move(request.destination);
+  info.bytes = request.bytes.value_or(0);
+  info.owner = who.ToString();
+  info.create_time = std::chrono::system_clock::now();
+  const TransferId id = info.id;
+  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
+                           transfers_.Take(OwnerOf(who), context.node(), who.administrator));
+  ONECOPY_ASSIGN_OR_RETURN(
+      TransferRecord* const record,
+      transfers_.Add(std::move(info), OwnerOf(who), context.node(), std::move(charge)));
+  record->series = true;
+
+  auto deciding = std::make_unique<Deciding>();
+  deciding->session = who.session;
+  deciding->policy = std::move(request.policy);
+  deciding->checksum = request.checksum;
+  deciding->reporter = std::make_shared<Reporter>(context_, peers_, transfers_, id);
+  deciding->reporter->AddObserver(reads ? record->info.destination.node : record->info.source.node);
+  if (request.deadline) {
+    deciding->deadline = deciding->begun + *request.deadline;
+    deciding->deadline_timer =
+        context.loop.RunAfter(*request.deadline, [this, id] { OnDeadline(id, true); });
+  }
+  deciding_[id] = std::move(deciding);
+  ended_[id];
+  transfers_.BeginRun(*record, std::make_shared<SeriesRun>(*this, id));
+  return record->info;
+}
+
+// Parts have the same deadline, and say better what they waited for: they come first.
+void Series::OnDeadline(const TransferId& id, bool parts_first) {
+  const auto late = deciding_.find(id);
+  if (late == deciding_.end()) return;
+  Deciding& deciding = *late->second;
+  deciding.deadline_timer = 0;
+  if (parts_first && !deciding.under_way.empty()) {
+    deciding.deadline_timer =
+        context_.loop.RunAfter(kPartsGrace, [this, id] { OnDeadline(id, false); });
+    return;
+  }
+  Cancel(id, {Code::kDeadlineExceeded, reasons::kDeadline,
+              "the transfer did not end within its deadline: it waited for its client after " +
+                  FormatBytes(deciding.bytes),
+              "allow more time with a later deadline"});
+}
+
+Series::Deciding* Series::DecidedFor(const Principal& who, const TransferId& id) {
+  const auto found = deciding_.find(id);
+  const TransferRecord* record = transfers_.Find(id);
+  const bool theirs =
+      found != deciding_.end() && record != nullptr && owners_.Owns(who, record->owner);
+  return theirs ? found->second.get() : nullptr;
+}
+
+Result<TransferInfo> Series::End(const Principal& who, const SeriesEnd& end) {
+  const TransferRecord* record = transfers_.Find(end.id);
+  if (record == nullptr || !record->series || !owners_.Owns(who, record->owner)) {
+    return NoSeries(context_.node(), end.id);
+  }
+  Deciding* deciding = DecidedFor(who, end.id);
+  if (deciding == nullptr || deciding->ending) return record->info;
+  if (!end.failure.ok()) {
+    const bool refused = !deciding->started && deciding->under_way.empty();
+    // As any transfer that was refused, it leaves no record.
+    if (refused) transfers_.Find(end.id)->forget = true;
+    Cancel(end.id, end.failure);
+    return transfers_.Find(end.id)->info;
+  }
+  if (!deciding->under_way.empty()) {
+    return Status(Code::kFailedPrecondition, reasons::kBadArgument,
+                  std::to_string(deciding->under_way.size()) + " parts of transfer " +
+                      end.id.str() + " have not ended");
+  }
+  if (record->info.bytes != 0 && record->info.bytes != deciding->bytes) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  "the parts have " + std::to_string(deciding->bytes) + " bytes, and transfer " +
+                      end.id.str() + " was to have " + std::to_string(record->info.bytes));
+  }
+  deciding->ending = true;
+  deciding->sum = end.checksum;
+  ConcludeIfOver(end.id);
+  return transfers_.Find(end.id)->info;
+}
+
+Status Series::Adopt(const Principal& who, TransferRequest& part, const TransferId& id) {
+  TransferRecord* record = transfers_.Find(part.part_of);
+  Deciding* deciding = DecidedFor(who, part.part_of);
+  if (deciding == nullptr || deciding->ending) {
+    const bool theirs = record != nullptr && record->series && owners_.Owns(who, record->owner);
+    if (!theirs) return NoSeries(context_.node(), part.part_of);
+    const Status& why = deciding == nullptr ? record->info.error : deciding->outcome;
+    if (!why.ok()) return why;
+    return {Code::kFailedPrecondition, reasons::kBadArgument,
+            "transfer " + part.part_of.str() + " has ended"};
+  }
+  if (part.policy != plan::Policy() || part.checksum || part.deadline) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "policy, checksum and deadline of a part are those of its series"};
+  }
+  part.policy = deciding->policy;
+  part.checksum = deciding->checksum;
+  if (deciding->deadline) {
+    part.deadline = std::max(std::chrono::milliseconds(1),
+                             std::chrono::duration_cast<std::chrono::milliseconds>(
+                                 *deciding->deadline - os::Clock::now()));
+  }
+  deciding->under_way.insert(id);
+  ++record->info.parts;
+  return OkStatus();
+}
+
+void Series::Refused(const TransferId& series, const TransferId& part) {
+  const auto found = deciding_.find(series);
+  if (found == deciding_.end() || found->second->under_way.erase(part) == 0) return;
+  ConcludeIfOver(series);
+}
+
+void Series::Started(const TransferRecord& part) {
+  const auto found = deciding_.find(part.info.part_of);
+  if (found == deciding_.end()) return;
+  found->second->started = true;
+  if (found->second->ending) CancelParts(found->first);
+}
+
+std::optional<TransferInfo> Series::Find(const TransferId& id) const {
+  if (!deciding_.contains(id)) return std::nullopt;
+  TransferInfo info = transfers_.Find(id)->info;
+  info.receipt = {};  // of no use to who learns of it
+  info.plan.reset();
+  return info;
+}
+
+Status Series::Join(const std::string& caller, const TransferInfo& said, const Owner& owner,
+                    TransferRole role) {
+  if (context_.IsSelf(caller)) {
+    return deciding_.contains(said.id) ? OkStatus() : NoSeries(caller, said.id);
+  }
+  if (said.id.empty() || said.id.str().size() > kMostIdBytes) {
+    return {Code::kInvalidArgument, reasons::kBadArgument, "a series without an id"};
+  }
+  if (const TransferRecord* known = transfers_.Find(said.id)) {
+    if (known->series && known->orderer == caller && known->owner == owner) return OkStatus();
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "transfer " + Printable(said.id.str()) + " is no series of node " + caller};
+  }
+  const auto of_peer = std::count_if(ended_.begin(), ended_.end(), [&](const auto& entry) {
+    const TransferRecord* record = transfers_.Find(entry.first);
+    return record != nullptr && record->orderer == caller;
+  });
+  if (static_cast<size_t>(of_peer) >= kMostSeriesOfPeer) {
+    return {Code::kResourceExhausted, reasons::kQuota,
+            "node " + caller + " moves as many files at once as node " + context_.node() +
+                " takes, " + std::to_string(kMostSeriesOfPeer)};
+  }
+  TransferInfo info;
+  info.id = said.id;
+  info.role = role;
+  info.source = said.source;
+  info.destination = said.destination;
+  info.bytes = said.bytes;
+  info.bytes_done = said.bytes_done;
+  info.parts = said.parts;
+  info.owner = owner.ToString();
+  info.create_time = std::chrono::system_clock::now();
+  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, transfers_.Take(owner, caller, false));
+  ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
+                           transfers_.Add(std::move(info), owner, caller, std::move(charge)));
+  record->series = true;
+  ended_[said.id];
+  mirrors_.Await(*record, caller, std::nullopt);
+  mirrors_.AskWhenSilent(said.id);
+  return OkStatus();
+}
+
+void Series::Cancel(TransferId id, const Status& why) {
+  const auto found = deciding_.find(id);
+  if (found == deciding_.end() || (found->second->ending && !found->second->outcome.ok())) return;
+  found->second->ending = true;
+  found->second->outcome = why;
+  CancelParts(id);
+  ConcludeIfOver(id);
+}
+
+void Series::CancelParts(const TransferId& id) {
+  // The last part's end may be the end of all.
+  const Status why = deciding_.at(id)->outcome;
+  const std::set<TransferId> under_way = deciding_.at(id)->under_way;
+  for (const TransferId& part : under_way) {
+    const TransferRecord* record = transfers_.Find(part);
+    if (record == nullptr || IsFinal(record->info.state)) continue;  // being ordered: see Started
+    const std::string decider = mirrors_.DecidedBy(part);
+    if (decider.empty()) {
+      if (record->run != nullptr) record->run->Cancel(why);
+      continue;
+    }
+    Result<PeerApi*> peer = peers_.Find(decider);
+    if (!peer.ok()) continue;  // UNCONFIRMED ends it here
+    (*peer)->Cancel(context_.node(), record->owner.uid, part, [](const auto&) {});
+  }
+}
+
+void Series::Tick(const TransferId& id) {
+  const auto found = deciding_.find(id);
+  TransferRecord* record = transfers_.Find(id);
+  if (found == deciding_.end() || record == nullptr) return;
+  Deciding& deciding = *found->second;
+  uint64_t bytes = deciding.bytes;
+  const TransferRecord* running = nullptr;
+  std::vector<TransferId> unconfirmed;
+  for (const TransferId& part : deciding.under_way) {
+    const TransferRecord* one = transfers_.Find(part);
+    if (one == nullptr) continue;
+    bytes += one->info.bytes_done;
+    if (one->info.state == TransferState::kRunning) running = one;
+    if (one->info.state == TransferState::kUnconfirmed) unconfirmed.push_back(part);
+  }
+  TransferInfo& info = record->info;
+  const bool begins = running != nullptr && info.state == TransferState::kPending;
+  if (begins) info.state = TransferState::kRunning;
+  if (running != nullptr) {
+    TakePlan(running->info, info);
+    if (deciding.receipt.lanes.empty()) info.receipt.lanes = running->info.receipt.lanes;
+  }
+  if (begins || bytes != info.bytes_done) {
+    info.bytes_done = bytes;
+    transfers_.Changed(*record);
+    deciding.reporter->Report(!begins);
+  }
+  // Their end is not known here; the series does not wait for it once it has failed.
+  if (!deciding.ending || unconfirmed.empty()) return;
+  for (const TransferId& part : unconfirmed) deciding.under_way.erase(part);
+  ConcludeIfOver(id);
+}
+
+void Series::AddPart(const TransferRecord& part) {
+  const auto found = deciding_.find(part.info.part_of);
+  if (found == deciding_.end() || found->second->under_way.erase(part.info.id) == 0) return;
+  Deciding& deciding = *found->second;
+  TransferInfo& info = transfers_.Find(found->first)->info;
+  TakePlan(part.info, info);
+  if (part.info.state == TransferState::kSucceeded) {
+    deciding.bytes += part.info.bytes;
+    MergeReceipt(part.info.receipt, deciding.receipt);
+    const std::optional<ChecksumResult>& sum = part.info.receipt.checksum;
+    deciding.verified = deciding.verified && sum && sum->verified;
+  } else {
+    Receipt tried;
+    tried.attempts = part.info.receipt.attempts;
+    MergeReceipt(tried, deciding.receipt);
+  }
+  info.receipt = deciding.receipt;
+  ConcludeIfOver(found->first);
+}
+
+void Series::ConcludeIfOver(TransferId id) {
+  const auto found = deciding_.find(id);
+  if (found == deciding_.end() || !found->second->ending || !found->second->under_way.empty()) {
+    return;
+  }
+  const std::unique_ptr<Deciding> deciding = std::move(found->second);
+  deciding_.erase(found);
+  context_.loop.CancelTimer(deciding->deadline_timer);
+  TransferRecord& record = *transfers_.Find(id);
+  TransferInfo& info = record.info;
+  info.bytes_done = deciding->bytes;
+  if (deciding->outcome.ok()) info.bytes = deciding->bytes;
+  info.receipt = std::move(deciding->receipt);
+  info.receipt.seconds = std::chrono::duration<double>(os::Clock::now() - deciding->begun).count();
+  if (deciding->bytes > 0) {
+    const ExecutedStep own{ClientStep(info), deciding->bytes};
+    std::vector<ExecutedStep>& steps = info.receipt.steps;
+    steps.insert(own.step.from == "file" ? steps.begin() : steps.end(), own);
+  }
+  if (deciding->checksum && deciding->outcome.ok() && !deciding->sum.empty()) {
+    info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, deciding->sum, deciding->verified};
+  }
+  transfers_.Conclude(record, deciding->outcome);
+  deciding->reporter->Report(false);
+  transfers_.EndRun(record);
+}
+
+void Series::OnFinal(const TransferRecord& record) {
+  if (!record.info.part_of.empty()) {
+    const TransferId series = record.info.part_of;
+    KeepEnded(series, record.info.id);
+    return AddPart(record);
+  }
+  if (!record.series) return;
+  ForgetEnded(record.info.id);
+}
+
+void Series::KeepEnded(const TransferId& series, const TransferId& part) {
+  const auto kept = ended_.find(series);
+  if (kept == ended_.end()) return transfers_.Forget(part);
+  kept->second.push_back(part);
+  if (kept->second.size() <= kMostEndedParts) return;
+  transfers_.Forget(kept->second.front());
+  kept->second.pop_front();
+}
+
+void Series::ForgetEnded(const TransferId& series) {
+  const auto kept = ended_.extract(series);
+  if (kept.empty()) return;
+  for (const TransferId& part : kept.mapped()) transfers_.Forget(part);
+}
+
+void Series::EndSession(const SessionId& session) {
+  std::vector<TransferId> theirs;
+  for (const auto& [id, deciding] : deciding_) {
+    if (deciding->session == session) theirs.push_back(id);
+  }
+  for (const TransferId& id : theirs) {
+    const TransferInfo& info = transfers_.Find(id)->info;
+    const std::string& file = info.source.file.empty() ? info.destination.file : info.source.file;
+    Cancel(id, {Code::kAborted, reasons::kOwnerDied,
+                "the client that copied " + Printable(file) + " has gone"});
+  }
+}
+
+}  // namespace onecopy::engine

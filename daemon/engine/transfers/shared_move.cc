@@ -1,0 +1,172 @@
+#include "daemon/engine/transfers/shared_move.h"
+
+#include <utility>
+
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+
+SharedMove::SharedMove(Context& context, Peers& peers, Borrower& borrower, const Series& series,
+                       RemoteMove::Order order, Area destination)
+    : context_(context),
+      peers_(peers),
+      borrower_(borrower),
+      series_(series),
+      order_(std::move(order)),
+      destination_(std::move(destination)),
+      source_half_(std::make_shared<SourceHalf>(context, peers, order_.source_node,
+                                                order_.transfer.id, order_.checksum)) {}
+
+bool SharedMove::Over(const Status& step) {
+  if (step.ok() && stopped_.ok() && recalled_.ok()) return false;
+  outcome_.status = !stopped_.ok() ? stopped_ : !recalled_.ok() ? recalled_ : step;
+  Finish();
+  return true;
+}
+
+Borrower::Recalled SharedMove::OnRecall() {
+  return [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->recalled_ =
+        Status(Code::kAborted, reasons::kOwnerDied,
+               "node " + self->order_.source_node + " has called the source's memory back");
+    if (self->chain_ != nullptr) self->chain_->Stop(self->recalled_);
+  };
+}
+
+void SharedMove::Start(Task running, Done done) {
+  self_ = shared_from_this();
+  running_ = std::move(running);
+  done_ = std::move(done);
+  use_ = borrower_.Find(order_.source_node, order_.transfer.source.buffer, order_.transfer.id,
+                        OnRecall());
+  found_ = use_ != nullptr;
+  if (found_) return Prepare();
+  Borrow();
+}
+
+void SharedMove::Borrow() {
+  waits_for_ = "node " + order_.source_node + " to lend the source's memory";
+  Result<PeerApi*> peer = peers_.Find(order_.source_node);
+  if (Over(peer.status())) return;
+  (*peer)->Borrow(context_.node(), {order_.ticket, order_.transfer.id},
+                  [self = self_](const Result<Loan>& loan) {
+                    if (!self->Over(loan.status())) self->Fetch(*loan);
+                  });
+}
+
+void SharedMove::Fetch(const Loan& loan) {
+  borrower_.Get(order_.source_node, order_.transfer.source.buffer,
+                destination_.span.region->place().kind, loan, order_.transfer.id, OnRecall(),
+                [self = self_](Result<Borrower::UseRef> use) {
+                  if (use.ok()) self->use_ = std::move(*use);
+                  if (!self->Over(use.status())) self->Prepare();
+                });
+}
+
+void SharedMove::Prepare() {
+  waits_for_ = "the memory of both ends to be opened for copying";
+  const RegionRef& to = destination_.span.region;
+  PrepareRoute(context_, WorkerOf(to->place()), use_->region, to,
+               [self = self_](Result<std::shared_ptr<CopyRoute>> route) {
+                 if (route.ok()) self->route_ = std::move(*route);
+                 if (!self->Over(route.status())) self->Open();
+               });
+}
+
+void SharedMove::Open() {
+  waits_for_ = "node " + order_.source_node + " to open the source";
+  PrepareRequest request;
+  request.ticket = order_.ticket;
+  request.id = order_.transfer.id;
+  request.loan = use_->loan();
+  request.deadline = order_.deadline;
+  request.transfer = order_.transfer;
+  request.series = series_.Find(order_.transfer.part_of);
+  source_half_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
+    if (!reply.ok() && self->found_ && reply.status().reason() == reasons::kNotShareable &&
+        self->stopped_.ok() && self->recalled_.ok()) {
+      // What was held from earlier is not what the buffer is now.
+      self->borrower_.Retire(self->order_.source_node, self->use_->loan());
+      self->found_ = false;
+      self->route_.reset();
+      self->use_.reset();
+      return self->Borrow();
+    }
+    if (!self->Over(reply.status())) self->Check(reply->lent);
+  });
+}
+
+void SharedMove::Check(const ByteRange& lent) {
+  const uint64_t bytes = order_.source_bytes(destination_);
+  const uint64_t there = use_->region->bytes();
+  if (lent.bytes != bytes || lent.offset > there || bytes > there - lent.offset) {
+    Over({Code::kUnavailable, reasons::kLinkDown,
+          "node " + order_.source_node + " lends " + std::to_string(lent.bytes) +
+              " bytes from byte " + std::to_string(lent.offset) + " on, for a transfer from " +
+              std::to_string(bytes) + " bytes out of " + std::to_string(there)});
+    return;
+  }
+  context_.workers.Run<bool>(
+      WorkerOf(destination_.span.region->place()),
+      [route = route_, at = lent.offset, from = order_.source_layout(),
+       to = destination_]() -> Result<bool> {
+        ONECOPY_RETURN_IF_ERROR(ProveRoute(*route, at, from, to));
+        return true;
+      },
+      [self = self_, at = lent.offset](const Result<bool>& proven) {
+        if (!self->Over(proven.status())) self->Run(at);
+      });
+}
+
+void SharedMove::Run(uint64_t there) {
+  std::vector<std::unique_ptr<pipeline::Place>> places;
+  const pipeline::Layouts layouts{order_.source_layout(), destination_.layout};
+  const uint64_t payload = destination_.payload();
+  const uint64_t chunk =
+      ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMostCopies);
+  places.push_back(std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from));
+  places.push_back(
+      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to));
+  Executor& executor = route_->executor();
+  std::vector<pipeline::Stage> stages;
+  stages.push_back(
+      {std::make_unique<pipeline::CopyMover>(route_, executor, layouts), route_->depth()});
+  chain_ = std::make_shared<pipeline::Chain>(executor, std::move(places), std::move(stages));
+  outcome_.began = true;
+  outcome_.evidence["shared"] = use_->how;
+  if (const std::string proof = route_->proof(); !proof.empty()) {
+    outcome_.evidence["one_pass"] = proof;
+  }
+  running_();
+  chain_->Start([self = self_](pipeline::ChainReport report) {
+    self->context_.loop.Post([self, report = std::move(report)] {
+      AddReport(report, {}, &self->outcome_);
+      self->Finish();
+    });
+  });
+}
+
+void SharedMove::Stop(const Status& why) {
+  if (!stopped_.ok()) return;
+  stopped_ = why;
+  if (chain_ != nullptr) chain_->Stop(why);
+}
+
+void SharedMove::Finish() {
+  // Before the source is asked: it may be waiting for this.
+  chain_.reset();
+  route_.reset();
+  use_.reset();
+  source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
+                       [self = self_](MoveOutcome outcome) {
+                         self->self_ = nullptr;
+                         self->destination_.span.region.reset();
+                         std::exchange(self->done_, nullptr)(std::move(outcome));
+                       });
+}
+
+}  // namespace onecopy::engine

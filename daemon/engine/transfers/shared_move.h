@@ -1,0 +1,62 @@
+// A move from another daemon of this host, whose memory this one uses in place: borrows it, copies,
+// and has the source finish.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/transfers/remote_move.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/source_half.h"
+#include "daemon/pipeline/places.h"
+
+namespace onecopy::engine {
+
+class SharedMove final : public Move, public std::enable_shared_from_this<SharedMove> {
+ public:
+  // `destination` has the payload's length.
+  SharedMove(Context& context, Peers& peers, Borrower& borrower, const Series& series,
+             RemoteMove::Order order, Area destination);
+
+  void Start(Task running, Done done) override;
+  void Stop(const Status& why) override;
+  uint64_t bytes_done() const override { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
+  std::string waits_for() const override { return chain_ == nullptr ? waits_for_ : ""; }
+
+ private:
+  Borrower::Recalled OnRecall();
+  void Borrow();
+  void Fetch(const Loan& loan);
+  void Prepare();
+  void Open();
+  // What may be read has been told: looks at the route, and then moves.
+  void Check(const ByteRange& lent);
+  void Run(uint64_t there);
+  void Finish();
+  // True when the move has been stopped, recalled, or has failed, and has been brought to its end.
+  bool Over(const Status& step = {});
+
+  Context& context_;
+  Peers& peers_;
+  Borrower& borrower_;
+  const Series& series_;
+  const RemoteMove::Order order_;
+  Area destination_;
+  Task running_;
+  Done done_;
+
+  Borrower::UseRef use_;
+  bool found_ = false;  // it was held from an earlier transfer
+  std::shared_ptr<CopyRoute> route_;
+  std::shared_ptr<SourceHalf> source_half_;
+  std::shared_ptr<pipeline::Chain> chain_;
+  MoveOutcome outcome_;
+  std::string waits_for_;
+  Status stopped_;   // by whoever wanted the transfer to end
+  Status recalled_;  // by the memory's owner
+  std::shared_ptr<SharedMove> self_;
+};
+
+}  // namespace onecopy::engine

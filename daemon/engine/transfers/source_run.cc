@@ -1,0 +1,271 @@
+#include "daemon/engine/transfers/source_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/engine/base/move.h"
+#include "daemon/engine/base/routes.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+// Of a reader that is not heard, while others wait for the slots that it does not read.
+constexpr std::chrono::seconds kUnheardPatience{2};
+constexpr std::chrono::milliseconds kTellPause{1000};
+
+}  // namespace
+
+SourceRun::SourceRun(const Needs& needs, TransferId id, std::string destination,
+                     const Ticket& ticket, RegionRef region, Connections::Serving serving)
+    : needs_(needs),
+      id_(std::move(id)),
+      destination_(std::move(destination)),
+      ticket_(ticket),
+      region_(std::move(region)),
+      link_(std::move(serving.link)),
+      connection_(std::move(serving.connection)),
+      lent_(connection_ == nullptr) {}
+
+PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
+  begun_ = needs_.transfers.begun();
+  shared_ = needs_.transfers.running() > 1;
+  ticket_text_ = request.ticket;
+  if (lent_) return {.flows = false, .lent = ticket_.range};
+  channel_id_ = request.channel;
+  connection_number_ = request.connection;
+  channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
+  if (request.staged) {
+    Stage(request);
+  } else {
+    OpenInPlace(request);
+  }
+  return {.flows = true};
+}
+
+void SourceRun::Stage(const PrepareRequest& request) {
+  StagedSource::Order order;
+  order.area = {{region_, ticket_.range.offset, ticket_.range.bytes}, ticket_.layout};
+  order.owner = ticket_.owner.ToString() + " to " + destination_;
+  order.link = link_;
+  order.connection = connection_;
+  order.channel = channel_.get();
+  order.chunk_bytes = request.chunk_bytes;
+  stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, needs_.slots,
+                                          std::move(order));
+  StagedSource::Events events;
+  events.ready = [self = shared_from_this()](uint64_t chunk_bytes, const std::vector<Step>& steps) {
+    self->TellReady({.key = {}, .slot_bytes = chunk_bytes, .steps = steps});
+  };
+  events.failed = [self = shared_from_this()](const Status& why) { self->Cancel(why); };
+  stage_->Start(std::move(events));
+}
+
+// Links read memory where it lies, and so would give some to bytes that have none; what copies them
+// into slots does not.
+void SourceRun::OpenInPlace(const PrepareRequest& request) {
+  const Span span{region_, ticket_.range.offset, ticket_.range.bytes};
+  if (const Status usable = region_->CheckUsable(); !usable.ok()) return Cancel(usable);
+  if (region_->backing() == nullptr || region_->backing()->IsFull()) {
+    return Register(span, request.nics);
+  }
+  needs_.context.workers.Run<bool>(
+      WorkerOf(region_->place()),
+      [span]() -> Result<bool> {
+        return span.region->backing()->HasHoles(span.offset, span.bytes);
+      },
+      [self = shared_from_this(), span, nics = request.nics](const Result<bool>& holes) {
+        if (self->closing_) return;
+        if (!holes.ok()) return self->Cancel(holes.status());
+        if (!*holes) return self->Register(span, nics);
+        self->Cancel({Code::kFailedPrecondition, reasons::kHasHoles,
+                      "part of the source has never been written, and its client gave it no memory",
+                      "write to it first, or let it pass through slots"});
+      });
+}
+
+void SourceRun::Register(const Span& span, const std::vector<std::string>& nics) {
+  // A buffer on its way out is being let go, and so is this transfer.
+  const Buffer* buffer = needs_.buffers.FindById(ticket_.buffer);
+  const bool client = buffer != nullptr && buffer->registered;
+  needs_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics,
+                              [self = shared_from_this(), span](const Status& registered) {
+                                if (!registered.ok()) return self->Cancel(registered);
+                                if (!self->closing_) self->Export(span);
+                              });
+}
+
+void SourceRun::Export(const Span& span) {
+  range_ = std::make_shared<ExportedRange>(needs_.context, connection_);
+  range_->Open(span, [self = shared_from_this()](Result<RemoteKey> key) {
+    if (!key.ok()) return self->Cancel(key.status());
+    self->TellReady({.key = std::move(*key), .slot_bytes = 0, .steps = {}});
+  });
+}
+
+void SourceRun::TellReady(pipeline::ReadyMessage ready) {
+  // What cannot be sent is noticed by the reader, too.
+  (void)channel_->Send(std::move(ready));
+}
+
+void SourceRun::Cancel(const Status& why) {
+  if (failure_.ok()) {
+    failure_ = why;
+    // So that a destination that waits for the next chunk stops waiting; it then asks, by Finish,
+    // what happened.
+    if (channel_ != nullptr) (void)channel_->Send(pipeline::FailedMessage{why});
+  }
+  Close(why);
+}
+
+void SourceRun::Tick() {
+  if (closing_) return;
+  TellWaiting();
+  LimitWaiting();
+  TransferRecord* record = needs_.transfers.Find(id_);
+  if (record == nullptr || stage_ == nullptr || stage_->bytes_done() <= record->info.bytes_done)
+    return;
+  record->info.bytes_done = stage_->bytes_done();
+  needs_.transfers.Changed(*record);
+}
+
+void SourceRun::TellWaiting() {
+  using For = pipeline::WaitingMessage::For;
+  const auto& stall_timeout = needs_.context.options.stall_timeout;
+  const os::Clock::time_point now = os::Clock::now();
+  if (channel_ == nullptr || (range_ != nullptr && range_->is_open())) return;
+  if (now - told_ < std::min(kTellPause, stall_timeout / 4)) return;
+  const auto waits =
+      stage_ == nullptr ? pipeline::WaitingMessage{For::kMemory, 0} : stage_->Waits();
+  if (!waits) return;
+  if (waits->what == For::kMemory) {
+    if (now - prepared_ > kMemoryPatience * stall_timeout) return;
+  } else {
+    const uint64_t given = needs_.slots.given(Purpose::kSend);
+    if (given == given_) return;  // nobody gets any
+    given_ = given;
+  }
+  told_ = now;
+  (void)channel_->Send(*waits);
+}
+
+void SourceRun::LimitWaiting() {
+  const auto since = stage_ == nullptr ? std::nullopt : stage_->OwesSlotsSince();
+  if (!since) return;
+  const bool heard = needs_.peers.IsConnected(destination_);
+  const auto waited = os::Clock::now() - *since;
+  if (waited < (heard ? needs_.context.options.stall_timeout
+                      : std::chrono::milliseconds(kUnheardPatience))) {
+    return;
+  }
+  Cancel({heard ? Code::kDeadlineExceeded : Code::kUnavailable,
+          heard ? reasons::kStalled : reasons::kPeerDown,
+          "node " + destination_ + " has not read what was staged for it for " +
+              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) +
+              " s, and other transfers wait for these slots"});
+}
+
+void SourceRun::Close(const Status& why) {
+  if (std::exchange(closing_, true)) return;
+  parts_open_ = 1;
+  if (stage_ != nullptr) {
+    ++parts_open_;
+    stage_->Close(why, [self = shared_from_this()](StagedSource::Done done) {
+      self->steps_ = std::move(done.steps);
+      self->steps_.insert(self->steps_.end(), done.sent.begin(), done.sent.end());
+      self->OnePartClosed();
+    });
+  }
+  ++parts_open_;
+  if (lent_) {
+    CloseLoan();
+  } else {
+    CloseRange();
+  }
+  OnePartClosed();
+}
+
+void SourceRun::CloseLoan() {
+  if (finish_) return OnePartClosed();
+  needs_.lender.Recall(destination_, ticket_.buffer, id_,
+                       [self = shared_from_this()] { self->OnePartClosed(); });
+}
+
+void SourceRun::CloseRange() {
+  if (range_ == nullptr) return OnePartClosed();
+  range_->Close([self = shared_from_this()](const OwnerSteps& steps) {
+    for (const StepTally::Entry& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
+    self->OnePartClosed();
+  });
+}
+
+void SourceRun::OnePartClosed() {
+  if (--parts_open_ > 0) return;
+  closed_ = true;
+  if (failure_.ok() && region_ != nullptr) failure_ = region_->CheckIntact();
+  // A right that ended while the key was being made: nothing of it may be left for the next
+  // transfer.
+  const bool revoked = failure_.code() == Code::kPermissionDenied;
+  if (revoked && region_ != nullptr) needs_.context.EndLeases(region_);
+  stage_.reset();
+  channel_.reset();
+  AfterClosed();
+}
+
+void SourceRun::AfterClosed() {
+  if (!finish_) {
+    // Closed from here. The buffer goes free; Finish, if it comes, still gets its answer.
+    region_.reset();
+    return End();
+  }
+  if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
+    return AnswerFinish({});
+  needs_.checksums.Sum(region_, ticket_.range, ticket_.layout, stop_,
+                       [self = shared_from_this()](Result<std::string> sum) {
+                         if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
+                         self->AnswerFinish(sum.ok() ? *sum : std::string());
+                       });
+}
+
+void SourceRun::Finish(const FinishRequest& request, Reply<FinishReply> reply) {
+  if (finish_) {
+    return reply(Status(Code::kFailedPrecondition, reasons::kBadArgument,
+                        "the transfer is being finished already"));
+  }
+  finish_ = request;
+  finish_reply_ = std::move(reply);
+  if (closed_) return AfterClosed();
+  Close(request.status.ok()
+            ? Status(Code::kCancelled, reasons::kCancelled, "the destination has finished")
+            : request.status);
+}
+
+void SourceRun::AnswerFinish(const std::string& checksum) {
+  FinishReply reply;
+  reply.failure = failure_;
+  reply.steps = steps_;
+  reply.checksum = checksum;
+  reply.shared = shared_ || needs_.transfers.begun() != begun_;
+  std::exchange(finish_reply_, nullptr)(std::move(reply));
+  End();
+}
+
+void SourceRun::WhenEnded(Task then) {
+  if (over_) return then();
+  when_over_.push_back(std::move(then));
+}
+
+void SourceRun::End() {
+  const auto keep = shared_from_this();
+  region_.reset();
+  over_ = true;
+  TransferRecord* record = needs_.transfers.Find(id_);
+  if (record != nullptr && record->run.get() == this) {
+    needs_.buffers.LetGo(ticket_.buffer, id_);
+    needs_.transfers.EndRun(*record);
+  }
+  for (Task& then : std::exchange(when_over_, {})) then();
+}
+
+}  // namespace onecopy::engine

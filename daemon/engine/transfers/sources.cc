@@ -1,0 +1,141 @@
+#include "daemon/engine/transfers/sources.h"
+
+#include <utility>
+
+#include "daemon/engine/base/move.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+
+void Sources::Prepare(const std::string& caller, PrepareRequest request,
+                      Reply<PrepareReply> reply) {
+  auto refuse = [&](const Status& why) { reply(why); };
+  if (request.staged && request.loan != 0) {
+    return refuse({Code::kInvalidArgument, reasons::kBadArgument,
+                   "a source that is read in place cannot be staged, too"});
+  }
+  if (request.staged && request.chunk_bytes < kLeastChunkBytes) {
+    return refuse(
+        {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
+  }
+  if (request.loan == 0 && !request.flows) {
+    return refuse(
+        {Code::kUnavailable, reasons::kPeerIncompatible,
+         "node " + caller + " runs a version that reads in a way that is no longer served",
+         "update it to the version of node " + needs_.runs.context.node()});
+  }
+  // Before the ticket, which the reader needs once more where its connection is gone.
+  Result<Connections::Serving> connection = Connections::Serving();
+  if (request.loan == 0) {
+    connection = needs_.connections.FindAccepted(caller, request.connection);
+    if (!connection.ok()) return refuse(connection.status());
+  }
+  const auto earlier = runs_.find(request.id);
+  if (earlier != runs_.end() && earlier->second->MayBeginAgain(caller, request.ticket)) {
+    return BeginAgain(caller, std::move(request), std::move(reply));
+  }
+  Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
+  if (!ticket.ok()) return refuse(ticket.status());
+  if (request.loan != 0) {
+    if (Status lent = needs_.runs.lender.Check(caller, ticket->buffer, request.loan); !lent.ok()) {
+      needs_.tickets.Restore(request.ticket, std::move(*ticket));
+      return refuse(lent);
+    }
+  }
+
+  // Where this node ordered the transfer it has a record of it already.
+  TransferRecord* record = needs_.runs.transfers.Find(request.id);
+  if (record == nullptr) {
+    TransferInfo info = request.transfer;
+    info.id = request.id;
+    info.role = TransferRole::kSource;
+    info.state = TransferState::kPending;
+    info.source = {needs_.runs.context.node(), needs_.runs.buffers.FindById(ticket->buffer)->name,
+                   ticket->range.offset, ticket->range.bytes};
+    info.destination.node = caller;
+    info.bytes = ticket->payload();
+    info.owner = ticket->owner.ToString();
+    info.create_time = std::chrono::system_clock::now();
+    info.error = OkStatus();
+    info.part_of = {};
+    if (request.series) {
+      const Status joined =
+          needs_.series.Join(caller, *request.series, ticket->owner, TransferRole::kSource);
+      if (!joined.ok()) return refuse(joined);
+      info.part_of = request.series->id;
+    }
+    Result<Quota::Charge> charge =
+        needs_.runs.transfers.Take(ticket->owner, ticket->orderer, false);
+    if (!charge.ok()) return refuse(charge.status());
+    Result<TransferRecord*> added = needs_.runs.transfers.Add(std::move(info), ticket->owner,
+                                                              ticket->orderer, std::move(*charge));
+    if (!added.ok()) return refuse(added.status());
+    record = *added;
+  } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
+    return refuse({Code::kAlreadyExists, reasons::kNameTaken, "the transfer was prepared before"});
+  }
+  if (ticket->grant) record->grants.push_back(*ticket->grant);
+  record->info.plan = request.transfer.plan;
+  record->info.state = TransferState::kRunning;
+  needs_.mirrors.Await(*record, caller, request.deadline);
+  needs_.mirrors.AskWhenSilent(request.id);
+
+  auto run = std::make_shared<SourceRun>(needs_.runs, request.id, caller, *ticket,
+                                         needs_.runs.buffers.FindById(ticket->buffer)->region,
+                                         *connection);
+  runs_[request.id] = run;
+  needs_.runs.buffers.Hold(ticket->buffer, request.id);
+  needs_.runs.transfers.BeginRun(*record, run);
+  needs_.runs.transfers.Changed(*record);
+  reply(run->Prepare(request));
+}
+
+void Sources::BeginAgain(const std::string& caller, PrepareRequest request,
+                         Reply<PrepareReply> reply) {
+  const std::shared_ptr<SourceRun> run = runs_.at(request.id);
+  run->WhenEnded(
+      [this, caller, request = std::move(request), reply = std::move(reply), run]() mutable {
+        const auto found = runs_.find(request.id);
+        if (found != runs_.end() && found->second == run) {
+          runs_.erase(found);
+          needs_.tickets.Restore(request.ticket, run->ticket());
+        }
+        Prepare(caller, std::move(request), std::move(reply));
+      });
+  run->Cancel({Code::kCancelled, reasons::kCancelled, "the destination begins anew"});
+}
+
+void Sources::Finish(const std::string& caller, const FinishRequest& request,
+                     Reply<FinishReply> reply) {
+  const auto found = runs_.find(request.id);
+  if (found == runs_.end() || found->second->destination() != caller) {
+    return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
+                        "node " + needs_.runs.context.node() + " sends no transfer " +
+                            request.id.str() + " to node " + caller));
+  }
+  const std::shared_ptr<SourceRun> run = found->second;
+  if (request.channel != 0 && run->channel() != request.channel) {
+    return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
+                        "node " + caller + " has begun transfer " + request.id.str() +
+                            " anew since: what it finishes has ended"));
+  }
+  run->Finish(request, std::move(reply));
+}
+
+void Sources::DropConnection(uint64_t number, const Status& why) {
+  const auto runs = runs_;
+  for (const auto& [id, run] : runs) {
+    if (run->connection_number() == number) run->LoseConnection(why);
+  }
+}
+
+void Sources::Forget(const TransferId& id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  const std::shared_ptr<SourceRun> run = found->second;
+  runs_.erase(found);
+  // Nothing, if it has closed already.
+  run->Cancel({Code::kCancelled, reasons::kCancelled, "the transfer has ended"});
+}
+
+}  // namespace onecopy::engine

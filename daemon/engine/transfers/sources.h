@@ -1,0 +1,47 @@
+// Transfers whose bytes lie here and go to another node.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/series.h"
+#include "daemon/engine/transfers/source_run.h"
+
+namespace onecopy::engine {
+
+// Engine thread. See PeerApi for what each call does.
+class Sources {
+ public:
+  struct Needs {
+    Connections& connections;
+    Tickets& tickets;
+    Mirrors& mirrors;
+    Series& series;
+    SourceRun::Needs runs;
+  };
+
+  explicit Sources(const Needs& needs) : needs_(needs) {}
+
+  void Prepare(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply);
+  void Finish(const std::string& caller, const FinishRequest& request, Reply<FinishReply> reply);
+
+  // A connection that this node answered, by its number, is gone: so is what is open over it.
+  void DropConnection(uint64_t number, const Status& why);
+
+  // The outcome is known: no Finish will come any more, or none that matters.
+  void Forget(const TransferId& id);
+  void Clear() { runs_.clear(); }  // at the engine's end
+
+ private:
+  // A destination that has lost its connection: what was opened on that is closed, then it prepares
+  // again, by the right that it had, as far as that still stands.
+  void BeginAgain(const std::string& caller, PrepareRequest request, Reply<PrepareReply> reply);
+
+  const Needs needs_;
+  std::map<TransferId, std::shared_ptr<SourceRun>>
+      runs_;  // from Prepare until the outcome is known
+};
+
+}  // namespace onecopy::engine

@@ -1,0 +1,238 @@
+#include "daemon/engine/transfers/transfers.h"
+
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "daemon/engine/base/paging.h"
+#include "daemon/log/log.h"
+#include "transport/core/reasons.h"
+
+namespace onecopy::engine {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{100};
+
+// Newest first, yet pages go by growing keys: the key falls as the number grows.
+std::string PageKey(uint64_t number) {
+  std::string text = std::to_string(UINT64_MAX - number);
+  return std::string(20 - text.size(), '0') + text;
+}
+
+std::string_view RoleName(TransferRole role) {
+  return role == TransferRole::kDestination ? "destination"
+         : role == TransferRole::kSource    ? "source"
+                                            : "orderer";
+}
+
+void LogEnd(const TransferInfo& info) {
+  const Receipt& receipt = info.receipt;
+  const std::string& path = receipt.path.empty() && info.plan ? info.plan->path.name : receipt.path;
+  // A series says for all of its parts how it ended.
+  const bool part = !info.part_of.empty();
+  const auto level = part              ? log::Level::kDebug
+                     : info.error.ok() ? log::Level::kInfo
+                                       : log::Level::kWarning;
+  log::Write(level, part ? "part ended" : "transfer ended",
+             {{"transfer", info.id},
+              {"role", RoleName(info.role)},
+              {"owner", info.owner},
+              {"from", info.source.ToString()},
+              {"to", info.destination.ToString()},
+              {"path", path},
+              {"copies", receipt.steps.size()},
+              {"bytes", info.bytes_done},
+              {"seconds", receipt.seconds},
+              {"parts", info.parts},
+              {"outcome", info.error.ToString()}});
+}
+
+}  // namespace
+
+Transfers::Transfers(Context& context)
+    : context_(context),
+      quota_(context.node(), "transfers", context.options.limits.transfers,
+             context.options.limits.reserved_percent),
+      ended_(context.options.keep_transfers) {}
+
+TransferRecord* Transfers::Find(const TransferId& id) {
+  const auto found = records_.find(id);
+  return found == records_.end() ? nullptr : found->second.get();
+}
+
+Result<Quota::Charge> Transfers::Take(const Owner& owner, const std::string& orderer,
+                                      bool administrator) {
+  return context_.IsSelf(orderer) ? quota_.Take(owner, administrator)
+                                  : quota_.Take(WholeNode(orderer), false);
+}
+
+Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::string orderer,
+                                       Quota::Charge charge) {
+  const TransferId id = info.id;
+  auto [place, added] = records_.try_emplace(id);
+  if (!added) {
+    return Status(Code::kAlreadyExists, reasons::kNameTaken,
+                  "there is a transfer " + Printable(id.str()) + " already");
+  }
+  place->second = std::make_unique<TransferRecord>();
+  TransferRecord& record = *place->second;
+  record.info = std::move(info);
+  record.owner = std::move(owner);
+  record.orderer = std::move(orderer);
+  record.number = next_number_++;
+  record.charge = std::move(charge);
+  by_number_[record.number] = &record;
+  by_owner_[record.owner][record.number] = &record;
+  return &record;
+}
+
+void Transfers::Drop(const TransferId& id) {
+  TransferRecord* record = Find(id);
+  if (record == nullptr) return;
+  EndRun(*record);
+  Erase(*record);
+}
+
+void Transfers::Erase(TransferRecord& record) {
+  by_number_.erase(record.number);
+  const auto owned = by_owner_.find(record.owner);
+  owned->second.erase(record.number);
+  if (owned->second.empty()) by_owner_.erase(owned);
+  const auto found = records_.find(record.info.id);
+  // The caller may hold a pointer to this very record.
+  context_.loop.Post([erased = std::move(found->second)] {});
+  records_.erase(found);
+}
+
+void Transfers::BeginRun(TransferRecord& record, std::shared_ptr<Run> run) {
+  record.run = std::move(run);
+  running_[record.number] = &record;
+  if (record.series) ++running_series_;
+  if (!record.series) ++begun_;
+  if (timer_ == 0) timer_ = context_.loop.RunAfter(kTick, [this] { Tick(); });
+}
+
+void Transfers::EndRun(TransferRecord& record) {
+  if (record.run == nullptr) return;
+  // It may be the run itself that asks: let it return first.
+  context_.loop.Post([run = std::move(record.run)] {});
+  record.run = nullptr;
+  running_.erase(record.number);
+  if (record.series) --running_series_;
+  if (record.forget) {
+    context_.loop.Post([this, id = record.info.id, number = record.number] {
+      const TransferRecord* left = Find(id);
+      if (left != nullptr && left->number == number) Forget(id);
+    });
+  }
+  if (!running_.empty()) return;
+  context_.loop.CancelTimer(std::exchange(timer_, 0));
+  for (Task& idle : std::exchange(idle_, {})) context_.loop.Post(std::move(idle));
+}
+
+void Transfers::OnIdle(Task idle) {
+  if (running_.empty()) return context_.loop.Post(std::move(idle));
+  idle_.push_back(std::move(idle));
+}
+
+void Transfers::Tick() {
+  timer_ = context_.loop.RunAfter(kTick, [this] { Tick(); });
+  for (TransferRecord* record : Running()) {
+    if (record->run != nullptr) record->run->Tick();
+  }
+}
+
+std::vector<TransferRecord*> Transfers::Running() {
+  std::vector<TransferRecord*> running;
+  running.reserve(running_.size());
+  for (const auto& [number, record] : running_) running.push_back(record);
+  return running;
+}
+
+void Transfers::Conclude(TransferRecord& record, const Status& outcome) {
+  record.info.error = outcome;
+  record.info.state = outcome.ok()                         ? TransferState::kSucceeded
+                      : outcome.code() == Code::kCancelled ? TransferState::kCancelled
+                                                           : TransferState::kFailed;
+  Changed(record);
+}
+
+void Transfers::Changed(TransferRecord& record) {
+  const bool is_final = IsFinal(record.info.state);
+  if (is_final && !record.info.end_time) {
+    record.info.end_time = record.info.create_time + std::chrono::duration_cast<WallTime::duration>(
+                                                         os::Clock::now() - record.created);
+  }
+  const TransferId id = record.info.id;
+  const auto watched = watches_of_.find(id);
+  if (watched != watches_of_.end()) {
+    const std::set<ClientApi::WatchId> watches = watched->second;
+    for (const ClientApi::WatchId watch : watches) {
+      const auto entry = watches_.find(watch);
+      if (entry != watches_.end()) entry->second.update(record.info);
+      if (is_final) Unwatch(watch);
+    }
+  }
+  if (is_final) File(record);
+}
+
+void Transfers::Forget(const TransferId& id) {
+  TransferRecord* record = Find(id);
+  if (record == nullptr) return;
+  record->forget = true;
+  if (record->run == nullptr) Erase(*record);
+}
+
+void Transfers::File(TransferRecord& record) {
+  if (std::exchange(record.filed, true)) return;
+  if (record.logged && !record.forget) LogEnd(record.info);
+  record.charge.GiveBack();
+  const bool kept = record.info.part_of.empty() && !record.forget;
+  if (final_) final_(record);  // which may forget it, if it is a part
+  if (!kept) return;
+  for (const TransferId& oldest : ended_.Add(record.owner, record.info.id)) Forget(oldest);
+}
+
+Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
+                                            std::function<void(const TransferInfo&)> update) {
+  const TransferRecord* record = Find(id);
+  if (record == nullptr) {
+    return Status(Code::kNotFound, reasons::kTransferNotFound,
+                  "node " + context_.node() + " knows no transfer " + Printable(id.str()),
+                  "onecopy transfer ls shows those it knows");
+  }
+  const ClientApi::WatchId watch = next_watch_++;
+  if (!IsFinal(record->info.state)) {
+    watches_[watch] = {id, update};
+    watches_of_[id].insert(watch);
+  }
+  const TransferInfo now = record->info;
+  update(now);
+  return watch;
+}
+
+void Transfers::Unwatch(ClientApi::WatchId watch) {
+  const auto entry = watches_.find(watch);
+  if (entry == watches_.end()) return;
+  const auto of = watches_of_.find(entry->second.id);
+  of->second.erase(watch);
+  if (of->second.empty()) watches_of_.erase(of);
+  watches_.erase(entry);
+}
+
+Result<Page<TransferInfo>> Transfers::List(const PageRequest& page, const Principal& who,
+                                           const Owners& owners) const {
+  if (who.administrator) return TakePage(page, by_number_);
+  ByNumber records;
+  owners.ForEachSame(by_owner_, OwnerOf(who),
+                     [&](const ByNumber& of_one) { records.insert(of_one.begin(), of_one.end()); });
+  return TakePage(page, records);
+}
+
+Result<Page<TransferInfo>> Transfers::TakePage(const PageRequest& page, const ByNumber& records) {
+  return engine::TakePage<TransferInfo>(
+      page, records, [](const auto& entry) { return PageKey(entry.first); },
+      [](const auto& entry) { return entry.second->info.part_of.empty(); },
+      [](const auto& entry) { return entry.second->info; });
+}
+
+}  // namespace onecopy::engine

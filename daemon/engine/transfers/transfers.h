@@ -1,0 +1,132 @@
+// The table of transfers that this node receives, sends or has ordered, running and recent.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/engine/api/client_api.h"
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/base/history.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/base/quota.h"
+#include "transport/core/link.h"
+
+namespace onecopy::engine {
+
+// A transfer's activity on this node.
+// Engine thread. Kept by the table of transfers until it says that it has ended.
+class Run {
+ public:
+  virtual ~Run() = default;
+
+  // Ends the transfer early, for this reason. What moves is let go first; a run that is ending goes
+  // on ending.
+  virtual void Cancel(const Status& why) = 0;
+  // About ten times a second.
+  virtual void Tick() = 0;
+  // A connection on which this node reads is gone.
+  virtual void LoseReading(const Connection&, const Status&) {}
+};
+
+struct TransferRecord {
+  TransferInfo info;
+  Owner owner;
+  std::string orderer;  // node that asked for it
+  uint64_t number = 0;  // grows; the order of the list
+  // When info.create_time was: the clock on the wall may be set meanwhile, and a transfer must not
+  // end before it began.
+  os::Clock::time_point created = os::Clock::now();
+  std::shared_ptr<Run> run;     // while something of it happens here
+  std::vector<GrantId> grants;  // that its rights to buffers of this node rest on
+  bool logged = true;           // whether the log is told of its end
+  bool series = false;
+  Quota::Charge charge = {};  // until its last state
+  bool filed = false;         // its end was told
+  bool forget = false;        // once its run has ended: it is not among those that are kept
+};
+
+// Engine thread. Records stay where they are until they are forgotten, long after their end.
+class Transfers {
+ public:
+  explicit Transfers(Context& context);
+
+  TransferRecord* Find(const TransferId& id);
+  // Room for one more under way: its owner's where this node ordered it, else the ordering node's.
+  // RESOURCE_EXHAUSTED (QUOTA).
+  Result<Quota::Charge> Take(const Owner& owner, const std::string& orderer, bool administrator);
+  // A new record; ALREADY_EXISTS for an id that is known. One that has ended needs no charge.
+  Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string orderer,
+                              Quota::Charge charge);
+  // Forgets a record that came to nothing, and tells its watchers nothing.
+  void Drop(const TransferId& id);
+  // Forgets one that has ended, now or when it has let go of everything. Parts of series are not
+  // among the ended transfers that are kept; their series keeps some of them.
+  void Forget(const TransferId& id);
+  // Gives the record a run, which then ticks until EndRun.
+  void BeginRun(TransferRecord& record, std::shared_ptr<Run> run);
+  void EndRun(TransferRecord& record);
+
+  // After any change of record.info: tells the watchers, and files away what has reached its last
+  // state.
+  void Changed(TransferRecord& record);
+  // Changed, with this state and reason; the state follows from the reason's code.
+  void Conclude(TransferRecord& record, const Status& outcome);
+
+  Result<ClientApi::WatchId> Watch(const TransferId& id,
+                                   std::function<void(const TransferInfo&)> update);
+  void Unwatch(ClientApi::WatchId watch);
+  bool IsWatched(const TransferId& id) const { return watches_of_.contains(id); }
+
+  // Newest first, without parts of series: those of `who`, all for an administrator.
+  Result<Page<TransferInfo>> List(const PageRequest& page, const Principal& who,
+                                  const Owners& owners) const;
+
+  // Called with each record that reaches its last state.
+  void OnFinal(std::function<void(const TransferRecord&)> final) { final_ = std::move(final); }
+
+  size_t running() const { return running_.size(); }                   // records with a run
+  uint64_t begun() const { return begun_; }                            // runs, ever
+  size_t moving() const { return running_.size() - running_series_; }  // of bytes, not of parts
+  void OnIdle(Task idle);                  // runs once, when nothing runs (now, if so)
+  std::vector<TransferRecord*> Running();  // newest first
+
+ private:
+  struct WatchEntry {
+    TransferId id;
+    std::function<void(const TransferInfo&)> update;
+  };
+
+  // The newest has the greatest number.
+  using ByNumber = std::map<uint64_t, TransferRecord*, std::greater<>>;
+
+  void Tick();
+  void File(TransferRecord& record);
+  void Erase(TransferRecord& record);
+  static Result<Page<TransferInfo>> TakePage(const PageRequest& page, const ByNumber& records);
+
+  Context& context_;
+  std::unordered_map<TransferId, std::unique_ptr<TransferRecord>> records_;
+  ByNumber by_number_;
+  std::map<Owner, ByNumber> by_owner_;
+  ByNumber running_;
+  Quota quota_;
+  History<TransferId> ended_;
+  uint64_t next_number_ = 1;
+  std::map<ClientApi::WatchId, WatchEntry> watches_;
+  std::map<TransferId, std::set<ClientApi::WatchId>> watches_of_;
+  ClientApi::WatchId next_watch_ = 1;
+  uint64_t begun_ = 0;
+  size_t running_series_ = 0;
+  os::EventLoop::TimerId timer_ = 0;
+  std::vector<Task> idle_;
+  std::function<void(const TransferRecord&)> final_;
+};
+
+}  // namespace onecopy::engine
