@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPath = "rdma-direct";
-constexpr double kLeast = 0.95;
+constexpr double kMin = 0.95;
 constexpr unsigned kCompared = 10;  // cycles at either end
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kAskLossEvery{20};
@@ -106,7 +106,7 @@ std::vector<Row> RdmaAfterLosses(const Settings& settings) {
              .path = kPath,
              .bytes = settings.bytes,
              .ceiling = "first ten cycles",
-             .floor = kLeast};
+             .floor = kMin};
   const Result<RdmaPorts> ports = FindRdmaPorts();
   if (!ports.ok()) return {Waived(row, ports.status())};
   if (settings.loss_interfaces.empty()) {
