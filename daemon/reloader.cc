@@ -50,18 +50,29 @@ void Reloader::Reload() {
 
 void Reloader::Apply(const config::Config& wanted) {
   const config::Changes changes = config::Compare(running_, wanted);
+  const std::string level = running_.log_level;
   running_ = config::Merge(running_, wanted);
   engine_.SetPeers(PeersOf(running_));
-  if (const auto before = log::SetLevel(running_.log_level); !before.ok()) {
-    log::Error("the new log level is unknown: the level stays as it was",
-               {{"why", before.status().message()}});
-  }
+  SetLogLevel(level);
   log::Info("the configuration was read again",
             {{"file", line_.config_file.empty() ? "none" : line_.config_file},
              {"changed", changes.now.empty() ? "nothing" : Join(changes.now)}});
   if (!changes.at_restart.empty()) {
     log::Warning("changed settings take effect at the next start",
                  {{"settings", Join(changes.at_restart)}});
+  }
+}
+
+// What somebody has set at run time stays until the file says something else than before.
+void Reloader::SetLogLevel(const std::string& before) {
+  if (running_.log_level == before) return;
+  const Result<std::string> replaced = log::SetLevel(running_.log_level);
+  if (!replaced.ok()) {
+    log::Error("the new log level is unknown: the level stays as it was",
+               {{"why", replaced.status().message()}});
+  } else if (*replaced != before) {
+    log::Warning("the log's level that was set at run time is replaced",
+                 {{"was", *replaced}, {"now", running_.log_level}});
   }
 }
 

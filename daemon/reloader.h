@@ -22,7 +22,8 @@ class Reloader {
            engine::Engine& engine);
 
   // Reads the configuration again: peers, certificates and the log's level count at once; the log
-  // says what has changed, and what waits for another start. A file that is wrong changes nothing.
+  // says what has changed, and what waits for another start. A file that is wrong changes nothing,
+  // and one that has another level than before is what ends a level that was set meanwhile.
   void Reload();
 
   // Reads the files of [tls] again where it is time to, and says in the log what of them ends soon.
@@ -34,6 +35,7 @@ class Reloader {
   using Clock = std::chrono::steady_clock;
 
   void Apply(const config::Config& wanted);
+  void SetLogLevel(const std::string& before);
   void ReadCertificates(const tls::Files& files);
   void WarnOfExpiries();
 

@@ -67,7 +67,7 @@ Status CheckDescriptors() {
   }
   return {Code::kResourceExhausted, reasons::kNoMemory,
           "this process may open " + std::to_string(limit.rlim_cur) +
-              " files, and a daemon that serves nobody yet has about " +
+              " files, and a daemon that serves nobody yet needs at least " +
               std::to_string(kMinDescriptors),
           "raise the limit on open files: ulimit -n, or LimitNOFILE= of the unit; each client and "
           "each buffer takes some more"};

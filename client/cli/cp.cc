@@ -46,13 +46,11 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
   if (!copied.ok()) return copied.status();
   Move move;
   move.id = copied->id;
-  if (move.id.empty() && !copied->transfers.empty()) move.id = copied->transfers.back();
   move.parts = copied->windows;
   move.source = ends.source.typed;
   move.destination = ends.destination.typed;
   move.bytes = copied->bytes;
   move.receipt = std::move(copied->receipt);
-  move.transfers = std::move(copied->transfers);
   return move;
 }
 

@@ -100,7 +100,6 @@ AttachSocket::AttachSocket(os::UniqueFd socket, RunDir run_dir)
 AttachSocket::AttachSocket(AttachSocket&& other) noexcept
     : run_dir_(std::move(other.run_dir_)),
       token_(std::move(other.token_)),
-      protocol_(other.protocol_),
       node_(std::move(other.node_)),
       version_(std::move(other.version_)),
       ring_layout_(other.ring_layout_),
@@ -156,7 +155,6 @@ Status AttachSocket::Greet(const std::string& program) {
             "install the same version of onecopyd and of its clients"};
   }
   token_ = welcome.token();
-  protocol_ = welcome.protocol();
   node_ = welcome.node();
   version_ = welcome.version();
   ring_layout_ = welcome.ring_layout();

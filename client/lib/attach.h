@@ -30,7 +30,6 @@ class AttachSocket {
   AttachSocket(AttachSocket&& other) noexcept;
 
   const std::string& token() const { return token_; }  // a secret
-  uint32_t protocol() const { return protocol_; }      // that both speak
   const std::string& node() const { return node_; }
   const std::string& version() const { return version_; }  // of the daemon's program
 
@@ -53,7 +52,6 @@ class AttachSocket {
 
   RunDir run_dir_;
   std::string token_;
-  uint32_t protocol_ = 0;
   std::string node_;
   std::string version_;
   uint32_t ring_layout_ = 0;

@@ -4,7 +4,6 @@
 #include "client/lib/connection.h"
 #include "client/lib/convert.h"
 #include "onecopy/client.h"
-#include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 
 namespace onecopy {
@@ -20,13 +19,6 @@ Status Stopped(const TransferId& id) {
   return {Code::kCancelled, reasons::kCancelled,
           "stopped watching transfer " + id.str() + ", which goes on",
           "cancel it with `onecopy transfer cancel " + id.str() + "`"};
-}
-
-Status CheckTakesRanges(const Connection& connection, const TransferRequest& request) {
-  if (request.ranges.empty() || connection.Speaks(kClientProtocolWithRanges)) return OkStatus();
-  return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
-          connection.Peer() + " is of a version that moves no ranges in one transfer",
-          "install the same version of onecopyd and of its clients"};
 }
 
 // Reads the updates of a transfer until `done` says that one is the last of interest.
@@ -59,7 +51,6 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
 }
 
 Result<TransferInfo> Create(Connection& connection, const TransferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(connection, request));
   ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, false));
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
                            connection.Call(connection.transfers(), &TransferStub::CreateTransfer,
@@ -70,7 +61,6 @@ Result<TransferInfo> Create(Connection& connection, const TransferRequest& reque
 }  // namespace
 
 Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckTakesRanges(*connection_, request));
   ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::ToWire(request, true));
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Transfer transfer,
@@ -94,8 +84,6 @@ Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
                                              request, Patience::kQuick));
   return client::FromWire(transfer);
 }
-
-bool Client::HasSeries() const { return connection_->Speaks(kClientProtocolWithSeries); }
 
 Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const v1::OpenSeriesRequest wire, client::ToWire(request));

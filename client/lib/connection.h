@@ -29,8 +29,6 @@ class Connection {
   static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
 
   AttachSocket& attach() { return attach_; }
-  // Whether the daemon speaks that version of the protocol, or a newer one.
-  bool Speaks(uint32_t protocol) const { return attach_.protocol() >= protocol; }
   const std::string& run_dir() const { return run_dir_; }
   v1::BufferService::Stub& buffers() { return *buffers_; }
   v1::NodeService::Stub& nodes() { return *nodes_; }

@@ -210,7 +210,7 @@ Receipt FromWire(const v1::Receipt& wire) {
     receipt.attempts.push_back({attempt.path(), attempt.outcome(), attempt.bytes()});
   }
   receipt.evidence = {wire.evidence().begin(), wire.evidence().end()};
-  receipt.ranges = std::max<uint64_t>(wire.ranges(), 1);  // 0 from a daemon that knows none
+  receipt.ranges = std::max<uint64_t>(wire.ranges(), 1);
   receipt.merged_ranges = std::max<uint64_t>(wire.merged_ranges(), 1);
   return receipt;
 }

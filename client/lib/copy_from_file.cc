@@ -88,7 +88,7 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
   if (const Status status = Pump(input, range, window_bytes, *windows); !status.ok()) {
     return windows->Fail(status);
   }
-  return windows->Complete(true);
+  return windows->Complete();
 }
 
 Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const Endpoint& destination,
@@ -102,14 +102,11 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   TransferRequest request;
   request.source = window.endpoint(0, bytes);
   request.destination = range.Piece(0, bytes);
-  client::SetPolicy(client, options.policy, request);
-  auto plan = client.PlanTransfer(request);
-  if (!plan.ok()) {
-    return request.client_file ? plan.status()
-                               : client::ExplainPolicy(plan.status(), options.policy);
-  }
-  plan->steps.insert(plan->steps.begin(), client::ClientStep(client.node(), true));
-  ++plan->copies;
+  request.policy = options.policy;
+  request.client_file = true;
+  ONECOPY_ASSIGN_OR_RETURN(Plan plan, client.PlanTransfer(request));
+  plan.steps.insert(plan.steps.begin(), client::ClientStep(client.node(), true));
+  ++plan.copies;
   return plan;
 }
 

@@ -58,7 +58,7 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   if (const Status status = Pump(range, window_bytes, output, *windows); !status.ok()) {
     return windows->Fail(status);
   }
-  return windows->Complete(false);
+  return windows->Complete();
 }
 
 Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,
@@ -71,14 +71,11 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   TransferRequest request;
   request.source = range.Piece(0, bytes);
   request.destination = window.endpoint(0, bytes);
-  client::SetPolicy(client, options.policy, request);
-  auto plan = client.PlanTransfer(request);
-  if (!plan.ok()) {
-    return request.client_file ? plan.status()
-                               : client::ExplainPolicy(plan.status(), options.policy);
-  }
-  plan->steps.push_back(client::ClientStep(client.node(), false));
-  ++plan->copies;
+  request.policy = options.policy;
+  request.client_file = true;
+  ONECOPY_ASSIGN_OR_RETURN(Plan plan, client.PlanTransfer(request));
+  plan.steps.push_back(client::ClientStep(client.node(), false));
+  ++plan.copies;
   return plan;
 }
 

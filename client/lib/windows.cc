@@ -4,28 +4,15 @@
 #include <filesystem>
 #include <utility>
 
-#include "transport/core/merge_receipts.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy::client {
 namespace {
 
-constexpr size_t kMostIds = 1000;
 // A daemon keeps the end of so many windows until they are asked for, and of more.
 constexpr unsigned kMostWindows = 64;
 
 }  // namespace
-
-Policy WindowPolicy(const Policy& policy) {
-  Policy window = policy;
-  if (window.at_most_copies.value_or(0) > 0) --*window.at_most_copies;
-  return window;
-}
-
-void SetPolicy(const Client& client, const Policy& policy, TransferRequest& window) {
-  window.client_file = client.HasSeries();
-  window.policy = window.client_file ? policy : WindowPolicy(policy);
-}
 
 Endpoint FileEnd(const Client& client, const LocalFile& file) {
   Endpoint end;
@@ -47,10 +34,18 @@ Step ClientStep(const std::string& node, bool reads_file) {
   return step;
 }
 
-Status ExplainPolicy(const Status& status, const Policy& policy) {
-  if (status.reason() != reasons::kPolicyUnmet || !policy.at_most_copies.has_value()) return status;
-  return status.WithContext("of at most " + std::to_string(*policy.at_most_copies) +
-                            " copies, one is this process's own between file and memory");
+Status VerifyPart(const Receipt& receipt, const std::byte* data, uint64_t bytes) {
+  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != kDigestAlgorithm) {
+    return {Code::kUnimplemented, reasons::kNotServed,
+            "the daemon gave no " + std::string(kDigestAlgorithm) + " checksum to compare with",
+            "install the same version of onecopyd and of its clients"};
+  }
+  const std::string here = DigestOf(data, bytes);
+  if (receipt.checksum->verified && receipt.checksum->value == here) return OkStatus();
+  return {Code::kDataLoss, reasons::kChecksumMismatch,
+          "the bytes arrived altered: " + std::string(kDigestAlgorithm) + " is " + here +
+              " here and " + receipt.checksum->value + " at the destination",
+          "copy again; if it persists, look for faulty memory or another writer of the buffer"};
 }
 
 Windows::Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
@@ -73,14 +68,11 @@ Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOpt
     ONECOPY_ASSIGN_OR_RETURN(HostBuffer memory, client.CreateHostBuffer("", bytes));
     windows->windows_.push_back({std::move(memory), 0, std::nullopt});
   }
-  if (client.HasSeries()) {
-    SeriesRequest series{copy.source,    copy.destination, copy.bytes,
-                         options.policy, options.checksum, windows->waiter_->Remaining()};
-    ONECOPY_RETURN_IF_ERROR(windows->waiter_->Check());
-    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo opened, client.OpenSeries(series));
-    windows->sum_.id = opened.id;
-  }
-  windows->begin_ = Waiter::Clock::now();
+  const SeriesRequest series{copy.source,    copy.destination, copy.bytes,
+                             options.policy, options.checksum, windows->waiter_->Remaining()};
+  ONECOPY_RETURN_IF_ERROR(windows->waiter_->Check());
+  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo opened, client.OpenSeries(series));
+  windows->sum_.id = opened.id;
   return windows;
 }
 
@@ -113,21 +105,10 @@ Status Windows::Start(Window& window, Endpoint source, Endpoint destination, uin
   request.source = std::move(source);
   request.destination = std::move(destination);
   request.part_of = sum_.id;
-  if (!IsSeries()) {
-    request.policy = WindowPolicy(options_.policy);
-    request.checksum = options_.checksum;
-    request.deadline = waiter_->Remaining();
-  }
-  auto transfer = client_.StartTransfer(request);
-  if (!transfer.ok()) {
-    return IsSeries() ? transfer.status() : ExplainPolicy(transfer.status(), options_.policy);
-  }
+  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, client_.StartTransfer(request));
   window.bytes = bytes;
-  window.running = transfer->id;
+  window.running = transfer.id;
   ++sum_.windows;
-  if (IsSeries()) return OkStatus();
-  sum_.transfers.push_back(transfer->id);
-  if (sum_.transfers.size() > kMostIds) sum_.transfers.erase(sum_.transfers.begin());
   return OkStatus();
 }
 
@@ -139,28 +120,13 @@ Result<bool> Windows::Finish(Window& window) {
   auto transfer = client_.AwaitTransfer(*window.running, on_update, waiter_->stop());
   if (!transfer.ok()) return transfer.status();
   window.running.reset();
-  if (IsSeries()) transfer->id = sum_.id;  // the one that people know
+  transfer->id = sum_.id;  // the one that people know
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(*transfer));
   if (digest_.has_value()) {
-    ONECOPY_RETURN_IF_ERROR(Verify(window, transfer->receipt));
+    ONECOPY_RETURN_IF_ERROR(VerifyPart(transfer->receipt, window.memory.data(), window.bytes));
     digest_->Add(window.memory.data(), window.bytes);
   }
-  if (!IsSeries()) MergeReceipt(transfer->receipt, sum_.receipt);
   return true;
-}
-
-Status Windows::Verify(const Window& window, const Receipt& receipt) const {
-  if (!receipt.checksum.has_value() || receipt.checksum->algorithm != kDigestAlgorithm) {
-    return {Code::kUnimplemented, reasons::kNotServed,
-            "the daemon gave no " + std::string(kDigestAlgorithm) + " checksum to compare with",
-            "install the same version of onecopyd and of its clients"};
-  }
-  const std::string here = DigestOf(window.memory.data(), window.bytes);
-  if (receipt.checksum->verified && receipt.checksum->value == here) return OkStatus();
-  return {Code::kDataLoss, reasons::kChecksumMismatch,
-          "the bytes arrived altered: " + std::string(kDigestAlgorithm) + " is " + here +
-              " here and " + receipt.checksum->value + " at the destination",
-          "copy again; if it persists, look for faulty memory or another writer of the buffer"};
 }
 
 void Windows::Progress(uint64_t bytes_done) {
@@ -171,32 +137,17 @@ void Windows::Progress(uint64_t bytes_done) {
 Status Windows::Fail(const Status& why) {
   Cancel();
   // Without a daemon, or where it has ended the copy itself, there is nothing to be said.
-  if (IsSeries()) static_cast<void>(client_.EndSeries(sum_.id, why));
+  static_cast<void>(client_.EndSeries(sum_.id, why));
   if (why.ok() || bytes_done_ == 0) return why;
   return why.WithContext("after " + std::to_string(bytes_done_) + " bytes had arrived");
 }
 
-Result<FileCopy> Windows::Complete(bool client_step_first) {
+Result<FileCopy> Windows::Complete() {
+  const std::string sum = digest_.has_value() ? digest_->Hex() : "";
+  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo ended, client_.EndSeries(sum_.id, {}, sum));
+  ONECOPY_RETURN_IF_ERROR(OutcomeOf(ended));
   sum_.bytes = bytes_done_;
-  if (IsSeries()) {
-    const std::string sum = digest_.has_value() ? digest_->Hex() : "";
-    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo ended, client_.EndSeries(sum_.id, {}, sum));
-    ONECOPY_RETURN_IF_ERROR(OutcomeOf(ended));
-    sum_.receipt = ended.receipt;
-    return std::move(sum_);
-  }
-  Receipt& receipt = sum_.receipt;
-  receipt.seconds = std::chrono::duration<double>(Waiter::Clock::now() - begin_).count();
-  receipt.bytes_per_second =
-      receipt.seconds > 0 ? static_cast<double>(bytes_done_) / receipt.seconds : 0;
-  if (digest_.has_value()) {
-    // Every window was verified, and the whole is their sequence.
-    receipt.checksum = ChecksumResult{kDigestAlgorithm, digest_->Hex(), true};
-  }
-  if (bytes_done_ > 0) {
-    const ExecutedStep own = {ClientStep(client_.node(), client_step_first), bytes_done_};
-    receipt.steps.insert(client_step_first ? receipt.steps.begin() : receipt.steps.end(), own);
-  }
+  sum_.receipt = ended.receipt;
   return std::move(sum_);
 }
 

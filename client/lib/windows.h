@@ -29,8 +29,7 @@ class Windows {
     std::optional<uint64_t> bytes;  // if that is known
   };
 
-  // Windows of `bytes` each (at least one byte). The copy is one transfer from here on, where the
-  // daemon knows such.
+  // Windows of `bytes` each (at least one byte). The copy is one transfer from here on.
   static Result<std::unique_ptr<Windows>> Open(Client& client, const FileCopyOptions& options,
                                                std::unique_ptr<Waiter> waiter, const Copy& copy,
                                                uint64_t bytes);
@@ -48,15 +47,14 @@ class Windows {
   Status StartFrom(Window& window, const Endpoint& remote, uint64_t bytes);
   Status StartInto(Window& window, const Endpoint& remote, uint64_t bytes);
 
-  // Waits for the window's transfer, if one runs, and adds its receipt to the sum. True if one ran.
+  // Waits for the window's transfer, if one runs. True if one ran.
   Result<bool> Finish(Window& window);
 
   // To be told how much of the payload is where it should be: in the buffer, or in the file.
   void Progress(uint64_t bytes_done);
 
-  // What has been done, with the pass between file and window as its first or last step. Everything
-  // must have been waited for.
-  Result<FileCopy> Complete(bool client_step_first);
+  // What has been done. Everything must have been waited for.
+  Result<FileCopy> Complete();
 
   // Cancels and waits for what still runs, and ends the copy for this reason, which is returned
   // with what had arrived before it.
@@ -67,16 +65,13 @@ class Windows {
  private:
   Windows(Client& client, const FileCopyOptions& options, std::unique_ptr<Waiter> waiter,
           std::optional<uint64_t> total);
-  bool IsSeries() const { return !sum_.id.empty(); }
   void Cancel();
   Status Start(Window& window, Endpoint source, Endpoint destination, uint64_t bytes);
-  Status Verify(const Window& window, const Receipt& receipt) const;
 
   Client& client_;
   const FileCopyOptions& options_;
   const std::unique_ptr<Waiter> waiter_;
   const std::optional<uint64_t> total_;
-  Waiter::Clock::time_point begin_;  // when the windows were ready
   std::vector<Window> windows_;
   size_t turn_ = 0;
   uint64_t bytes_done_ = 0;
@@ -84,19 +79,14 @@ class Windows {
   FileCopy sum_;
 };
 
-// For a daemon that does not know of clients' files: the policy of a window's transfer where the
-// whole copy has one, as the pass between file and window is one copy more.
-Policy WindowPolicy(const Policy& policy);
-// The policy of `policy` for a window, as the client's daemon understands it.
-void SetPolicy(const Client& client, const Policy& policy, TransferRequest& window);
-
 // The end of a copy that is a file, as lists of transfers show it.
 Endpoint FileEnd(const Client& client, const LocalFile& file);
 
+// Whether a part moved these bytes, by its receipt. DATA_LOSS (CHECKSUM_MISMATCH) where it moved
+// others; UNIMPLEMENTED where the daemon has not looked.
+Status VerifyPart(const Receipt& receipt, const std::byte* data, uint64_t bytes);
+
 // What the client itself does: file to window, or window to file.
 Step ClientStep(const std::string& node, bool reads_file);
-
-// Says so where the daemon refused a policy that the client had made stricter.
-Status ExplainPolicy(const Status& status, const Policy& policy);
 
 }  // namespace onecopy::client

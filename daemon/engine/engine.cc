@@ -104,7 +104,7 @@ struct Engine::State {
                       series,
                       planning,
                       {context, peers, transfers, buffers, checksums, probes, path_rates, moves}}),
-        orders(context, nodes, peers, transfers, mirrors, series, request_memory),
+        orders(context, nodes, transfers, mirrors, series, request_memory),
         openings(context),
         remote_routes({planning, probes, catalog, {context, peers, connections, registrations}}),
         ring_server({context, buffers, grants, tickets, connections, registrations, openings,
@@ -334,9 +334,12 @@ void Engine::Stop() {
     state->CancelAll(
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
-      state->peers.Stop();
-      state->probe_slabs.CloseAll();
-      state->probes.Stop([&idle] { idle.set_value(); });
+      // Who does not wait for draining has not waited for this, either.
+      state->WhenReported(kReportPatience, [state, &idle] {
+        state->peers.Stop();
+        state->probe_slabs.CloseAll();
+        state->probes.Stop([&idle] { idle.set_value(); });
+      });
     });
   });
   idle.get_future().wait();

@@ -178,7 +178,7 @@ Result<engine::Receipt> Parse(const v1::Receipt& in, const Field& at) {
   value.encryption = in.encryption();
   value.seconds = in.seconds();
   value.negotiation_seconds = in.negotiation_seconds();
-  value.ranges = std::max<uint64_t>(in.ranges(), 1);  // 0 from a peer that knows none
+  value.ranges = std::max<uint64_t>(in.ranges(), 1);
   value.merged_ranges = std::max<uint64_t>(in.merged_ranges(), 1);
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParse));
   if (in.copies() != value.steps.size()) {

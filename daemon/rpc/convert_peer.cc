@@ -1,7 +1,5 @@
 #include "daemon/rpc/convert_peer.h"
 
-#include <limits>
-
 #include "daemon/rpc/convert_ranges.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
@@ -155,8 +153,6 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.destination, Parse(in.destination(), at / "destination"));
   ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
   value.policy.client_file = in.client_file();
-  std::optional<uint32_t>& most = value.policy.at_most_copies;
-  if (in.client_file() && most && *most < std::numeric_limits<uint32_t>::max()) ++*most;
   if (in.has_series()) {
     ONECOPY_ASSIGN_OR_RETURN(value.series, Parse(in.series(), at / "series"));
   }
@@ -184,10 +180,6 @@ void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   Print(value.destination, out->mutable_destination());
   Print(value.policy, out->mutable_policy());
   out->set_client_file(value.policy.client_file);
-  // A node that does not know of the client's copy then allows no more than is left.
-  if (value.policy.client_file && value.policy.at_most_copies.value_or(0) > 0) {
-    out->mutable_policy()->set_at_most_copies(*value.policy.at_most_copies - 1);
-  }
   if (value.series) Print(*value.series, out->mutable_series());
   out->set_checksum(value.checksum);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
@@ -239,7 +231,6 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
     ONECOPY_RETURN_IF_ERROR(CheckText(nic, at / "nics"));
     value.nics.push_back(nic);
   }
-  value.flows = in.flows();
   // Nothing left is no mistake here: time passes on the way.
   if (in.has_deadline()) {
     ONECOPY_ASSIGN_OR_RETURN(value.deadline, Parse(in.deadline(), at / "deadline"));
@@ -260,7 +251,6 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_staged(value.staged);
   out->set_chunk_bytes(value.chunk_bytes);
   for (const std::string& nic : value.nics) out->add_nics(ToUtf8(nic));
-  out->set_flows(value.flows);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   Print(value.transfer, out->mutable_transfer());
   if (value.series) Print(*value.series, out->mutable_series());
@@ -268,13 +258,11 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
 
 Result<engine::PrepareReply> Parse(const v1::PrepareResponse& in) {
   engine::PrepareReply value;
-  value.flows = in.flows();
   value.lent = {in.lent_offset_bytes(), in.lent_bytes()};
   return value;
 }
 
 void Print(const engine::PrepareReply& value, v1::PrepareResponse* out) {
-  out->set_flows(value.flows);
   out->set_lent_offset_bytes(value.lent.offset);
   out->set_lent_bytes(value.lent.bytes);
 }

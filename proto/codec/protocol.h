@@ -9,12 +9,7 @@ namespace onecopy {
 // Versions of what clients and their node's daemon say to each other (attach.sock and api.sock)
 // that this program speaks.
 inline constexpr uint32_t kClientProtocolMin = 1;
-inline constexpr uint32_t kClientProtocolMax = 3;
-// From which on a transfer may have many ranges: a daemon that does not know them would overlook
-// them.
-inline constexpr uint32_t kClientProtocolWithRanges = 2;
-// From which on a transfer may have parts that its client orders, and clients' files are known of.
-inline constexpr uint32_t kClientProtocolWithSeries = 3;
+inline constexpr uint32_t kClientProtocolMax = 1;
 
 // The longest packet on attach.sock, in bytes.
 inline constexpr std::size_t kMostAttachBytes = 64 * 1024;

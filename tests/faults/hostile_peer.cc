@@ -89,7 +89,7 @@ void HostileNode::Introduce(v1::Introduction* self) const {
   self->set_node(name_);
   self->set_boot_id("hostile");
   self->set_protocol_min(1);
-  self->set_protocol_max(2);
+  self->set_protocol_max(1);
   self->set_version("1");
   self->set_address("127.0.0.1:" + std::to_string(port_));
   self->set_uid_domain(uid_domain_);

@@ -80,7 +80,7 @@ std::vector<Row> Rows() {
        Call<v1::HelloRequest, v1::HelloResponse>(&Stub::Hello,
                                                  [](auto& request, uint32_t) {
                                                    request.mutable_self()->set_node("mallory");
-                                                   request.mutable_self()->set_protocol_max(2);
+                                                   request.mutable_self()->set_protocol_max(1);
                                                    request.mutable_self()->set_address(
                                                        "127.0.0.1:1");
                                                  }),
@@ -123,7 +123,6 @@ std::vector<Row> Rows() {
                                                        request.set_ticket("guess");
                                                        request.set_transfer_id("guess");
                                                        request.set_connection(1);
-                                                       request.set_flows(true);
                                                        FillTransfer(request.mutable_transfer());
                                                      }),
        NOT_FOUND, NOT_FOUND},

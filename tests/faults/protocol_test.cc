@@ -174,7 +174,6 @@ TEST_CASE("tokens, tickets and connections that nobody gave open nothing") {
     } else {
       request.set_connection(1);
       request.set_channel(1);
-      request.set_flows(true);
     }
     v1::Transfer& transfer = *request.mutable_transfer();
     transfer.set_id("guess");

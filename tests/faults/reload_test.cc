@@ -87,6 +87,20 @@ TEST_CASE("SIGHUP sets the log's level, and says what waits for another start") 
   CheckServes(east);
 }
 
+TEST_CASE("a log level that was set at run time stays until the file has another one") {
+  Node east("east", {.config = kQuick});
+  CHECK(east.Do({"node", "log-level", "debug"}).at("previous_level") == "info");
+  const std::string again = ReadAgain(east, kQuick, kRead);
+  CheckSays(again, "changed=nothing");
+  CHECK(again.find("at run time") == std::string::npos);
+  CHECK(east.Do({"node", "log-level", "debug"}).at("previous_level") == "debug");
+  const std::string replaced =
+      ReadAgain(east, std::string(kQuick) + "[log]\nlevel = \"warning\"\n", "at run time");
+  CheckSays(replaced, "was=debug");
+  CheckSays(replaced, "now=warning");
+  CHECK(east.Do({"node", "log-level", "info"}).at("previous_level") == "warning");
+}
+
 TEST_CASE("a configuration that has become wrong changes nothing") {
   Node west("west", {.config = kQuick});
   Node east("east", {.config = kQuick + PeerSection(west)});

@@ -207,10 +207,13 @@ class DirectPeer final : public PeerApi {
         (*shared)(std::move(result));
       });
     };
-    const bool posted = cluster_.PostTo(
-        peer_, [call, answer](PeerApi& api) mutable { call(api, Reply<T>(std::move(answer))); });
-    if (!posted)
-      answer(Status(Code::kUnavailable, reasons::kPeerDown, "node " + peer_ + " is not there"));
+    Task go = [&cluster = cluster_, peer = peer_, call, answer]() mutable {
+      const bool posted = cluster.PostTo(
+          peer, [call, answer](PeerApi& api) mutable { call(api, Reply<T>(std::move(answer))); });
+      if (!posted)
+        answer(Status(Code::kUnavailable, reasons::kPeerDown, "node " + peer + " is not there"));
+    };
+    if (!cluster_.Holds(method, go)) go();
   }
 
   EngineCluster& cluster_;

@@ -195,9 +195,9 @@ void EngineCluster::Mend(const std::string& from, const std::string& to) {
   cuts_.erase({from, to});
 }
 
-void EngineCluster::FailCalls(const std::string& method) {
+void EngineCluster::FailCalls(const std::string& method, const Status& why) {
   const MutexLock lock(mutex_);
-  failing_.insert(method);
+  failing_[method] = why;
 }
 
 void EngineCluster::AllowCalls(const std::string& method) {
@@ -208,6 +208,28 @@ void EngineCluster::AllowCalls(const std::string& method) {
 void EngineCluster::HangCalls(const std::string& method) {
   const MutexLock lock(mutex_);
   hanging_.insert(method);
+}
+
+void EngineCluster::HoldCalls(const std::string& method) {
+  const MutexLock lock(mutex_);
+  holding_.insert(method);
+}
+
+void EngineCluster::ReleaseCalls() {
+  std::vector<Task> held;
+  {
+    const MutexLock lock(mutex_);
+    holding_.clear();
+    held.swap(held_);
+  }
+  for (Task& call : held) call();
+}
+
+bool EngineCluster::Holds(const std::string& method, Task& call) {
+  const MutexLock lock(mutex_);
+  if (!holding_.contains(method)) return false;
+  held_.push_back(std::move(call));
+  return true;
 }
 
 size_t EngineCluster::calls(const std::string& method) {
@@ -244,7 +266,9 @@ void EngineCluster::Change(engine::Loan& loan) {
 Status EngineCluster::Reachable(const std::string& from, const std::string& to,
                                 const std::string& method) {
   const MutexLock lock(mutex_);
-  if (!cuts_.contains({from, to}) && !failing_.contains(method) && engines_.contains(to))
+  const auto failing = failing_.find(method);
+  if (failing != failing_.end() && !failing->second.ok()) return failing->second;
+  if (!cuts_.contains({from, to}) && failing == failing_.end() && engines_.contains(to))
     return OkStatus();
   return {Code::kUnavailable, reasons::kPeerDown, "node " + to + " is out of reach in this test"};
 }

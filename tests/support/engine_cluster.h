@@ -96,11 +96,15 @@ class EngineCluster {
   // Calls from one node to another fail as if the network were cut, until it is mended.
   void Cut(const std::string& from, const std::string& to);
   void Mend(const std::string& from, const std::string& to);
-  // Such calls ("Report", "Finish", …) of any node get no answer but a failure.
-  void FailCalls(const std::string& method);
+  // Such calls ("Report", "Finish", …) of any node get no answer but this failure; by default, that
+  // the node is out of reach.
+  void FailCalls(const std::string& method, const Status& why = {});
   void AllowCalls(const std::string& method);
   // Such calls are never answered, as long as the callee stays.
   void HangCalls(const std::string& method);
+  // Such calls are not on their way before ReleaseCalls.
+  void HoldCalls(const std::string& method);
+  void ReleaseCalls();
   // How many of them were made.
   size_t calls(const std::string& method);
   // What OpenProbe is answered with is changed on its way.
@@ -114,6 +118,8 @@ class EngineCluster {
   Status Reachable(const std::string& from, const std::string& to, const std::string& method);
   // Whether this call is never to be answered.
   bool Hangs(const std::string& method);
+  // Keeps the call, if such are held.
+  bool Holds(const std::string& method, Task& call);
   void Change(engine::OpenProbeReply& reply);
   void Change(engine::Loan& loan);
   // Runs `call` on that node's engine thread, if it is there; false otherwise.
@@ -132,8 +138,10 @@ class EngineCluster {
   std::map<std::string, engine::Engine*> engines_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, engine::Engine*> answered_ ONECOPY_GUARDED_BY(mutex_);
   std::set<std::pair<std::string, std::string>> cuts_ ONECOPY_GUARDED_BY(mutex_);
-  std::set<std::string> failing_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, Status> failing_ ONECOPY_GUARDED_BY(mutex_);
   std::set<std::string> hanging_ ONECOPY_GUARDED_BY(mutex_);
+  std::set<std::string> holding_ ONECOPY_GUARDED_BY(mutex_);
+  std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
   std::function<void(engine::OpenProbeReply&)> change_probes_ ONECOPY_GUARDED_BY(mutex_);
   std::function<void(engine::Loan&)> change_loans_ ONECOPY_GUARDED_BY(mutex_);

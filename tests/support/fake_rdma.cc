@@ -36,6 +36,11 @@ void FakeNics::Change() {
   changed();
 }
 
+size_t FakeNics::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return held_.size();
+}
+
 size_t FakeNics::registered() const {
   const std::lock_guard lock(mutex_);
   return registered_;
@@ -64,8 +69,13 @@ class FakeRdmaConnection final : public Connection,
   }
 
   Executor& executor() override { return carrier_->executor(); }
-  const std::vector<LaneInfo>& lanes() const override { return lanes_; }
-  LinkAccess Access(const RemoteKey&, const Region&) const override { return {"host", "lease"}; }
+  const std::vector<LaneInfo>& lanes() const override {
+    return lanes_.empty() ? carrier_->lanes() : lanes_;
+  }
+  LinkAccess Access(const RemoteKey& key, const Region& into) const override {
+    if (lanes_.empty()) return carrier_->Access(key, into);
+    return {"host", "lease"};
+  }
   unsigned depth() const override { return carrier_->depth(); }
   uint64_t chunk_bytes() const override { return carrier_->chunk_bytes(); }
 
@@ -89,13 +99,20 @@ class FakeRdmaConnection final : public Connection,
         return;
       }
     }
-    const size_t lane = chosen ? static_cast<size_t>(request.lane) : next_lane_++ % lanes_.size();
+    const size_t lane = chosen ? static_cast<size_t>(request.lane) : next_lane_++ % lanes().size();
     if (hooks.on_get) {
-      if (Status failed = hooks.on_get(lanes_[lane]); !failed.ok()) {
+      if (Status failed = hooks.on_get(lanes()[lane]); !failed.ok()) {
         return executor().Post([done = std::move(done), failed, lane]() mutable {
           done(failed, nullptr, static_cast<unsigned>(lane));
         });
       }
+    }
+    if (lanes_.empty()) {
+      return carrier_->Get(request, [hooks, into = request.into, done = std::move(done)](
+                                        Status status, const StepList& steps, unsigned by) mutable {
+        if (status.ok() && hooks.on_landed) hooks.on_landed(into);
+        done(std::move(status), steps, by);
+      });
     }
     GetRequest carried = request;
     carried.lane = GetRequest::kAnyLane;
@@ -209,6 +226,7 @@ class FakeRdmaLink final : public Link {
 
   const std::string& name() const override { return name_; }
   LinkCapability Describe() const override {
+    if (nics_ == 0) return carrier_->Describe();
     LinkCapability link;
     link.name = name_;
     link.rdma = true;
@@ -229,6 +247,7 @@ class FakeRdmaLink final : public Link {
   }
   Result<std::vector<NicRegistration>> Register(const RegionRef& region,
                                                 const std::vector<std::string>& nics) override {
+    if (nics_ == 0) return carrier_->Register(region, nics);
     const FakeNics::Hooks hooks = control_->hooks();
     {
       const std::lock_guard lock(control_->mutex_);

@@ -1,5 +1,5 @@
-// A link with RDMA devices that are none: it carries bytes by another link, and does with its
-// devices whatever a test wants.
+// A link that carries bytes by another one, and does with its gets, and with RDMA devices that are
+// none, whatever a test wants.
 #pragma once
 
 #include <functional>
@@ -47,6 +47,8 @@ class FakeNics {
   // As when a port changes: the link says so.
   void Change();
 
+  // Gets that are held.
+  size_t waiting() const;
   size_t registered() const;
   // Of the regions that were ever registered, how many are there still.
   size_t held() const;
@@ -70,7 +72,8 @@ class FakeNics {
 };
 
 // A link of that name with devices "nic0", "nic1", … that carries by `carrier`; both ends of a
-// connection have equally many, and every device reaches every other.
+// connection have equally many, and every device reaches every other. Without devices it is what
+// `carrier` is, but for what is done with gets and messages.
 std::unique_ptr<Link> MakeFakeRdma(std::unique_ptr<Link> carrier, size_t nics,
                                    std::shared_ptr<FakeNics> control, std::string name = "verbs");
 

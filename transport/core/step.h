@@ -8,9 +8,9 @@
 
 namespace onecopy {
 
-// `from` and `to` name memories (a GPU's UUID, "host", "pinned", "kernel", "file"), `by` what did
-// the work ("cpu", "copy-engine", "gpu-kernel", "driver", "wire", "client"). `node` is where it was
-// done.
+// `from` and `to` name memories (a GPU's UUID, "host", "dmabuf", "pinned", "kernel", "tls", "ucx",
+// "file"), `by` what did the work ("cpu", "copy-engine", "gpu-kernel", "wire", "client",
+// "unknown"). `node` is where it was done.
 struct Step {
   std::string node;
   std::string from;

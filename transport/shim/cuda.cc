@@ -80,8 +80,10 @@ std::string CudaVersionText(int version) {
 }
 
 Result<std::shared_ptr<const CudaApi>> LoadCuda(const std::string& path) {
-  ONECOPY_ASSIGN_OR_RETURN(const Library library,
-                           Library::Open(path, kSoname, "cuda", reasons::kNoDriver));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const Library library,
+      Library::Open(path, kSoname, "cuda", reasons::kNoDriver,
+                    "NVIDIA's driver (libcuda1 on Debian, libnvidia-compute-VERSION on Ubuntu)"));
   auto api = std::make_shared<CudaApi>();
   ONECOPY_RETURN_IF_ERROR(CheckVersion(library, *api));
   ONECOPY_RETURN_IF_ERROR(ResolveAll(library, *api));

@@ -5,15 +5,17 @@
 namespace onecopy::shim {
 
 Result<Library> Library::Open(const std::string& path, const std::string& soname,
-                              const std::string& key, std::string_view missing) {
+                              const std::string& key, std::string_view missing,
+                              const std::string& package) {
   const std::string& name = path.empty() ? soname : path;
   void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
     return Status(Code::kFailedPrecondition, missing,
                   "the library " + name + " cannot be opened: " + (why == nullptr ? "?" : why),
-                  path.empty() ? "install it, or name its file under [libraries] " + key
-                               : "correct [libraries] " + key + " in the configuration");
+                  path.empty()
+                      ? "install " + package + ", or name its file under [libraries] " + key
+                      : "correct [libraries] " + key + " in the configuration");
   }
   return Library(name, handle);
 }

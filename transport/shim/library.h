@@ -15,9 +15,10 @@ class Library {
   // Opens `path`, or, where that is empty, `soname` by the system's search order. Any thread.
   // FAILED_PRECONDITION with `missing` (of reasons.h) as its reason when there is no such library
   // or it cannot be loaded; the text is the loader's own. `key` is the library's name in the
-  // section [libraries] of the configuration, for the remedy.
+  // section [libraries] of the configuration, for the remedy, which says to install `package`.
   static Result<Library> Open(const std::string& path, const std::string& soname,
-                              const std::string& key, std::string_view missing);
+                              const std::string& key, std::string_view missing,
+                              const std::string& package);
 
   // The path or soname that was opened.
   const std::string& name() const { return name_; }

@@ -15,6 +15,9 @@ using Return = int;
 using Device = struct NvmlDevice*;
 constexpr Return kSuccess = 0;
 
+constexpr char kPackage[] =
+    "NVIDIA's driver (libnvidia-ml1 on Debian, libnvidia-compute-VERSION on Ubuntu)";
+
 struct Bar1Memory {
   unsigned long long total;
   unsigned long long free;
@@ -125,8 +128,8 @@ NvmlGpu Describe(const Api& api, Device device) {
 }  // namespace
 
 Result<NvmlInfo> QueryNvml(const std::string& path) {
-  ONECOPY_ASSIGN_OR_RETURN(const Library library,
-                           Library::Open(path, "libnvidia-ml.so.1", "nvml", reasons::kNoDriver));
+  ONECOPY_ASSIGN_OR_RETURN(const Library library, Library::Open(path, "libnvidia-ml.so.1", "nvml",
+                                                                reasons::kNoDriver, kPackage));
   ONECOPY_ASSIGN_OR_RETURN(const Api api, Resolve(library));
   if (const Return error = api.Init(); error != kSuccess) return Failed(api, "nvmlInit", error);
   NvmlInfo info;
@@ -162,8 +165,8 @@ Nvlink::Nvlink(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Nvlink::~Nvlink() { state_->api.Shutdown(); }
 
 Result<std::shared_ptr<Nvlink>> Nvlink::Open(const std::string& path) {
-  ONECOPY_ASSIGN_OR_RETURN(Library library,
-                           Library::Open(path, "libnvidia-ml.so.1", "nvml", reasons::kNoDriver));
+  ONECOPY_ASSIGN_OR_RETURN(Library library, Library::Open(path, "libnvidia-ml.so.1", "nvml",
+                                                          reasons::kNoDriver, kPackage));
   ONECOPY_ASSIGN_OR_RETURN(const Api api, Resolve(library));
   if (const Return error = api.Init(); error != kSuccess) return Failed(api, "nvmlInit", error);
   return std::shared_ptr<Nvlink>(

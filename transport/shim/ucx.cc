@@ -28,8 +28,8 @@ void PrepareUcxEnvironment() {
 }
 
 Result<std::shared_ptr<const UcxApi>> LoadUcx(const std::string& path) {
-  ONECOPY_ASSIGN_OR_RETURN(const Library library,
-                           Library::Open(path, "libucp.so.0", "ucx", reasons::kLinkMissing));
+  ONECOPY_ASSIGN_OR_RETURN(const Library library, Library::Open(path, "libucp.so.0", "ucx",
+                                                                reasons::kLinkMissing, "libucx0"));
   auto api = std::make_shared<UcxApi>();
   api->library = library.name();
   const char* missing = nullptr;

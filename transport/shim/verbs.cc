@@ -14,8 +14,9 @@ int VerbsApi::QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attri
 }
 
 Result<std::shared_ptr<const VerbsApi>> LoadVerbs(const std::string& path) {
-  ONECOPY_ASSIGN_OR_RETURN(const Library library, Library::Open(path, "libibverbs.so.1", "ibverbs",
-                                                                reasons::kLinkMissing));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const Library library,
+      Library::Open(path, "libibverbs.so.1", "ibverbs", reasons::kLinkMissing, "libibverbs1"));
   auto api = std::make_shared<VerbsApi>();
   const char* missing = nullptr;
   auto find = [&](auto& member, const char* symbol, bool required) {

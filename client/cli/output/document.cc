@@ -83,7 +83,6 @@ Move MoveOf(const TransferInfo& transfer) {
           transfer.destination.ToString(),
           transfer.bytes,
           transfer.receipt,
-          {},
           transfer.parts};
 }
 
@@ -122,11 +121,6 @@ Json ToJson(const Move& move) {
                    {"attempts", AttemptsToJson(receipt.attempts)},
                    {"evidence", EvidenceToJson(receipt.evidence)}};
   if (move.parts > 0) document["parts"] = move.parts;
-  if (!move.transfers.empty()) {
-    Json ids = Json::array();
-    for (const TransferId& id : move.transfers) ids.push_back(id.str());
-    document["transfers"] = std::move(ids);
-  }
   return document;
 }
 

@@ -16,14 +16,13 @@ using Json = nlohmann::ordered_json;  // keeps the order in which keys are writt
 
 // A move between any two ends, files included.
 struct Move {
-  TransferId id;  // of the last transfer, where it took several
+  TransferId id;
   TransferState state = TransferState::kSucceeded;
   std::string source;  // as endpoints are typed
   std::string destination;
   uint64_t bytes = 0;
   Receipt receipt;
-  std::vector<TransferId> transfers;  // all of them, where an older daemon copied a file in pieces
-  uint64_t parts = 0;                 // of a file
+  uint64_t parts = 0;  // of a file
 };
 
 Move MoveOf(const TransferInfo& transfer);

@@ -93,12 +93,10 @@ struct PrepareRequest {
   uint64_t loan = 0;  // not 0: the reader has borrowed the memory, and uses no connection
   std::optional<TransferInfo> series = {};  // as in StartRequest
   std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
-  bool flows =
-      false;  // the reader takes what it needs from the channel; always, since there is such
 };
 
+// Over a connection, what else there is to know comes through the channel.
 struct PrepareReply {
-  bool flows = false;   // over a connection: what else there is to know comes through the channel
   ByteRange lent = {};  // by loan: what of the lent memory may be read
 };
 

@@ -384,10 +384,6 @@ bool Peers::IsConnected(const std::string& name) const {
                                    found->second->state == NodeState::kDraining);
 }
 
-bool Peers::Speaks(const std::string& name, uint32_t protocol) const {
-  return IsConnected(name) && peers_.at(name)->introduction.protocol_max >= protocol;
-}
-
 const NodeCapability* Peers::Capabilities(const std::string& name) const {
   return IsConnected(name) ? &peers_.at(name)->capabilities : nullptr;
 }

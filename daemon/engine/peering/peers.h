@@ -16,10 +16,9 @@
 
 namespace onecopy::engine {
 
+// Versions of what daemons say to each other (peer.proto, channels) that this one speaks.
 inline constexpr uint32_t kProtocolMin = 1;
-inline constexpr uint32_t kProtocolMax = 2;
-// From which on a transfer may have many ranges.
-inline constexpr uint32_t kProtocolWithRanges = 2;
+inline constexpr uint32_t kProtocolMax = 1;
 
 // Engine thread. Each peer is greeted when it is first known and then again and again, as a
 // heartbeat; one that does not answer is tried with growing pauses for ever. A node that calls, and
@@ -48,8 +47,6 @@ class Peers {
   // Likewise, but gives a peer that is just being dialled a moment to answer.
   void WhenConnected(const std::string& name, Reply<PeerApi*> reply);
   bool IsConnected(const std::string& name) const;
-  // Whether a peer that is connected speaks this version of the protocol.
-  bool Speaks(const std::string& name, uint32_t protocol) const;
   // Null for a node that is not, or has not yet been, connected.
   const NodeCapability* Capabilities(const std::string& name) const;
   std::string UidDomain(const std::string& name) const;

@@ -141,12 +141,11 @@ void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeReg
   const Owner who = draft.owner;
   if (!order.validate_only) {
     auto shared = std::make_shared<Reply<BufferInfo>>(std::move(reply));
-    auto again = [this, shared](Result<BufferId> made) {
+    auto again = [this, shared, request = order.request_id](Result<BufferId> made) {
       if (!made.ok()) return (*shared)(made.status());
       const Buffer* buffer = FindById(*made);
       if (buffer != nullptr) return (*shared)(Describe(*buffer));
-      (*shared)(Status(Code::kNotFound, reasons::kBufferNotFound,
-                       "the buffer that this request made has been removed since"));
+      (*shared)(RequestLog<BufferId>::Forgotten(request));
     };
     auto seen = requests_.Begin(who, order.administrator, order.request_id, order.content, again);
     if (!seen.ok()) return (*shared)(seen.status());

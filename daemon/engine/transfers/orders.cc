@@ -140,22 +140,17 @@ void Orders::CancelStarted(const Order& order) {
   });
 }
 
-Status Orders::CheckTakesRanges(const Order& order, const std::string& node) const {
-  const bool able = order.request.ranges == nullptr || context_.IsSelf(node) ||
-                    peers_.Speaks(node, kProtocolWithRanges);
-  if (able) return OkStatus();
-  return {Code::kFailedPrecondition, reasons::kPeerIncompatible,
-          "node " + node + " runs a version that moves no ranges in one transfer",
-          "update it, or move each range by itself"};
+TransferRole Orders::RoleHere(const TransferRequest& asked) const {
+  if (context_.IsSelf(asked.destination.node)) return TransferRole::kDestination;
+  return context_.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
 }
 
 void Orders::Reserve(std::shared_ptr<Order> order) {
   const std::string& node = order->request.source.node;
   order->waits_for = "node " + node + " to say whether the source may be read";
-  nodes_.WhenConnected(node, [this, order, node](Result<PeerApi*> source) {
+  nodes_.WhenConnected(node, [this, order](Result<PeerApi*> source) {
     if (order->given_up) return;
     if (!source.ok()) return Conclude(order, source.status());
-    if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     ReserveRequest request;
     request.id = order->id;
     request.uid = order->who.uid;
@@ -182,14 +177,12 @@ void Orders::StartAt(std::shared_ptr<Order> order, Reservation reservation) {
                                  Result<PeerApi*> destination) mutable {
     if (order->given_up) return;
     if (!destination.ok()) return Conclude(order, destination.status());
-    if (Status able = CheckTakesRanges(*order, node); !able.ok()) return Conclude(order, able);
     const TransferRequest& asked = order->request;
     if (!asked.validate_only && !context_.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
       TransferInfo info;
       info.id = order->id;
-      info.role =
-          context_.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kOrderer;
+      info.role = RoleHere(asked);
       info.source = reservation.source;
       info.destination = asked.destination;
       info.bytes = asked.ranges == nullptr ? reservation.source.bytes.value_or(0)
@@ -237,7 +230,10 @@ void Orders::Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> 
     series_.Refused(order->request.part_of, order->id);
     return Refuse(*order, outcome.status());
   }
-  if (order->request.validate_only) return order->reply(std::move(outcome));
+  if (order->request.validate_only) {
+    outcome->role = RoleHere(order->request);
+    return order->reply(std::move(outcome));
+  }
   TransferRecord* record = transfers_.Find(order->id);
   if (record == nullptr) {  // it has ended since, and no more of those are kept
     requests_.Conclude(who, order->request.request_id, order->id);

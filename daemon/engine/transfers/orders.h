@@ -19,11 +19,10 @@ namespace onecopy::engine {
 // either may be this one.
 class Orders {
  public:
-  Orders(Context& context, Nodes& nodes, Peers& peers, Transfers& transfers, Mirrors& mirrors,
-         Series& series, RequestMemory& memory)
+  Orders(Context& context, Nodes& nodes, Transfers& transfers, Mirrors& mirrors, Series& series,
+         RequestMemory& memory)
       : context_(context),
         nodes_(nodes),
-        peers_(peers),
         transfers_(transfers),
         mirrors_(mirrors),
         series_(series),
@@ -34,8 +33,8 @@ class Orders {
  private:
   struct Order;
 
-  // Whether a node that is connected knows ranges: one that does not would overlook them.
-  Status CheckTakesRanges(const Order& order, const std::string& node) const;
+  // The part of this node in such a transfer.
+  TransferRole RoleHere(const TransferRequest& asked) const;
   void Reserve(std::shared_ptr<Order> order);
   void StartAt(std::shared_ptr<Order> order, Reservation reservation);
   void Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome);
@@ -47,7 +46,6 @@ class Orders {
 
   Context& context_;
   Nodes& nodes_;
-  Peers& peers_;
   Transfers& transfers_;
   Mirrors& mirrors_;
   Series& series_;

@@ -110,15 +110,8 @@ void RemoteMove::AskSource() {
   request.transfer = order_.transfer;
   request.series = needs_.series.Find(order_.transfer.part_of);
   request.nics = lanes_.nics_there;
-  request.flows = true;
   source_half_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
-    Status status = self->needs_.connections.Heard(*self->use_, reply.status());
-    if (status.ok() && !reply->flows) {
-      status = {Code::kUnavailable, reasons::kPeerIncompatible,
-                "node " + self->order_.source_node + " runs a version that sends in another way",
-                "update it to the version of node " + self->needs_.context.node()};
-    }
-    if (self->Over(status)) return;
+    if (self->Over(self->needs_.connections.Heard(*self->use_, reply.status()))) return;
     self->answered_ = true;
     self->RunIfReady();
   });

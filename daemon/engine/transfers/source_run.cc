@@ -32,7 +32,7 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
   begun_ = needs_.transfers.begun();
   shared_ = needs_.transfers.running() > 1;
   ticket_text_ = request.ticket;
-  if (lent_) return {.flows = false, .lent = ticket_.range};
+  if (lent_) return {.lent = ticket_.range};
   channel_id_ = request.channel;
   connection_number_ = request.connection;
   channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
@@ -41,7 +41,7 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
   } else {
     OpenInPlace(request);
   }
-  return {.flows = true};
+  return {};
 }
 
 void SourceRun::Stage(const PrepareRequest& request) {

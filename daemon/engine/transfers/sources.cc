@@ -18,12 +18,6 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     return refuse(
         {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
   }
-  if (request.loan == 0 && !request.flows) {
-    return refuse(
-        {Code::kUnavailable, reasons::kPeerIncompatible,
-         "node " + caller + " runs a version that reads in a way that is no longer served",
-         "update it to the version of node " + needs_.runs.context.node()});
-  }
   // Before the ticket, which the reader needs once more where its connection is gone.
   Result<Connections::Serving> connection = Connections::Serving();
   if (request.loan == 0) {

@@ -9,8 +9,11 @@
 #include <thread>
 
 #include "onecopy/client.h"
+#include "onecopy/v1/attach.pb.h"
+#include "proto/codec/protocol.h"
+#include "proto/codec/status_codec.h"
 #include "tests/support/catch.h"
-#include "tests/unit/client/fake_daemon.h"
+#include "tests/support/served_cluster.h"
 #include "tests/unit/client/temp_dir.h"
 #include "transport/core/reasons.h"
 
@@ -18,16 +21,18 @@ using onecopy::Client;
 using onecopy::Code;
 using onecopy::ConnectOptions;
 using onecopy::Status;
-using onecopy::testing::FakeDaemon;
+using onecopy::testing::ServedCluster;
 using onecopy::testing::TempDir;
 
 namespace os = onecopy::os;
+namespace v1 = onecopy::v1;
 
 namespace {
 
 Status ConnectError(const std::string& run_dir) {
   ConnectOptions options;
   options.run_dir = run_dir;
+  options.program = "test 1.0";
   options.timeout = std::chrono::milliseconds(200);
   return Client::Connect(options).status();
 }
@@ -43,27 +48,47 @@ os::UniqueFd Listen(const TempDir& dir, int type) {
   return listener;
 }
 
+// What a client is told that says Hello to somebody who gives this answer; `heard` is what it said.
+Status ErrorOf(const TempDir& dir, const std::string& answer, std::string* heard = nullptr) {
+  const os::UniqueFd listener = Listen(dir, SOCK_SEQPACKET);
+  std::thread server([&] {
+    const os::UniqueFd connection(::accept(listener.get(), nullptr, nullptr));
+    char packet[4096];
+    const ssize_t count = ::recv(connection.get(), packet, sizeof packet, 0);
+    if (heard != nullptr && count > 0) heard->assign(packet, static_cast<size_t>(count));
+    if (!answer.empty()) ::send(connection.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+  });
+  const Status status = ConnectError(dir.path());
+  server.join();
+  return status;
+}
+
 }  // namespace
 
 TEST_CASE("a client learns its node, the daemon's version, and introduces itself") {
   const TempDir dir;
-  FakeDaemon daemon(dir.path());
-  ConnectOptions options;
-  options.run_dir = dir.path();
-  options.program = "test 1.0";
-  auto client = Client::Connect(options);
-  REQUIRE_OK(client);
-  CHECK(client->node() == "east");
-  CHECK(client->daemon_version() == "9.9.9");
-  CHECK(client->run_dir() == dir.path());
-  CHECK(daemon.last_client() == "test 1.0");
+  {
+    const ServedCluster daemon(dir.path());
+    auto client = Client::Connect({.run_dir = dir.path()});
+    REQUIRE_OK(client);
+    CHECK(client->node() == "east");
+    CHECK(client->daemon_version() == "9.9.9");
+    CHECK(client->run_dir() == dir.path());
+  }
+  std::string heard;
+  static_cast<void>(ErrorOf(dir, "", &heard));
+  v1::AttachRequest said;
+  REQUIRE(said.ParseFromString(heard));
+  CHECK(said.hello().client() == "test 1.0");
+  CHECK(said.hello().protocol_min() == onecopy::kClientProtocolMin);
+  CHECK(said.hello().protocol_max() == onecopy::kClientProtocolMax);
 }
 
 TEST_CASE("a run directory may have characters that mean something in a URI") {
   const TempDir dir;
   const std::string odd = dir / "a b%20c#d?e";
   std::filesystem::create_directory(odd);
-  FakeDaemon daemon(odd);
+  const ServedCluster daemon(odd);
   auto client = Client::Connect({.run_dir = odd});
   REQUIRE_OK(client);
   REQUIRE_OK(client->ListNodes());
@@ -105,26 +130,17 @@ TEST_CASE("a daemon that answers garbage, nothing known, or hangs up is given up
   const TempDir dir;
   const std::string answer =
       GENERATE(std::string("\xff\xff garbage"), std::string("\x00", 1) + "x", std::string());
-  const os::UniqueFd listener = Listen(dir, SOCK_SEQPACKET);
-  std::thread server([&] {
-    const os::UniqueFd connection(::accept(listener.get(), nullptr, nullptr));
-    char packet[4096];
-    static_cast<void>(!::recv(connection.get(), packet, sizeof packet, 0));
-    if (!answer.empty()) ::send(connection.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
-  });
-  const Status status = ConnectError(dir.path());
-  server.join();
+  const Status status = ErrorOf(dir, answer);
   CHECK(status.code() == Code::kUnavailable);
   CHECK(status.reason() == onecopy::reasons::kDaemonUnreachable);
 }
 
 TEST_CASE("a daemon's refusal to attach is passed on") {
   const TempDir dir;
-  FakeDaemon::Options options;
-  options.attach_error =
-      Status(Code::kResourceExhausted, onecopy::reasons::kQuota, "too many clients", "end some");
-  FakeDaemon daemon(dir.path(), options);
-  const Status status = ConnectError(dir.path());
+  v1::AttachReply refusal;
+  *refusal.mutable_error() = onecopy::ToProto(
+      Status(Code::kResourceExhausted, onecopy::reasons::kQuota, "too many clients", "end some"));
+  const Status status = ErrorOf(dir, refusal.SerializeAsString());
   CHECK(status.code() == Code::kResourceExhausted);
   CHECK(status.message() == "too many clients");
   CHECK(status.remedy() == "end some");
@@ -132,13 +148,13 @@ TEST_CASE("a daemon's refusal to attach is passed on") {
 
 TEST_CASE("a protocol version outside the client's range is refused by name") {
   const TempDir dir;
-  FakeDaemon::Options options;
-  options.protocol = 7;
-  FakeDaemon daemon(dir.path(), options);
-  const Status status = ConnectError(dir.path());
+  v1::AttachReply welcome;
+  const uint32_t protocol = GENERATE(0U, onecopy::kClientProtocolMax + 1);
+  welcome.mutable_welcome()->set_protocol(protocol);
+  const Status status = ErrorOf(dir, welcome.SerializeAsString());
   CHECK(status.code() == Code::kUnavailable);
   CHECK(status.reason() == onecopy::reasons::kPeerIncompatible);
-  CHECK(status.message().find("protocol 7") != std::string::npos);
+  CHECK(status.message().find("protocol " + std::to_string(protocol)) != std::string::npos);
 }
 
 TEST_CASE("a path too long for a socket is refused before connecting") {
@@ -149,7 +165,7 @@ TEST_CASE("a path too long for a socket is refused before connecting") {
 
 TEST_CASE("a run directory without access is a matter of permission") {
   const TempDir dir;
-  FakeDaemon daemon(dir.path());
+  const ServedCluster daemon(dir.path());
   REQUIRE(::chmod((dir / "attach.sock").c_str(), 0) == 0);
   const onecopy::testing::AsOrdinaryUser user(dir.path());
   CHECK(ConnectError(dir.path()).code() == Code::kPermissionDenied);
@@ -157,9 +173,8 @@ TEST_CASE("a run directory without access is a matter of permission") {
 
 TEST_CASE("a daemon without api.sock attaches, and its calls fail as unreachable") {
   const TempDir dir;
-  FakeDaemon::Options options;
-  options.attach_only = true;
-  FakeDaemon daemon(dir.path(), options);
+  ServedCluster daemon(dir.path());
+  daemon.StopApi();
   auto client = Client::Connect({.run_dir = dir.path()});
   REQUIRE_OK(client);
   const Status status = client->ListNodes().status();
@@ -170,7 +185,7 @@ TEST_CASE("a daemon without api.sock attaches, and its calls fail as unreachable
 
 TEST_CASE("the session ends with the last object that needs it") {
   const TempDir dir;
-  FakeDaemon daemon(dir.path());
+  ServedCluster daemon(dir.path());
   {
     std::optional<onecopy::HostBuffer> kept;
     {
@@ -180,16 +195,15 @@ TEST_CASE("the session ends with the last object that needs it") {
       REQUIRE_OK(buffer);
       kept.emplace(std::move(*buffer));
     }
-    daemon.AwaitSessions(1);
-    CHECK(daemon.buffer_count() == 1);
+    CHECK(daemon.buffers().size() == 1);
+    std::memset(kept->data(), 1, kept->bytes());  // the memory is there, too
   }
-  daemon.AwaitSessions(0);
-  CHECK(daemon.buffer_count() == 0);
+  daemon.AwaitBuffers(0);
 }
 
 TEST_CASE("after the daemon has gone every call says so") {
   const TempDir dir;
-  auto daemon = std::make_unique<FakeDaemon>(dir.path());
+  auto daemon = std::make_unique<ServedCluster>(dir.path());
   auto client = Client::Connect({.run_dir = dir.path()});
   REQUIRE_OK(client);
   REQUIRE_OK(client->ListBuffers());

@@ -2,10 +2,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
 #include "client/lib/digest.h"
+#include "client/lib/windows.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
 #include "transport/core/reasons.h"
@@ -25,7 +27,7 @@ namespace reasons = onecopy::reasons;
 namespace {
 
 // What else a process may take while it copies. AddressSanitizer keeps freed memory for a while.
-constexpr uint64_t kSlack = uint64_t{onecopy::testing::kAddressSanitizer ? 512 : 64} << 20;
+constexpr uint64_t kSlack = uint64_t{onecopy::testing::kAddressSanitizer ? 128 : 64} << 20;
 
 uint64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
@@ -52,8 +54,9 @@ TEST_CASE("a file of several windows arrives whole, and has one receipt") {
   REQUIRE_OK(copy);
   CHECK(copy->bytes == content.size());
   CHECK(copy->windows == 11);
-  CHECK(copy->transfers.size() == 11);
-  CHECK(copy->transfers.back().str() == "t11");
+  REQUIRE(f.daemon.transfers().size() == 1);  // whatever it was made of
+  CHECK(f.daemon.transfers().front().id == copy->id);
+  CHECK(f.daemon.transfers().front().parts == 11);
   CHECK(f.daemon.Bytes("west", "b").substr(100, content.size()) == content);
   CHECK(f.daemon.Bytes("west", "b").substr(100 + content.size()) ==
         std::string(20'000 - 100 - content.size(), '\0'));
@@ -68,26 +71,30 @@ TEST_CASE("a file of several windows arrives whole, and has one receipt") {
   CHECK(own.step.by == "client");
   for (const auto& step : copy->receipt.steps) CHECK(step.bytes == content.size());
   CHECK(copy->receipt.path == "tcp-direct");
-  CHECK(copy->receipt.lanes.size() == 2);
-  CHECK(copy->receipt.refused.size() == 1);
-  CHECK(copy->receipt.evidence.at("tcp.bytes_received") == "10500");
+  CHECK_FALSE(copy->receipt.lanes.empty());
+  CHECK_FALSE(copy->receipt.refused.empty());
+  CHECK_FALSE(copy->receipt.evidence.empty());
   CHECK(copy->receipt.seconds > 0);
   CHECK_FALSE(copy->receipt.checksum.has_value());
-  CHECK(f.daemon.buffer_count() == 1);  // the windows are gone
+  CHECK(f.daemon.buffers().empty());  // the windows are gone
 }
 
 TEST_CASE("windows are ranges of the buffer as it was found, by its id") {
   FileCopyFixture f;
-  f.daemon.AddBuffer("west", "b", 300);
-  REQUIRE_OK(CopyFileToBuffer(f.client, {f.Write("in", Pattern(250))}, {"west", "b", 50, {}},
-                              Windows(100)));
-  const auto requests = f.daemon.requests();
-  REQUIRE(requests.size() == 3);
-  CHECK(requests[2].destination().buffer() == "1.1");
-  CHECK(requests[2].destination().offset_bytes() == 250);
-  CHECK(requests[2].destination().bytes() == 50);
-  CHECK(requests[0].source().buffer() == requests[2].source().buffer());  // two windows, in turn
-  CHECK(requests[0].source().buffer() != requests[1].source().buffer());
+  f.daemon.AddBuffer("west", "b", 1050);
+  FileCopyOptions options = Windows(100);
+  options.on_progress = [&](uint64_t done, std::optional<uint64_t>) {
+    if (done != 500) return;
+    CHECK(f.daemon.buffers().size() == 2);  // two windows, in turn
+    // Another one of that name.
+    f.daemon.RemoveBuffer("west", "b");
+    f.daemon.AddBuffer("west", "b", 1050);
+  };
+  const Status status =
+      CopyFileToBuffer(f.client, {f.Write("in", Pattern(1000))}, {"west", "b", 50, {}}, options)
+          .status();
+  CHECK_FALSE(status.ok());
+  CHECK(f.daemon.Bytes("west", "b") == std::string(1050, '\0'));
 }
 
 TEST_CASE("the last window may be full, and the file as long as the range") {
@@ -104,8 +111,12 @@ TEST_CASE("the last window may be full, and the file as long as the range") {
 TEST_CASE("a small file is one window of its own size") {
   FileCopyFixture f;
   f.daemon.AddBuffer("west", "b", 3000);
-  REQUIRE_OK(CopyFileToBuffer(f.client, {f.Write("in", "x")}, {"west", "b", {}, {}}));
-  CHECK(f.daemon.last_registration().bytes() == 1);
+  FileCopyOptions options;
+  options.on_progress = [&](uint64_t, std::optional<uint64_t>) {
+    REQUIRE(f.daemon.buffers().size() == 1);
+    CHECK(f.daemon.buffers().front().bytes == 1);
+  };
+  REQUIRE_OK(CopyFileToBuffer(f.client, {f.Write("in", "x")}, {"west", "b", {}, {}}, options));
   CHECK(f.daemon.Bytes("west", "b").substr(0, 2) == std::string("x\0", 2));
 }
 
@@ -116,7 +127,8 @@ TEST_CASE("an empty file is a transfer of nothing, with a receipt and no pass of
   REQUIRE_OK(copy);
   CHECK(copy->bytes == 0);
   CHECK(copy->windows == 1);
-  CHECK(f.daemon.transfers().at(0).bytes() == 0);
+  CHECK(f.daemon.transfers().at(0).bytes == 0);
+  CHECK(f.daemon.transfers().at(0).state == onecopy::TransferState::kSucceeded);
   for (const auto& step : copy->receipt.steps) CHECK(step.step.by != "client");
 }
 
@@ -195,46 +207,56 @@ TEST_CASE("a file that shrinks while it is read fails, and says how far it came"
   const Status status = CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options).status();
   CHECK(status.code() == Code::kDataLoss);
   CHECK(status.message().find("bytes had arrived") != std::string::npos);
-  CHECK(f.daemon.buffer_count() == 1);
+  CHECK(f.daemon.buffers().empty());
 }
 
 TEST_CASE("a window that fails ends the copy, and cancels what is under way") {
   FileCopyFixture f;
   f.daemon.AddBuffer("west", "b", 10'000);
-  f.daemon.SetFate(1, {.fail = Status(Code::kUnavailable, reasons::kPeerDown, "west went")});
-  f.daemon.SetFate(2, {.hold = true});
-  const Status status = CopyFileToBuffer(f.client, {f.Write("in", Pattern(10'000))},
-                                         {"west", "b", {}, {}}, Windows(1000))
-                            .status();
+  // The third window's get fails, while the fourth, which begins after that, is held.
+  std::atomic<bool> failed{false};
+  FileCopyOptions options = Windows(1000);
+  options.on_progress = [&](uint64_t done, std::optional<uint64_t>) {
+    if (done == 1000) {
+      f.daemon.link().Set([&](auto& hooks) {
+        hooks.on_get = [&](const onecopy::LaneInfo&) -> Status {
+          f.daemon.Hold();
+          failed = true;
+          return {Code::kUnavailable, reasons::kDraining, "west ends"};
+        };
+      });
+    }
+    while (done == 2000 && !failed) std::this_thread::yield();
+  };
+  const Status status =
+      CopyFileToBuffer(f.client, {f.Write("in", Pattern(10'000))}, {"west", "b", {}, {}}, options)
+          .status();
   CHECK(status.code() == Code::kUnavailable);
-  CHECK(status.reason() == reasons::kPeerDown);
-  CHECK(status.message().find("after 1000 bytes had arrived") == 0);
-  const auto transfers = f.daemon.transfers();
-  REQUIRE(transfers.size() == 3);
-  CHECK(transfers[2].state() == onecopy::v1::CANCELLED);
-  CHECK(f.daemon.buffer_count() == 1);
+  CHECK(status.reason() == reasons::kDraining);
+  CHECK(status.message().find("after 2000 bytes had arrived") == 0);
+  CHECK(f.daemon.link().waiting() == 0);
+  CHECK(f.daemon.transfers().at(0).state == onecopy::TransferState::kFailed);
+  CHECK(f.daemon.buffers().empty());
 }
 
 TEST_CASE("a stop cancels the transfers that are under way and waits for them") {
   FileCopyFixture f;
   f.daemon.AddBuffer("west", "b", 10'000);
-  f.daemon.SetFate(0, {.hold = true});
-  f.daemon.SetFate(1, {.hold = true});
+  f.daemon.Hold();
   std::stop_source stop;
   FileCopyOptions options = Windows(1000);
   options.stop = stop.get_token();
   std::jthread stopper([&] {
-    f.daemon.AwaitStarted(2);
+    f.daemon.AwaitHeld(2);
     stop.request_stop();
   });
   const Status status =
       CopyFileToBuffer(f.client, {f.Write("in", Pattern(10'000))}, {"west", "b", {}, {}}, options)
           .status();
   CHECK(status.code() == Code::kCancelled);
-  for (const auto& transfer : f.daemon.transfers()) {
-    CHECK(transfer.state() == onecopy::v1::CANCELLED);
-  }
-  CHECK(f.daemon.transfers().size() == 2);
+  CHECK(f.daemon.link().waiting() == 0);
+  REQUIRE(f.daemon.transfers().size() == 1);
+  CHECK(f.daemon.transfers().front().state == onecopy::TransferState::kCancelled);
 }
 
 TEST_CASE("a checksum covers the whole copy, from the file to the far buffer") {
@@ -254,18 +276,32 @@ TEST_CASE("a checksum covers the whole copy, from the file to the far buffer") {
           onecopy::client::DigestOf(reinterpret_cast<const std::byte*>(content.data()),
                                     content.size()));
   }
-  SECTION("and finds a byte that changed on the way, even where the daemon did not") {
-    f.daemon.SetFate(3, {.corrupt = true});
+  SECTION("and finds a byte that changed on the way") {
+    f.daemon.CorruptArrivals();
     const Status status =
         CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options).status();
     CHECK(status.code() == Code::kDataLoss);
     CHECK(status.reason() == reasons::kChecksumMismatch);
   }
-  SECTION("and is not taken for granted where the daemon gave none") {
-    f.daemon.SetFate(0, {.no_checksum = true});
-    CHECK(CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options).status().code() ==
-          Code::kUnimplemented);
-  }
+}
+
+TEST_CASE("a part's checksum is the daemon's word, and is compared with what was read here") {
+  const std::string content = Pattern(1000);
+  const auto* const data = reinterpret_cast<const std::byte*>(content.data());
+  onecopy::Receipt receipt;
+  const auto verify = [&] { return onecopy::client::VerifyPart(receipt, data, content.size()); };
+  CHECK(verify().code() == Code::kUnimplemented);
+  receipt.checksum = onecopy::ChecksumResult{"xxh3-128", "", true};
+  receipt.checksum->value = onecopy::client::DigestOf(data, content.size());
+  REQUIRE_OK(verify());
+  receipt.checksum->verified = false;
+  CHECK(verify().reason() == reasons::kChecksumMismatch);
+  receipt.checksum->verified = true;
+  receipt.checksum->value.front() ^= 1;
+  CHECK(verify().code() == Code::kDataLoss);
+  CHECK(verify().reason() == reasons::kChecksumMismatch);
+  receipt.checksum->algorithm = "crc32";
+  CHECK(verify().code() == Code::kUnimplemented);
 }
 
 TEST_CASE("the policy of a file copy counts the client's own pass") {
@@ -275,12 +311,16 @@ TEST_CASE("the policy of a file copy counts the client's own pass") {
   FileCopyOptions options;
   options.policy.at_most_copies = 4;
   REQUIRE_OK(CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options));
-  CHECK(f.daemon.requests().at(0).policy().at_most_copies() == 3);
   options.policy.at_most_copies = 3;
   const Status status = CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options).status();
   CHECK(status.reason() == reasons::kPolicyUnmet);
-  CHECK(status.message().find("of at most 3 copies, one is") == 0);
-  CHECK(status.refusals().size() == 2);
+  REQUIRE_FALSE(status.refusals().empty());
+  CHECK(std::any_of(status.refusals().begin(), status.refusals().end(), [](const auto& refusal) {
+    return refusal.detail.find("the client's own for its file included") != std::string::npos;
+  }));
+  CHECK(onecopy::PlanFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options)
+            .status()
+            .reason() == reasons::kPolicyUnmet);
 }
 
 TEST_CASE("a plan for a file has the client's pass as its first step, and moves nothing") {
@@ -293,42 +333,32 @@ TEST_CASE("a plan for a file has the client's pass as its first step, and moves 
   REQUIRE(plan->steps.size() == 4);
   CHECK(plan->steps.front().by == "client");
   CHECK(f.daemon.transfers().empty());
-  CHECK(f.daemon.buffer_count() == 1);
+  CHECK(f.daemon.buffers().empty());
   CHECK(onecopy::PlanFileToBuffer(f.client, {f.Write("long", Pattern(11))}, {"west", "b", {}, {}})
             .status()
             .reason() == reasons::kSizeMismatch);
 }
 
-TEST_CASE("a huge file needs no more memory than its windows") {
+TEST_CASE("a long file needs no more memory than its windows") {
   FileCopyFixture f;
-  constexpr uint64_t kBytes = uint64_t{4} << 30;
-  constexpr uint64_t kWindow = uint64_t{8} << 20;
-  f.daemon.AddBuffer("west", "sink", kBytes, true);
+  constexpr uint64_t kBytes = uint64_t{256} << 20;
+  constexpr uint64_t kWindow = uint64_t{1} << 20;
+  f.daemon.AddBuffer("west", "b", kBytes);
   const std::string path = f.Write("sparse", "");
   std::filesystem::resize_file(path, kBytes);
+  // All that the far end needs is resident after the first time.
+  REQUIRE_OK(CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}));
   const uint64_t before = ResidentBytes();
   uint64_t most = 0;
   FileCopyOptions options = Windows(kWindow);
   options.on_progress = [&](uint64_t, std::optional<uint64_t>) {
     most = std::max(most, ResidentBytes());
   };
-  const auto copy = CopyFileToBuffer(f.client, {path}, {"west", "sink", {}, {}}, options);
+  const auto copy = CopyFileToBuffer(f.client, {path}, {"west", "b", {}, {}}, options);
   REQUIRE_OK(copy);
   CHECK(copy->bytes == kBytes);
   CHECK(copy->windows == kBytes / kWindow);
   CHECK(most >= kWindow);
-  // This process's and the daemon's mapping of two windows, and some for gRPC.
+  // This process's and the daemon's mapping of two windows, and some for gRPC and the engines.
   CHECK(most - before < 4 * kWindow + kSlack);
-}
-
-TEST_CASE("of a very long copy only the last ids are kept") {
-  FileCopyFixture f;
-  f.daemon.AddBuffer("west", "b", 2000);
-  const auto copy =
-      CopyFileToBuffer(f.client, {f.Write("in", Pattern(1005))}, {"west", "b", {}, {}}, Windows(1));
-  REQUIRE_OK(copy);
-  CHECK(copy->windows == 1005);
-  REQUIRE(copy->transfers.size() == 1000);
-  CHECK(copy->transfers.front().str() == "t6");
-  CHECK(copy->transfers.back().str() == "t1005");
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -98,8 +99,11 @@ TEST_CASE("a stop or a deadline ends the wait for an idle pipe") {
   SECTION("a stop") {
     WriteAll(pipe.write.get(), Pattern(1000));  // one window; the second is waited for
     options.stop = stop.get_token();
+    std::atomic<bool> arrived{false};
+    f.daemon.link().Set(
+        [&](auto& hooks) { hooks.on_landed = [&](const onecopy::Span&) { arrived = true; }; });
     std::jthread stopper([&] {
-      f.daemon.AwaitStarted(1);
+      while (!arrived) std::this_thread::yield();
       stop.request_stop();
     });
     CHECK(CopyFileToBuffer(f.client, {"pipe", pipe.read.get()}, {"west", "b", {}, {}}, options)

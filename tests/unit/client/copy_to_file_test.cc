@@ -70,7 +70,7 @@ TEST_CASE("a buffer of several windows becomes a new file, with one receipt") {
   CHECK(own.step.by == "client");
   CHECK(own.bytes == f.content.size());
   CHECK(f.FilesIn(f.out) == 1);
-  CHECK(f.daemon.buffer_count() == 1);
+  CHECK(f.daemon.buffers().empty());
 }
 
 TEST_CASE("a range of a buffer becomes a file, an empty one an empty file") {
@@ -108,10 +108,13 @@ TEST_CASE("an existing file keeps its owner where the caller may give files away
 TEST_CASE("a copy that fails leaves the existing file as it was, and nothing beside it") {
   ToFileFixture f;
   f.Write("out/file", "old");
-  f.daemon.SetFate(5, {.fail = Status(Code::kUnavailable, reasons::kPeerDown, "west went")});
-  const Status status =
-      CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, Windows(1000)).status();
-  CHECK(status.reason() == reasons::kPeerDown);
+  FileCopyOptions options = Windows(1000);
+  options.on_progress = [&](uint64_t done, std::optional<uint64_t>) {
+    if (done == 0) return;
+    f.daemon.FailTransfers(Status(Code::kUnavailable, reasons::kDraining, "west ends"));
+  };
+  const Status status = CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, options).status();
+  CHECK(status.reason() == reasons::kDraining);
   CHECK(status.message().find("bytes had arrived") != std::string::npos);
   CHECK(f.Content("file") == "old");
   CHECK(f.FilesIn(f.out) == 1);
@@ -122,18 +125,19 @@ TEST_CASE("a copy that fails leaves the existing file as it was, and nothing bes
 
 TEST_CASE("a stop leaves nothing behind") {
   ToFileFixture f;
-  f.daemon.SetFate(1, {.hold = true});
+  f.daemon.Hold();
   std::stop_source stop;
   FileCopyOptions options = Windows(1000);
   options.stop = stop.get_token();
   std::jthread stopper([&] {
-    f.daemon.AwaitStarted(2);
+    f.daemon.AwaitHeld(2);
     stop.request_stop();
   });
   CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}, options).status().code() ==
         Code::kCancelled);
   CHECK(f.FilesIn(f.out) == 0);
-  CHECK(f.daemon.transfers().at(1).state() == onecopy::v1::CANCELLED);
+  CHECK(f.daemon.link().waiting() == 0);
+  CHECK(f.daemon.transfers().at(0).state == onecopy::TransferState::kCancelled);
 }
 
 TEST_CASE("a range of a file is written in place, and nothing around it") {
@@ -192,6 +196,7 @@ TEST_CASE("places where no file can be written are refused before a byte moves")
 TEST_CASE("a file or folder without write permission is refused") {
   ToFileFixture f;
   f.Write("out/file", "old");
+  REQUIRE_OK(f.client.Ping());  // its connections are this user's
   const onecopy::testing::AsOrdinaryUser user(f.dir.path());
   REQUIRE(::chmod((f.out + "/file").c_str(), 0400) == 0);
   CHECK(CopyBufferToFile(f.client, kWhole, {f.out + "/file"}).status().code() ==

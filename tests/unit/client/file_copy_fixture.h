@@ -7,17 +7,18 @@
 
 #include "onecopy/file_copy.h"
 #include "tests/support/catch.h"
-#include "tests/unit/client/fake_daemon.h"
+#include "tests/support/served_cluster.h"
 #include "tests/unit/client/temp_dir.h"
 
 namespace onecopy::testing {
 
 struct FileCopyFixture {
   TempDir dir;
-  FakeDaemon daemon;
+  ServedCluster daemon;
   Client client;
 
-  FileCopyFixture() : daemon(dir.path()), client(Connect(dir.path())) {}
+  explicit FileCopyFixture(const ServedCluster::Change& change = {})
+      : daemon(dir.path(), change), client(Connect(dir.path())) {}
 
   static Client Connect(const std::string& run_dir) {
     auto client = Client::Connect({.run_dir = run_dir});

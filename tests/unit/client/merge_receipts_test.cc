@@ -1,12 +1,9 @@
 #include "transport/core/merge_receipts.h"
 
-#include "client/lib/windows.h"
 #include "tests/support/catch.h"
-#include "transport/core/reasons.h"
 
 using onecopy::ExecutedStep;
 using onecopy::MergeReceipt;
-using onecopy::Policy;
 using onecopy::Receipt;
 using onecopy::Step;
 
@@ -111,25 +108,4 @@ TEST_CASE("a refusal of one path for one reason is kept once, in its newest word
   MergeReceipt(second, whole);
   REQUIRE(whole.refused.size() == 3);
   CHECK(whole.refused[0].detail == "2 GB/s");
-}
-
-TEST_CASE("a file copy leaves its windows one copy less than the caller allows") {
-  Policy policy;
-  CHECK_FALSE(onecopy::client::WindowPolicy(policy).at_most_copies.has_value());
-  policy.at_most_copies = 4;
-  policy.link = "tcp";
-  CHECK(onecopy::client::WindowPolicy(policy).at_most_copies == 3U);
-  CHECK(onecopy::client::WindowPolicy(policy).link == "tcp");
-  policy.at_most_copies = 0;
-  CHECK(onecopy::client::WindowPolicy(policy).at_most_copies == 0U);
-}
-
-TEST_CASE("a policy that windows cannot meet is explained in the caller's number") {
-  const onecopy::Status unmet(onecopy::Code::kFailedPrecondition, onecopy::reasons::kPolicyUnmet,
-                              "no path of at most 3 copies");
-  Policy policy;
-  policy.at_most_copies = 4;
-  const std::string text = onecopy::client::ExplainPolicy(unmet, policy).message();
-  CHECK(text.find("of at most 4 copies, one is this process's own") == 0);
-  CHECK(onecopy::client::ExplainPolicy(unmet, {}).message() == unmet.message());
 }

@@ -11,6 +11,7 @@
 #include "client/cli/output/document.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
+using onecopy::TransferState;
 using onecopy::cli::Json;
 using onecopy::testing::FileCopyFixture;
 using onecopy::testing::Pattern;
@@ -113,6 +114,14 @@ struct ProcessFixture : FileCopyFixture {
     arguments.insert(arguments.begin(), {"--run-dir", dir.path()});
     return Process(std::move(arguments), streams);
   }
+  // Starts a transfer that is not waited for, and returns its id.
+  std::string Detach() {
+    Process process = Start({"cp", "a", "west:b", "--detach", "--quiet"});
+    const std::string id = ReadAll(process.out.get());
+    REQUIRE(process.Wait() == 0);
+    return id.substr(0, id.find('\n'));
+  }
+  TransferState state() { return daemon.transfers().at(0).state; }
 };
 
 }  // namespace
@@ -164,7 +173,7 @@ TEST_CASE("no progress bar is drawn where standard error is no terminal") {
 
 TEST_CASE("a terminal shows a progress bar, which is gone in the end") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true});
+  f.daemon.Hold();
   Process process = f.Start({"cp", "a", "west:b"}, Streams::kTerminal);
   char first = 0;
   REQUIRE(::read(process.err.get(), &first, 1) == 1);  // it is being drawn
@@ -194,8 +203,9 @@ TEST_CASE("bytes are not thrown at a terminal") {
 
 TEST_CASE("top redraws a terminal until Ctrl-C, which is its ordinary end") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true});
-  REQUIRE(f.Start({"cp", "a", "west:b", "--detach"}).Wait() == 0);
+  f.daemon.Hold();
+  const std::string id = f.Detach();
+  f.daemon.AwaitRunning(1);
   Process process = f.Start({"top"}, Streams::kTerminal);
   std::string shown;
   size_t frames = 0;
@@ -210,28 +220,28 @@ TEST_CASE("top redraws a terminal until Ctrl-C, which is its ordinary end") {
   process.Signal(SIGINT);
   CHECK(process.Wait() == 0);
   CHECK(shown.find("east: 1 running, 0 ended") != std::string::npos);
-  CHECK(shown.find("t1  RUNNING") != std::string::npos);
+  CHECK(shown.find(id + "  RUNNING") != std::string::npos);
   f.daemon.Release();
 }
 
 TEST_CASE("Ctrl-C cancels the transfer, waits for its end, and exits 130") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true});
+  f.daemon.Hold();
   const int signal = GENERATE(SIGINT, SIGTERM);
   Process process = f.Start({"cp", "a", "west:b"});
-  f.daemon.AwaitStarted(1);
+  f.daemon.AwaitHeld(1);
   process.Signal(signal);
   CHECK(process.Wait() == 130);
-  CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::CANCELLED);
+  CHECK(f.state() == TransferState::kCancelled);
   CHECK(ReadAll(process.err.get()).find("[CANCELLED]") != std::string::npos);
 }
 
 TEST_CASE("Ctrl-C during a file copy leaves no file") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true});
+  f.daemon.Hold();
   std::filesystem::create_directory(f.dir / "out");
   Process process = f.Start({"cp", "west:b", f.dir / "out/file"});
-  f.daemon.AwaitStarted(1);
+  f.daemon.AwaitHeld(1);
   process.Signal(SIGINT);
   CHECK(process.Wait() == 130);
   CHECK(std::filesystem::is_empty(f.dir / "out"));
@@ -240,34 +250,36 @@ TEST_CASE("Ctrl-C during a file copy leaves no file") {
 TEST_CASE("Ctrl-C ends the wait for standard input") {
   ProcessFixture f;
   Process process = f.Start({"cp", "-", "west:b"});
-  while (f.daemon.buffer_count() < 4) std::this_thread::yield();  // its two windows are there
+  f.daemon.AwaitBuffers(3);  // its two windows are there, beside "a"
   process.Signal(SIGINT);
   CHECK(process.Wait() == 130);
 }
 
 TEST_CASE("a second Ctrl-C leaves at once, although nothing has let go") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true, .stubborn = true});
+  f.daemon.Hold();
+  f.daemon.cluster().HangCalls("Cancel");
   Process process = f.Start({"cp", "a", "west:b"});
-  f.daemon.AwaitStarted(1);
+  f.daemon.AwaitRunning(1);
   process.Signal(SIGINT);
   f.daemon.AwaitCancelRequested();
   process.Signal(SIGINT);
   CHECK(process.Wait() == 130);
-  CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::RUNNING);
+  CHECK(f.state() == TransferState::kRunning);
   f.daemon.Release();
 }
 
 TEST_CASE("Ctrl-C while watching leaves the transfer alone") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true});
-  Process start = f.Start({"cp", "a", "west:b", "--detach"});
-  REQUIRE(start.Wait() == 0);
-  Process process = f.Start({"transfer", "watch", "t1"});
-  f.daemon.AwaitWatched();
+  f.daemon.Hold();
+  const std::string id = f.Detach();
+  f.daemon.AwaitRunning(1);
+  Process process = f.Start({"transfer", "watch", id}, Streams::kTerminal);
+  char first = 0;
+  REQUIRE(::read(process.err.get(), &first, 1) == 1);  // it shows what it was told
   process.Signal(SIGINT);
   CHECK(process.Wait() == 130);
-  CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::RUNNING);
+  CHECK(f.state() == TransferState::kRunning);
   f.daemon.Release();
 }
 
@@ -282,13 +294,13 @@ TEST_CASE("a reader that goes away ends the program, as it ends any filter") {
 TEST_CASE(
     "when the client is killed its memory goes, and what it ordered between buffers goes on") {
   ProcessFixture f;
-  f.daemon.SetFate(0, {.hold = true});
+  f.daemon.Hold();
   {
     Process process = f.Start({"cp", "a", "west:b"});
-    f.daemon.AwaitStarted(1);
+    f.daemon.AwaitRunning(1);
     process.Signal(SIGKILL);
     CHECK(process.Wait() == 1000 + SIGKILL);
   }
-  CHECK(f.daemon.transfers().at(0).state() == onecopy::v1::RUNNING);
+  CHECK(f.state() == TransferState::kRunning);
   f.daemon.Release();
 }

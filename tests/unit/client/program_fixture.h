@@ -1,4 +1,4 @@
-// Command lines, run in this process against a fake daemon.
+// Command lines, run in this process against a daemon in this process.
 #pragma once
 
 #include <sstream>
@@ -27,7 +27,7 @@ inline Run Onecopy(const std::vector<std::string>& arguments) {
 
 // Buffer "a" of 1,000 bytes on east, which is asked, and "b" of 2,000 on west.
 struct ProgramFixture : FileCopyFixture {
-  ProgramFixture() {
+  explicit ProgramFixture(const ServedCluster::Change& change = {}) : FileCopyFixture(change) {
     daemon.AddBuffer("east", "a", 1000);
     daemon.AddBuffer("west", "b", 2000);
   }
@@ -35,6 +35,12 @@ struct ProgramFixture : FileCopyFixture {
   Run operator()(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--run-dir", dir.path()});
     return Onecopy(arguments);
+  }
+
+  // Starts a transfer that is not waited for, and returns its id.
+  std::string Detach() {
+    const std::string id = (*this)({"cp", "a", "west:b", "--detach", "--quiet"}).out;
+    return id.substr(0, id.find('\n'));
   }
 };
 

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "client/cli/node_report.h"
+#include "client/cli/probe_report.h"
 #include "tests/support/catch.h"
 #include "transport/core/reasons.h"
 
@@ -30,9 +31,9 @@ cli::Move OneMove() {
   move.receipt.link = "tcp";
   move.receipt.seconds = 0.041;
   move.receipt.bytes_per_second = 26.188e9;
-  move.receipt.steps = {{Named("east", "host", "kernel", "driver"), move.bytes},
+  move.receipt.steps = {{Named("east", "host", "kernel", "cpu"), move.bytes},
                         {Named("west", "kernel", "kernel", "wire", true), move.bytes},
-                        {Named("west", "kernel", "host", "driver"), 4096}};
+                        {Named("west", "kernel", "host", "cpu"), 4096}};
   move.receipt.lanes = {{"lo", "127.0.0.1:7702", move.bytes / 2},
                         {"lo", "127.0.0.1:7702", move.bytes / 2}};
   move.receipt.refused = {{"rdma-direct", "NO_RDMA_DEVICE", "this node has none", "install one"},
@@ -52,9 +53,9 @@ TEST_CASE("a receipt for people is compact, and says why nothing better") {
         "east:a -> west:b\n"
         "  moved     1 GiB in 41 ms, 26.19 GB/s\n"
         "  path      tcp-direct, 3 copies, link tcp\n"
-        "    1  host -> kernel    driver          on east\n"
+        "    1  host -> kernel    cpu             on east\n"
         "    2  kernel -> kernel  wire, loopback  on west\n"
-        "    3  kernel -> host    driver          on west  4 KiB\n"
+        "    3  kernel -> host    cpu             on west  4 KiB\n"
         "  lanes     2 lanes, 1 GiB, lo to 127.0.0.1:7702\n"
         "  why nothing better\n"
         "    rdma-direct, rdma-staged  NO_RDMA_DEVICE  this node has none\n"
@@ -140,7 +141,7 @@ TEST_CASE("a node shows what it can use, and why not the rest") {
   node.state = NodeState::kConnected;
   node.version = "1.0";
   node.protocol_min = 1;
-  node.protocol_max = 2;
+  node.protocol_max = 1;
   node.capabilities.emplace();
   MemoryCapability gpu;
   gpu.kind = "cuda";
@@ -169,4 +170,26 @@ TEST_CASE("a node shows what it can use, and why not the rest") {
   std::ostringstream none;
   cli::PrintNode(none, unknown);
   CHECK(none.str().find("not known yet") != std::string::npos);
+}
+
+TEST_CASE("probes are a table of rates, latencies and what did not work") {
+  onecopy::ProbeInfo all;
+  all.node = "west";
+  all.link = "verbs";
+  all.source_memory = "cuda";
+  all.source_device = "GPU-a";
+  all.destination_memory = "host";
+  all.bytes_per_second = 47e9;
+  all.latency_seconds = 3e-6;
+  onecopy::ProbeInfo pair = all;
+  pair.source_nic = "mlx5_0";
+  pair.destination_nic = "mlx5_1";
+  pair.viability = Viability::No("NIC_UNREACHABLE", "transport retry counter exceeded", "");
+  std::ostringstream out;
+  cli::PrintProbes(out, {all, pair}, "");
+  CHECK(out.str().find("GPU-a") != std::string::npos);
+  CHECK(out.str().find("47 GB/s") != std::string::npos);
+  CHECK(out.str().find("3 us") != std::string::npos);
+  CHECK(out.str().find("mlx5_0 > mlx5_1") != std::string::npos);
+  CHECK(out.str().find("NIC_UNREACHABLE, transport retry counter exceeded") != std::string::npos);
 }

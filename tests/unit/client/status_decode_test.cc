@@ -1,7 +1,7 @@
 #include "client/lib/status_decode.h"
 
+#include "proto/codec/status_codec.h"
 #include "tests/support/catch.h"
-#include "tests/unit/client/fake_daemon.h"
 #include "transport/core/reasons.h"
 
 using onecopy::Code;
@@ -12,7 +12,9 @@ TEST_CASE("a daemon's error comes through a call in its own words") {
   const Status sent =
       Status(Code::kFailedPrecondition, onecopy::reasons::kPolicyUnmet, "no path", "allow more")
           .WithRefusals({{"rdma-direct", "NO_RDMA_DEVICE", "none here", "install one"}});
-  const Status got = DecodeStatus(onecopy::testing::ToGrpc(sent), "the daemon");
+  const grpc::Status wire(static_cast<grpc::StatusCode>(sent.code()), sent.message(),
+                          onecopy::EncodeStatusDetails(sent));
+  const Status got = DecodeStatus(wire, "the daemon");
   CHECK(got.code() == sent.code());
   CHECK(got.reason() == sent.reason());
   CHECK(got.message() == sent.message());

@@ -1,5 +1,6 @@
 // Transfers that do not go well: what becomes of them, and of everything they used.
 #include <algorithm>
+#include <thread>
 
 #include "tests/support/engine_cluster.h"
 #include "tests/support/memory.h"
@@ -153,6 +154,21 @@ TEST_CASE("a deadline ends a transfer on both nodes") {
   CHECK(copied->error.reason() == reasons::kDeadline);
   CheckFree(pair.east, pair.alice, "a");
   CheckFree(pair.west, pair.bob, "b");
+}
+
+TEST_CASE(
+    "a destination that stops tells how its transfer ended, once what it told before is heard") {
+  Pair pair;
+  pair.cluster.HoldCalls("Report");
+  const TransferId id = pair.StartMoving(pair.west, pair.bob);
+  const size_t finished = pair.cluster.calls("Finish");
+  std::thread stopper([&] { pair.cluster.Remove("west"); });
+  while (pair.cluster.calls("Finish") == finished) std::this_thread::yield();
+  pair.cluster.ReleaseCalls();
+  stopper.join();
+  const TransferInfo ended = pair.east.Wait(pair.alice, id, TransferState::kUnconfirmed);
+  CHECK(ended.state == TransferState::kFailed);
+  CHECK(ended.error.reason() == reasons::kDraining);
 }
 
 TEST_CASE("a source that is lost ends the transfer at the destination; back again it learns so") {

@@ -90,7 +90,6 @@ class Asking {
     request.id = TransferId("t");
     request.connection = connection;
     request.channel = channel;
-    request.flows = true;
     return Ask<PrepareReply>(
         [&](PeerApi& east, auto reply) { east.Prepare(caller, request, std::move(reply)); });
   }

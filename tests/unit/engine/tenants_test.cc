@@ -155,7 +155,17 @@ TEST_CASE("a buffer that a request made is not made again") {
   REQUIRE_OK(made);
   CHECK(create("a", "job")->id == made->id);
   CHECK(create("b", "job").status().reason() == reasons::kRequestIdReused);
-  REQUIRE_OK(east.Start(alice, Small("a", "job")));  // another kind of request
+  REQUIRE_OK(east.Copy(alice, Small("a", "job")));  // another kind of request
+  const auto removed = east.Ask<bool>([&](ClientApi& api, auto reply) {
+    api.DeleteBuffer(alice, "a", false, [reply = std::move(reply)](const Status& status) mutable {
+      if (status.ok()) return reply(true);
+      reply(status);
+    });
+  });
+  REQUIRE_OK(removed);
+  const Status again = create("a", "job").status();
+  CHECK(again.code() == Code::kAlreadyExists);
+  CHECK(again.reason() == "REQUEST_FORGOTTEN");
 }
 
 TEST_CASE("transfers under way, rings and their routes are limited for each user") {

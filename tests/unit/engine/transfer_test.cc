@@ -125,3 +125,21 @@ TEST_CASE("a third node orders a transfer between two others, and sees it throug
   CHECK(cluster["east"].Wait(alice, copied->id).role == TransferRole::kSource);
   CHECK(cluster["west"].Wait(bob, copied->id).role == TransferRole::kDestination);
 }
+
+TEST_CASE("what is only asked is answered by the node that was asked, whatever part it has") {
+  EngineCluster cluster({"east", "west", "north"});
+  const Principal in_east = cluster["east"].Attach();
+  const Principal in_west = cluster["west"].Attach();
+  REQUIRE_OK(cluster["east"].CreateBuffer(in_east, "a", 16));
+  REQUIRE_OK(cluster["west"].CreateBuffer(in_west, "b", 16));
+  const auto ask = [&](const std::string& node) {
+    TransferRequest request = Request("east:a", "west:b");
+    request.validate_only = true;
+    const auto planned = cluster[node].Start(cluster[node].Attach(), request);
+    REQUIRE_OK(planned);
+    return planned->role;
+  };
+  CHECK(ask("west") == TransferRole::kDestination);
+  CHECK(ask("east") == TransferRole::kSource);
+  CHECK(ask("north") == TransferRole::kOrderer);
+}

@@ -67,7 +67,6 @@ class WildReader {
     prepare.connection = number_;
     prepare.channel = kChannel;
     prepare.staged = true;
-    prepare.flows = true;
     prepare.chunk_bytes = chunk_bytes;
     prepare.transfer.id = reserve.id;
     return Call<PrepareReply>(

@@ -7,6 +7,7 @@
 #include "tests/support/temp_folder.h"
 #include "transport/core/reasons.h"
 #include "transport/memory/cuda/factory.h"
+#include "transport/shim/library.h"
 
 namespace onecopy {
 namespace {
@@ -57,6 +58,17 @@ void CheckUnusable(const std::string& library, std::string_view reason,
 
 TEST_CASE("a driver's library that is absent is NO_DRIVER, with its path") {
   CheckUnusable("/nowhere/libcuda.so.1", reasons::kNoDriver, {"/nowhere/libcuda.so.1"});
+}
+
+TEST_CASE("where a library is missing, what to install is named") {
+  const Status missing =
+      shim::Library::Open("", "libnowhere.so.1", "cuda", reasons::kNoDriver, "its package")
+          .status();
+  CHECK(missing.reason() == reasons::kNoDriver);
+  CHECK(missing.remedy() == "install its package, or name its file under [libraries] cuda");
+  const Status driver = shim::LoadCuda("").status();
+  if (driver.reason() != reasons::kNoDriver) ONECOPY_SKIP("this machine has a driver");
+  CHECK(driver.remedy().find("libcuda1") != std::string::npos);
 }
 
 TEST_CASE("a file that is no library is NO_DRIVER") {

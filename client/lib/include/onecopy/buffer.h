@@ -50,8 +50,8 @@ struct GrantInfo {
   bool read = false;
   bool write = false;
   std::optional<WallTime> expire_time;  // absent: until it or the buffer is deleted
-  std::string owner;  // of the buffer, uid@node; empty from a daemon of an older version
-  std::string node;   // that has the buffer; likewise
+  std::string owner;                    // of the buffer, uid@node
+  std::string node;                     // that has the buffer
 };
 
 struct CreateGrantRequest {

@@ -146,16 +146,14 @@ class Client {
 
   // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
   //
-  // A transfer of at most 64 KiB between two buffers of this node, with its length said at the
-  // source and everything but the ends at its default, goes by a ring of shared memory from the
-  // second time on that these two buffers are named. It is checked, carried out and refused as any
+  // A transfer of at most 64 KiB between two buffers, at least one of them of this node, with its
+  // length said at the source and everything but the ends at its default, goes by a ring of shared
+  // memory from the second time on that these two buffers are named, where the daemon can have it
+  // so. It is checked, carried out and refused as any
   // other; a waiting thread spins for a while before it sleeps. What is returned of it lacks the
   // plan and, in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
                                    std::stop_token stop = {});
-
-  // Whether the daemon knows series; a daemon of an older version does not.
-  bool HasSeries() const;
 
   // Begins a transfer whose parts the caller orders with StartTransfer (`part_of`), one after
   // another or some at once. It is listed, watched and cancelled as one, and has one receipt, in

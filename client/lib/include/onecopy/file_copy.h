@@ -44,9 +44,7 @@ struct FileCopyOptions {
 };
 
 struct FileCopy {
-  TransferId id;  // of the whole; empty where the daemon is older and knows the windows alone
-  // Then theirs, the newest last; of a long copy only the last 1000, as it keeps no more either.
-  std::vector<TransferId> transfers;
+  TransferId id;         // of the whole
   uint64_t windows = 0;  // number of parts
   uint64_t bytes = 0;
   // Of all windows together. `steps` has each step once, with the bytes of all, and between file
