@@ -128,7 +128,7 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
                                  .from = {*route->source.offset, *route->source.bytes},
                                  .into = std::move(push->into),
                                  .to = push->to,
-                                 .most_bytes = ring::kMostBytes,
+                                 .most_bytes = ring::kMaxBytes,
                                  .held = ReleasedOn(loop, std::move(route->range))};
   const Status ready = needs_.openings.Ready(
       push->answer.opening,

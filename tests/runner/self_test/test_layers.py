@@ -26,7 +26,7 @@ class LayersTest(Planted):
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
 
     def test_the_way_through_the_own_folder_does_not_help(self):
-        self.append("daemon/plan/planner.h", '#include "../engine/types.h"\n')
+        self.append("daemon/plan/planner.h", '#include "../engine/api/types.h"\n')
         self.assert_found(layers.run(self.context()), "daemon/plan/planner.h", "may not include")
 
     def test_only_few_see_grpc(self):

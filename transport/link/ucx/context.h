@@ -3,10 +3,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/core/result.h"
 #include "transport/link/ucx/gpu_contexts.h"
@@ -83,8 +83,8 @@ class Context : public std::enable_shared_from_this<Context> {
   bool names_routes_ = false;
 
   GpuContexts gpus_;
-  mutable std::mutex mutex_;
-  std::map<const Region*, std::shared_ptr<const MappedMemory>> mapped_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<const Region*, std::shared_ptr<const MappedMemory>> mapped_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::ucx

@@ -29,9 +29,10 @@ Status BadSize() {
 }
 
 // For the plan: what Copier does.
-void DescribeScattering(Scattering scatter, MemoryCapability* gpu) {
-  if (scatter == Scattering::kCopyEngine) return;
-  const bool always = scatter == Scattering::kKernel;
+void DescribeScattering(const Gpu::Options& options, MemoryCapability* gpu) {
+  if (options.scatter_image == nullptr) gpu->attributes["kernels"] = "none (built without nvcc)";
+  if (options.scatter_image == nullptr || options.scatter == Scattering::kCopyEngine) return;
+  const bool always = options.scatter == Scattering::kKernel;
   gpu->kernel_below_bytes_host = always ? UINT64_MAX : kPieceOverPcie;
   gpu->kernel_below_bytes_gpu = always ? UINT64_MAX : kPieceBetweenGpus;
 }
@@ -99,7 +100,7 @@ std::vector<MemoryCapability> CudaMemory::Describe() const {
   std::vector<MemoryCapability> capabilities;
   for (size_t i = 0; i < infos_.size(); ++i) {
     capabilities.push_back(cuda::Describe(infos_[i], ViabilityOf(devices_[i].gpu->lost())));
-    DescribeScattering(options_.gpu.scatter, &capabilities.back());
+    DescribeScattering(options_.gpu, &capabilities.back());
   }
   return capabilities;
 }
@@ -289,7 +290,7 @@ Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& fr
                   "no copy from " + from->step_name() + " to " + to->step_name() +
                       " has shown yet that it is one pass");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::weak_ptr<ShortLane>& known = short_lanes_[&*parts.gpu];
   std::shared_ptr<ShortLane> lane = known.lock();
   if (lane == nullptr) {

@@ -205,7 +205,7 @@ class Look {
 }  // namespace
 
 std::optional<OnePass::Seen> OnePass::Known(const Pair& way) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = seen_.find(way);
   if (found == seen_.end()) return std::nullopt;
   return found->second;
@@ -213,7 +213,7 @@ std::optional<OnePass::Seen> OnePass::Known(const Pair& way) {
 
 OnePass::Seen OnePass::Look(const Pair& way, CUdeviceptr from, CUdeviceptr to, uint64_t bytes) {
   // Held throughout: whoever else wants to know waits, and then knows.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = seen_.find(way); found != seen_.end()) return found->second;
   // A GPU may be full but for a little.
   for (uint64_t some = std::min(bytes, kMaxBytes);; some /= 8) {

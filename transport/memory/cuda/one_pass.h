@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "transport/core/mutex.h"
 #include "transport/core/result.h"
 #include "transport/memory/cuda/gpu.h"
 
@@ -59,8 +59,8 @@ class OnePass {
 
  private:
   NvlinkCounters counters_;
-  std::mutex mutex_;
-  std::map<Pair, Seen> seen_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<Pair, Seen> seen_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

@@ -6,8 +6,8 @@
 
 #include "transport/memory/cuda/gpu.h"
 
-// Made from scatter.cu by nvcc, for every architecture: see CMakeLists.txt.
-extern "C" const unsigned char onecopy_scatter_image[];
+// Made from scatter.cu: see CMakeLists.txt.
+extern "C" const unsigned char* const onecopy_scatter_image;
 
 namespace onecopy::cuda {
 namespace {
@@ -17,6 +17,8 @@ constexpr size_t kMinRoom = 1024;
 
 }  // namespace
 
+const unsigned char* ScatterImage() { return onecopy_scatter_image; }
+
 ScatterKernel::~ScatterKernel() {
   for (const List& list : all_) gpu_.api().MemFreeHost(list.tiles);
   if (module_ != nullptr) gpu_.api().ModuleUnload(module_);
@@ -25,14 +27,14 @@ ScatterKernel::~ScatterKernel() {
 bool ScatterKernel::Works(bool over_pcie) {
   if (!tried_) {
     tried_ = true;
-    if (Load() != CUDA_SUCCESS) function_ = nullptr;
+    if (gpu_.options().scatter_image == nullptr || Load() != CUDA_SUCCESS) function_ = nullptr;
   }
   return function_ != nullptr && (reaches_host_ || !over_pcie);
 }
 
 CUresult ScatterKernel::Load() {
   const shim::CudaApi& api = gpu_.api();
-  CUresult error = api.ModuleLoadData(&module_, onecopy_scatter_image);
+  CUresult error = api.ModuleLoadData(&module_, gpu_.options().scatter_image);
   if (error != CUDA_SUCCESS) {
     module_ = nullptr;
     return error;

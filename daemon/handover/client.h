@@ -3,11 +3,11 @@
 
 #include <chrono>
 
-#include "daemon/handover/giver.h"
+#include "daemon/handover/server.h"
 
 namespace onecopy::handover {
 
-struct Taken {
+struct Fetched {
   ImportRequest memory;  // its descriptor is `fd`; complete for Memory::Import
   os::UniqueFd fd;
 };
@@ -16,6 +16,6 @@ struct Taken {
 // imported with the same care as a client's. UNAVAILABLE where nobody listens or answers, which it
 // is in another network namespace; PERMISSION_DENIED for another user's socket or a token that is
 // not known (any more).
-Result<Taken> Take(const Address& address, std::chrono::milliseconds patience);
+Result<Fetched> Fetch(const Address& address, std::chrono::milliseconds patience);
 
 }  // namespace onecopy::handover

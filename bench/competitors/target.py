@@ -1,4 +1,4 @@
-"""The process at the other end of a rival's transfer: it has the destination's memory, and looks at what arrived."""
+"""The process at the other end of a competitor's transfer: it has the destination's memory, and looks at what arrived."""
 
 import multiprocessing
 import os

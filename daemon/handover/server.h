@@ -22,7 +22,7 @@ struct Address {
 };
 
 // The loop's thread only. Listens from the first offer on.
-class Giver {
+class Server {
  public:
   struct Limits {
     size_t most_offers = 256;                   // that nobody has come for yet
@@ -32,11 +32,11 @@ class Giver {
   };
 
   // `loop` must outlive it.
-  explicit Giver(os::EventLoop& loop);
-  Giver(os::EventLoop& loop, Limits limits);
-  ~Giver();
-  Giver(const Giver&) = delete;
-  Giver& operator=(const Giver&) = delete;
+  explicit Server(os::EventLoop& loop);
+  Server(os::EventLoop& loop, Limits limits);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
 
   // Keeps `memory` and the descriptor that belongs to it until somebody comes with the token.
   // RESOURCE_EXHAUSTED (QUOTA) where too many wait.

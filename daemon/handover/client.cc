@@ -1,4 +1,4 @@
-#include "daemon/handover/taker.h"
+#include "daemon/handover/client.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 namespace onecopy::handover {
 namespace {
 
-constexpr size_t kMostReplyBytes = 4096;
+constexpr size_t kMaxReplyBytes = 4096;
 
 Status Unusable(std::string why) {
   return {Code::kUnavailable, reasons::kLinkDown,
@@ -40,7 +40,7 @@ Status AwaitReply(int socket, std::chrono::milliseconds patience) {
 
 }  // namespace
 
-Result<Taken> Take(const Address& address, std::chrono::milliseconds patience) {
+Result<Fetched> Fetch(const Address& address, std::chrono::milliseconds patience) {
   Result<os::UniqueFd> socket = os::ConnectAbstract(address.name, SOCK_SEQPACKET);
   if (!socket.ok()) return Unusable(socket.status().message());
   ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(socket->get()));
@@ -54,32 +54,32 @@ Result<Taken> Take(const Address& address, std::chrono::milliseconds patience) {
   request.set_token(address.token);
   ONECOPY_RETURN_IF_ERROR(os::SendPacket(socket->get(), request.SerializeAsString()));
   ONECOPY_RETURN_IF_ERROR(AwaitReply(socket->get(), patience));
-  Result<std::optional<os::Packet>> packet = os::ReceivePacket(socket->get(), kMostReplyBytes);
+  Result<std::optional<os::Packet>> packet = os::ReceivePacket(socket->get(), kMaxReplyBytes);
   if (!packet.ok()) return Unusable(packet.status().message());
   if (!*packet || (*packet)->end) return Unusable("it closed the connection");
   v1::HandoverReply reply;
   if ((*packet)->bytes_cut || (*packet)->fds_cut || (*packet)->fds.size() > 1 ||
       !reply.ParseFromString((*packet)->bytes)) {
-    return Unusable("it answers with something else than a piece of memory");
+    return Unusable("its answer is not one of this protocol");
   }
   if (!reply.has_memory()) {
     const Status error = FromProto(reply.error());
-    return error.ok() ? Unusable("it answers with nothing") : error;
+    return error.ok() ? Unusable("its answer has no memory and no error") : error;
   }
-  Taken taken;
-  if (!(*packet)->fds.empty()) taken.fd = std::move((*packet)->fds.front());
-  taken.memory.form = reply.memory().form();
-  taken.memory.device = reply.memory().device();
-  taken.memory.bytes = reply.memory().bytes();
-  taken.memory.offset = reply.memory().offset_bytes();
-  taken.memory.allocation_bytes = reply.memory().allocation_bytes();
-  taken.memory.handle = reply.memory().handle();
-  taken.memory.fd = taken.fd.get();
-  taken.memory.owner_pid = peer.pid;
+  Fetched fetched;
+  if (!(*packet)->fds.empty()) fetched.fd = std::move((*packet)->fds.front());
+  fetched.memory.form = reply.memory().form();
+  fetched.memory.device = reply.memory().device();
+  fetched.memory.bytes = reply.memory().bytes();
+  fetched.memory.offset = reply.memory().offset_bytes();
+  fetched.memory.allocation_bytes = reply.memory().allocation_bytes();
+  fetched.memory.handle = reply.memory().handle();
+  fetched.memory.fd = fetched.fd.get();
+  fetched.memory.owner_pid = peer.pid;
   // Its owner's namespace is the other daemon's, and that one's is this one's.
-  taken.memory.same_pid_namespace =
+  fetched.memory.same_pid_namespace =
       reply.memory().same_pid_namespace() && os::SharesPidNamespace(peer.pid);
-  return taken;
+  return fetched;
 }
 
 }  // namespace onecopy::handover

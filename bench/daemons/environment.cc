@@ -1,16 +1,16 @@
-#include "bench/daemons/site.h"
+#include "bench/daemons/environment.h"
 
 #include "transport/core/reasons.h"
 
 namespace onecopy::bench {
 namespace {
 
-Result<Site> OpenGiven(const GivenDaemons& given) {
-  Site site;
-  site.here.run_dir = given.run_dir;
-  ONECOPY_ASSIGN_OR_RETURN(Client client, site.here.Connect());
-  site.here.name = client.node();
-  site.here.run_dir = client.run_dir();
+Result<Environment> OpenGiven(const GivenDaemons& given) {
+  Environment environment;
+  environment.here.run_dir = given.run_dir;
+  ONECOPY_ASSIGN_OR_RETURN(Client client, environment.here.Connect());
+  environment.here.name = client.node();
+  environment.here.run_dir = client.run_dir();
   ONECOPY_ASSIGN_OR_RETURN(const NodeInfo peer, client.GetNode(given.peer));
   if (peer.self) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
@@ -25,20 +25,21 @@ Result<Site> OpenGiven(const GivenDaemons& given) {
         other_version ? "install the same version of onecopy on both nodes"
                       : "start onecopyd there; onecopy node show " + given.peer + " says more");
   }
-  site.there = {.name = given.peer, .run_dir = client.run_dir(), .pid = {}, .elsewhere = true};
-  return site;
+  environment.there = {
+      .name = given.peer, .run_dir = client.run_dir(), .pid = {}, .elsewhere = true};
+  return environment;
 }
 
 }  // namespace
 
-Result<Site> Site::Open(const GivenDaemons& given, const DaemonOptions& options) {
+Result<Environment> Environment::Open(const GivenDaemons& given, const DaemonOptions& options) {
   if (!given.peer.empty()) return OpenGiven(given);
   ONECOPY_ASSIGN_OR_RETURN(Pair pair, Pair::Start(options));
-  Site site;
-  site.here = pair.east->AsNode();
-  site.there = pair.west->AsNode();
-  site.own = std::move(pair);
-  return site;
+  Environment environment;
+  environment.here = pair.east->AsNode();
+  environment.there = pair.west->AsNode();
+  environment.own = std::move(pair);
+  return environment;
 }
 
 }  // namespace onecopy::bench

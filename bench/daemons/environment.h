@@ -15,14 +15,14 @@ struct GivenDaemons {
   std::string peer = {};     // empty: the bench starts two of its own
 };
 
-struct Site {
+struct Environment {
   Node here;
   Node there;
   std::optional<Pair> own;
 
   // Two new daemons, or those that were given. NOT_FOUND where there is no such peer, UNAVAILABLE
   // with its reason where it is not connected or speaks another version.
-  static Result<Site> Open(const GivenDaemons& given, const DaemonOptions& options);
+  static Result<Environment> Open(const GivenDaemons& given, const DaemonOptions& options);
 };
 
 }  // namespace onecopy::bench

@@ -1,4 +1,4 @@
-// Other software that moves memory, by the scripts of bench/rivals.
+// Other software that moves memory, by the scripts of bench/competitors.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace onecopy::bench {
 
-struct RivalWay {
-  std::string folder = {};  // that bench/rivals/install has made; empty: none
+struct CompetitorParams {
+  std::string folder = {};  // that bench/competitors/install has made; empty: none
   std::string name = {};    // "nixl", "mooncake"; "ucx" needs no folder and has nothing tuned
   bool tuned = false;
   bool gpu_memory = false;
@@ -23,9 +23,9 @@ struct RivalWay {
 
 // A sample is a new pair of processes, which makes a payload of its own and looks at what arrived.
 // FAILED_PRECONDITION (NOT_REQUESTED) without a folder, NOT_FOUND where it has no such script.
-Result<std::unique_ptr<Mover>> MakeRival(const RivalWay& way, uint64_t bytes);
+Result<std::unique_ptr<Mover>> MakeCompetitor(const CompetitorParams& params, uint64_t bytes);
 
 // "rate 1471613711.5 verified 1"
-std::optional<ToolSaid> ReadRival(const std::string& line);
+std::optional<ToolSaid> ReadCompetitor(const std::string& line);
 
 }  // namespace onecopy::bench

@@ -1,4 +1,4 @@
-"""The command line that the rivals' scripts share."""
+"""The command line that the competitors' scripts share."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Memory of either kind for the rivals' scripts, and payloads in it that can be told apart.
+"""Memory of either kind for the competitors' scripts, and payloads in it that can be told apart.
 
 GPU memory comes from the driver itself (cuMemAlloc), so that no other package is needed.
 """

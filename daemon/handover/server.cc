@@ -1,4 +1,4 @@
-#include "daemon/handover/giver.h"
+#include "daemon/handover/server.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -17,16 +17,16 @@ namespace onecopy::handover {
 namespace {
 
 constexpr size_t kTokenBytes = 16;
-constexpr size_t kMostRequestBytes = 256;
+constexpr size_t kMaxRequestBytes = 256;
 constexpr int kBacklog = 32;
 
 }  // namespace
 
-Giver::Giver(os::EventLoop& loop) : Giver(loop, Limits()) {}
-Giver::Giver(os::EventLoop& loop, Limits limits) : loop_(loop), limits_(limits) {}
-Giver::~Giver() { Clear(); }
+Server::Server(os::EventLoop& loop) : Server(loop, Limits()) {}
+Server::Server(os::EventLoop& loop, Limits limits) : loop_(loop), limits_(limits) {}
+Server::~Server() { Clear(); }
 
-Status Giver::Listen() {
+Status Server::Listen() {
   name_ = "onecopy-" + os::RandomHex(kTokenBytes);
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd listener,
                            os::ListenAbstract(name_, SOCK_SEQPACKET, kBacklog));
@@ -39,7 +39,7 @@ Status Giver::Listen() {
   return OkStatus();
 }
 
-Result<Address> Giver::Offer(const ImportRequest& memory, os::UniqueFd fd) {
+Result<Address> Server::Offer(const ImportRequest& memory, os::UniqueFd fd) {
   if (acceptor_ == nullptr) ONECOPY_RETURN_IF_ERROR(Listen());
   if (offers_.size() >= limits_.most_offers) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
@@ -55,14 +55,14 @@ Result<Address> Giver::Offer(const ImportRequest& memory, os::UniqueFd fd) {
   return Address{name_, token};
 }
 
-void Giver::Clear() {
+void Server::Clear() {
   acceptor_.reset();
   for (auto& [token, offer] : offers_) loop_.CancelTimer(offer.timer);
   offers_.clear();
   while (!connections_.empty()) Close(connections_.begin()->first);
 }
 
-void Giver::Connected(os::UniqueFd socket) {
+void Server::Connected(os::UniqueFd socket) {
   const Result<os::PeerProcess> peer = os::UnixPeer(socket.get());
   if (!peer.ok() || peer->uid != ::geteuid()) return;
   if (connections_.size() >= limits_.most_connections) return;
@@ -76,9 +76,9 @@ void Giver::Connected(os::UniqueFd socket) {
   connections_[number].timer = loop_.RunAfter(limits_.patience, [this, number] { Close(number); });
 }
 
-void Giver::OnRequest(uint64_t number) {
+void Server::OnRequest(uint64_t number) {
   const int socket = connections_.at(number).socket.get();
-  const auto packet = os::ReceivePacket(socket, kMostRequestBytes);
+  const auto packet = os::ReceivePacket(socket, kMaxRequestBytes);
   if (packet.ok() && !*packet) return;
   if (packet.ok() && !(*packet)->end && !(*packet)->bytes_cut) {
     os::UniqueFd fd;
@@ -89,7 +89,7 @@ void Giver::OnRequest(uint64_t number) {
   Close(number);
 }
 
-std::string Giver::Answer(const std::string& request, os::UniqueFd* fd) {
+std::string Server::Answer(const std::string& request, os::UniqueFd* fd) {
   v1::HandoverRequest asked;
   v1::HandoverReply reply;
   auto offer = asked.ParseFromString(request) ? offers_.extract(asked.token())
@@ -97,7 +97,7 @@ std::string Giver::Answer(const std::string& request, os::UniqueFd* fd) {
   if (offer.empty()) {
     *reply.mutable_error() =
         ToProto(Status(Code::kPermissionDenied, reasons::kGrantExpired,
-                       "no memory waits under that token: it was fetched, or nobody came in time"));
+                       "no memory is kept for that token: it was fetched already, or too late"));
     return reply.SerializeAsString();
   }
   loop_.CancelTimer(offer.mapped().timer);
@@ -114,7 +114,7 @@ std::string Giver::Answer(const std::string& request, os::UniqueFd* fd) {
   return reply.SerializeAsString();
 }
 
-void Giver::Close(uint64_t number) {
+void Server::Close(uint64_t number) {
   auto connection = connections_.extract(number);
   if (connection.empty()) return;
   loop_.CancelTimer(connection.mapped().timer);
