@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
 #include "transport/core/reasons.h"
 
 namespace onecopy {
@@ -28,7 +28,7 @@ class OpenConnections {
   // used.
   Status Add(const Ref& connection) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (shut_) {
         return {Code::kUnavailable, reasons::kDraining,
                 std::string("the ") + link_ + " link is shut down"};
@@ -40,7 +40,7 @@ class OpenConnections {
   }
 
   std::vector<Ref> All() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return open_;
   }
 
@@ -48,7 +48,7 @@ class OpenConnections {
   // left without its completion. On no connection's thread. False where that has been asked before.
   bool Shutdown() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (std::exchange(shut_, true)) return false;
     }
     const std::vector<Ref> open = All();
@@ -66,7 +66,7 @@ class OpenConnections {
  private:
   void Remove(const LinksConnection* connection) {
     Ref last;  // destroyed outside the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::find_if(open_.begin(), open_.end(),
                                     [&](const Ref& one) { return one.get() == connection; });
     if (found == open_.end()) return;
@@ -75,9 +75,9 @@ class OpenConnections {
   }
 
   const char* const link_;
-  mutable std::mutex mutex_;
-  std::vector<Ref> open_;  // guarded by mutex_
-  bool shut_ = false;      // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Ref> open_ ONECOPY_GUARDED_BY(mutex_);
+  bool shut_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace onecopy

@@ -10,7 +10,7 @@ namespace onecopy::tcp {
 
 uint64_t Exposures::Add(Span span) {
   auto exposure = std::make_shared<Exposure>(std::move(span), home_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uint64_t key = 0;
   do {
     key = os::RandomNumber();
@@ -26,7 +26,7 @@ Status Exposures::NotOpen() {
 bool Exposures::Withdraw(uint64_t key, Task idle) {
   std::shared_ptr<Exposure> exposure;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_key_.find(key);
     if (found != by_key_.end()) {
       exposure = std::move(found->second);
@@ -40,7 +40,7 @@ bool Exposures::Withdraw(uint64_t key, Task idle) {
 }
 
 Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end() ||
       !CheckWithin({offset, bytes}, found->second->span().bytes, "exposure").ok()) {
@@ -51,7 +51,7 @@ Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t byte
 
 void Exposures::Clear() {
   std::unordered_map<uint64_t, std::shared_ptr<Exposure>> all;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all.swap(by_key_);
 }
 

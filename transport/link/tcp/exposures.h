@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/core/result.h"
 
@@ -51,8 +51,8 @@ class Exposures {
 
  private:
   Executor& home_;
-  mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> by_key_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> by_key_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::tcp

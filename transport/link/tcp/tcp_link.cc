@@ -139,7 +139,7 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
   if (bound_.host != "0.0.0.0" && bound_.host != "::") answer.host = bound_.host;
   std::shared_ptr<TcpConnection> replaced;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
     replaced = MakeRoomFor(peer);
     awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
@@ -220,7 +220,7 @@ void TcpLink::AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket) {
   std::shared_ptr<TcpConnection> connection;
   size_t first = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = awaited_.find(Token{hello->key, hello->offset});
     if (found == awaited_.end()) return;
     Awaited& awaited = found->second;

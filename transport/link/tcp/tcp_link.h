@@ -9,11 +9,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
 #include "transport/core/open_connections.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/encryption.h"
@@ -58,8 +58,8 @@ class TcpLink final : public Link {
   explicit TcpLink(LinkOptions options);
 
   Result<Accepted> Answer(const std::string& peer, const std::string& offer);
-  // Under mutex_: takes out the oldest one of a peer that has asked for many and made none.
-  std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer);
+  // Takes out the oldest one of a peer that has asked for many and made none.
+  std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer) ONECOPY_REQUIRES(mutex_);
   void Connected(os::UniqueFd fd);
   Status CheckSender(const TcpConnection& connection, const LaneSocket& socket) const;
   void AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket);
@@ -90,9 +90,9 @@ class TcpLink final : public Link {
   os::Newcomers newcomers_;  // sockets that have not shown a token yet
 
   OpenConnections<TcpConnection> connections_{"tcp"};
-  std::mutex mutex_;
-  std::map<Token, Awaited> awaited_;  // guarded by mutex_
-  uint64_t next_awaited_ = 0;         // guarded by mutex_
+  Mutex mutex_;
+  std::map<Token, Awaited> awaited_ ONECOPY_GUARDED_BY(mutex_);
+  uint64_t next_awaited_ ONECOPY_GUARDED_BY(mutex_) = 0;
 };
 
 // The reader's half of setting up a connection.

@@ -120,7 +120,7 @@ LinkCapability VerbsLink::Describe() const {
 }
 
 void VerbsLink::OnChange(UniqueFunction<void()> changed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   changed_ = std::move(changed);
 }
 
@@ -201,7 +201,7 @@ void VerbsLink::OnAsyncEvents(const std::shared_ptr<Device>& device) {
     HandleEvent(device, event);
   }
   if (!device->Refresh()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (changed_) changed_();
 }
 
@@ -223,7 +223,7 @@ void VerbsLink::HandleEvent(const std::shared_ptr<Device>& device, const ibv_asy
 
 void VerbsLink::Shutdown() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     changed_ = nullptr;
   }
   if (!connections_.Shutdown() || threads_.empty()) return;

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
 #include "transport/core/open_connections.h"
 #include "transport/link/verbs/connection.h"
 #include "transport/link/verbs/device.h"
@@ -56,8 +56,8 @@ class VerbsLink final : public Link {
   std::atomic<size_t> next_thread_{0};
 
   OpenConnections<VerbsConnection> connections_{"verbs"};
-  std::mutex mutex_;
-  UniqueFunction<void()> changed_;  // guarded by mutex_
+  Mutex mutex_;
+  UniqueFunction<void()> changed_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::verbs
