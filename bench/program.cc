@@ -88,7 +88,8 @@ void AddRunOptions(CLI::App& run, RunOptions& options) {
       ->type_name("NAME");
   run.add_option("--run-dir", settings.given.run_dir, "that daemon's run directory")
       ->type_name("DIR");
-  run.add_option("--rivals", settings.rivals, "measure those that bench/rivals/install put there")
+  run.add_option("--competitors", settings.competitors,
+                 "measure those that bench/competitors/install put there")
       ->type_name("DIR");
   run.add_option("--idle", options.idle, "how long idle daemons are watched; default 10s")
       ->type_name("DURATION");

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "bench/daemons/beside.h"
+#include "bench/daemons/daemon.h"
 #include "bench/measure/row_csv.h"
 #include "bench/measure/row_json.h"
 #include "bench/measure/row_table.h"
@@ -164,7 +164,7 @@ Result<int> Run(const RunOptions& options, const std::function<bool()>& stopped,
   ONECOPY_ASSIGN_OR_RETURN(const std::vector<Work> works, Chosen(options.filter));
   // A peer that is not there is an error of the run, not of each of its rows.
   if (!settings.given.peer.empty()) {
-    ONECOPY_RETURN_IF_ERROR(Site::Open(settings.given, {}).status());
+    ONECOPY_RETURN_IF_ERROR(Environment::Open(settings.given, {}).status());
   }
   Output json(options.json_file);
   Output csv(options.csv_file);

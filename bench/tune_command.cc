@@ -8,7 +8,7 @@
 #include <ctime>
 #include <fstream>
 
-#include "bench/daemons/beside.h"
+#include "bench/daemons/daemon.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "transport/os/error.h"

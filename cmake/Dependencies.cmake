@@ -25,6 +25,23 @@ find_path(ONECOPY_CUDA_INCLUDE cuda.h REQUIRED
           HINTS "${PROJECT_SOURCE_DIR}/build/deps/cuda/include" "$ENV{CUDA_HOME}/include"
                 /usr/local/cuda/include)
 
-# For the one kernel of ours, and for programs of the tests.
-find_program(ONECOPY_NVCC nvcc REQUIRED
-  HINTS "${PROJECT_SOURCE_DIR}/build/deps/cuda/bin" "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin)
+# For the kernels of ours, and for programs of the tests on GPUs.
+if(NOT ONECOPY_KERNELS MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "ONECOPY_KERNELS is ${ONECOPY_KERNELS}; it can be AUTO, ON or OFF")
+endif()
+if(ONECOPY_KERNELS STREQUAL "OFF")
+  unset(ONECOPY_NVCC CACHE)
+  set(ONECOPY_KERNELS_SUMMARY "none, as ONECOPY_KERNELS=OFF says: copy engines gather and scatter; no tests on GPUs")
+else()
+  set(required "")
+  if(ONECOPY_KERNELS STREQUAL "ON")
+    set(required REQUIRED)
+  endif()
+  find_program(ONECOPY_NVCC nvcc ${required}
+    HINTS "${PROJECT_SOURCE_DIR}/build/deps/cuda/bin" "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin)
+  if(ONECOPY_NVCC)
+    set(ONECOPY_KERNELS_SUMMARY "by ${ONECOPY_NVCC}")
+  else()
+    set(ONECOPY_KERNELS_SUMMARY "none, as there is no nvcc: copy engines gather and scatter; no tests on GPUs")
+  endif()
+endif()

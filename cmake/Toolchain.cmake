@@ -22,6 +22,10 @@ target_compile_options(onecopy_strict INTERFACE
 if(ONECOPY_WERROR)
   target_compile_options(onecopy_strict INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # What transport/core/mutex.h says of members and functions.
+  target_compile_options(onecopy_strict INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>")
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # gcc 12 sees an overlap in "literal" + std::string that is not there (its bug 105651).
   target_compile_options(onecopy_strict INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>")

@@ -20,7 +20,6 @@
 #include "daemon/engine/engine.h"
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
-#include "daemon/own_limits.h"
 #include "daemon/reloader.h"
 #include "daemon/rpc/api_server.h"
 #include "daemon/rpc/dialer.h"
@@ -176,7 +175,7 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach, rpc::Api
   };
   engine.Drain(end_waiting);
   OnNextSignal([end_waiting] {
-    log::Warning("told to stop again: not waiting for transfers");
+    log::Warning("a second signal to stop: running transfers are not waited for");
     end_waiting();
   });
   waiting.wait();

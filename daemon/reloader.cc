@@ -68,7 +68,8 @@ void Reloader::SetLogLevel(const std::string& before) {
   if (running_.log_level == before) return;
   const Result<std::string> replaced = log::SetLevel(running_.log_level);
   if (!replaced.ok()) {
-    log::Error("the log's level stays what it was", {{"why", replaced.status().message()}});
+    log::Error("the new log level is unknown: the level stays as it was",
+               {{"why", replaced.status().message()}});
   } else if (*replaced != before) {
     log::Warning("the log's level that was set at run time is replaced",
                  {{"was", *replaced}, {"now", running_.log_level}});

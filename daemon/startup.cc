@@ -1,5 +1,6 @@
 #include "daemon/startup.h"
 
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -7,8 +8,10 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <string>
 
+#include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "transport/core/exit_status.h"
@@ -17,7 +20,7 @@ namespace onecopy {
 namespace {
 
 // An idle daemon has about 50 open.
-constexpr rlim_t kLeastDescriptors = 64;
+constexpr rlim_t kMinDescriptors = 64;
 
 std::string LimitText(decltype(RLIMIT_AS) which, bool bytes) {
   rlimit limit{};
@@ -50,7 +53,7 @@ void OnAbort(int) { End("a library gave up, most likely for want of memory, thre
     End(failure.what());
   } catch (...) {
   }
-  End("something was thrown that nothing takes");
+  End("it ended itself (std::terminate), and no exception says why");
 }
 
 std::terminate_handler terminate_before = nullptr;
@@ -59,13 +62,13 @@ std::terminate_handler terminate_before = nullptr;
 
 Status CheckDescriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeastDescriptors) {
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kMinDescriptors) {
     return OkStatus();
   }
   return {Code::kResourceExhausted, reasons::kNoMemory,
           "this process may open " + std::to_string(limit.rlim_cur) +
               " files, and a daemon that serves nobody yet needs at least " +
-              std::to_string(kLeastDescriptors),
+              std::to_string(kMinDescriptors),
           "raise the limit on open files: ulimit -n, or LimitNOFILE= of the unit; each client and "
           "each buffer takes some more"};
 }
@@ -87,6 +90,42 @@ StartupGuard::StartupGuard() {
 StartupGuard::~StartupGuard() {
   std::set_terminate(terminate_before);
   ::signal(SIGABRT, SIG_DFL);
+}
+
+namespace {
+
+// Each client, buffer and lane has one.
+constexpr rlim_t kEnoughDescriptors = 4096;
+
+// With it the limit on locked memory means nothing.
+bool MayLockAnything() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "CapEff:" || !(status >> word)) continue;
+    return (std::stoull(word, nullptr, 16) >> CAP_IPC_LOCK & 1) != 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+void TellOwnLimits(uint64_t slot_bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < slot_bytes &&
+      !MayLockAnything()) {
+    log::Warning(
+        "little memory may be locked",
+        {{"limit", FormatBytes(limit.rlim_cur)},
+         {"staging_slots", FormatBytes(slot_bytes)},
+         {"so", "staging slots stay pageable, and RDMA devices register no more than that"},
+         {"remedy", "LimitMEMLOCK=infinity in the service's unit, or ulimit -l unlimited"}});
+  }
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kEnoughDescriptors) {
+    log::Warning("few files may be open",
+                 {{"limit", std::to_string(limit.rlim_cur)},
+                  {"so", "there is room for few clients, buffers and lanes"},
+                  {"remedy", "LimitNOFILE= in the service's unit, or ulimit -n"}});
+  }
 }
 
 }  // namespace onecopy

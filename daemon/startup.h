@@ -1,6 +1,8 @@
 // What the system must allow a process so that it can serve, and what is said where it does not.
 #pragma once
 
+#include <cstdint>
+
 #include "onecopy/status.h"
 
 namespace onecopy {
@@ -20,5 +22,9 @@ class StartupGuard {
   StartupGuard(const StartupGuard&) = delete;
   StartupGuard& operator=(const StartupGuard&) = delete;
 };
+
+// Logs a warning for each limit that makes the daemon do less, or slower, than it could: it serves
+// all the same. `slot_bytes`: of all staging slots together, which it would lock in memory.
+void TellOwnLimits(uint64_t slot_bytes);
 
 }  // namespace onecopy

@@ -39,9 +39,9 @@ Status BadSize(std::string_view text, std::string_view why) {
 
 // The part after the point, in bytes: `digits` tenths, hundredths… of `scale`, without rounding.
 Result<uint64_t> Fraction(std::string_view text, std::string_view digits, uint64_t scale) {
-  constexpr size_t kMostDigits = 9;  // so that no product below leaves 64 bits
+  constexpr size_t kMaxDigits = 9;  // so that no product below leaves 64 bits
   if (digits.empty()) return BadSize(text, "there is no digit after the point");
-  if (digits.size() > kMostDigits) return BadSize(text, "it has more than nine decimals");
+  if (digits.size() > kMaxDigits) return BadSize(text, "it has more than nine decimals");
   uint64_t numerator = 0;
   uint64_t denominator = 1;
   for (const char digit : digits) {

@@ -110,4 +110,13 @@ std::string Daemon::EndOfLog() const {
   return ", whose log ends in:\n" + log.substr(log.size() - std::min(log.size(), kLogTail));
 }
 
+Result<std::string> DaemonProgram(const std::string& named) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = named.empty() ? (self.parent_path() / "onecopyd").string() : named;
+  if (std::filesystem::exists(program)) return program;
+  return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + program,
+                "name it by --onecopyd PATH");
+}
+
 }  // namespace onecopy::bench

@@ -12,6 +12,7 @@
 #include "bench/daemons/process.h"
 #include "bench/daemons/temp_folder.h"
 #include "onecopy/client.h"
+#include "onecopy/result.h"
 
 namespace onecopy::bench {
 
@@ -60,5 +61,9 @@ class Daemon {
   std::string address_;
   double ready_seconds_ = 0;
 };
+
+// `named`, or, where that is empty, the daemon of this build or installation: beside this program.
+// NOT_FOUND where there is none.
+Result<std::string> DaemonProgram(const std::string& named);
 
 }  // namespace onecopy::bench

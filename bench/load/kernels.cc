@@ -9,8 +9,8 @@
 #include "onecopy/reasons.h"
 #include "transport/shim/cuda.h"
 
-// Made from kernels.cu by nvcc, for every architecture.
-extern "C" const unsigned char onecopy_bench_load_image[];
+// Made from kernels.cu by nvcc, for every architecture; null where this was built without nvcc.
+extern "C" const unsigned char* const onecopy_bench_load_image;
 
 namespace onecopy::bench {
 namespace {
@@ -95,6 +95,11 @@ class Neighbour {
 }  // namespace
 
 Status KeepGpusBusy(const LoadOptions& options) {
+  if (onecopy_bench_load_image == nullptr) {
+    return {Code::kUnimplemented, reasons::kNotApplicable,
+            "this onecopy-bench has no kernels: it was built without nvcc",
+            "build it with -DONECOPY_KERNELS=ON"};
+  }
   ONECOPY_ASSIGN_OR_RETURN(const auto api, shim::LoadCuda(options.cuda_library));
   int count = 0;
   CUresult counted = api->DeviceGetCount(&count);

@@ -10,7 +10,7 @@ namespace onecopy::bench {
 namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{16} << 20;  // a multiple of a word
-constexpr unsigned kMostThreads = 8;
+constexpr unsigned kMaxThreads = 8;
 
 // The finaliser of a 64-bit hash: every bit of the place and the seed changes half of the bits.
 uint64_t Mix(uint64_t word) {
@@ -29,7 +29,7 @@ uint64_t WordAt(uint64_t offset, uint64_t seed) {
 void ForPieces(uint64_t bytes, const std::function<void(uint64_t begin, uint64_t end)>& work) {
   const uint64_t pieces = (bytes + kPieceBytes - 1) / kPieceBytes;
   const uint64_t threads =
-      std::min<uint64_t>({pieces, kMostThreads, std::max(1U, std::thread::hardware_concurrency())});
+      std::min<uint64_t>({pieces, kMaxThreads, std::max(1U, std::thread::hardware_concurrency())});
   const auto every = [&](uint64_t first) {
     for (uint64_t piece = first; piece < pieces; piece += threads) {
       const uint64_t begin = piece * kPieceBytes;

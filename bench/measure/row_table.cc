@@ -12,7 +12,7 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr double kMostBytes = 9.2e18;  // less than 2^63
+constexpr double kMaxBytes = 9.2e18;  // less than 2^63
 constexpr size_t kColumns = 10;
 using TableLine = std::array<std::string, kColumns>;
 
@@ -33,7 +33,7 @@ std::string ValueText(Unit unit, double value) {
       return FormatRate(value);
     case Unit::kBytes:
       // Rows that were read may hold any number.
-      return FormatBytes(static_cast<uint64_t>(std::clamp(value, 0.0, kMostBytes)));
+      return FormatBytes(static_cast<uint64_t>(std::clamp(value, 0.0, kMaxBytes)));
     case Unit::kCores:
       return Formatted("%.3f", value * 100) + " % core";
     case Unit::kSeconds:

@@ -1,4 +1,4 @@
-#include "bench/report/charts.h"
+#include "bench/report/parts.h"
 
 #include <algorithm>
 #include <functional>
@@ -22,7 +22,7 @@ using Value = std::function<double(const Row&)>;
 
 bool Begins(const std::string& text, std::string_view with) { return text.rfind(with, 0) == 0; }
 
-// A rate of a path of ours, rather than of a ceiling, a rival or a comparison of paths.
+// A rate of a path of ours, rather than of a ceiling, a competitor or a comparison of paths.
 bool IsRate(const Row& row) {
   return row.unit == Unit::kBytesPerSecond && row.details.count(kCopies) > 0 &&
          !row.values.empty() && !Begins(row.work, kDirectToStaged);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "bench/report/charts.h"
-#include "bench/report/style.h"
-#include "bench/report/tables.h"
+#include "bench/report/parts.h"
 #include "bench/report/text.h"
 
 namespace onecopy::bench {

@@ -16,7 +16,7 @@ constexpr double kRight = 24;
 constexpr double kTop = 14;
 constexpr double kBottom = 56;
 constexpr double kMark = 4.5;  // half the size of a point
-constexpr size_t kMostTicks = 9;
+constexpr size_t kMaxTicks = 9;
 
 // Dark enough on white, and told apart by those who see fewer colours; shapes and dashes help.
 constexpr std::array kColours = {"#0060a8", "#c24a00", "#007a52", "#a8327e",
@@ -70,7 +70,7 @@ class Ruler {
     if (axis_.scale == Scale::kLinear) {
       for (double at = 0; at <= high_ * 1.001; at += step_) ticks.push_back(at);
     } else if (axis_.scale == Scale::kBinary) {
-      const double stride = std::ceil((high_ - low_) / (kMostTicks - 1));
+      const double stride = std::ceil((high_ - low_) / (kMaxTicks - 1));
       for (double at = low_; at <= high_; at += stride) ticks.push_back(std::exp2(at));
     } else {
       for (const auto& mantissas :
@@ -82,7 +82,7 @@ class Ruler {
             if (at >= low_ && at <= high_) ticks.push_back(mantissa * std::pow(10, power));
           }
         }
-        if (ticks.size() <= kMostTicks) break;
+        if (ticks.size() <= kMaxTicks) break;
       }
     }
     return ticks;

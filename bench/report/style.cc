@@ -1,4 +1,4 @@
-#include "bench/report/style.h"
+#include "bench/report/parts.h"
 
 namespace onecopy::bench {
 

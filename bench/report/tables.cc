@@ -1,4 +1,4 @@
-#include "bench/report/tables.h"
+#include "bench/report/parts.h"
 
 #include <algorithm>
 #include <array>
@@ -32,8 +32,8 @@ constexpr std::array<Section, 7> kSections = {{
     {"Our ceilings, checked",
      "Our own plain loops held against other people's programs at the same settings.",
      [](const Row& row) { return Begins(row, "ceiling check"); }},
-    {"Rivals", "Other software; its ratio is to our own rate in the same run.",
-     [](const Row& row) { return Begins(row, "rival"); }},
+    {"Competitors", "Other software; its ratio is to our own rate in the same run.",
+     [](const Row& row) { return Begins(row, "competitor"); }},
     {"Rates", "Payloads moved, each path beside its ceiling.",
      [](const Row& row) { return row.unit == Unit::kBytesPerSecond; }},
     {"Times and footprint", "Registration and allocation, time to the first byte, daemons at rest.",

@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kBytesPerMiB = 1 << 20;
 // Such puts may do 20 MB/s.
-constexpr uint64_t kMostPutBytes = uint64_t{16} << 20;
-constexpr uint64_t kLeastPuts = 2;
-constexpr uint64_t kMostPuts = 8;
+constexpr uint64_t kMaxPutBytes = uint64_t{16} << 20;
+constexpr uint64_t kMinPuts = 2;
+constexpr uint64_t kMaxPuts = 8;
 constexpr const char* kEnv = "/usr/bin/env";
 constexpr const char* kPackages = "perftest and ucx-utils (deploy/bootstrap --for rdma)";
 
@@ -103,7 +103,7 @@ Result<std::unique_ptr<Mover>> MakeUcxPerftest(const RdmaPorts& ports, uint64_t 
 Result<std::unique_ptr<Mover>> MakeUcxPut(uint64_t bytes, bool gpu) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string program, FindTool("ucx_perftest", kPackages));
   ONECOPY_ASSIGN_OR_RETURN(const std::string port, FreePort());
-  const uint64_t put = std::min(bytes, kMostPutBytes);
+  const uint64_t put = std::min(bytes, kMaxPutBytes);
   const std::string transports = std::string("UCX_TLS=tcp") + (gpu ? ",cuda_copy" : "");
   std::vector<std::string> client = {
       kEnv,    transports,
@@ -111,7 +111,7 @@ Result<std::unique_ptr<Mover>> MakeUcxPut(uint64_t bytes, bool gpu) {
       "-p",    port,
       "-t",    "ucp_put_bw",
       "-s",    std::to_string(put),
-      "-n",    std::to_string(std::clamp(bytes / put, kLeastPuts, kMostPuts)),
+      "-n",    std::to_string(std::clamp(bytes / put, kMinPuts, kMaxPuts)),
       "-w",    "1",
       "-f",    "-v"};
   if (gpu) client.insert(client.end(), {"-m", "cuda"});

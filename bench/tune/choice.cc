@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 constexpr double kBetter = 1.05;
-constexpr unsigned kMostLanes = 32;
+constexpr unsigned kMaxLanes = 32;
 
 using Variants = std::vector<Choice>;
 
@@ -25,7 +25,7 @@ Variants OfLanes(const Choice& best, unsigned cores) {
   // A busy lane takes a core at each end.
   std::set<unsigned> counts;
   for (const unsigned eighths : {1U, 2U, 3U, 4U, 6U}) {
-    counts.insert(std::clamp(cores * eighths / 8, 1U, kMostLanes));
+    counts.insert(std::clamp(cores * eighths / 8, 1U, kMaxLanes));
   }
   Variants variants(counts.size(), best);
   std::transform(counts.begin(), counts.end(), variants.begin(), [&](unsigned count) {

@@ -13,7 +13,7 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr double kLeastOfTool = 0.95;
+constexpr double kMinOfTool = 0.95;
 constexpr uint64_t kCallBytes = uint64_t{256} << 10;  // of sockets, at both
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;    // of files, at both
 constexpr uint64_t kPage = 4096;
@@ -21,14 +21,14 @@ constexpr uint64_t kPage = 4096;
 // pause takes longer, which its warm-up does not show.
 constexpr unsigned kGpuCopies = 16;
 // The tools take their time to begin, and say little about less or more than this.
-constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
-constexpr uint64_t kMostFileBytes = uint64_t{256} << 20;
+constexpr uint64_t kMinBytes = uint64_t{16} << 20;
+constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
 constexpr unsigned kPayloadsInMemory = 4;  // the loop's and the tool's
 
 using MoverOr = Result<std::unique_ptr<Mover>>;
 
 Row RowOf(const std::string& what, uint64_t bytes, const char* tool) {
-  return {.work = "ceiling check: " + what, .bytes = bytes, .ceiling = tool, .floor = kLeastOfTool};
+  return {.work = "ceiling check: " + what, .bytes = bytes, .ceiling = tool, .floor = kMinOfTool};
 }
 
 Row NotMade(Row row, const Status& why) {
@@ -59,7 +59,7 @@ Row CheckSockets(unsigned lanes, uint64_t bytes, const Settings& settings) {
 }
 
 Row CheckFiles(uint64_t bytes, const Settings& settings) {
-  const uint64_t most = std::min(bytes, kMostFileBytes) / kPage * kPage;
+  const uint64_t most = std::min(bytes, kMaxFileBytes) / kPage * kPage;
   const Row row = RowOf("file reads against fio", most, "fio");
   const auto folder = TempFolder::Create();
   if (!folder.ok()) return NotSetUp(row, folder.status());
@@ -112,7 +112,7 @@ Row CheckGpu(const GpuCheck& check, uint64_t bytes, const Settings& settings) {
 }  // namespace
 
 std::vector<Row> CeilingChecks(const Settings& settings) {
-  const uint64_t bytes = std::max(settings.bytes, kLeastBytes);
+  const uint64_t bytes = std::max(settings.bytes, kMinBytes);
   const GpuCheck gpu_checks[] = {
       {"pinned copies to the host against nvbandwidth", "device_to_host_memcpy_ce", true, false,
        PinnedCeiling},

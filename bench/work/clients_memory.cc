@@ -11,7 +11,7 @@ namespace onecopy::bench {
 namespace {
 
 // Long enough for a copy's own speed to show.
-constexpr uint64_t kMostClientBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxClientBytes = uint64_t{256} << 20;
 constexpr uint64_t kOddOffset = (uint64_t{1} << 20) + 4099;
 
 struct Kind {
@@ -53,9 +53,9 @@ std::vector<Row> MeasureAll(bool between_nodes, uint64_t bytes, const Settings& 
     });
     return std::move(rows);
   };
-  const Result<Site> site = Site::Open(settings.given, settings.daemon);
-  if (!site.ok()) return none(site.status());
-  const auto gpus = UsableGpus(site->here);
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
+  if (!environment.ok()) return none(environment.status());
+  const auto gpus = UsableGpus(environment->here);
   if (!gpus.ok()) return none(gpus.status());
   if (const Status peers = CheckPeers(*gpus); !peers.ok()) return none(peers);
   const auto api = shim::LoadCuda(settings.daemon.cuda_library);
@@ -77,14 +77,14 @@ std::vector<Row> MeasureAll(bool between_nodes, uint64_t bytes, const Settings& 
     return PeerMallocCeiling(setting, warm_up);
   };
   all([&](Row row, const Kind& from, const Kind& to) {
-    const Way way = {.from = site->here,
-                     .from_memory = gpus->at(0).device,
-                     .to = between_nodes ? site->there : site->here,
-                     .to_memory = gpus->at(1).device,
-                     .path = "peer-direct",
-                     .from_client = memory(from, setting.from),
-                     .to_client = memory(to, setting.to)};
-    return HoldTransfer(std::move(row), way, ceiling, settings).row;
+    const TransferParams params = {.from = environment->here,
+                                   .from_memory = gpus->at(0).device,
+                                   .to = between_nodes ? environment->there : environment->here,
+                                   .to_memory = gpus->at(1).device,
+                                   .path = "peer-direct",
+                                   .from_client = memory(from, setting.from),
+                                   .to_client = memory(to, setting.to)};
+    return HoldTransfer(std::move(row), params, ceiling, settings).row;
   });
   return rows;
 }
@@ -92,7 +92,7 @@ std::vector<Row> MeasureAll(bool between_nodes, uint64_t bytes, const Settings& 
 }  // namespace
 
 std::vector<Row> ClientsGpuMemory(const Settings& settings) {
-  const uint64_t bytes = std::min(settings.bytes, kMostClientBytes);
+  const uint64_t bytes = std::min(settings.bytes, kMaxClientBytes);
   std::vector<Row> rows = MeasureAll(false, bytes, settings);
   for (Row& row : MeasureAll(true, bytes, settings)) rows.push_back(std::move(row));
   return rows;

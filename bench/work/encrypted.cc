@@ -57,7 +57,7 @@ Result<Pair> StartEncrypted(const Certificates& certificates, const Settings& se
   return Pair::Start(east, west);
 }
 
-Way WayOf(const Pair& pair) {
+TransferParams ParamsOf(const Pair& pair) {
   return {pair.east->AsNode(), "host", pair.west->AsNode(), "host", "tcp-direct", "tcp"};
 }
 
@@ -75,10 +75,10 @@ std::vector<Row> EncryptedHostToHost(const Settings& settings) {
   const Result<Pair> plain = Pair::Start(settings.daemon);
   if (!plain.ok()) return {NotSetUp(row, plain.status())};
   const MakeCeiling ceiling = [&](const Moved&) {
-    return MakeTransfer(WayOf(*plain), settings.bytes);
+    return MakeTransfer(ParamsOf(*plain), settings.bytes);
   };
-  const Compared compared =
-      HoldTransfer(std::move(row), WayOf(*encrypted), ceiling, settings, {.must_be_there = true});
+  const Compared compared = HoldTransfer(std::move(row), ParamsOf(*encrypted), ceiling, settings,
+                                         {.must_be_there = true});
   return {compared.row, CpuRow(compared, "the-same-in-the-clear")};
 }
 

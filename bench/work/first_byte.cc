@@ -14,8 +14,8 @@ constexpr unsigned kMoreSamples = 8;
 
 // What the client waited, without the move itself. The very first one, which also meets two daemons
 // that have not moved anything yet, is the detail first_transfer_seconds.
-Row Measure(Row row, const Way& way, const Settings& settings) {
-  const auto transfer = TransferMover::Create(way, kFirstBytes);
+Row Measure(Row row, const TransferParams& params, const Settings& settings) {
+  const auto transfer = TransferMover::Create(params, kFirstBytes);
   if (!transfer.ok()) return NotSetUp(std::move(row), transfer.status());
   if (const Status plan = (*transfer)->Plan(); !plan.ok()) {
     return plan.code() == Code::kFailedPrecondition ? Waived(std::move(row), plan)
@@ -56,21 +56,22 @@ std::vector<Row> FirstByte(const Settings& settings) {
   Row tcp = RowOf("first byte, between nodes", "tcp-*");
   Row local = RowOf("first byte, in a node", "local");
   Row peer = RowOf("first byte, in a node between gpus", "peer-direct");
-  const Result<Site> site = Site::Open(settings.given, settings.daemon);
-  if (!site.ok()) {
-    return {NotSetUp(tcp, site.status()), NotSetUp(local, site.status()),
-            NotSetUp(peer, site.status())};
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
+  if (!environment.ok()) {
+    return {NotSetUp(tcp, environment.status()), NotSetUp(local, environment.status()),
+            NotSetUp(peer, environment.status())};
   }
-  const Way between = {site->here, "host", site->there, "host", tcp.path};
-  const Way within = {site->here, "host", site->here, "host", local.path};
+  const TransferParams between = {environment->here, "host", environment->there, "host", tcp.path};
+  const TransferParams within = {environment->here, "host", environment->here, "host", local.path};
   std::vector<Row> rows = {Measure(tcp, between, settings), Measure(local, within, settings)};
-  const auto gpus = UsableGpus(site->here);
+  const auto gpus = UsableGpus(environment->here);
   const Status why = gpus.ok() ? CheckPeers(*gpus) : gpus.status();
   if (!why.ok()) {
     rows.push_back(Waived(peer, why));
     return rows;
   }
-  const Way gpu = {site->here, (*gpus)[0].device, site->here, (*gpus)[1].device, peer.path};
+  const TransferParams gpu = {environment->here, (*gpus)[0].device, environment->here,
+                              (*gpus)[1].device, peer.path};
   rows.push_back(Measure(peer, gpu, settings));
   return rows;
 }

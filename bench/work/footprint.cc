@@ -20,7 +20,7 @@ constexpr uint64_t kMemoryBesideSlots = uint64_t{128} << 20;
 // Of slots it must be known how much they are: onecopyd's default, where none are asked for.
 constexpr uint64_t kSlotBytes = uint64_t{2} << 20;
 constexpr unsigned kSlots = 64;
-constexpr double kMostIdleCores = 0.001;
+constexpr double kMaxIdleCores = 0.001;
 constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr std::chrono::seconds kSettle{2};  // until connecting is really over
 constexpr std::chrono::milliseconds kStopEvery{100};
@@ -146,7 +146,7 @@ void FillIn(Row& row, const Look& before, const Look& after) {
 // between the two.
 Result<std::vector<std::unique_ptr<Mover>>> UseRings(const Pair& pair) {
   constexpr Many kFew{.piece_bytes = 4096, .depth = 1, .count = 20};
-  const SmallWay ways[] = {
+  const SmallParams all_params[] = {
       {pair.east->AsNode(), "host", pair.east->AsNode(), "host", "local", true},
       {pair.east->AsNode(), "host", pair.west->AsNode(), "host", "tcp-direct", true},
       {.from = pair.east->AsNode(),
@@ -157,8 +157,8 @@ Result<std::vector<std::unique_ptr<Mover>>> UseRings(const Pair& pair) {
        .by_ring = true,
        .asked_by_reader = true}};
   std::vector<std::unique_ptr<Mover>> clients;
-  for (const SmallWay& way : ways) {
-    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Mover> client, MakeSmall(way, kFew));
+  for (const SmallParams& params : all_params) {
+    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Mover> client, MakeSmall(params, kFew));
     ONECOPY_RETURN_IF_ERROR(client->Fill(1));
     ONECOPY_RETURN_IF_ERROR(client->Move().status());
     clients.push_back(std::move(client));
@@ -217,8 +217,8 @@ std::vector<Row> IdleCpu(const Settings& settings) {
   std::vector<Row> rows;
   for (const bool with_rings : {false, true}) {
     const std::string rings = with_rings ? ", rings open" : "";
-    Row east = {.work = "idle cpu east" + rings, .unit = Unit::kCores, .limit = kMostIdleCores};
-    Row west = {.work = "idle cpu west" + rings, .unit = Unit::kCores, .limit = kMostIdleCores};
+    Row east = {.work = "idle cpu east" + rings, .unit = Unit::kCores, .limit = kMaxIdleCores};
+    Row west = {.work = "idle cpu west" + rings, .unit = Unit::kCores, .limit = kMaxIdleCores};
     const Status status = StandIdle(east, west, settings, with_rings);
     for (Row* row : {&east, &west}) {
       rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));

@@ -17,7 +17,7 @@ struct HoldOptions {
 
 // Measures the way's transfer of row.bytes beside its ceiling. WAIVED where there is no room, or no
 // such path here.
-Compared HoldTransfer(Row row, const Way& way, const MakeCeiling& make_ceiling,
+Compared HoldTransfer(Row row, const TransferParams& params, const MakeCeiling& make_ceiling,
                       const Settings& settings, const HoldOptions& options = {});
 
 }  // namespace onecopy::bench

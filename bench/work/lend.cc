@@ -13,7 +13,7 @@ namespace onecopy::bench {
 namespace {
 
 constexpr std::chrono::milliseconds kAskEvery{50};
-constexpr size_t kMostGpus = 2;
+constexpr size_t kMaxGpus = 2;
 
 class Lent {
  public:
@@ -52,7 +52,7 @@ Status Lend(const LendOptions& options, std::ostream& out) {
   ONECOPY_RETURN_IF_ERROR(lent.Add(prefix + "host", "host", options));
   out << "lent " << prefix << "host: " << FormatBytes(options.bytes) << " of host memory\n";
   const auto gpus = UsableGpus(node);
-  for (size_t i = 0; gpus.ok() && i < std::min(gpus->size(), kMostGpus); ++i) {
+  for (size_t i = 0; gpus.ok() && i < std::min(gpus->size(), kMaxGpus); ++i) {
     const std::string name = prefix + "gpu" + std::to_string(i);
     ONECOPY_RETURN_IF_ERROR(lent.Add(name, (*gpus)[i].device, options));
     out << "lent " << name << ": " << FormatBytes(options.bytes) << " of " << (*gpus)[i].device

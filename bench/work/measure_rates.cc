@@ -23,19 +23,20 @@ Result<unsigned> CopyThreads(const Node& node) {
   return static_cast<unsigned>(std::max<std::ptrdiff_t>(count, 1));
 }
 
-// One rate between the nodes of one site, at any size.
-class RateAtSite {
+// One rate between the nodes of one environment, at any size.
+class EnvironmentRate {
  public:
-  static Result<RateAtSite> Begin(const Rate& rate, const Site& site, const Settings& settings) {
-    RateAtSite at(rate, settings);
-    at.way_ = {.from = site.here,
-               .from_memory = "host",
-               .to = rate.between_nodes ? site.there : site.here,
-               .to_memory = "host",
-               .path = rate.path,
-               .link = rate.link};
+  static Result<EnvironmentRate> Begin(const Rate& rate, const Environment& environment,
+                                       const Settings& settings) {
+    EnvironmentRate at(rate, settings);
+    at.params_ = {.from = environment.here,
+                  .from_memory = "host",
+                  .to = rate.between_nodes ? environment.there : environment.here,
+                  .to_memory = "host",
+                  .path = rate.path,
+                  .link = rate.link};
     ONECOPY_RETURN_IF_ERROR(at.ChooseGpus());
-    ONECOPY_ASSIGN_OR_RETURN(at.setting_.copy_threads, CopyThreads(site.here));
+    ONECOPY_ASSIGN_OR_RETURN(at.setting_.copy_threads, CopyThreads(environment.here));
     return at;
   }
 
@@ -47,15 +48,15 @@ class RateAtSite {
       if (!has_ceiling_) return std::unique_ptr<Mover>();
       return rate_.make_ceiling(setting_, warm_up);
     };
-    return HoldTransfer(std::move(row), way_, make, settings_);
+    return HoldTransfer(std::move(row), params_, make, settings_);
   }
 
  private:
-  RateAtSite(const Rate& rate, const Settings& settings)
+  EnvironmentRate(const Rate& rate, const Settings& settings)
       : rate_(rate), settings_(settings), has_ceiling_(rate.make_ceiling != nullptr) {}
 
   Compared MeasureAgainst(Row row) {
-    Way other = way_;
+    TransferParams other = params_;
     other.path = rate_.against;
     other.link.clear();
     Result<std::unique_ptr<TransferMover>> ceiling = TransferMover::Create(other, row.bytes);
@@ -66,7 +67,7 @@ class RateAtSite {
     const MakeCeiling make = [&](const Moved&) -> Result<std::unique_ptr<Mover>> {
       return std::unique_ptr<Mover>(std::move(*ceiling));
     };
-    return HoldTransfer(std::move(row), way_, make, settings_);
+    return HoldTransfer(std::move(row), params_, make, settings_);
   }
 
   // Which GPUs are the ends, and opens them for the ceiling.
@@ -76,23 +77,23 @@ class RateAtSite {
     if (!from_gpu && !to_gpu) return OkStatus();
     const bool two = from_gpu && to_gpu && !rate_.one_gpu;
     if (from_gpu) {
-      ONECOPY_ASSIGN_OR_RETURN(way_.from_memory, Choose(way_.from, 0));
+      ONECOPY_ASSIGN_OR_RETURN(params_.from_memory, Choose(params_.from, 0));
     }
     if (to_gpu) {
-      ONECOPY_ASSIGN_OR_RETURN(way_.to_memory, Choose(way_.to, two ? 1 : 0));
+      ONECOPY_ASSIGN_OR_RETURN(params_.to_memory, Choose(params_.to, two ? 1 : 0));
     }
     if (two && rate_.path == "peer-direct") {
-      ONECOPY_ASSIGN_OR_RETURN(const auto gpus, UsableGpus(way_.from));
+      ONECOPY_ASSIGN_OR_RETURN(const auto gpus, UsableGpus(params_.from));
       ONECOPY_RETURN_IF_ERROR(CheckPeers(gpus));
     }
-    has_ceiling_ = has_ceiling_ && !way_.to.elsewhere;
+    has_ceiling_ = has_ceiling_ && !params_.to.elsewhere;
     if (!has_ceiling_) return OkStatus();
     ONECOPY_ASSIGN_OR_RETURN(const CudaRef api, shim::LoadCuda(settings_.daemon.cuda_library));
     if (from_gpu) {
-      ONECOPY_ASSIGN_OR_RETURN(setting_.from, Gpu::Open(api, way_.from_memory));
+      ONECOPY_ASSIGN_OR_RETURN(setting_.from, Gpu::Open(api, params_.from_memory));
     }
     if (to_gpu) {
-      ONECOPY_ASSIGN_OR_RETURN(setting_.to, Gpu::Open(api, way_.to_memory));
+      ONECOPY_ASSIGN_OR_RETURN(setting_.to, Gpu::Open(api, params_.to_memory));
     }
     return OkStatus();
   }
@@ -109,7 +110,7 @@ class RateAtSite {
   const Rate& rate_;
   const Settings& settings_;
   bool has_ceiling_;
-  Way way_;
+  TransferParams params_;
   RateSetting setting_;
 };
 
@@ -154,9 +155,9 @@ std::vector<Row> MeasureOver(const Rate& rate, unsigned lanes, const Settings& s
     if (rate.against.empty()) AddCostRows({.row = rows.back()}, rows);
     return std::move(rows);
   };
-  const Result<Site> site = Site::Open(settings.given, options);
-  if (!site.ok()) return none(NotSetUp, site.status());
-  Result<RateAtSite> at = RateAtSite::Begin(rate, *site, settings);
+  const Result<Environment> environment = Environment::Open(settings.given, options);
+  if (!environment.ok()) return none(NotSetUp, environment.status());
+  Result<EnvironmentRate> at = EnvironmentRate::Begin(rate, *environment, settings);
   if (!at.ok()) {
     return none(at.status().code() == Code::kFailedPrecondition ? Waived : NotSetUp, at.status());
   }

@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPath = "rdma-direct";
-constexpr double kLeast = 0.95;
+constexpr double kMin = 0.95;
 constexpr unsigned kCompared = 10;  // cycles at either end
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kAskLossEvery{20};
@@ -34,16 +34,16 @@ Result<bool> WaitUntil(const std::string& what, const std::function<Result<bool>
 }
 
 // Ordered at the destination, which decides about a transfer and needs no wire to tell of it.
-TransferRequest Order(const Endpoint& source, const Endpoint& destination) {
+TransferRequest LossRequest(const Endpoint& source, const Endpoint& destination) {
   return {.source = source,
           .destination = destination,
           .policy = {.path_glob = kPath, .link = "verbs"}};
 }
 
 // The wire goes while bytes move, until their transfer has ended, and comes back.
-Status LoseOnce(Client& west, const TransferRequest& order,
+Status LoseOnce(Client& west, const TransferRequest& request,
                 const std::vector<std::string>& interfaces) {
-  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo started, west.StartTransfer(order));
+  ONECOPY_ASSIGN_OR_RETURN(const TransferInfo started, west.StartTransfer(request));
   const auto state = [&](auto wanted) {
     return [&west, &started, wanted]() -> Result<bool> {
       ONECOPY_ASSIGN_OR_RETURN(const TransferInfo now, west.GetTransfer(started.id));
@@ -57,11 +57,11 @@ Status LoseOnce(Client& west, const TransferRequest& order,
 }
 
 // One small transfer goes through again, by this path.
-Status ComeBack(Client& west, TransferRequest order) {
-  order.source.bytes = 1;
+Status ComeBack(Client& west, TransferRequest request) {
+  request.source.bytes = 1;
   return WaitUntil("the path was back after a loss",
                    [&]() -> Result<bool> {
-                     const Result<TransferInfo> done = west.RunTransfer(order);
+                     const Result<TransferInfo> done = west.RunTransfer(request);
                      return done.ok() && OutcomeOf(*done).ok();
                    })
       .status();
@@ -78,19 +78,19 @@ Status Measure(const Settings& settings, const RdmaPorts& ports, Row& row) {
   ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(pair.east->AsNode(), "host", settings.bytes));
   ONECOPY_ASSIGN_OR_RETURN(End destination,
                            End::Create(pair.west->AsNode(), "host", settings.bytes));
-  const TransferRequest order = Order(source.endpoint(), destination.endpoint());
+  const TransferRequest request = LossRequest(source.endpoint(), destination.endpoint());
   Client& west = destination.client();
   row.verified = true;
   for (unsigned cycle = 0; cycle < settings.cycles; ++cycle) {
     if (settings.stopped && settings.stopped()) {
       return {Code::kCancelled, reasons::kCancelled, "the run was stopped"};
     }
-    ONECOPY_RETURN_IF_ERROR(LoseOnce(west, order, settings.loss_interfaces));
-    ONECOPY_RETURN_IF_ERROR(ComeBack(west, order));
+    ONECOPY_RETURN_IF_ERROR(LoseOnce(west, request, settings.loss_interfaces));
+    ONECOPY_RETURN_IF_ERROR(ComeBack(west, request));
     const bool first = cycle < kCompared;
     if (!first && cycle + kCompared < settings.cycles) continue;
     ONECOPY_RETURN_IF_ERROR(source.Put(cycle));
-    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, west.RunTransfer(order));
+    ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, west.RunTransfer(request));
     ONECOPY_RETURN_IF_ERROR(OutcomeOf(done));
     ONECOPY_ASSIGN_OR_RETURN(const bool right, destination.Holds(cycle));
     if (!right) row.verified = false;
@@ -106,7 +106,7 @@ std::vector<Row> RdmaAfterLosses(const Settings& settings) {
              .path = kPath,
              .bytes = settings.bytes,
              .ceiling = "first ten cycles",
-             .floor = kLeast};
+             .floor = kMin};
   const Result<RdmaPorts> ports = FindRdmaPorts();
   if (!ports.ok()) return {Waived(row, ports.status())};
   if (settings.loss_interfaces.empty()) {

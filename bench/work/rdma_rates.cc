@@ -12,8 +12,8 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr double kLeastDirect = 0.95;
-constexpr double kLeastStaged = 0.9;
+constexpr double kMinDirect = 0.95;
+constexpr double kMinStaged = 0.9;
 constexpr uint64_t kReads[] = {uint64_t{64} << 10, uint64_t{1} << 20};
 // The plain programs have one read's payload, and where there are ports, there is the path.
 constexpr HoldOptions kHold = {.payloads_in_memory = 2, .must_be_there = true};
@@ -50,8 +50,9 @@ Row Measure(const Try& one, const std::string& section, uint64_t read_bytes, con
   const MakeCeiling ceiling = [&](const Moved&) {
     return one.make_ceiling(ports, settings.bytes, read_bytes);
   };
-  const Way way = {pair->east->AsNode(), "host", pair->west->AsNode(), "host", one.path, one.link};
-  return HoldTransfer(std::move(row), way, ceiling, settings, kHold).row;
+  const TransferParams params = {
+      pair->east->AsNode(), "host", pair->west->AsNode(), "host", one.path, one.link};
+  return HoldTransfer(std::move(row), params, ceiling, settings, kHold).row;
 }
 
 // The rows of all reads; where the machine cannot run them, one that says why.
@@ -81,9 +82,8 @@ std::vector<Row> MeasureAll(const std::vector<Try>& tries, const Settings& setti
 
 std::vector<Row> HostOverRdma(const Settings& settings) {
   return MeasureAll(
-      {{"rdma host to host", "rdma-direct", "verbs", kLeastDirect, "ib_read_bw", MakeReadBw},
-       {"rdma host to host, staged", "rdma-staged", "verbs", kLeastStaged, "ib_read_bw",
-        MakeReadBw}},
+      {{"rdma host to host", "rdma-direct", "verbs", kMinDirect, "ib_read_bw", MakeReadBw},
+       {"rdma host to host, staged", "rdma-staged", "verbs", kMinStaged, "ib_read_bw", MakeReadBw}},
       settings, [](uint64_t read_bytes) {
         return "[verbs]\nread_bytes = " + std::to_string(read_bytes) + "\n";
       });
@@ -91,7 +91,7 @@ std::vector<Row> HostOverRdma(const Settings& settings) {
 
 std::vector<Row> HostOverUcx(const Settings& settings) {
   return MeasureAll(
-      {{"ucx host to host", "rdma-direct", "ucx", kLeastDirect, "ucx_perftest", MakeUcxPerftest}},
+      {{"ucx host to host", "rdma-direct", "ucx", kMinDirect, "ucx_perftest", MakeUcxPerftest}},
       settings, [](uint64_t read_bytes) {
         return "[ucx]\ntransports = [\"rc_verbs\", \"ud_verbs\"]\nchunk_bytes = " +
                std::to_string(read_bytes) + "\n";

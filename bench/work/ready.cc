@@ -8,13 +8,13 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr unsigned kLeastStarts = 5;
-constexpr double kMostSeconds = 1;
+constexpr unsigned kMinStarts = 5;
+constexpr double kMaxSeconds = 1;
 // Names no file, so that the daemon finds no driver wherever it runs.
 constexpr char kNoDriver[] = "/nonexistent/libcuda.so.1";
 
 Row StartSeveral(Row row, const Settings& settings) {
-  for (unsigned i = 0; i < std::max(settings.samples, kLeastStarts); ++i) {
+  for (unsigned i = 0; i < std::max(settings.samples, kMinStarts); ++i) {
     if (settings.stopped && settings.stopped()) {
       return Failed(std::move(row), {Code::kCancelled, reasons::kCancelled, "the run was stopped"});
     }
@@ -28,7 +28,7 @@ Row StartSeveral(Row row, const Settings& settings) {
 }  // namespace
 
 std::vector<Row> ReadyTime(const Settings& settings) {
-  Row without = {.work = "ready without gpu", .unit = Unit::kSeconds, .limit = kMostSeconds};
+  Row without = {.work = "ready without gpu", .unit = Unit::kSeconds, .limit = kMaxSeconds};
   Settings no_driver = settings;
   no_driver.daemon.cuda_library = kNoDriver;
   std::vector<Row> rows = {StartSeveral(std::move(without), no_driver)};

@@ -134,17 +134,18 @@ std::vector<Row> GpuRows(uint64_t bytes, const Node& node, Client& client,
 
 std::vector<Row> Registration(const Settings& settings) {
   const Row all = {.work = "registration", .unit = Unit::kSeconds};
-  const Result<Site> site = Site::Open(settings.given, settings.daemon);
-  if (!site.ok()) return {NotSetUp(all, site.status())};
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
+  if (!environment.ok()) return {NotSetUp(all, environment.status())};
   // The client library exports GPU memory by the driver that the bench was told to use.
-  Result<Client> client = Client::Connect({.run_dir = site->here.run_dir,
+  Result<Client> client = Client::Connect({.run_dir = environment->here.run_dir,
                                            .program = "onecopy-bench",
                                            .cuda_library = settings.daemon.cuda_library});
   if (!client.ok()) return {Failed(all, client.status())};
   std::vector<Row> rows;
   for (const uint64_t bytes : settings.sizes) {
     for (Row& row : HostRows(bytes, *client, settings)) rows.push_back(std::move(row));
-    for (Row& row : GpuRows(bytes, site->here, *client, settings)) rows.push_back(std::move(row));
+    for (Row& row : GpuRows(bytes, environment->here, *client, settings))
+      rows.push_back(std::move(row));
   }
   return rows;
 }

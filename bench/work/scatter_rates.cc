@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "bench/daemons/site.h"
+#include "bench/daemons/environment.h"
 #include "bench/measure/payload.h"
 #include "bench/work/gpus.h"
 #include "bench/work/transfer_mover.h"
@@ -12,20 +12,20 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr uint64_t kMostRanges = 1000;  // fewer for a smaller payload
+constexpr uint64_t kMaxRanges = 1000;  // fewer for a smaller payload
 constexpr uint64_t kRangeBytes = 64 << 10;
 // One transfer of as many bytes. The figure to reach is 0.85 of it within a node, 0.8 between
 // nodes.
-constexpr double kLeastOfOneInNode = 0.85;
-constexpr double kLeastOfOneBetweenNodes = 0.8;
+constexpr double kMinOfOneInNode = 0.85;
+constexpr double kMinOfOneBetweenNodes = 0.8;
 
 constexpr uint64_t kStructure = 32;
 constexpr uint64_t kColumnAt = 8;
 constexpr uint64_t kFloat = 4;
-constexpr uint64_t kMostRows = 16 << 20;
+constexpr uint64_t kMaxRows = 16 << 20;
 // Per useful byte. A floor for GPUs alone: a processor reads all of a structure's cache line for
 // one float of it, which leaves a third of a contiguous copy's rate at the most (see README.md).
-constexpr double kLeastOfContiguous = 0.5;
+constexpr double kMinOfContiguous = 0.5;
 
 // Moves ranges of a payload, and knows where each byte of it belongs. The payload of a seed lies in
 // the whole source, and the ranges take their bytes out of it.
@@ -118,9 +118,10 @@ struct Case {
 };
 
 // The memories of the two ends; the reason why there are none.
-Result<std::pair<std::string, std::string>> MemoriesOf(const Case& what, const Site& site) {
+Result<std::pair<std::string, std::string>> MemoriesOf(const Case& what,
+                                                       const Environment& environment) {
   if (!what.gpus) return std::pair<std::string, std::string>("host", "host");
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<MemoryCapability> gpus, UsableGpus(site.here));
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<MemoryCapability> gpus, UsableGpus(environment.here));
   if (what.in_node) ONECOPY_RETURN_IF_ERROR(CheckPeers(gpus));
   return std::pair(gpus.front().device, gpus.at(gpus.size() > 1 ? 1 : 0).device);
 }
@@ -130,19 +131,20 @@ Row Run(Row row, const Case& what, std::vector<RangePair> ranges, uint64_t sourc
   // The windows of both ends, what is verified, and the ceiling's.
   const Status room = CheckHostMemory(source_bytes + destination_bytes, 4);
   if (!room.ok()) return NotSetUp(row, room);
-  const Result<Site> site = Site::Open({}, settings.daemon);
-  if (!site.ok()) return NotSetUp(row, site.status());
-  const auto memories = MemoriesOf(what, *site);
+  const Result<Environment> environment = Environment::Open({}, settings.daemon);
+  if (!environment.ok()) return NotSetUp(row, environment.status());
+  const auto memories = MemoriesOf(what, *environment);
   if (!memories.ok()) return Waived(row, memories.status());
-  const Node& there = what.in_node ? site->here : site->there;
-  auto source = End::Create(site->here, memories->first, source_bytes);
+  const Node& there = what.in_node ? environment->here : environment->there;
+  auto source = End::Create(environment->here, memories->first, source_bytes);
   if (!source.ok()) return NotSetUp(row, source.status());
   auto destination = End::Create(there, memories->second, destination_bytes);
   if (!destination.ok()) return NotSetUp(row, destination.status());
   ScatterMover work(std::move(*source), std::move(*destination), std::move(ranges), row.path);
-  const Way way = {site->here, memories->first, there, memories->second, what.path};
-  const MakeCeiling one_transfer = [&way, bytes = row.bytes](const Moved&) {
-    return MakeTransfer(way, bytes);
+  const TransferParams params = {environment->here, memories->first, there, memories->second,
+                                 what.path};
+  const MakeCeiling one_transfer = [&params, bytes = row.bytes](const Moved&) {
+    return MakeTransfer(params, bytes);
   };
   return Compare(std::move(row), work, one_transfer, settings.compare());
 }
@@ -158,11 +160,11 @@ const std::vector<Case>& Cases() {
 }  // namespace
 
 std::vector<Row> ScatteredRanges(const Settings& settings) {
-  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kRangeBytes, 2, kMostRanges);
+  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kRangeBytes, 2, kMaxRanges);
   const uint64_t bytes = count * kRangeBytes;
   std::vector<Row> rows;
   for (const Case& what : Cases()) {
-    const double least = what.in_node ? kLeastOfOneInNode : kLeastOfOneBetweenNodes;
+    const double least = what.in_node ? kMinOfOneInNode : kMinOfOneBetweenNodes;
     Row row = {.work = "scattered 1,000 x 64 KiB",
                .path = what.path,
                .bytes = bytes,
@@ -175,7 +177,7 @@ std::vector<Row> ScatteredRanges(const Settings& settings) {
 }
 
 std::vector<Row> StridedColumn(const Settings& settings) {
-  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kFloat, 2, kMostRows);
+  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kFloat, 2, kMaxRows);
   std::vector<Row> rows;
   for (const Case& what : Cases()) {
     Case by = what;
@@ -185,8 +187,8 @@ std::vector<Row> StridedColumn(const Settings& settings) {
                .path = by.path,
                .bytes = kFloat * count,
                .ceiling = "one transfer",
-               .target = kLeastOfContiguous};
-    if (by.gpus) row.floor = kLeastOfContiguous;
+               .target = kMinOfContiguous};
+    if (by.gpus) row.floor = kMinOfContiguous;
     rows.push_back(
         Run(std::move(row), by, Column(count), kStructure * count, kFloat * count, settings));
   }

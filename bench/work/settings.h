@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/daemons/daemon.h"
-#include "bench/daemons/site.h"
+#include "bench/daemons/environment.h"
 #include "bench/measure/compare.h"
 #include "bench/measure/row.h"
 
@@ -22,7 +22,7 @@ struct Settings {
   std::vector<unsigned> lanes = {0};      // over tcp, one after the other; 0: the daemon's choice
   unsigned samples = 5;                   // after one warm-up; at least 1
   std::string link_keys = {};             // lines of the link's section, in works over RDMA devices
-  std::string rivals = {};                // folder that bench/rivals/install has made; empty: none
+  std::string competitors = {};  // folder that bench/competitors/install has made; empty: none
   std::vector<std::string> loss_interfaces = {};              // that a work may cut; empty: none
   unsigned cycles = 100;                                      // of loss and return
   std::chrono::milliseconds idle = std::chrono::seconds(10);  // how long idle daemons are watched

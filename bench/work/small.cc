@@ -38,20 +38,20 @@ Row Hold(Row row, const Result<std::unique_ptr<Mover>>& work, const MakeCeiling&
 }  // namespace
 
 std::vector<Row> SmallHostInNode(const Settings& settings) {
-  const Result<Site> site = Site::Open(settings.given, settings.daemon);
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
   std::vector<Row> rows;
   const auto add = [&](Row row, const Many& many, std::chrono::milliseconds idle,
                        const MakeCeiling& ceiling) {
-    if (!site.ok()) return rows.push_back(NotSetUp(std::move(row), site.status()));
-    const SmallWay way{.from = site->here,
-                       .from_memory = "host",
-                       .to = site->here,
-                       .to_memory = "host",
-                       .path = "local",
-                       .by_ring = row.ceiling != "empty call",
-                       .over_grpc = row.ceiling == "empty call",
-                       .idle = idle};
-    rows.push_back(Hold(std::move(row), MakeSmall(way, many), ceiling, settings));
+    if (!environment.ok()) return rows.push_back(NotSetUp(std::move(row), environment.status()));
+    const SmallParams params{.from = environment->here,
+                             .from_memory = "host",
+                             .to = environment->here,
+                             .to_memory = "host",
+                             .path = "local",
+                             .by_ring = row.ceiling != "empty call",
+                             .over_grpc = row.ceiling == "empty call",
+                             .idle = idle};
+    rows.push_back(Hold(std::move(row), MakeSmall(params, many), ceiling, settings));
   };
   const auto thread = [](const Many& many) {
     return [many](const Moved&) { return ThreadPingPong::Create(many); };
@@ -63,7 +63,7 @@ std::vector<Row> SmallHostInNode(const Settings& settings) {
   add(RowOf("small host in node, 256 in flight", "local", "thread-ping-pong", {}), kInFlight, {},
       thread(kInFlight));
   add(RowOf("small host in node by grpc", "local", "empty call", 0.5), kByGrpc, {},
-      [&](const Moved&) { return MakeEmptyCalls(site->here, kByGrpc); });
+      [&](const Moved&) { return MakeEmptyCalls(environment->here, kByGrpc); });
   return rows;
 }
 
@@ -80,12 +80,12 @@ std::vector<Row> SmallGpuInNode(const Settings& settings) {
       {"small gpu in node after 1 s", kAfterIdleness, kIdle, kOneByOne, 0.1},
       {"small gpu in node, 256 in flight", kInFlight, {}, kInFlight, 0.5},
   };
-  const Result<Site> site = Site::Open(settings.given, settings.daemon);
-  Status status = site.status();
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
+  Status status = environment.status();
   bool waived = false;
   std::pair<std::string, std::string> gpus;
   if (status.ok()) {
-    const auto found = UsableGpus(site->here);
+    const auto found = UsableGpus(environment->here);
     status = found.ok() ? CheckPeers(*found) : found.status();
     waived = !status.ok();
     if (!waived) gpus = {(*found)[0].device, (*found)[1].device};
@@ -110,35 +110,35 @@ std::vector<Row> SmallGpuInNode(const Settings& settings) {
       rows.push_back(waived ? Waived(std::move(row), status) : NotSetUp(std::move(row), status));
       continue;
     }
-    const SmallWay way{.from = site->here,
-                       .from_memory = gpus.first,
-                       .to = site->here,
-                       .to_memory = gpus.second,
-                       .path = "peer-direct",
-                       .by_ring = true,
-                       .idle = kind.idle};
+    const SmallParams params{.from = environment->here,
+                             .from_memory = gpus.first,
+                             .to = environment->here,
+                             .to_memory = gpus.second,
+                             .path = "peer-direct",
+                             .by_ring = true,
+                             .idle = kind.idle};
     rows.push_back(Hold(
-        std::move(row), MakeSmall(way, kind.many),
+        std::move(row), MakeSmall(params, kind.many),
         [&](const Moved&) { return SmallPeerCopies::Create(from, to, kind.ceiling); }, settings));
   }
   return rows;
 }
 
 std::vector<Row> SmallHostBetweenNodes(const Settings& settings) {
-  const Result<Site> site = Site::Open(settings.given, settings.daemon);
+  const Result<Environment> environment = Environment::Open(settings.given, settings.daemon);
   std::vector<Row> rows;
   const auto add = [&](const char* work, bool asked_by_reader, const Many& many, double target) {
     Row row = RowOf(work, "tcp-direct", "tcp-ping-pong", target);
-    if (!site.ok()) return rows.push_back(NotSetUp(std::move(row), site.status()));
-    const SmallWay way{.from = site->here,
-                       .from_memory = "host",
-                       .to = site->there,
-                       .to_memory = "host",
-                       .path = "tcp-direct",
-                       .by_ring = true,
-                       .asked_by_reader = asked_by_reader};
+    if (!environment.ok()) return rows.push_back(NotSetUp(std::move(row), environment.status()));
+    const SmallParams params{.from = environment->here,
+                             .from_memory = "host",
+                             .to = environment->there,
+                             .to_memory = "host",
+                             .path = "tcp-direct",
+                             .by_ring = true,
+                             .asked_by_reader = asked_by_reader};
     rows.push_back(Hold(
-        std::move(row), MakeSmall(way, many),
+        std::move(row), MakeSmall(params, many),
         [&](const Moved&) { return TcpPingPong::Create(many); }, settings));
   };
   add("small host between nodes", true, kOneByOne, 0.25);

@@ -21,8 +21,11 @@ Result<double> EngineSeconds(const std::optional<pid_t>& pid) {
 
 class SmallMover final : public Mover {
  public:
-  SmallMover(End source, End destination, const SmallWay& way, const Many& many)
-      : source_(std::move(source)), destination_(std::move(destination)), way_(way), many_(many) {}
+  SmallMover(End source, End destination, const SmallParams& params, const Many& many)
+      : source_(std::move(source)),
+        destination_(std::move(destination)),
+        params_(params),
+        many_(many) {}
 
   Status Fill(uint64_t seed) override { return source_.Put(seed); }
   Result<bool> Verify(uint64_t seed) override { return destination_.Holds(seed); }
@@ -30,12 +33,12 @@ class SmallMover final : public Mover {
   Result<Moved> Move() override {
     // Whatever is done for the first few alone is not what this is about.
     for (int i = 0; i < 3; ++i) ONECOPY_RETURN_IF_ERROR(One(0));
-    ONECOPY_ASSIGN_OR_RETURN(const double engine, EngineSeconds(way_.from.pid));
+    ONECOPY_ASSIGN_OR_RETURN(const double engine, EngineSeconds(params_.from.pid));
     const auto begin = std::chrono::steady_clock::now();
     ONECOPY_ASSIGN_OR_RETURN(Moved moved, MoveAll());
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    ONECOPY_ASSIGN_OR_RETURN(const double engine_after, EngineSeconds(way_.from.pid));
+    ONECOPY_ASSIGN_OR_RETURN(const double engine_after, EngineSeconds(params_.from.pid));
     moved.details["engine_cores"] = (engine_after - engine) / took;
     moved.details["microseconds"] = moved.seconds * 1e6;
     ONECOPY_RETURN_IF_ERROR(CheckLast(&moved));
@@ -43,14 +46,14 @@ class SmallMover final : public Mover {
   }
 
  private:
-  Client& client() { return way_.asked_by_reader ? destination_.client() : source_.client(); }
+  Client& client() { return params_.asked_by_reader ? destination_.client() : source_.client(); }
 
   TransferRequest Piece(uint64_t offset) {
     TransferRequest request{.source = source_.endpoint(), .destination = destination_.endpoint()};
     request.source.offset_bytes = request.destination.offset_bytes = offset;
     request.source.bytes = many_.piece_bytes;
     request.destination.bytes = many_.piece_bytes;
-    if (way_.over_grpc) request.policy.path_glob = way_.path;
+    if (params_.over_grpc) request.policy.path_glob = params_.path;
     return request;
   }
 
@@ -61,7 +64,7 @@ class SmallMover final : public Mover {
   }
 
   Result<Moved> MoveAll() {
-    if (way_.idle.count() > 0) return MoveIdle();
+    if (params_.idle.count() > 0) return MoveIdle();
     if (many_.depth == 1) {
       return OneByOne(many_, [this](uint64_t offset) { return One(offset); });
     }
@@ -71,7 +74,7 @@ class SmallMover final : public Mover {
   Result<Moved> MoveIdle() {
     std::vector<double> seconds;
     for (unsigned i = 0; i < many_.count; ++i) {
-      std::this_thread::sleep_for(way_.idle);
+      std::this_thread::sleep_for(params_.idle);
       const auto begin = std::chrono::steady_clock::now();
       ONECOPY_RETURN_IF_ERROR(One(many_.OffsetOf(i)));
       seconds.push_back(
@@ -106,14 +109,14 @@ class SmallMover final : public Mover {
     ONECOPY_ASSIGN_OR_RETURN(const TransferInfo done, client().GetTransfer(last_));
     moved->details["receipt_microseconds"] = done.receipt.seconds * 1e6;
     const bool by_ring = done.receipt.evidence.contains("submitted");
-    if (done.receipt.path == way_.path && by_ring == way_.by_ring) return OkStatus();
+    if (done.receipt.path == params_.path && by_ring == params_.by_ring) return OkStatus();
     return {Code::kFailedPrecondition, reasons::kPolicyUnmet,
             "the transfers went by " + done.receipt.path + (by_ring ? ", by a ring" : ", by gRPC")};
   }
 
   End source_;
   End destination_;
-  const SmallWay way_;
+  const SmallParams params_;
   const Many many_;
   TransferId last_;
 };
@@ -135,11 +138,11 @@ class EmptyCalls final : public Mover {
 
 }  // namespace
 
-Result<std::unique_ptr<Mover>> MakeSmall(const SmallWay& way, const Many& many) {
-  ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(way.from, way.from_memory, many.bytes()));
-  ONECOPY_ASSIGN_OR_RETURN(End destination, End::Create(way.to, way.to_memory, many.bytes()));
+Result<std::unique_ptr<Mover>> MakeSmall(const SmallParams& params, const Many& many) {
+  ONECOPY_ASSIGN_OR_RETURN(End source, End::Create(params.from, params.from_memory, many.bytes()));
+  ONECOPY_ASSIGN_OR_RETURN(End destination, End::Create(params.to, params.to_memory, many.bytes()));
   return std::unique_ptr<Mover>(
-      std::make_unique<SmallMover>(std::move(source), std::move(destination), way, many));
+      std::make_unique<SmallMover>(std::move(source), std::move(destination), params, many));
 }
 
 Result<std::unique_ptr<Mover>> MakeEmptyCalls(const Node& node, const Many& many) {

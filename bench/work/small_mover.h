@@ -11,7 +11,7 @@
 
 namespace onecopy::bench {
 
-struct SmallWay {
+struct SmallParams {
   const Node& from;
   std::string from_memory;
   const Node& to;
@@ -26,7 +26,7 @@ struct SmallWay {
 // `Moved::seconds` are of one transfer, by the client's own clock: asking and waiting included.
 // What went by another path, or not by a ring, fails the sample. The detail `engine_cores` is what
 // the source daemon's engine thread used meanwhile.
-Result<std::unique_ptr<Mover>> MakeSmall(const SmallWay& way, const Many& many);
+Result<std::unique_ptr<Mover>> MakeSmall(const SmallParams& params, const Many& many);
 
 // An empty call on the daemon's socket, again and again; moves nothing.
 Result<std::unique_ptr<Mover>> MakeEmptyCalls(const Node& node, const Many& many);

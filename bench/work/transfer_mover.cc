@@ -114,20 +114,21 @@ Result<std::vector<std::byte>> End::Read() {
   return std::vector<std::byte>(window_.data(), window_.data() + window_.bytes());
 }
 
-TransferMover::TransferMover(End source, End destination, const Way& way)
-    : source_(std::move(source)), destination_(std::move(destination)), policy_(way.policy()) {
-  if (!way.from.pid || !way.to.pid) return;
-  daemons_.push_back(*way.from.pid);
-  if (*way.to.pid != *way.from.pid) daemons_.push_back(*way.to.pid);
+TransferMover::TransferMover(End source, End destination, const TransferParams& params)
+    : source_(std::move(source)), destination_(std::move(destination)), policy_(params.policy()) {
+  if (!params.from.pid || !params.to.pid) return;
+  daemons_.push_back(*params.from.pid);
+  if (*params.to.pid != *params.from.pid) daemons_.push_back(*params.to.pid);
 }
 
-Result<std::unique_ptr<TransferMover>> TransferMover::Create(const Way& way, uint64_t bytes) {
+Result<std::unique_ptr<TransferMover>> TransferMover::Create(const TransferParams& params,
+                                                             uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(End source,
-                           End::Create(way.from, way.from_memory, bytes, way.from_client));
+                           End::Create(params.from, params.from_memory, bytes, params.from_client));
   ONECOPY_ASSIGN_OR_RETURN(End destination,
-                           End::Create(way.to, way.to_memory, bytes, way.to_client));
+                           End::Create(params.to, params.to_memory, bytes, params.to_client));
   return std::unique_ptr<TransferMover>(
-      new TransferMover(std::move(source), std::move(destination), way));
+      new TransferMover(std::move(source), std::move(destination), params));
 }
 
 TransferRequest TransferMover::Request() const {
@@ -182,9 +183,9 @@ Result<Moved> TransferMover::Move() {
   return moved;
 }
 
-Result<std::unique_ptr<Mover>> MakeTransfer(const Way& way, uint64_t bytes) {
+Result<std::unique_ptr<Mover>> MakeTransfer(const TransferParams& params, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<TransferMover> transfer,
-                           TransferMover::Create(way, bytes));
+                           TransferMover::Create(params, bytes));
   return std::unique_ptr<Mover>(std::move(transfer));
 }
 

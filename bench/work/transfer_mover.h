@@ -64,7 +64,7 @@ class End {
 };
 
 // Which memory of which node the bytes leave, and which they reach.
-struct Way {
+struct TransferParams {
   Node from;
   std::string from_memory;
   Node to;
@@ -84,7 +84,8 @@ struct Way {
 class TransferMover final : public Mover {
  public:
   // RESOURCE_EXHAUSTED where there is no room for the payload.
-  static Result<std::unique_ptr<TransferMover>> Create(const Way& way, uint64_t bytes);
+  static Result<std::unique_ptr<TransferMover>> Create(const TransferParams& params,
+                                                       uint64_t bytes);
 
   // Whether a path of the way's can be taken; else FAILED_PRECONDITION with the reason against the
   // first of them.
@@ -95,7 +96,7 @@ class TransferMover final : public Mover {
   Result<bool> Verify(uint64_t seed) override { return destination_.Holds(seed); }
 
  private:
-  TransferMover(End source, End destination, const Way& way);
+  TransferMover(End source, End destination, const TransferParams& params);
   TransferRequest Request() const;
   std::optional<double> DaemonsCpuSeconds() const;
 
@@ -106,6 +107,6 @@ class TransferMover final : public Mover {
 };
 
 // As TransferMover::Create.
-Result<std::unique_ptr<Mover>> MakeTransfer(const Way& way, uint64_t bytes);
+Result<std::unique_ptr<Mover>> MakeTransfer(const TransferParams& params, uint64_t bytes);
 
 }  // namespace onecopy::bench

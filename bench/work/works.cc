@@ -43,7 +43,7 @@ const std::vector<Work>& AllWorks() {
         {"registration", Registration},
         {"first byte", FirstByte},
         {"ceiling check", CeilingChecks},
-        {"rival", Rivals, true},
+        {"competitor", Competitors, true},
         {"small host in node", SmallHostInNode},
         {"small gpu in node", SmallGpuInNode},
         {"small host between nodes", SmallHostBetweenNodes},

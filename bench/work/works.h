@@ -36,8 +36,8 @@ std::vector<Row> Registration(const Settings& settings);
 std::vector<Row> FirstByte(const Settings& settings);
 // ceiling_checks.cc
 std::vector<Row> CeilingChecks(const Settings& settings);
-// rivals.cc
-std::vector<Row> Rivals(const Settings& settings);
+// competitors.cc
+std::vector<Row> Competitors(const Settings& settings);
 // encrypted.cc
 std::vector<Row> EncryptedHostToHost(const Settings& settings);
 // rdma_rates.cc

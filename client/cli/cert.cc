@@ -31,7 +31,7 @@ struct CertOptions {
   std::chrono::hours lifetime() const { return std::chrono::hours(24) * days; }
 };
 
-constexpr int kMostDays = 36500;
+constexpr int kMaxDays = 36500;
 
 std::string In(const std::string& folder, const std::string& file) {
   return folder == "." ? file : folder + "/" + file;
@@ -138,7 +138,7 @@ void AddInit(CLI::App& group, const std::shared_ptr<CertOptions>& options, Comma
   init->add_option("DIR", options->out, "Folder for both; made where it is missing");
   init->add_option("--name", options->name, "Its name, for people");
   init->add_option("--days", options->days, "How long it is valid; 3650")
-      ->check(CLI::Range(1, kMostDays));
+      ->check(CLI::Range(1, kMaxDays));
   init->footer("Example: onecopy cert init-ca authority");
   init->callback([options, &chosen] {
     if (options->days == 0) options->days = 3650;
@@ -155,7 +155,7 @@ void AddIssue(CLI::App& group, const std::shared_ptr<CertOptions>& options, Comm
   issue->add_option("--out", options->out, "Folder for both files; the current one")
       ->type_name("DIR");
   issue->add_option("--days", options->days, "How long it is valid, at most as long as its CA; 365")
-      ->check(CLI::Range(1, kMostDays));
+      ->check(CLI::Range(1, kMaxDays));
   issue->add_flag("--replace", options->replace,
                   "Replace files that are there, for a daemon that then reads them again");
   issue->footer("Example: onecopy cert issue east --ca authority");
@@ -172,7 +172,7 @@ void AddRevoke(CLI::App& group, const std::shared_ptr<CertOptions>& options, Com
   revoke->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
       ->type_name("DIR");
   revoke->add_option("--days", options->days, "How long the list counts; 30")
-      ->check(CLI::Range(1, kMostDays));
+      ->check(CLI::Range(1, kMaxDays));
   revoke->footer("Example: onecopy cert revoke west.pem --ca authority");
   revoke->callback([options, &chosen] {
     if (options->days == 0) options->days = 30;
@@ -184,7 +184,8 @@ void AddRevoke(CLI::App& group, const std::shared_ptr<CertOptions>& options, Com
 
 void AddCert(CLI::App& program, Command& chosen) {
   CLI::App* group = program.add_subcommand(
-      "cert", "Certificates for [tls], for those who have no authority yet; needs no daemon");
+      "cert",
+      "Make certificates for [tls], where there is no certificate authority yet; needs no daemon");
   group->require_subcommand(1);
   auto options = std::make_shared<CertOptions>();
   AddInit(*group, options, chosen);

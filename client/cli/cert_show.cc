@@ -8,7 +8,6 @@
 #include "onecopy/reasons.h"
 #include "transport/tls/certificate.h"
 #include "transport/tls/key_file.h"
-#include "transport/tls/revoked.h"
 
 namespace onecopy::cli {
 namespace {

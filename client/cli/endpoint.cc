@@ -59,7 +59,7 @@ bool IsPath(std::string_view text) {
 
 Status BadBufferName(std::string_view name, bool bare) {
   if (name.find('@') != std::string_view::npos) {
-    return Bad(name, "does not end in a range as it should",
+    return Bad(name, "has a @, but no range after it",
                "write @OFFSET or @OFFSET+LENGTH with sizes, as in NAME@4096+64MiB");
   }
   std::string remedy =
@@ -81,7 +81,7 @@ Status ParseBuffer(std::string_view name, ParsedEndpoint& endpoint) {
 // `node:rest`
 Status ParseQualified(std::string_view node, std::string_view rest, ParsedEndpoint& endpoint) {
   if (rest.empty()) {
-    return Bad(endpoint.typed, "names a node and nothing on it", "write NODE:NAME");
+    return Bad(endpoint.typed, "names a node, but no buffer on it", "write NODE:NAME");
   }
   endpoint.node = node;
   if (IsPath(rest)) {
@@ -112,7 +112,7 @@ Result<ParsedEndpoint> ParseEndpoint(std::string_view text) {
   }
   ONECOPY_RETURN_IF_ERROR(TakeRange(text, endpoint));
   if (text == "-") {
-    return Bad(endpoint.typed, "gives a range of standard input or output, which have none",
+    return Bad(endpoint.typed, "gives a range, which standard input and output cannot have",
                "give a range of the other end");
   }
   if (IsPath(text)) {

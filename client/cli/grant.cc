@@ -54,8 +54,8 @@ Status Add(Session& session, const GrantOptions& options) {
             "write NAME, or NAME@OFFSET+LENGTH"};
   }
   if (!options.read && !options.write) {
-    return {Code::kInvalidArgument, reasons::kBadArgument,
-            "a grant gives a right, and none is named", "add --read, --write, or both"};
+    return {Code::kInvalidArgument, reasons::kBadArgument, "the grant would give no right",
+            "add --read, --write, or both"};
   }
   CreateGrantRequest request;
   request.range = parsed.ToEndpoint();

@@ -73,7 +73,7 @@ void AddMoveOptions(CLI::App& command, MoveOptions& options) {
           "Only these ranges, in one transfer: a file of JSON lines, or - for standard input")
       ->type_name("FILE");
   command.add_flag("--allow-emulated", options.policy.allow_emulated,
-                   "Let a software RDMA device meet --at-most");
+                   "Let a path over a software RDMA device count for --at-most");
 }
 
 Result<MoveEnds> ParseEnds(const MoveOptions& options) {

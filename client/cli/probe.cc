@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
-#include "client/cli/probe_report.h"
+#include "client/cli/node_report.h"
 
 namespace onecopy::cli {
 namespace {
@@ -24,7 +24,8 @@ Status Probe(Session& session, const std::string& name) {
 void AddProbe(CLI::App& program, Command& chosen) {
   auto name = std::make_shared<std::string>();
   CLI::App* probe = program.add_subcommand(
-      "probe", "Read from a peer, and through this node's own devices, and show what came of it");
+      "probe",
+      "Try reads from a peer, and through this node's own devices, and show how fast each was");
   probe->add_option("NODE", *name, "Name of a node (else this one and every connected peer)");
   probe->footer("Example: onecopy probe west");
   probe->callback([name, &chosen] { chosen = [name](Session& s) { return Probe(s, *name); }; });

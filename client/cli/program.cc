@@ -145,4 +145,11 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   return ExitStatusOf(session.outcome());
 }
 
+Result<Client> Session::Connect() const {
+  ConnectOptions connect;
+  connect.run_dir = options_.run_dir;
+  connect.program = "onecopy " ONECOPY_VERSION;
+  return Client::Connect(connect);
+}
+
 }  // namespace onecopy::cli

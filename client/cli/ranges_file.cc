@@ -30,7 +30,7 @@ Result<uint64_t> ParseNumber(const Json& value, const std::string& name) {
 }
 
 Result<StridedRange> ParseRange(const Json& object) {
-  if (!object.is_object()) return Bad("a range is no JSON object");
+  if (!object.is_object()) return Bad("a range must be a JSON object");
   if (!object.contains("offset") || !object.contains("bytes")) {
     return Bad("a range has no \"offset\" or no \"bytes\"");
   }
@@ -44,7 +44,7 @@ Result<StridedRange> ParseRange(const Json& object) {
                             : name == "stride" ? &range.stride
                             : name == "count"  ? &range.count
                                                : nullptr;
-    if (field == nullptr) return Bad(Quote(name) + " is nothing that a range has");
+    if (field == nullptr) return Bad(Quote(name) + " is no field of a range");
     ONECOPY_ASSIGN_OR_RETURN(*field, ParseNumber(value, name));
   }
   return range;

@@ -2,6 +2,7 @@
 // test. What could not be looked at is empty, and says so where that matters.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,10 @@ struct Port {
 
   bool active() const { return state == "ACTIVE"; }
   bool ethernet() const { return link_layer == "Ethernet"; }
-  bool HasRoceV2() const;
+  bool HasRoceV2() const {
+    return std::any_of(gids.begin(), gids.end(),
+                       [](const Gid& gid) { return gid.type == "RoCE v2"; });
+  }
 };
 
 struct Nic {
@@ -166,8 +170,12 @@ struct Facts {
   std::vector<Probe> probes;
 
   // Hardware only.
-  bool HasHardwareNic() const;
-  bool HasNvidiaGpu() const;
+  bool HasHardwareNic() const {
+    return std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return !nic.emulated; });
+  }
+  bool HasNvidiaGpu() const {
+    return std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.nvidia; });
+  }
 };
 
 }  // namespace onecopy::doctor

@@ -9,7 +9,7 @@
 namespace onecopy::doctor {
 namespace {
 
-constexpr size_t kMostPeers = 64;
+constexpr size_t kMaxPeers = 64;
 
 // What a link says of a network device that cannot read some GPU's memory; what it says can be is
 // no proof by itself.
@@ -158,7 +158,7 @@ void AddDaemon(const GatherOptions& options, Facts& facts) {
   };
   add_probes(*own);
   for (const NodeInfo& node : *nodes) {
-    if (node.self || facts.daemon.peers.size() == kMostPeers) continue;
+    if (node.self || facts.daemon.peers.size() == kMaxPeers) continue;
     Peer peer;
     peer.name = node.name;
     peer.connected = node.state == NodeState::kConnected;

@@ -18,7 +18,7 @@ namespace onecopy::doctor {
 namespace {
 
 // Devices have thousands of slots for GIDs; those in use come first.
-constexpr size_t kMostGids = 256;
+constexpr size_t kMaxGids = 256;
 
 // "4: ACTIVE" is ACTIVE.
 std::string WordOf(const std::string& state) {
@@ -49,7 +49,7 @@ Port ReadPort(const std::string& root, const std::string& folder, int number) {
     gid.netdev = sysfs::ReadLine(folder + "/gid_attrs/ndevs/" + index);
     if (port.netdev.empty()) port.netdev = gid.netdev;
     port.gids.push_back(std::move(gid));
-    if (port.gids.size() == kMostGids) break;
+    if (port.gids.size() == kMaxGids) break;
   }
   if (!port.netdev.empty()) {
     const std::string mtu = sysfs::ReadLine(root + "/sys/class/net/" + port.netdev + "/mtu");

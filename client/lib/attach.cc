@@ -180,7 +180,7 @@ Result<v1::AttachReply> AttachSocket::Ask(const v1::AttachRequest& request,
 
 Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request, int fd,
                                                std::vector<os::UniqueFd>* fds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (out_of_step_) return Unreachable(run_dir_, "it did not answer an earlier request");
   std::string packet = request.SerializeAsString();
   if (Send(socket_.get(), packet, fd) < 0) {

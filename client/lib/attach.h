@@ -3,12 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "client/lib/run_dir.h"
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy {
@@ -55,11 +55,11 @@ class AttachSocket {
   std::string node_;
   std::string version_;
   uint32_t ring_layout_ = 0;
-  std::mutex mutex_;     // a request and its reply belong together
-  os::UniqueFd socket_;  // guarded by mutex_
-  // Guarded by mutex_: a reply was missed, so that the next one would answer the wrong request. The
-  // socket stays open, as the session ends with it.
-  bool out_of_step_ = false;
+  Mutex mutex_;  // a request and its reply belong together
+  os::UniqueFd socket_ ONECOPY_GUARDED_BY(mutex_);
+  // A reply was missed, so that the next one would answer the wrong request. The socket stays open,
+  // as the session ends with it.
+  bool out_of_step_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace client

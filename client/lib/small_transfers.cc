@@ -37,7 +37,7 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
   if (!usable_.load(std::memory_order_relaxed)) return false;
   const SmallPair pair = PairOf(request);
   const auto& bytes = request.source.bytes;
-  return bytes && *bytes > 0 && *bytes <= ring::kMostBytes &&
+  return bytes && *bytes > 0 && *bytes <= ring::kMaxBytes &&
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.deadline && request.request_id.empty() && request.ranges.empty() &&
@@ -55,19 +55,19 @@ SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
 SmallRouteRef SmallTransfers::RouteFor(const TransferRequest& request) {
   const SmallPair pair = PairOf(request);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     SmallRoutes::Found found = routes_.Find(pair);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
-  const std::lock_guard opening(opening_);
+  const MutexLock opening(opening_);
   {
     // Another thread may have asked meanwhile.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     SmallRoutes::Found found = routes_.Find(pair);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
   SmallRouteRef route = OpenRoute(request);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (route == nullptr) {
     routes_.SetNone(pair);
   } else {
@@ -85,7 +85,7 @@ Status SmallTransfers::OpenRing() {
     return {Code::kUnimplemented, reasons::kNotServed, "the daemon gave no ring"};
   }
   ONECOPY_ASSIGN_OR_RETURN(ring::ClientEnd end, ring::ClientEnd::Open(fds[0], std::move(fds[1])));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   owned_ =
       std::make_unique<Ring>(std::move(end), reply.ring().transfer_prefix(), reply.ring().owner(),
                              std::chrono::nanoseconds(reply.ring().spin_nanoseconds()));
@@ -136,7 +136,7 @@ std::optional<uint64_t> SmallTransfers::Submit(const TransferRequest& request,
   if (route->one_buffer && Overlap(ByteRange{from, bytes}, ByteRange{to, bytes})) {
     return std::nullopt;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Ring& ring = *owned_;
   ReapAll();
   uint64_t number = 0;
@@ -180,7 +180,7 @@ Status SmallTransfers::Wait(uint64_t number) {
   for (;;) {
     if (ended()) return OkStatus();
     if (ring.end.HasCompleted()) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ReapAll();
       continue;
     }
@@ -240,7 +240,7 @@ TransferInfo SmallTransfers::Describe(const Slot& slot) const {
 }
 
 std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Slot& slot = owned_->slots[number % kSlots];
   if (slot.number != number || slot.route == nullptr) return std::nullopt;
   slot.waited_for = false;
@@ -281,7 +281,7 @@ std::optional<Result<TransferInfo>> SmallTransfers::Start(const TransferRequest&
   if (route == nullptr) return std::nullopt;
   const std::optional<uint64_t> number = Submit(request, route, false);
   if (!number) return std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Slot& slot = owned_->slots[*number % kSlots];
   return Describe(slot);
 }

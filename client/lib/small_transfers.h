@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "client/lib/attach.h"
 #include "client/lib/small_routes.h"
 #include "onecopy/transfer.h"
+#include "transport/core/mutex.h"
 #include "transport/ring/client_end.h"
 
 namespace onecopy::client {
@@ -80,9 +80,9 @@ class SmallTransfers {
                                  bool waited_for);
   // Until the submission has ended. UNAVAILABLE (DAEMON_UNREACHABLE) once the ring has gone.
   Status Wait(uint64_t number);
-  void ReapAll();  // with the lock
+  void ReapAll() ONECOPY_REQUIRES(mutex_);
   std::optional<uint64_t> NumberOf(const TransferId& id) const;
-  TransferInfo Describe(const Slot& slot) const;
+  TransferInfo Describe(const Slot& slot) const ONECOPY_REQUIRES(mutex_);
   // What is returned of a submission that has ended; nothing where gRPC must say more.
   std::optional<TransferInfo> TakeEnd(uint64_t number);
 
@@ -92,10 +92,10 @@ class SmallTransfers {
   std::atomic<Ring*> ring_{nullptr};
   std::atomic<bool> usable_;
   std::atomic<uint64_t> next_{0};  // submission
-  std::mutex mutex_;
-  std::unique_ptr<Ring> owned_;  // guarded by mutex_, like the ends and slots of it
-  SmallRoutes routes_;           // guarded by mutex_
-  std::mutex opening_;           // one thread at a time asks the daemon
+  Mutex mutex_;
+  std::unique_ptr<Ring> owned_ ONECOPY_GUARDED_BY(mutex_);  // like the ends and slots of it
+  SmallRoutes routes_ ONECOPY_GUARDED_BY(mutex_);
+  Mutex opening_;  // one thread at a time asks the daemon
 };
 
 }  // namespace onecopy::client

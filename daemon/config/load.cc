@@ -20,7 +20,7 @@ namespace onecopy::config {
 namespace {
 
 // No configuration is as long; what is longer is some other file.
-constexpr size_t kMostBytes = 1 << 20;
+constexpr size_t kMaxBytes = 1 << 20;
 
 Result<std::string> ReadFile(const std::string& file) {
   const std::string what = "configuration file " + file;
@@ -37,9 +37,9 @@ Result<std::string> ReadFile(const std::string& file) {
     if (got < 0) return os::ErrnoStatus(errno, what);
     if (got == 0) return text;
     text.append(piece.data(), static_cast<size_t>(got));
-    if (text.size() > kMostBytes) {
+    if (text.size() > kMaxBytes) {
       Problems problems;
-      problems.Add(0, "it is longer than " + FormatBytes(kMostBytes) + ", so it is something else");
+      problems.Add(0, "it is longer than " + FormatBytes(kMaxBytes) + ", so it is something else");
       return problems.ToStatus(file);
     }
   }

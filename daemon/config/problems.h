@@ -1,9 +1,11 @@
-// Inside the configuration: everything that is wrong, collected.
+// Inside the configuration: everything that is wrong, collected, and what a mistyped word was meant
+// to be.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "onecopy/status.h"
@@ -24,5 +26,9 @@ class Problems {
  private:
   std::multimap<uint32_t, std::string> by_line_;
 };
+
+// The nearest of `known`, when it is near enough to be meant: a few letters wrong, missing, added
+// or swapped, or in the wrong case. Empty when none is.
+std::string Nearest(std::string_view typed, const std::vector<std::string>& known);
 
 }  // namespace onecopy::config

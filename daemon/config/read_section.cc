@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/config/suggest.h"
+#include "daemon/config/problems.h"
 #include "daemon/config/value_text.h"
 #include "onecopy/size.h"
 #include "transport/core/duration.h"

@@ -34,11 +34,11 @@ constexpr int64_t kMiB = 1024 * kKiB;
 // The two keys of one limit.
 void AddLimit(std::vector<SettingSpec>* keys, const std::string& name, const Limit& fallback,
               const std::string& what) {
-  constexpr int64_t kMost = 1'000'000'000;
+  constexpr int64_t kMax = 1'000'000'000;
   const auto number = [](uint64_t value) { return static_cast<int64_t>(value); };
   keys->push_back(Number(name + "_per_user", SettingType::kInteger, number(fallback.each),
-                         {1, kMost}, what + ", of one user at a time."));
-  keys->push_back(Number(name, SettingType::kInteger, number(fallback.total), {1, kMost},
+                         {1, kMax}, what + ", of one user at a time."));
+  keys->push_back(Number(name, SettingType::kInteger, number(fallback.total), {1, kMax},
                          "The same of all users together."));
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "daemon/log/queued_output.h"
 #include "daemon/log/text_output.h"
 #include "onecopy/reasons.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::audit {
 namespace {
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::string_view, 4> kNames = {"off", "denied", "rights", "all"};
 // Who asks: more than so many share one allowance.
-constexpr size_t kMostRemembered = 4096;
+constexpr size_t kMaxRemembered = 4096;
 
 // What one who asks may have written.
 struct Allowance {
@@ -32,7 +32,7 @@ struct Allowance {
 class Log {
  public:
   void Set(const Options& options, std::shared_ptr<log::Output> output) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     options_ = options;
     output_ = std::move(output);
     of_.clear();
@@ -43,7 +43,7 @@ class Log {
     uint64_t left_out = 0;
     std::shared_ptr<log::Output> output;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!Wanted(decision, denied) ||
           !Allow(decision.account.empty() ? decision.who : decision.account, &left_out))
         return;
@@ -67,14 +67,13 @@ class Log {
   }
 
  private:
-  // With mutex_ held, as what follows.
-  bool Wanted(const Decision& decision, bool denied) const {
+  bool Wanted(const Decision& decision, bool denied) const ONECOPY_REQUIRES(mutex_) {
     if (denied) return options_.level >= Level::kDenied;
     if (decision.why.ok() && decision.rights) return options_.level >= Level::kRights;
     return options_.level >= Level::kAll;
   }
 
-  bool Allow(std::string_view who, uint64_t* left_out) {
+  bool Allow(std::string_view who, uint64_t* left_out) ONECOPY_REQUIRES(mutex_) {
     const Clock::time_point now = Clock::now();
     Allowance& of = Find(std::string(who), now);
     const std::chrono::duration<double, std::ratio<60>> minutes = now - of.at;
@@ -90,26 +89,26 @@ class Log {
     return true;
   }
 
-  Allowance& Find(const std::string& who, Clock::time_point now) {
+  Allowance& Find(const std::string& who, Clock::time_point now) ONECOPY_REQUIRES(mutex_) {
     const auto found = of_.find(who);
     if (found != of_.end()) return found->second;
-    if (of_.size() >= kMostRemembered) {
+    if (of_.size() >= kMaxRemembered) {
       // Who has asked for nothing for a minute has all of its allowance again.
       std::erase_if(of_, [now](const auto& entry) {
         return now - entry.second.at >= std::chrono::minutes(1) && entry.second.left_out == 0;
       });
     }
-    const std::string& key = of_.size() < kMostRemembered ? who : kOthers;
+    const std::string& key = of_.size() < kMaxRemembered ? who : kOthers;
     const auto [place, made] = of_.try_emplace(key);
     if (made) place->second = {static_cast<double>(options_.most_per_minute), now, 0};
     return place->second;
   }
 
   const std::string kOthers = "others";
-  std::mutex mutex_;
-  Options options_;                                   // guarded by mutex_
-  std::shared_ptr<log::Output> output_;               // guarded by mutex_
-  std::map<std::string, Allowance, std::less<>> of_;  // by who asks; guarded by mutex_
+  Mutex mutex_;
+  Options options_ ONECOPY_GUARDED_BY(mutex_);
+  std::shared_ptr<log::Output> output_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, Allowance, std::less<>> of_ ONECOPY_GUARDED_BY(mutex_);  // by who asks
 };
 
 // Never destroyed: threads may write while the process ends.

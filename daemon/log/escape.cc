@@ -24,9 +24,9 @@ Character Decode(std::string_view text) {
     if ((byte(i) & 0xc0U) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3fU);
   }
-  constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  constexpr std::array<uint32_t, 5> kMinCode = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < kLeast[bytes] || code > 0x10ffff || surrogate) return {};
+  if (code < kMinCode[bytes] || code > 0x10ffff || surrogate) return {};
   return {code, bytes};
 }
 

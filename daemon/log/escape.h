@@ -8,8 +8,8 @@
 namespace onecopy::log {
 
 // Longer texts are cut; what a peer says must not fill the disk.
-inline constexpr size_t kMostValueBytes = 1024;
-inline constexpr size_t kMostMessageBytes = 16 * 1024;
+inline constexpr size_t kMaxValueBytes = 1024;
+inline constexpr size_t kMaxMessageBytes = 16 * 1024;
 
 // Control characters, characters that reorder or hide text, and what is not UTF-8 become `\n`,
 // `\x1b`, `\u202e`; everything else stays. With `quotes`, `"` and `\` are escaped too. A text of

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include "daemon/log/journal_output.h"
@@ -12,6 +11,7 @@
 #include "daemon/log/standard_error.h"
 #include "daemon/log/text_output.h"
 #include "onecopy/reasons.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::log {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kNames = {"trace", "debug", "info", "warning", "error"};
 
 struct State {
-  std::mutex mutex;
-  std::shared_ptr<Output> output = MakeStderrOutput();  // guarded by mutex
+  Mutex mutex;
+  std::shared_ptr<Output> output ONECOPY_GUARDED_BY(mutex) = MakeStderrOutput();
 };
 
 // Never destroyed: threads may log while the process ends.
@@ -31,7 +31,7 @@ State& TheState() {
 
 std::shared_ptr<Output> CurrentOutput() {
   State& state = TheState();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   return state.output;
 }
 
@@ -70,7 +70,7 @@ Status Open(Format format) {
 
 void SetOutput(std::shared_ptr<Output> output) {
   State& state = TheState();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   state.output.swap(output);
 }
 

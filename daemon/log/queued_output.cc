@@ -1,8 +1,6 @@
 #include "daemon/log/queued_output.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::log {
 namespace {
@@ -65,25 +64,25 @@ struct QueuedOutput::Queue {
 
   // The thread's work, until the owner has gone and nothing is left.
   void Serve() {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     while (true) {
-      arrived.wait(lock, [this] { return !records.empty() || told < dropped || ending; });
+      while (records.empty() && told == dropped && !ending) arrived.Wait(mutex);
       if (records.empty() && told == dropped) return;
       // What was dropped came after what waits here.
       const std::deque<Kept> batch = std::exchange(records, {});
       const uint64_t lost = dropped - told;
-      lock.unlock();
+      lock.Unlock();
       size_t freed = 0;
       for (const Kept& record : batch) {
         record.WriteTo(*slow);
         freed += record.bytes();
       }
       if (lost > 0) Tell(lost);
-      lock.lock();
+      lock.Lock();
       bytes -= freed;
       written += batch.size();
       told += lost;
-      moved.notify_all();
+      moved.NotifyAll();
     }
   }
 
@@ -96,25 +95,26 @@ struct QueuedOutput::Queue {
 
   const std::shared_ptr<Output> slow;
   const size_t most_bytes;
-  std::mutex mutex;
-  std::condition_variable arrived;
-  std::condition_variable moved;
-  // All guarded by the mutex.
-  std::deque<Kept> records;
-  size_t bytes = 0;      // of records that wait or are being written
-  uint64_t taken = 0;    // records that were let in, …
-  uint64_t written = 0;  // … and of those the ones that are out
-  uint64_t dropped = 0;
-  uint64_t told = 0;  // of those that were dropped, of how many the output has been told
-  bool ending = false;
+  Mutex mutex;
+  Condition arrived;
+  Condition moved;
+  std::deque<Kept> records ONECOPY_GUARDED_BY(mutex);
+  // Of records that wait or are being written.
+  size_t bytes ONECOPY_GUARDED_BY(mutex) = 0;
+  uint64_t taken ONECOPY_GUARDED_BY(mutex) = 0;    // records that were let in, …
+  uint64_t written ONECOPY_GUARDED_BY(mutex) = 0;  // … and of those the ones that are out
+  uint64_t dropped ONECOPY_GUARDED_BY(mutex) = 0;
+  // Of those that were dropped, of how many the output has been told.
+  uint64_t told ONECOPY_GUARDED_BY(mutex) = 0;
+  bool ending ONECOPY_GUARDED_BY(mutex) = false;
 };
 
 QueuedOutput::QueuedOutput(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
 QueuedOutput::~QueuedOutput() {
-  const std::lock_guard lock(queue_->mutex);
+  const MutexLock lock(queue_->mutex);
   queue_->ending = true;
-  queue_->arrived.notify_one();
+  queue_->arrived.NotifyOne();
 }
 
 Result<std::shared_ptr<QueuedOutput>> QueuedOutput::Start(std::shared_ptr<Output> slow,
@@ -134,7 +134,7 @@ void QueuedOutput::Write(const Record& record) {
   Kept kept(record);
   const bool urgent = record.level >= Level::kWarning;
   const size_t room = urgent ? queue_->most_bytes : queue_->most_bytes / 4 * 3;
-  const std::lock_guard lock(queue_->mutex);
+  const MutexLock lock(queue_->mutex);
   if (queue_->bytes + kept.bytes() > room) {
     ++queue_->dropped;
   } else {
@@ -142,19 +142,25 @@ void QueuedOutput::Write(const Record& record) {
     ++queue_->taken;
     queue_->records.push_back(std::move(kept));
   }
-  queue_->arrived.notify_one();
+  queue_->arrived.NotifyOne();
 }
 
 bool QueuedOutput::Flush(std::chrono::milliseconds limit) {
-  std::unique_lock lock(queue_->mutex);
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const MutexLock lock(queue_->mutex);
   const uint64_t taken = queue_->taken;
   const uint64_t dropped = queue_->dropped;
-  return queue_->moved.wait_for(
-      lock, limit, [&] { return queue_->written >= taken && queue_->told >= dropped; });
+  const auto out = [&]() ONECOPY_REQUIRES(queue_->mutex) {
+    return queue_->written >= taken && queue_->told >= dropped;
+  };
+  while (!out()) {
+    if (!queue_->moved.WaitUntil(queue_->mutex, deadline)) return out();
+  }
+  return true;
 }
 
 uint64_t QueuedOutput::dropped() const {
-  const std::lock_guard lock(queue_->mutex);
+  const MutexLock lock(queue_->mutex);
   return queue_->dropped;
 }
 

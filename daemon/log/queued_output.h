@@ -16,11 +16,11 @@ namespace onecopy::log {
 // finds no room is dropped and counted, and as soon as the output moves again it is told how much.
 class QueuedOutput final : public Output {
  public:
-  static constexpr size_t kMostBytes = size_t{4} << 20;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;
 
   // RESOURCE_EXHAUSTED where no thread can be made.
   static Result<std::shared_ptr<QueuedOutput>> Start(std::shared_ptr<Output> slow,
-                                                     size_t most_bytes = kMostBytes);
+                                                     size_t most_bytes = kMaxBytes);
   // What still waits is written by the thread, which nobody waits for.
   ~QueuedOutput() override;
 

@@ -60,7 +60,7 @@ bool NeedsQuotes(std::string_view text) {
 
 std::string ValueOf(const Field& field) {
   struct Visitor {
-    std::string operator()(std::string_view text) const { return Escape(text, kMostValueBytes); }
+    std::string operator()(std::string_view text) const { return Escape(text, kMaxValueBytes); }
     std::string operator()(int64_t number) const { return std::to_string(number); }
     std::string operator()(uint64_t number) const { return std::to_string(number); }
     std::string operator()(double number) const { return NumberText(number); }
@@ -70,7 +70,7 @@ std::string ValueOf(const Field& field) {
 }
 
 std::string TextOf(const Record& record) {
-  std::string text = Escape(record.message, kMostMessageBytes);
+  std::string text = Escape(record.message, kMaxMessageBytes);
   for (const Field& field : record.fields) {
     text += ' ';
     text += field.name;
@@ -78,7 +78,7 @@ std::string TextOf(const Record& record) {
     const std::string value = ValueOf(field);
     if (NeedsQuotes(value)) {
       const auto& original = std::get<std::string_view>(field.value);
-      text += '"' + Escape(original, kMostValueBytes, true) + '"';
+      text += '"' + Escape(original, kMaxValueBytes, true) + '"';
     } else {
       text += value;
     }

@@ -5,14 +5,19 @@
 
 namespace onecopy::pipeline {
 
-Chain::Chain(Executor& executor, std::vector<std::unique_ptr<Place>> places,
-             std::vector<Stage> stages)
+Chain::Chain(Executor& executor, Places places, std::vector<Stage> stages)
     : executor_(executor),
       places_(std::move(places)),
+      sources_{places_.source.get()},
       stages_(std::move(stages)),
       moving_(stages_.size()),
       tallies_(stages_.size()) {
-  assert(places_.size() == stages_.size() + 1);
+  if (places_.between != nullptr) {
+    sources_.push_back(places_.between.get());
+    sinks_.push_back(places_.between.get());
+  }
+  sinks_.push_back(places_.destination.get());
+  assert(sources_.size() == stages_.size() && sinks_.size() == stages_.size());
 }
 
 void Chain::Start(Done done) {
@@ -20,12 +25,12 @@ void Chain::Start(Done done) {
     self->self_ = self;
     self->done_ = std::move(done);
     self->started_ = self->last_move_ = Clock::now();
-    for (const auto& place : self->places_) {
-      place->Begin([chain = self.get()](Status status) {
-        if (!status.ok()) chain->Fail(std::move(status));
-        chain->Pump();
-      });
-    }
+    const auto changed = [chain = self.get()](Status status) {
+      if (!status.ok()) chain->Fail(std::move(status));
+      chain->Pump();
+    };
+    self->places_.source->Begin(changed);
+    for (Sink* sink : self->sinks_) sink->Begin(changed);
     self->Pump();
   });
 }
@@ -56,12 +61,12 @@ void Chain::Pump() {
 
 bool Chain::StartMove(size_t stage) {
   if (!failure_.ok() || moving_[stage] >= stages_[stage].depth) return false;
-  std::optional<Cell> from = places_[stage]->Peek();
+  std::optional<Chunk> from = sources_[stage]->Peek();
   if (!from) return false;
-  const std::optional<Cell> to = places_[stage + 1]->Reserve(from->offset, from->bytes);
+  const std::optional<Chunk> to = sinks_[stage]->Reserve(from->offset, from->bytes);
   if (!to) return false;
   from->bytes = to->bytes;
-  places_[stage]->Take(from->bytes);
+  sources_[stage]->Take(from->bytes);
   ++moving_[stage];
   ++moving_total_;
   stages_[stage].mover->Move(*from, *to, [this, stage, from = *from, to = *to](Moved moved) {
@@ -70,7 +75,7 @@ bool Chain::StartMove(size_t stage) {
   return true;
 }
 
-void Chain::EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved) {
+void Chain::EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved moved) {
   --moving_[stage];
   --moving_total_;
   last_move_ = Clock::now();
@@ -81,8 +86,8 @@ void Chain::EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved)
     if (moved.lane >= 0) CountLane(static_cast<unsigned>(moved.lane), from.bytes);
     for (const auto& [lane, bytes] : moved.lane_bytes) CountLane(lane, bytes);
     if (stage + 1 == stages_.size()) bytes_done_.fetch_add(from.bytes, std::memory_order_relaxed);
-    places_[stage]->Release(from);
-    places_[stage + 1]->Fill(to);
+    sources_[stage]->Release(from);
+    sinks_[stage]->Fill(to);
   }
   Pump();
 }
@@ -100,7 +105,7 @@ void Chain::Fail(Status why) {
 
 void Chain::FinishIfIdle() {
   if (finishing_ || moving_total_ > 0 || pumping_) return;
-  if (failure_.ok() && !places_.back()->Complete()) return;
+  if (failure_.ok() && !places_.destination->Complete()) return;
   finishing_ = true;
   // Not from here: a place that is about to go may be the caller.
   executor_.Post([self = shared_from_this()] { self->Finish(); });
@@ -108,7 +113,7 @@ void Chain::FinishIfIdle() {
 
 void Chain::Finish() {
   const std::shared_ptr<Chain> keep = std::exchange(self_, nullptr);
-  places_.clear();
+  places_ = {};
   ChainReport report;
   report.status = failure_;
   report.bytes = bytes_done();

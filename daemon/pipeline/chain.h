@@ -23,6 +23,13 @@ struct Stage {
   unsigned depth = 1;  // moves under way at a time
 };
 
+// From where to where; `between` only where there are two stages.
+struct Places {
+  std::unique_ptr<Source> source;
+  std::unique_ptr<Between> between = {};
+  std::unique_ptr<Destination> destination;
+};
+
 // What a chain did.
 struct ChainReport {
   Status status;
@@ -39,8 +46,8 @@ class Chain : public std::enable_shared_from_this<Chain> {
  public:
   using Done = UniqueFunction<void(ChainReport)>;
 
-  // places.size() == stages.size() + 1.
-  Chain(Executor& executor, std::vector<std::unique_ptr<Place>> places, std::vector<Stage> stages);
+  // A stage more than there are places between.
+  Chain(Executor& executor, Places places, std::vector<Stage> stages);
 
   // `done` runs once, on the executor, when nothing moves any more: because the last place is
   // complete, a move failed, or the chain was stopped.
@@ -55,14 +62,16 @@ class Chain : public std::enable_shared_from_this<Chain> {
 
   void Pump();
   bool StartMove(size_t stage);
-  void EndMove(size_t stage, const Cell& from, const Cell& to, Moved moved);
+  void EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved moved);
   void CountLane(unsigned lane, uint64_t bytes);
   void Fail(Status why);
   void FinishIfIdle();
   void Finish();
 
   Executor& executor_;
-  std::vector<std::unique_ptr<Place>> places_;  // gone once the chain has ended
+  Places places_;                 // gone once the chain has ended
+  std::vector<Source*> sources_;  // of them, by stage
+  std::vector<Sink*> sinks_;
   const std::vector<Stage> stages_;
   std::vector<unsigned> moving_;  // by stage
   unsigned moving_total_ = 0;

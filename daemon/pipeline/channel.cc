@@ -8,7 +8,7 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr size_t kMostWaiting = 65536;  // more than any ring has slots: the peer is broken
+constexpr size_t kMaxWaiting = 65536;  // more than any ring has slots: the peer is broken
 
 std::span<const std::byte> BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -28,7 +28,7 @@ struct Channel::Inbox {
     const std::optional<bool> whole = joiner.Add(bytes, &text);
     if (whole && !*whole) return;
     std::optional<Message> message;
-    if (whole && waiting.size() < kMostWaiting) message = Decode(BytesOf(text));
+    if (whole && waiting.size() < kMaxWaiting) message = Decode(BytesOf(text));
     if (!message) {
       message = FailedMessage{
           Status(Code::kUnavailable, reasons::kLinkDown, "the peer sent a malformed message")};
@@ -39,7 +39,7 @@ struct Channel::Inbox {
     if (!chunks && control) control(*message);
     if (!chunks && !failed) return;
     if (handler) return handler(*message);
-    if (waiting.size() < kMostWaiting) waiting.push_back(std::move(*message));
+    if (waiting.size() < kMaxWaiting) waiting.push_back(std::move(*message));
   }
 };
 

@@ -1,6 +1,5 @@
 #include "daemon/pipeline/lent_slots.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -52,17 +51,7 @@ std::optional<uint64_t> LentSlots::HasRead(uint32_t slot) {
 void LentSlots::End(uint32_t slot, bool read) {
   Slot& lent = slots_.at(slot);
   lent.state = State::kEnding;
-  auto ended = [self = shared_from_this(), slot](const OwnerSteps& steps) {
-    for (const ExecutedStep& entry : steps) {
-      const auto same =
-          std::find_if(self->steps_.begin(), self->steps_.end(),
-                       [&](const ExecutedStep& one) { return one.step == entry.step; });
-      if (same == self->steps_.end()) {
-        self->steps_.push_back(entry);
-      } else {
-        same->bytes += entry.bytes;
-      }
-    }
+  auto ended = [self = shared_from_this(), slot] {
     self->Free(slot);
     if (self->more_) self->more_();
     self->ConcludeIfClosed();
@@ -87,7 +76,7 @@ void LentSlots::EndFilling() {
   ConcludeIfClosed();
 }
 
-void LentSlots::Close(Connection::WithdrawDone done) {
+void LentSlots::Close(Task done) {
   connection_->executor().Post([self = shared_from_this(), done = std::move(done)]() mutable {
     self->closed_ = std::move(done);
     self->share_->NoMore();
@@ -101,7 +90,7 @@ void LentSlots::Close(Connection::WithdrawDone done) {
 }
 
 void LentSlots::ConcludeIfClosed() {
-  if (closed_ && slots_.empty()) std::exchange(closed_, nullptr)(steps_);
+  if (closed_ && slots_.empty()) std::exchange(closed_, nullptr)();
 }
 
 }  // namespace onecopy::pipeline

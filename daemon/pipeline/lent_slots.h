@@ -34,8 +34,8 @@ class LentSlots : public std::enable_shared_from_this<LentSlots> {
   void EndFilling();
 
   // Any thread, once: takes back what is lent. `done` runs, on the executor, when nothing of it is
-  // being filled or read, with what the connection's end did itself to have it read.
-  void Close(Connection::WithdrawDone done);
+  // being filled or read.
+  void Close(Task done);
 
  private:
   enum class State { kFilling, kOpening, kOpen, kEnding };
@@ -54,8 +54,7 @@ class LentSlots : public std::enable_shared_from_this<LentSlots> {
   std::function<void()> more_;
   std::map<uint32_t, Slot> slots_;  // that are in use
   bool filling_ended_ = false;
-  OwnerSteps steps_;
-  Connection::WithdrawDone closed_;
+  Task closed_;
 };
 
 }  // namespace onecopy::pipeline

@@ -17,12 +17,12 @@ enum class Kind : uint8_t {
   kLastPart = 17,  // its end
 };
 
-constexpr size_t kMostReason = 64;
-constexpr size_t kMostRemedy = 256;
-constexpr size_t kMostText = Connection::kMaxMessageBytes - kMostReason - kMostRemedy - 16;
-constexpr size_t kMostSteps = 8;
-constexpr size_t kMostStepText = 255;
-constexpr size_t kMostJoined = 64 * 1024;  // the longest keys take a few thousand
+constexpr size_t kMaxReason = 64;
+constexpr size_t kMaxRemedy = 256;
+constexpr size_t kMaxText = Connection::kMaxMessageBytes - kMaxReason - kMaxRemedy - 16;
+constexpr size_t kMaxSteps = 8;
+constexpr size_t kMaxStepText = 255;
+constexpr size_t kMaxJoined = 64 * 1024;  // the longest keys take a few thousand
 
 void AppendText(std::string& text, const std::string& part, size_t most) {
   const std::string cut = part.substr(0, most);
@@ -34,7 +34,7 @@ std::string TakeText(Reader& reader) { return reader.TakeBytes(reader.Take<uint1
 
 void AppendStep(std::string& text, const Step& step) {
   for (const std::string* part : {&step.from, &step.to, &step.by}) {
-    AppendText(text, *part, kMostStepText);
+    AppendText(text, *part, kMaxStepText);
   }
   Append(text, static_cast<uint8_t>((step.loopback ? 1 : 0) | (step.emulated ? 2 : 0)));
 }
@@ -72,7 +72,7 @@ ReadyMessage TakeReady(Reader& reader) {
   ReadyMessage ready;
   ready.slot_bytes = reader.Take<uint64_t>();
   const auto steps = reader.Take<uint8_t>();
-  for (size_t i = 0; i < std::min<size_t>(steps, kMostSteps); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(steps, kMaxSteps); ++i) {
     ready.steps.push_back(TakeStep(reader));
   }
   ready.key = reader.Rest();
@@ -103,14 +103,14 @@ struct Encoder {
   void operator()(const FailedMessage& failed) {
     Append(text, static_cast<uint8_t>(Kind::kFailed));
     Append(text, static_cast<uint32_t>(failed.status.code()));
-    AppendText(text, failed.status.reason(), kMostReason);
-    AppendText(text, failed.status.message(), kMostText);
-    AppendText(text, failed.status.remedy(), kMostRemedy);
+    AppendText(text, failed.status.reason(), kMaxReason);
+    AppendText(text, failed.status.message(), kMaxText);
+    AppendText(text, failed.status.remedy(), kMaxRemedy);
   }
   void operator()(const ReadyMessage& ready) {
     Append(text, static_cast<uint8_t>(Kind::kReady));
     Append(text, ready.slot_bytes);
-    const size_t steps = std::min(ready.steps.size(), kMostSteps);
+    const size_t steps = std::min(ready.steps.size(), kMaxSteps);
     Append(text, static_cast<uint8_t>(steps));
     for (size_t i = 0; i < steps; ++i) AppendStep(text, ready.steps[i]);
     text += ready.key;
@@ -184,7 +184,7 @@ std::optional<bool> Joiner::Add(std::span<const std::byte> bytes, std::string* t
     text->assign(now);
     return true;
   }
-  if (parts_.size() + now.size() > kMostJoined) return std::nullopt;
+  if (parts_.size() + now.size() > kMaxJoined) return std::nullopt;
   parts_ += now;
   if (kind == Kind::kPart) return false;
   *text = std::exchange(parts_, {});

@@ -37,17 +37,17 @@ class Mover {
   virtual ~Mover() = default;
 
   // `done` runs exactly once, on the chain's executor, when the hardware has let go of both ends.
-  virtual void Move(const Cell& from, const Cell& to, Done done) = 0;
+  virtual void Move(const Chunk& from, const Chunk& to, Done done) = 0;
   // What is under way should end early, if it can.
   virtual void Cancel() {}
 };
 
-// A memory's copy. The cells lie in the regions that the route was prepared for.
+// A memory's copy. The chunks lie in the regions that the route was prepared for.
 class CopyMover final : public Mover {
  public:
   CopyMover(std::shared_ptr<CopyRoute> route, Executor& executor, Layouts layouts = {})
       : route_(std::move(route)), executor_(executor), layouts_(std::move(layouts)) {}
-  void Move(const Cell& from, const Cell& to, Done done) override;
+  void Move(const Chunk& from, const Chunk& to, Done done) override;
 
  private:
   const std::shared_ptr<CopyRoute> route_;
@@ -55,18 +55,18 @@ class CopyMover final : public Mover {
   const Layouts layouts_;
 };
 
-// A link's get, into `region`, or one for each piece of a cell that does not lie in one piece at
+// A link's get, into `region`, or one for each piece of a chunk that does not lie in one piece at
 // both ends, or is longer than `piece_bytes`. The chain's executor is the connection's.
 class GetMover final : public Mover {
  public:
   // `lane_rates` as in GetRequest.
   GetMover(std::shared_ptr<Connection> connection, ChannelId channel, RemoteKey key,
            RegionRef region, std::vector<double> lane_rates, Layouts layouts, uint64_t piece_bytes);
-  void Move(const Cell& from, const Cell& to, Done done) override;
+  void Move(const Chunk& from, const Chunk& to, Done done) override;
   void Cancel() override { connection_->CancelGets(channel_); }
 
  private:
-  std::vector<StridedCopy> PiecesOf(const Cell& from, const Cell& to) const;
+  std::vector<StridedCopy> PiecesOf(const Chunk& from, const Chunk& to) const;
   void GetMany(const std::vector<StridedCopy>& pieces, const RemoteKey& key, Done done);
 
   const std::shared_ptr<Connection> connection_;

@@ -8,12 +8,12 @@
 namespace onecopy::pipeline {
 namespace {
 
-std::vector<StridedCopy> CopiesBetween(const Layouts& layouts, const Cell& from, const Cell& to) {
+std::vector<StridedCopy> CopiesBetween(const Layouts& layouts, const Chunk& from, const Chunk& to) {
   return CopiesOf({layouts.from.get(), from.at}, {layouts.to.get(), to.at}, from.offset,
                   from.bytes);
 }
 
-// The gets of one cell.
+// The gets of one chunk.
 struct Batch {
   Mover::Done done;
   Moved moved;
@@ -31,7 +31,7 @@ struct Batch {
 
 }  // namespace
 
-void CopyMover::Move(const Cell& from, const Cell& to, Done done) {
+void CopyMover::Move(const Chunk& from, const Chunk& to, Done done) {
   CopyRoute::Done copied = [this, done = std::move(done)](Status status,
                                                           const StepList& steps) mutable {
     if (executor_.InThread()) return done({std::move(status), steps});
@@ -57,7 +57,7 @@ GetMover::GetMover(std::shared_ptr<Connection> connection, ChannelId channel, Re
   assert(piece_bytes > 0);
 }
 
-void GetMover::Move(const Cell& from, const Cell& to, Done done) {
+void GetMover::Move(const Chunk& from, const Chunk& to, Done done) {
   if (!layouts_.none() || from.bytes > piece_bytes_) {
     return GetMany(PiecesOf(from, to), from.key == nullptr ? key_ : *from.key, std::move(done));
   }
@@ -73,7 +73,7 @@ void GetMover::Move(const Cell& from, const Cell& to, Done done) {
       });
 }
 
-std::vector<StridedCopy> GetMover::PiecesOf(const Cell& from, const Cell& to) const {
+std::vector<StridedCopy> GetMover::PiecesOf(const Chunk& from, const Chunk& to) const {
   if (!layouts_.none()) return CopiesBetween(layouts_, from, to);
   std::vector<StridedCopy> pieces;
   for (uint64_t at = 0; at < from.bytes; at += piece_bytes_) {

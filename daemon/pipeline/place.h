@@ -11,14 +11,14 @@
 namespace onecopy::pipeline {
 
 // A chunk of the payload at one place.
-struct Cell {
+struct Chunk {
   uint64_t offset = 0;  // in the payload
   uint64_t bytes = 0;
   uint32_t index = 0;  // of the slot, in a ring
   // Where it lies: offset inside the region, or inside what the remote key opens. Of bytes with a
   // layout, where that begins.
   uint64_t at = 0;
-  // What opens it, where each chunk has its own key: the place's, until the cell is released.
+  // What opens it, where each chunk has its own key: the place's, until the chunk is released.
   const RemoteKey* key = nullptr;
 };
 
@@ -28,20 +28,6 @@ struct Cell {
 class Place {
  public:
   virtual ~Place() = default;
-
-  // The next chunk to be moved on, if there is one; Take() claims it, or as many of its bytes as
-  // there is room for, and Release() gives it back afterwards. Only bytes that are not in slots can
-  // be claimed in part.
-  virtual std::optional<Cell> Peek() = 0;
-  virtual void Take(uint64_t bytes) = 0;
-  virtual void Release(const Cell& cell) = 0;
-
-  // Room for this chunk, or for its beginning, if there is some; Fill() says that it has landed.
-  virtual std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) = 0;
-  virtual void Fill(const Cell& cell) = 0;
-
-  // Whether all of the payload has gone through here; asked of the last place of a chain.
-  virtual bool Complete() const = 0;
 
   // What to call when the place changes by itself (a message from the peer), or fails.
   using Changed = UniqueFunction<void(Status)>;
@@ -60,6 +46,35 @@ class Place {
 
  private:
   Changed changed_;
+};
+
+// What a stage moves chunks from.
+class Source : public virtual Place {
+ public:
+  // The next chunk to be moved on, if there is one; Take() claims it, or as many of its bytes as
+  // there is room for, and Release() gives it back afterwards. Only bytes that are not in slots can
+  // be claimed in part.
+  virtual std::optional<Chunk> Peek() = 0;
+  virtual void Take(uint64_t bytes) = 0;
+  virtual void Release(const Chunk& chunk) = 0;
+};
+
+// What a stage moves chunks to.
+class Sink : public virtual Place {
+ public:
+  // Room for this chunk, or for its beginning, if there is some; Fill() says that it has landed.
+  virtual std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) = 0;
+  virtual void Fill(const Chunk& chunk) = 0;
+};
+
+// Between two stages.
+class Between : public Source, public Sink {};
+
+// Below the last stage.
+class Destination : public Sink {
+ public:
+  // Whether all of the payload has gone through here.
+  virtual bool Complete() const = 0;
 };
 
 }  // namespace onecopy::pipeline

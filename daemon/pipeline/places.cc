@@ -7,9 +7,9 @@ namespace onecopy::pipeline {
 namespace {
 
 // Of a share, for both copies to be busy all the time.
-constexpr uint64_t kLeastSlots = 8;
+constexpr uint64_t kMinSlots = 8;
 // Of a payload, for the first and the last one not to matter.
-constexpr uint64_t kLeastChunks = 64;
+constexpr uint64_t kMinChunks = 64;
 
 }  // namespace
 
@@ -18,22 +18,22 @@ SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, Layo
   assert(chunk_bytes > 0);
 }
 
-std::optional<Cell> SourceRange::Peek() {
+std::optional<Chunk> SourceRange::Peek() {
   if (next_ == bytes_) return std::nullopt;
-  return Cell{next_, std::min(chunk_bytes_, bytes_ - next_), 0,
-              layout_ == nullptr ? at_ + next_ : at_};
+  return Chunk{next_, std::min(chunk_bytes_, bytes_ - next_), 0,
+               layout_ == nullptr ? at_ + next_ : at_};
 }
 
 void SourceRange::Take(uint64_t bytes) { next_ += bytes; }
 
-std::optional<Cell> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> DestinationRange::Reserve(uint64_t offset, uint64_t bytes) {
   assert(offset <= bytes_ && bytes <= bytes_ - offset);
-  return Cell{offset, bytes, 0, layout_ == nullptr ? at_ + offset : at_};
+  return Chunk{offset, bytes, 0, layout_ == nullptr ? at_ + offset : at_};
 }
 
 uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload) {
   const uint64_t together =
-      std::min<uint64_t>(slots / kLeastSlots, payload / (kLeastChunks * slot_bytes));
+      std::min<uint64_t>(slots / kMinSlots, payload / (kMinChunks * slot_bytes));
   return static_cast<uint32_t>(std::max<uint64_t>(together, 1));
 }
 
@@ -49,7 +49,7 @@ void SlotRing::OnBegin() {
   share_->OnMore([this] { NotifyChange(); });
 }
 
-std::optional<Cell> SlotRing::Peek() {
+std::optional<Chunk> SlotRing::Peek() {
   if (full_.empty()) return std::nullopt;
   return full_.front();
 }
@@ -59,26 +59,26 @@ void SlotRing::Take([[maybe_unused]] uint64_t bytes) {
   full_.pop_front();
 }
 
-void SlotRing::Release(const Cell& cell) {
-  const auto taken = taken_.find(cell.index);
+void SlotRing::Release(const Chunk& chunk) {
+  const auto taken = taken_.find(chunk.index);
   const uint32_t count = taken->second;
   taken_.erase(taken);
-  Return(cell.index, count);
+  Return(chunk.index, count);
 }
 
 void SlotRing::Return(uint32_t first, uint32_t count) {
   for (uint32_t i = count; i-- > 0;) share_->Return(first + i);
 }
 
-std::optional<Cell> SlotRing::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> SlotRing::Reserve(uint64_t offset, uint64_t bytes) {
   assert(together_ > 1 || bytes <= share_->slot_bytes());
   const auto piece = share_->Take(bytes, together_);
   if (!piece) return std::nullopt;
   taken_[piece->first] = piece->count;
   const uint64_t room = piece->count * share_->slot_bytes();
-  return Cell{offset, std::min(bytes, room), piece->first, share_->at(piece->first)};
+  return Chunk{offset, std::min(bytes, room), piece->first, share_->at(piece->first)};
 }
 
-void SlotRing::Fill(const Cell& cell) { full_.push_back(cell); }
+void SlotRing::Fill(const Chunk& chunk) { full_.push_back(chunk); }
 
 }  // namespace onecopy::pipeline

@@ -16,16 +16,13 @@ namespace onecopy::pipeline {
 // The payload where it lies: `bytes` from `at` on, handed out in pieces of at most `chunk_bytes`.
 // For the source's memory, and for memory of the peer that is read in place. With a layout they lie
 // as that says, from `at` on.
-class SourceRange final : public Place {
+class SourceRange final : public Source {
  public:
   SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout = nullptr);
 
-  std::optional<Cell> Peek() override;
+  std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;
-  void Release(const Cell&) override {}
-  std::optional<Cell> Reserve(uint64_t, uint64_t) override { return std::nullopt; }
-  void Fill(const Cell&) override {}
-  bool Complete() const override { return next_ == bytes_; }
+  void Release(const Chunk&) override {}
 
  private:
   const uint64_t at_;
@@ -36,16 +33,13 @@ class SourceRange final : public Place {
 };
 
 // The memory in which the payload ends: there is always room.
-class DestinationRange final : public Place {
+class DestinationRange final : public Destination {
  public:
   DestinationRange(uint64_t at, uint64_t bytes, LayoutRef layout = nullptr)
       : at_(at), bytes_(bytes), layout_(std::move(layout)) {}
 
-  std::optional<Cell> Peek() override { return std::nullopt; }
-  void Take(uint64_t) override {}
-  void Release(const Cell&) override {}
-  std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
-  void Fill(const Cell& cell) override { filled_ += cell.bytes; }
+  std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
+  void Fill(const Chunk& chunk) override { filled_ += chunk.bytes; }
   bool Complete() const override { return filled_ == bytes_; }
 
  private:
@@ -61,18 +55,17 @@ uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload);
 
 // A ring of slots between two stages of one node: what is full is moved on, what was moved on is
 // free.
-class SlotRing final : public Place {
+class SlotRing final : public Between {
  public:
   // `together`: how many neighbouring slots a chunk may take, if it can be claimed in part.
   explicit SlotRing(SlotShareRef share, uint32_t together = 1);
   ~SlotRing() override;
 
-  std::optional<Cell> Peek() override;
+  std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;
-  void Release(const Cell& cell) override;
-  std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
-  void Fill(const Cell& cell) override;
-  bool Complete() const override { return false; }
+  void Release(const Chunk& chunk) override;
+  std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
+  void Fill(const Chunk& chunk) override;
 
  private:
   void OnBegin() override;
@@ -81,7 +74,7 @@ class SlotRing final : public Place {
   const SlotShareRef share_;
   const uint32_t together_;
   std::map<uint32_t, uint32_t> taken_;  // runs of slots in use: the first, and how many
-  std::deque<Cell> full_;
+  std::deque<Chunk> full_;
 };
 
 }  // namespace onecopy::pipeline

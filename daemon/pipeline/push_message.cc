@@ -7,13 +7,13 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr size_t kMostPushReason = 64;
-constexpr size_t kMostPushText = Connection::kMaxMessageBytes - kMostPushReason - 16;
+constexpr size_t kMaxPushReason = 64;
+constexpr size_t kMaxPushText = Connection::kMaxMessageBytes - kMaxPushReason - 16;
 
 }  // namespace
 
 std::string Encode(std::span<const Push> pushes) {
-  assert(pushes.size() <= kMostPushes);
+  assert(pushes.size() <= kMaxPushes);
   std::string text;
   text.reserve(pushes.size() * kPushBytes);
   for (const Push& push : pushes) {
@@ -29,12 +29,12 @@ std::string Encode(const Pushed& pushed) {
   Append(text, pushed.number);
   Append(text, static_cast<uint32_t>(pushed.status.code()));
   if (pushed.status.ok()) return text;
-  return text + pushed.status.reason().substr(0, kMostPushReason) + '\n' +
-         pushed.status.message().substr(0, kMostPushText);
+  return text + pushed.status.reason().substr(0, kMaxPushReason) + '\n' +
+         pushed.status.message().substr(0, kMaxPushText);
 }
 
 std::optional<std::vector<Push>> DecodePushes(std::span<const std::byte> bytes) {
-  if (bytes.empty() || bytes.size() % kPushBytes != 0 || bytes.size() / kPushBytes > kMostPushes) {
+  if (bytes.empty() || bytes.size() % kPushBytes != 0 || bytes.size() / kPushBytes > kMaxPushes) {
     return std::nullopt;
   }
   Reader reader(bytes);

@@ -32,9 +32,9 @@ struct Pushed {
 };
 
 inline constexpr size_t kPushBytes = 32;
-inline constexpr size_t kMostPushes = Connection::kMaxMessageBytes / kPushBytes;  // in one message
+inline constexpr size_t kMaxPushes = Connection::kMaxMessageBytes / kPushBytes;  // in one message
 
-// At most kMostPushes.
+// At most kMaxPushes.
 std::string Encode(std::span<const Push> pushes);
 std::string Encode(const Pushed& pushed);
 // Nothing for bytes that are no such message.

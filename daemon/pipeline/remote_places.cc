@@ -8,9 +8,9 @@
 namespace onecopy::pipeline {
 namespace {
 
-constexpr size_t kMostSlots = 1 << 20;  // full at a time
+constexpr size_t kMaxSlots = 1 << 20;  // full at a time
 
-Status Nonsense(const char* what) {
+Status BadMessage(const char* what) {
   return {Code::kUnavailable, reasons::kLinkDown,
           std::string("the peer broke the protocol: ") + what};
 }
@@ -30,18 +30,18 @@ void ExposedRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Cell> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
   const auto slot = slots_->Take(bytes);
   if (!slot) return std::nullopt;
   if (offset + bytes == bytes_) slots_->NoMore();  // others may have the rest
-  return Cell{offset, bytes, *slot, slots_->share().at(*slot)};
+  return Chunk{offset, bytes, *slot, slots_->share().at(*slot)};
 }
 
-void ExposedRing::Fill(const Cell& cell) {
-  slots_->Lend(cell.index, cell.bytes, [this, cell](Result<RemoteKey> key) {
+void ExposedRing::Fill(const Chunk& chunk) {
+  slots_->Lend(chunk.index, chunk.bytes, [this, chunk](Result<RemoteKey> key) {
     Status sent = key.status();
     if (sent.ok()) {
-      sent = channel_.Send(FullMessage{cell.index, cell.offset, cell.bytes, std::move(*key)});
+      sent = channel_.Send(FullMessage{chunk.index, chunk.offset, chunk.bytes, std::move(*key)});
     }
     if (!sent.ok()) NotifyChange(std::move(sent));
   });
@@ -50,7 +50,7 @@ void ExposedRing::Fill(const Cell& cell) {
 void ExposedRing::OnMessage(const Message& message) {
   const auto* free = std::get_if<FreeMessage>(&message);
   const auto read = free == nullptr ? std::nullopt : slots_->HasRead(free->index);
-  if (!read) return NotifyChange(Nonsense("it freed a slot that it did not have"));
+  if (!read) return NotifyChange(BadMessage("it freed a slot that it did not have"));
   read_ += *read;
   NotifyChange();
 }
@@ -65,14 +65,14 @@ RemoteRing::RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
 
 RemoteRing::~RemoteRing() {
   channel_.SetHandler(nullptr);
-  for (const auto& [index, key] : keys_) channel_.connection().LetGo(key);
+  for (const auto& [index, key] : keys_) channel_.connection().Release(key);
 }
 
 void RemoteRing::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Cell> RemoteRing::Peek() {
+std::optional<Chunk> RemoteRing::Peek() {
   if (full_.empty()) return std::nullopt;
   return full_.front();
 }
@@ -82,11 +82,11 @@ void RemoteRing::Take([[maybe_unused]] uint64_t bytes) {
   full_.pop_front();
 }
 
-void RemoteRing::Release(const Cell& cell) {
-  const auto key = keys_.find(cell.index);
-  channel_.connection().LetGo(key->second);
+void RemoteRing::Release(const Chunk& chunk) {
+  const auto key = keys_.find(chunk.index);
+  channel_.connection().Release(key->second);
   keys_.erase(key);
-  if (Status sent = channel_.Send(FreeMessage{cell.index}); !sent.ok())
+  if (Status sent = channel_.Send(FreeMessage{chunk.index}); !sent.ok())
     NotifyChange(std::move(sent));
 }
 
@@ -96,12 +96,12 @@ void RemoteRing::OnMessage(const Message& message) {
   const auto* full = std::get_if<FullMessage>(&message);
   if (full == nullptr || full->offset % slot_bytes_ != 0 || full->offset >= bytes_ ||
       full->bytes != std::min(slot_bytes_, bytes_ - full->offset)) {
-    return NotifyChange(Nonsense("it announced a chunk that is not of this transfer"));
+    return NotifyChange(BadMessage("it announced a chunk that is not of this transfer"));
   }
   auto seen = seen_[full->offset / slot_bytes_];
-  if (seen) return NotifyChange(Nonsense("it announced a chunk twice"));
-  if (keys_.size() >= kMostSlots || keys_.contains(full->index)) {
-    return NotifyChange(Nonsense("it announced a slot that is full already"));
+  if (seen) return NotifyChange(BadMessage("it announced a chunk twice"));
+  if (keys_.size() >= kMaxSlots || keys_.contains(full->index)) {
+    return NotifyChange(BadMessage("it announced a slot that is full already"));
   }
   seen = true;
   const RemoteKey& key = keys_[full->index] = full->key;

@@ -15,17 +15,14 @@ namespace onecopy::pipeline {
 
 // At the owner: slots that are filled here and read by the peer. Filling one opens it and tells the
 // peer; its FREE message makes it free again. Complete when the peer has read everything.
-class ExposedRing final : public Place {
+class ExposedRing final : public Destination {
  public:
   // `channel` must outlive the ring.
   ExposedRing(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
   ~ExposedRing() override;
 
-  std::optional<Cell> Peek() override { return std::nullopt; }
-  void Take(uint64_t) override {}
-  void Release(const Cell&) override {}
-  std::optional<Cell> Reserve(uint64_t offset, uint64_t bytes) override;
-  void Fill(const Cell& cell) override;
+  std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
+  void Fill(const Chunk& chunk) override;
   bool Complete() const override { return read_ == bytes_; }
 
  private:
@@ -40,7 +37,7 @@ class ExposedRing final : public Place {
 
 // At the reader: the owner's slots, full ones first come first served. What the owner says is
 // checked: each chunk of the payload comes exactly once.
-class RemoteRing final : public Place {
+class RemoteRing final : public Source {
  public:
   // `slot_bytes` as the owner said; `channel` must outlive the ring. The first key that comes is
   // kept in `first_key`, for the receipt.
@@ -48,12 +45,9 @@ class RemoteRing final : public Place {
              std::shared_ptr<RemoteKey> first_key);
   ~RemoteRing() override;
 
-  std::optional<Cell> Peek() override;
+  std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;
-  void Release(const Cell& cell) override;
-  std::optional<Cell> Reserve(uint64_t, uint64_t) override { return std::nullopt; }
-  void Fill(const Cell&) override {}
-  bool Complete() const override { return false; }
+  void Release(const Chunk& chunk) override;
 
  private:
   void OnBegin() override;
@@ -63,7 +57,7 @@ class RemoteRing final : public Place {
   const uint64_t bytes_;
   const uint64_t slot_bytes_;
   const std::shared_ptr<RemoteKey> first_key_;
-  std::deque<Cell> full_;
+  std::deque<Chunk> full_;
   std::map<uint32_t, RemoteKey> keys_;  // by slot, from FULL to FREE
   std::vector<bool> seen_;              // by chunk of the payload
 };

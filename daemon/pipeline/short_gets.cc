@@ -49,14 +49,13 @@ ShortGets::ShortGets(Source source, RegionRef into, Explain explain, ShortOutcom
 Status ShortGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   if (from_offset < source_.begin || !CheckWithin({to_offset, bytes}, into_->bytes(), "").ok()) {
     return {Code::kInternal, reasons::kRangeOutOfBuffer,
-            "a small transfer leaves its memory: it was not made",
+            "a small transfer reaches outside its buffer: it was not made",
             "please report this: it should have been refused before"};
   }
   batch_.push_back({.channel = source_.channel,
                     .key = &source_.key,
                     .key_offset = from_offset - source_.begin,
-                    .into = {into_, to_offset, bytes},
-                    .all_steps = true});
+                    .into = {into_, to_offset, bytes}});
   ++begun_;
   return OkStatus();
 }
@@ -90,7 +89,7 @@ void ShortGets::Cancel() {
   // Nobody needs to be told any more why the key is not good.
   source_.connection->executor().Post([shared = shared_] {
     shared->explain = nullptr;
-    shared->Told({Code::kAborted, reasons::kCancelled, "the way from the other node has ended"});
+    shared->Told({Code::kAborted, reasons::kCancelled, "the route from the other node was closed"});
   });
 }
 

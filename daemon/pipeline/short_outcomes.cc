@@ -16,7 +16,7 @@ void ShortOutcomes::Ended(uint64_t number, const Status& status) {
 
 void ShortOutcomes::Tell(const Status& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (failure_.ok()) failure_ = why;
   }
   if (failed_) std::exchange(failed_, nullptr)(why);
@@ -35,7 +35,7 @@ bool ShortOutcomes::Reached(uint64_t mark, Status* failure) {
     if (ended.load(std::memory_order_acquire) != reached_ + 1) return false;
   }
   if (mark > first_failed_.load()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     *failure = failure_;
   }
   return true;

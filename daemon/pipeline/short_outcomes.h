@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "onecopy/status.h"
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 #include "transport/core/short_route.h"
 #include "transport/core/unique_function.h"
 
@@ -38,8 +38,8 @@ class ShortOutcomes {
   // Modulo their number: the number of a copy, plus one, once it has ended.
   std::array<std::atomic<uint64_t>, kPlaces> ended_{};
   std::atomic<uint64_t> first_failed_{UINT64_MAX};
-  std::mutex mutex_;
-  Status failure_;  // guarded by mutex_
+  Mutex mutex_;
+  Status failure_ ONECOPY_GUARDED_BY(mutex_);
 
   Failed failed_;         // of the thread that makes the copies
   uint64_t reached_ = 0;  // of the thread that asks

@@ -56,7 +56,7 @@ uint64_t ShortPushes::Mark() {
     shared->begun.store(begun, std::memory_order_release);
     if (!shared->over.ok()) return shared->End(shared->over);
     for (std::span<const Push> rest(batch); !rest.empty();) {
-      const auto some = rest.first(std::min(rest.size(), kMostPushes));
+      const auto some = rest.first(std::min(rest.size(), kMaxPushes));
       const std::string text = Encode(some);
       const Status sent = connection->Send(channel, std::as_bytes(std::span(text)));
       if (!sent.ok()) return shared->End(sent);
@@ -72,7 +72,7 @@ bool ShortPushes::Reached(uint64_t mark, Status* failure) {
 
 void ShortPushes::Cancel() {
   way_.connection->executor().Post([shared = shared_] {
-    shared->End({Code::kAborted, reasons::kCancelled, "the way to the other node has ended"});
+    shared->End({Code::kAborted, reasons::kCancelled, "the route to the other node was closed"});
   });
 }
 

@@ -13,7 +13,7 @@
 namespace onecopy::pipeline {
 
 // The owner's half; the reader's is ShortServer. What is begun between two marks goes in one
-// message, up to kMostPushes of them.
+// message, up to kMaxPushes of them.
 class ShortPushes final : public ShortRoute {
  public:
   struct Way {

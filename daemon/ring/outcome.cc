@@ -22,7 +22,7 @@ const Status& StatusOf(Outcome outcome) {
                               "choose ranges that have no byte in common");
   static const Status too_long(Code::kInvalidArgument, reasons::kBadSize,
                                "a submission has no bytes, or more than the " +
-                                   FormatBytes(kMostBytes) + " that go by a ring");
+                                   FormatBytes(kMaxBytes) + " that go by a ring");
   static const Status draining(Code::kUnavailable, reasons::kDraining,
                                "the node is shutting down and takes no new transfers");
   static const Status unknown(Code::kInternal, reasons::kInternal, "the transfer failed");

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "onecopy/range.h"
 #include "onecopy/status.h"
+#include "transport/core/mutex.h"
 #include "transport/core/short_route.h"
 
 namespace onecopy::ring {
@@ -32,11 +32,11 @@ struct Route {
 
   // What went wrong with a copy that had begun, lately.
   void SetFailure(const Status& failure) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failure_ = failure;
   }
   Status failure() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failure_;
   }
 
@@ -45,8 +45,8 @@ struct Route {
  private:
   Status why_;
   std::atomic<bool> withdrawn_{false};
-  mutable std::mutex mutex_;
-  Status failure_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Status failure_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::ring

@@ -64,7 +64,7 @@ bool ServedRing::Turn(bool draining) {
     const uint32_t before = last_;
     const Clock::time_point now = Clock::now();
     Request request;
-    for (int i = 0; i < kMostPerTurn && under_way_ < kMostUnderWay; ++i) {
+    for (int i = 0; i < kMaxPerTurn && under_way_ < kMostUnderWay; ++i) {
       const DaemonEnd::Taken taken = end_.Take(&request);
       broken_ = taken == DaemonEnd::Taken::kBroken;
       if (taken != DaemonEnd::Taken::kOne) break;
@@ -106,7 +106,7 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
   if (route == nullptr) return Outcome::kNoRoute;
   if (route->withdrawn()) return Outcome::kWithdrawn;
   if (draining) return Outcome::kDraining;
-  if (request.bytes == 0 || request.bytes > kMostBytes) return Outcome::kTooLong;
+  if (request.bytes == 0 || request.bytes > kMaxBytes) return Outcome::kTooLong;
   const ByteRange from{request.from, request.bytes};
   const ByteRange to{request.to, request.bytes};
   if (!Contains(route->from, from) || !Contains(route->to, to)) return Outcome::kOutOfRange;

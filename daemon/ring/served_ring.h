@@ -52,7 +52,7 @@ class ServedRing {
 
  private:
   static constexpr uint32_t kMostUnderWay = ShortRoute::kMostUnderWay;
-  static constexpr int kMostPerTurn = 16;
+  static constexpr int kMaxPerTurn = 16;
   static constexpr size_t kRetired = 256;
   static constexpr uint32_t kNone = UINT32_MAX;
 

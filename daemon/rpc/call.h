@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::rpc {
 
@@ -109,17 +109,17 @@ class UnaryCall final : public ServerCall,
   }
 
   void Answer(Result<Reply> answer) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Finish(std::move(answer));
   }
 
   void Keep(std::shared_ptr<void> share) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     share_ = std::move(share);
   }
 
   void Abort(const Status& why) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (called_) {
       Finish(why);
     } else {
@@ -135,7 +135,7 @@ class UnaryCall final : public ServerCall,
     if (!ok) return method_->serving.calls.Leave(self);  // the server has been shut down
     Begin(method_);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       called_ = true;
       if (!aborted_.ok()) return Finish(aborted_);
     }
@@ -144,9 +144,8 @@ class UnaryCall final : public ServerCall,
     method_->handler(context_, request, Responder<Reply>(self));
   }
 
-  // With mutex_ held, so that whoever has seen the call answered knows that the operation has
-  // begun.
-  void Finish(Result<Reply> answer) {
+  // Under the mutex, so that whoever has seen the call answered knows that the operation has begun.
+  void Finish(Result<Reply> answer) ONECOPY_REQUIRES(mutex_) {
     if (std::exchange(answered_, true)) return;
     const auto self = this->shared_from_this();
     CallSet& calls = method_->serving.calls;
@@ -167,11 +166,11 @@ class UnaryCall final : public ServerCall,
   grpc::ServerContext context_;
   Request request_;
   grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
-  std::mutex mutex_;
-  bool called_ = false;    // guarded by mutex_
-  bool answered_ = false;  // guarded by mutex_
-  Status aborted_;         // guarded by mutex_
-  std::shared_ptr<void> share_;
+  Mutex mutex_;
+  bool called_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool answered_ ONECOPY_GUARDED_BY(mutex_) = false;
+  Status aborted_ ONECOPY_GUARDED_BY(mutex_);
+  std::shared_ptr<void> share_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // Has every call of a method answered by `handler(context, request, Responder<Reply>)`.
@@ -242,7 +241,7 @@ class StreamCall final : public ServerCall,
   }
 
   void Update(Reply newest, bool last) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (end_) return;
     newest_ = std::move(newest);
     if (last) end_ = OkStatus();
@@ -250,7 +249,7 @@ class StreamCall final : public ServerCall,
   }
 
   void Fail(const Status& why) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (end_) return;
     newest_.reset();
     end_ = why;
@@ -259,7 +258,7 @@ class StreamCall final : public ServerCall,
 
   void OnEnd(Task task) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!ended_) {
         on_end_ = std::move(task);
         return;
@@ -269,7 +268,7 @@ class StreamCall final : public ServerCall,
   }
 
   void Keep(std::shared_ptr<void> share) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     share_ = std::move(share);
   }
 
@@ -285,7 +284,7 @@ class StreamCall final : public ServerCall,
     }
     Begin(method_);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       operations_ = 1;  // that which tells of the end
       called_ = true;
       if (end_) return Pump();
@@ -293,8 +292,8 @@ class StreamCall final : public ServerCall,
     method_->handler(context_, request_, self);
   }
 
-  // With mutex_ held: starts the next operation, one at a time.
-  void Pump() {
+  // Starts the next operation, one at a time.
+  void Pump() ONECOPY_REQUIRES(mutex_) {
     if (!called_ || writing_ || finishing_) return;
     const auto self = this->shared_from_this();
     if (newest_) {
@@ -316,7 +315,7 @@ class StreamCall final : public ServerCall,
 
   void Written(bool ok) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       writing_ = false;
       if (!ok) Break();
       Pump();
@@ -328,7 +327,7 @@ class StreamCall final : public ServerCall,
   void Ended() {
     Task task;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ended_ = true;
       Break();
       Pump();
@@ -338,8 +337,8 @@ class StreamCall final : public ServerCall,
     Completed();
   }
 
-  // With mutex_ held: nothing can be sent any more.
-  void Break() {
+  // Nothing can be sent any more.
+  void Break() ONECOPY_REQUIRES(mutex_) {
     newest_.reset();
     if (!end_) end_ = Status(Code::kCancelled, reasons::kCancelled, "the client has gone");
   }
@@ -347,7 +346,7 @@ class StreamCall final : public ServerCall,
   void Completed() {
     bool last = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       last = --operations_ == 0;
     }
     if (last) method_->serving.calls.Leave(this->shared_from_this());
@@ -358,16 +357,17 @@ class StreamCall final : public ServerCall,
   Request request_;
   grpc::ServerAsyncWriter<Reply> writer_{&context_};
   void* ended_tag_ = nullptr;
-  std::mutex mutex_;  // guards what follows
-  bool called_ = false;
-  bool writing_ = false;
-  bool finishing_ = false;
-  bool ended_ = false;
-  int operations_ = 0;  // that will come back
-  std::optional<Reply> newest_;
-  std::optional<Status> end_;  // how to end once `newest_` is sent
-  Task on_end_;
-  std::shared_ptr<void> share_;
+  Mutex mutex_;
+  bool called_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool writing_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool finishing_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool ended_ ONECOPY_GUARDED_BY(mutex_) = false;
+  int operations_ ONECOPY_GUARDED_BY(mutex_) = 0;  // that will come back
+  std::optional<Reply> newest_ ONECOPY_GUARDED_BY(mutex_);
+  // How to end once `newest_` is sent.
+  std::optional<Status> end_ ONECOPY_GUARDED_BY(mutex_);
+  Task on_end_ ONECOPY_GUARDED_BY(mutex_);
+  std::shared_ptr<void> share_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // Has every call of a method handled by `handler(context, request, weak Subscriber<Reply>)`.

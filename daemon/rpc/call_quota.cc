@@ -9,7 +9,7 @@ namespace onecopy::rpc {
 Result<std::shared_ptr<void>> CallQuota::Take(const engine::Owner& owner, bool administrator,
                                               size_t weight) {
   const engine::Owner who = PayerOf(owner);
-  const std::lock_guard lock(counts_->mutex);
+  const MutexLock lock(counts_->mutex);
   const auto found = counts_->of.find(who);
   const size_t has = found == counts_->of.end() ? 0 : found->second;
   if (!administrator && has + weight > limit_.each) {
@@ -34,7 +34,7 @@ Result<std::shared_ptr<void>> CallQuota::Take(const engine::Owner& owner, bool a
   counts_->all += weight;
   if (!administrator) counts_->others += weight;
   return std::shared_ptr<void>(nullptr, [counts = counts_, who, administrator, weight](void*) {
-    const std::lock_guard lock(counts->mutex);
+    const MutexLock lock(counts->mutex);
     const auto of = counts->of.find(who);
     if ((of->second -= weight) == 0) counts->of.erase(of);
     counts->all -= weight;

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/base/owners.h"
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::rpc {
 
@@ -26,10 +26,10 @@ class CallQuota {
 
  private:
   struct Counts {
-    std::mutex mutex;
-    std::map<engine::Owner, size_t> of;  // guarded by mutex
-    size_t all = 0;                      // guarded by mutex
-    size_t others = 0;                   // of no administrators; guarded by mutex
+    Mutex mutex;
+    std::map<engine::Owner, size_t> of ONECOPY_GUARDED_BY(mutex);
+    size_t all ONECOPY_GUARDED_BY(mutex) = 0;
+    size_t others ONECOPY_GUARDED_BY(mutex) = 0;  // of no administrators
   };
 
   const engine::Limit limit_;

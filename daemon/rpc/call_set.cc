@@ -6,23 +6,23 @@
 namespace onecopy::rpc {
 
 bool CallSet::Enter(std::shared_ptr<ServerCall> call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return false;
   calls_.insert(std::move(call));
   return true;
 }
 
 void CallSet::Leave(const std::shared_ptr<ServerCall>& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   calls_.erase(call);
-  if (calls_.empty()) emptied_.notify_all();
+  if (calls_.empty()) emptied_.NotifyAll();
 }
 
 uint64_t CallSet::BeginAnswer(const std::shared_ptr<ServerCall>& call) {
   uint64_t answer = 0;
   std::shared_ptr<ServerCall> oldest;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     answer = ++last_answer_;
     ++answers_;
     unread_.emplace(answer, call);
@@ -33,20 +33,20 @@ uint64_t CallSet::BeginAnswer(const std::shared_ptr<ServerCall>& call) {
 }
 
 void CallSet::EndAnswer(uint64_t answer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --answers_;
   unread_.erase(answer);
 }
 
 bool CallSet::Crowded() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return answers_ > most_answers_;
 }
 
 void CallSet::Close(const Status& why) {
   std::vector<std::shared_ptr<ServerCall>> calls;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     calls.assign(calls_.begin(), calls_.end());
   }
@@ -54,8 +54,8 @@ void CallSet::Close(const Status& why) {
 }
 
 void CallSet::WaitUntilEmpty() {
-  std::unique_lock lock(mutex_);
-  emptied_.wait(lock, [this] { return calls_.empty(); });
+  const MutexLock lock(mutex_);
+  while (!calls_.empty()) emptied_.Wait(mutex_);
 }
 
 }  // namespace onecopy::rpc

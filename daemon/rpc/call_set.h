@@ -1,15 +1,14 @@
 // The calls of one server: what waits to be called included.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 
 #include "onecopy/status.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::rpc {
 
@@ -52,14 +51,15 @@ class CallSet {
 
  private:
   const size_t most_answers_;
-  mutable std::mutex mutex_;
-  std::condition_variable emptied_;
-  std::unordered_set<std::shared_ptr<ServerCall>> calls_;  // guarded by mutex_
-  bool closed_ = false;                                    // guarded by mutex_
-  // By the order in which they began; guarded by mutex_.
-  std::map<uint64_t, std::shared_ptr<ServerCall>> unread_;  // that were not broken off
-  uint64_t last_answer_ = 0;
-  size_t answers_ = 0;  // those of calls that were broken off included
+  mutable Mutex mutex_;
+  Condition emptied_;
+  std::unordered_set<std::shared_ptr<ServerCall>> calls_ ONECOPY_GUARDED_BY(mutex_);
+  bool closed_ ONECOPY_GUARDED_BY(mutex_) = false;
+  // By the order in which they began; that were not broken off.
+  std::map<uint64_t, std::shared_ptr<ServerCall>> unread_ ONECOPY_GUARDED_BY(mutex_);
+  uint64_t last_answer_ ONECOPY_GUARDED_BY(mutex_) = 0;
+  // Those of calls that were broken off included.
+  size_t answers_ ONECOPY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace onecopy::rpc

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::rpc {
 namespace {
@@ -24,7 +24,7 @@ constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnect
 class Doors::Doorkeeper final : public grpc::AuthMetadataProcessor {
  public:
   void SetWho(const std::string& who) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     who_ = who;
   }
 
@@ -33,14 +33,14 @@ class Doors::Doorkeeper final : public grpc::AuthMetadataProcessor {
   grpc::Status Process(const InputMetadata&, grpc::AuthContext* connection, OutputMetadata*,
                        OutputMetadata*) override {
     // Calls of one connection may come on several threads.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (connection->FindPropertyValues(kWho).empty()) connection->AddProperty(kWho, who_);
     return grpc::Status::OK;
   }
 
  private:
-  std::mutex mutex_;
-  std::string who_;  // guarded by mutex_
+  Mutex mutex_;
+  std::string who_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 Doors::~Doors() = default;

@@ -18,7 +18,7 @@ void Health::Serve(const Serving& serving) {
                  return reply(Status(Code::kNotFound, reasons::kNotServed,
                                      "no service \"" + request.service() + "\""));
                }
-               const std::lock_guard lock(mutex_);
+               const MutexLock lock(mutex_);
                reply(Now());
              });
   ServeStream(service_, &Service::RequestWatch, serving,
@@ -29,7 +29,7 @@ void Health::Serve(const Serving& serving) {
 }
 
 void Health::Drain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   serving_ = false;
   for (const Watcher& watcher : watchers_) {
     const auto call = watcher.known ? watcher.call.lock() : nullptr;
@@ -50,7 +50,7 @@ Health::Response Health::Now() const {
 void Health::Watch(const std::string& service, const std::weak_ptr<Subscriber<Response>>& watcher) {
   const auto call = watcher.lock();
   if (!call) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(watchers_, [](const Watcher& other) { return other.call.expired(); });
   if (watchers_.size() >= most_watches_) {
     return call->Fail({Code::kResourceExhausted, reasons::kQuota,

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/rpc/call.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::rpc {
 
@@ -29,19 +29,19 @@ class Health {
   using Response = grpc::health::v1::HealthCheckResponse;
 
   bool Knows(const std::string& service) const;
-  Response Now() const;  // with mutex_ held
+  Response Now() const ONECOPY_REQUIRES(mutex_);
   void Watch(const std::string& service, const std::weak_ptr<Subscriber<Response>>& watcher);
 
   const std::vector<std::string> names_;
   const size_t most_watches_;
   grpc::health::v1::Health::AsyncService service_;
-  std::mutex mutex_;
-  bool serving_ = true;  // guarded by mutex_
+  Mutex mutex_;
+  bool serving_ ONECOPY_GUARDED_BY(mutex_) = true;
   struct Watcher {
     std::weak_ptr<Subscriber<Response>> call;
     bool known = false;  // the service is one of ours
   };
-  std::vector<Watcher> watchers_;  // guarded by mutex_
+  std::vector<Watcher> watchers_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::rpc

@@ -9,7 +9,7 @@ OutgoingCalls::OutgoingCalls(Executor& engine, grpc::CompletionQueue& queue)
 
 OutgoingCalls::~OutgoingCalls() {
   {
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     shared_->engine = nullptr;
   }
   for (const auto& call : shared_->calls) call->GiveUp(engine_);
@@ -18,7 +18,7 @@ OutgoingCalls::~OutgoingCalls() {
 
 void OutgoingCalls::Completed(const std::shared_ptr<Shared>& shared,
                               std::shared_ptr<AnyCall> call) {
-  const std::lock_guard lock(shared->mutex);
+  const MutexLock lock(shared->mutex);
   if (shared->engine == nullptr) return;
   shared->engine->Post([shared, call = std::move(call)] {
     shared->calls.erase(call);

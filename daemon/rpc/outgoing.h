@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "onecopy/v1/peer.grpc.pb.h"
 #include "proto/codec/protocol.h"
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::rpc {
 
@@ -53,8 +53,8 @@ class OutgoingCalls {
   // Shared with the calls' completions, which may come after this has gone.
   struct Shared {
     std::unordered_set<std::shared_ptr<AnyCall>> calls;  // engine thread
-    std::mutex mutex;
-    Executor* engine = nullptr;  // guarded by mutex; null once this has gone
+    Mutex mutex;
+    Executor* engine ONECOPY_GUARDED_BY(mutex) = nullptr;  // null once this has gone
   };
 
   // Completion queue's thread.

@@ -82,7 +82,7 @@ void PeerChannel::Connect(UniqueFunction<void(Result<Line>)> use) {
   begun.begun = now;
   begun.waiting.push_back(std::move(use));
   dialer_.Dial(address_, [home = home_, weak = weak_from_this(), attempt](Result<os::UniqueFd> fd) {
-    const std::lock_guard lock(home->mutex);
+    const MutexLock lock(home->mutex);
     if (home->engine == nullptr) return;
     home->engine->Post([weak, attempt, fd = std::move(fd)]() mutable {
       if (const auto self = weak.lock()) self->Dialled(attempt, std::move(fd));
@@ -141,7 +141,7 @@ Status PeerChannel::ExplainDial(const Status& status) const {
 
 void PeerChannel::GiveUp() {
   {
-    const std::lock_guard lock(home_->mutex);
+    const MutexLock lock(home_->mutex);
     home_->engine = nullptr;
   }
   for (auto& [number, attempt] : std::exchange(dialling_, {})) {

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "onecopy/result.h"
 #include "onecopy/v1/peer.grpc.pb.h"
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 #include "transport/core/unique_function.h"
 #include "transport/os/event_loop.h"
 
@@ -78,8 +78,8 @@ class PeerChannel : public std::enable_shared_from_this<PeerChannel> {
 
   // What the dialer's thread may still need after this has gone.
   struct Home {
-    std::mutex mutex;
-    Executor* engine = nullptr;  // guarded by mutex; null after GiveUp
+    Mutex mutex;
+    Executor* engine ONECOPY_GUARDED_BY(mutex) = nullptr;  // null after GiveUp
   };
 
   const std::string name_;

@@ -41,7 +41,7 @@ class RotatingCredentials final : public grpc::ServerCredentials {
 
   grpc_ssl_certificate_config_reload_status FetchInto(grpc_ssl_server_certificate_config** config) {
     const tls::Trust::Current current = trust_->Now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (current.generation == given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair own{current.identity->key().c_str(),
                                          current.identity->certificate().c_str()};
@@ -53,8 +53,8 @@ class RotatingCredentials final : public grpc::ServerCredentials {
 
   const std::shared_ptr<tls::Trust> trust_;
   grpc_server_credentials* credentials_ = nullptr;
-  std::mutex mutex_;
-  uint64_t given_ = 0;  // guarded by mutex_: the generation that gRPC has
+  Mutex mutex_;
+  uint64_t given_ ONECOPY_GUARDED_BY(mutex_) = 0;  // the generation that gRPC has
 };
 
 // Has each handshake of a channel judged by the one rule that there is for names.
@@ -105,7 +105,7 @@ Status ServerProof::Judge(const std::string& certificate, const std::string& bet
                       ? current.identity->Verify(*chain, node_, tls::Side::kServer)
                       : Status(Code::kUnauthenticated, reasons::kCertRejected,
                                "what node " + node_ + " presents " + chain.status().message());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (chain.ok()) presented_ = *std::move(chain);
   generation_ = current.generation;
   looked_ = os::Clock::now();
@@ -114,7 +114,7 @@ Status ServerProof::Judge(const std::string& certificate, const std::string& bet
 
 bool ServerProof::Holds() {
   const tls::Trust::Current current = trust_->Now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (presented_.empty()) return true;  // the first handshake is still to come
   if (current.generation != generation_) return false;
   if (os::Clock::now() - looked_ < tls::Trust::kBelieveFor) return refusal_.ok();
@@ -124,7 +124,7 @@ bool ServerProof::Holds() {
 }
 
 Status ServerProof::refusal() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return refusal_;
 }
 

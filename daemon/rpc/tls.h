@@ -6,10 +6,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "onecopy/status.h"
+#include "transport/core/mutex.h"
 #include "transport/os/event_loop.h"
 #include "transport/tls/trust.h"
 
@@ -32,11 +32,11 @@ class ServerProof {
  private:
   const std::shared_ptr<tls::Trust> trust_;
   const std::string node_;
-  mutable std::mutex mutex_;
-  tls::Chain presented_;            // guarded by mutex_; empty before the first handshake
-  Status refusal_;                  // guarded by mutex_
-  uint64_t generation_ = 0;         // guarded by mutex_; at which it was looked at
-  os::Clock::time_point looked_{};  // guarded by mutex_
+  mutable Mutex mutex_;
+  tls::Chain presented_ ONECOPY_GUARDED_BY(mutex_);  // empty before the first handshake
+  Status refusal_ ONECOPY_GUARDED_BY(mutex_);
+  uint64_t generation_ ONECOPY_GUARDED_BY(mutex_) = 0;  // at which it was looked at
+  os::Clock::time_point looked_ ONECOPY_GUARDED_BY(mutex_){};
 };
 
 struct Credentials {

@@ -47,7 +47,7 @@ constexpr Known kBlocks[] = {
      "root and systemd; suite checks installs into a folder and verifies the unit"},
     {"bench/README.md", "west$ onecopy-bench lend", kNeeds,
      "two machines with onecopy-bench on both"},
-    {"bench/rivals/README.md", "bench/rivals/install build/rivals", kNeeds, "PyPI"},
+    {"bench/competitors/README.md", "bench/competitors/install build/competitors", kNeeds, "PyPI"},
     {"docs/operate.md", "onecopy cert init-ca authority", kElsewhere,
      "README's two machines have theirs so"},
     {"docs/operate.md", "sudo onecopyd config check /etc/onecopy/config.toml", kNeeds,

@@ -19,7 +19,7 @@ void Header(std::string_view bytes) {
   EXPECT(again);
   EXPECT(again->kind == header->kind && again->tag == header->tag && again->key == header->key);
   EXPECT(again->offset == header->offset && again->bytes == header->bytes);
-  if (header->kind == FrameKind::kGet || header->kind == FrameKind::kGetCopied) {
+  if (header->kind == FrameKind::kGet) {
     EXPECT(header->bytes <= kMaxGetBytes);
   }
 }
@@ -56,7 +56,7 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
   std::vector<std::string> seeds;
   for (const FrameKind kind :
        {FrameKind::kHello, FrameKind::kWelcome, FrameKind::kGet, FrameKind::kData, FrameKind::kFail,
-        FrameKind::kMessage, FrameKind::kGetCopied}) {
+        FrameKind::kMessage, FrameKind::kReport}) {
     const HeaderBytes bytes = Encode(FrameHeader{kind, 3, 7, 4096, 512});
     seeds.push_back(For(kHeader, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   }

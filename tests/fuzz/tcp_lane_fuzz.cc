@@ -27,6 +27,8 @@ class Owner final : public LaneOwner {
   void MessageArrived(uint64_t, std::span<const std::byte> message) override {
     EXPECT(message.size() <= Connection::kMaxMessageBytes);
   }
+  void BodySent(uint64_t, bool) override {}
+  void ReportArrived(uint64_t, bool) override { ++reports; }
   void LaneFailed(unsigned, Status status) override {
     EXPECT(!status.ok());
     loop_.Stop();
@@ -36,6 +38,7 @@ class Owner final : public LaneOwner {
   uint64_t key() const { return key_; }
 
   int gets_ended = 0;
+  int reports = 0;
 
  private:
   os::EventLoop& loop_;
@@ -102,7 +105,10 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
           text({FrameKind::kData, 1, 0, 0, 64}, body) +
           text({FrameKind::kData, 2, 0, 0, 128}, body + body),
       std::string("\3\377", 2) + text({FrameKind::kWelcome, 1, 0, 0, 0}) +
-          text({FrameKind::kData, 1, kOwnerAccounts, 0, 64}, body)};
+          text({FrameKind::kData, 1, 0, 0, 64}, body) +
+          text({FrameKind::kEnd, 1, kReportFollows, 0, 0}),
+      std::string("\1\377", 2) + text({FrameKind::kReport, 1, kCopied, 0, 0}) +
+          text({FrameKind::kReport, 2, 0, 0, 0}) + text({FrameKind::kReport, 3, 2, 0, 0})};
   // Whole answers: good ones, one that is void, and one that fails at once.
   const std::string end = text({FrameKind::kEnd, 1, 0, 0, 0});
   const std::string failure =
@@ -110,12 +116,12 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
   for (const char which : {'\3', '\7'}) {
     seeds.push_back(std::string{which, '\377'} + text({FrameKind::kWelcome, 1, 0, 0, 0}) +
                     text({FrameKind::kData, 1, 0, 0, 64}, body) + end +
-                    text({FrameKind::kData, 2, kOwnerAccounts, 0, 128}, body + body) + failure +
+                    text({FrameKind::kData, 2, 0, 0, 128}, body + body) + failure +
                     text({FrameKind::kFail, 3, 5, 0, 3}, "A\nb"));
   }
   for (char at = 0; at < static_cast<char>(kHeaderBytes); at = static_cast<char>(at + 8)) {
     seeds.push_back(std::string{'\2', at} + text({FrameKind::kGet, 9, 0, 128, 4096}) +
-                    text({FrameKind::kGetCopied, 10, 0, 0, 64}));
+                    text({FrameKind::kGet, 10, 0, 0, 64}));
   }
   return seeds;
 }

@@ -23,7 +23,7 @@ std::string WithoutSum(const std::string& text) {
 void ReceiveSealed(const std::string& bytes) {
   const Result<std::string> address = Unseal(bytes);
   if (!address.ok()) return;
-  EXPECT(address->size() <= kMostAddressBytes);
+  EXPECT(address->size() <= kMaxAddressBytes);
   const Result<std::string> again = Unseal(Seal(*address));
   EXPECT(again.ok() && *again == *address);
 }

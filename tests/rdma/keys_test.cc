@@ -134,7 +134,7 @@ TEST_CASE("what is lent alone opens to the peer's device for as long as it is, a
   };
   const auto end = [](Rig& one, const RemoteKey& key) {
     std::promise<void> ended;
-    one.reader.connection().EndLoan(key, [&](const OwnerSteps&) { ended.set_value(); });
+    one.reader.connection().EndLoan(key, [&] { ended.set_value(); });
     ended.get_future().wait();
   };
   SECTION("the bytes that were filled, wherever the slot lies") {

@@ -1,7 +1,9 @@
 // Lanes that fail one by one, and are mended.
 #include <filesystem>
 #include <fstream>
+#include <future>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
@@ -84,6 +86,32 @@ TEST_CASE("a lane that the device closes is mended, and takes its share again") 
     key = connected->Expose({source, 0, source->bytes()});
     REQUIRE_OK(key);
   }
+}
+
+TEST_CASE("a read whose lane fails while the connection closes is not said to have landed") {
+  GuestPair pair;
+  auto connected = Connect(pair);
+  REQUIRE_OK(connected);
+  const RegionRef source = HostRegion(4 << 20);
+  Fill({source, 0, source->bytes()}, 3);
+  const RegionRef sink = HostRegion(4 << 20);
+  REQUIRE_OK(pair.reader->Register(sink));
+  auto key = connected->Expose({source, 0, source->bytes()});
+  REQUIRE_OK(key);
+  const RemoteKey spoilt = Spoil(*key, 0);
+  std::promise<Status> refused;
+  std::promise<Status> behind;
+  // In one turn: the device refuses the first read, and with it goes what was posted after it, the
+  // words of farewell among that.
+  connected->reader->executor().Post([&] {
+    connected->reader->Get({1, &spoilt, 0, {sink, 0, 4096}, 0},
+                           [&](Status status, auto&&...) { refused.set_value(std::move(status)); });
+    connected->reader->Get({1, &*key, 0, {sink, 0, sink->bytes()}, 0},
+                           [&](Status status, auto&&...) { behind.set_value(std::move(status)); });
+    connected->reader->Close({Code::kCancelled, reasons::kCancelled, "enough"});
+  });
+  CHECK_FALSE(refused.get_future().get().ok());
+  CHECK_FALSE(behind.get_future().get().ok());
 }
 
 TEST_CASE("a link's threads run on the processors near its device, where that is known") {

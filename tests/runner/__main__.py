@@ -26,6 +26,7 @@ def main():
     parser.add_argument("--prebuilt", type=pathlib.Path)
     parser.add_argument("--fuzz-seconds", type=int, default=fuzz.SECONDS)
     parser.add_argument("--second-attempt", action="store_true")
+    parser.add_argument("--build-only", action="store_true")
     parser.add_argument("suites", nargs="*")
     arguments = parser.parse_intermixed_args()
     # Ended from outside, end what runs too.
@@ -54,6 +55,8 @@ def _run(arguments, outcome):
     wanted = suites.select(found, arguments.suites, arguments.require, checks_too=not (prebuilt or sanitized))
     if not prebuilt:
         _build(root, build, preset, found, wanted, everything=not arguments.suites)
+    if arguments.build_only:
+        return
     logs = environment.log_folder(build)
     env = environment.variables(build, prebuilt, sanitized)
     attempts = second_attempt.SecondAttempts(outcome) if arguments.second_attempt else None

@@ -1,7 +1,5 @@
 #include "tests/support/engine_cluster.h"
 
-#include <condition_variable>
-
 #include "daemon/log/audit.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
@@ -30,7 +28,7 @@ EngineNode::EngineNode(EngineCluster& cluster, NodePlan plan)
       engine_(std::make_unique<engine::Engine>(std::move(plan.options), std::move(plan.memories),
                                                std::move(plan.links), *dialer_)) {
   {
-    const std::lock_guard lock(cluster_.mutex_);
+    const MutexLock lock(cluster_.mutex_);
     cluster_.engines_[name_] = engine_.get();
     cluster_.answered_[name_] = engine_.get();
   }
@@ -40,11 +38,11 @@ EngineNode::EngineNode(EngineCluster& cluster, NodePlan plan)
 
 EngineNode::~EngineNode() {
   {
-    const std::lock_guard lock(cluster_.mutex_);
+    const MutexLock lock(cluster_.mutex_);
     cluster_.engines_.erase(name_);
   }
   engine_->Stop();  // which may need answers to what it has asked
-  const std::lock_guard lock(cluster_.mutex_);
+  const MutexLock lock(cluster_.mutex_);
   cluster_.answered_.erase(name_);
 }
 
@@ -115,23 +113,25 @@ Result<TransferInfo> EngineNode::Start(const Principal& who, TransferRequest req
 
 TransferInfo EngineNode::Wait(const Principal& who, const TransferId& id, TransferState also) {
   struct Seen {
-    std::mutex mutex;
-    std::condition_variable changed;
-    TransferInfo info;
+    Mutex mutex;
+    Condition changed;
+    TransferInfo info ONECOPY_GUARDED_BY(mutex);
   };
   auto seen = std::make_shared<Seen>();
   std::promise<Status> watching;
   engine_->loop().Post([&, seen] {
     auto watch = engine_->client().WatchTransfer(who, id, [seen](const TransferInfo& info) {
-      const std::lock_guard lock(seen->mutex);
+      const MutexLock lock(seen->mutex);
       seen->info = info;
-      seen->changed.notify_all();
+      seen->changed.NotifyAll();
     });
     watching.set_value(watch.status());
   });
   REQUIRE_OK(watching.get_future().get());
-  std::unique_lock lock(seen->mutex);
-  seen->changed.wait(lock, [&] { return IsFinal(seen->info.state) || seen->info.state == also; });
+  const MutexLock lock(seen->mutex);
+  while (!IsFinal(seen->info.state) && seen->info.state != also) {
+    seen->changed.Wait(seen->mutex);
+  }
   return seen->info;
 }
 
@@ -188,39 +188,39 @@ void EngineCluster::Restart(const std::string& name) {
 void EngineCluster::Remove(const std::string& name) { nodes_.erase(name); }
 
 void EngineCluster::Cut(const std::string& from, const std::string& to) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cuts_.insert({from, to});
 }
 
 void EngineCluster::Mend(const std::string& from, const std::string& to) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cuts_.erase({from, to});
 }
 
 void EngineCluster::FailCalls(const std::string& method, const Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   failing_[method] = why;
 }
 
 void EngineCluster::AllowCalls(const std::string& method) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   failing_.erase(method);
 }
 
 void EngineCluster::HangCalls(const std::string& method) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   hanging_.insert(method);
 }
 
 void EngineCluster::HoldCalls(const std::string& method) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   holding_.insert(method);
 }
 
 void EngineCluster::ReleaseCalls() {
   std::vector<Task> held;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     holding_.clear();
     held.swap(held_);
   }
@@ -228,46 +228,46 @@ void EngineCluster::ReleaseCalls() {
 }
 
 bool EngineCluster::Holds(const std::string& method, Task& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!holding_.contains(method)) return false;
   held_.push_back(std::move(call));
   return true;
 }
 
 size_t EngineCluster::calls(const std::string& method) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return calls_[method];
 }
 
 bool EngineCluster::Hangs(const std::string& method) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++calls_[method];
   return hanging_.contains(method);
 }
 
 void EngineCluster::ChangeProbes(std::function<void(engine::OpenProbeReply&)> change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   change_probes_ = std::move(change);
 }
 
 void EngineCluster::Change(engine::OpenProbeReply& reply) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (change_probes_) change_probes_(reply);
 }
 
 void EngineCluster::ChangeLoans(std::function<void(engine::Loan&)> change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   change_loans_ = std::move(change);
 }
 
 void EngineCluster::Change(engine::Loan& loan) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (change_loans_) change_loans_(loan);
 }
 
 Status EngineCluster::Reachable(const std::string& from, const std::string& to,
                                 const std::string& method) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto failing = failing_.find(method);
   if (failing != failing_.end() && !failing->second.ok()) return failing->second;
   if (!cuts_.contains({from, to}) && failing == failing_.end() && engines_.contains(to))
@@ -276,7 +276,7 @@ Status EngineCluster::Reachable(const std::string& from, const std::string& to,
 }
 
 bool EngineCluster::PostTo(const std::string& name, UniqueFunction<void(engine::PeerApi&)> call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = engines_.find(name);
   if (found == engines_.end()) return false;
   found->second->loop().Post(
@@ -285,7 +285,7 @@ bool EngineCluster::PostTo(const std::string& name, UniqueFunction<void(engine::
 }
 
 void EngineCluster::PostTask(const std::string& name, Task task) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = answered_.find(name);
   if (found != answered_.end()) found->second->loop().Post(std::move(task));
 }

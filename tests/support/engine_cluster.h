@@ -7,7 +7,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 
 #include "daemon/engine/engine.h"
 #include "tests/support/catch.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::testing {
 
@@ -133,17 +133,18 @@ class EngineCluster {
 
   const std::vector<std::string> names_;
   const std::function<void(const std::string&, NodePlan&)> change_;
-  std::mutex mutex_;
-  std::map<std::string, engine::Engine*> engines_;      // that can be called; guarded by mutex_
-  std::map<std::string, engine::Engine*> answered_;     // that wait for answers; guarded by mutex_
-  std::set<std::pair<std::string, std::string>> cuts_;  // guarded by mutex_
-  std::map<std::string, Status> failing_;               // guarded by mutex_
-  std::set<std::string> hanging_;                       // guarded by mutex_
-  std::set<std::string> holding_;                       // guarded by mutex_
-  std::vector<Task> held_;                              // guarded by mutex_
-  std::map<std::string, size_t> calls_;                 // guarded by mutex_
-  std::function<void(engine::OpenProbeReply&)> change_probes_;  // guarded by mutex_
-  std::function<void(engine::Loan&)> change_loans_;             // guarded by mutex_
+  Mutex mutex_;
+  // Those that can be called, and those that wait for answers.
+  std::map<std::string, engine::Engine*> engines_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, engine::Engine*> answered_ ONECOPY_GUARDED_BY(mutex_);
+  std::set<std::pair<std::string, std::string>> cuts_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, Status> failing_ ONECOPY_GUARDED_BY(mutex_);
+  std::set<std::string> hanging_ ONECOPY_GUARDED_BY(mutex_);
+  std::set<std::string> holding_ ONECOPY_GUARDED_BY(mutex_);
+  std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
+  std::function<void(engine::OpenProbeReply&)> change_probes_ ONECOPY_GUARDED_BY(mutex_);
+  std::function<void(engine::Loan&)> change_loans_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;
 };

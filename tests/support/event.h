@@ -1,8 +1,7 @@
 // One thread tells another that something has happened.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include "transport/core/mutex.h"
 
 namespace onecopy::testing {
 
@@ -11,19 +10,19 @@ namespace onecopy::testing {
 class Event {
  public:
   void Set() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     set_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   void Wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return set_; });
+    const MutexLock lock(mutex_);
+    while (!set_) changed_.Wait(mutex_);
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool set_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  bool set_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace onecopy::testing

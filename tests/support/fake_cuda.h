@@ -22,6 +22,13 @@ inline std::string TestLibrary(const std::string& name) {
 
 inline std::string FakeCudaPath() { return TestLibrary("libonecopy_fake_cuda.so"); }
 
+// What the fake driver takes for the scatter kernel's image, which is there without nvcc, too: the
+// fake has the kernel's code itself.
+inline const unsigned char* FakeScatterImage() {
+  alignas(64) static constexpr unsigned char kMagicOfImages[] = {0x50, 0xed, 0x55, 0xba};
+  return kMagicOfImages;
+}
+
 // A function of the fake's own, by its name.
 template <typename Function>
 Function* FakeCudaFunction(const char* name) {

@@ -135,16 +135,16 @@ class FakeRdmaConnection final : public Connection,
     }
     carrier_->Expose(named, std::move(done));
   }
-  void Withdraw(const RemoteKey& key, WithdrawDone done) override {
+  void Withdraw(const RemoteKey& key, Task done) override {
     carrier_->Withdraw(key, std::move(done));
   }
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
     carrier_->Lend(span, std::move(done));
   }
-  void EndLoan(const RemoteKey& key, WithdrawDone done) override {
+  void EndLoan(const RemoteKey& key, Task done) override {
     carrier_->EndLoan(key, std::move(done));
   }
-  void LetGo(const RemoteKey& key) override { carrier_->LetGo(key); }
+  void Release(const RemoteKey& key) override { carrier_->Release(key); }
   void Listen(ChannelId channel, MessageHandler handler) override {
     carrier_->Listen(channel, std::move(handler));
   }

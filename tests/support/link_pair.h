@@ -57,9 +57,9 @@ struct Connected {
   }
   // Both ends, as when a slot has been read.
   void EndLoan(const RemoteKey& key) const {
-    reader->LetGo(key);
+    reader->Release(key);
     std::promise<void> ended;
-    owner->EndLoan(key, [&](const OwnerSteps&) { ended.set_value(); });
+    owner->EndLoan(key, [&] { ended.set_value(); });
     ended.get_future().wait();
   }
 
@@ -104,7 +104,7 @@ inline Result<Connected> Connect(LinkPair& links) {
 
 inline void WithdrawAndWait(Connection& connection, const RemoteKey& key) {
   std::promise<void> done;
-  connection.Withdraw(key, [&](const OwnerSteps&) { done.set_value(); });
+  connection.Withdraw(key, [&] { done.set_value(); });
   done.get_future().wait();
 }
 

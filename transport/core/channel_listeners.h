@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy {
 
@@ -19,13 +19,13 @@ class ChannelListeners {
 
   void Listen(ChannelId channel, Handler handler) {
     auto shared = std::make_shared<Handler>(std::move(handler));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     handlers_[channel].swap(shared);
   }
 
   void Ignore(ChannelId channel) {
     std::shared_ptr<Handler> ended;  // destroyed outside the lock, or by the call under way
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = handlers_.find(channel);
     if (found == handlers_.end()) return;
     ended = std::move(found->second);
@@ -36,7 +36,7 @@ class ChannelListeners {
   void Deliver(ChannelId channel, std::span<const std::byte> message) {
     std::shared_ptr<Handler> handler;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto found = handlers_.find(channel);
       if (found == handlers_.end()) return;
       handler = found->second;
@@ -46,13 +46,13 @@ class ChannelListeners {
 
   void Clear() {
     std::unordered_map<ChannelId, std::shared_ptr<Handler>> ended;  // destroyed outside the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     handlers_.swap(ended);
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<ChannelId, std::shared_ptr<Handler>> handlers_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unordered_map<ChannelId, std::shared_ptr<Handler>> handlers_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy

@@ -9,9 +9,9 @@
 namespace onecopy {
 namespace {
 
-constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kMaxNumber = std::numeric_limits<uint64_t>::max();
 // Comparisons of two pieces before the search for common bytes is given up.
-constexpr uint64_t kMostComparisons = uint64_t{1} << 17;
+constexpr uint64_t kMaxComparisons = uint64_t{1} << 17;
 
 __extension__ using Wide = unsigned __int128;  // what two 64-bit numbers multiply to
 
@@ -27,8 +27,8 @@ Status TooLong(const std::string& name) {
 // Of the range from its first byte to the end of its last one; nothing where that has no number.
 Result<uint64_t> EndOf(const StridedRange& range, const std::string& name) {
   const Wide end = Wide{range.offset} + Wide{range.count - 1} * range.stride + range.bytes;
-  if (range.count > 1 && Wide{range.count - 1} * range.stride > kMost) return TooLong(name);
-  if (end > kMost || Wide{range.count} * range.bytes > kMost) return TooLong(name);
+  if (range.count > 1 && Wide{range.count - 1} * range.stride > kMaxNumber) return TooLong(name);
+  if (end > kMaxNumber || Wide{range.count} * range.bytes > kMaxNumber) return TooLong(name);
   return static_cast<uint64_t>(end);
 }
 
@@ -141,7 +141,7 @@ bool HaveCommonByte(std::vector<Placed>& pieces, bool of_two_sides, bool* gave_u
   for (const Placed& piece : pieces) {
     std::erase_if(open, [&](const Placed* one) { return one->end <= piece.range.offset; });
     comparisons += open.size();
-    if (comparisons > kMostComparisons) {
+    if (comparisons > kMaxComparisons) {
       *gave_up = true;
       return false;
     }
@@ -154,7 +154,7 @@ bool HaveCommonByte(std::vector<Placed>& pieces, bool of_two_sides, bool* gave_u
   return false;
 }
 
-Status Judge(std::vector<Placed> pieces, bool of_two_sides, const std::string& what) {
+Status RefuseOverlap(std::vector<Placed> pieces, bool of_two_sides, const std::string& what) {
   bool gave_up = false;
   if (HaveCommonByte(pieces, of_two_sides, &gave_up)) {
     return {Code::kInvalidArgument, reasons::kRangesOverlap, what,
@@ -197,13 +197,13 @@ Result<Layout> Layout::Make(std::span<const StridedRange> ranges, const std::str
   Layout layout;
   layout.pieces_.reserve(ranges.size());
   layout.starts_.reserve(ranges.size());
-  uint64_t first = kMost;
+  uint64_t first = kMaxNumber;
   uint64_t end = 0;
   for (size_t i = 0; i < ranges.size(); ++i) {
     ONECOPY_RETURN_IF_ERROR(CheckOne(ranges[i], Name(what, i)));
     const StridedRange range = Plain(ranges[i]);
     const uint64_t bytes = range.bytes * range.count;
-    if (bytes > kMost - layout.bytes_) return TooLong(Name(what, i));
+    if (bytes > kMaxNumber - layout.bytes_) return TooLong(Name(what, i));
     first = std::min(first, range.offset);
     end = std::max(end, SoundEnd(range));
     StridedRange* const before = layout.pieces_.empty() ? nullptr : &layout.pieces_.back();
@@ -230,14 +230,14 @@ Status Layout::CheckDisjoint(const std::string& what) const {
   std::vector<Placed> pieces;
   pieces.reserve(pieces_.size());
   PlacePieces({this, 0, 0}, 0, &pieces);
-  return Judge(std::move(pieces), false, what + " ranges overlap one another");
+  return RefuseOverlap(std::move(pieces), false, what + " ranges overlap one another");
 }
 
 Status CheckApart(const PlacedLayout& a, const PlacedLayout& b, const std::string& what) {
   std::vector<Placed> pieces;
   PlacePieces(a, 0, &pieces);
   PlacePieces(b, 1, &pieces);
-  return Judge(std::move(pieces), true, what);
+  return RefuseOverlap(std::move(pieces), true, what);
 }
 
 }  // namespace onecopy

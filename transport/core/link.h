@@ -29,10 +29,6 @@ using ChannelId = uint64_t;
 // logged.
 using RemoteKey = std::string;
 
-// What an owner's end did itself to have a span read, where that is known only at the end: steps
-// and their bytes. The reader's steps leave these out.
-using OwnerSteps = std::vector<ExecutedStep>;
-
 // One stream of a connection.
 struct LaneInfo {
   std::string device;            // "lo", "mlx5_0"
@@ -50,9 +46,6 @@ struct GetRequest {
   // used only where no other can. Empty: the link judges by its ports, as do links that have no say
   // in it. Valid for as long as `key`.
   std::span<const double> lane_rates = {};
-  // Nobody will ask the owner afterwards what it did (OwnerSteps): the get has to report every
-  // step.
-  bool all_steps = false;
 
   static constexpr int kAnyLane = -1;
 };
@@ -81,7 +74,8 @@ struct NicRegistration {
 // runs on executor() and must not block.
 class Connection {
  public:
-  // `lane` indexes lanes(). A get that succeeded has landed in memory.
+  // `steps` are those of both ends; `lane` indexes lanes(). A get that succeeded has landed in
+  // memory.
   using GetDone = UniqueFunction<void(Status, const StepList& steps, unsigned lane)>;
   // Bytes are valid during the call only.
   using MessageHandler = UniqueFunction<void(std::span<const std::byte>)>;
@@ -112,19 +106,18 @@ class Connection {
   // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
   // within a bounded time, after which the connection is closed to end a get that the peer does not
   // take.
-  using WithdrawDone = UniqueFunction<void(const OwnerSteps& steps)>;
-  virtual void Withdraw(const RemoteKey& key, WithdrawDone done) = 0;
+  virtual void Withdraw(const RemoteKey& key, Task done) = 0;
 
   // Owner: like Expose, of host memory whose other bytes are not this peer's business at any time,
   // as a slot's among other slots: the key opens this very span and not one byte more, however the
   // link does it. Ends with EndLoan once the peer has said that it reads no more, else with
   // Withdraw.
   virtual void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
-  // Owner: like Withdraw, without asking the peer, which has called LetGo. One that reads on
+  // Owner: like Withdraw, without asking the peer, which has called Release. One that reads on
   // nevertheless may lose the connection by it.
-  virtual void EndLoan(const RemoteKey& key, WithdrawDone done) = 0;
+  virtual void EndLoan(const RemoteKey& key, Task done) = 0;
   // Reader: no get by this key is under way, nor will there be one.
-  virtual void LetGo(const RemoteKey& key) = 0;
+  virtual void Release(const RemoteKey& key) = 0;
 
   // Both: messages of one channel arrive in order; those of a channel that nobody listens to are
   // dropped. Listening begins before Listen returns; a call of the handler may still be under way

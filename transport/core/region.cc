@@ -46,7 +46,7 @@ Status Region::CheckUsable() const {
 Status Region::FlushRemoteWrites() { return flush_ ? flush_() : OkStatus(); }
 
 void Region::OnRelease(Release hook) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   hooks_.push_back(std::move(hook));
 }
 

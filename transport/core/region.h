@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "onecopy/result.h"
 #include "transport/core/backing.h"
 #include "transport/core/import_request.h"
+#include "transport/core/mutex.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy {
@@ -119,8 +119,8 @@ class Region {
   Flush flush_;
   FaultFlag faulted_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<Backing> backing_;
-  std::mutex mutex_;
-  std::vector<Release> hooks_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Release> hooks_ ONECOPY_GUARDED_BY(mutex_);
   Release release_;
 };
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "onecopy/status.h"
+#include "transport/core/mutex.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
@@ -18,17 +18,17 @@ class ShortSteps {
 
   // Null where only a copy can tell, and none has ended yet.
   StepList Get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return steps_;
   }
   void Set(StepList steps) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     steps_ = std::move(steps);
   }
 
  private:
-  mutable std::mutex mutex_;
-  StepList steps_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  StepList steps_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // A prepared way from one region to another, for copies so small that handing them to another

@@ -16,15 +16,20 @@ using StepList = std::shared_ptr<const std::vector<Step>>;
 // Adds up what the operations of one transfer report. Confined to one thread.
 class StepTally {
  public:
-  // `bytes` went through every step of `list`.
+  // `bytes` went through every step of `list`. Where one list has a step before that with which
+  // another one begins, these two are one step, which begins where the longer way has it.
   void Add(const StepList& list, uint64_t bytes);
 
-  // In the order in which the steps were first seen.
+  // In the order in which they are done; of what no list has together, as they were first seen.
   const std::vector<ExecutedStep>& entries() const { return entries_; }
 
  private:
+  // Where the list's steps have their entries, which are made where they are missing.
+  std::vector<size_t> Place(const std::vector<Step>& list);
+
   std::vector<ExecutedStep> entries_;
-  StepList last_;  // the list added last, and where its entries are: the usual case
+  std::vector<bool> begins_;  // by entry: so far only as the first step of lists
+  StepList last_;             // the list added last, and where its entries are: the usual case
   std::vector<size_t> last_at_;
 };
 

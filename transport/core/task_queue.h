@@ -2,11 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy {
 
@@ -16,7 +16,7 @@ class TaskQueue {
   // burst of tasks costs one wake-up). False after Close(); the task is then destroyed by the
   // caller's thread.
   [[nodiscard]] bool Push(Task task) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return false;
     tasks_.push_back(std::move(task));
     waiting_.store(true, std::memory_order_relaxed);
@@ -27,7 +27,7 @@ class TaskQueue {
   // meanwhile wait for the next call, so that a task that re-posts itself starves nobody.
   bool Drain() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       running_.swap(tasks_);
       waiting_.store(false, std::memory_order_relaxed);
     }
@@ -47,7 +47,7 @@ class TaskQueue {
   // Consumer, before it sleeps: true when the queue is empty and the next Push will ask for a
   // wake-up.
   [[nodiscard]] bool Arm() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asleep_ = tasks_.empty();
     return asleep_;
   }
@@ -55,16 +55,16 @@ class TaskQueue {
   // Consumer, at its end: refuses what comes later and destroys what is queued, outside the lock.
   void Close() {
     std::vector<Task> unrun;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     unrun.swap(tasks_);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Task> tasks_;    // guarded by mutex_
-  bool asleep_ = false;        // guarded by mutex_
-  bool closed_ = false;        // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Task> tasks_ ONECOPY_GUARDED_BY(mutex_);
+  bool asleep_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool closed_ ONECOPY_GUARDED_BY(mutex_) = false;
   std::vector<Task> running_;  // consumer only
   std::atomic<bool> waiting_{false};
 };

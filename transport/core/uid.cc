@@ -8,7 +8,7 @@
 namespace onecopy {
 namespace {
 
-constexpr size_t kMostNamespaces = 80;
+constexpr size_t kMaxNamespaces = 80;
 constexpr char kSeparator = '+';
 
 bool IsLetter(char c) { return c >= 'a' && c <= 'z'; }
@@ -27,7 +27,7 @@ std::string Uid::ToString() const {
 
 Status CheckNamespaces(const std::string& text) {
   if (text.empty()) return OkStatus();
-  if (text.size() <= kMostNamespaces && IsLetter(text.front()) &&
+  if (text.size() <= kMaxNamespaces && IsLetter(text.front()) &&
       std::all_of(text.begin(), text.end(), Fits)) {
     return OkStatus();
   }

@@ -2,10 +2,11 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
+
+#include "transport/core/mutex.h"
 
 namespace onecopy::os {
 namespace {
@@ -15,35 +16,45 @@ constexpr std::chrono::seconds kIdle{5};  // then a thread ends
 }  // namespace
 
 struct Closer::Shared {
-  std::mutex mutex;
-  std::condition_variable more;
-  std::map<Uid, std::deque<UniqueFunction<void()>>> queues;  // never empty; guarded by mutex
-  std::set<Uid> served;  // whose work a thread is doing; guarded by mutex
-  size_t threads = 0;    // guarded by mutex
-  size_t idle = 0;       // guarded by mutex
+  Mutex mutex;
+  Condition more;
+  // None is empty.
+  std::map<Uid, std::deque<UniqueFunction<void()>>> queues ONECOPY_GUARDED_BY(mutex);
+  std::set<Uid> served ONECOPY_GUARDED_BY(mutex);  // whose work a thread is doing
+  size_t threads ONECOPY_GUARDED_BY(mutex) = 0;
+  size_t idle ONECOPY_GUARDED_BY(mutex) = 0;
 
-  // Somebody's that nobody serves; queues.end() where there is none. Under the mutex.
-  auto Next() {
+  // Somebody's that nobody serves; queues.end() where there is none.
+  auto Next() ONECOPY_REQUIRES(mutex) {
     auto next = queues.begin();
     while (next != queues.end() && served.contains(next->first)) ++next;
     return next;
   }
 
   // How many have work that nobody does.
-  size_t Unserved() const {
-    return static_cast<size_t>(std::count_if(queues.begin(), queues.end(), [this](const auto& of) {
-      return !served.contains(of.first);
-    }));
+  size_t Unserved() const ONECOPY_REQUIRES(mutex) {
+    size_t unserved = 0;
+    for (const auto& [payer, work] : queues) unserved += served.contains(payer) ? 0 : 1;
+    return unserved;
+  }
+
+  // False if there is none for long.
+  bool AwaitWork() ONECOPY_REQUIRES(mutex) {
+    const auto deadline = std::chrono::steady_clock::now() + kIdle;
+    while (Next() == queues.end()) {
+      if (!more.WaitUntil(mutex, deadline)) return Next() != queues.end();
+    }
+    return true;
   }
 
   // The work of one thread.
   void Serve() {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     while (true) {
       const auto next = Next();
       if (next == queues.end()) {
         ++idle;
-        const bool woken = more.wait_for(lock, kIdle, [this] { return Next() != queues.end(); });
+        const bool woken = AwaitWork();
         --idle;
         if (woken) continue;
         --threads;
@@ -54,10 +65,10 @@ struct Closer::Shared {
       next->second.pop_front();
       if (next->second.empty()) queues.erase(next);
       served.insert(payer);
-      lock.unlock();
+      lock.Unlock();
       work();
       work = nullptr;  // what it holds may block, too
-      lock.lock();
+      lock.Lock();
       served.erase(payer);
     }
   }
@@ -67,11 +78,11 @@ Closer::Closer() : shared_(std::make_shared<Shared>()) {}
 Closer::~Closer() = default;
 
 void Closer::Run(const Uid& payer, UniqueFunction<void()> work) {
-  std::unique_lock lock(shared_->mutex);
+  MutexLock lock(shared_->mutex);
   shared_->queues[payer].push_back(std::move(work));
   // Of those that idle some may have been woken already, for others.
-  if (shared_->idle >= shared_->Unserved()) return shared_->more.notify_one();
-  if (shared_->threads == kMostThreads) return;
+  if (shared_->idle >= shared_->Unserved()) return shared_->more.NotifyOne();
+  if (shared_->threads == kMaxThreads) return;
   try {
     std::thread thread([shared = shared_] {
       ::pthread_setname_np(::pthread_self(), "close");
@@ -86,7 +97,7 @@ void Closer::Run(const Uid& payer, UniqueFunction<void()> work) {
   }
   // Nobody else can: it may block here, but it is done.
   auto all = std::move(shared_->queues.extract(payer).mapped());
-  lock.unlock();
+  lock.Unlock();
   for (UniqueFunction<void()>& one : all) one();
 }
 

@@ -16,12 +16,12 @@
 namespace onecopy::os {
 
 // Any thread. Whatever one payer's descriptors wait for holds up that payer's alone, but for the
-// last few threads: there are at most kMostThreads, made when they are needed and ended when they
+// last few threads: there are at most kMaxThreads, made when they are needed and ended when they
 // are not. They are not joined, as they may never come back; what they have not closed goes with
 // the process.
 class Closer {
  public:
-  static constexpr size_t kMostThreads = 64;
+  static constexpr size_t kMaxThreads = 64;
 
   Closer();
   ~Closer();  // what is left is still closed, as long as the process lives

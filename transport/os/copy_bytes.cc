@@ -8,14 +8,14 @@ namespace {
 // Elements that are at least half a cache line apart are asked for this far ahead: a processor by
 // itself keeps too few of their lines on the way, and does not look beyond a page. Closer ones it
 // follows, and asking would only cost time. An address that is nobody's is no fault here.
-constexpr size_t kLeastToAskFor = 32;
+constexpr size_t kMinToAskFor = 32;
 constexpr size_t kAheadBytes = 4096;
 constexpr size_t kAheadElements = 8;  // at the least
 
 // By a length that the compiler knows, an element is a load and a store.
 template <size_t kBytes>
 void CopyElements(char* to, size_t to_stride, const char* from, size_t from_stride, size_t count) {
-  if (from_stride < kLeastToAskFor) {
+  if (from_stride < kMinToAskFor) {
     for (size_t i = 0; i < count; ++i) {
       std::memcpy(to + i * to_stride, from + i * from_stride, kBytes);
     }

@@ -7,9 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "transport/core/mutex.h"
 
 namespace onecopy::os {
 
@@ -53,12 +54,12 @@ struct FaultTable {
     ::sigaction(SIGBUS, &action, &before);
   }
 
-  void AddFree(Chunk* chunk) {
+  void AddFree(Chunk* chunk) ONECOPY_REQUIRES(mutex) {
     for (Entry& entry : chunk->entries) free.push_back(&entry);
   }
 
   Entry* Add(uintptr_t begin, uintptr_t end, std::atomic<bool>* flag) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (free.empty()) {
       auto* const chunk = new Chunk;
       AddFree(chunk);
@@ -72,7 +73,7 @@ struct FaultTable {
   }
 
   void Remove(Entry* entry) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     Set(*entry, 0, 0, nullptr);
     free.push_back(entry);
   }
@@ -134,9 +135,9 @@ struct FaultTable {
   inline static std::atomic<FaultTable*> for_signals{nullptr};
   struct sigaction before {};
   Chunk first;
-  std::mutex mutex;
-  Chunk* last = &first;      // guarded by mutex
-  std::vector<Entry*> free;  // guarded by mutex
+  Mutex mutex;
+  Chunk* last ONECOPY_GUARDED_BY(mutex) = &first;
+  std::vector<Entry*> free ONECOPY_GUARDED_BY(mutex);
 };
 
 void FaultGuard::Install() { FaultTable::Get(); }

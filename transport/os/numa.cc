@@ -11,13 +11,13 @@
 namespace onecopy::os {
 namespace {
 
-constexpr unsigned kMostCpus = CPU_SETSIZE;
-constexpr unsigned kMostNodes = 1024;
+constexpr unsigned kMaxCpus = CPU_SETSIZE;
+constexpr unsigned kMaxNodes = 1024;
 
 std::optional<unsigned> ParseNumber(std::string_view text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value >= kMostCpus) return {};
+  if (error != std::errc() || end != text.data() + text.size() || value >= kMaxCpus) return {};
   return value;
 }
 
@@ -54,11 +54,11 @@ bool BindThread(std::string_view cpus) {
 }
 
 bool PreferNumaNode(std::byte* data, uint64_t bytes, int32_t node) {
-  if (node < 0 || static_cast<unsigned>(node) >= kMostNodes) return false;
+  if (node < 0 || static_cast<unsigned>(node) >= kMaxNodes) return false;
   constexpr size_t kBits = 8 * sizeof(unsigned long);
-  std::array<unsigned long, kMostNodes / kBits> nodes{};
+  std::array<unsigned long, kMaxNodes / kBits> nodes{};
   nodes[static_cast<size_t>(node) / kBits] |= 1UL << (static_cast<size_t>(node) % kBits);
-  return ::syscall(SYS_mbind, data, bytes, MPOL_PREFERRED, nodes.data(), kMostNodes, 0) == 0;
+  return ::syscall(SYS_mbind, data, bytes, MPOL_PREFERRED, nodes.data(), kMaxNodes, 0) == 0;
 }
 
 }  // namespace onecopy::os

@@ -1,4 +1,5 @@
-// Who is at the other end of a TCP connection that does not leave this machine.
+// Who is at the other end of a connection that does not leave this machine, over TCP or a Unix
+// socket.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +23,10 @@ struct FarSocket {
 // socket that its process has closed already belongs to nobody, so what it left unread must not be
 // taken for anybody's.
 Result<std::optional<FarSocket>> FindFarSocket(int fd);
+
+// Whether the process `pid` has the socket open that the connected Unix socket `fd` leads to. No
+// value where that cannot be seen from here: it takes a debugger's rights over the process, and the
+// kernel's table of Unix sockets.
+std::optional<bool> HoldsFarEnd(int32_t pid, int fd);
 
 }  // namespace onecopy::os

@@ -14,7 +14,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
-#include "transport/os/socket_holder.h"
+#include "transport/os/socket_owner.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -75,13 +75,13 @@ Result<UniqueFd> OpenAbstract(const std::string& name, int type, const std::stri
 }  // namespace
 
 Status CheckSocketPath(const std::string& path) {
-  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  constexpr size_t kMax = sizeof(sockaddr_un::sun_path) - 1;
   if (path.empty() || path.find('\0') != std::string::npos) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "\"" + path + "\" is no path"};
   }
-  if (path.size() > kMost) {
+  if (path.size() > kMax) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "the path of a socket can have " + std::to_string(kMost) + " bytes; " + path + " has " +
+            "the path of a socket can have " + std::to_string(kMax) + " bytes; " + path + " has " +
                 std::to_string(path.size()),
             "choose a folder with a shorter path"};
   }

@@ -15,7 +15,7 @@ inline constexpr uint64_t kSubmissions = 512;   // a power of two
 inline constexpr uint64_t kCompletions = 1024;  // likewise; not fewer than submissions
 inline constexpr uint32_t kRoutes = 64;         // of one ring
 // The longest transfer of a ring: the daemon's one thread for rings copies host memory by itself.
-inline constexpr uint64_t kMostBytes = 64 * 1024;
+inline constexpr uint64_t kMaxBytes = 64 * 1024;
 
 // How a submission names its route: by its place among the ring's routes and a serial number, so
 // that a place that is used again is not taken for what was there before.

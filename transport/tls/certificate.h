@@ -1,7 +1,8 @@
-// X.509 certificates as onecopy uses them: which node one is for, and until when.
+// X.509 certificates as onecopy uses them, and lists of those that count no more.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,5 +58,19 @@ std::string TimeText(WallTime time);
 WallTime TimeOf(const ASN1_TIME* time);
 std::string NameText(const X509_NAME* name);
 std::string NumberText(const ASN1_INTEGER* number);
+
+// At least one list; INVALID_ARGUMENT (BAD_CONFIG) otherwise.
+Result<std::vector<CrlRef>> ParseCrls(std::string_view pem);
+
+// When the next list is due, after which this one counts no more; nothing where it never is.
+std::optional<WallTime> NextUpdate(const X509_CRL* list);
+
+struct RevokedList {
+  std::string issuer;                // unprintable bytes as '?'
+  WallTime since;                    // when it was made
+  std::optional<WallTime> next;      // as NextUpdate
+  std::vector<std::string> serials;  // of the certificates, hexadecimal
+};
+RevokedList Describe(const X509_CRL* list);
 
 }  // namespace onecopy::tls

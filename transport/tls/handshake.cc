@@ -29,8 +29,8 @@ int HexDigit(char c) {
 
 // False for what is no hexadecimal number of a secret's length.
 bool ReadHex(std::string_view text, Secret& secret) {
-  constexpr size_t kMostBytes = 48;
-  if (text.size() % 2 != 0 || text.size() / 2 > kMostBytes) return false;
+  constexpr size_t kMaxBytes = 48;
+  if (text.size() % 2 != 0 || text.size() / 2 > kMaxBytes) return false;
   const auto bytes = secret.Resize(text.size() / 2);
   for (size_t i = 0; i < bytes.size(); ++i) {
     const int high = HexDigit(text[2 * i]);

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "transport/tls/certificate.h"
 #include "transport/tls/key_file.h"
 #include "transport/tls/lane_context.h"
-#include "transport/tls/revoked.h"
 
 namespace onecopy::tls {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "onecopy/reasons.h"
-#include "transport/tls/revoked.h"
+#include "transport/tls/certificate.h"
 
 namespace onecopy::tls {
 namespace {

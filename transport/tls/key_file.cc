@@ -16,7 +16,7 @@
 namespace onecopy::tls {
 namespace {
 
-constexpr size_t kMostFileBytes = 1 << 20;
+constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr char kForms[] =
     "ca, certificate, key and crl of [tls] are PEM files; onecopy cert makes them where there is "
     "no other authority";
@@ -37,7 +37,7 @@ Result<std::string> ReadAll(int fd, const std::string& path) {
     if (got < 0) return os::ErrnoStatus(errno, "reading " + path + " of [tls]");
     if (got == 0) return text;
     text.append(piece.data(), static_cast<size_t>(got));
-    if (text.size() > kMostFileBytes) return BadFile(path, "is too long to be such a file");
+    if (text.size() > kMaxFileBytes) return BadFile(path, "is too long to be such a file");
   }
 }
 

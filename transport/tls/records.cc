@@ -144,7 +144,7 @@ std::optional<size_t> Opener::LengthOf(std::span<const std::byte, kRecordHeaderB
   const size_t length = kRecordHeaderBytes + sealed;
   const bool right = header[0] == std::byte{kApplicationData} && header[1] == std::byte{3} &&
                      header[2] == std::byte{3} && length > kRecordOverhead &&
-                     length <= kMostRecordBytes;
+                     length <= kMaxRecordBytes;
   return right ? std::optional(length) : std::nullopt;
 }
 

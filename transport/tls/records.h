@@ -16,10 +16,10 @@
 namespace onecopy::tls {
 
 inline constexpr size_t kRecordHeaderBytes = 5;
-inline constexpr size_t kMostContentBytes = size_t{16} << 10;
+inline constexpr size_t kMaxContentBytes = size_t{16} << 10;
 // Beside the content: header, type of the content, tag.
 inline constexpr size_t kRecordOverhead = kRecordHeaderBytes + 1 + kTagBytes;
-inline constexpr size_t kMostRecordBytes = kMostContentBytes + kRecordOverhead;
+inline constexpr size_t kMaxRecordBytes = kMaxContentBytes + kRecordOverhead;
 
 // Of one direction's records; both ends count alike. GCM's keys are good for so many.
 inline constexpr uint64_t kRecordsPerKey = uint64_t{1} << 24;
@@ -52,7 +52,7 @@ class Sealer {
  public:
   static Result<Sealer> Make(DirectionKeys keys, uint64_t records_per_key = kRecordsPerKey);
 
-  // Seals these pieces, 1 to kMostContentBytes together, as one record: its bytes, written to `out`
+  // Seals these pieces, 1 to kMaxContentBytes together, as one record: its bytes, written to `out`
   // (room for kRecordOverhead more), 0 where OpenSSL fails.
   size_t Seal(std::span<const iovec> pieces, std::byte* out);
   // Whether the key has served its time: before the next record SealKeyUpdate tells the other end

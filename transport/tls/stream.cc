@@ -13,16 +13,16 @@ namespace {
 // Sealed, or received, at once: enough that a system call is cheap, little enough that all of it
 // stays in a core's caches.
 constexpr size_t kBatchRecords = 16;
-constexpr size_t kBatchBytes = kBatchRecords * kMostRecordBytes;
+constexpr size_t kBatchBytes = kBatchRecords * kMaxRecordBytes;
 // Most lanes only ever ask, or are asked: what comes to them is short.
-constexpr size_t kFirstBytes = 2 * kMostRecordBytes;
-constexpr size_t kMostShared = 64;  // pieces of one record
-constexpr size_t kMostPieces = 8;   // that one record is opened to
+constexpr size_t kFirstBytes = 2 * kMaxRecordBytes;
+constexpr size_t kMaxShared = 64;  // pieces of one record
+constexpr size_t kMaxPieces = 8;   // that one record is opened to
 
 // The first `bytes` bytes from `skip` on of these pieces; how many pieces those are, 0 where they
 // have not so many.
 size_t Room(const iovec* pieces, size_t count, size_t skip, size_t bytes,
-            std::array<iovec, kMostPieces>& room) {
+            std::array<iovec, kMaxPieces>& room) {
   size_t used = 0;
   for (size_t i = 0; i < count && bytes > 0; ++i) {
     const size_t passed = std::min(skip, pieces[i].iov_len);
@@ -79,7 +79,7 @@ ssize_t Stream::Send(const iovec* pieces, size_t count, bool more) {
 void Stream::MakeRoom(const iovec* pieces, size_t count) {
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
-  const size_t wanted = bytes > kMostContentBytes ? kBatchBytes : kFirstBytes;
+  const size_t wanted = bytes > kMaxContentBytes ? kBatchBytes : kFirstBytes;
   if (out_.size() < wanted) out_.resize(wanted);
 }
 
@@ -87,20 +87,20 @@ bool Stream::SealBatch(const iovec* pieces, size_t count, size_t* taken) {
   size_t piece = 0;
   size_t offset = 0;  // in it
   const auto is_shared = [&](size_t i) { return pieces[i].iov_len <= options_.shared_bytes; };
-  while (piece < count && sealed_ + kMostRecordBytes <= out_.size()) {
+  while (piece < count && sealed_ + kMaxRecordBytes <= out_.size()) {
     if (sealer_.is_worn()) {
       const size_t update = sealer_.SealKeyUpdate(out_.data() + sealed_);
       if (update == 0) return false;
       sealed_ += update;
       continue;
     }
-    std::array<iovec, kMostShared> content;
+    std::array<iovec, kMaxShared> content;
     size_t used = 0;
     size_t bytes = 0;
-    while (piece < count && used < content.size() && bytes < kMostContentBytes) {
+    while (piece < count && used < content.size() && bytes < kMaxContentBytes) {
       const bool shared = is_shared(piece);
       if (used > 0 && !shared) break;
-      const size_t fits = std::min(pieces[piece].iov_len - offset, kMostContentBytes - bytes);
+      const size_t fits = std::min(pieces[piece].iov_len - offset, kMaxContentBytes - bytes);
       if (fits > 0) {
         content[used++] = {static_cast<char*>(pieces[piece].iov_base) + offset, fits};
         bytes += fits;
@@ -137,7 +137,7 @@ ssize_t Stream::Receive(const iovec* pieces, size_t count) {
   size_t total = 0;
   for (size_t i = 0; i < count; ++i) total += pieces[i].iov_len;
   size_t done = 0;
-  std::array<iovec, kMostPieces> room;
+  std::array<iovec, kMaxPieces> room;
   while (done < total) {
     if (spilled_from_ < spilled_.size()) {
       const size_t bytes = std::min(total - done, spilled_.size() - spilled_from_);

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "transport/core/mutex.h"
 #include "transport/tls/identity.h"
 
 namespace onecopy::tls {
@@ -34,13 +34,14 @@ class Trust {
   Result<bool> Reload(const Files& files);
 
  private:
-  Trust(Files files, std::string node) : node_(std::move(node)), files_(std::move(files)) {}
+  Trust(Files files, std::string node, std::shared_ptr<const Identity> identity)
+      : node_(std::move(node)), files_(std::move(files)), current_{std::move(identity), 1} {}
 
   const std::string node_;
-  std::mutex reloading_;  // one at a time
-  mutable std::mutex mutex_;
-  Files files_;      // guarded by reloading_
-  Current current_;  // guarded by mutex_
+  Mutex reloading_;  // one at a time
+  mutable Mutex mutex_;
+  Files files_ ONECOPY_GUARDED_BY(reloading_);
+  Current current_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::tls

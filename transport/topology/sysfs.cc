@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostBytes = 1 << 20;
+constexpr size_t kMaxBytes = 1 << 20;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::string ReadLine(const std::string& file) {
 
 std::string ReadAll(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
-  std::string text(kMostBytes, '\0');
+  std::string text(kMaxBytes, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(std::max<std::streamsize>(stream.gcount(), 0)));
   return text;

@@ -20,9 +20,9 @@ namespace onecopy {
 namespace {
 
 constexpr int64_t kVersion = 1;
-constexpr size_t kMostBytes = 1 << 20;
-constexpr size_t kMostText = 256;
-constexpr int64_t kMostNumaNode = 4095;
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxText = 256;
+constexpr int64_t kMaxNumaNode = 4095;
 
 template <typename Located>
 uint32_t LineOf(const Located& located) {
@@ -103,9 +103,9 @@ class Reader {
     const toml::node* node = table.get(key);
     if (node == nullptr) return {};
     const auto text = node->value_exact<std::string>();
-    if (!text || text->empty() || text->size() > kMostText) {
+    if (!text || text->empty() || text->size() > kMaxText) {
       Complain(LineOf(*node),
-               key + " must be a text of 1 to " + std::to_string(kMostText) + " characters");
+               key + " must be a text of 1 to " + std::to_string(kMaxText) + " characters");
       return {};
     }
     return *text;
@@ -140,9 +140,9 @@ class Reader {
     device.cpus = Text(entry, "cpus");
     if (const toml::node* node = entry.get("numa_node")) {
       const auto number = node->value_exact<int64_t>();
-      if (!number || *number < -1 || *number > kMostNumaNode) {
+      if (!number || *number < -1 || *number > kMaxNumaNode) {
         Complain(LineOf(*node),
-                 "numa_node must be a number from -1 to " + std::to_string(kMostNumaNode));
+                 "numa_node must be a number from -1 to " + std::to_string(kMaxNumaNode));
       } else {
         device.numa_node = static_cast<int32_t>(*number);
       }
@@ -224,10 +224,10 @@ Result<std::string> ReadFile(const std::string& file) {
     if (got < 0) return os::ErrnoStatus(errno, what);
     if (got == 0) return text;
     text.append(piece.data(), static_cast<size_t>(got));
-    if (text.size() > kMostBytes) {
+    if (text.size() > kMaxBytes) {
       return Status(
           Code::kInvalidArgument, reasons::kBadConfig,
-          what + " is longer than " + FormatBytes(kMostBytes) + ", so it is something else",
+          what + " is longer than " + FormatBytes(kMaxBytes) + ", so it is something else",
           "correct `topology` in the configuration");
     }
   }

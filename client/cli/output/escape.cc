@@ -8,7 +8,7 @@
 namespace onecopy::cli {
 namespace {
 
-constexpr size_t kMostQuoted = 100;
+constexpr size_t kMaxQuoted = 100;
 
 // Length of the well-formed UTF-8 character at the beginning of `text`; 0 where there is none.
 size_t CharacterLength(std::string_view text) {
@@ -80,7 +80,7 @@ std::string Printable(std::string_view text) {
 }
 
 std::string Quote(std::string_view text) {
-  if (text.size() <= kMostQuoted) return "\"" + Printable(text) + "\"";
+  if (text.size() <= kMaxQuoted) return "\"" + Printable(text) + "\"";
   constexpr size_t kKept = 30;
   return "\"" + Printable(text.substr(0, kKept)) + "…" +
          Printable(text.substr(text.size() - kKept)) + "\" (" + std::to_string(text.size()) +

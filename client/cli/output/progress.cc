@@ -16,8 +16,8 @@ namespace {
 
 constexpr auto kRateWindow = std::chrono::seconds(5);
 constexpr auto kRedraw = std::chrono::milliseconds(100);
-constexpr size_t kMostBar = 40;
-constexpr size_t kLeastBar = 10;
+constexpr size_t kMaxBar = 40;
+constexpr size_t kMinBar = 10;
 
 std::string Bar(double share, size_t width) {
   const auto full = static_cast<size_t>(share * static_cast<double>(width));
@@ -66,8 +66,8 @@ std::string ProgressLine(uint64_t bytes_done, std::optional<uint64_t> bytes_tota
                                    static_cast<double>(*bytes_total);
     text = Percent(share) + "  " + text;
     const size_t frame = 4;  // the brackets and the space after them
-    if (width >= text.size() + frame + kLeastBar) {
-      text = Bar(share, std::min(kMostBar, width - text.size() - frame)) + "  " + text;
+    if (width >= text.size() + frame + kMinBar) {
+      text = Bar(share, std::min(kMaxBar, width - text.size() - frame)) + "  " + text;
     }
   }
   return text.substr(0, width);

@@ -4,7 +4,7 @@ namespace onecopy::engine {
 
 Status Workers::Post(const std::string& key, Task& work) {
   Task unrun;  // destroyed without the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopped_) {
     unrun = std::move(work);
     return OkStatus();
@@ -26,7 +26,7 @@ RegionRef Workers::Share(const std::string& key, std::unique_ptr<Region> region)
 void Workers::StopAndJoin() {
   std::map<std::string, std::unique_ptr<os::LoopThread>> threads;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     threads.swap(threads_);
   }

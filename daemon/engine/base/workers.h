@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "daemon/engine/api/types.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/os/event_loop.h"
 
@@ -62,9 +62,9 @@ class Workers {
   }
 
   Executor& engine_;
-  std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<os::LoopThread>> threads_;  // guarded by mutex_
-  bool stopped_ = false;                                            // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<os::LoopThread>> threads_ ONECOPY_GUARDED_BY(mutex_);
+  bool stopped_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace onecopy::engine

@@ -18,16 +18,16 @@ void ExportedRange::Open(const Span& span, Reply<RemoteKey> ready) {
   });
 }
 
-void ExportedRange::Close(UniqueFunction<void(const OwnerSteps&)> closed) {
+void ExportedRange::Close(Task closed) {
   ready_ = nullptr;
   closed_ = std::move(closed);
   if (!opening_) Revoke();
 }
 
 void ExportedRange::Revoke() {
-  if (!key_) return std::exchange(closed_, nullptr)({});
-  connection_->Withdraw(*key_, [self = shared_from_this()](const OwnerSteps& steps) {
-    self->context_.loop.Post([self, steps] { std::exchange(self->closed_, nullptr)(steps); });
+  if (!key_) return std::exchange(closed_, nullptr)();
+  connection_->Withdraw(*key_, [self = shared_from_this()] {
+    self->context_.loop.Post([self] { std::exchange(self->closed_, nullptr)(); });
   });
 }
 

@@ -20,9 +20,8 @@ class ExportedRange : public std::enable_shared_from_this<ExportedRange> {
   // there is none; nothing after Close. From then on the link alone holds the region.
   void Open(const Span& span, Reply<RemoteKey> ready);
 
-  // Once, at any time after Open: `closed` runs when nobody can read the range any more, with what
-  // only this end of the link knows of what was read.
-  void Close(UniqueFunction<void(const OwnerSteps&)> closed);
+  // Once, at any time after Open: `closed` runs when nobody can read the range any more.
+  void Close(Task closed);
 
   bool is_open() const { return key_.has_value(); }
 
@@ -34,7 +33,7 @@ class ExportedRange : public std::enable_shared_from_this<ExportedRange> {
   Reply<RemoteKey> ready_;
   bool opening_ = false;
   std::optional<RemoteKey> key_;
-  UniqueFunction<void(const OwnerSteps&)> closed_;  // once it is being closed
+  Task closed_;  // once it is being closed
 };
 
 }  // namespace onecopy::engine

@@ -134,7 +134,7 @@ void ProbeSlabs::CloseSlab(uint64_t number) {
   if (std::exchange(slab.unwanted, true) || slab.range == nullptr) return;
   const std::shared_ptr<ExportedRange> range = slab.range;
   if (const auto opening = std::move(slab.opening)) (*opening)(Gone());
-  range->Close([this, number](const OwnerSteps&) { Erase(number); });
+  range->Close([this, number] { Erase(number); });
 }
 
 void ProbeSlabs::Erase(uint64_t number) {

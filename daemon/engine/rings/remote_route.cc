@@ -57,7 +57,7 @@ class Making : public std::enable_shared_from_this<Making> {
 
   Result<plan::Request> MakeRequest() const {
     return needs_.planning.RequestFor(order_.source.node, {reserved_.memory, reserved_.device},
-                                      order_.into->place(), ring::kMostBytes);
+                                      order_.into->place(), ring::kMaxBytes);
   }
 
   void Decide() {

@@ -36,7 +36,7 @@ Result<plan::Path> RingRoutes::MakePlan(const Place& source, const Place& destin
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request request,
       needs_.planning.RequestFor(needs_.context.node(), {source.kind, source.device}, destination,
-                                 ring::kMostBytes));
+                                 ring::kMaxBytes));
   return plan::MakePlan(request);
 }
 

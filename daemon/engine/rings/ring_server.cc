@@ -80,9 +80,8 @@ void RingServer::Export(const std::shared_ptr<Range>& range, const Status& regis
   auto exported = std::make_shared<ExportedRange>(needs_.context, range->connection);
   exported->Open(span, [this, range, fail, exported](Result<RemoteKey> key) {
     if (!key.ok()) return fail(key.status());
-    const Status ready = needs_.openings.Ready(range->number, [exported](const Status&, Task done) {
-      exported->Close([done = std::move(done)](const OwnerSteps&) mutable { done(); });
-    });
+    const Status ready = needs_.openings.Ready(
+        range->number, [exported](const Status&, Task done) { exported->Close(std::move(done)); });
     if (!ready.ok()) return range->reply(ready);
     range->reply(OpenRangeReply{range->number, std::move(*key)});
   });
@@ -129,7 +128,7 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
                                  .from = {*route->source.offset_bytes, *route->source.bytes},
                                  .into = std::move(push->into),
                                  .to = push->to,
-                                 .most_bytes = ring::kMostBytes,
+                                 .most_bytes = ring::kMaxBytes,
                                  .held = ReleasedOn(loop, std::move(route->range))};
   const Status ready = needs_.openings.Ready(
       push->answer.opening,

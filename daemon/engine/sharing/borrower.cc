@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/engine/base/routes.h"
-#include "daemon/handover/taker.h"
+#include "daemon/handover/client.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 
@@ -68,20 +68,20 @@ void Borrower::Get(const std::string& node, const std::string& buffer, const std
   Held& held = held_[key];
   held.buffer = buffer;
   held.waiting.emplace_back(std::move(user), std::move(reply));
-  context_.workers.Run<handover::Taken>(
+  context_.workers.Run<handover::Fetched>(
       kFetchWorker,
       [address = handover::Address{loan.address, loan.token}] {
-        return handover::Take(address, kFetchPatience);
+        return handover::Fetch(address, kFetchPatience);
       },
-      [this, key, memory](Result<handover::Taken> taken) {
-        if (!taken.ok()) return Fetched(key, {}, taken.status());
-        const std::string how = HowShared(taken->memory);
-        const std::string worker = WorkerOf({memory->kind(), taken->memory.device});
+      [this, key, memory](Result<handover::Fetched> fetched) {
+        if (!fetched.ok()) return Fetched(key, {}, fetched.status());
+        const std::string how = HowShared(fetched->memory);
+        const std::string worker = WorkerOf({memory->kind(), fetched->memory.device});
         context_.workers.Run<std::unique_ptr<Region>>(
             worker,
-            [memory, taken = std::move(*taken)] {
-              ImportRequest request = taken.memory;
-              request.fd = taken.fd.get();
+            [memory, fetched = std::move(*fetched)] {
+              ImportRequest request = fetched.memory;
+              request.fd = fetched.fd.get();
               return memory->Import(request);
             },
             [this, key, how, worker](Result<std::unique_ptr<Region>> region) {

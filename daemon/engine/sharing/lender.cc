@@ -25,7 +25,7 @@ Lender::Lender(Context& context, Peers& peers, Buffers& buffers, Tickets& ticket
       peers_(peers),
       buffers_(buffers),
       tickets_(tickets),
-      giver_(context.loop) {}
+      server_(context.loop) {}
 
 void Lender::Lend(const std::string& caller, const BorrowRequest& request, Reply<Loan> reply) {
   Result<Ticket> ticket = tickets_.Take(caller, request.ticket, request.id);
@@ -56,7 +56,7 @@ Result<Loan> Lender::Hand(const std::string& caller, BufferId buffer,
   }
   os::UniqueFd fd(shared->fd);
   if (buffers_.FindById(buffer) == nullptr) return NotLent(caller);
-  ONECOPY_ASSIGN_OR_RETURN(handover::Address address, giver_.Offer(*shared, std::move(fd)));
+  ONECOPY_ASSIGN_OR_RETURN(handover::Address address, server_.Offer(*shared, std::move(fd)));
   Lent& lent = lent_[buffer];
   while (lent.id == 0) lent.id = os::RandomNumber();
   lent.borrowers.insert(caller);
@@ -121,7 +121,7 @@ void Lender::PeerLost(const std::string& node) {
 }
 
 void Lender::Clear() {
-  giver_.Clear();
+  server_.Clear();
   lent_.clear();
 }
 

@@ -11,7 +11,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/registry/tickets.h"
-#include "daemon/handover/giver.h"
+#include "daemon/handover/server.h"
 
 namespace onecopy::engine {
 
@@ -52,7 +52,7 @@ class Lender {
   Peers& peers_;
   Buffers& buffers_;
   Tickets& tickets_;
-  handover::Giver giver_;
+  handover::Server server_;
   std::map<BufferId, Lent> lent_;
   std::map<BufferId, size_t> recalls_;  // under way
   std::map<BufferId, std::vector<Task>> waiting_;

@@ -154,8 +154,7 @@ void RegistrationCheck::EndLook(bool same) {
 void RegistrationCheck::End(const Status& status) {
   // Nothing of the client's memory stays open to reading.
   if (const auto range = std::exchange(range_, nullptr)) {
-    return range->Close(
-        [self = shared_from_this(), status](const OwnerSteps&) { self->End(status); });
+    return range->Close([self = shared_from_this(), status] { self->End(status); });
   }
   scratch_.reset();
   serving_.reset();

@@ -126,12 +126,11 @@ void LocalMove::Run(const Routes& routes) {
   const uint64_t chunk = share_ != nullptr ? slot_bytes * together
                                            : ChunkFor(from.get(), to.get(),
                                                       routes.front()->chunk_bytes(), kMostCopies);
-  std::vector<std::unique_ptr<pipeline::Place>> places;
-  places.push_back(
-      std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from));
-  if (share_ != nullptr) places.push_back(std::make_unique<pipeline::SlotRing>(share_, together));
-  places.push_back(
-      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes, to));
+  pipeline::Places places;
+  places.source = std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from);
+  if (share_ != nullptr) places.between = std::make_unique<pipeline::SlotRing>(share_, together);
+  places.destination =
+      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes, to);
   std::vector<pipeline::Stage> stages;
   for (size_t i = 0; i < routes.size(); ++i) {
     const unsigned depth = routes[i]->depth();

@@ -139,8 +139,8 @@ void RemoteMove::RunIfReady() {
   if (answered_ && ready_ && chain_ == nullptr && !Over()) Run();
 }
 
-std::unique_ptr<pipeline::Place> RemoteMove::SourcePlace(const pipeline::Layouts& gets,
-                                                         uint64_t bytes) {
+std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layouts& gets,
+                                                          uint64_t bytes) {
   if (order_.path.source_staged) {
     return std::make_unique<pipeline::RemoteRing>(*channel_, bytes, ready_->slot_bytes, first_key_);
   }
@@ -179,9 +179,9 @@ void RemoteMove::Run() {
   source_half_->Promise(std::move(promised));
   const pipeline::Layouts gets{staged ? nullptr : order_.source_layout(),
                                slab_ != nullptr ? nullptr : destination_.layout};
-  std::vector<std::unique_ptr<pipeline::Place>> places;
+  pipeline::Places places;
   std::vector<pipeline::Stage> stages;
-  places.push_back(SourcePlace(gets, bytes));
+  places.source = SourcePlace(gets, bytes);
   const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
   const bool sockets = staged && link != nullptr && !link->rdma;
   const uint64_t piece =
@@ -191,15 +191,15 @@ void RemoteMove::Run() {
                     connection.depth()});
   if (slab_ != nullptr) {
     OpenShare();
-    places.push_back(std::make_unique<pipeline::SlotRing>(share_));
+    places.between = std::make_unique<pipeline::SlotRing>(share_);
     const unsigned depth = route_->depth();
     stages.push_back(
         {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
                                                pipeline::Layouts{nullptr, destination_.layout}),
          depth});
   }
-  places.push_back(std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes,
-                                                                destination_.layout));
+  places.destination = std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes,
+                                                                    destination_.layout);
   chain_ = std::make_shared<pipeline::Chain>(connection.executor(), std::move(places),
                                              std::move(stages));
   connection.Evidence([self = self_](auto counters) {

@@ -80,7 +80,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   void OnControl(const pipeline::Message& message);
   void RunIfReady();
   void Run();
-  std::unique_ptr<pipeline::Place> SourcePlace(const pipeline::Layouts& gets, uint64_t bytes);
+  std::unique_ptr<pipeline::Source> SourcePlace(const pipeline::Layouts& gets, uint64_t bytes);
   void OpenShare();
   plan::Wire WireTaken() const;
   void GatherEvidence(UniqueFunction<void()> then);

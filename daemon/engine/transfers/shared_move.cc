@@ -123,14 +123,14 @@ void SharedMove::Check(const ByteRange& lent) {
 }
 
 void SharedMove::Run(uint64_t there) {
-  std::vector<std::unique_ptr<pipeline::Place>> places;
+  pipeline::Places places;
   const pipeline::Layouts layouts{order_.source_layout(), destination_.layout};
   const uint64_t payload = destination_.payload();
   const uint64_t chunk =
       ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMostCopies);
-  places.push_back(std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from));
-  places.push_back(
-      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to));
+  places.source = std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from);
+  places.destination =
+      std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to);
   Executor& executor = route_->executor();
   std::vector<pipeline::Stage> stages;
   stages.push_back(

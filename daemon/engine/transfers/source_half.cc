@@ -70,13 +70,6 @@ void SourceHalf::Finished(bool stopped, uint64_t bytes, Result<FinishReply> repl
                            outcome_.status.message(),
                        "try again when it is back: onecopy node ls"};
   }
-  // What the source's kernel copied did not go to the wire from where it lay.
-  for (const ExecutedStep& sent : steps) {
-    if (sent.step.to != "kernel") continue;
-    for (ExecutedStep& known : outcome_.steps) {
-      if (known.step.by == "wire" && known.step.from == sent.step.from) known.step.from = "kernel";
-    }
-  }
   outcome_.steps.insert(outcome_.steps.begin(), steps.begin(), steps.end());
   End();
 }

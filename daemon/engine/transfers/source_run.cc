@@ -171,9 +171,8 @@ void SourceRun::Close(const Status& why) {
   parts_open_ = 1;
   if (stage_ != nullptr) {
     ++parts_open_;
-    stage_->Close(why, [self = shared_from_this()](StagedSource::Done done) {
-      self->steps_ = std::move(done.steps);
-      self->steps_.insert(self->steps_.end(), done.sent.begin(), done.sent.end());
+    stage_->Close(why, [self = shared_from_this()](std::vector<ExecutedStep> steps) {
+      self->steps_ = std::move(steps);
       self->OnePartClosed();
     });
   }
@@ -194,10 +193,7 @@ void SourceRun::CloseLoan() {
 
 void SourceRun::CloseRange() {
   if (range_ == nullptr) return OnePartClosed();
-  range_->Close([self = shared_from_this()](const OwnerSteps& steps) {
-    for (const ExecutedStep& entry : steps) self->steps_.push_back({entry.step, entry.bytes});
-    self->OnePartClosed();
-  });
+  range_->Close([self = shared_from_this()] { self->OnePartClosed(); });
 }
 
 void SourceRun::OnePartClosed() {

@@ -53,10 +53,10 @@ void StagedSource::Begin() {
   const LayoutRef& layout = order_.area.layout;
   // A reader with smaller slots sets the size of the chunks.
   const uint64_t chunk_bytes = std::min(slots_.slot_bytes(), order_.chunk_bytes);
-  std::vector<std::unique_ptr<pipeline::Place>> places;
-  places.push_back(
-      std::make_unique<pipeline::SourceRange>(order_.area.span.offset, bytes, chunk_bytes, layout));
-  places.push_back(std::make_unique<pipeline::ExposedRing>(lent_slots_, *order_.channel, bytes));
+  pipeline::Places places;
+  places.source =
+      std::make_unique<pipeline::SourceRange>(order_.area.span.offset, bytes, chunk_bytes, layout);
+  places.destination = std::make_unique<pipeline::ExposedRing>(lent_slots_, *order_.channel, bytes);
   events_.ready(chunk_bytes, *route_->steps());
   Executor& executor = order_.connection->executor();
   std::vector<pipeline::Stage> stages(1);
@@ -69,7 +69,7 @@ void StagedSource::Begin() {
     self->context_.loop.Post([self, report = std::move(report)] {
       self->chain_running_ = false;
       for (const ExecutedStep& entry : report.steps) {
-        self->done_.steps.push_back({entry.step, entry.bytes});
+        self->steps_.push_back(entry);
       }
       if (self->closing_) return self->OnePartClosed();
       // All read: the destination will say Finish. Not all, and nobody here wanted it to end: say
@@ -95,7 +95,8 @@ std::optional<os::Clock::time_point> StagedSource::OwesSlotsSince() const {
   return share_ == nullptr ? std::nullopt : slots_.OwesSince(*share_);
 }
 
-void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
+void StagedSource::Close(const Status& why,
+                         UniqueFunction<void(std::vector<ExecutedStep>)> closed) {
   closing_ = true;
   closed_ = std::move(closed);
   parts_open_ = 1;
@@ -105,13 +106,8 @@ void StagedSource::Close(const Status& why, UniqueFunction<void(Done)> closed) {
   }
   if (lent_slots_ != nullptr) {
     ++parts_open_;
-    lent_slots_->Close([self = shared_from_this()](const OwnerSteps& steps) {
-      self->context_.loop.Post([self, steps] {
-        for (const ExecutedStep& entry : steps) {
-          self->done_.sent.push_back({entry.step, entry.bytes});
-        }
-        self->OnePartClosed();
-      });
+    lent_slots_->Close([self = shared_from_this()] {
+      self->context_.loop.Post([self] { self->OnePartClosed(); });
     });
   }
   OnePartClosed();
@@ -125,7 +121,7 @@ void StagedSource::OnePartClosed() {
   share_.reset();
   order_.area.span.region.reset();
   events_ = {};
-  std::exchange(closed_, nullptr)(std::move(done_));
+  std::exchange(closed_, nullptr)(std::move(steps_));
 }
 
 }  // namespace onecopy::engine

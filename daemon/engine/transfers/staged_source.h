@@ -37,13 +37,9 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
 
   void Start(Events events);
 
-  // Ends it. `closed` runs when no slot of it is being filled or read any more, with what has been
-  // done; nothing else is called after this.
-  struct Done {
-    std::vector<ExecutedStep> steps;  // of the chain
-    std::vector<ExecutedStep> sent;   // of the connection, as far as this end knows better
-  };
-  void Close(const Status& why, UniqueFunction<void(Done)> closed);
+  // Ends it. `closed` runs when no slot of it is being filled or read any more, with the steps that
+  // its chain has done; nothing else is called after this.
+  void Close(const Status& why, UniqueFunction<void(std::vector<ExecutedStep>)> closed);
 
   uint64_t bytes_done() const { return chain_ == nullptr ? 0 : chain_->bytes_done(); }
   // What it waits for: nothing once it has slots.
@@ -69,10 +65,10 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
   std::shared_ptr<pipeline::Chain> chain_;
   bool chain_running_ = false;
 
-  UniqueFunction<void(Done)> closed_;
+  UniqueFunction<void(std::vector<ExecutedStep>)> closed_;
   bool closing_ = false;
   int parts_open_ = 0;  // while closing
-  Done done_;
+  std::vector<ExecutedStep> steps_;
 };
 
 }  // namespace onecopy::engine

@@ -84,7 +84,7 @@ TEST_CASE("loans that one end gives up and the other withdraws at the same time 
   for (int round = 0; round < 50; ++round) {
     auto key = connected->Lend({slab, 0, kSlot});
     REQUIRE_OK(key);
-    connected->reader->LetGo(*key);
+    connected->reader->Release(*key);
     WithdrawAndWait(*connected->owner, *key);
   }
   auto key = connected->Lend({slab, 0, kSlot});

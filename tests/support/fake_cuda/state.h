@@ -4,7 +4,6 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>

@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "tests/support/fake_cuda/state.h"
+#include "transport/core/mutex.h"
 
 using fake_cuda::Context;
 using fake_cuda::Current;
 using fake_cuda::FindRange;
 using fake_cuda::Range;
 using fake_cuda::TheState;
+using onecopy::Condition;
+using onecopy::Mutex;
+using onecopy::MutexLock;
 
 namespace {
 
@@ -30,38 +34,38 @@ class Stream {
 
   // An empty function ends the thread.
   void Submit(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_.push_back(std::move(work));
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   void Synchronize() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return queue_.empty() && !running_; });
+    const MutexLock lock(mutex_);
+    while (!queue_.empty() || running_) changed_.Wait(mutex_);
   }
 
  private:
   void Run() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return !queue_.empty(); });
+      while (queue_.empty()) changed_.Wait(mutex_);
       const std::function<void()> work = std::move(queue_.front());
       queue_.pop_front();
       if (!work) return;
       running_ = true;
-      lock.unlock();
+      lock.Unlock();
       work();
-      lock.lock();
+      lock.Lock();
       running_ = false;
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
   }
 
   Context* const context_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;  // guarded by mutex_
-  bool running_ = false;                     // guarded by mutex_
-  std::thread thread_;                       // last
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::function<void()>> queue_ ONECOPY_GUARDED_BY(mutex_);
+  bool running_ ONECOPY_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last
 };
 
 struct Event {

@@ -8,10 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "proto/codec/protocol.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
+#include "transport/core/mutex.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
@@ -102,9 +101,9 @@ class Rig {
  public:
   explicit Rig(const std::function<void(Options&)>& adjust = [](Options&) {}) {
     sessions_.OnClosed([this](const engine::SessionId& id) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closed_.push_back(id);
-      changed_.notify_all();
+      changed_.NotifyAll();
     });
     Options options;
     options.path = path();
@@ -142,17 +141,17 @@ class Rig {
     return fd;
   }
   void WaitForClosed(size_t count) {
-    std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::milliseconds(kPatienceMs),
-                              [&] { return closed_.size() >= count; }));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+    const MutexLock lock(mutex_);
+    while (closed_.size() < count) REQUIRE(changed_.WaitUntil(mutex_, deadline));
     CHECK(closed_.size() == count);
   }
 
  private:
   testing::TempFolder folder_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<engine::SessionId> closed_;  // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<engine::SessionId> closed_ ONECOPY_GUARDED_BY(mutex_);
   engine::Sessions sessions_{"east", 998};
   os::LoopThread engine_{"engine"};
   std::unique_ptr<AttachServer> server_;

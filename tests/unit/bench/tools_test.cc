@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/tools/competitor.h"
 #include "bench/tools/host_tools.h"
-#include "bench/tools/rival.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 #include "tests/support/temp_folder.h"
@@ -78,11 +78,11 @@ TEST_CASE("nvbandwidth's sum is shared among the pairs that it tried") {
   CHECK_FALSE(ReadNvbandwidth("SUM", "host_to_device_memcpy_ce", 1));
 }
 
-TEST_CASE("a rival says its rate and whether the payload arrived") {
-  CHECK(ReadRival("rate 1471613711.5 verified 1")->bytes_per_second == 1471613711.5);
-  CHECK(ReadRival("rate 1471613711.5 verified 1")->verified);
-  CHECK_FALSE(ReadRival("rate 5 verified 0")->verified);
-  CHECK_FALSE(ReadRival("Traceback (most recent call last):"));
+TEST_CASE("a competitor says its rate and whether the payload arrived") {
+  CHECK(ReadCompetitor("rate 1471613711.5 verified 1")->bytes_per_second == 1471613711.5);
+  CHECK(ReadCompetitor("rate 1471613711.5 verified 1")->verified);
+  CHECK_FALSE(ReadCompetitor("rate 5 verified 0")->verified);
+  CHECK_FALSE(ReadCompetitor("Traceback (most recent call last):"));
 }
 
 std::optional<ToolSaid> ReadWord(const std::string& line) {
@@ -109,7 +109,7 @@ TEST_CASE("a program that tells no rate is an error with its own words") {
 }
 
 TEST_CASE("a program that saw other bytes than it sent has not verified") {
-  ToolMover mover({.client = {"/bin/echo", "rate 5 verified 0"}, .read = ReadRival}, 50);
+  ToolMover mover({.client = {"/bin/echo", "rate 5 verified 0"}, .read = ReadCompetitor}, 50);
   REQUIRE(mover.Move().ok());
   CHECK_FALSE(*mover.Verify(1));
 }
@@ -120,9 +120,9 @@ TEST_CASE("what is not installed is said so") {
   CHECK(MakeMbw(1).status().code() == Code::kNotFound);
   CHECK(MakeFioRead("f", 1, 1).status().code() == Code::kNotFound);
   CHECK(MakeNvbandwidth("t", "", 1, 1).status().code() == Code::kNotFound);
-  CHECK(MakeRival({}, 1).status().reason() == "NOT_REQUESTED");
+  CHECK(MakeCompetitor({}, 1).status().reason() == "NOT_REQUESTED");
   const testing::TempFolder empty;
-  CHECK(MakeRival({.folder = empty.path()}, 1).status().code() == Code::kNotFound);
+  CHECK(MakeCompetitor({.folder = empty.path()}, 1).status().code() == Code::kNotFound);
 }
 
 }  // namespace

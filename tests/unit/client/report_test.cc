@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "client/cli/node_report.h"
-#include "client/cli/probe_report.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 

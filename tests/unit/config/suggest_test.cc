@@ -1,4 +1,4 @@
-#include "daemon/config/suggest.h"
+#include "daemon/config/problems.h"
 
 #include "tests/support/catch.h"
 

@@ -1,8 +1,6 @@
 // A client's descriptor beside its handle: whether both name the same memory.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "onecopy/reasons.h"
@@ -10,6 +8,7 @@
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
 #include "tests/support/text.h"
+#include "transport/core/mutex.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -172,26 +171,26 @@ class Gate {
  public:
   void Pass(const Region& region) {
     if (region.bytes() != kPairBytes) return;
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
+    changed_.NotifyAll();
+    while (!open_) changed_.Wait(mutex_);
   }
   void AwaitSomebody() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waiting_; });
+    const MutexLock lock(mutex_);
+    while (!waiting_) changed_.Wait(mutex_);
   }
   void Open() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool waiting_ = false;  // guarded by mutex_, as is open_
-  bool open_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  bool waiting_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool open_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 // A right that ends, and what ends with it.
 #include <climits>
-#include <mutex>
 
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
 #include "tests/support/memory.h"
+#include "transport/core/mutex.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -34,7 +34,7 @@ struct RevokeRig {
     REQUIRE_OK(west.CreateBuffer(bob, "b", kLongBytes));
     owner->Set([this](FakeNics::Hooks& hooks) {
       hooks.on_end_leases = [this](const RegionRef& region) {
-        const std::lock_guard lock(mutex);
+        const MutexLock lock(mutex);
         ended.push_back(region.get());
       };
     });
@@ -63,15 +63,15 @@ struct RevokeRig {
   }
   // How often the link was told about any region; more than one region is one too many.
   size_t leases_ended() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (const Region* region : ended) CHECK(region == ended.front());
     return ended.size();
   }
 
   std::shared_ptr<FakeNics> owner = std::make_shared<FakeNics>();
   std::shared_ptr<FakeNics> reader = std::make_shared<FakeNics>();
-  std::mutex mutex;
-  std::vector<const Region*> ended;  // guarded by mutex
+  Mutex mutex;
+  std::vector<const Region*> ended ONECOPY_GUARDED_BY(mutex);
   EngineCluster cluster;
   EngineNode& east;
   EngineNode& west;

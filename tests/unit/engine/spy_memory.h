@@ -2,12 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "transport/core/memory.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::testing {
 
@@ -15,18 +15,18 @@ class Allocated {
  public:
   // Regions that name the same bytes; their owner may be gone.
   std::vector<RegionRef> all() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return regions_;
   }
   void Add(const Region& region) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     regions_.push_back(std::make_shared<Region>(region.place(), region.address(), region.bytes(),
                                                 region.cpu_addressable(), [] {}));
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<RegionRef> regions_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<RegionRef> regions_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 class SpyMemory final : public Memory {

@@ -1,11 +1,9 @@
 // A peer's end of a transfer that does as it likes: no engine, but a link and calls of its own.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "tests/support/engine_cluster.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::testing {
 
@@ -43,9 +42,9 @@ class WildReader {
     connection_ = std::move(*connection);
     connection_->Listen(kChannel, [this](std::span<const std::byte> bytes) {
       const auto message = pipeline::Decode(bytes);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (message) heard_.push_back(*message);
-      news_.notify_all();
+      news_.NotifyAll();
     });
   }
   ~WildReader() { link_->Shutdown(); }
@@ -82,9 +81,9 @@ class WildReader {
   // The next message of that kind; others are dropped.
   template <typename Message>
   Message Await() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     while (true) {
-      news_.wait(lock, [this] { return !heard_.empty(); });
+      while (heard_.empty()) news_.Wait(mutex_);
       const pipeline::Message next = std::move(heard_.front());
       heard_.pop_front();
       if (const auto* wanted = std::get_if<Message>(&next)) return *wanted;
@@ -128,9 +127,9 @@ class WildReader {
   std::shared_ptr<Connection> connection_;
   TransferId id_;
   int next_id_ = 1;
-  std::mutex mutex_;
-  std::condition_variable news_;
-  std::deque<pipeline::Message> heard_;  // guarded by mutex_
+  Mutex mutex_;
+  Condition news_;
+  std::deque<pipeline::Message> heard_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::testing

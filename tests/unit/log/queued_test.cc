@@ -1,8 +1,7 @@
 #include "daemon/log/queued_output.h"
+#include "transport/core/mutex.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,31 +21,31 @@ constexpr std::chrono::milliseconds kNone{0};
 class Stuck final : public log::Output {
  public:
   void Write(const log::Record& record) override {
-    std::unique_lock lock(mutex_);
-    let_.wait(lock, [this] { return free_; });
+    const MutexLock lock(mutex_);
+    while (!free_) let_.Wait(mutex_);
     lines_.push_back(std::string(log::LevelName(record.level)) + " " + log::TextOf(record));
   }
 
   void LetGo() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_ = true;
-    let_.notify_all();
+    let_.NotifyAll();
   }
 
   std::vector<std::string> Lines() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return lines_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable let_;
-  bool free_ = false;
-  std::vector<std::string> lines_;
+  Mutex mutex_;
+  Condition let_;
+  bool free_ ONECOPY_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> lines_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 struct Queued {
-  explicit Queued(size_t most_bytes = log::QueuedOutput::kMostBytes) {
+  explicit Queued(size_t most_bytes = log::QueuedOutput::kMaxBytes) {
     auto started = log::QueuedOutput::Start(stuck, most_bytes);
     REQUIRE_OK(started);
     output = *started;

@@ -37,7 +37,7 @@ class Rig {
   explicit Rig(Gpu::Options gpu = {}, DmaBufBytes dmabuf_bytes = os::DmaBufBytes,
                NvlinkCounters nvlink = {}, Allocation allocation = Allocation::kVmm)
       : real_(**shim::LoadCuda(FakeCudaPath())),
-        options_{"test", gpu, std::move(dmabuf_bytes), std::move(nvlink), allocation},
+        options_{"test", WithKernel(gpu), std::move(dmabuf_bytes), std::move(nvlink), allocation},
         api(std::make_shared<shim::CudaApi>(real_)) {
     fake = &real_;
     event_result = CUDA_SUCCESS;
@@ -74,6 +74,11 @@ class Rig {
   }
 
  private:
+  static Gpu::Options WithKernel(Gpu::Options options) {
+    options.scatter_image = testing::FakeScatterImage();
+    return options;
+  }
+
   const shim::CudaApi real_;
   const CudaMemory::Options options_;
 

@@ -24,12 +24,14 @@ const std::vector<StridedCopy> kCopies = {
     {8, 0, 4, 32, 4, 1000}, {1, 5000, 700, 0, 0, 1}, {40'000, 10'000, 4096, 0, 0, 1}};
 
 // By what they were copied.
-std::string CopiedBy(Scattering scatter, const std::vector<StridedCopy>& copies) {
+std::string CopiedBy(Scattering scatter, const std::vector<StridedCopy>& copies,
+                     const unsigned char* image = testing::FakeScatterImage()) {
   std::string by;
   {
     CudaMemory::Options options;
     options.node = "test";
     options.gpu.scatter = scatter;
+    options.gpu.scatter_image = image;
     CudaMemory memory(options, shim::LoadCuda(FakeCudaPath()));
     const Bytes source = Pattern(1 << 20, 61);
     auto to = memory.Allocate(memory.Describe().front().device, 1 << 20);
@@ -69,12 +71,28 @@ TEST_CASE("a driver that does not take the kernel's image leaves the work to cop
   CHECK(CopiedBy(Scattering::kKernel, kCopies) == "copy-engine");
 }
 
+TEST_CASE("where this was built without nvcc, copy engines do the work, and the GPU says so") {
+  CHECK(CopiedBy(Scattering::kAuto, kCopies, nullptr) == "copy-engine");
+  CHECK(CopiedBy(Scattering::kKernel, kCopies, nullptr) == "copy-engine");
+  const auto api = shim::LoadCuda(FakeCudaPath());
+  REQUIRE_OK(api);
+  CudaMemory::Options options;
+  options.gpu.scatter_image = nullptr;
+  const MemoryCapability without = CudaMemory(options, *api).Describe().at(0);
+  CHECK(without.attributes.at("kernels") == "none (built without nvcc)");
+  CHECK(without.kernel_below_bytes_host == 0);  // so that plans name copy engines, too
+  CHECK(without.kernel_below_bytes_gpu == 0);
+  options.gpu.scatter_image = testing::FakeScatterImage();
+  CHECK_FALSE(CudaMemory(options, *api).Describe().at(0).attributes.contains("kernels"));
+}
+
 TEST_CASE("a GPU says which ranges its kernel will take, as WantsKernel decides") {
   const auto api = shim::LoadCuda(FakeCudaPath());
   REQUIRE_OK(api);
   const auto describe = [&](Scattering scatter) {
     CudaMemory::Options options;
     options.gpu.scatter = scatter;
+    options.gpu.scatter_image = testing::FakeScatterImage();
     return CudaMemory(options, *api).Describe().at(0);
   };
   const MemoryCapability gpu = describe(Scattering::kAuto);

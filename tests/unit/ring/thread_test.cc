@@ -43,7 +43,7 @@ TEST_CASE("what is submitted is copied, in any number of pieces, and noted") {
   testing::Fill({from, 0, kBuffer}, 1);
   const Rig::Attached one = rig.Attach();
   const uint64_t word = rig.Install(one.id, 0, Rig::Between(from, to));
-  const uint64_t piece = GENERATE(64, 4096, kMostBytes);
+  const uint64_t piece = GENERATE(64, 4096, kMaxBytes);
   const uint64_t pieces = kBuffer / piece;
   uint64_t submitted = 0;
   uint64_t ended = 0;
@@ -99,7 +99,7 @@ TEST_CASE("what a route does not allow is refused, and writes nothing") {
   outside(4096, UINT64_MAX - 1, 4096);
   outside(uint64_t{1} << 63, uint64_t{1} << 63, 4096);
   refused(word, 4096, 0, 0, Code::kInvalidArgument, reasons::kBadSize);
-  refused(word, 4096, 0, kMostBytes + 1, Code::kInvalidArgument, reasons::kBadSize);
+  refused(word, 4096, 0, kMaxBytes + 1, Code::kInvalidArgument, reasons::kBadSize);
   refused(word, 4096, 0, UINT64_MAX, Code::kInvalidArgument, reasons::kBadSize);
   for (const uint64_t name : {uint64_t{0}, uint64_t{5}, word + 1, word + 256, word + kRoutes,
                               UINT64_MAX, RouteWord(route->serial, 255)}) {

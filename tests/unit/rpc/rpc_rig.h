@@ -4,11 +4,9 @@
 #include <grpcpp/create_channel.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,6 +22,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/rpc/fake_apis.h"
+#include "transport/core/mutex.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::rpc {
@@ -35,23 +34,24 @@ class Reports {
  public:
   std::function<void(const Status&)> Sink() {
     return [this](const Status& status) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       reports_.push_back(status);
-      changed_.notify_all();
+      changed_.NotifyAll();
     };
   }
   Status Next() {
-    std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, kPatience, [this] { return !reports_.empty(); }));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(mutex_);
+    while (reports_.empty()) REQUIRE(changed_.WaitUntil(mutex_, deadline));
     Status first = reports_.front();
     reports_.erase(reports_.begin());
     return first;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Status> reports_;  // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<Status> reports_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // The engine's thread.

@@ -5,8 +5,8 @@
 
 #include <future>
 
-#include "daemon/handover/giver.h"
-#include "daemon/handover/taker.h"
+#include "daemon/handover/client.h"
+#include "daemon/handover/server.h"
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "transport/os/mapping.h"
@@ -18,19 +18,19 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{5000};
 
 struct Rig {
-  explicit Rig(Giver::Limits limits = {}) {
-    thread.RunSync([&] { giver = std::make_unique<Giver>(thread.loop(), limits); });
+  explicit Rig(Server::Limits limits = {}) {
+    thread.RunSync([&] { server = std::make_unique<Server>(thread.loop(), limits); });
   }
   ~Rig() {
-    thread.RunSync([&] { giver.reset(); });
+    thread.RunSync([&] { server.reset(); });
   }
   Result<Address> Offer(const ImportRequest& memory, os::UniqueFd fd = {}) {
     std::promise<Result<Address>> offered;
-    thread.loop().Post([&] { offered.set_value(giver->Offer(memory, std::move(fd))); });
+    thread.loop().Post([&] { offered.set_value(server->Offer(memory, std::move(fd))); });
     return offered.get_future().get();
   }
-  os::LoopThread thread{"giver"};
-  std::unique_ptr<Giver> giver;
+  os::LoopThread thread{"server"};
+  std::unique_ptr<Server> server;
 };
 
 ImportRequest Sample() {
@@ -53,24 +53,24 @@ TEST_CASE("what is offered is fetched whole, with its descriptor, and once") {
   view->data()[96] = std::byte{7};
   const auto address = rig.Offer(Sample(), std::move(*memfd));
   REQUIRE_OK(address);
-  const auto taken = Take(*address, kPatience);
-  REQUIRE_OK(taken);
-  CHECK(taken->memory.form == "cuda-vmm");
-  CHECK(taken->memory.device == "GPU-1");
-  CHECK(taken->memory.bytes == 4000);
-  CHECK(taken->memory.offset == 96);
-  CHECK(taken->memory.allocation_bytes == 4096);
-  CHECK(taken->memory.handle == std::string(64, '\0'));
-  CHECK(taken->memory.owner_pid == ::getpid());
-  CHECK(taken->memory.same_pid_namespace);
-  REQUIRE(taken->fd);
-  CHECK(taken->memory.fd == taken->fd.get());
-  CHECK((::fcntl(taken->fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
-  auto mapped = os::MapShared(taken->fd.get(), 4096);
+  const auto fetched = Fetch(*address, kPatience);
+  REQUIRE_OK(fetched);
+  CHECK(fetched->memory.form == "cuda-vmm");
+  CHECK(fetched->memory.device == "GPU-1");
+  CHECK(fetched->memory.bytes == 4000);
+  CHECK(fetched->memory.offset == 96);
+  CHECK(fetched->memory.allocation_bytes == 4096);
+  CHECK(fetched->memory.handle == std::string(64, '\0'));
+  CHECK(fetched->memory.owner_pid == ::getpid());
+  CHECK(fetched->memory.same_pid_namespace);
+  REQUIRE(fetched->fd);
+  CHECK(fetched->memory.fd == fetched->fd.get());
+  CHECK((::fcntl(fetched->fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  auto mapped = os::MapShared(fetched->fd.get(), 4096);
   REQUIRE_OK(mapped);
   CHECK(mapped->data()[96] == std::byte{7});
 
-  const Status again = Take(*address, kPatience).status();
+  const Status again = Fetch(*address, kPatience).status();
   CHECK(again.code() == Code::kPermissionDenied);
   CHECK(again.reason() == reasons::kGrantExpired);
 }
@@ -81,10 +81,10 @@ TEST_CASE("a lender in another PID namespace than its client says so") {
   memory.same_pid_namespace = false;
   const auto address = rig.Offer(memory);
   REQUIRE_OK(address);
-  const auto taken = Take(*address, kPatience);
-  REQUIRE_OK(taken);
-  CHECK_FALSE(taken->memory.same_pid_namespace);
-  CHECK_FALSE(taken->fd);
+  const auto fetched = Fetch(*address, kPatience);
+  REQUIRE_OK(fetched);
+  CHECK_FALSE(fetched->memory.same_pid_namespace);
+  CHECK_FALSE(fetched->fd);
 }
 
 TEST_CASE("a token that nobody gave gets nothing, and takes nothing from others") {
@@ -92,12 +92,12 @@ TEST_CASE("a token that nobody gave gets nothing, and takes nothing from others"
   auto address = rig.Offer(Sample());
   REQUIRE_OK(address);
   for (const std::string& token : {std::string("x"), std::string(32, '0'), std::string(200, 'y')}) {
-    CHECK(Take({address->name, token}, kPatience).status().code() == Code::kPermissionDenied);
+    CHECK(Fetch({address->name, token}, kPatience).status().code() == Code::kPermissionDenied);
   }
   // Nothing, which is no request; and too long to be any.
-  CHECK_FALSE(Take({address->name, {}}, kPatience).ok());
-  CHECK_FALSE(Take({address->name, std::string(300, 'z')}, kPatience).ok());
-  REQUIRE_OK(Take(*address, kPatience));
+  CHECK_FALSE(Fetch({address->name, {}}, kPatience).ok());
+  CHECK_FALSE(Fetch({address->name, std::string(300, 'z')}, kPatience).ok());
+  REQUIRE_OK(Fetch(*address, kPatience));
 }
 
 TEST_CASE("an offer ends with its time, and there are only so many") {
@@ -105,7 +105,7 @@ TEST_CASE("an offer ends with its time, and there are only so many") {
   const auto address = rig.Offer(Sample());
   REQUIRE_OK(address);
   Status status;
-  while ((status = Take(*address, kPatience).status()).ok()) {
+  while ((status = Fetch(*address, kPatience).status()).ok()) {
     // It was fetched in time: offer another one.
     const auto other = rig.Offer(Sample());
     REQUIRE_OK(other);
@@ -117,7 +117,7 @@ TEST_CASE("an offer ends with its time, and there are only so many") {
   const auto second = few.Offer(Sample());
   REQUIRE_OK(second);
   CHECK(few.Offer(Sample()).status().reason() == reasons::kQuota);
-  REQUIRE_OK(Take(*second, kPatience));
+  REQUIRE_OK(Fetch(*second, kPatience));
   REQUIRE_OK(few.Offer(Sample()));
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("connections that say nothing are closed, and leave room for others") 
     ::fcntl(socket.get(), F_SETFL, 0);  // waits
     CHECK(::recv(socket.get(), &byte, 1, 0) == 0);
   }
-  REQUIRE_OK(Take(*address, kPatience));
+  REQUIRE_OK(Fetch(*address, kPatience));
 }
 
 TEST_CASE("who does not answer, or answers nonsense, is given up") {
@@ -144,11 +144,11 @@ TEST_CASE("who does not answer, or answers nonsense, is given up") {
   auto listener = os::ListenAbstract(name, SOCK_SEQPACKET, 8);
   REQUIRE_OK(listener);
   // Connected, and never accepted.
-  CHECK(Take({name, "t"}, std::chrono::milliseconds(20)).status().code() == Code::kUnavailable);
+  CHECK(Fetch({name, "t"}, std::chrono::milliseconds(20)).status().code() == Code::kUnavailable);
   for (const std::string& answer : {std::string("\xff\xff\xff"), std::string("\x12\x00", 2),
                                     std::string(5000, 'x'), std::string()}) {
-    std::future<Status> taken = std::async(std::launch::async, [&] {
-      return Take({name, "t"}, kPatience).status();
+    std::future<Status> fetched = std::async(std::launch::async, [&] {
+      return Fetch({name, "t"}, kPatience).status();
     });
     os::UniqueFd socket;
     char byte = 0;
@@ -159,16 +159,16 @@ TEST_CASE("who does not answer, or answers nonsense, is given up") {
     } while (::recv(socket.get(), &byte, 1, MSG_PEEK) == 0 ||
              ::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL) < 0);
     socket.Reset();
-    const Status status = taken.get();
+    const Status status = fetched.get();
     INFO(status.ToString());
     CHECK_FALSE(status.ok());
   }
   listener->Reset();
-  const Status gone = Take({name, "t"}, kPatience).status();
+  const Status gone = Fetch({name, "t"}, kPatience).status();
   CHECK(gone.code() == Code::kUnavailable);
   CHECK_FALSE(gone.remedy().empty());
-  CHECK_FALSE(Take({"", "t"}, kPatience).ok());
-  CHECK_FALSE(Take({std::string(200, 'n'), "t"}, kPatience).ok());
+  CHECK_FALSE(Fetch({"", "t"}, kPatience).ok());
+  CHECK_FALSE(Fetch({std::string(200, 'n'), "t"}, kPatience).ok());
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "daemon/handover/giver.h"
+#include "daemon/handover/server.h"
 #include "onecopy/reasons.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/fake_rdma.h"
@@ -353,23 +353,23 @@ TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
     CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
   }
   SECTION("memory without its descriptor") {
-    handover::Giver* giver = nullptr;
-    os::LoopThread thread("giver");
+    handover::Server* server = nullptr;
+    os::LoopThread thread("server");
     handover::Address address;
     thread.RunSync([&] {
-      giver = new handover::Giver(thread.loop());
+      server = new handover::Server(thread.loop());
       ImportRequest memory;
       memory.form = "cuda-vmm";
       memory.device = "GPU-fake-0";
       memory.bytes = kBytes;
-      address = *giver->Offer(memory, {});
+      address = *server->Offer(memory, {});
     });
     rig.cluster.ChangeLoans([&](Loan& loan) {
       loan.address = address.name;
       loan.token = address.token;
     });
     CheckInstead(rig, rig.Copy(), reasons::kBadHandle);
-    thread.RunSync([&] { delete giver; });
+    thread.RunSync([&] { delete server; });
   }
   // What went wrong once does not stay.
   rig.cluster.ChangeLoans({});

@@ -26,7 +26,7 @@ constexpr Bounded kKindsOfFrame[] = {
     {FrameKind::kData, kMaxGetBytes},
     {FrameKind::kFail, kMaxFailBytes},
     {FrameKind::kMessage, Connection::kMaxMessageBytes},
-    {FrameKind::kGetCopied, kMaxGetBytes},
+    {FrameKind::kReport, 0},
     {FrameKind::kEnd, 0},
 };
 
@@ -56,7 +56,7 @@ TEST_CASE("a header's bytes are where the protocol has them") {
   const HeaderBytes bytes = Encode({FrameKind::kGet, 0x0102030405060708, 0x11, 0x2200, 0x330000});
   std::vector<unsigned> numbers;
   for (const std::byte byte : bytes) numbers.push_back(std::to_integer<unsigned>(byte));
-  CHECK(numbers == std::vector<unsigned>{'O',  'C',  'P',  '3', 3, 0, 0, 0,  //
+  CHECK(numbers == std::vector<unsigned>{'O',  'C',  'P',  '4', 3, 0, 0, 0,  //
                                          8,    7,    6,    5,   4, 3, 2, 1,  //
                                          0x11, 0,    0,    0,   0, 0, 0, 0,  //
                                          0,    0x22, 0,    0,   0, 0, 0, 0,  //

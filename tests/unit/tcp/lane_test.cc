@@ -40,9 +40,9 @@ class Owner final : public LaneOwner {
  public:
   explicit Owner(os::EventLoop& loop) : exposures_(loop) {}
 
-  void GetEnded(unsigned, uint64_t tag, Status status, bool accounts) override {
+  void GetEnded(unsigned, uint64_t tag, Status status, bool report) override {
     ended.emplace(tag, std::move(status));
-    owner_accounts = accounts;
+    report_follows = report;
     Tell(ended.size());
   }
   void GetAbandoned(unsigned, uint64_t tag) override { abandoned.push_back(tag); }
@@ -55,6 +55,11 @@ class Owner final : public LaneOwner {
         channel, std::string(reinterpret_cast<const char*>(message.data()), message.size()));
     Tell(messages.size());
   }
+  void BodySent(uint64_t tag, bool copied) override { sent[tag] = copied; }
+  void ReportArrived(uint64_t tag, bool copied) override {
+    reported[tag] = copied;
+    Tell(reported.size());
+  }
   void LaneFailed(unsigned, Status status) override {
     failure = std::move(status);
     done.release();
@@ -64,7 +69,9 @@ class Owner final : public LaneOwner {
 
   size_t wanted = 1;  // gets that end, messages, or bytes thrown away
   std::map<uint64_t, Status> ended;
-  bool owner_accounts = false;
+  bool report_follows = false;
+  std::map<uint64_t, bool> sent;      // reports that are due
+  std::map<uint64_t, bool> reported;  // that have come
   std::vector<uint64_t> abandoned;
   uint64_t discarded = 0;
   std::vector<std::pair<uint64_t, std::string>> messages;
@@ -145,7 +152,7 @@ TEST_CASE("a get is asked for as it was given, and its bytes land where they bel
   rig.Await();
   REQUIRE(rig.owner->ended.contains(7));
   CHECK(rig.owner->ended.at(7).ok());
-  CHECK_FALSE(rig.owner->owner_accounts);
+  CHECK_FALSE(rig.owner->report_follows);
   CHECK(TextOf({rig.into, 4096, 100}) == body);
   CHECK(TextOf({rig.into, 0, 4096}) == std::string(4096, '\0'));
   CHECK(TextOf({rig.into, 4196, 4096}) == std::string(4096, '\0'));
@@ -158,15 +165,15 @@ TEST_CASE("bytes whose owner fails them after they were sent do not count, and t
   rig.Say(Text({FrameKind::kData, 1, 0, 0, 10}, std::string(10, '1')) +
           Text({FrameKind::kFail, 1, 7, 0, failure.size()}, failure) +
           Text({FrameKind::kFail, 2, 7, 0, failure.size()}, failure) +
-          Text({FrameKind::kData, 3, kOwnerAccounts, 0, 10}, std::string(10, '3')) +
-          Text({FrameKind::kEnd, 3}));
+          Text({FrameKind::kData, 3, 0, 0, 10}, std::string(10, '3')) +
+          Text({FrameKind::kEnd, 3, kReportFollows}));
   rig.Await();
   for (const uint64_t tag : {1, 2}) {
     CHECK(rig.owner->ended.at(tag).code() == Code::kPermissionDenied);
     CHECK(rig.owner->ended.at(tag).reason() == reasons::kGrantExpired);
   }
   CHECK(rig.owner->ended.at(3).ok());
-  CHECK(rig.owner->owner_accounts);
+  CHECK(rig.owner->report_follows);
   CHECK(rig.owner->failure.ok());
 }
 
@@ -195,7 +202,8 @@ TEST_CASE("an answer that nobody asked for ends the lane, and the gets with it")
       {"another tag", Text({FrameKind::kData, 2, 0, 0, 10}, body)},
       {"more bytes", Text({FrameKind::kData, 1, 0, 0, 11}, body + "y")},
       {"fewer bytes", Text({FrameKind::kData, 1, 0, 0, 9}, body.substr(1))},
-      {"an unknown flag", Text({FrameKind::kData, 1, kOwnerAccounts + 1, 0, 10}, body)},
+      {"an unknown flag", data + Text({FrameKind::kEnd, 1, kReportFollows + 1})},
+      {"a report beside lane 0", Text({FrameKind::kReport, 1, kCopied})},
       {"an end without data", Text({FrameKind::kEnd, 1})},
       {"data twice", data + data},
       {"a message beside lane 0", Text({FrameKind::kMessage, 1, 0, 0, 10}, body)},
@@ -254,7 +262,7 @@ TEST_CASE("what was withdrawn is refused like what never was") {
   uint64_t key = 0;
   rig.On([&] {
     key = rig.owner->exposed().Add({exposed, 0, kExposedBytes});
-    CHECK_FALSE(rig.owner->exposed().Withdraw(key, [](uint64_t) {}));
+    CHECK_FALSE(rig.owner->exposed().Withdraw(key, [] {}));
   });
   rig.Say(Text({FrameKind::kGet, 1, key, 0, 1}));
   const FrameHeader refused = rig.HearHeader();
@@ -280,6 +288,24 @@ TEST_CASE("messages arrive whole and in order, and go the same way") {
   const std::string expected = Text({FrameKind::kMessage, 9, 0, 0, 5}, "first") +
                                Text({FrameKind::kMessage, 8, 0, 0, 6}, "second");
   CHECK(rig.Hear(expected.size()) == expected);
+}
+
+TEST_CASE("lane 0 brings reports about bodies, and takes them there") {
+  LaneRig rig(0, false, 2);
+  rig.Say(Text({FrameKind::kReport, 7, kCopied}) + Text({FrameKind::kReport, 8}));
+  rig.Await();
+  CHECK(rig.owner->reported == std::map<uint64_t, bool>{{7, true}, {8, false}});
+  rig.On([&] {
+    rig.lane->SendReport(3, false);
+    rig.lane->SendReport(4, true);
+  });
+  const std::string expected =
+      Text({FrameKind::kReport, 3}) + Text({FrameKind::kReport, 4, kCopied});
+  CHECK(rig.Hear(expected.size()) == expected);
+  rig.owner->done.try_acquire();
+  rig.Say(Text({FrameKind::kReport, 9, kCopied + 1}));
+  rig.Await();
+  CHECK_FALSE(rig.owner->failure.ok());
 }
 
 TEST_CASE("closing a lane ends its gets with the reason, and it hears nothing any more") {

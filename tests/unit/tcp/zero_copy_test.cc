@@ -6,10 +6,11 @@
 #include <sys/socket.h>
 
 #include <future>
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
 #include "transport/link/tcp/factory.h"
 #include "transport/os/event_loop.h"
@@ -37,14 +38,14 @@ struct Exposed {
     const uint64_t key = exposures.Add({HostRegion(bytes), 0, bytes});
     Fill((*exposures.Find(key, 0, bytes))->span(), 1);
     exposure = *exposures.Find(key, 0, bytes);
-    exposures.Withdraw(key, [this](uint64_t copied) { ended.set_value(copied); });
+    exposures.Withdraw(key, [this] { ended.set_value(); });
   }
-  bool held() { return copied.wait_for(std::chrono::seconds(0)) != std::future_status::ready; }
+  bool held() { return idle.wait_for(std::chrono::seconds(0)) != std::future_status::ready; }
 
   Exposures exposures;
   ExposureRef exposure;
-  std::promise<uint64_t> ended;
-  std::shared_future<uint64_t> copied = ended.get_future().share();
+  std::promise<void> ended;
+  std::shared_future<void> idle = ended.get_future().share();
 };
 
 // Two ends of a connection over loopback; the first one's calls do not wait.
@@ -68,12 +69,23 @@ struct Sockets {
   os::UniqueFd to;
 };
 
-// A connection that sends from where its piece lies.
+// A socket on which one body after the other is begun, each of one send that it takes at once.
 struct Sending {
+  static constexpr uint64_t kBody = uint64_t{16} << 10;
+
   Sending() { REQUIRE(zero_copy.Open(sockets.from.get())); }
-  ssize_t Send(uint64_t bytes) {
-    return zero_copy.Send(sockets.from.get(), exposed.exposure, exposed.exposure->span().address(),
-                          bytes);
+  // Whether it was left where it lies.
+  bool Send(uint64_t tag) {
+    const bool left = zero_copy.Begin(tag, exposed.exposure, kBody);
+    REQUIRE(zero_copy.sending());
+    REQUIRE(zero_copy.Send(sockets.from.get(), exposed.exposure->span().address(), kBody) == kBody);
+    CHECK_FALSE(zero_copy.sending());
+    return left;
+  }
+  std::map<uint64_t, bool> Finished() {
+    std::map<uint64_t, bool> reports;
+    for (const auto& report : zero_copy.TakeFinished()) reports[report.tag] = report.copied;
+    return reports;
   }
 
   os::LoopThread thread{"home"};
@@ -126,11 +138,12 @@ TEST_CASE("without measuring, bytes are left where they lie until that turns out
   CHECK_FALSE(choice.zero_copy());
 }
 
-TEST_CASE("over loopback the kernel copies all the same: each byte is counted, once") {
+TEST_CASE("over loopback the kernel copies all the same, and the body's one report says so") {
   os::LoopThread thread("home");
   Sockets sockets;
   ZeroCopy zero_copy(ZeroCopyUse::kMeasured);
   REQUIRE(zero_copy.Open(sockets.from.get()));
+  REQUIRE(zero_copy.wanted());
   // More than fits into the sockets, and a part of what an ordinary user may have pinned (8 MiB).
   constexpr uint64_t kBytes = 4 * kPiece + 4321;
   Exposed exposed(thread, kBytes);
@@ -140,64 +153,119 @@ TEST_CASE("over loopback the kernel copies all the same: each byte is counted, o
     return ::recv(sockets.to.get(), arrived.data(), kBytes, MSG_WAITALL) ==
            static_cast<ssize_t>(kBytes);
   });
-  bool reported = false;
+  REQUIRE(zero_copy.Begin(5, exposed.exposure, kBytes));
   for (uint64_t at = 0; at < kBytes;) {
-    const ssize_t sent = zero_copy.Send(sockets.from.get(), exposed.exposure,
-                                        exposed.exposure->span().address() + at, kBytes - at);
+    const ssize_t sent =
+        zero_copy.Send(sockets.from.get(), exposed.exposure->span().address() + at, kBytes - at);
     if (sent > 0) at += static_cast<uint64_t>(sent);
-    reported |= zero_copy.under_way() > 0;
     if (sent < 0) REQUIRE(errno == EAGAIN);
     Sockets::Await(sockets.from.get(), POLLOUT);
     zero_copy.TakeReports(sockets.from.get());
   }
-  CHECK(reported);  // the first went so
   CHECK(receiving.get());
   while (zero_copy.under_way() > 0) {
     Sockets::Await(sockets.from.get(), 0);  // reports show as POLLERR
     zero_copy.TakeReports(sockets.from.get());
   }
-  CHECK_FALSE(zero_copy.choice().zero_copy());
+  const auto finished = zero_copy.TakeFinished();
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].tag == 5);
+  CHECK(finished[0].copied);
+  CHECK_FALSE(zero_copy.wanted());
   for (uint64_t i = 0; i < kBytes; ++i) REQUIRE(arrived[i] == PatternAt(i, 1));
   CHECK(exposed.held());
   exposed.exposure.reset();
-  CHECK(exposed.copied.get() == kBytes);
+  exposed.idle.get();
 }
 
 TEST_CASE("bytes are kept until the kernel has reported on every send of them") {
   Sending with;
-  // Small enough for the socket to take at once; what the kernel itself says of them is not read.
-  constexpr uint64_t kSend = 16 << 10;
-  uint64_t copied = 0;
-  uint32_t left = 0;
-  while (left < 4) {
-    const bool so = with.zero_copy.choice().zero_copy();
-    REQUIRE(with.Send(kSend) == kSend);
-    so ? static_cast<void>(++left) : static_cast<void>(copied += kSend);
+  // What the kernel itself says of them is not read.
+  uint64_t tag = 0;
+  std::vector<uint64_t> left;
+  while (left.size() < 4) {
+    if (with.Send(++tag)) left.push_back(tag);
   }
+  CHECK(with.Finished().empty());  // of those that were copied nothing is due
   with.exposed.exposure.reset();
   REQUIRE(with.zero_copy.under_way() == 4);
   with.zero_copy.Reported(2, 3, false);  // out of order
   CHECK(with.zero_copy.under_way() == 4);
+  CHECK(with.Finished() == std::map<uint64_t, bool>{{left[2], false}, {left[3], false}});
   with.zero_copy.Reported(0, 0, false);
   CHECK(with.zero_copy.under_way() == 3);
   with.zero_copy.Reported(0, 0, true);  // again, and of what was never sent: nothing changes
   with.zero_copy.Reported(7, 4'000'000'000, true);
   CHECK(with.zero_copy.under_way() == 3);
   CHECK(with.exposed.held());
+  CHECK(with.Finished() == std::map<uint64_t, bool>{{left[0], false}});
   with.zero_copy.Reported(1, 1, true);
   CHECK(with.zero_copy.under_way() == 0);
-  CHECK(with.exposed.copied.get() == copied + kSend);
-  CHECK_FALSE(with.zero_copy.choice().zero_copy());
+  CHECK(with.Finished() == std::map<uint64_t, bool>{{left[1], true}});
+  with.exposed.idle.get();
+  CHECK_FALSE(with.zero_copy.wanted());
+}
+
+TEST_CASE("a body that is given up is kept while the kernel may read it, and nothing is due") {
+  Sending with;
+  REQUIRE(with.zero_copy.Begin(1, with.exposed.exposure, 2 * Sending::kBody));
+  REQUIRE(with.zero_copy.Send(with.sockets.from.get(), with.exposed.exposure->span().address(),
+                              Sending::kBody) == Sending::kBody);
+  with.exposed.exposure.reset();
+  with.zero_copy.Abandon();
+  CHECK_FALSE(with.zero_copy.sending());
+  with.zero_copy.Abandon();
+  CHECK(with.exposed.held());
+  with.zero_copy.Reported(0, 0, false);
+  with.exposed.idle.get();
+  CHECK(with.Finished().empty());
 }
 
 TEST_CASE("a closed socket keeps nothing") {
   Sending with;
-  REQUIRE(with.Send(ZeroCopy::kLeastBytes) == ZeroCopy::kLeastBytes);
+  REQUIRE(with.Send(1));
   with.exposed.exposure.reset();
   CHECK(with.zero_copy.under_way() == 1);
   CHECK(with.exposed.held());
   with.zero_copy.Forget();
-  CHECK(with.exposed.copied.get() == 0);
+  with.exposed.idle.get();
+}
+
+TEST_CASE("a get says what its owner's kernel did, also where that is known only after its end") {
+  const auto make = [](const std::string& node) {
+    Backend<Link> backend = Describe();
+    BackendContext context{node, Settings(backend.settings), {}, {}};
+    context.lanes = "127.0.0.1:0";
+    context.settings.Set("lanes", int64_t{2});
+    context.settings.Set("zero_copy", std::string("always"));
+    auto link = backend.create(context);
+    REQUIRE_OK(link);
+    return std::move(*link);
+  };
+  LinkPair links{make("owner"), make("reader")};
+  const auto connected = Connect(links);
+  REQUIRE_OK(connected);
+  constexpr uint64_t kGets = 16;
+  const RegionRef from = HostRegion(kGets * kPiece);
+  const RegionRef into = HostRegion(kGets * kPiece);
+  Fill({from, 0, kGets * kPiece}, 3);
+  const auto key = connected->Expose({from, 0, kGets * kPiece});
+  REQUIRE_OK(key);
+  std::vector<std::future<Got>> gets;
+  for (uint64_t i = 0; i < kGets; ++i) {
+    gets.push_back(connected->StartGet({.channel = 1,
+                                        .key = &*key,
+                                        .key_offset = i * kPiece,
+                                        .into = {into, i * kPiece, kPiece}}));
+  }
+  for (auto& get : gets) {
+    const Got got = get.get();
+    REQUIRE_OK(got.status);
+    REQUIRE(got.steps->size() == 3);  // over loopback it copies
+    CHECK(got.steps->front().node == "owner");
+  }
+  CHECK(FirstWrong({into, 0, kGets * kPiece}, 3) == kGets * kPiece);
+  WithdrawAndWait(*connected->owner, *key);
 }
 
 TEST_CASE("a setting that means nothing is refused, with what there is") {

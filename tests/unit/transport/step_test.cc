@@ -33,6 +33,41 @@ TEST_CASE("two passes of one kind within a list stay two steps") {
   CHECK(tally.entries()[1].bytes == 8);
 }
 
+TEST_CASE("a step that only some bytes took first leaves one entry for each of those after it") {
+  const Step copy{"east", "host", "kernel", "cpu"};
+  const Step wire{"west", "kernel", "kernel", "wire"};
+  const Step straight{"west", "host", "kernel", "wire"};
+  const Step in{"west", "kernel", "host", "cpu"};
+  const StepList longer = List({copy, wire, in});
+  const StepList shorter = List({straight, in});
+  for (const bool longer_first : {true, false}) {
+    StepTally tally;
+    tally.Add(longer_first ? longer : shorter, 10);
+    tally.Add(longer_first ? shorter : longer, 10);
+    tally.Add(shorter, 1);
+    tally.Add(longer, 5);
+    const auto& entries = tally.entries();
+    REQUIRE(entries.size() == 3);
+    CHECK(entries[0].step == copy);
+    CHECK(entries[1].step == wire);
+    CHECK(entries[2].step == in);
+    CHECK(entries[0].bytes == 15);
+    CHECK(entries[1].bytes == 26);
+    CHECK(entries[2].bytes == 26);
+  }
+  StepTally alone;
+  alone.Add(shorter, 10);
+  REQUIRE(alone.entries().size() == 2);
+  CHECK(alone.entries()[0].step == straight);
+}
+
+TEST_CASE("steps that begin in different memories stay apart") {
+  StepTally tally;
+  tally.Add(List({{"east", "a", "c", "cpu"}}), 1);
+  tally.Add(List({{"east", "b", "c", "cpu"}}), 2);
+  CHECK(tally.entries().size() == 2);
+}
+
 TEST_CASE("a step that only some chunks took is a step with fewer bytes") {
   StepTally tally;
   const Step direct{"east", "a", "b", "copy-engine"};

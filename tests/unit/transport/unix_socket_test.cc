@@ -13,7 +13,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
-#include "transport/os/socket_holder.h"
+#include "transport/os/socket_owner.h"
 
 using namespace onecopy;
 using onecopy::testing::TempFolder;

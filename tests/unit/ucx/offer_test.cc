@@ -46,7 +46,7 @@ TEST_CASE("an offer survives its encoding, and nothing else passes for one") {
 
 TEST_CASE("an offer of absurd sizes is refused, whatever its checksum") {
   Offer offer = Sample();
-  offer.address = std::string(kMostAddressBytes + 65, 'a');
+  offer.address = std::string(kMaxAddressBytes + 65, 'a');
   CHECK_FALSE(DecodeOffer(Encode(offer)).ok());
   offer = Sample();
   offer.version = std::string(1000, '1');
@@ -60,7 +60,7 @@ TEST_CASE("an address is taken only whole and as it was sealed") {
   REQUIRE_OK(unsealed);
   CHECK(*unsealed == address);
   CHECK_FALSE(Unseal(Seal("")).ok());
-  CHECK_FALSE(Unseal(Seal(std::string(kMostAddressBytes + 1, 'a'))).ok());
+  CHECK_FALSE(Unseal(Seal(std::string(kMaxAddressBytes + 1, 'a'))).ok());
   Spoil(sealed, [](const std::string& spoilt) {
     if (Unseal(spoilt).ok()) FAIL("accepted " << spoilt.size() << " bytes");
   });
@@ -84,7 +84,7 @@ TEST_CASE("messages survive their encoding; noise is dropped or harmless") {
   REQUIRE(decoded.has_value());
   CHECK(*decoded == message);
   Message long_one = message;
-  long_one.text = std::string(kMostText + 1, 'x');
+  long_one.text = std::string(kMaxText + 1, 'x');
   CHECK_FALSE(DecodeMessage(Encode(long_one)).has_value());
   Spoil(Encode(message), [](const std::string& spoilt) {
     const auto read = DecodeMessage(spoilt);  // there is no checksum: UCX has its own

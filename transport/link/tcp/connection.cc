@@ -18,9 +18,9 @@ constexpr std::chrono::seconds kWithdrawLimit{10};
 // Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
 // transfer has under way at full speed. What waits beyond that waits here, where channels have
 // equal shares and what is cancelled is gone.
-constexpr size_t kMostGetsAsked = 256;
+constexpr size_t kMaxGetsAsked = 256;
 constexpr uint64_t kTransfersAtFullSpeed = 2;
-constexpr size_t kMostStepLists = 64;
+constexpr size_t kMaxStepLists = 64;
 // The daemon's memory for bytes that it has encrypted, or not decrypted yet.
 constexpr const char* kSealed = "tls";
 
@@ -35,15 +35,11 @@ void LimitBuffers(int fd, uint64_t bytes) {
 
 Status Cancelled() { return {Code::kCancelled, reasons::kCancelled, "the get was cancelled"}; }
 
-Step KernelCopy(const std::string& node, const std::string& memory) {
-  return {.node = node, .from = memory, .to = "kernel", .by = "cpu"};
-}
-
 }  // namespace
 
 TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
-    : options_(std::move(options)),
-      home_(home),
+    : LinkConnection(home, "tcp", options.peer),
+      options_(std::move(options)),
       exposures_(home),
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
@@ -51,16 +47,11 @@ TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
   for (size_t i = 0; i <= options_.data_lanes; ++i) waiting_.emplace_back(options_.chunk_bytes);
 }
 
-void TcpConnection::InHome(Task task) {
-  if (home_.InThread()) return task();
-  home_.Post(std::move(task));
-}
-
 void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket socket,
                                bool send_welcome) {
   InHome([self = shared_from_this(), index, &loop, socket = std::move(socket),
           send_welcome]() mutable {
-    if (self->shut_ || self->lanes_[index] != nullptr) return;
+    if (self->ending() || self->lanes_[index] != nullptr) return;
     if (index > 0) LimitBuffers(socket.fd(), self->options_.socket_buffer_bytes);
     const auto peer = os::PeerAddress(socket.fd());
     const auto local = os::LocalAddress(socket.fd());
@@ -85,27 +76,21 @@ void TcpConnection::AttachLane(uint32_t index, os::EventLoop& loop, LaneSocket s
 }
 
 void TcpConnection::ExpectLanesWithin(os::Clock::duration limit) {
-  home_.Post([self = shared_from_this(), limit] {
-    self->home_.RunAfter(limit, [weak = std::weak_ptr(self)] {
+  home().Post([self = shared_from_this(), limit] {
+    self->home().RunAfter(limit, [weak = std::weak_ptr(self)] {
       const auto self = weak.lock();
       if (self == nullptr || self->attached_ == self->lanes_.size()) return;
       self->Shut({Code::kUnavailable, reasons::kLinkDown,
-                  "node " + self->options_.peer + " did not connect its tcp lanes in time"});
+                  "node " + self->peer() + " did not connect its tcp lanes in time"},
+                 false);
     });
-  });
-}
-
-void TcpConnection::Get(const GetRequest& request, GetDone done) {
-  if (home_.InThread()) return StartGet(request, std::move(done));
-  home_.Post([self = shared_from_this(), request, done = std::move(done)]() mutable {
-    self->StartGet(request, std::move(done));
   });
 }
 
 void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
   const Result<Key> key = DecodeKey(*request.key);
   Status refused = key.status();
-  if (shut_) refused = why_;
+  if (ending()) refused = why();
   if (request.into.bytes > kMaxGetBytes) {
     refused = {Code::kInvalidArgument, reasons::kBadSize, "a tcp get of more than 64 MiB"};
   }
@@ -115,14 +100,13 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
                "the read names a lane that this tcp connection does not have"};
   }
   if (!refused.ok()) {
-    return home_.Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
+    return home().Post([done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
   }
-  const FrameKind kind = request.all_steps ? FrameKind::kGetCopied : FrameKind::kGet;
   const size_t queue = static_cast<size_t>(request.lane + 1);  // 0: any
   static_assert(GetRequest::kAnyLane == -1);
   waiting_[queue].Push(request.channel, request.into.bytes,
                        {request.channel,
-                        {kind, 0, key->id, request.key_offset, request.into.bytes},
+                        {FrameKind::kGet, 0, key->id, request.key_offset, request.into.bytes},
                         request.into,
                         StepsOf(key->memory, *request.into.region),
                         std::move(done)});
@@ -130,7 +114,7 @@ void TcpConnection::StartGet(const GetRequest& request, GetDone done) {
 }
 
 void TcpConnection::Pump() {
-  if (shut_) return;
+  if (ending()) return;
   for (unsigned lane = 1; lane < waiting_.size(); ++lane) {
     while (!waiting_[lane].empty() && HasRoom(lane)) Ask(waiting_[lane].Pop(), lane);
   }
@@ -154,7 +138,7 @@ void TcpConnection::Ask(Waiting waiting, unsigned lane) {
 }
 
 bool TcpConnection::HasRoom(unsigned lane) const {
-  return asked_[lane].gets < kMostGetsAsked &&
+  return asked_[lane].gets < kMaxGetsAsked &&
          asked_[lane].bytes < kTransfersAtFullSpeed * options_.gets_per_lane * options_.chunk_bytes;
 }
 
@@ -177,20 +161,45 @@ void TcpConnection::MakeRoom(unsigned lane, uint64_t bytes) {
   Pump();
 }
 
-void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool owner_accounts) {
-  if (home_.InThread()) return EndGet(tag, std::move(status), owner_accounts);
-  home_.Post([self = shared_from_this(), tag, status = std::move(status),
-              owner_accounts]() mutable { self->EndGet(tag, std::move(status), owner_accounts); });
+void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool report_follows) {
+  if (home().InThread()) return EndGet(tag, std::move(status), report_follows);
+  home().Post([self = shared_from_this(), tag, status = std::move(status),
+               report_follows]() mutable { self->EndGet(tag, std::move(status), report_follows); });
 }
 
-void TcpConnection::EndGet(uint64_t tag, Status status, bool owner_accounts) {
-  auto node = gets_.extract(tag);
-  if (node.empty()) return;
+void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
+  const auto found = gets_.find(tag);
+  if (found == gets_.end()) return;
+  if (status.ok() && report_follows && !found->second.copied) {
+    found->second.landed = true;
+    return MakeRoom(found->second.lane, found->second.bytes);
+  }
+  const auto node = gets_.extract(found);
   Outstanding& get = node.mapped();
   MakeRoom(get.lane, get.bytes);
-  // A lane does not know whose it is; why_ says it already.
-  if (!status.ok() && !shut_) status = status.WithContext("connection with node " + options_.peer);
-  get.done(std::move(status), owner_accounts ? get.steps.here : get.steps.all, get.lane - 1);
+  // A lane does not know whose it is; why() says it already.
+  if (!status.ok() && !ending()) status = status.WithContext("connection with node " + peer());
+  const bool left = report_follows && !get.copied.value_or(true);
+  get.done(std::move(status), left ? get.steps.left : get.steps.copied, get.lane - 1);
+}
+
+void TcpConnection::BodySent(uint64_t tag, bool copied) {
+  InHome([self = shared_from_this(), tag, copied] {
+    if (!self->ending() && self->lanes_[0] != nullptr) self->lanes_[0]->SendReport(tag, copied);
+  });
+}
+
+// By lane 0, so not behind what the owner is sending by now; but maybe before the get's END.
+void TcpConnection::ReportArrived(uint64_t tag, bool copied) {
+  const auto found = gets_.find(tag);
+  if (found == gets_.end()) return;
+  if (!found->second.landed) {
+    found->second.copied = copied;
+    return;
+  }
+  const auto node = gets_.extract(found);
+  Outstanding& get = node.mapped();
+  get.done(OkStatus(), copied ? get.steps.copied : get.steps.left, get.lane - 1);
 }
 
 void TcpConnection::GetAbandoned(unsigned, uint64_t tag) {
@@ -204,23 +213,27 @@ void TcpConnection::Discarded(unsigned lane, uint64_t bytes) {
   InHome([self = shared_from_this(), lane, bytes] { self->MakeRoom(lane, bytes); });
 }
 
-void TcpConnection::CancelGets(ChannelId channel) {
-  InHome([self = shared_from_this(), channel] {
-    for (FairQueue<Waiting>& queue : self->waiting_) {
-      for (Waiting& get : queue.TakeFlow(channel)) {
-        get.into.region.reset();
-        get.done(Cancelled(), nullptr, 0);
-      }
+void TcpConnection::CancelNow(ChannelId channel) {
+  for (FairQueue<Waiting>& queue : waiting_) {
+    for (Waiting& get : queue.TakeFlow(channel)) {
+      get.into.region.reset();
+      get.done(Cancelled(), nullptr, 0);
     }
-    std::map<unsigned, std::vector<uint64_t>> by_lane;
-    for (const auto& [tag, get] : self->gets_) {
-      if (get.channel == channel) by_lane[get.lane].push_back(tag);
-    }
-    for (auto& [index, tags] : by_lane) {
-      const std::shared_ptr<Lane> lane = self->lanes_[index];
-      lane->loop().Post([lane, tags = std::move(tags)] { lane->Abandon(tags); });
-    }
-  });
+  }
+  std::map<unsigned, std::vector<uint64_t>> by_lane;
+  std::vector<uint64_t> landed;
+  for (const auto& [tag, get] : gets_) {
+    if (get.channel != channel) continue;
+    (get.landed ? landed : by_lane[get.lane]).push_back(tag);
+  }
+  for (const uint64_t tag : landed) {
+    auto node = gets_.extract(tag);
+    if (!node.empty()) node.mapped().done(Cancelled(), nullptr, node.mapped().lane - 1);
+  }
+  for (auto& [index, tags] : by_lane) {
+    const std::shared_ptr<Lane> lane = lanes_[index];
+    lane->loop().Post([lane, tags = std::move(tags)] { lane->Abandon(tags); });
+  }
 }
 
 TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
@@ -228,28 +241,30 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
   auto name = std::make_pair(owner_memory, into.step_name());
   const auto known = steps_.find(name);
   if (known != steps_.end()) return known->second;
-  if (steps_.size() >= kMostStepLists) steps_.clear();
+  if (steps_.size() >= kMaxStepLists) steps_.clear();
   std::vector<Step> all;
   std::string memory = name.first;  // at the owner's, of what its kernel copies
   if (options_.encrypted && !options_.owner_by_kernel) {
-    all.push_back({.node = options_.peer, .from = memory, .to = kSealed, .by = "cpu"});
+    all.push_back({.node = peer(), .from = memory, .to = kSealed, .by = "cpu"});
     memory = kSealed;
   }
-  all.push_back(KernelCopy(options_.peer, memory));
-  const Step wire{
-      .node = options_.node, .from = "kernel", .to = "kernel", .by = "wire", .loopback = loopback_};
-  Step direct = wire;  // as long as the owner does not say that its kernel copied
-  direct.from = name.first;
-  all.push_back(wire);
+  all.push_back({.node = peer(), .from = memory, .to = "kernel", .by = "cpu"});
+  all.push_back({.node = options_.node,
+                 .from = "kernel",
+                 .to = "kernel",
+                 .by = "wire",
+                 .loopback = loopback_});
   const bool opened_here = options_.encrypted && !options_.own_by_kernel;
   const std::string landing = opened_here ? kSealed : name.second;
-  const Step in{.node = options_.node, .from = "kernel", .to = landing, .by = "cpu"};
-  all.push_back(in);
+  all.push_back({.node = options_.node, .from = "kernel", .to = landing, .by = "cpu"});
   if (opened_here) {
     all.push_back({.node = options_.node, .from = landing, .to = name.second, .by = "cpu"});
   }
+  // What is left where it lies is not encrypted: all but the owner's copy.
+  std::vector<Step> left(all.begin() + 1, all.end());
+  left.front().from = name.first;
   GetSteps steps{std::make_shared<const std::vector<Step>>(std::move(all)),
-                 std::make_shared<const std::vector<Step>>(std::vector<Step>{direct, in})};
+                 std::make_shared<const std::vector<Step>>(std::move(left))};
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
@@ -260,8 +275,7 @@ void TcpConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKe
 }
 
 Result<RemoteKey> TcpConnection::ExposeNow(const Span& span) {
-  if (closed_)
-    return Status(Code::kUnavailable, reasons::kLinkDown, "the tcp connection is closed");
+  if (closed()) return Closed();
   if (!span.region->cpu_addressable()) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "sockets cannot read memory of " + span.region->step_name() + " in place");
@@ -274,84 +288,50 @@ void TcpConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>
   Expose(span, std::move(done));
 }
 
-void TcpConnection::EndLoan(const RemoteKey& key, WithdrawDone done) {
-  Withdraw(key, std::move(done));
-}
+void TcpConnection::EndLoan(const RemoteKey& key, Task done) { Withdraw(key, std::move(done)); }
 
-void TcpConnection::Withdraw(const RemoteKey& text, WithdrawDone done) {
+void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
-      [self = shared_from_this(), key = key.ok() ? *key : Key{}, done = std::move(done)]() mutable {
-        const auto timer = self->home_.RunAfter(kWithdrawLimit, [self] {
+      [self = shared_from_this(), key = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
+        const auto timer = self->home().RunAfter(kWithdrawLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kLinkDown,
-                      "node " + self->options_.peer + " does not take bytes that were withdrawn"});
+                      "node " + self->peer() +
+                          " did not acknowledge in time the bytes of a read whose right has ended"},
+                     false);
         });
-        auto idle = [self, timer, memory = key.memory,
-                     done = std::move(done)](uint64_t copied) mutable {
-          self->home_.CancelTimer(timer);
-          OwnerSteps steps;
-          if (copied > 0) steps.push_back({KernelCopy(self->options_.node, memory), copied});
-          done(steps);
+        auto idle = [self, timer, done = std::move(done)]() mutable {
+          self->home().CancelTimer(timer);
+          done();
         };
-        if (!self->exposures_.Withdraw(key.id, std::move(idle))) return;
+        if (!self->exposures_.Withdraw(key, std::move(idle))) return;
         for (size_t i = 1; i < self->lanes_.size(); ++i) {
           const std::shared_ptr<Lane>& lane = self->lanes_[i];
           if (lane == nullptr) continue;
-          lane->loop().Post([lane, key = key.id] { lane->Void(key, Exposures::NotOpen()); });
+          lane->loop().Post([lane, key] { lane->Void(key, Exposures::NotOpen()); });
         }
       });
 }
 
-void TcpConnection::Listen(ChannelId channel, MessageHandler handler) {
-  listeners_.Listen(channel, std::move(handler));
-}
-
-void TcpConnection::Ignore(ChannelId channel) { listeners_.Ignore(channel); }
-
-Status TcpConnection::Send(ChannelId channel, std::span<const std::byte> message) {
-  if (message.size() > kMaxMessageBytes) {
-    return {Code::kInvalidArgument, reasons::kBadSize, "a tcp message above its bound"};
-  }
-  if (closed_) return {Code::kUnavailable, reasons::kLinkDown, "the tcp connection is closed"};
-  InHome([self = shared_from_this(), channel,
-          text = std::string(reinterpret_cast<const char*>(message.data()),
-                             message.size())]() mutable {
-    if (!self->shut_ && self->lanes_[0] != nullptr)
-      self->lanes_[0]->SendMessage(channel, std::move(text));
-  });
-  return OkStatus();
+void TcpConnection::SendNow(ChannelId channel, std::string message) {
+  if (lanes_[0] != nullptr) lanes_[0]->SendMessage(channel, std::move(message));
 }
 
 void TcpConnection::MessageArrived(uint64_t channel, std::span<const std::byte> message) {
-  listeners_.Deliver(channel, message);
-}
-
-void TcpConnection::OnClosed(UniqueFunction<void(Status)> closed) {
-  InHome([self = shared_from_this(), closed = std::move(closed)]() mutable {
-    if (self->done_) return closed(self->why_);
-    self->closed_callbacks_.push_back(std::move(closed));
-  });
+  Deliver(channel, message);
 }
 
 void TcpConnection::LaneFailed(unsigned, Status status) { Close(std::move(status)); }
 
-void TcpConnection::Close(Status why) {
-  closed_ = true;
-  home_.Post([self = shared_from_this(), why = std::move(why)] { self->Shut(why); });
-}
-
-void TcpConnection::Shut(Status why) {
-  if (shut_) return;
-  shut_ = true;
-  closed_ = true;
-  why_ = why.WithContext("connection with node " + options_.peer);
+void TcpConnection::Shut(const Status& reason, bool /*tell_peer*/) {
+  if (!BeginEnd(reason)) return;
   open_lanes_ = 1;  // until the loop below is through
   for (const std::shared_ptr<Lane>& lane : lanes_) {
     if (lane == nullptr) continue;
     ++open_lanes_;
     lane->loop().Post([self = shared_from_this(), lane] {
-      lane->Close(self->why_);
-      self->home_.Post([self] { self->LaneClosed(); });
+      lane->Close(self->why());
+      self->home().Post([self] { self->LaneClosed(); });
     });
   }
   LaneClosed();
@@ -361,20 +341,15 @@ void TcpConnection::Shut(Status why) {
 // left was asked of a lane that had closed already.
 void TcpConnection::LaneClosed() {
   if (--open_lanes_ > 0) return;
-  for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why_, nullptr, get.lane - 1);
+  for (auto& [tag, get] : std::exchange(gets_, {})) get.done(why(), nullptr, get.lane - 1);
   for (FairQueue<Waiting>& queue : waiting_) {
     for (Waiting& get : queue.TakeAll()) {
       get.into.region.reset();
-      get.done(why_, nullptr, 0);
+      get.done(why(), nullptr, 0);
     }
   }
   exposures_.Clear();
-  listeners_.Clear();
-  done_ = true;
-  // After what the end of the exposures has posted.
-  home_.Post([self = shared_from_this()] {
-    for (auto& closed : std::exchange(self->closed_callbacks_, {})) closed(self->why_);
-  });
+  End();
 }
 
 void TcpConnection::Evidence(
@@ -393,7 +368,7 @@ void TcpConnection::Evidence(
       const std::shared_ptr<Lane> lane = self->lanes_[i];
       lane->loop().Post([self, lane, gathering, i] {
         const uint64_t received = lane->ReadCounters().bytes_received;
-        self->home_.Post([gathering, i, received] {
+        self->home().Post([gathering, i, received] {
           gathering->counters[i - 1] = {"lane " + std::to_string(i) + " bytes received", received};
           if (--gathering->missing == 0) gathering->done(std::move(gathering->counters));
         });

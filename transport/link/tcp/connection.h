@@ -1,16 +1,15 @@
 // A connection made of sockets: lane 0 carries messages, the others carry what is got.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "transport/core/channel_listeners.h"
 #include "transport/core/fair_queue.h"
-#include "transport/core/link.h"
+#include "transport/core/link_connection.h"
 #include "transport/link/tcp/exposures.h"
 #include "transport/link/tcp/lane.h"
 #include "transport/os/event_loop.h"
@@ -31,9 +30,7 @@ struct ConnectionOptions {
 };
 
 // State lives on the home thread, which is lane 0's; each lane's on its own.
-class TcpConnection final : public Connection,
-                            public LaneOwner,
-                            public std::enable_shared_from_this<TcpConnection> {
+class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>, public LaneOwner {
  public:
   TcpConnection(ConnectionOptions options, os::EventLoop& home);
 
@@ -43,43 +40,37 @@ class TcpConnection final : public Connection,
   // Any thread: closes the connection unless all lanes are attached after `limit`.
   void ExpectLanesWithin(os::Clock::duration limit);
 
-  Executor& executor() override { return home_; }
   const std::vector<LaneInfo>& lanes() const override { return lane_infos_; }
   LinkAccess Access(const RemoteKey&, const Region&) const override {
     return {.encryption = encryption_};
   }
+  using LinkConnection::peer;
   bool encrypted() const { return options_.encrypted; }
-  const std::string& peer() const { return options_.peer; }
   unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 
-  void Get(const GetRequest& request, GetDone done) override;
-  void CancelGets(ChannelId channel) override;
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, WithdrawDone done) override;
+  void Withdraw(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void EndLoan(const RemoteKey& key, WithdrawDone done) override;
-  void LetGo(const RemoteKey&) override {}  // this end keeps nothing of a key
-  void Listen(ChannelId channel, MessageHandler handler) override;
-  void Ignore(ChannelId channel) override;
-  Status Send(ChannelId channel, std::span<const std::byte> message) override;
-  void OnClosed(UniqueFunction<void(Status)> closed) override;
-  void Close(Status why) override;
-  bool closed() const override { return closed_; }
+  void EndLoan(const RemoteKey& key, Task done) override;
+  void Release(const RemoteKey&) override {}  // this end keeps nothing of a key
   void Evidence(UniqueFunction<void(std::vector<std::pair<std::string, uint64_t>>)> done) override;
 
-  void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) override;
+  void GetEnded(unsigned lane, uint64_t tag, Status status, bool report_follows) override;
   void GetAbandoned(unsigned lane, uint64_t tag) override;
   void Discarded(unsigned lane, uint64_t bytes) override;
   void MessageArrived(uint64_t channel, std::span<const std::byte> message) override;
+  void BodySent(uint64_t tag, bool copied) override;
+  void ReportArrived(uint64_t tag, bool copied) override;
   void LaneFailed(unsigned lane, Status status) override;
   const Exposures& exposures() const override { return exposures_; }
 
  private:
-  // The steps of a get: all of them, and those of this end, where the owner accounts for its own.
+  // The steps of a get: where the owner's kernel copied, and where the bytes were left where they
+  // lie.
   struct GetSteps {
-    StepList all;
-    StepList here;
+    StepList copied;
+    StepList left;
   };
   // A get that waits until a lane has room for it.
   struct Waiting {
@@ -95,6 +86,8 @@ class TcpConnection final : public Connection,
     uint64_t bytes = 0;
     GetSteps steps;
     GetDone done;
+    bool landed = false;              // and waits for the owner's report
+    std::optional<bool> copied = {};  // the report, where it came first
   };
   // What was asked for on a lane and has not come yet, also for gets that were abandoned.
   struct Asked {
@@ -102,28 +95,27 @@ class TcpConnection final : public Connection,
     size_t gets = 0;
   };
 
-  void InHome(Task task);  // at once when already there
-  Result<RemoteKey> ExposeNow(const Span& span);
+  friend class LinkConnection;
   void StartGet(const GetRequest& request, GetDone done);
+  void CancelNow(ChannelId channel);
+  void SendNow(ChannelId channel, std::string message);
+  void Shut(const Status& why, bool tell_peer);  // whose sockets tell it
+
+  Result<RemoteKey> ExposeNow(const Span& span);
   // Asks for what waits, as far as there is room.
   void Pump();
   void Ask(Waiting waiting, unsigned lane);
   bool HasRoom(unsigned lane) const;
   unsigned LeastLoaded();  // a payload lane with room, counted from 1; 0: there is none
-  void EndGet(uint64_t tag, Status status, bool owner_accounts);
+  void EndGet(uint64_t tag, Status status, bool report_follows);
   void MakeRoom(unsigned lane, uint64_t bytes);
   GetSteps StepsOf(const std::string& owner_memory, const Region& into);
-  void Shut(Status why);
   void LaneClosed();
 
   const ConnectionOptions options_;
-  os::EventLoop& home_;
   Exposures exposures_;
   std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
   std::string encryption_ = "none";   // likewise
-  std::atomic<bool> closed_{false};   // refuses messages early, on any thread
-
-  ChannelListeners listeners_;
 
   // Home thread only.
   std::vector<std::shared_ptr<Lane>> lanes_;  // null until attached
@@ -135,11 +127,7 @@ class TcpConnection final : public Connection,
   uint64_t next_tag_ = 1;
   std::map<std::pair<std::string, std::string>, GetSteps> steps_;
   bool loopback_ = false;  // the wire never leaves the machine
-  bool shut_ = false;
-  size_t open_lanes_ = 0;  // while shutting
-  Status why_;
-  bool done_ = false;
-  std::vector<UniqueFunction<void(Status)>> closed_callbacks_;
+  size_t open_lanes_ = 0;  // while it is ending
 };
 
 }  // namespace onecopy::tcp

@@ -10,7 +10,7 @@ namespace onecopy::tcp {
 
 uint64_t Exposures::Add(Span span) {
   auto exposure = std::make_shared<Exposure>(std::move(span), home_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uint64_t key = 0;
   do {
     key = os::RandomNumber();
@@ -23,10 +23,10 @@ Status Exposures::NotOpen() {
           "nothing is open to reading under that key and range"};
 }
 
-bool Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
+bool Exposures::Withdraw(uint64_t key, Task idle) {
   std::shared_ptr<Exposure> exposure;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_key_.find(key);
     if (found != by_key_.end()) {
       exposure = std::move(found->second);
@@ -35,12 +35,12 @@ bool Exposures::Withdraw(uint64_t key, Exposure::Idle idle) {
       return exposure.use_count() > 1;
     }
   }
-  home_.Post([idle = std::move(idle)]() mutable { idle(0); });
+  home_.Post(std::move(idle));
   return false;
 }
 
 Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end() ||
       !CheckWithin({offset, bytes}, found->second->span().bytes, "exposure").ok()) {
@@ -51,7 +51,7 @@ Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t byte
 
 void Exposures::Clear() {
   std::unordered_map<uint64_t, std::shared_ptr<Exposure>> all;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all.swap(by_key_);
 }
 

@@ -1,14 +1,13 @@
 // What a connection's peer may read.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 
 namespace onecopy::tcp {
@@ -17,25 +16,18 @@ namespace onecopy::tcp {
 // and the last one goes, `idle` is posted to `home`.
 class Exposure {
  public:
-  // `copied`: bytes that CountCopied heard of.
-  using Idle = UniqueFunction<void(uint64_t copied)>;
-
   Exposure(Span span, Executor& home) : span_(std::move(span)), home_(home) {}
   ~Exposure() {
-    if (idle_)
-      home_.Post([idle = std::move(idle_), copied = copied_.load()]() mutable { idle(copied); });
+    if (idle_) home_.Post(std::move(idle_));
   }
 
   const Span& span() const { return span_; }
-  // Any thread: the kernel has copied so many of its bytes, of which the reader is not told.
-  void CountCopied(uint64_t bytes) const { copied_ += bytes; }
 
  private:
   friend class Exposures;
   const Span span_;
   Executor& home_;
-  mutable std::atomic<uint64_t> copied_{0};
-  Idle idle_;  // set while withdrawing, under the table's mutex, before the table's reference goes
+  Task idle_;  // set while withdrawing, under the table's mutex, before the table's reference goes
 };
 using ExposureRef = std::shared_ptr<const Exposure>;
 
@@ -51,7 +43,7 @@ class Exposures {
   uint64_t Add(Span span);
   // No get finds it any more; `idle` runs on the home thread once nothing sends from it. True where
   // something still does.
-  bool Withdraw(uint64_t key, Exposure::Idle idle);
+  bool Withdraw(uint64_t key, Task idle);
   // The exposure, if [offset, offset+bytes) lies inside it; NotOpen() otherwise.
   Result<ExposureRef> Find(uint64_t key, uint64_t offset, uint64_t bytes) const;
   // Withdraws all.
@@ -59,8 +51,8 @@ class Exposures {
 
  private:
   Executor& home_;
-  mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> by_key_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> by_key_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::tcp

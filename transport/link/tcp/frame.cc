@@ -8,7 +8,7 @@
 namespace onecopy::tcp {
 namespace {
 
-constexpr uint32_t kMagic = 0x3350434f;  // "OCP3": the digit is the version of this format
+constexpr uint32_t kMagic = 0x3450434f;  // "OCP4": the digit is the version of this format
 
 template <typename T>
 void Put(std::byte* at, T number) {
@@ -43,10 +43,10 @@ uint64_t Bound(FrameKind kind) {
   switch (kind) {
     case FrameKind::kHello:
     case FrameKind::kWelcome:
+    case FrameKind::kReport:
     case FrameKind::kEnd:
       return 0;
     case FrameKind::kGet:
-    case FrameKind::kGetCopied:
     case FrameKind::kData:
       return kMaxGetBytes;
     case FrameKind::kFail:

@@ -1,7 +1,8 @@
 // What travels on a lane: a header of fixed size and, after some kinds, a bounded body.
 //
-//   reader → owner   HELLO, GET(_COPIED)                  lane 0, both ways: MESSAGE
+//   reader → owner   HELLO, GET                           lane 0, both ways: MESSAGE
 //   owner → reader   WELCOME or FAIL; to each get in order, DATA and END, FAIL, or DATA and FAIL
+//                    on lane 0, for an END that promised it: REPORT
 //
 // What follows DATA says whether its body is good: a body that the owner may not, or cannot, send
 // to its end is filled up with zeroes, so that one get ends and not the lane.
@@ -22,14 +23,14 @@
 namespace onecopy::tcp {
 
 enum class FrameKind : uint8_t {
-  kHello = 1,      // tag: index of the lane; key, offset: the token
-  kWelcome = 2,    // tag: index of the lane
-  kGet = 3,        // tag: of the get; key, offset, bytes: what to send, in any way
-  kData = 4,       // tag: of the get; key: kOwnerAccounts or 0; body: its `bytes` bytes
-  kFail = 5,       // tag: of the get; key: code; body: reason and text
-  kMessage = 6,    // tag: channel; body: the message
-  kGetCopied = 7,  // as kGet; sent in the ordinary way, through the kernel's memory
-  kEnd = 8,        // tag: of the get, whose DATA came before this
+  kHello = 1,    // tag: index of the lane; key, offset: the token
+  kWelcome = 2,  // tag: index of the lane
+  kGet = 3,      // tag: of the get; key, offset, bytes: what to send
+  kData = 4,     // tag: of the get; body: its `bytes` bytes
+  kFail = 5,     // tag: of the get; key: code; body: reason and text
+  kMessage = 6,  // tag: channel; body: the message
+  kReport = 7,   // tag: of the get; key: kCopied where the owner's kernel copied of it, or 0
+  kEnd = 8,      // tag: of the get, whose DATA came before this; key: kReportFollows or 0
 };
 
 struct FrameHeader {
@@ -40,8 +41,11 @@ struct FrameHeader {
   uint64_t bytes = 0;  // length of the body; for GET, of what is asked for
 };
 
-// In DATA: the owner tells, when it withdraws the bytes, which of them its kernel copied.
-inline constexpr uint64_t kOwnerAccounts = 1;
+// In END: the body was sent from where it lies. Whether the owner's kernel copied it all the same
+// is known once the reader's has acknowledged it, and comes in a REPORT, maybe before this END.
+inline constexpr uint64_t kReportFollows = 1;
+// In REPORT.
+inline constexpr uint64_t kCopied = 1;
 
 inline constexpr size_t kHeaderBytes = 40;
 inline constexpr uint64_t kMaxGetBytes = uint64_t{64} << 20;

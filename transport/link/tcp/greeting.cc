@@ -60,8 +60,8 @@ void Greeting::Start(uint32_t events) {
   ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   os::LimitSilence(socket_.fd());
   timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] {
-    self->Finish(
-        Status(Code::kUnavailable, reasons::kLinkDown, "a tcp lane was not greeted in time"));
+    self->Finish(Status(Code::kUnavailable, reasons::kLinkDown,
+                        "the other end did not greet on a tcp lane in time"));
   });
   Status watching = loop_.Watch(socket_.fd(), events,
                                 [self = shared_from_this()](uint32_t) { self->OnEvents(); });
@@ -154,7 +154,7 @@ void Greeting::ReceiveHeader() {
   const std::optional<FrameHeader> header = Decode(header_);
   if (!header) {
     return Finish(Status(Code::kInvalidArgument, reasons::kBadArgument,
-                         "what was sent is no tcp lane's greeting"));
+                         "the other end did not greet as a tcp lane does"));
   }
   Finish(*header);
 }

@@ -107,6 +107,7 @@ void Lane::Void(uint64_t key, const Status& why) {
     const bool meant = frame.exposure != nullptr && frame.key == key;
     const uint64_t tag = frame.tag;
     if (meant) {
+      if (i == 0 && frame.apart) zero_copy_.Abandon();
       frame.exposure = nullptr;
       frame.data = nullptr;
       frame.apart = false;
@@ -121,6 +122,7 @@ void Lane::Void(uint64_t key, const Status& why) {
 bool Lane::VoidFirst(const Status& why) {
   Outgoing& first = outgoing_.front();
   if (first.exposure == nullptr) return false;
+  if (first.apart) zero_copy_.Abandon();
   first.exposure = nullptr;
   first.data = nullptr;
   first.apart = false;
@@ -132,6 +134,13 @@ void Lane::SendMessage(uint64_t channel, std::string message) {
   if (owner_ == nullptr) return;
   const FrameHeader header{FrameKind::kMessage, channel, 0, 0, message.size()};
   outgoing_.push_back({.header = Encode(header), .text = std::move(message)});
+  SendLater();
+}
+
+void Lane::SendReport(uint64_t tag, bool copied) {
+  if (owner_ == nullptr) return;
+  outgoing_.push_back(
+      {.header = Encode(FrameHeader{FrameKind::kReport, tag, copied ? kCopied : 0})});
   SendLater();
 }
 
@@ -171,7 +180,10 @@ void Lane::Fail(Status status) {
 
 void Lane::OnEvents(uint32_t events) {
   const std::shared_ptr<Lane> keep = shared_from_this();
-  if ((events & EPOLLERR) != 0 && zero_copy_.open()) zero_copy_.TakeReports(socket_.fd());
+  if ((events & EPOLLERR) != 0 && zero_copy_.open()) {
+    zero_copy_.TakeReports(socket_.fd());
+    PassReports();
+  }
   if ((events & EPOLLOUT) != 0) Send();
   // An error or a hang-up shows itself to recvmsg.
   if (owner_ == nullptr || (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return;
@@ -204,13 +216,17 @@ std::optional<size_t> Lane::Deliver(std::span<const std::byte> received) {
   while (owner_ != nullptr && received.size() - at >= kHeaderBytes) {
     const std::optional<FrameHeader> header = Decode(received.subspan(at).first<kHeaderBytes>());
     if (!header) return std::nullopt;
-    const bool get = header->kind == FrameKind::kGet || header->kind == FrameKind::kGetCopied;
-    if (serves_ ? !get : header->kind != FrameKind::kMessage) return std::nullopt;
     if (serves_) {
-      if (!HandleGet(*header)) return std::nullopt;
+      if (header->kind != FrameKind::kGet || !HandleGet(*header)) return std::nullopt;
       at += kHeaderBytes;
       continue;
     }
+    if (header->kind == FrameKind::kReport && header->key <= kCopied) {
+      owner_->ReportArrived(header->tag, header->key == kCopied);
+      at += kHeaderBytes;
+      continue;
+    }
+    if (header->kind != FrameKind::kMessage) return std::nullopt;
     if (received.size() - at - kHeaderBytes < header->bytes) break;
     owner_->MessageArrived(header->tag, received.subspan(at + kHeaderBytes, header->bytes));
     at += kHeaderBytes + header->bytes;
@@ -294,11 +310,7 @@ bool Lane::HandleGet(const FrameHeader& get) {
     Queue(Failure(get.tag, usable));
     return true;
   }
-  const bool accounted = zero_copy_.open() && get.kind == FrameKind::kGet;
-  const bool apart = accounted && get.bytes >= ZeroCopy::kLeastBytes;
-  if (accounted && !apart) (*exposure)->CountCopied(get.bytes);
-  const uint64_t flag = accounted ? kOwnerAccounts : 0;
-  const FrameHeader header{FrameKind::kData, get.tag, flag, 0, get.bytes};
+  const FrameHeader header{FrameKind::kData, get.tag, 0, 0, get.bytes};
   const std::byte* data = (*exposure)->span().address() + get.offset;
   outgoing_.push_back({.header = Encode(header),
                        .tag = get.tag,
@@ -306,7 +318,7 @@ bool Lane::HandleGet(const FrameHeader& get) {
                        .exposure = std::move(*exposure),
                        .data = data,
                        .bytes = get.bytes,
-                       .apart = apart});
+                       .apart = zero_copy_.wanted() && get.bytes >= ZeroCopy::kMinBytes});
   outgoing_.push_back({.header = Encode(FrameHeader{FrameKind::kEnd, get.tag})});
   SendLater();
   return true;
@@ -317,15 +329,14 @@ bool Lane::HandleReply(const FrameHeader& reply) {
   const Expected& expected = expected_.front();
   switch (reply.kind) {
     case FrameKind::kData:
-      if (in_data_ || reply.bytes != expected.bytes || reply.key > kOwnerAccounts) return false;
+      if (in_data_ || reply.bytes != expected.bytes) return false;
       in_data_ = true;
-      accounts_ = reply.key == kOwnerAccounts;
       body_at_ = expected.into.region != nullptr ? expected.into.address() : nullptr;
       body_left_ = reply.bytes;
       return true;
     case FrameKind::kEnd:
-      if (!in_data_) return false;
-      EndFirst(OkStatus());
+      if (!in_data_ || reply.key > kReportFollows) return false;
+      EndFirst(OkStatus(), reply.key == kReportFollows);
       return true;
     case FrameKind::kFail:
       text_.resize(reply.bytes);
@@ -343,7 +354,7 @@ void Lane::EndBody() {
   if (frame_.kind == FrameKind::kFail) EndFirst(DecodeFailure(frame_.key, text_));
 }
 
-void Lane::EndFirst(Status status) {
+void Lane::EndFirst(Status status, bool report_follows) {
   in_data_ = false;
   Expected ended = std::move(expected_.front());
   expected_.pop_front();
@@ -352,8 +363,9 @@ void Lane::EndFirst(Status status) {
   if (status.ok()) status = ended.into.region->CheckIntact();
   // Memory is let go before its get is said to have ended.
   ended.into.region.reset();
-  const bool accounts = status.ok() && accounts_;
-  owner_->GetEnded(index_, ended.tag, std::move(status), accounts);
+  // The owner's kernel reports what this one has acknowledged, which might wait otherwise.
+  if (report_follows) socket_.AcknowledgeNow();
+  owner_->GetEnded(index_, ended.tag, std::move(status), report_follows);
 }
 
 Lane::Outgoing Lane::Failure(uint64_t tag, const Status& status) {
@@ -372,8 +384,10 @@ ssize_t Lane::SendSome() {
   const Outgoing& first = outgoing_.front();
   if (first.apart && first.sent >= kHeaderBytes) {
     const uint64_t of_body = first.sent - kHeaderBytes;
-    return zero_copy_.Send(socket_.fd(), first.exposure, first.data + of_body,
-                           first.bytes - of_body);
+    if (!zero_copy_.sending() && zero_copy_.Begin(first.tag, first.exposure, first.bytes)) {
+      outgoing_[1].header = Encode(FrameHeader{FrameKind::kEnd, first.tag, kReportFollows});
+    }
+    return zero_copy_.Send(socket_.fd(), first.data + of_body, first.bytes - of_body);
   }
   iovec vector[kSendVector];
   bool more = false;
@@ -411,6 +425,12 @@ size_t Lane::FillSendVector(iovec* vector, bool* more) const {
   return count;
 }
 
+void Lane::PassReports() {
+  for (const ZeroCopy::Report& report : zero_copy_.TakeFinished()) {
+    owner_->BodySent(report.tag, report.copied);
+  }
+}
+
 void Lane::Consumed(size_t bytes) {
   while (bytes > 0) {
     Outgoing& frame = outgoing_.front();
@@ -433,6 +453,7 @@ void Lane::Send() {
     turn += static_cast<uint64_t>(sent);
     Consumed(static_cast<size_t>(sent));
   }
+  PassReports();
   if (outgoing_.empty() && !socket_.Flush() && errno != EAGAIN) {
     return Fail(Broken("sending: " + os::ErrnoText(errno)));
   }

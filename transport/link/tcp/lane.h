@@ -29,14 +29,19 @@ namespace onecopy::tcp {
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
-  // A get has ended; nothing writes to its memory any more. `owner_accounts`: what its owner did
-  // for it, the owner tells when the bytes are withdrawn.
-  virtual void GetEnded(unsigned lane, uint64_t tag, Status status, bool owner_accounts) = 0;
+  // A get has ended; nothing writes to its memory any more. `report_follows`: whether its owner's
+  // kernel copied the bytes comes, or came, in a report.
+  virtual void GetEnded(unsigned lane, uint64_t tag, Status status, bool report_follows) = 0;
   // Likewise of one that was abandoned; its bytes are still to come on this lane, until Discarded
   // says that so many have.
   virtual void GetAbandoned(unsigned lane, uint64_t tag) = 0;
   virtual void Discarded(unsigned lane, uint64_t bytes) = 0;
   virtual void MessageArrived(uint64_t channel, std::span<const std::byte> message) = 0;
+  // Owner: the kernel is through with the body of a get whose END promises a report; `copied`:
+  // some of it was copied after all.
+  virtual void BodySent(uint64_t tag, bool copied) = 0;
+  // Reader, on lane 0: so the owner says.
+  virtual void ReportArrived(uint64_t tag, bool copied) = 0;
   // The socket is done for. The lane has closed itself and ended its gets.
   virtual void LaneFailed(unsigned lane, Status status) = 0;
   virtual const Exposures& exposures() const = 0;
@@ -54,7 +59,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // WELCOME first: the peer then knows that the lane is ready for whatever it sends.
   void Start(std::shared_ptr<LaneOwner> owner, bool send_welcome);
 
-  // Reader: asks for bytes by a header of GET or GET_COPIED; ends with LaneOwner::GetEnded.
+  // Reader: asks for bytes by a header of GET; ends with LaneOwner::GetEnded.
   void Get(const FrameHeader& get, Span into);
   // Reader: lets go of the memory of these gets at once; bytes that still come for them are thrown
   // away.
@@ -64,6 +69,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void Void(uint64_t key, const Status& why);
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
   void SendMessage(uint64_t channel, std::string message);
+  void SendReport(uint64_t tag, bool copied);
   // Ends the outstanding gets with `why`.
   void Close(const Status& why);
 
@@ -105,6 +111,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // The first frame's body cannot be sent any more: zeroes go in its place, and `why` after it.
   // False where that is no payload.
   bool VoidFirst(const Status& why);
+  void PassReports();           // of bodies that the kernel is through with
   void Consumed(size_t bytes);  // moves the send queue on
   void Queue(Outgoing outgoing);
   void SendLater();
@@ -112,7 +119,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool HandleGet(const FrameHeader& header);  // false: protocol error
   bool HandleReply(const FrameHeader& header);
   void EndBody();
-  void EndFirst(Status status);                                 // of the gets that are expected
+  void EndFirst(Status status, bool report_follows = false);    // of the gets that are expected
   static Outgoing Failure(uint64_t tag, const Status& status);  // a FAIL frame
 
   void Fail(Status status);
@@ -135,7 +142,6 @@ class Lane : public std::enable_shared_from_this<Lane> {
   size_t head_have_ = 0;
   FrameHeader frame_;             // whose body is being received
   bool in_data_ = false;          // DATA has come, and its END not yet
-  bool accounts_ = false;         // what that DATA said
   std::byte* body_at_ = nullptr;  // null: thrown away
   uint64_t body_left_ = 0;
   std::vector<std::byte> text_;   // body of FAIL

@@ -7,10 +7,16 @@
 #include <utility>
 
 #include "transport/link/tcp/frame.h"
-#include "transport/link/tcp/send_vector.h"
 #include "transport/tls/kernel_tls.h"
 
 namespace onecopy::tcp {
+
+ssize_t SendVector(int fd, iovec* vector, size_t count, int flags) {
+  msghdr message{};
+  message.msg_iov = vector;
+  message.msg_iovlen = count;
+  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
+}
 
 Status LaneSocket::Encrypt(const tls::SessionKeys& keys, bool by_kernel, tls::Chain presented) {
   if (by_kernel) {
@@ -36,6 +42,11 @@ ssize_t LaneSocket::Receive(iovec* vector, size_t count) {
 ssize_t LaneSocket::Send(iovec* vector, size_t count, bool more) {
   if (stream_ != nullptr) return stream_->Send(vector, count, more);
   return SendVector(fd_.get(), vector, count, more ? MSG_MORE : 0);
+}
+
+void LaneSocket::AcknowledgeNow() {
+  const int on = 1;
+  ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
 void LaneSocket::Close(bool drop_unsent) {

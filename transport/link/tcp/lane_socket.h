@@ -15,6 +15,11 @@
 
 namespace onecopy::tcp {
 
+// sendmsg that neither waits nor raises SIGPIPE: the one call that takes payload out of memory. A
+// function of its own for the sake of ThreadSanitizer (see tests/support/tsan.supp): the bytes may
+// be written again as soon as the peer says that it has them, an order that only the network knows.
+[[gnu::noinline]] ssize_t SendVector(int fd, iovec* vector, size_t count, int flags);
+
 // One connected socket, from its greeting on. One thread at a time; nothing here waits.
 class LaneSocket {
  public:
@@ -44,6 +49,10 @@ class LaneSocket {
   bool unsent() const { return stream_ != nullptr && stream_->unsent(); }
   // Whether Receive has more to give than the socket says: nobody is woken for that.
   bool buffered() const { return stream_ != nullptr && stream_->buffered(); }
+
+  // Has the kernel acknowledge what it has received at once, rather than with whatever goes back
+  // next.
+  void AcknowledgeNow();
 
   // `drop_unsent`: also what the kernel has taken and not sent yet is dropped, as where it would be
   // read from memory that is no longer the peer's to read.

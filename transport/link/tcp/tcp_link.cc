@@ -1,12 +1,10 @@
 #include "transport/link/tcp/tcp_link.h"
 
 #include <algorithm>
-#include <future>
 #include <optional>
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/link/tcp/dialing.h"
 #include "transport/link/tcp/greeting.h"
 #include "transport/os/machine.h"
 #include "transport/os/socket_owner.h"
@@ -17,10 +15,10 @@ namespace {
 constexpr int kBacklog = 512;
 // Sockets that have not shown a token yet, altogether and from one address. A peer's are here for
 // moments: its greeting comes with the connection.
-constexpr size_t kMostNewcomers = 1024;
-constexpr size_t kMostNewcomersEach = 512;
+constexpr size_t kMaxNewcomers = 1024;
+constexpr size_t kMaxNewcomersEach = 512;
 // Connections that a peer has asked for and not made yet.
-constexpr size_t kMostAwaitedOfPeer = 32;
+constexpr size_t kMaxAwaitedOfPeer = 32;
 constexpr std::chrono::seconds kLanesLimit{10};
 // While bytes move, the next message is never far, and falling asleep and waking up cost more than
 // it.
@@ -34,6 +32,23 @@ Result<std::string> WhoConnects(int fd) {
   const Result<std::optional<os::FarSocket>> far = os::FindFarSocket(fd);
   if (!far.ok() && far.status().code() == Code::kUnavailable) return far.status();
   return far.ok() && *far ? from.host + " uid " + std::to_string((*far)->uid) : from.host;
+}
+
+using Established = UniqueFunction<void(Result<std::shared_ptr<Connection>>)>;
+
+// The lanes on their way; lives on one loop's thread.
+struct Attempt {
+  std::shared_ptr<TcpConnection> connection;
+  std::vector<LaneSocket> sockets;
+  uint32_t missing = 0;
+  Status failure;
+  Established done;
+};
+
+Status CheckWelcome(const Result<FrameHeader>& answer, uint32_t index) {
+  if (!answer.ok()) return answer.status();
+  if (answer->kind == FrameKind::kWelcome && answer->tag == index) return OkStatus();
+  return {Code::kUnavailable, reasons::kLinkDown, "the peer did not welcome a tcp lane"};
 }
 
 }  // namespace
@@ -75,7 +90,7 @@ Result<std::unique_ptr<Link>> TcpLink::Create(LinkOptions options) {
 LinkCapability TcpLink::Describe() const {
   LinkCapability tcp;
   tcp.name = name_;
-  tcp.version = "3";  // of what travels on lanes
+  tcp.version = "4";  // of what travels on lanes
   tcp.version_must_match = true;
   NicCapability nic;
   nic.name = os::InterfaceOf(bound_.host);
@@ -113,8 +128,8 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
       const bool encrypted,
       AgreeOnEncryption(options_.encryption, peer, asked.can_encrypt, asked.must_encrypt));
   const size_t first = NextThread();
-  const std::shared_ptr<TcpConnection> connection =
-      NewConnection(peer, asked.lanes, encrypted, false, LoopOf(first, 0));
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<TcpConnection> connection,
+                           NewConnection(peer, asked.lanes, encrypted, false, LoopOf(first, 0)));
   tcp::Answer answer;
   answer.token = {os::RandomNumber(), os::RandomNumber()};
   answer.lanes = asked.lanes;
@@ -124,15 +139,15 @@ Result<Link::Accepted> TcpLink::Answer(const std::string& peer, const std::strin
   if (bound_.host != "0.0.0.0" && bound_.host != "::") answer.host = bound_.host;
   std::shared_ptr<TcpConnection> replaced;
   {
-    const std::lock_guard lock(mutex_);
-    if (shut_) return Status(Code::kUnavailable, reasons::kDraining, "the tcp link is shut down");
+    const MutexLock lock(mutex_);
     std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
     replaced = MakeRoomFor(peer);
     awaited_[answer.token] = {peer, next_awaited_++, connection, first, asked.lanes + 1};
   }
   if (replaced != nullptr) {
-    replaced->Close({Code::kUnavailable, reasons::kLinkDown,
-                     "node " + peer + " has asked for others before it made this one"});
+    replaced->Close(
+        {Code::kUnavailable, reasons::kLinkDown,
+         "node " + peer + " has asked for newer tcp connections and never made this one"});
   }
   connection->ExpectLanesWithin(kLanesLimit);
   return Accepted{connection, Encode(answer)};
@@ -146,15 +161,16 @@ std::shared_ptr<TcpConnection> TcpLink::MakeRoomFor(const std::string& peer) {
     ++of_peer;
     if (oldest == awaited_.end() || one->second.number < oldest->second.number) oldest = one;
   }
-  if (of_peer < kMostAwaitedOfPeer) return nullptr;
+  if (of_peer < kMaxAwaitedOfPeer) return nullptr;
   std::shared_ptr<TcpConnection> replaced = oldest->second.connection.lock();
   awaited_.erase(oldest);
   return replaced;
 }
 
-std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, uint32_t lanes,
-                                                      bool encrypted, bool owner_by_kernel,
-                                                      os::EventLoop& home) {
+Result<std::shared_ptr<TcpConnection>> TcpLink::NewConnection(const std::string& peer,
+                                                              uint32_t lanes, bool encrypted,
+                                                              bool owner_by_kernel,
+                                                              os::EventLoop& home) {
   ConnectionOptions options{options_.node,
                             peer,
                             lanes,
@@ -167,14 +183,8 @@ std::shared_ptr<TcpConnection> TcpLink::NewConnection(const std::string& peer, u
   options.owner_by_kernel = owner_by_kernel;
   if (encrypted) options.zero_copy = ZeroCopyUse::kOff;
   auto connection = std::make_shared<TcpConnection>(std::move(options), home);
-  Remember(connection);
+  ONECOPY_RETURN_IF_ERROR(connections_.Add(connection));
   return connection;
-}
-
-void TcpLink::Remember(const std::shared_ptr<TcpConnection>& connection) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(connections_, [](const auto& known) { return known.expired(); });
-  connections_.push_back(connection);
 }
 
 os::EventLoop& TcpLink::LoopOf(size_t first, uint32_t index) {
@@ -186,9 +196,9 @@ os::EventLoop& TcpLink::LoopOf(size_t first, uint32_t index) {
 void TcpLink::Connected(os::UniqueFd fd) {
   const Result<std::string> who = WhoConnects(fd.get());
   if (!who.ok()) return;  // it is ending already
-  if (newcomers_.of(*who) >= kMostNewcomersEach) {
+  if (newcomers_.of(*who) >= kMaxNewcomersEach) {
     newcomers_.PutOut(*who);
-  } else if (newcomers_.size() >= kMostNewcomers) {
+  } else if (newcomers_.size() >= kMaxNewcomers) {
     newcomers_.PutOut();
   }
   auto id = std::make_shared<os::Newcomers::Id>(0);
@@ -210,7 +220,7 @@ void TcpLink::AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket) {
   std::shared_ptr<TcpConnection> connection;
   size_t first = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = awaited_.find(Token{hello->key, hello->offset});
     if (found == awaited_.end()) return;
     Awaited& awaited = found->second;
@@ -219,15 +229,15 @@ void TcpLink::AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket) {
     first = awaited.first_thread;
     if (--awaited.lanes == 0) awaited_.erase(found);
   }
-  if (const Status judged = Judge(*connection, socket); !judged.ok()) {
-    return connection->Close(judged);
+  if (const Status checked = CheckSender(*connection, socket); !checked.ok()) {
+    return connection->Close(checked);
   }
   const auto index = static_cast<uint32_t>(hello->tag);
   connection->AttachLane(index, LoopOf(first, index), std::move(socket), true);
 }
 
 // A token alone is not enough where lanes are encrypted: it must come from whom it was given to.
-Status TcpLink::Judge(const TcpConnection& connection, const LaneSocket& socket) const {
+Status TcpLink::CheckSender(const TcpConnection& connection, const LaneSocket& socket) const {
   if (connection.encrypted() != socket.encrypted()) {
     return {Code::kUnauthenticated, reasons::kInsecure,
             "a tcp lane came " + std::string(socket.encrypted() ? "encrypted" : "as plain text") +
@@ -238,29 +248,70 @@ Status TcpLink::Judge(const TcpConnection& connection, const LaneSocket& socket)
                                                            tls::Side::kClient);
 }
 
+TcpDialing::TcpDialing(TcpLink& link, std::string peer)
+    : link_(link),
+      peer_(std::move(peer)),
+      offer_(Encode(Offer{link.options_.lanes, link.options_.encryption.possible(),
+                          link.options_.encryption.required})) {}
+
+void TcpDialing::Establish(const std::string& host, const std::string& answer, Established done) {
+  const size_t first = link_.NextThread();
+  os::EventLoop& home = link_.LoopOf(first, 0);
+  const Result<Answer> decoded = DecodeAnswer(answer);
+  if (!decoded.ok() || decoded->lanes > link_.options_.lanes) {
+    Status bad = decoded.ok() ? Status(Code::kInvalidArgument, reasons::kBadHandle,
+                                       "the peer answered with more tcp lanes than were offered")
+                              : decoded.status();
+    return home.Post([done = std::move(done), bad]() mutable { done(bad); });
+  }
+  // The owner has an answer only where it can; what it must is not known here, and need not be.
+  const Encryption& encryption = link_.options_.encryption;
+  const Result<bool> agreed =
+      AgreeOnEncryption(encryption, peer_, decoded->encrypted, decoded->encrypted);
+  if (!agreed.ok()) {
+    return home.Post([done = std::move(done), why = agreed.status()]() mutable { done(why); });
+  }
+  std::optional<Greeting::Secure> secure;
+  if (*agreed) secure = {encryption, peer_};
+  const os::HostPort where{decoded->host.empty() ? host : decoded->host, decoded->port};
+  auto attempt = std::make_shared<Attempt>();
+  auto connection = link_.NewConnection(peer_, decoded->lanes, *agreed, decoded->by_kernel, home);
+  if (!connection.ok()) {
+    return home.Post([done = std::move(done), why = connection.status()]() mutable { done(why); });
+  }
+  attempt->connection = std::move(*connection);
+  attempt->missing = decoded->lanes + 1;
+  attempt->sockets.resize(attempt->missing);
+  attempt->done = std::move(done);
+  home.Post([&link = link_, first, where, token = decoded->token, attempt, &home,
+             secure = std::move(secure)] {
+    for (uint32_t i = 0; i < attempt->sockets.size(); ++i) {
+      const FrameHeader hello{FrameKind::kHello, i, token.high, token.low, 0};
+      Greeting::Offer(home, where, hello, secure,
+                      [&link, first, where, attempt, i](auto reply, LaneSocket socket) {
+                        if (Status welcome = CheckWelcome(reply, i); !welcome.ok()) {
+                          attempt->failure =
+                              welcome.WithContext("connecting tcp lanes to " + where.ToString());
+                        }
+                        attempt->sockets[i] = std::move(socket);
+                        if (--attempt->missing > 0) return;
+                        if (!attempt->failure.ok()) {
+                          attempt->connection->Close(attempt->failure);
+                          return attempt->done(attempt->failure);
+                        }
+                        for (uint32_t lane = 0; lane < attempt->sockets.size(); ++lane) {
+                          attempt->connection->AttachLane(lane, link.LoopOf(first, lane),
+                                                          std::move(attempt->sockets[lane]), false);
+                        }
+                        attempt->done(std::shared_ptr<Connection>(attempt->connection));
+                      });
+    }
+  });
+}
+
 void TcpLink::Shutdown() {
-  std::vector<std::weak_ptr<TcpConnection>> connections;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(shut_, true)) return;
-    connections.swap(connections_);
-    awaited_.clear();
-  }
-  if (threads_.empty()) return;
-  threads_[0]->RunSync([this] { acceptor_.reset(); });
-  for (const auto& weak : connections) {
-    const auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    connection->Close({Code::kUnavailable, reasons::kDraining, "this node is shutting down"});
-  }
-  for (const auto& weak : connections) {
-    // Waits for the end of each, so that no get is left without its completion.
-    const auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    std::promise<void> closed;
-    connection->OnClosed([&](const Status&) { closed.set_value(); });
-    closed.get_future().wait();
-  }
+  if (!threads_.empty()) threads_[0]->RunSync([this] { acceptor_.reset(); });
+  if (!connections_.Shutdown()) return;
   for (auto* threads : {&threads_, &control_}) {
     for (auto& thread : *threads) thread->StopAndJoin();
   }

@@ -9,11 +9,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
+#include "transport/core/open_connections.h"
 #include "transport/link/tcp/connection.h"
 #include "transport/link/tcp/encryption.h"
 #include "transport/os/acceptor.h"
@@ -57,19 +58,18 @@ class TcpLink final : public Link {
   explicit TcpLink(LinkOptions options);
 
   Result<Accepted> Answer(const std::string& peer, const std::string& offer);
-  // Under mutex_: takes out the oldest one of a peer that has asked for many and made none.
-  std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer);
+  // Takes out the oldest one of a peer that has asked for many and made none.
+  std::shared_ptr<TcpConnection> MakeRoomFor(const std::string& peer) ONECOPY_REQUIRES(mutex_);
   void Connected(os::UniqueFd fd);
-  Status Judge(const TcpConnection& connection, const LaneSocket& socket) const;
+  Status CheckSender(const TcpConnection& connection, const LaneSocket& socket) const;
   void AdmitLane(const Result<FrameHeader>& hello, LaneSocket socket);
   // `owner_by_kernel`: who encrypts at the other end, where the reader dials.
-  std::shared_ptr<TcpConnection> NewConnection(const std::string& peer, uint32_t lanes,
-                                               bool encrypted, bool owner_by_kernel,
-                                               os::EventLoop& home);
+  Result<std::shared_ptr<TcpConnection>> NewConnection(const std::string& peer, uint32_t lanes,
+                                                       bool encrypted, bool owner_by_kernel,
+                                                       os::EventLoop& home);
   // Lane `index` of a connection that drew the number `first`; lane 0, of messages, is on its home.
   os::EventLoop& LoopOf(size_t first, uint32_t index);
   size_t NextThread() { return next_thread_.fetch_add(1); }
-  void Remember(const std::shared_ptr<TcpConnection>& connection);
 
   struct Awaited {
     std::string peer;
@@ -89,11 +89,25 @@ class TcpLink final : public Link {
   std::unique_ptr<os::Acceptor> acceptor_;
   os::Newcomers newcomers_;  // sockets that have not shown a token yet
 
-  std::mutex mutex_;
-  std::map<Token, Awaited> awaited_;                       // guarded by mutex_
-  uint64_t next_awaited_ = 0;                              // guarded by mutex_
-  std::vector<std::weak_ptr<TcpConnection>> connections_;  // guarded by mutex_
-  bool shut_ = false;                                      // guarded by mutex_
+  OpenConnections<TcpConnection> connections_{"tcp"};
+  Mutex mutex_;
+  std::map<Token, Awaited> awaited_ ONECOPY_GUARDED_BY(mutex_);
+  uint64_t next_awaited_ ONECOPY_GUARDED_BY(mutex_) = 0;
+};
+
+// The reader's half of setting up a connection.
+class TcpDialing final : public Dialing {
+ public:
+  TcpDialing(TcpLink& link, std::string peer);
+
+  const std::string& offer() const override { return offer_; }
+  void Establish(const std::string& host, const std::string& answer,
+                 UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) override;
+
+ private:
+  TcpLink& link_;
+  const std::string peer_;
+  const std::string offer_;
 };
 
 }  // namespace onecopy::tcp

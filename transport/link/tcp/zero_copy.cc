@@ -8,7 +8,7 @@
 #include <ctime>
 #include <utility>
 
-#include "transport/link/tcp/send_vector.h"
+#include "transport/link/tcp/lane_socket.h"
 
 namespace onecopy::tcp {
 namespace {
@@ -32,9 +32,9 @@ bool IsReport(const cmsghdr& control) {
 
 void SendChoice::Took(bool zero_copy, uint64_t bytes, std::chrono::nanoseconds cpu) {
   if (decided_) return;
-  Way& way = zero_copy ? left_ : copied_;
-  way.bytes += bytes;
-  way.cpu += cpu;
+  Cost& cost = zero_copy ? left_ : copied_;
+  cost.bytes += bytes;
+  cost.cpu += cpu;
   zero_copy_ = left_.bytes <= copied_.bytes;
   if (left_.bytes < kTrialBytes || copied_.bytes < kTrialBytes) return;
   decided_ = true;
@@ -53,27 +53,55 @@ bool ZeroCopy::Open(int fd) {
   return open_;
 }
 
-ssize_t ZeroCopy::Send(int fd, const ExposureRef& exposure, const std::byte* data, uint64_t bytes) {
-  iovec body{const_cast<std::byte*>(data), bytes};
+bool ZeroCopy::Begin(uint64_t tag, const ExposureRef& exposure, uint64_t bytes) {
+  const bool left = choice_.zero_copy();
+  bodies_.push_back({tag, exposure, bytes, 0, left, left, !left});
+  return left;
+}
+
+ssize_t ZeroCopy::Send(int fd, const std::byte* data, uint64_t bytes) {
+  Body& body = bodies_.back();
+  iovec rest{const_cast<std::byte*>(data), bytes};
   const bool timed = choice_.trying();
   const auto begin = timed ? ThreadTime() : std::chrono::nanoseconds();
-  bool zero_copy = choice_.zero_copy();
-  ssize_t sent = SendVector(fd, &body, 1, zero_copy ? MSG_ZEROCOPY : 0);
-  if (sent < 0 && zero_copy && (errno == ENOBUFS || errno == EFAULT)) {
+  ssize_t sent = SendVector(fd, &rest, 1, body.left ? MSG_ZEROCOPY : 0);
+  if (sent < 0 && body.left && (errno == ENOBUFS || errno == EFAULT)) {
     // Too much is pinned or unreported just now; or memory that cannot be pinned.
     if (errno == EFAULT) choice_.GiveUp();
-    zero_copy = false;
-    sent = SendVector(fd, &body, 1, 0);
+    body.left = false;
+    sent = SendVector(fd, &rest, 1, 0);
   }
   if (sent <= 0) return sent;
   const auto taken = static_cast<uint64_t>(sent);
-  if (zero_copy) {
-    under_way_.push_back({exposure, taken});
+  const bool left = body.left;
+  if (left) {
+    ++body.under_way;
+    sends_.push_back({first_body_ + bodies_.size() - 1});
   } else {
-    exposure->CountCopied(taken);
+    body.copied = true;
   }
-  if (timed) choice_.Took(zero_copy, taken, ThreadTime() - begin);
+  body.unsent -= taken;
+  FinishIfThrough(body);
+  if (timed) choice_.Took(left, taken, ThreadTime() - begin);
   return sent;
+}
+
+void ZeroCopy::Abandon() {
+  if (!sending()) return;
+  Body& body = bodies_.back();
+  body.unsent = 0;
+  body.report_due = false;
+  FinishIfThrough(body);
+}
+
+void ZeroCopy::FinishIfThrough(Body& body) {
+  if (body.unsent > 0 || body.under_way > 0) return;
+  if (body.report_due) finished_.push_back({body.tag, body.copied});
+  body.exposure.reset();
+  while (!bodies_.empty() && bodies_.front().exposure == nullptr) {
+    bodies_.pop_front();
+    ++first_body_;
+  }
 }
 
 void ZeroCopy::TakeReports(int fd) {
@@ -103,16 +131,25 @@ void ZeroCopy::Reported(uint32_t first, uint32_t last, bool copied) {
   if (copied) choice_.GiveUp();
   const uint32_t count = last - first + 1;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t at = first + i - first_;
-    if (at >= under_way_.size()) break;
-    Sent& sent = under_way_[at];
-    if (copied && sent.exposure != nullptr) sent.exposure->CountCopied(sent.bytes);
-    sent.exposure.reset();
+    const uint32_t at = first + i - first_send_;
+    if (at >= sends_.size()) break;
+    Sent& send = sends_[at];
+    if (std::exchange(send.reported, true)) continue;
+    Body& body = bodies_[send.body - first_body_];
+    body.copied |= copied;
+    --body.under_way;
+    FinishIfThrough(body);
   }
-  while (!under_way_.empty() && under_way_.front().exposure == nullptr) {
-    under_way_.pop_front();
-    ++first_;
+  while (!sends_.empty() && sends_.front().reported) {
+    sends_.pop_front();
+    ++first_send_;
   }
+}
+
+void ZeroCopy::Forget() {
+  bodies_.clear();
+  sends_.clear();
+  finished_.clear();
 }
 
 }  // namespace onecopy::tcp

@@ -46,7 +46,7 @@ Result<std::string> ReadAddress(uint32_t process, uint32_t descriptor) {
   }
   // Only a file in memory has seals; with all of them, what is read now is what it always was.
   if (::fcntl(fd.get(), F_GET_SEALS) != kSeals) return Refused("the file is not sealed");
-  if (info.st_size <= 0 || info.st_size > static_cast<off_t>(kMostAddressBytes) + 64) {
+  if (info.st_size <= 0 || info.st_size > static_cast<off_t>(kMaxAddressBytes) + 64) {
     return Refused("the file is of a wrong size");
   }
   std::string sealed(static_cast<size_t>(info.st_size), '\0');

@@ -169,7 +169,7 @@ Result<std::shared_ptr<const MappedMemory>> Context::Map(const RegionRef& region
   mapped->rkey.assign(static_cast<const char*>(key), key_bytes);
   api_->RkeyBufferRelease(key);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto [at, added] = mapped_.emplace(region.get(), mapped);
     if (!added) {
       // Another thread was quicker.
@@ -182,7 +182,7 @@ Result<std::shared_ptr<const MappedMemory>> Context::Map(const RegionRef& region
 }
 
 std::shared_ptr<const MappedMemory> Context::Find(const Region& region) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = mapped_.find(&region);
   return found == mapped_.end() ? nullptr : found->second;
 }
@@ -190,7 +190,7 @@ std::shared_ptr<const MappedMemory> Context::Find(const Region& region) const {
 void Context::Unmap(const Region* region) {
   std::shared_ptr<const MappedMemory> mapped;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = mapped_.find(region);
     if (found == mapped_.end()) return;
     mapped = std::move(found->second);

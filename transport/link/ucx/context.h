@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/link/ucx/gpu_contexts.h"
 #include "transport/link/ucx/resources.h"
@@ -83,8 +83,8 @@ class Context : public std::enable_shared_from_this<Context> {
   bool names_routes_ = false;
 
   GpuContexts gpus_;
-  mutable std::mutex mutex_;
-  std::map<const Region*, std::shared_ptr<const MappedMemory>> mapped_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<const Region*, std::shared_ptr<const MappedMemory>> mapped_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::ucx

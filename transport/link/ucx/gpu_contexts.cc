@@ -12,13 +12,13 @@ GpuContexts::~GpuContexts() {
 }
 
 Status GpuContexts::UseFor(const void* address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (api_ == nullptr) {
     ONECOPY_ASSIGN_OR_RETURN(api_, shim::LoadCuda());
   }
-  auto failed = [&](CUresult error) {
+  auto failed = [&api = *api_](CUresult error) {
     return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
-                  "opening a GPU's context for UCX: " + shim::CudaErrorText(*api_, error));
+                  "opening a GPU's context for UCX: " + shim::CudaErrorText(api, error));
   };
   int ordinal = -1;
   CUresult error = api_->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
@@ -38,7 +38,7 @@ Status GpuContexts::UseFor(const void* address) {
 }
 
 void GpuContexts::UseAny() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!open_.empty()) api_->CtxSetCurrent(open_.begin()->second);
 }
 

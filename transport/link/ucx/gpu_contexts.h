@@ -6,9 +6,9 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/shim/cuda.h"
 
 namespace onecopy::ucx {
@@ -28,9 +28,9 @@ class GpuContexts {
   void UseAny();
 
  private:
-  std::mutex mutex_;
-  std::shared_ptr<const shim::CudaApi> api_;  // guarded by mutex_
-  std::map<int, CUcontext> open_;             // by ordinal; guarded by mutex_
+  Mutex mutex_;
+  std::shared_ptr<const shim::CudaApi> api_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<int, CUcontext> open_ ONECOPY_GUARDED_BY(mutex_);  // by ordinal
 };
 
 }  // namespace onecopy::ucx

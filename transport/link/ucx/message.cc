@@ -6,7 +6,7 @@ namespace onecopy::ucx {
 namespace {
 
 constexpr uint32_t kMark = 0x4d55434f;  // "OCUM"
-constexpr size_t kMostMemoryName = 256;
+constexpr size_t kMaxMemoryName = 256;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::optional<Message> DecodeMessage(std::string_view bytes) {
   message.to = taker.Take<EndId>();
   message.sequence = taker.Take<uint64_t>();
   message.key = taker.Take<uint64_t>();
-  message.text = taker.TakeText(kMostText);
+  message.text = taker.TakeText(kMaxText);
   const bool known = kind >= static_cast<uint8_t>(MessageKind::kHello) &&
                      kind <= static_cast<uint8_t>(MessageKind::kPong);
   if (!taker.done() || !known) return std::nullopt;
@@ -52,8 +52,8 @@ std::optional<Exposing> DecodeExposing(std::string_view bytes) {
   Exposing exposing;
   exposing.address = taker.Take<uint64_t>();
   exposing.bytes = taker.Take<uint64_t>();
-  exposing.memory = taker.TakeText(kMostMemoryName);
-  exposing.rkey = taker.TakeText(kMostText);
+  exposing.memory = taker.TakeText(kMaxMemoryName);
+  exposing.rkey = taker.TakeText(kMaxText);
   if (!taker.done() || exposing.rkey.empty()) return std::nullopt;
   return exposing;
 }

@@ -35,7 +35,7 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-inline constexpr size_t kMostText = 16 * 1024;
+inline constexpr size_t kMaxText = 16 * 1024;
 
 std::string Encode(const Message& message);
 std::optional<Message> DecodeMessage(std::string_view bytes);

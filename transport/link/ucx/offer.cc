@@ -9,11 +9,11 @@ namespace {
 constexpr uint32_t kOfferMark = 0x3155434f;    // "OCU1"
 constexpr uint32_t kAddressMark = 0x4155434f;  // "OCUA"
 constexpr uint32_t kKeyMark = 0x4b55434f;      // "OCUK"
-constexpr size_t kMostOfferText = 256;
+constexpr size_t kMaxOfferText = 256;
 
-Status Nonsense(const char* what) {
+Status Malformed(const char* what) {
   return {Code::kInvalidArgument, reasons::kBadHandle,
-          std::string("what was sent is no ") + what + " of a ucx link"};
+          std::string("a malformed ucx ") + what + " from the peer"};
 }
 
 // Takes the checksum off the end; false where it is wrong.
@@ -42,19 +42,19 @@ std::string Encode(const Offer& offer) {
 }
 
 Result<Offer> DecodeOffer(std::string_view text) {
-  if (!TakeChecksum(text)) return Nonsense("offer");
+  if (!TakeChecksum(text)) return Malformed("offer");
   Taker taker(text);
-  if (taker.Take<uint32_t>() != kOfferMark) return Nonsense("offer");
+  if (taker.Take<uint32_t>() != kOfferMark) return Malformed("offer");
   Offer offer;
   offer.end = taker.Take<EndId>();
-  offer.version = taker.TakeText(kMostOfferText);
-  offer.host = taker.TakeText(kMostOfferText);
+  offer.version = taker.TakeText(kMaxOfferText);
+  offer.host = taker.TakeText(kMaxOfferText);
   const auto network = taker.Take<uint8_t>();
   offer.network = network != 0;
   offer.process = taker.Take<uint32_t>();
   offer.descriptor = taker.Take<uint32_t>();
-  offer.address = taker.TakeText(kMostAddressBytes + 64);
-  if (!taker.done() || network > 1) return Nonsense("offer");
+  offer.address = taker.TakeText(kMaxAddressBytes + 64);
+  if (!taker.done() || network > 1) return Malformed("offer");
   return offer;
 }
 
@@ -67,11 +67,11 @@ std::string Seal(std::string_view address) {
 }
 
 Result<std::string> Unseal(std::string_view sealed) {
-  if (!TakeChecksum(sealed)) return Nonsense("address");
+  if (!TakeChecksum(sealed)) return Malformed("address");
   Taker taker(sealed);
-  if (taker.Take<uint32_t>() != kAddressMark) return Nonsense("address");
-  std::string address(taker.TakeText(kMostAddressBytes));
-  if (!taker.done() || address.empty()) return Nonsense("address");
+  if (taker.Take<uint32_t>() != kAddressMark) return Malformed("address");
+  std::string address(taker.TakeText(kMaxAddressBytes));
+  if (!taker.done() || address.empty()) return Malformed("address");
   return address;
 }
 
@@ -89,7 +89,7 @@ Result<KeyName> DecodeKey(std::string_view text) {
   KeyName key;
   key.reader = taker.Take<EndId>();
   key.exposure = taker.Take<uint64_t>();
-  if (mark != kKeyMark || !taker.done()) return Nonsense("key");
+  if (mark != kKeyMark || !taker.done()) return Malformed("key");
   return key;
 }
 

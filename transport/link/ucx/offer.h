@@ -13,7 +13,7 @@ namespace onecopy::ucx {
 // Names one end of one connection, at random: it is also the right to speak for the far end.
 using EndId = uint64_t;
 
-inline constexpr size_t kMostAddressBytes = 32 * 1024;
+inline constexpr size_t kMaxAddressBytes = 32 * 1024;
 
 struct Offer {
   EndId end = 0;            // of whoever makes it

@@ -7,7 +7,7 @@
 namespace onecopy::ucx {
 namespace {
 
-constexpr size_t kMostDescription = 200;
+constexpr size_t kMaxDescription = 200;
 
 constexpr std::array<std::string_view, 9> kLocal = {
     "self", "sysv", "posix", "cma", "xpmem", "knem", "cuda_copy", "cuda_ipc", "gdr_copy"};
@@ -84,10 +84,10 @@ bool IsLocalTransport(std::string_view transport) {
 
 Route ParseRoute(std::string_view text) {
   Route route;
-  route.description = std::string(text.substr(0, kMostDescription));
+  route.description = std::string(text.substr(0, kMaxDescription));
   const std::optional<std::string_view> body = Body(text);
   if (!body || body->empty()) return route;
-  route.description = std::string(body->substr(0, kMostDescription));
+  route.description = std::string(body->substr(0, kMaxDescription));
   std::string_view rest = *body;
   const auto words = std::find_if(kMethods.begin(), kMethods.end(), [&](const Words& known) {
     return rest.starts_with(known.text) &&

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <future>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -62,11 +61,10 @@ Status UcxLink::Start() {
   ONECOPY_ASSIGN_OR_RETURN(context_, Context::Open({api, options_.transports, options_.devices,
                                                     TrustsAnyone(options_.trust)}));
   for (unsigned i = 0; i < options_.threads; ++i) {
-    auto seat = std::make_unique<Seat>("ucx-" + std::to_string(i));
-    ONECOPY_ASSIGN_OR_RETURN(seat->worker, Worker::Create(context_, seat->thread));
-    seats_.push_back(std::move(seat));
-    ONECOPY_ASSIGN_OR_RETURN(seats_.back()->address_file,
-                             PublishAddress(seats_.back()->worker->address()));
+    WorkerThread& one =
+        *threads_.emplace_back(std::make_unique<WorkerThread>("ucx-" + std::to_string(i)));
+    ONECOPY_ASSIGN_OR_RETURN(one.worker, Worker::Create(context_, one.thread));
+    ONECOPY_ASSIGN_OR_RETURN(one.address_file, PublishAddress(one.worker->address()));
   }
   return OkStatus();
 }
@@ -125,17 +123,17 @@ Result<std::vector<NicRegistration>> UcxLink::Register(const RegionRef& region,
   return registrations;
 }
 
-Offer UcxLink::MakeOffer(AddressSource source, const Seat& seat) const {
+Offer UcxLink::MakeOffer(AddressSource source, const WorkerThread& from) const {
   Offer offer;
   offer.end = os::RandomNumber();
   offer.version = capability_.version;
   offer.host = host_;
   offer.network = context_->reaches_network();
   if (source == AddressSource::kMessage) {
-    offer.address = Seal(seat.worker->address());
+    offer.address = Seal(from.worker->address());
   } else {
     offer.process = static_cast<uint32_t>(::getpid());
-    offer.descriptor = static_cast<uint32_t>(seat.address_file.get());
+    offer.descriptor = static_cast<uint32_t>(from.address_file.get());
   }
   return offer;
 }
@@ -162,9 +160,11 @@ Result<UcxLink::Far> UcxLink::CheckFar(const std::string& peer, const std::strin
   return far;
 }
 
-std::shared_ptr<UcxConnection> UcxLink::NewConnection(const std::string& peer, const Far& far,
-                                                      EndId near, bool reader,
-                                                      const std::string& address, Seat& seat) {
+Result<std::shared_ptr<UcxConnection>> UcxLink::NewConnection(const std::string& peer,
+                                                              const Far& far, EndId near,
+                                                              bool reader,
+                                                              const std::string& address,
+                                                              WorkerThread& home) {
   ConnectionOptions options;
   options.node = options_.node;
   options.peer = peer;
@@ -176,87 +176,63 @@ std::shared_ptr<UcxConnection> UcxLink::NewConnection(const std::string& peer, c
   options.peer_address = address;
   options.chunk_bytes = options_.chunk_bytes;
   options.gets = options_.gets;
-  auto connection = std::make_shared<UcxConnection>(std::move(options), *seat.worker);
-  const std::lock_guard lock(mutex_);
-  if (shut_) return nullptr;
-  std::erase_if(connections_, [](const auto& known) { return known.expired(); });
-  connections_.push_back(connection);
+  auto connection = std::make_shared<UcxConnection>(std::move(options), *home.worker);
+  ONECOPY_RETURN_IF_ERROR(connections_.Add(connection));
   return connection;
 }
 
 void UcxLink::Dial(const std::string& peer, Dialled done) {
   if (Status why = Unusable(); !why.ok()) return done(std::move(why));
-  Seat& seat = NextSeat();
+  WorkerThread& home = NextThread();
   done(std::unique_ptr<Dialing>(std::make_unique<UcxDialing>(
-      *this, peer, seat, MakeOffer(SourceFor(options_.trust, peer), seat))));
+      *this, peer, home, MakeOffer(SourceFor(options_.trust, peer), home))));
 }
 
 void UcxLink::Accept(const std::string& peer, const std::string& offer, Answered done) {
   if (Status why = Unusable(); !why.ok()) return done(std::move(why));
   Result<Far> far = CheckFar(peer, offer);
   if (!far.ok()) return done(far.status());
-  Seat& seat = NextSeat();
-  seat.thread.loop().Post(
-      [this, peer, far = std::move(*far), &seat, done = std::move(done)]() mutable {
+  WorkerThread& home = NextThread();
+  home.thread.loop().Post(
+      [this, peer, far = std::move(*far), &home, done = std::move(done)]() mutable {
         const bool reports = far.offer.network && context_->reaches_network();
-        Result<EndpointRef> endpoint = seat.worker->Connect(far.address, reports);
+        Result<EndpointRef> endpoint = home.worker->Connect(far.address, reports);
         if (!endpoint.ok()) return done(endpoint.status());
-        const Offer answer = MakeOffer(SourceFor(options_.trust, peer), seat);
-        auto connection = NewConnection(peer, far, answer.end, false, peer, seat);
-        if (connection == nullptr) {
-          return done(Status(Code::kUnavailable, reasons::kDraining, "the ucx link is shut down"));
-        }
-        connection->Start(std::move(*endpoint), nullptr);
-        done(Accepted{connection, Encode(answer)});
+        const Offer answer = MakeOffer(SourceFor(options_.trust, peer), home);
+        const auto connection = NewConnection(peer, far, answer.end, false, peer, home);
+        if (!connection.ok()) return done(connection.status());
+        (*connection)->Start(std::move(*endpoint), nullptr);
+        done(Accepted{*connection, Encode(answer)});
       });
 }
 
 void UcxDialing::Establish(const std::string& host, const std::string& answer,
                            UniqueFunction<void(Result<std::shared_ptr<Connection>>)> done) {
   Result<UcxLink::Far> far = link_.CheckFar(peer_, answer);
-  seat_.thread.loop().Post([&link = link_, &seat = seat_, peer = peer_, near = near_, host,
+  home_.thread.loop().Post([&link = link_, &home = home_, peer = peer_, near = near_, host,
                             far = std::move(far), done = std::move(done)]() mutable {
     if (!far.ok()) return done(far.status());
     const bool reports = far->offer.network && link.context_->reaches_network();
-    Result<EndpointRef> endpoint = seat.worker->Connect(far->address, reports);
+    Result<EndpointRef> endpoint = home.worker->Connect(far->address, reports);
     if (!endpoint.ok()) return done(endpoint.status());
-    const auto connection = link.NewConnection(peer, *far, near, true, host, seat);
-    if (connection == nullptr) {
-      return done(Status(Code::kUnavailable, reasons::kDraining, "the ucx link is shut down"));
-    }
-    connection->Start(std::move(*endpoint),
-                      [connection, done = std::move(done)](const Status& ready) mutable {
-                        if (!ready.ok()) return done(ready);
-                        done(std::shared_ptr<Connection>(connection));
-                      });
+    const auto connection = link.NewConnection(peer, *far, near, true, host, home);
+    if (!connection.ok()) return done(connection.status());
+    (*connection)
+        ->Start(std::move(*endpoint),
+                [connection = *connection, done = std::move(done)](const Status& ready) mutable {
+                  if (!ready.ok()) return done(ready);
+                  done(std::shared_ptr<Connection>(std::move(connection)));
+                });
   });
 }
 
 void UcxLink::Shutdown() {
-  std::vector<std::weak_ptr<UcxConnection>> connections;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(shut_, true)) return;
-    connections.swap(connections_);
-  }
-  for (const auto& weak : connections) {
-    const auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    connection->Close({Code::kUnavailable, reasons::kDraining, "this node is shutting down"});
-  }
-  for (const auto& weak : connections) {
-    // Waits for the end of each, so that no get is left without its completion.
-    const auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    std::promise<void> closed;
-    connection->OnClosed([&](const Status&) { closed.set_value(); });
-    closed.get_future().wait();
-  }
-  for (const auto& seat : seats_) {
-    seat->thread.RunSync([&] {
-      if (seat->worker != nullptr) seat->worker->Stop();
+  if (!connections_.Shutdown()) return;
+  for (const auto& one : threads_) {
+    one->thread.RunSync([&] {
+      if (one->worker != nullptr) one->worker->Stop();
     });
-    seat->thread.StopAndJoin();
+    one->thread.StopAndJoin();
   }
 }
 

@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/open_connections.h"
 #include "transport/link/ucx/connection.h"
 #include "transport/link/ucx/context.h"
 #include "transport/link/ucx/trust.h"
@@ -46,8 +46,8 @@ class UcxLink final : public Link {
   friend class UcxDialing;
 
   // A thread, its worker, and where peers of this machine find the worker's address.
-  struct Seat {
-    explicit Seat(std::string name) : thread(std::move(name)) {}
+  struct WorkerThread {
+    explicit WorkerThread(std::string name) : thread(std::move(name)) {}
     os::LoopThread thread;
     std::unique_ptr<Worker> worker;
     os::UniqueFd address_file;
@@ -64,12 +64,14 @@ class UcxLink final : public Link {
   void DescribeWhatIs();
   Status Unusable() const;  // OK where it can be used
 
-  Offer MakeOffer(AddressSource source, const Seat& seat) const;
+  Offer MakeOffer(AddressSource source, const WorkerThread& from) const;
   // Everything about `text` that must be right before UCX sees any of it.
   Result<Far> CheckFar(const std::string& peer, const std::string& text) const;
-  std::shared_ptr<UcxConnection> NewConnection(const std::string& peer, const Far& far, EndId near,
-                                               bool reader, const std::string& address, Seat& seat);
-  Seat& NextSeat() { return *seats_[next_seat_.fetch_add(1) % seats_.size()]; }
+  Result<std::shared_ptr<UcxConnection>> NewConnection(const std::string& peer, const Far& far,
+                                                       EndId near, bool reader,
+                                                       const std::string& address,
+                                                       WorkerThread& home);
+  WorkerThread& NextThread() { return *threads_[next_thread_.fetch_add(1) % threads_.size()]; }
 
   const std::string name_ = "ucx";
   const LinkOptions options_;
@@ -77,19 +79,16 @@ class UcxLink final : public Link {
   std::string host_;
   std::string device_;  // for LaneInfo
   std::shared_ptr<Context> context_;
-  std::vector<std::unique_ptr<Seat>> seats_;
-  std::atomic<size_t> next_seat_{0};
-
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<UcxConnection>> connections_;  // guarded by mutex_
-  bool shut_ = false;                                      // guarded by mutex_
+  std::vector<std::unique_ptr<WorkerThread>> threads_;
+  std::atomic<size_t> next_thread_{0};
+  OpenConnections<UcxConnection> connections_{"ucx"};
 };
 
 // The reader's half of setting up a connection.
 class UcxDialing final : public Dialing {
  public:
-  UcxDialing(UcxLink& link, std::string peer, UcxLink::Seat& seat, const Offer& offer)
-      : link_(link), peer_(std::move(peer)), seat_(seat), near_(offer.end), offer_(Encode(offer)) {}
+  UcxDialing(UcxLink& link, std::string peer, UcxLink::WorkerThread& home, const Offer& offer)
+      : link_(link), peer_(std::move(peer)), home_(home), near_(offer.end), offer_(Encode(offer)) {}
 
   const std::string& offer() const override { return offer_; }
   void Establish(const std::string& host, const std::string& answer,
@@ -98,7 +97,7 @@ class UcxDialing final : public Dialing {
  private:
   UcxLink& link_;
   const std::string peer_;
-  UcxLink::Seat& seat_;
+  UcxLink::WorkerThread& home_;
   const EndId near_;
   const std::string offer_;
 };

@@ -16,7 +16,7 @@ constexpr std::chrono::microseconds kSpin{50};
 constexpr int kProgressPerTurn = 32;
 constexpr std::chrono::seconds kStopLimit{2};
 constexpr int kQuietTurns = 100;
-constexpr size_t kMostInfo = 512;
+constexpr size_t kMaxInfo = 512;
 
 }  // namespace
 
@@ -142,7 +142,7 @@ Result<EndpointRef> Worker::Connect(const std::string& address, bool reports_fai
   if (known != endpoints_.end()) {
     if (known->second->reports_failure == reports_failure) return known->second;
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  "a ucx peer says that it reaches the network, and before that it does not");
+                  "a ucx peer contradicts itself on whether other machines can reach it");
   }
   auto endpoint = std::make_shared<Endpoint>();
   endpoint->reports_failure = reports_failure;
@@ -231,7 +231,7 @@ void Worker::Get(const EndpointRef& endpoint, GetOperation operation, const Told
   loop_.KickPoller();
   if (UCS_PTR_IS_PTR(request)) {
     raw->request = request;
-    std::array<char, kMostInfo> info{};
+    std::array<char, kMaxInfo> info{};
     ucp_request_attr_t attributes{};
     attributes.field_mask =
         UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;

@@ -5,7 +5,7 @@
 namespace onecopy::verbs {
 namespace {
 
-constexpr size_t kMostEarly = 4096;
+constexpr size_t kMaxEarly = 4096;
 
 bool Carries(const Lane& lane) { return lane.usable() && lane.state() != Lane::State::kDead; }
 
@@ -48,8 +48,8 @@ void ControlChannel::OnLaneFailed(unsigned lane) {
 Status ControlChannel::OnFrame(const Frame& frame) {
   if (frame.number < next_expected_) return OkStatus();  // sent twice, as its lane died
   if (frame.number > next_expected_) {
-    if (early_.size() >= kMostEarly) {
-      return {Code::kUnavailable, reasons::kLinkDown, "frames of the peer are lost"};
+    if (early_.size() >= kMaxEarly) {
+      return {Code::kUnavailable, reasons::kLinkDown, "frames from the peer are missing"};
     }
     early_.emplace(frame.number, Encode(frame));
     return OkStatus();

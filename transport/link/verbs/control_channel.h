@@ -20,8 +20,6 @@ namespace onecopy::verbs {
 // Lives on its connection's thread.
 class ControlChannel {
  public:
-  using LaneList = std::vector<std::unique_ptr<Lane>>;
-
   // `deliver` takes the peer's numbered frames, each in its turn.
   ControlChannel(const LaneList& lanes, std::function<void(const Frame&)> deliver)
       : lanes_(lanes), deliver_(std::move(deliver)) {}

@@ -112,7 +112,7 @@ bool Device::has_windows() const {
 bool Device::Refresh() {
   std::vector<Port> now;
   for (size_t i = 0; i < port_count_; ++i) now.push_back(Look(static_cast<uint8_t>(i + 1)));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bool changed = now.size() != ports_.size();
   for (size_t i = 0; !changed && i < now.size(); ++i) {
     changed = now[i].viability != ports_[i].viability || now[i].gid.gid != ports_[i].gid.gid ||
@@ -123,12 +123,12 @@ bool Device::Refresh() {
 }
 
 std::vector<Port> Device::ports() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ports_;
 }
 
 Port Device::port(size_t index) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ports_.at(index);
 }
 

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "onecopy/capability.h"
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/link/verbs/gid.h"
 #include "transport/link/verbs/options.h"
 #include "transport/shim/verbs.h"
@@ -83,8 +83,8 @@ class Device {
   size_t port_count_ = 0;
   std::atomic<bool> lost_{false};
 
-  mutable std::mutex mutex_;
-  std::vector<Port> ports_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Port> ports_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // The devices that the options allow, and why others, or all, cannot be used.

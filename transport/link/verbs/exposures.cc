@@ -7,8 +7,14 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::verbs {
+namespace {
 
-void Exposures::Add(const Span& span, Reach reach, std::shared_ptr<void> keep, Done done) {
+constexpr std::chrono::seconds kWithdrawLimit{2};
+
+}  // namespace
+
+void Exposures::Add(const Span& span, Reach reach, Done done) {
+  if (!stopped_.ok()) return done(stopped_);
   const std::shared_ptr<const KnownMemory> known = memory_.Find(*span.region);
   if (known == nullptr) {
     return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
@@ -40,9 +46,9 @@ void Exposures::Add(const Span& span, Reach reach, std::shared_ptr<void> keep, D
   }
   for (const std::shared_ptr<Device>& device : to_lease) {
     if (reach == Reach::kSpan) {
-      RegisterOwn(exposure, device, keep);
+      RegisterOwn(exposure, device);
     } else {
-      Lease(exposure, device, keep);
+      Lease(exposure, device);
     }
   }
   OneDone(exposure);
@@ -55,10 +61,9 @@ void Exposures::SetKey(Exposure& exposure, const std::shared_ptr<Device>& device
   }
 }
 
-void Exposures::RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
-                            const std::shared_ptr<void>& keep) {
+void Exposures::RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device) {
   ++exposure->pending;
-  slow_.loop.Post([this, exposure, device, keep = keep, &home = home_]() mutable {
+  slow_.loop.Post([this, exposure, device, keep = home_.Keep(), &home = home_.loop()]() mutable {
     auto made = RegisterSpan(device, exposure->span, IBV_ACCESS_REMOTE_READ);
     home.Post([this, exposure, device, keep = std::move(keep), made = std::move(made)]() mutable {
       if (made.ok()) {
@@ -83,11 +88,10 @@ void Exposures::Bind(const ExposureRef& exposure, unsigned lane, const DeviceMem
                      });
 }
 
-void Exposures::Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
-                      const std::shared_ptr<void>& keep) {
+void Exposures::Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device) {
   ++exposure->pending;
-  slow_.loop.Post([this, exposure, device, keep = keep, leases = slow_.leases, peer = peer_,
-                   &home = home_]() mutable {
+  slow_.loop.Post([this, exposure, device, keep = home_.Keep(), leases = slow_.leases, peer = peer_,
+                   &home = home_.loop()]() mutable {
     Result<Leases::Lease> lease = leases->Take(peer, device, exposure->span.region);
     home.Post([this, exposure, device, keep = std::move(keep), lease = std::move(lease)] {
       if (lease.ok()) {
@@ -144,7 +148,32 @@ void Exposures::GiveBack(Exposure& exposure, Task forgotten) {
   }
 }
 
-void Exposures::End(uint64_t id, std::shared_ptr<void> keep, Task done) {
+void Exposures::Withdraw(uint64_t id, Task done) {
+  if (cleared_ || !exposed_.contains(id)) return done();
+  Withdrawal& withdrawal = withdrawals_[id];
+  withdrawal.done.push_back(std::move(done));
+  if (withdrawal.done.size() > 1 || !stopped_.ok()) return;  // else it ends with the connection
+  control_.Send(FrameKind::kWithdraw, id, {});
+  withdrawal.timer = home_.RunAfter(kWithdrawLimit, [this, id] { OnWithdrawn(id); });
+}
+
+void Exposures::OnWithdrawn(uint64_t id) {
+  const auto node = withdrawals_.extract(id);
+  if (node.empty()) return;
+  home_.loop().CancelTimer(node.mapped().timer);
+  auto done = std::make_shared<std::vector<Task>>(std::move(node.mapped().done));
+  End(id, [done] {
+    for (Task& one : *done) one();
+  });
+}
+
+void Exposures::EndLoan(uint64_t id, Task done) {
+  if (cleared_ || !exposed_.contains(id)) return done();
+  if (!stopped_.ok()) return withdrawals_[id].done.push_back(std::move(done));
+  End(id, std::move(done));
+}
+
+void Exposures::End(uint64_t id, Task done) {
   auto node = exposed_.extract(id);
   if (node.empty()) return done();
   const ExposureRef exposure = std::move(node.mapped());
@@ -154,13 +183,13 @@ void Exposures::End(uint64_t id, std::shared_ptr<void> keep, Task done) {
   };
   auto ending = std::make_shared<Ending>();
   ending->done = std::move(done);
-  auto one = [ending, exposure, keep = std::move(keep)] {
+  auto one = [ending, exposure, keep = home_.Keep()] {
     if (--ending->pending > 0) return;
     exposure->span.region.reset();
     ending->done();
   };
   ++ending->pending;
-  GiveBack(*exposure, [one, &home = home_] {
+  GiveBack(*exposure, [one, &home = home_.loop()] {
     if (home.InThread()) return one();
     home.Post(one);
   });
@@ -176,7 +205,12 @@ void Exposures::End(uint64_t id, std::shared_ptr<void> keep, Task done) {
 }
 
 void Exposures::Clear() {
+  cleared_ = true;
   for (auto& [id, exposure] : std::exchange(exposed_, {})) GiveBack(*exposure);
+  for (auto& [id, withdrawal] : std::exchange(withdrawals_, {})) {
+    home_.loop().CancelTimer(withdrawal.timer);
+    for (Task& done : withdrawal.done) done();
+  }
 }
 
 }  // namespace onecopy::verbs

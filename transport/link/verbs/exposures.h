@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "transport/core/link.h"
-#include "transport/link/verbs/lane.h"
+#include "transport/link/verbs/control_channel.h"
+#include "transport/link/verbs/lanes.h"
 #include "transport/link/verbs/leases.h"
 #include "transport/link/verbs/memory_region.h"
 
@@ -21,26 +21,37 @@ struct SlowCalls {
   std::shared_ptr<Leases> leases;
 };
 
-// Lives on its connection's thread.
+// The owner's half of a connection. Home thread.
 class Exposures {
  public:
   using Done = UniqueFunction<void(Result<RemoteKey>)>;
-  using LaneList = std::vector<std::unique_ptr<Lane>>;
 
-  Exposures(std::string peer, os::EventLoop& home, MemoryTable& memory, SlowCalls slow,
-            const LaneList& lanes)
-      : peer_(std::move(peer)), home_(home), memory_(memory), slow_(slow), lanes_(lanes) {}
+  // `lanes` and `control` outlive it, and `control` need not be there yet.
+  Exposures(std::string peer, const Home& home, const MemoryTable& memory, SlowCalls slow,
+            const LaneList& lanes, ControlChannel& control)
+      : peer_(std::move(peer)),
+        home_(home),
+        memory_(memory),
+        slow_(slow),
+        lanes_(lanes),
+        control_(control) {}
 
   // What a key may reach where the device has no windows: the region, by a registration that the
   // next exposure to this peer shares, or this span of host memory and nothing else.
   enum class Reach { kRegion, kSpan };
-  // `keep` is held until `done` has run.
-  void Add(const Span& span, Reach reach, std::shared_ptr<void> keep, Done done);
-  // Whether there is such an exposure; the connection then tells the peer and calls End.
+  void Add(const Span& span, Reach reach, Done done);
   uint64_t next_id() const { return next_id_; }
-  bool Has(uint64_t id) const { return exposed_.contains(id); }
-  // The device takes no read of it any more when `done` runs.
-  void End(uint64_t id, std::shared_ptr<void> keep, Task done);
+  // Asks the peer to let its reads end; one that does not within two seconds is cut off at the
+  // device, which takes no read of it any more when `done` runs.
+  void Withdraw(uint64_t id, Task done);
+  // The peer: nothing of it is being read any more.
+  void OnWithdrawn(uint64_t id);
+  // Like Withdraw, without asking.
+  void EndLoan(uint64_t id, Task done);
+
+  // The connection ends, for this reason: nothing is added any more, nor the peer asked. What is
+  // withdrawn from now on ends with Clear.
+  void Stop(const Status& why) { stopped_ = why; }
   // The lanes are closed: their windows are gone.
   void Clear();
 
@@ -55,24 +66,32 @@ class Exposures {
     Done done;
   };
   using ExposureRef = std::shared_ptr<Exposure>;
+  // What the peer has been told about, or what ends with the connection.
+  struct Withdrawal {
+    std::vector<Task> done;
+    os::EventLoop::TimerId timer = 0;
+  };
 
   void Bind(const ExposureRef& exposure, unsigned lane, const DeviceMemory& memory);
-  void Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
-             const std::shared_ptr<void>& keep);
-  void RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device,
-                   const std::shared_ptr<void>& keep);
+  void Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device);
+  void RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device);
   void SetKey(Exposure& exposure, const std::shared_ptr<Device>& device, Key::Remote remote);
   void OneDone(const ExposureRef& exposure);
+  void End(uint64_t id, Task done);
   // What is to run, if anything, when the devices have forgotten what was registered for it.
   void GiveBack(Exposure& exposure, Task forgotten = nullptr);
 
   const std::string peer_;
-  os::EventLoop& home_;
-  MemoryTable& memory_;
+  const Home& home_;
+  const MemoryTable& memory_;
   const SlowCalls slow_;
   const LaneList& lanes_;
+  ControlChannel& control_;
   std::unordered_map<uint64_t, ExposureRef> exposed_;
+  std::unordered_map<uint64_t, Withdrawal> withdrawals_;  // by exposure
   uint64_t next_id_ = 1;
+  Status stopped_;  // why; OK while it is not
+  bool cleared_ = false;
 };
 
 }  // namespace onecopy::verbs

@@ -24,11 +24,13 @@ Lane::Lane(unsigned index, Progress& progress, std::shared_ptr<Device> device, s
            const Options& options, LaneOwner& owner)
     : index_(index),
       progress_(progress),
-      device_(std::move(device)),
-      port_index_(port),
-      port_(device_->port(port)),
       options_(options),
-      owner_(owner) {}
+      owner_(owner),
+      queue_pair_(std::move(device), port, options) {
+  for (uint32_t slot = 0; slot < Endpoint::kSendSlots; ++slot) {
+    free_slots_.push_back(static_cast<int>(slot));
+  }
+}
 
 Lane::~Lane() {
   *alive_ = false;
@@ -40,8 +42,9 @@ void Lane::Read(const GetRef& get, uint64_t local, uint32_t lkey) {
   get->lane = index_;
   get->pieces = 0;
   const uint64_t bytes = get->into.bytes;
-  for (uint64_t at = 0; at < bytes; at += most_piece_bytes_) {
-    const auto length = static_cast<uint32_t>(std::min<uint64_t>(most_piece_bytes_, bytes - at));
+  const uint64_t most = queue_pair_.max_read_bytes();
+  for (uint64_t at = 0; at < bytes; at += most) {
+    const auto length = static_cast<uint32_t>(std::min(most, bytes - at));
     queued_.Push(
         get->channel, length,
         {get, remote.address + get->key_offset + at, local + at, remote.rkey, lkey, length});
@@ -95,10 +98,10 @@ bool Lane::FlushWork() {
       if (free_slots_.empty()) return true;
       const int slot = free_slots_.back();
       free_slots_.pop_back();
-      std::byte* at = endpoint_->SendSlot(place_, static_cast<uint32_t>(slot));
+      std::byte* at = queue_pair_.SendSlot(static_cast<uint32_t>(slot));
       std::memcpy(at, work.frame.data(), work.frame.size());
       piece = {reinterpret_cast<uintptr_t>(at), static_cast<uint32_t>(work.frame.size()),
-               endpoint_->slots_lkey()};
+               queue_pair_.slots_lkey()};
       work.request.sg_list = &piece;
       work.request.num_sge = 1;
       work.done = [this, slot, number = work.number](bool ok) {
@@ -106,10 +109,10 @@ bool Lane::FlushWork() {
         if (ok && number > 0) owner_.OnFramesArrived(index_, number);
       };
     }
-    work.request.wr_id = Endpoint::WorkId(place_, next_sequence_);
+    work.request.wr_id = queue_pair_.WorkId(next_sequence_);
     work.request.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
-    const int error = ibv_post_send(queue_pair_, &work.request, &bad);
+    const int error = ibv_post_send(queue_pair_.handle(), &work.request, &bad);
     // The device compares the old key with the new one, so it changes only now.
     if (work.request.opcode == IBV_WR_BIND_MW) {
       work.request.bind_mw.mw->rkey = work.request.bind_mw.rkey;
@@ -120,7 +123,7 @@ bool Lane::FlushWork() {
     work_.pop_front();
     if (error != 0) {
       Fail({Code::kUnavailable, reasons::kLinkDown,
-            "posting work on " + port_.name + ": " + os::ErrnoText(error)});
+            "posting work on " + port().name + ": " + os::ErrnoText(error)});
       return false;
     }
     progress_.Kick();
@@ -138,7 +141,7 @@ void Lane::FlushReads() {
     pieces[count] = {piece.local, piece.bytes, piece.lkey};
     ibv_send_wr& request = requests[count];
     request = {};
-    request.wr_id = Endpoint::WorkId(place_, next_sequence_);
+    request.wr_id = queue_pair_.WorkId(next_sequence_);
     request.opcode = IBV_WR_RDMA_READ;
     request.sg_list = &pieces[count];
     request.num_sge = 1;
@@ -158,9 +161,9 @@ void Lane::FlushReads() {
   if (count > 1) requests[(count - 1) / 2].send_flags = IBV_SEND_SIGNALED;
   requests[count - 1].send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  if (const int error = ibv_post_send(queue_pair_, requests.data(), &bad)) {
+  if (const int error = ibv_post_send(queue_pair_.handle(), requests.data(), &bad)) {
     return Fail({Code::kUnavailable, reasons::kLinkDown,
-                 "posting reads on " + port_.name + ": " + os::ErrnoText(error)});
+                 "posting reads on " + port().name + ": " + os::ErrnoText(error)});
   }
   progress_.Kick();
 }
@@ -172,7 +175,7 @@ void Lane::Bind(ibv_mr* region, uint64_t address, uint64_t bytes,
     window = free_windows_.back();
     free_windows_.pop_back();
   } else {
-    window = ibv_alloc_mw(device_->protection_domain(), IBV_MW_TYPE_2);
+    window = ibv_alloc_mw(device()->protection_domain(), IBV_MW_TYPE_2);
     if (window == nullptr) return done(0);
   }
   Work& work = work_.emplace_back();
@@ -219,12 +222,12 @@ void Lane::OnSent(uint64_t sequence, ibv_wc_status status) {
       continue;
     }
     const GetRef get = operation.get;
-    const std::string text = device_->api().WcStatusText(status);
+    const std::string text = device()->api().WcStatusText(status);
     // Back in the line, so that closing finds it with the others.
     posted_.push_front(std::move(operation));
     return Fail({Code::kUnavailable, reasons::kLinkDown,
-                 (get != nullptr ? "a read from " : "work with ") + remote_.nic + " (" +
-                     GidText(remote_.gid) + ") over " + port_.name + " failed: " + text},
+                 (get != nullptr ? "a read from " : "work with ") + remote().nic + " (" +
+                     GidText(remote().gid) + ") over " + port().name + " failed: " + text},
                 IsRequestsFault(status) ? get : nullptr);
   }
   if (!queued_.empty() || !work_.empty()) ScheduleFlush();
@@ -257,19 +260,15 @@ void Lane::Fail(const Status& why, const GetRef& culprit) {
 std::vector<GetRef> Lane::Close() {
   state_ = State::kDead;
   std::vector<GetRef> unfinished;
-  if (queue_pair_ == nullptr) return unfinished;
-  const shim::VerbsApi& api = device_->api();
+  if (!queue_pair_.exists()) return unfinished;
   // Windows hold on to their queue pair, and nobody may use them any more.
-  ibv_qp_attr error{};
-  error.qp_state = IBV_QPS_ERR;
-  api.ModifyQp(queue_pair_, &error, IBV_QP_STATE);
+  queue_pair_.Stop();
   for (const BoundWindow& bound : std::exchange(bound_windows_, {})) ibv_dealloc_mw(bound.window);
   for (auto* windows : {&free_windows_, &unbinding_}) {
     for (ibv_mw* window : std::exchange(*windows, {})) ibv_dealloc_mw(window);
   }
   // Afterwards the device neither reads nor writes for it.
-  api.DestroyQp(std::exchange(queue_pair_, nullptr));
-  endpoint_->Leave(place_, number_);
+  queue_pair_.Destroy();
   auto add = [&](const GetRef& get) {
     if (get != nullptr && std::find(unfinished.begin(), unfinished.end(), get) == unfinished.end())
       unfinished.push_back(get);

@@ -15,6 +15,7 @@
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/offer.h"
 #include "transport/link/verbs/progress.h"
+#include "transport/link/verbs/queue_pair.h"
 
 namespace onecopy::verbs {
 
@@ -39,6 +40,8 @@ using GetRef = std::shared_ptr<Get>;
 // posts.
 class LaneOwner {
  public:
+  static constexpr uint64_t kHelloNumber = UINT64_MAX;  // of HELLO, which is not numbered
+
   virtual ~LaneOwner() = default;
   virtual void OnGetDone(const GetRef& get) = 0;
   virtual void OnFrame(unsigned lane, std::span<const std::byte> bytes) = 0;
@@ -58,20 +61,19 @@ class Lane final : public QueuePairEvents {
        const Options& options, LaneOwner& owner);
   ~Lane() override;
 
-  // Makes the queue pair. `reads` is how many RDMA READs this end would have in flight, or allow.
-  Status Create(bool reader);
-  QueuePairAddress address() const;
-  // Connects it with the far end's.
-  Status Connect(const QueuePairAddress& remote);
+  // As QueuePair has them.
+  Status Create(bool reader) { return queue_pair_.Create(progress_, this, reader); }
+  QueuePairAddress address() const { return queue_pair_.address(); }
+  Status Connect(const QueuePairAddress& remote) { return queue_pair_.Connect(remote); }
 
   State state() const { return state_; }
   void SetLive() { state_ = State::kLive; }
-  bool usable() const { return queue_pair_ != nullptr && connected_; }
-  const std::shared_ptr<Device>& device() const { return device_; }
-  const Port& port() const { return port_; }
-  size_t port_index() const { return port_index_; }
-  const QueuePairAddress& remote() const { return remote_; }
-  uint32_t number() const { return number_; }
+  bool usable() const { return queue_pair_.connected(); }
+  const std::shared_ptr<Device>& device() const { return queue_pair_.device(); }
+  const Port& port() const { return queue_pair_.port(); }
+  size_t port_index() const { return queue_pair_.port_index(); }
+  const QueuePairAddress& remote() const { return queue_pair_.remote(); }
+  uint32_t number() const { return queue_pair_.number(); }
 
   uint64_t load_bytes() const { return load_bytes_; }
   uint64_t bytes_read() const { return bytes_read_; }
@@ -131,26 +133,13 @@ class Lane final : public QueuePairEvents {
   bool FlushWork();
   void FlushReads();
   void Complete(Operation& operation, bool ok);
-  Status Modify(ibv_qp_attr& attributes, int mask, const char* what);
 
   const unsigned index_;
   Progress& progress_;
-  const std::shared_ptr<Device> device_;
-  const size_t port_index_;
-  const Port port_;
   const Options& options_;
   LaneOwner& owner_;
-  bool reader_ = false;
-  bool connected_ = false;
+  QueuePair queue_pair_;
   State state_ = State::kConnecting;
-
-  Endpoint* endpoint_ = nullptr;
-  uint32_t place_ = 0;
-  ibv_qp* queue_pair_ = nullptr;
-  uint32_t number_ = 0;
-  uint32_t first_packet_ = 0;
-  uint32_t most_piece_bytes_ = 0;
-  QueuePairAddress remote_;
 
   FairQueue<Piece> queued_{uint64_t{1} << 20};  // by channel
   std::deque<Work> work_;
@@ -169,5 +158,7 @@ class Lane final : public QueuePairEvents {
   uint64_t completions_ = 0;
   bool active_ = false;
 };
+
+using LaneList = std::vector<std::unique_ptr<Lane>>;
 
 }  // namespace onecopy::verbs

@@ -8,7 +8,7 @@ namespace onecopy::verbs {
 template <typename Ended>
 void Leases::Drop(Ended ended) {
   std::vector<Entry> dropped;  // deregistered outside the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end();) {
     if (!ended(it->second)) {
       ++it;
@@ -22,10 +22,10 @@ void Leases::Drop(Ended ended) {
 
 Result<Leases::Lease> Leases::Take(const std::string& peer, const std::shared_ptr<Device>& device,
                                    const RegionRef& region) {
-  const std::lock_guard one(taking_);
+  const MutexLock one(taking_);
   const Key key{region.get(), device.get(), peer};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = to_share_.find(key);
     if (found != to_share_.end()) {
       Entry& entry = entries_.at(found->second);
@@ -38,7 +38,7 @@ Result<Leases::Lease> Leases::Take(const std::string& peer, const std::shared_pt
                            RegisterWith(device, *region, IBV_ACCESS_REMOTE_READ));
   Lease lease{0, memory.region.rkey(), memory.region.base(), memory.how};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lease.id = next_id_++;
     to_share_[key] = lease.id;
     entries_[lease.id] = Entry{key, std::move(memory), 1, false, {}};
@@ -52,7 +52,7 @@ Result<Leases::Lease> Leases::Take(const std::string& peer, const std::shared_pt
 }
 
 void Leases::GiveBack(uint64_t id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end() || --found->second.uses > 0) return;
   found->second.idle_since = os::Clock::now();
@@ -63,6 +63,7 @@ void Leases::Retire(const Region* region) {
     if (entry.retired || std::get<0>(entry.key) != region) return false;
     if (entry.uses == 0) return true;
     entry.retired = true;
+    mutex_.AssertHeld();  // by Drop
     to_share_.erase(entry.key);
     return false;
   });

@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/link/verbs/memory_region.h"
 #include "transport/os/event_loop.h"
 
@@ -55,11 +55,11 @@ class Leases : public std::enable_shared_from_this<Leases> {
   void Drop(Ended ended);
 
   const os::Clock::duration idle_;
-  std::mutex taking_;  // one at a time
-  std::mutex mutex_;
-  uint64_t next_id_ = 1;              // guarded by mutex_
-  Entries entries_;                   // by id; guarded by mutex_
-  std::map<Key, uint64_t> to_share_;  // those that are not retired; guarded by mutex_
+  Mutex taking_;  // one at a time
+  Mutex mutex_;
+  uint64_t next_id_ ONECOPY_GUARDED_BY(mutex_) = 1;
+  Entries entries_ ONECOPY_GUARDED_BY(mutex_);                   // by id
+  std::map<Key, uint64_t> to_share_ ONECOPY_GUARDED_BY(mutex_);  // those that are not retired
 };
 
 }  // namespace onecopy::verbs

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -63,8 +62,8 @@ Outcome ByDmaBuf(const std::shared_ptr<Device>& device, Region& region, unsigned
 
 // A region is exported by one thread at a time; several devices may ask at once.
 Result<DmaBuf> Export(Region& region) {
-  static std::mutex exporting;
-  const std::lock_guard lock(exporting);
+  static Mutex exporting;
+  const MutexLock lock(exporting);
   return region.ExportDmaBuf();
 }
 
@@ -184,18 +183,18 @@ Result<DeviceMemory> RegisterSpan(const std::shared_ptr<Device>& device, const S
 }
 
 std::shared_ptr<MemoryTable::Entry> MemoryTable::EntryOf(const RegionRef& region) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::shared_ptr<Entry>& entry = entries_[region.get()];
   if (entry != nullptr) return entry;
   entry = std::make_shared<Entry>();
   // The devices forget it before its memory goes; the table may be gone by then.
   region->OnRelease([weak = weak_from_this(), key = region.get(), entry = entry] {
     if (const auto table = weak.lock()) {
-      const std::lock_guard lock(table->mutex_);
+      const MutexLock lock(table->mutex_);
       table->entries_.erase(key);
     }
     std::shared_ptr<const KnownMemory> forgotten;
-    const std::lock_guard lock(entry->mutex);
+    const MutexLock lock(entry->mutex);
     forgotten.swap(entry->known);
   });
   return entry;
@@ -220,7 +219,7 @@ std::vector<std::shared_ptr<Device>> MemoryTable::Unasked(
 Result<std::vector<NicRegistration>> MemoryTable::Register(const RegionRef& region,
                                                            const std::vector<std::string>& nics) {
   const std::shared_ptr<Entry> entry = EntryOf(region);
-  const std::lock_guard one(entry->registering);
+  const MutexLock one(entry->registering);
   auto known = std::make_shared<KnownMemory>();
   if (const auto before = Find(*region)) *known = *before;
   bool more = RegisterAll(Unasked(*known, nics), *region, known.get());
@@ -230,7 +229,7 @@ Result<std::vector<NicRegistration>> MemoryTable::Register(const RegionRef& regi
     return Status(Code::kFailedPrecondition, reasons::kNoRdmaDevice, "there is no RDMA device");
   }
   if (more) {
-    const std::lock_guard lock(entry->mutex);
+    const MutexLock lock(entry->mutex);
     entry->known = known;
   }
   std::vector<NicRegistration> registrations;
@@ -245,12 +244,12 @@ Result<std::vector<NicRegistration>> MemoryTable::Register(const RegionRef& regi
 std::shared_ptr<const KnownMemory> MemoryTable::Find(const Region& region) const {
   std::shared_ptr<Entry> entry;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = entries_.find(&region);
     if (found == entries_.end()) return nullptr;
     entry = found->second;
   }
-  const std::lock_guard lock(entry->mutex);
+  const MutexLock lock(entry->mutex);
   return entry->known;
 }
 

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/link/verbs/device.h"
 
@@ -85,9 +85,10 @@ class MemoryTable : public std::enable_shared_from_this<MemoryTable> {
 
  private:
   struct Entry {
-    std::mutex registering;  // one call at a time
-    mutable std::mutex mutex;
-    std::shared_ptr<const KnownMemory> known;  // guarded by mutex; null before the first success
+    Mutex registering;  // one call at a time
+    mutable Mutex mutex;
+    // Null before the first success.
+    std::shared_ptr<const KnownMemory> known ONECOPY_GUARDED_BY(mutex);
   };
   std::shared_ptr<Entry> EntryOf(const RegionRef& region);
   // Devices that have not been asked, of these ports or all.
@@ -95,8 +96,8 @@ class MemoryTable : public std::enable_shared_from_this<MemoryTable> {
                                                const std::vector<std::string>& nics) const;
 
   const std::vector<std::shared_ptr<Device>> devices_;
-  mutable std::mutex mutex_;
-  std::unordered_map<const Region*, std::shared_ptr<Entry>> entries_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::unordered_map<const Region*, std::shared_ptr<Entry>> entries_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::verbs

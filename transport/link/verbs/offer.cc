@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kOfferMagic = 0x31766f6f;   // "oov1"
 constexpr uint32_t kAnswerMagic = 0x31766161;  // "aav1"
 constexpr uint32_t kKeyMagic = 0x31766b6b;     // "kkv1"
-constexpr size_t kMostNameBytes = 64;
+constexpr size_t kMaxNameBytes = 64;
 
 bool IsMtu(uint32_t bytes) {
   return bytes == 256 || bytes == 512 || bytes == 1024 || bytes == 2048 || bytes == 4096;
@@ -17,14 +17,14 @@ bool IsMtu(uint32_t bytes) {
 
 // A name goes into logs and receipts.
 bool IsName(const std::string& text) {
-  if (text.empty() || text.size() > kMostNameBytes) return false;
+  if (text.empty() || text.size() > kMaxNameBytes) return false;
   for (const char c : text) {
     if (c < '!' || c > '~') return false;
   }
   return true;
 }
 
-Status Nonsense(const char* what) {
+Status Malformed(const char* what) {
   return {Code::kInvalidArgument, reasons::kBadArgument,
           std::string("a malformed verbs ") + what + " from the peer"};
 }
@@ -32,8 +32,8 @@ Status Nonsense(const char* what) {
 }  // namespace
 
 void PutAddress(Writer& out, const QueuePairAddress& address) {
-  out.PutText(address.nic.substr(0, kMostNameBytes));
-  out.PutText(address.fabric.substr(0, kMostNameBytes));
+  out.PutText(address.nic.substr(0, kMaxNameBytes));
+  out.PutText(address.fabric.substr(0, kMaxNameBytes));
   out.Put(static_cast<uint8_t>((address.ethernet ? 1 : 0) | (address.emulated ? 2 : 0)));
   out.PutBytes(address.gid.data(), address.gid.size());
   out.Put(address.lid);
@@ -72,14 +72,14 @@ std::string Encode(const Offer& offer) {
 Result<Offer> DecodeOffer(const std::string& text) {
   Reader in(text);
   Offer offer;
-  if (in.Get<uint32_t>() != kOfferMagic) return Nonsense("offer");
+  if (in.Get<uint32_t>() != kOfferMagic) return Malformed("offer");
   const auto count = in.Get<uint16_t>();
-  if (!in.ok() || count == 0 || count > kMaxLanes) return Nonsense("offer");
+  if (!in.ok() || count == 0 || count > kMaxLanes) return Malformed("offer");
   offer.lanes.resize(count);
   for (QueuePairAddress& lane : offer.lanes) {
-    if (!GetAddress(in, &lane)) return Nonsense("offer");
+    if (!GetAddress(in, &lane)) return Malformed("offer");
   }
-  if (!in.AtEnd()) return Nonsense("offer");
+  if (!in.AtEnd()) return Malformed("offer");
   return offer;
 }
 
@@ -97,16 +97,16 @@ std::string Encode(const Answer& answer) {
 Result<Answer> DecodeAnswer(const std::string& text) {
   Reader in(text);
   Answer answer;
-  if (in.Get<uint32_t>() != kAnswerMagic) return Nonsense("answer");
+  if (in.Get<uint32_t>() != kAnswerMagic) return Malformed("answer");
   const auto count = in.Get<uint16_t>();
-  if (!in.ok() || count == 0 || count > kMaxLanes) return Nonsense("answer");
+  if (!in.ok() || count == 0 || count > kMaxLanes) return Malformed("answer");
   answer.lanes.resize(count);
   for (AnsweredLane& lane : answer.lanes) {
     const auto present = in.Get<uint8_t>();
     lane.present = present == 1;
-    if (present > 1 || (lane.present && !GetAddress(in, &lane.address))) return Nonsense("answer");
+    if (present > 1 || (lane.present && !GetAddress(in, &lane.address))) return Malformed("answer");
   }
-  if (!in.AtEnd()) return Nonsense("answer");
+  if (!in.AtEnd()) return Malformed("answer");
   return answer;
 }
 
@@ -115,8 +115,8 @@ std::string Encode(const Key& key) {
   out.Put(kKeyMagic);
   out.Put(key.id);
   out.Put(static_cast<uint8_t>(key.window ? 1 : 0));
-  out.PutText(key.memory.substr(0, kMostNameBytes));
-  out.PutText(key.registration.substr(0, kMostNameBytes));
+  out.PutText(key.memory.substr(0, kMaxNameBytes));
+  out.PutText(key.registration.substr(0, kMaxNameBytes));
   out.Put(key.bytes);
   out.Put(static_cast<uint16_t>(key.lanes.size()));
   for (const Key::Remote& lane : key.lanes) {
@@ -129,7 +129,7 @@ std::string Encode(const Key& key) {
 Result<Key> DecodeKey(const std::string& text) {
   Reader in(text);
   Key key;
-  if (in.Get<uint32_t>() != kKeyMagic) return Nonsense("key");
+  if (in.Get<uint32_t>() != kKeyMagic) return Malformed("key");
   key.id = in.Get<uint64_t>();
   key.window = in.Get<uint8_t>() == 1;
   key.memory = in.GetText();
@@ -137,15 +137,15 @@ Result<Key> DecodeKey(const std::string& text) {
   key.bytes = in.Get<uint64_t>();
   const auto count = in.Get<uint16_t>();
   if (!in.ok() || count > kMaxLanes || !IsName(key.memory) || !IsName(key.registration)) {
-    return Nonsense("key");
+    return Malformed("key");
   }
   key.lanes.resize(count);
   for (Key::Remote& lane : key.lanes) {
     lane.rkey = in.Get<uint32_t>();
     lane.address = in.Get<uint64_t>();
-    if (lane.address > UINT64_MAX - key.bytes) return Nonsense("key");
+    if (lane.address > UINT64_MAX - key.bytes) return Malformed("key");
   }
-  if (!in.AtEnd()) return Nonsense("key");
+  if (!in.AtEnd()) return Malformed("key");
   return key;
 }
 

@@ -30,7 +30,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Create(std::shared_ptr<Device> devic
 Status Endpoint::Open() {
   const shim::VerbsApi& api = device_->api();
   const ibv_device_attr& limits = device_->attributes();
-  constexpr uint32_t kSlots = kReceiveSlots + kMostQueuePairs * kSendSlots;
+  constexpr uint32_t kSlots = kReceiveSlots + kMaxQueuePairs * kSendSlots;
   ONECOPY_ASSIGN_OR_RETURN(slab_, os::MapAnonymous(kSlots * kSlotBytes));
   const auto address = reinterpret_cast<uintptr_t>(slab_.data());
   ibv_mr* slots = api.RegMr(device_->protection_domain(), slab_.data(), kSlots * kSlotBytes,
@@ -41,7 +41,7 @@ Status Endpoint::Open() {
   if (channel_ == nullptr) return Failed(*device_, "completion channel");
   ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   const auto depth = std::min<int>(
-      limits.max_cqe, kMostQueuePairs * kSendQueueDepth + static_cast<int>(kReceiveSlots));
+      limits.max_cqe, kMaxQueuePairs * kSendQueueDepth + static_cast<int>(kReceiveSlots));
   cq_ = api.CreateCq(device_->context(), depth, nullptr, channel_, 0);
   if (cq_ == nullptr) return Failed(*device_, "completion queue");
   ibv_srq_init_attr wanted{};
@@ -49,7 +49,7 @@ Status Endpoint::Open() {
   wanted.attr.max_sge = 1;
   srq_ = api.CreateSrq(device_->protection_domain(), &wanted);
   if (srq_ == nullptr) return Failed(*device_, "shared receive queue");
-  places_.resize(kMostQueuePairs);
+  places_.resize(kMaxQueuePairs);
   for (uint32_t slot = 0; slot < kReceiveSlots; ++slot) PostReceive(slot);
   Arm();
   return OkStatus();
@@ -63,8 +63,8 @@ Endpoint::~Endpoint() {
 }
 
 std::optional<uint32_t> Endpoint::Join(QueuePairEvents* events) {
-  if (joined_ == kMostQueuePairs) return std::nullopt;
-  for (uint32_t place = 0; place < kMostQueuePairs; ++place) {
+  if (joined_ == kMaxQueuePairs) return std::nullopt;
+  for (uint32_t place = 0; place < kMaxQueuePairs; ++place) {
     if (places_[place] != nullptr) continue;
     places_[place] = events;
     ++joined_;

@@ -32,7 +32,7 @@ class QueuePairEvents {
 // bounded number of queue pairs, so that the completion queue cannot overflow. Lives on its thread.
 class Endpoint {
  public:
-  static constexpr uint32_t kMostQueuePairs = 64;
+  static constexpr uint32_t kMaxQueuePairs = 64;
   static constexpr uint32_t kSendSlots = 8;         // for frames, per queue pair
   static constexpr uint32_t kSendQueueDepth = 128;  // work requests of one queue pair
 
@@ -48,7 +48,7 @@ class Endpoint {
 
   // A place for one more queue pair: what its work requests carry to find it again. Nothing where
   // it is full.
-  bool HasRoom() const { return joined_ < kMostQueuePairs; }
+  bool HasRoom() const { return joined_ < kMaxQueuePairs; }
   std::optional<uint32_t> Join(QueuePairEvents* events);
   // After the queue pair is destroyed: what it left in the completion queue is thrown away.
   void Leave(uint32_t place, uint32_t queue_pair_number);

@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
-#include <future>
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
@@ -121,7 +120,7 @@ LinkCapability VerbsLink::Describe() const {
 }
 
 void VerbsLink::OnChange(UniqueFunction<void()> changed) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   changed_ = std::move(changed);
 }
 
@@ -141,27 +140,12 @@ void VerbsLink::EndLeases(const RegionRef& region) {
   slow_->loop().Post([leases = leases_, region] { leases->Retire(region.get()); });
 }
 
-std::shared_ptr<VerbsConnection> VerbsLink::NewConnection(const std::string& peer,
-                                                          Progress& progress) {
+Result<std::shared_ptr<VerbsConnection>> VerbsLink::NewConnection(const std::string& peer,
+                                                                  Progress& progress) {
   auto connection = std::make_shared<VerbsConnection>(options_, peer, progress, devices_.devices,
                                                       memory_, SlowCalls{slow_->loop(), leases_});
-  {
-    const std::lock_guard lock(mutex_);
-    if (shut_) return nullptr;
-    connections_.insert(connection);
-  }
-  // Its queue pairs end on its own thread, so it lives until they have.
-  connection->OnClosed([this, raw = connection.get(), peer](const Status&) {
-    leases_->DropPeer(peer);
-    std::shared_ptr<VerbsConnection> last;
-    const std::lock_guard lock(mutex_);
-    for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-      if (it->get() != raw) continue;
-      last = *it;
-      connections_.erase(it);
-      break;
-    }
-  });
+  ONECOPY_RETURN_IF_ERROR(connections_.Add(connection));
+  connection->OnClosed([leases = leases_, peer](const Status&) { leases->DropPeer(peer); });
   return connection;
 }
 
@@ -170,16 +154,14 @@ void VerbsLink::Dial(const std::string& peer, Dialled done) {
   Progress& progress = NextThread();
   progress.loop().Post([this, &progress, peer, done = std::move(done)]() mutable {
     const auto connection = NewConnection(peer, progress);
-    if (connection == nullptr) {
-      return done(Status(Code::kUnavailable, reasons::kDraining, "the verbs link is shut down"));
-    }
-    const Result<Offer> offer = connection->MakeOffer();
+    if (!connection.ok()) return done(connection.status());
+    const Result<Offer> offer = (*connection)->MakeOffer();
     if (!offer.ok()) {
-      connection->Close(offer.status());
+      (*connection)->Close(offer.status());
       return done(offer.status());
     }
     done(std::unique_ptr<Dialing>(
-        std::make_unique<VerbsDialing>(connection, Encode(*offer), progress.loop())));
+        std::make_unique<VerbsDialing>(*connection, Encode(*offer), progress.loop())));
   });
 }
 
@@ -188,19 +170,17 @@ void VerbsLink::Accept(const std::string& peer, const std::string& offer, Answer
   Result<Offer> decoded = DecodeOffer(offer);
   if (!decoded.ok()) return done(decoded.status());
   Progress& progress = NextThread();
-  progress.loop().Post([this, &progress, peer, offer = std::move(*decoded),
-                        done = std::move(done)]() mutable {
-    const auto connection = NewConnection(peer, progress);
-    if (connection == nullptr) {
-      return done(Status(Code::kUnavailable, reasons::kDraining, "the verbs link is shut down"));
-    }
-    const Result<Answer> answer = connection->MakeAnswer(offer);
-    if (!answer.ok()) {
-      connection->Close(answer.status());
-      return done(answer.status());
-    }
-    done(Accepted{connection, Encode(*answer)});
-  });
+  progress.loop().Post(
+      [this, &progress, peer, offer = std::move(*decoded), done = std::move(done)]() mutable {
+        const auto connection = NewConnection(peer, progress);
+        if (!connection.ok()) return done(connection.status());
+        const Result<Answer> answer = (*connection)->MakeAnswer(offer);
+        if (!answer.ok()) {
+          (*connection)->Close(answer.status());
+          return done(answer.status());
+        }
+        done(Accepted{*connection, Encode(*answer)});
+      });
 }
 
 void VerbsLink::WatchDevices() {
@@ -221,7 +201,7 @@ void VerbsLink::OnAsyncEvents(const std::shared_ptr<Device>& device) {
     HandleEvent(device, event);
   }
   if (!device->Refresh()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (changed_) changed_();
 }
 
@@ -235,36 +215,23 @@ void VerbsLink::HandleEvent(const std::shared_ptr<Device>& device, const ibv_asy
                        device->api().EventText(type));
   if (type == IBV_EVENT_DEVICE_FATAL) device->MarkLost();
   if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_PORT_ERR) {
-    for (const auto& connection : Connections()) {
+    for (const auto& connection : connections_.All()) {
       connection->OnPortDown(device.get(), port, why);
     }
   }
 }
 
-std::vector<std::shared_ptr<VerbsConnection>> VerbsLink::Connections() const {
-  const std::lock_guard lock(mutex_);
-  return {connections_.begin(), connections_.end()};
-}
-
 void VerbsLink::Shutdown() {
   {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(shut_, true)) return;
+    const MutexLock lock(mutex_);
     changed_ = nullptr;
   }
-  if (threads_.empty()) return;
+  if (!connections_.Shutdown() || threads_.empty()) return;
   threads_.front()->RunSync([this] {
     for (const std::shared_ptr<Device>& device : devices_.devices) {
       threads_.front()->loop().Unwatch(device->context()->async_fd);
     }
   });
-  for (const auto& connection : Connections()) {
-    connection->Close({Code::kUnavailable, reasons::kDraining, "this node is shutting down"});
-    // Waits for the end of each, so that no get is left without its completion.
-    std::promise<void> closed;
-    connection->OnClosed([&](const Status&) { closed.set_value(); });
-    closed.get_future().wait();
-  }
   slow_->StopAndJoin();
   for (auto& thread : threads_) thread->Stop();
 }

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "transport/core/link.h"
+#include "transport/core/mutex.h"
+#include "transport/core/open_connections.h"
 #include "transport/link/verbs/connection.h"
 #include "transport/link/verbs/device.h"
 #include "transport/link/verbs/leases.h"
@@ -42,9 +42,9 @@ class VerbsLink final : public Link {
   void OnAsyncEvents(const std::shared_ptr<Device>& device);
   void HandleEvent(const std::shared_ptr<Device>& device, const ibv_async_event& event);
   Status NotViable() const;
-  std::shared_ptr<VerbsConnection> NewConnection(const std::string& peer, Progress& progress);
+  Result<std::shared_ptr<VerbsConnection>> NewConnection(const std::string& peer,
+                                                         Progress& progress);
   Progress& NextThread() { return *threads_[next_thread_.fetch_add(1) % threads_.size()]; }
-  std::vector<std::shared_ptr<VerbsConnection>> Connections() const;
 
   const std::string name_ = "verbs";
   const Options options_;
@@ -55,10 +55,9 @@ class VerbsLink final : public Link {
   std::unique_ptr<os::LoopThread> slow_;
   std::atomic<size_t> next_thread_{0};
 
-  mutable std::mutex mutex_;
-  std::set<std::shared_ptr<VerbsConnection>> connections_;  // open; guarded by mutex_
-  bool shut_ = false;                                       // guarded by mutex_
-  UniqueFunction<void()> changed_;                          // guarded by mutex_
+  OpenConnections<VerbsConnection> connections_{"verbs"};
+  Mutex mutex_;
+  UniqueFunction<void()> changed_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::verbs

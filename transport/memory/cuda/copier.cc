@@ -13,8 +13,8 @@ namespace {
 // What wakes the driver: a piece of each direction's, and behind them of each peer that writes
 // here.
 constexpr uint64_t kWakeBytes = 16;
-constexpr uint64_t kMostGpus = 64;
-constexpr uint64_t kScratchBytes = (kDirections + kMostGpus) * kWakeBytes;
+constexpr uint64_t kMaxGpus = 64;
+constexpr uint64_t kScratchBytes = (kDirections + kMaxGpus) * kWakeBytes;
 // Shorter copies to a GPU travel inside the command, which the compute engine then runs: beside
 // another process's kernels they wait for 2 ms. In two rows they are a copy engine's, as quickly.
 constexpr uint64_t kInlineBelow = 32 << 10;
@@ -193,7 +193,7 @@ void Copier::NoteKernel(const Queue& queue, const Operation& ended) {
 
 CUresult Copier::Submit(Direction direction, const StridedCopy& copy, CUstream stream) {
   const shim::CudaApi& api = gpu_.api();
-  if (copy.count > 1 && copy.from_stride <= kMostPitch && copy.to_stride <= kMostPitch) {
+  if (copy.count > 1 && copy.from_stride <= kMaxPitch && copy.to_stride <= kMaxPitch) {
     return CopyRows(api, direction, copy, stream);
   }
   for (uint64_t i = 0; i < copy.count; ++i) {
@@ -209,11 +209,11 @@ void Copier::Zero(CUdeviceptr address, uint64_t bytes, Done done) {
         [&](CUstream stream) { return gpu_.api().MemsetD8Async(address, 0, bytes, stream); });
 }
 
-void Copier::Awaken(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> woken) {
+void Copier::WarmUp(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> warm) {
   const bool to_peer = direction == Direction::kToPeer;
   const bool room = scratch_ != 0 && (to_peer ? peer_scratch != 0 : host_scratch_ != nullptr);
-  if (!room || !queues_[static_cast<size_t>(direction)].operations.empty()) return woken();
-  auto done = [woken = std::move(woken)](const Status&, const StepList&) mutable { woken(); };
+  if (!room || !queues_[static_cast<size_t>(direction)].operations.empty()) return warm();
+  auto done = [warm = std::move(warm)](const Status&, const StepList&) mutable { warm(); };
   Start(direction, {nullptr, OkStatus(), nullptr, std::move(done), {}},
         [&](CUstream stream) { return Wake(direction, peer_scratch, stream); });
 }
@@ -226,7 +226,7 @@ CUresult Copier::Wake(Direction direction, CUdeviceptr peer_scratch, CUstream st
     case Direction::kToGpu:
       return SubmitCopy(gpu_.api(), direction, host, here, kWakeBytes, stream);
     case Direction::kToPeer: {
-      const auto writer = static_cast<uint64_t>(gpu_.info().driver_ordinal) % kMostGpus;
+      const auto writer = static_cast<uint64_t>(gpu_.info().driver_ordinal) % kMaxGpus;
       return SubmitCopy(gpu_.api(), direction, here,
                         peer_scratch + (kDirections + writer) * kWakeBytes, kWakeBytes, stream);
     }

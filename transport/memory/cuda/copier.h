@@ -60,9 +60,9 @@ class Copier {
   // A copy in this direction will soon be asked for. What the driver does for the first one after a
   // while takes far longer (its code has left the caches), so it is done for a few bytes that mean
   // nothing: by a copy engine, since what takes the compute engine would wait until other
-  // processes' kernels have had their time. To a peer they go to its `scratch()`; `woken` runs when
+  // processes' kernels have had their time. To a peer they go to its `scratch()`; `warm` runs when
   // nothing of this is under way any more, also where nothing was done.
-  void Awaken(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> woken);
+  void WarmUp(Direction direction, CUdeviceptr peer_scratch, UniqueFunction<void()> warm);
   // Bytes of this GPU that nobody reads, kScratchBytes of them; 0 where there was no room.
   CUdeviceptr scratch() const { return scratch_; }
 
@@ -106,7 +106,7 @@ class Copier {
   Gpu& gpu_;
   std::array<Queue, kDirections> queues_;
   std::vector<CUevent> idle_events_;
-  CUdeviceptr scratch_ = 0;       // what Awaken copies, a piece for each direction's stream
+  CUdeviceptr scratch_ = 0;       // what WarmUp copies, a piece for each direction's stream
   void* host_scratch_ = nullptr;  // likewise, of pinned host memory
   ScatterKernel kernel_;
   os::Clock::duration kernel_wait_{};

@@ -24,7 +24,7 @@ class CudaCopyRoute final : public CopyRoute {
     GpuUse pin;  // of the GPU in whose context a host end is pinned, if there is one
     Direction direction = Direction::kInside;
     // Between GPUs: which way this is, and what has been seen of such ways.
-    OnePass::Way way = {};
+    OnePass::Pair way = {};
     std::shared_ptr<OnePass> one_pass = nullptr;
   };
 

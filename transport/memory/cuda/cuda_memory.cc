@@ -9,7 +9,7 @@
 #include "onecopy/size.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/legacy_allocation.h"
-#include "transport/memory/cuda/region_ways.h"
+#include "transport/memory/cuda/region_access.h"
 #include "transport/memory/cuda/short_route.h"
 #include "transport/memory/cuda/tiling.h"
 
@@ -24,14 +24,15 @@ Viability ViabilityOf(const Status& status) {
 std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
 Status BadSize() {
-  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of no bytes",
+  return {Code::kInvalidArgument, reasons::kBadSize, "GPU memory of 0 bytes",
           "ask for at least 1 byte"};
 }
 
 // For the plan: what Copier does.
-void DescribeScattering(Scattering scatter, MemoryCapability* gpu) {
-  if (scatter == Scattering::kCopyEngine) return;
-  const bool always = scatter == Scattering::kKernel;
+void DescribeScattering(const Gpu::Options& options, MemoryCapability* gpu) {
+  if (options.scatter_image == nullptr) gpu->attributes["kernels"] = "none (built without nvcc)";
+  if (options.scatter_image == nullptr || options.scatter == Scattering::kCopyEngine) return;
+  const bool always = options.scatter == Scattering::kKernel;
   gpu->kernel_below_bytes_host = always ? UINT64_MAX : kPieceOverPcie;
   gpu->kernel_below_bytes_gpu = always ? UINT64_MAX : kPieceBetweenGpus;
 }
@@ -43,16 +44,16 @@ void WakeDriver(const CudaCopyRoute::Parts& parts) {
   // The region on the peer keeps its context open for now, and this for as long as it takes.
   if (parts.direction == Direction::kToPeer) peer = parts.way.to->UseIfOpen();
   if (peer) scratch = (*peer)->copier().scratch();
-  auto woken = [peer = std::move(peer)]() mutable {
+  auto warm = [peer = std::move(peer)]() mutable {
     if (!peer) return;
     // Closing a context takes its own GPU's thread.
     os::EventLoop& loop = (*peer)->loop();
     loop.Post([peer = std::move(peer)] {});
   };
-  parts.gpu->loop().Post([gpu = &*parts.gpu, direction = parts.direction, scratch,
-                          woken = std::move(woken)]() mutable {
-    gpu->copier().Awaken(direction, scratch, std::move(woken));
-  });
+  parts.gpu->loop().Post(
+      [gpu = &*parts.gpu, direction = parts.direction, scratch, warm = std::move(warm)]() mutable {
+        gpu->copier().WarmUp(direction, scratch, std::move(warm));
+      });
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ std::vector<MemoryCapability> CudaMemory::Describe() const {
   std::vector<MemoryCapability> capabilities;
   for (size_t i = 0; i < infos_.size(); ++i) {
     capabilities.push_back(cuda::Describe(infos_[i], ViabilityOf(devices_[i].gpu->lost())));
-    DescribeScattering(options_.gpu.scatter, &capabilities.back());
+    DescribeScattering(options_.gpu, &capabilities.back());
   }
   return capabilities;
 }
@@ -289,7 +290,7 @@ Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& fr
                   "no copy from " + from->step_name() + " to " + to->step_name() +
                       " has shown yet that it is one pass");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::weak_ptr<ShortLane>& known = short_lanes_[&*parts.gpu];
   std::shared_ptr<ShortLane> lane = known.lock();
   if (lane == nullptr) {

@@ -4,11 +4,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/memory.h"
+#include "transport/core/mutex.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/gpu_info.h"
@@ -106,8 +106,8 @@ class CudaMemory final : public Memory {
   const std::shared_ptr<OnePass> one_pass_;
   std::vector<GpuInfo> infos_;
   std::vector<Device> devices_;  // as infos_
-  std::mutex mutex_;
-  std::map<const Gpu*, std::weak_ptr<ShortLane>> short_lanes_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<const Gpu*, std::weak_ptr<ShortLane>> short_lanes_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

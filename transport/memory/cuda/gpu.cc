@@ -70,7 +70,7 @@ Result<GpuUse> Gpu::Use() {
   assert(!loop().InThread());
   ONECOPY_RETURN_IF_ERROR(lost());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++uses_;
   }
   GpuUse use(shared_from_this());
@@ -81,20 +81,20 @@ Result<GpuUse> Gpu::Use() {
 }
 
 std::optional<GpuUse> Gpu::UseIfOpen() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (uses_ == 0 || closing_) return std::nullopt;
   ++uses_;
   return GpuUse(shared_from_this());
 }
 
 unsigned Gpu::uses() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uses_;
 }
 
 void Gpu::Release() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--uses_ > 0) return;
   }
   // Posted from the own thread: the copier, which closing destroys, may be what is running.
@@ -139,12 +139,12 @@ void Gpu::Settle() {
 
 void Gpu::CloseUnlessUsed() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (uses_ > 0) return;
     closing_ = true;
   }
   Close();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closing_ = false;
 }
 
@@ -159,12 +159,12 @@ void Gpu::Close() {
 }
 
 Status Gpu::lost() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lost_;
 }
 
 Status Gpu::MarkLost(const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (lost_.ok()) {
     lost_ = Status(Code::kFailedPrecondition, reasons::kGpuLost,
                    ToString() + " cannot be used any more by this process: " + why,

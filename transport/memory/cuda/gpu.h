@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/memory/cuda/copier.h"
 #include "transport/memory/cuda/gpu_info.h"
 #include "transport/os/event_loop.h"
@@ -57,6 +57,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     uint64_t peer_chunk_bytes = uint64_t{256} << 20;
     uint64_t host_chunk_bytes = uint64_t{8} << 20;
     Scattering scatter = Scattering::kAuto;
+    const unsigned char* scatter_image = ScatterImage();  // null: copy engines do the kernel's work
     // So long what a kernel has waited for other processes' counts as what the next one would; then
     // one is tried again.
     std::chrono::milliseconds kernel_wait_lasts{250};
@@ -123,10 +124,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const Options options_;
   const BeforeClose before_close_;
 
-  mutable std::mutex mutex_;
-  unsigned uses_ = 0;     // guarded by mutex_
-  bool closing_ = false;  // guarded by mutex_
-  Status lost_;           // guarded by mutex_
+  mutable Mutex mutex_;
+  unsigned uses_ ONECOPY_GUARDED_BY(mutex_) = 0;
+  bool closing_ ONECOPY_GUARDED_BY(mutex_) = false;
+  Status lost_ ONECOPY_GUARDED_BY(mutex_);
 
   CUcontext context_ = nullptr;     // written on the GPU's thread while no use lives
   std::unique_ptr<Copier> copier_;  // GPU's thread

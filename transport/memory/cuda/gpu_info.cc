@@ -11,7 +11,7 @@
 namespace onecopy::cuda {
 namespace {
 
-constexpr size_t kLeastUuidDigits = 8;
+constexpr size_t kMinUuidDigits = 8;
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
@@ -60,7 +60,7 @@ std::string UuidDigits(const std::string& typed) {
   std::string rest = LowerCase(typed);
   if (rest.starts_with("gpu-") || rest.starts_with("mig-")) rest.erase(0, 4);
   std::erase(rest, '-');
-  const bool right = rest.size() >= kLeastUuidDigits && rest.size() <= 32 &&
+  const bool right = rest.size() >= kMinUuidDigits && rest.size() <= 32 &&
                      std::all_of(rest.begin(), rest.end(), IsHexDigit);
   return right ? rest : std::string();
 }

@@ -10,7 +10,7 @@
 namespace onecopy::cuda {
 
 HostPins::EntryRef HostPins::FindOrAdd(Region& region) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   EntryRef& entry = entries_[&region];
   if (entry == nullptr) {
     const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -28,15 +28,15 @@ HostPins::EntryRef HostPins::FindOrAdd(Region& region) {
 void HostPins::Forget(const Region* region) {
   EntryRef entry;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entry = entries_.at(region);
   }
   {
-    const std::lock_guard lock(entry->mutex);
+    const MutexLock lock(entry->mutex);
     Unpin(*entry);
   }
   // Only now: DropAllOf must find whatever is still pinned.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.erase(region);
 }
 
@@ -51,7 +51,7 @@ void HostPins::Unpin(Entry& entry) {
 Result<GpuUse> HostPins::Pin(const RegionRef& region, Gpu& gpu) {
   if (region->bytes() == 0) return *gpu.UseIfOpen();
   const EntryRef entry = FindOrAdd(*region);
-  const std::lock_guard lock(entry->mutex);
+  const MutexLock lock(entry->mutex);
   if (entry->owner != nullptr) {
     if (std::optional<GpuUse> use = entry->owner->UseIfOpen()) return std::move(*use);
     Unpin(*entry);  // its context is about to close, and the pin would go with it
@@ -79,11 +79,11 @@ Result<GpuUse> HostPins::Pin(const RegionRef& region, Gpu& gpu) {
 void HostPins::DropAllOf(Gpu& gpu) {
   std::vector<EntryRef> entries;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [region, entry] : entries_) entries.push_back(entry);
   }
   for (const EntryRef& entry : entries) {
-    const std::lock_guard lock(entry->mutex);
+    const MutexLock lock(entry->mutex);
     if (entry->owner == &gpu) Unpin(*entry);
   }
 }

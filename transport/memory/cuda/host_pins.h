@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/memory/cuda/gpu.h"
 
@@ -28,19 +28,19 @@ class HostPins : public std::enable_shared_from_this<HostPins> {
  private:
   // The owner's context is open for as long as its pin is here: closing it takes the mutex.
   struct Entry {
-    std::mutex mutex;
+    Mutex mutex;
     void* address = nullptr;  // of whole pages
     size_t bytes = 0;
-    Gpu* owner = nullptr;  // guarded by mutex; null: not pinned
+    Gpu* owner ONECOPY_GUARDED_BY(mutex) = nullptr;  // null: not pinned
   };
   using EntryRef = std::shared_ptr<Entry>;
 
   EntryRef FindOrAdd(Region& region);
   void Forget(const Region* region);
-  static void Unpin(Entry& entry);  // with the entry's mutex
+  static void Unpin(Entry& entry) ONECOPY_REQUIRES(entry.mutex);
 
-  std::mutex mutex_;
-  std::unordered_map<const Region*, EntryRef> entries_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unordered_map<const Region*, EntryRef> entries_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

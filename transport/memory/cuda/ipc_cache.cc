@@ -42,7 +42,7 @@ Result<IpcCache::Opened> IpcCache::Open(Gpu& gpu, const std::string& handle) {
     return BadIpcHandle("an IPC handle has " + std::to_string(sizeof native.reserved) +
                         " bytes, not " + std::to_string(handle.size()));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto entry = entries_.find(handle); entry != entries_.end()) {
     ++entry->second.users;
     return entry->second.opened;
@@ -68,7 +68,7 @@ Result<IpcCache::Opened> IpcCache::Open(Gpu& gpu, const std::string& handle) {
 }
 
 void IpcCache::Close(Gpu& gpu, const std::string& handle) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = entries_.find(handle);
   if (entry == entries_.end() || --entry->second.users > 0) return;
   const shim::ScopedCudaContext scope(gpu.api(), gpu.context());

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {
@@ -31,8 +31,8 @@ class IpcCache {
     unsigned users = 0;
   };
 
-  std::mutex mutex_;
-  std::map<std::string, Entry> entries_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, Entry> entries_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

@@ -18,11 +18,11 @@ using Clock = std::chrono::steady_clock;
 // again; what is one pass, up to 1.5 times.
 constexpr double kDetour = 3;
 // Of what should have crossed NVLink; small packets and other processes only ever add to it.
-constexpr double kLeastCounted = 0.8;
-constexpr uint64_t kMostBytes = 4 << 20;
-constexpr uint64_t kLeastScratch = 64 << 10;
+constexpr double kMinCounted = 0.8;
+constexpr uint64_t kMaxBytes = 4 << 20;
+constexpr uint64_t kMinScratch = 64 << 10;
 constexpr uint64_t kBytesOfARound = 1 << 20;
-constexpr unsigned kMostCopies = 16;
+constexpr unsigned kMaxCopies = 16;
 constexpr unsigned kRounds = 5;
 // What was slow is tried again before it is believed: something may have been in the way.
 constexpr unsigned kTries = 3;
@@ -109,12 +109,12 @@ std::string Times(double ratio) {
 // One look at one way.
 class Look {
  public:
-  Look(const OnePass::Way& way, const NvlinkCounters& counters, uint64_t bytes)
+  Look(const OnePass::Pair& way, const NvlinkCounters& counters, uint64_t bytes)
       : way_(way),
         counters_(counters),
         bytes_(bytes),
         copies_(
-            static_cast<unsigned>(std::clamp<uint64_t>(kBytesOfARound / bytes, 1, kMostCopies))) {}
+            static_cast<unsigned>(std::clamp<uint64_t>(kBytesOfARound / bytes, 1, kMaxCopies))) {}
 
   // NO_MEMORY where there is no room to look; GPU_LOST.
   Result<OnePass::Seen> Run(CUdeviceptr from, CUdeviceptr to) {
@@ -166,7 +166,7 @@ class Look {
 
   static bool Crossed(const Measured& measured) {
     return !measured.counted || static_cast<double>(*measured.counted) >=
-                                    kLeastCounted * static_cast<double>(measured.copied);
+                                    kMinCounted * static_cast<double>(measured.copied);
   }
 
   // What speaks against one pass; empty: nothing.
@@ -194,7 +194,7 @@ class Look {
                               "free some memory of both GPUs");
   }
 
-  const OnePass::Way& way_;
+  const OnePass::Pair& way_;
   const NvlinkCounters& counters_;
   const uint64_t bytes_;
   const unsigned copies_;
@@ -204,23 +204,23 @@ class Look {
 
 }  // namespace
 
-std::optional<OnePass::Seen> OnePass::Known(const Way& way) {
-  const std::lock_guard lock(mutex_);
+std::optional<OnePass::Seen> OnePass::Known(const Pair& way) {
+  const MutexLock lock(mutex_);
   const auto found = seen_.find(way);
   if (found == seen_.end()) return std::nullopt;
   return found->second;
 }
 
-OnePass::Seen OnePass::Look(const Way& way, CUdeviceptr from, CUdeviceptr to, uint64_t bytes) {
+OnePass::Seen OnePass::Look(const Pair& way, CUdeviceptr from, CUdeviceptr to, uint64_t bytes) {
   // Held throughout: whoever else wants to know waits, and then knows.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = seen_.find(way); found != seen_.end()) return found->second;
   // A GPU may be full but for a little.
-  for (uint64_t some = std::min(bytes, kMostBytes);; some /= 8) {
+  for (uint64_t some = std::min(bytes, kMaxBytes);; some /= 8) {
     Result<Seen> seen = cuda::Look(way, counters_, some).Run(from, to);
     if (seen.ok()) return seen_[way] = std::move(*seen);
     if (seen.status().reason() == reasons::kGpuLost) return {seen.status(), {}};
-    if (seen.status().reason() == reasons::kNoMemory && some / 8 >= kLeastScratch) continue;
+    if (seen.status().reason() == reasons::kNoMemory && some / 8 >= kMinScratch) continue;
     return {Status(Code::kFailedPrecondition, reasons::kNotOnePass, seen.status().message(),
                    "free some memory of both GPUs"),
             {}};

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {
@@ -35,12 +35,12 @@ class OnePass {
  public:
   explicit OnePass(NvlinkCounters counters) : counters_(std::move(counters)) {}
 
-  struct Way {
+  struct Pair {
     Gpu* from = nullptr;  // the one that copies
     Gpu* to = nullptr;
     Mapping from_mapping = Mapping::kOwn;
     Mapping to_mapping = Mapping::kOwn;
-    friend auto operator<=>(const Way&, const Way&) = default;
+    friend auto operator<=>(const Pair&, const Pair&) = default;
   };
   struct Seen {
     Status status;         // NOT_ONE_PASS with the figures, where copies take a detour
@@ -48,19 +48,19 @@ class OnePass {
   };
 
   // Nothing where it has not been looked at.
-  std::optional<Seen> Known(const Way& way);
+  std::optional<Seen> Known(const Pair& way);
 
   // Looks, unless that is known: copies the first of these bytes a few times, beside as many
   // between memories of this process's own, and reads NVLink's counters before and after. A detour
   // takes several times as long, and moves no counter. Both contexts stay open meanwhile, and
   // `from` reaches all of this. What cannot be looked at (no room for own memory) is NOT_ONE_PASS,
   // and looked at again the next time.
-  Seen Look(const Way& way, CUdeviceptr from, CUdeviceptr to, uint64_t bytes);
+  Seen Look(const Pair& way, CUdeviceptr from, CUdeviceptr to, uint64_t bytes);
 
  private:
   NvlinkCounters counters_;
-  std::mutex mutex_;
-  std::map<Way, Seen> seen_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<Pair, Seen> seen_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

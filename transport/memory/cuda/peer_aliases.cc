@@ -8,19 +8,19 @@ namespace onecopy::cuda {
 
 void PeerAliases::Remember(Region& region, std::string handle, uint64_t offset) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entries_[&region] = Entry{std::move(handle), offset, {}};
   }
   region.OnRelease([self = shared_from_this(), key = &region] { self->Forget(key); });
 }
 
 bool PeerAliases::Remembers(const Region& region) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.contains(&region);
 }
 
 void PeerAliases::Forget(const Region* region) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = entries_.find(region);
   if (entry == entries_.end()) return;
   for (auto& [gpu, alias] : entry->second.aliases) alias.opened->Close(*gpu, entry->second.handle);
@@ -31,7 +31,7 @@ Result<CUdeviceptr> PeerAliases::AddressFor(const Region& region, Gpu& gpu,
                                             const std::shared_ptr<IpcCache>& opened) {
   const auto own = reinterpret_cast<CUdeviceptr>(region.address());
   if (region.place().device == gpu.info().uuid) return own;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(&region);
   if (found == entries_.end()) return own;
   Entry& entry = found->second;
@@ -51,7 +51,7 @@ Result<CUdeviceptr> PeerAliases::AddressFor(const Region& region, Gpu& gpu,
 }
 
 void PeerAliases::DropAllOf(Gpu& gpu) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [region, entry] : entries_) {
     const auto alias = entry.aliases.find(&gpu);
     if (alias == entry.aliases.end()) continue;

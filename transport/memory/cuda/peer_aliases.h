@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/memory/cuda/gpu.h"
 #include "transport/memory/cuda/ipc_cache.h"
@@ -50,8 +50,8 @@ class PeerAliases : public std::enable_shared_from_this<PeerAliases> {
 
   void Forget(const Region* region);
 
-  std::mutex mutex_;
-  std::map<const Region*, Entry> entries_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<const Region*, Entry> entries_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

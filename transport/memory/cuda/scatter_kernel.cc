@@ -6,16 +6,18 @@
 
 #include "transport/memory/cuda/gpu.h"
 
-// Made from scatter.cu by nvcc, for every architecture: see CMakeLists.txt.
-extern "C" const unsigned char onecopy_scatter_image[];
+// Made from scatter.cu: see CMakeLists.txt.
+extern "C" const unsigned char* const onecopy_scatter_image;
 
 namespace onecopy::cuda {
 namespace {
 
 constexpr unsigned kBlocksPerProcessor = 8;  // 2,048 threads, which is all that one holds
-constexpr size_t kLeastRoom = 1024;
+constexpr size_t kMinRoom = 1024;
 
 }  // namespace
+
+const unsigned char* ScatterImage() { return onecopy_scatter_image; }
 
 ScatterKernel::~ScatterKernel() {
   for (const List& list : all_) gpu_.api().MemFreeHost(list.tiles);
@@ -25,14 +27,14 @@ ScatterKernel::~ScatterKernel() {
 bool ScatterKernel::Works(bool over_pcie) {
   if (!tried_) {
     tried_ = true;
-    if (Load() != CUDA_SUCCESS) function_ = nullptr;
+    if (gpu_.options().scatter_image == nullptr || Load() != CUDA_SUCCESS) function_ = nullptr;
   }
   return function_ != nullptr && (reaches_host_ || !over_pcie);
 }
 
 CUresult ScatterKernel::Load() {
   const shim::CudaApi& api = gpu_.api();
-  CUresult error = api.ModuleLoadData(&module_, onecopy_scatter_image);
+  CUresult error = api.ModuleLoadData(&module_, gpu_.options().scatter_image);
   if (error != CUDA_SUCCESS) {
     module_ = nullptr;
     return error;
@@ -62,7 +64,7 @@ CUresult ScatterKernel::Take(size_t tiles, List* list) {
     return CUDA_SUCCESS;
   }
   List made;
-  made.room = std::bit_ceil(std::max(tiles, kLeastRoom));
+  made.room = std::bit_ceil(std::max(tiles, kMinRoom));
   void* memory = nullptr;
   const CUresult error =
       gpu_.api().MemHostAlloc(&memory, made.room * sizeof(ScatterTile), CU_MEMHOSTALLOC_DEVICEMAP);

@@ -14,6 +14,9 @@ namespace onecopy::cuda {
 
 class Gpu;
 
+// The kernel, for every architecture; null where this was built without nvcc.
+const unsigned char* ScatterImage();
+
 // The GPU's thread only, with its context current; the context must be open throughout.
 class ScatterKernel {
  public:
@@ -22,8 +25,9 @@ class ScatterKernel {
   ScatterKernel(const ScatterKernel&) = delete;
   ScatterKernel& operator=(const ScatterKernel&) = delete;
 
-  // Whether it can be launched here, which the first call finds out: a driver older than the
-  // compiler may not take it. `over_pcie`: on host memory.
+  // Whether it can be launched here, which the first call finds out: there may be no image of it
+  // (Gpu::Options), and a driver older than the compiler may not take that. `over_pcie`: on host
+  // memory.
   bool Works(bool over_pcie);
 
   // A list that a launch reads, in pinned memory; given back when the work has ended.

@@ -5,8 +5,8 @@
 namespace onecopy::cuda {
 namespace {
 
-constexpr uint64_t kLeastTile = 4 << 10;
-constexpr uint64_t kMostTile = 64 << 10;
+constexpr uint64_t kMinTile = 4 << 10;
+constexpr uint64_t kMaxTile = 64 << 10;
 // So many tiles keep every large GPU busy.
 constexpr uint64_t kTiles = 1024;
 // An element as long as this has work for all threads of a block.
@@ -37,8 +37,8 @@ void CutElements(const StridedCopy& copy, uint64_t tile_bytes, std::vector<Scatt
 }  // namespace
 
 std::vector<ScatterTile> TilesOf(std::span<const StridedCopy> copies) {
-  const uint64_t even = (PayloadOf(copies) / kTiles + kLeastTile - 1) / kLeastTile * kLeastTile;
-  const uint64_t tile_bytes = std::clamp(even, kLeastTile, kMostTile);
+  const uint64_t even = (PayloadOf(copies) / kTiles + kMinTile - 1) / kMinTile * kMinTile;
+  const uint64_t tile_bytes = std::clamp(even, kMinTile, kMaxTile);
   std::vector<ScatterTile> tiles;
   tiles.reserve(std::max<size_t>(copies.size(), kTiles));
   for (const StridedCopy& copy : copies) {
@@ -66,7 +66,7 @@ bool WantsKernel(std::span<const StridedCopy> copies, bool over_pcie) {
 std::chrono::nanoseconds EngineTime(std::span<const StridedCopy> copies) {
   std::chrono::nanoseconds time{0};
   for (const StridedCopy& copy : copies) {
-    const bool as_one = copy.from_stride <= kMostPitch && copy.to_stride <= kMostPitch;
+    const bool as_one = copy.from_stride <= kMaxPitch && copy.to_stride <= kMaxPitch;
     const auto count = static_cast<int64_t>(copy.count);
     time += as_one ? kEngineCopy + count * kEngineRow : count * kEngineCopy;
   }

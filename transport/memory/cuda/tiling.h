@@ -30,6 +30,6 @@ std::chrono::nanoseconds EngineTime(std::span<const StridedCopy> copies);
 uint64_t PayloadOf(std::span<const StridedCopy> copies);
 
 // The longest stride of a copy that copy engines make as one, of all its elements.
-inline constexpr uint64_t kMostPitch = 0x7fffffff;
+inline constexpr uint64_t kMaxPitch = 0x7fffffff;
 
 }  // namespace onecopy::cuda

@@ -75,16 +75,17 @@ Status BadDescriptor(const std::string& why) {
 }  // namespace
 
 void VmmMappings::Add(CUdeviceptr address, uint64_t bytes, int device, bool imported) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   mappings_[address] = Mapping{bytes, imported, {device}};
 }
 
 void VmmMappings::Remove(CUdeviceptr address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   mappings_.erase(address);
 }
 
-std::map<CUdeviceptr, VmmMappings::Mapping>::iterator VmmMappings::Find(CUdeviceptr address) {
+std::map<CUdeviceptr, VmmMappings::Mapping>::const_iterator VmmMappings::Find(
+    CUdeviceptr address) const {
   auto after = mappings_.upper_bound(address);
   if (after == mappings_.begin()) return mappings_.end();
   const auto mapping = std::prev(after);
@@ -92,26 +93,25 @@ std::map<CUdeviceptr, VmmMappings::Mapping>::iterator VmmMappings::Find(CUdevice
 }
 
 bool VmmMappings::Contains(CUdeviceptr address) const {
-  const std::lock_guard lock(mutex_);
-  return const_cast<VmmMappings*>(this)->Find(address) != mappings_.end();
+  const MutexLock lock(mutex_);
+  return Find(address) != mappings_.end();
 }
 
 bool VmmMappings::IsImported(CUdeviceptr address) const {
-  const std::lock_guard lock(mutex_);
-  auto* const self = const_cast<VmmMappings*>(this);
-  const auto mapping = self->Find(address);
-  return mapping != self->mappings_.end() && mapping->second.imported;
+  const MutexLock lock(mutex_);
+  const auto mapping = Find(address);
+  return mapping != mappings_.end() && mapping->second.imported;
 }
 
 CUresult VmmMappings::LetReach(const Gpu& gpu, CUdeviceptr address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto mapping = Find(address);
   if (mapping == mappings_.end()) return CUDA_ERROR_NOT_FOUND;
   const int device = gpu.info().driver_ordinal;
   if (mapping->second.reached_by.contains(device)) return CUDA_SUCCESS;
   const CUmemAccessDesc access = ReadWriteBy(device);
   const CUresult error = gpu.api().MemSetAccess(mapping->first, mapping->second.bytes, &access, 1);
-  if (error == CUDA_SUCCESS) mapping->second.reached_by.insert(device);
+  if (error == CUDA_SUCCESS) mappings_.at(mapping->first).reached_by.insert(device);
   return error;
 }
 

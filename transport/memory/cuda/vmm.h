@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/memory/cuda/gpu.h"
 
 namespace onecopy::cuda {
@@ -32,10 +32,11 @@ class VmmMappings {
     bool imported = false;
     std::set<int> reached_by;  // GPUs, by the driver's numbers
   };
-  std::map<CUdeviceptr, Mapping>::iterator Find(CUdeviceptr address);  // with the mutex
+  std::map<CUdeviceptr, Mapping>::const_iterator Find(CUdeviceptr address) const
+      ONECOPY_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<CUdeviceptr, Mapping> mappings_;  // by address; guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<CUdeviceptr, Mapping> mappings_ ONECOPY_GUARDED_BY(mutex_);  // by address
 };
 
 // Ownership of one mapped allocation, readable and writable by its own GPU. Made while the context

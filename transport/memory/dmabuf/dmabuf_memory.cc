@@ -98,7 +98,7 @@ Result<std::unique_ptr<CopyRoute>> DmaBufMemory::Prepare(const RegionRef& from,
 }
 
 Result<CopyThreads> DmaBufMemory::Threads() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (threads_ != nullptr) return threads_;
   auto threads = std::make_shared<CopyThreads::element_type>();
   for (unsigned i = 0; i < thread_count_; ++i) {

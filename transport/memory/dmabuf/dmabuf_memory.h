@@ -4,11 +4,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/core/memory.h"
+#include "transport/core/mutex.h"
 #include "transport/memory/dmabuf/copy_route.h"
 #include "transport/memory/dmabuf/imported.h"
 #include "transport/os/dma_buf.h"
@@ -47,8 +47,8 @@ class DmaBufMemory final : public Memory {
   const unsigned thread_count_;
   const std::function<Result<uint64_t>(int fd)> bytes_of_;
   const std::shared_ptr<ImportedTable> imported_ = std::make_shared<ImportedTable>();
-  std::mutex mutex_;
-  CopyThreads threads_;  // guarded by mutex_
+  Mutex mutex_;
+  CopyThreads threads_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::dmabuf

@@ -55,18 +55,18 @@ Status Imported::EndCpuAccess(bool write) const {
 
 void ImportedTable::Add(Region& region, ImportedRef imported) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entries_[&region] = std::move(imported);
   }
   region.OnRelease([self = shared_from_this(), key = &region] {
     ImportedRef last;  // unmapped outside the lock
-    const std::lock_guard lock(self->mutex_);
+    const MutexLock lock(self->mutex_);
     last = std::move(self->entries_.extract(key).mapped());
   });
 }
 
 ImportedRef ImportedTable::Find(const Region& region) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(&region);
   return found == entries_.end() ? nullptr : found->second;
 }

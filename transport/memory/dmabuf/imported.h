@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/os/fault_guard.h"
 #include "transport/os/mapping.h"
@@ -57,8 +57,8 @@ class ImportedTable : public std::enable_shared_from_this<ImportedTable> {
   ImportedRef Find(const Region& region) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<const Region*, ImportedRef> entries_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<const Region*, ImportedRef> entries_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::dmabuf

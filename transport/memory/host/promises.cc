@@ -53,7 +53,7 @@ Status Promises::CheckFits(uint64_t missing, const Promise* besides) const {
 
 Result<std::unique_ptr<Promise>> Promises::Make(int fd, uint64_t bytes) {
   auto promise = std::unique_ptr<Promise>(new Promise(shared_from_this(), fd, bytes));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   promise->place_ = promises_.insert(promises_.end(), promise.get());
   const uint64_t missing = Promise::MissingBytes(fd, bytes);
   if (missing > 0) ONECOPY_RETURN_IF_ERROR(CheckFits(missing, promise.get()));
@@ -62,14 +62,14 @@ Result<std::unique_ptr<Promise>> Promises::Make(int fd, uint64_t bytes) {
 }
 
 Status Promises::Renew(Promise& promise, uint64_t missing) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ONECOPY_RETURN_IF_ERROR(CheckFits(missing, &promise));
   promise.most_missing_ = missing + kSlack;
   return OkStatus();
 }
 
 void Promises::Remove(Promise& promise) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   promises_.erase(promise.place_);
 }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 
 #include "onecopy/result.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::host {
 
@@ -53,13 +53,13 @@ class Promises : public std::enable_shared_from_this<Promises> {
 
  private:
   friend class Promise;
-  Status CheckFits(uint64_t missing, const Promise* besides) const;  // under the mutex
+  Status CheckFits(uint64_t missing, const Promise* besides) const ONECOPY_REQUIRES(mutex_);
   Status Renew(Promise& promise, uint64_t missing);
   void Remove(Promise& promise);
 
   uint64_t (*const available_)();
-  mutable std::mutex mutex_;
-  std::list<Promise*> promises_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::list<Promise*> promises_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::host

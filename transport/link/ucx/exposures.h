@@ -1,0 +1,58 @@
+// The owner's half of a connection: hands out keys, takes them back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/core/link.h"
+#include "transport/link/ucx/dialogue.h"
+
+namespace onecopy::ucx {
+
+// On the worker's thread.
+class Exposures {
+ public:
+  using Done = UniqueFunction<void(Result<RemoteKey>)>;
+
+  // `far`: the reader's end, as keys name it; `peer` its node.
+  Exposures(std::string peer, EndId far, const Home& home, Worker& worker, Dialogue& dialogue)
+      : peer_(std::move(peer)), far_(far), home_(home), worker_(worker), dialogue_(dialogue) {}
+
+  // `done` runs when the reader has taken UCX's key, or cannot.
+  void Add(const Span& span, Done done);
+  void OnExposed(const Message& message);
+  // Asks the reader to let go. One that is silent meanwhile, or takes too long, loses the endpoint,
+  // and with it all connections there.
+  void Withdraw(uint64_t key, Task done);
+  void OnWithdrawn(uint64_t key);
+  // Without asking: the reader has said so before.
+  void EndLoan(uint64_t key, Task done);
+
+  // The connection ends, for this reason: nothing is added any more, nor the reader asked. What is
+  // withdrawn from now on ends with EndAll.
+  void Stop(const Status& why) { stopped_ = why; }
+  bool empty() const { return exposures_.empty(); }
+  void EndAll();
+
+ private:
+  struct Exposure {
+    Span span;
+    Done done;  // until the reader has taken the key
+    std::vector<Task> withdrawing;
+    os::EventLoop::TimerId timer = 0;
+  };
+  void Limit(uint64_t key, os::Clock::time_point end);
+  void End(Exposure& exposure, const Status& unless_taken);
+
+  const std::string peer_;
+  const EndId far_;
+  const Home& home_;
+  Worker& worker_;
+  Dialogue& dialogue_;
+  std::unordered_map<uint64_t, Exposure> exposures_;
+  Status stopped_;  // why; OK while it is not
+};
+
+}  // namespace onecopy::ucx

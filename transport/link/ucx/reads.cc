@@ -1,0 +1,255 @@
+#include "transport/link/ucx/reads.h"
+
+#include "onecopy/range.h"
+#include "onecopy/reasons.h"
+#include "transport/link/ucx/resources.h"
+
+namespace onecopy::ucx {
+namespace {
+
+constexpr size_t kMaxCached = 256;
+constexpr uint64_t kMaxGetBytes = 1ULL << 30;
+constexpr std::chrono::milliseconds kSayWaitingEvery{500};
+
+Status NotOpen() {
+  return {Code::kPermissionDenied, reasons::kAccessDenied,
+          "nothing is open to reading under that key and range"};
+}
+
+}  // namespace
+
+// What may be got.
+struct Reads::Readable {
+  Readable(Worker& worker, ucp_rkey_h key, Exposing what)
+      : worker(worker), rkey(key), exposing(std::move(what)) {}
+  ~Readable() { worker.Destroy(rkey); }
+  Readable(const Readable&) = delete;
+  Readable& operator=(const Readable&) = delete;
+
+  Worker& worker;
+  const ucp_rkey_h rkey;
+  const Exposing exposing;
+  unsigned gets = 0;  // under way
+  bool withdrawn = false;
+};
+
+// One get.
+struct Reads::Operation {
+  ChannelId channel = 0;
+  uint64_t exposure = 0;
+  uint64_t offset = 0;
+  Span into;  // until it is posted
+  uint64_t bytes = 0;
+  std::string to;  // memories, for steps
+  std::string from;
+  std::shared_ptr<Readable> readable;  // once it is posted
+  bool cancelled = false;
+  Connection::GetDone done;
+};
+
+Reads::Reads(Ends ends, EndId near, unsigned gets, const Home& home, Worker& worker,
+             Dialogue& dialogue, std::function<void()> idle)
+    : ends_(std::move(ends)),
+      near_(near),
+      max_gets_(gets),
+      home_(home),
+      worker_(worker),
+      dialogue_(dialogue),
+      idle_(std::move(idle)) {}
+
+Reads::~Reads() = default;
+
+Status Reads::Check(const GetRequest& request, const Result<KeyName>& key) const {
+  if (!stopped_.ok()) return stopped_;
+  if (request.lane != GetRequest::kAnyLane && request.lane != 0) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "the read names a lane that this ucx connection does not have"};
+  }
+  if (request.into.bytes > kMaxGetBytes) {
+    return {Code::kInvalidArgument, reasons::kBadSize, "a ucx get of more than 1 GiB"};
+  }
+  ONECOPY_RETURN_IF_ERROR(key.status());
+  const auto found = readables_.find(key->exposure);
+  const bool open = key->reader == near_ && found != readables_.end() &&
+                    CheckWithin({request.key_offset, request.into.bytes},
+                                found->second->exposing.bytes, "exposure")
+                        .ok();
+  return open ? OkStatus() : NotOpen();
+}
+
+void Reads::Start(const GetRequest& request, Connection::GetDone done) {
+  const Result<KeyName> key = DecodeKey(*request.key);
+  const Status refused = Check(request, key);
+  if (!refused.ok() || request.into.bytes == 0) {
+    return home_.loop().Post(
+        [done = std::move(done), refused]() mutable { done(refused, nullptr, 0); });
+  }
+  auto operation = std::make_shared<Operation>();
+  operation->channel = request.channel;
+  operation->exposure = key->exposure;
+  operation->offset = request.key_offset;
+  operation->into = request.into;
+  operation->bytes = request.into.bytes;
+  operation->to = request.into.region->step_name();
+  operation->done = std::move(done);
+  queued_.Push(request.channel, request.into.bytes, std::move(operation));
+  StartQueued();
+}
+
+void Reads::StartQueued() {
+  while (stopped_.ok() && !queued_.empty() && posted_.size() < max_gets_) {
+    Post(queued_.Pop());
+  }
+}
+
+void Reads::Post(const OperationRef& operation) {
+  operation->readable = readables_.at(operation->exposure);
+  Readable& readable = *operation->readable;
+  operation->from = readable.exposing.memory;
+  ++readable.gets;
+  posted_.insert(operation);
+  const auto memories = std::make_pair(operation->from, operation->to);
+  if (emulated_.count(memories) > 0) {
+    operation->into = {};
+    return home_.loop().Post(
+        [this, keep = home_.Keep(), operation] { OnEnded(operation, OkStatus(), {}); });
+  }
+  worker_.Get(
+      dialogue_.endpoint(),
+      {readable.rkey, readable.exposing.address + operation->offset, std::move(operation->into)},
+      [&](const std::string& info) {
+        if (worker_.context().may_emulate()) return;
+        if (RouteOf(info).method == Method::kEmulation) emulated_.insert(memories);
+      },
+      [this, keep = home_.Keep(), operation](Status status, const std::string& info) {
+        OnEnded(operation, std::move(status), info);
+      });
+}
+
+void Reads::OnEnded(const OperationRef& operation, Status status, const std::string& info) {
+  if (posted_.erase(operation) == 0) return;  // it was given up
+  const bool failed = !status.ok();
+  StepList steps;
+  if (!failed && emulated_.count({operation->from, operation->to}) > 0) {
+    const bool gpus = operation->from != "host" && operation->to != "host";
+    status = {Code::kFailedPrecondition,
+              operation->to == "host" ? reasons::kHostNotPinnable : reasons::kGpuNotPinnable,
+              "UCX would move bytes from " + operation->from + " to " + operation->to +
+                  " by software emulation only",
+              std::string("use another link; see UCX_TLS and ucx_info -d for what UCX could use") +
+                  (gpus ? "; UCX up to 1.22 lends buffers of GPUs within a node only where the "
+                          "source's onecopyd has [cuda] allocation = \"legacy\""
+                        : "")};
+  } else if (!failed) {
+    const Route& route = RouteOf(info);
+    got_bytes_["ucx get: " + route.description] += operation->bytes;
+    steps = StepsFor(route, operation->from, operation->to);
+  }
+  if (operation->cancelled) {
+    status = {Code::kCancelled, reasons::kCancelled, "the get was cancelled"};
+  }
+  const uint64_t key = operation->exposure;
+  const std::shared_ptr<Readable> readable = std::move(operation->readable);
+  operation->done(!stopped_.ok() && failed ? stopped_ : status, steps, 0);
+  if (--readable->gets == 0 && readable->withdrawn) TellWithdrawn(key);
+  // Where one get fails, the way there has failed; UCX before 1.15 does not survive another one.
+  if (failed && stopped_.ok()) worker_.Fail(dialogue_.endpoint(), status);
+  StartQueued();
+  if (!stopped_.ok() && posted_.empty()) idle_();
+}
+
+void Reads::EndQueued(const std::function<bool(const Operation&)>& which, const Status& status) {
+  for (const auto& operation :
+       queued_.TakeIf([&](const OperationRef& queued) { return which(*queued); })) {
+    operation->into = {};
+    operation->done(status, nullptr, 0);
+  }
+}
+
+void Reads::Cancel(ChannelId channel) {
+  // UCX cannot take back a get: those under way end as such when they have landed.
+  for (const OperationRef& operation : posted_) {
+    if (operation->channel == channel) operation->cancelled = true;
+  }
+  EndQueued([&](const Operation& operation) { return operation.channel == channel; },
+            {Code::kCancelled, reasons::kCancelled, "the get was cancelled"});
+}
+
+const Route& Reads::RouteOf(const std::string& info) {
+  if (info.empty()) {
+    static const Route kUnnamed{"not named by UCX", Method::kUnknown, {}, {}};
+    return kUnnamed;
+  }
+  // The words of one route differ by sizes and estimates only.
+  Route route = ParseRoute(info);
+  const auto known = routes_.find(route.description);
+  if (known != routes_.end()) return known->second;
+  if (routes_.size() >= kMaxCached) routes_.clear();
+  std::string description = route.description;
+  return routes_.emplace(std::move(description), std::move(route)).first->second;
+}
+
+StepList Reads::StepsFor(const Route& route, const std::string& from, const std::string& to) {
+  const std::array<std::string, 3> name = {route.description, from, to};
+  const auto known = steps_.find(name);
+  if (known != steps_.end()) return known->second;
+  if (steps_.size() >= kMaxCached) steps_.clear();
+  const RouteEnds ends{ends_.peer, from, ends_.node, to, ends_.same_machine};
+  StepList steps =
+      StepsOf(route, ends, [](const std::string& device) { return IsSoftwareDevice(device); });
+  steps_.emplace(name, steps);
+  return steps;
+}
+
+void Reads::OnExposing(const Message& message) {
+  const std::optional<Exposing> exposing = DecodeExposing(message.text);
+  Status refused;
+  if (!exposing || readables_.count(message.key) > 0) {
+    refused = {Code::kInvalidArgument, reasons::kBadHandle, "the peer sent a malformed ucx key"};
+  } else {
+    const Result<ucp_rkey_h> rkey = worker_.Unpack(dialogue_.endpoint(), exposing->rkey);
+    refused = rkey.status();
+    if (rkey.ok()) {
+      readables_[message.key] = std::make_shared<Readable>(worker_, *rkey, *exposing);
+    }
+  }
+  dialogue_.Tell(MessageKind::kExposed, message.key, refused.message());
+}
+
+void Reads::OnWithdraw(uint64_t key) {
+  const auto node = readables_.extract(key);
+  EndQueued([&](const Operation& operation) { return operation.exposure == key; }, NotOpen());
+  if (node.empty()) return dialogue_.Tell(MessageKind::kWithdrawn, key);
+  const std::shared_ptr<Readable>& readable = node.mapped();
+  readable->withdrawn = true;
+  ++withdrawn_;
+  if (readable->gets == 0) return TellWithdrawn(key);
+  if (!waiting_said_) SayWaiting();
+}
+
+void Reads::TellWithdrawn(uint64_t key) {
+  --withdrawn_;
+  if (stopped_.ok()) dialogue_.Tell(MessageKind::kWithdrawn, key);
+}
+
+void Reads::SayWaiting() {
+  waiting_said_ = stopped_.ok() && withdrawn_ > 0;
+  if (!waiting_said_) return;
+  dialogue_.Tell(MessageKind::kPong);
+  home_.RunAfter(kSayWaitingEvery, [this] { SayWaiting(); });
+}
+
+void Reads::Stop(const Status& why) {
+  stopped_ = why;
+  EndQueued([](const Operation&) { return true; }, why);
+}
+
+void Reads::EndAll() {
+  for (const OperationRef& operation : std::exchange(posted_, {})) {
+    operation->readable.reset();
+    operation->done(stopped_, nullptr, 0);
+  }
+  readables_.clear();
+}
+
+}  // namespace onecopy::ucx

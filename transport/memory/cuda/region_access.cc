@@ -1,0 +1,174 @@
+#include "transport/memory/cuda/region_access.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
+#include "transport/os/error.h"
+#include "transport/shim/cuda_export.h"
+
+namespace onecopy::cuda {
+namespace {
+
+Status NotShareable(std::string why) {
+  return {Code::kFailedPrecondition, reasons::kNotShareable,
+          "this GPU memory cannot be shared with another daemon: " + std::move(why)};
+}
+
+// What the other daemon needs; how network devices reach the memory is this daemon's affair.
+ImportRequest AsShared(ImportRequest request) {
+  request.fd = -1;
+  request.dmabuf_fd = -1;
+  request.dmabuf_offset = 0;
+  request.dmabuf_refusal.clear();
+  return request;
+}
+
+}  // namespace
+
+Result<os::UniqueFd> Duplicate(int fd) {
+  os::UniqueFd copy = os::UniqueFd::DuplicateOf(fd);
+  if (copy) return copy;
+  if (errno == EBADF) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle, "the descriptor is not open");
+  }
+  return os::ErrnoStatus(errno, "duplicating a descriptor");
+}
+
+void ExportDmaBufOf(Region& region, std::shared_ptr<Gpu> gpu) {
+  region.SetDmaBufExporter([gpu = std::move(gpu), address = AddressOf(region),
+                            bytes = region.bytes()]() -> Result<DmaBuf> {
+    ONECOPY_RETURN_IF_ERROR(gpu->lost());
+    const shim::ScopedCudaContext scope(gpu->api(), gpu->context());
+    ONECOPY_ASSIGN_OR_RETURN(shim::CudaDmaBuf exported,
+                             shim::ExportDmaBuf(gpu->api(), gpu->info().device, address, bytes));
+    return DmaBuf{exported.fd.Release(), exported.offset};
+  });
+}
+
+Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
+                              const std::function<Result<uint64_t>(int fd)>& bytes_of) {
+  if (request.dmabuf_fd < 0) return KeptDmaBuf{{}, 0, request.dmabuf_refusal};
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, bytes_of(request.dmabuf_fd));
+  if (request.dmabuf_offset > bytes || request.bytes > bytes - request.dmabuf_offset) {
+    return Status(Code::kInvalidArgument, reasons::kBadHandle,
+                  "a dma-buf of " + FormatBytes(bytes) + " cannot hold " +
+                      FormatBytes(request.bytes) + " from byte " +
+                      std::to_string(request.dmabuf_offset) + " on",
+                  "pass the dma-buf of this very memory, and where the memory begins in it");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd kept, Duplicate(request.dmabuf_fd));
+  return KeptDmaBuf{std::move(kept), request.dmabuf_offset, {}};
+}
+
+void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf) {
+  region.SetDmaBufExporter([dmabuf = std::move(dmabuf)]() -> Result<DmaBuf> {
+    if (!dmabuf.fd) {
+      return Status(Code::kFailedPrecondition, reasons::kGpuNotPinnable,
+                    "memory of cudaMalloc can be exported as a dma-buf only by the process that "
+                    "allocated it, and that one passed none" +
+                        (dmabuf.refusal.empty() ? "" : ": " + dmabuf.refusal),
+                    "use a newer client library, or memory of cuMemCreate or of the daemon");
+    }
+    ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(dmabuf.fd.get()));
+    return DmaBuf{copy.Release(), dmabuf.offset};
+  });
+}
+
+void ShareOwn(Region& region, std::shared_ptr<Gpu> gpu) {
+  region.SetSharer([gpu = std::move(gpu), address = AddressOf(region), bytes = region.bytes(),
+                    device = region.place().device]() -> Result<ImportRequest> {
+    ONECOPY_RETURN_IF_ERROR(gpu->lost());
+    const shim::CudaApi& api = gpu->api();
+    const shim::ScopedCudaContext scope(api, gpu->context());
+    CUdeviceptr start = 0;
+    size_t allocation_bytes = 0;
+    CUresult error = api.MemGetAddressRange(&start, &allocation_bytes, address);
+    CUmemGenericAllocationHandle handle = 0;
+    if (error == CUDA_SUCCESS) {
+      error = api.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address));
+    }
+    if (error != CUDA_SUCCESS) return NotShareable(shim::CudaErrorText(api, error));
+    int fd = -1;
+    error =
+        api.MemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    api.MemRelease(handle);
+    if (error != CUDA_SUCCESS) {
+      return NotShareable("cuMemExportToShareableHandle: " + shim::CudaErrorText(api, error));
+    }
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    ImportRequest shared;
+    shared.form = "cuda-vmm";
+    shared.device = device;
+    shared.bytes = bytes;
+    shared.offset = address - start;
+    shared.allocation_bytes = allocation_bytes;
+    shared.fd = fd;
+    return shared;
+  });
+}
+
+void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu) {
+  region.SetSharer([gpu = std::move(gpu), address = AddressOf(region), bytes = region.bytes(),
+                    device = region.place().device]() -> Result<ImportRequest> {
+    ONECOPY_RETURN_IF_ERROR(gpu->lost());
+    const shim::ScopedCudaContext scope(gpu->api(), gpu->context());
+    CUipcMemHandle handle{};
+    CUresult error = scope.outcome();
+    if (error == CUDA_SUCCESS) error = gpu->api().IpcGetMemHandle(&handle, address);
+    if (error != CUDA_SUCCESS) {
+      return NotShareable("cuIpcGetMemHandle: " + shim::CudaErrorText(gpu->api(), error));
+    }
+    ImportRequest shared;
+    shared.form = "cuda-ipc";
+    shared.device = device;
+    shared.bytes = bytes;
+    shared.handle.assign(handle.reserved, sizeof handle.reserved);
+    return shared;
+  });
+}
+
+void ShareDescriptor(Region& region, const ImportRequest& request, os::UniqueFd original) {
+  region.SetSharer(
+      [shared = AsShared(request), original = std::move(original)]() -> Result<ImportRequest> {
+        ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(original.get()));
+        ImportRequest with_fd = shared;
+        with_fd.fd = copy.Release();
+        return with_fd;
+      });
+}
+
+void ShareHandle(Region& region, const ImportRequest& request) {
+  region.SetSharer([shared = AsShared(request)]() -> Result<ImportRequest> { return shared; });
+}
+
+void FlushIfNeeded(Region& region, std::shared_ptr<Gpu> gpu) {
+  const GpuInfo& info = gpu->info();
+  if (info.writes_ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES) return;
+  const bool owner_sees = info.writes_ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+  // Who is going to read, nobody knows here: another GPU may, wherever it can. A GPU that cannot
+  // flush for the others offers no more than its own order.
+  if (owner_sees && (info.direct_peers.empty() || !info.flushes)) return;
+  region.SetFlush([gpu = std::move(gpu)]() -> Status {
+    const std::string what = "making remote writes visible on " + gpu->ToString();
+    ONECOPY_RETURN_IF_ERROR(gpu->lost());
+    if (!gpu->info().flushes) {
+      return {Code::kFailedPrecondition, reasons::kGpuNotPinnable,
+              what + ": the driver cannot, and the GPU does not order them by itself",
+              "receive into host memory, or by a path that stages: --path rdma-bounce"};
+    }
+    const shim::ScopedCudaContext scope(gpu->api(), gpu->context());
+    CUresult error = scope.outcome();
+    if (error == CUDA_SUCCESS) {
+      error =
+          gpu->api().FlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                              CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
+    }
+    return error == CUDA_SUCCESS ? OkStatus() : gpu->WorkFailure(error, what);
+  });
+}
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,54 @@
+// How others than this process reach a region of GPU memory: network devices (a dma-buf), other
+// daemons of the host, and whoever reads what a network device has written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transport/core/import_request.h"
+#include "transport/core/region.h"
+#include "transport/memory/cuda/gpu.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::cuda {
+
+inline CUdeviceptr AddressOf(const Region& region) {
+  return reinterpret_cast<CUdeviceptr>(region.address());
+}
+
+// Each of these gives a new region one way to be reached, before it is shared. The region holds a
+// use of the GPU for as long as it lives.
+
+// The dma-buf of memory of cuMemCreate, a client's too, is exported by this process.
+void ExportDmaBufOf(Region& region, std::shared_ptr<Gpu> gpu);
+
+// That of memory behind a legacy handle is the client's to export: what it passed, or why it did
+// not.
+struct KeptDmaBuf {
+  os::UniqueFd fd;
+  uint64_t offset = 0;
+  std::string refusal;
+};
+// BAD_HANDLE for a descriptor that is no dma-buf or has no room for the piece. `bytes_of` tells its
+// size.
+Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
+                              const std::function<Result<uint64_t>(int fd)>& bytes_of);
+void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf);
+
+// Another daemon maps memory of the daemon's own by a new descriptor, or, where that has none,
+// opens a new legacy handle; a client's by the client's original one, or opens the client's
+// original handle.
+void ShareOwn(Region& region, std::shared_ptr<Gpu> gpu);
+void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu);
+void ShareDescriptor(Region& region, const ImportRequest& request, os::UniqueFd original);
+void ShareHandle(Region& region, const ImportRequest& request);
+
+// Where the GPU does not order remote writes for all who may read them here.
+void FlushIfNeeded(Region& region, std::shared_ptr<Gpu> gpu);
+
+// A descriptor of our own for the same thing.
+Result<os::UniqueFd> Duplicate(int fd);
+
+}  // namespace onecopy::cuda
