@@ -72,8 +72,8 @@ std::string_view RoleName(TransferRole role) {
       return "destination";
     case TransferRole::kSource:
       return "source";
-    case TransferRole::kOrderer:
-      return "orderer";
+    case TransferRole::kInitiator:
+      return "initiator";
   }
   return "unknown";
 }

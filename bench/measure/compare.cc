@@ -99,7 +99,7 @@ Compared CompareWithCpu(Row row, Mover& work, const MakeCeiling& make_ceiling,
     measured.details["cpu_seconds_per_gb"] = Summarise(result.cpu).median;
   }
   if (status.ok()) {
-    measured = Judged(std::move(measured));
+    measured = Evaluated(std::move(measured));
     return std::move(result);
   }
   // Of a comparison that broke off, only whole pairs say something.
@@ -139,7 +139,7 @@ Row CpuRow(const Compared& compared, const std::string& ceiling) {
     row.ceiling_values = compared.ceiling_cpu;
     if (compared.row.target) row.target = kCpuToReach;
   }
-  return Judged(std::move(row));
+  return Evaluated(std::move(row));
 }
 
 }  // namespace onecopy::bench

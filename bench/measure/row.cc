@@ -71,7 +71,7 @@ Row Failed(Row row, const Status& why) {
   return WithStatus(std::move(row), RowStatus::kFailed, why);
 }
 
-Row Judged(Row row) {
+Row Evaluated(Row row) {
   using enum RowStatus;
   if (row.verified == false) {
     return WithOutcome(std::move(row), kFailed, kPayloadWrong,

@@ -63,6 +63,6 @@ Row Waived(Row row, const Status& why);
 Row Failed(Row row, const Status& why);
 
 // Decides whether what was measured is good enough.
-Row Judged(Row row);
+Row Evaluated(Row row);
 
 }  // namespace onecopy::bench

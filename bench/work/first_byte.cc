@@ -40,7 +40,7 @@ Row Measure(Row row, const TransferParams& params, const Settings& settings) {
       row.details["negotiation_seconds"] = moved->details.at("negotiation_seconds");
     }
   }
-  return Judged(std::move(row));
+  return Evaluated(std::move(row));
 }
 
 Row RowOf(std::string work, std::string path) {

@@ -207,7 +207,7 @@ std::vector<Row> DaemonMemory(const Settings& settings) {
     Status status = CheckHostMemory(settings.bytes, 2);
     if (status.ok()) status = Watch(east, west, daemon, settings);
     for (Row* row : {&east, &west}) {
-      rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));
+      rows.push_back(status.ok() ? Evaluated(std::move(*row)) : NotSetUp(std::move(*row), status));
     }
   }
   return rows;
@@ -221,7 +221,7 @@ std::vector<Row> IdleCpu(const Settings& settings) {
     Row west = {.work = "idle cpu west" + rings, .unit = Unit::kCores, .limit = kMaxIdleCores};
     const Status status = StandIdle(east, west, settings, with_rings);
     for (Row* row : {&east, &west}) {
-      rows.push_back(status.ok() ? Judged(std::move(*row)) : NotSetUp(std::move(*row), status));
+      rows.push_back(status.ok() ? Evaluated(std::move(*row)) : NotSetUp(std::move(*row), status));
     }
   }
   return rows;

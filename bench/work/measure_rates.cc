@@ -11,7 +11,7 @@ namespace onecopy::bench {
 namespace {
 
 // Payloads that take long enough for a floor to mean something.
-constexpr uint64_t kJudgedBytes = uint64_t{64} << 20;
+constexpr uint64_t kEvaluatedBytes = uint64_t{64} << 20;
 
 // The copying threads of a daemon, which its configuration takes from the number of cores.
 Result<unsigned> CopyThreads(const Node& node) {
@@ -117,7 +117,7 @@ class EnvironmentRate {
 Row RowOf(const Rate& rate, unsigned lanes, uint64_t bytes) {
   Row row = {.work = rate.work, .path = rate.path, .bytes = bytes, .ceiling = rate.ceiling};
   if (lanes > 0) row.work += ", " + std::to_string(lanes) + (lanes == 1 ? " lane" : " lanes");
-  if (bytes >= kJudgedBytes) row.floor = rate.floor;
+  if (bytes >= kEvaluatedBytes) row.floor = rate.floor;
   for (const auto& [least_bytes, target] : rate.targets) {
     if (bytes >= least_bytes) row.target = target;
   }

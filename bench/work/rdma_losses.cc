@@ -119,7 +119,7 @@ std::vector<Row> RdmaAfterLosses(const Settings& settings) {
   row.values.resize(pairs);
   row.ceiling_values.resize(pairs);
   row.details["cycles"] = settings.cycles;
-  return {status.ok() ? Judged(std::move(row)) : Failed(std::move(row), status)};
+  return {status.ok() ? Evaluated(std::move(row)) : Failed(std::move(row), status)};
 }
 
 }  // namespace onecopy::bench

@@ -22,7 +22,7 @@ Row StartSeveral(Row row, const Settings& settings) {
     if (!daemon.ok()) return Failed(std::move(row), daemon.status());
     row.values.push_back((*daemon)->ready_seconds());
   }
-  return Judged(std::move(row));
+  return Evaluated(std::move(row));
 }
 
 }  // namespace

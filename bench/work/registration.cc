@@ -43,7 +43,7 @@ Row Time(Row row, Client& client, const MakeBuffer& make, const Settings& settin
     row.values.push_back(seconds);
   }
   row.details["delete_seconds"] = deletions / options.samples;
-  return Judged(std::move(row));
+  return Evaluated(std::move(row));
 }
 
 Row RowOf(std::string work, uint64_t bytes) {

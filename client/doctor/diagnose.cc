@@ -70,15 +70,15 @@ std::string Join(const std::vector<std::string>& names, size_t most) {
 
 Diagnosis Diagnose(const Facts& facts) {
   Findings findings;
-  JudgeNics(facts, findings);
-  JudgePorts(facts, findings);
-  JudgeGpus(facts, findings);
-  JudgeRegistration(facts, findings);
-  JudgeMachine(facts, findings);
-  JudgePlaces(facts, findings);
-  JudgeCertificates(facts, findings);
-  JudgeUcx(facts, findings);
-  JudgeProbes(facts, findings);
+  EvaluateNics(facts, findings);
+  EvaluatePorts(facts, findings);
+  EvaluateGpus(facts, findings);
+  EvaluateRegistration(facts, findings);
+  EvaluateMachine(facts, findings);
+  EvaluatePlaces(facts, findings);
+  EvaluateCertificates(facts, findings);
+  EvaluateUcx(facts, findings);
+  EvaluateProbes(facts, findings);
 
   Diagnosis diagnosis;
   if (const Probe* proof = Proof(facts)) {

@@ -24,14 +24,14 @@ class Findings {
 // "a, b and 3 more": names for people.
 std::string Join(const std::vector<std::string>& names, size_t most = 8);
 
-void JudgeNics(const Facts& facts, Findings& findings);
-void JudgePorts(const Facts& facts, Findings& findings);
-void JudgeGpus(const Facts& facts, Findings& findings);
-void JudgeRegistration(const Facts& facts, Findings& findings);
-void JudgeMachine(const Facts& facts, Findings& findings);
-void JudgePlaces(const Facts& facts, Findings& findings);
-void JudgeCertificates(const Facts& facts, Findings& findings);
-void JudgeUcx(const Facts& facts, Findings& findings);
-void JudgeProbes(const Facts& facts, Findings& findings);
+void EvaluateNics(const Facts& facts, Findings& findings);
+void EvaluatePorts(const Facts& facts, Findings& findings);
+void EvaluateGpus(const Facts& facts, Findings& findings);
+void EvaluateRegistration(const Facts& facts, Findings& findings);
+void EvaluateMachine(const Facts& facts, Findings& findings);
+void EvaluatePlaces(const Facts& facts, Findings& findings);
+void EvaluateCertificates(const Facts& facts, Findings& findings);
+void EvaluateUcx(const Facts& facts, Findings& findings);
+void EvaluateProbes(const Facts& facts, Findings& findings);
 
 }  // namespace onecopy::doctor

@@ -27,7 +27,7 @@ bool Slower(uint64_t slow, uint64_t fast) {
 }
 
 // A NIC that is there and carries nothing, faster than all that do.
-void JudgeIdleNics(const Facts& facts, Findings& findings) {
+void EvaluateIdleNics(const Facts& facts, Findings& findings) {
   for (const LinkCapability& link : facts.daemon.capabilities.links) {
     if (!link.rdma || !link.viability.viable) continue;
     const NicCapability* used = nullptr;
@@ -50,7 +50,7 @@ void JudgeIdleNics(const Facts& facts, Findings& findings) {
 }
 
 // Lanes on one pair of NICs where another pair was seen to be faster.
-void JudgeLanes(const Facts& facts, Findings& findings) {
+void EvaluateLanes(const Facts& facts, Findings& findings) {
   for (const Probe& used : facts.probes) {
     if (!used.used || !used.viable || used.emulated) continue;
     const Probe* best = &used;
@@ -91,7 +91,7 @@ std::vector<PortMtu> PortMtus(const NodeCapability& node) {
 }
 
 // One line for each peer: a lane takes the smaller MTU of its two ports.
-void JudgePeerMtus(const Facts& facts, Findings& findings) {
+void EvaluatePeerMtus(const Facts& facts, Findings& findings) {
   for (const Peer& peer : facts.daemon.peers) {
     const std::vector<PortMtu> theirs = PortMtus(peer.capabilities);
     for (const PortMtu& own : PortMtus(facts.daemon.capabilities)) {
@@ -110,7 +110,7 @@ void JudgePeerMtus(const Facts& facts, Findings& findings) {
 
 }  // namespace
 
-void JudgeCertificates(const Facts& facts, Findings& findings) {
+void EvaluateCertificates(const Facts& facts, Findings& findings) {
   for (const Expiry& expiry : facts.daemon.expiries) {
     if (!tls::EndsSoon({expiry.what, expiry.file, expiry.since, expiry.until}, facts.daemon.now)) {
       continue;
@@ -127,7 +127,7 @@ void JudgeCertificates(const Facts& facts, Findings& findings) {
   }
 }
 
-void JudgeUcx(const Facts& facts, Findings& findings) {
+void EvaluateUcx(const Facts& facts, Findings& findings) {
   if (facts.ucx.found) {
     const std::string seen = "UCX " + facts.ucx.version + " has these modules in " +
                              facts.ucx.modules_folder + ": " + Join(facts.ucx.modules, 12);
@@ -149,7 +149,7 @@ void JudgeUcx(const Facts& facts, Findings& findings) {
   }
 }
 
-void JudgeProbes(const Facts& facts, Findings& findings) {
+void EvaluateProbes(const Facts& facts, Findings& findings) {
   for (const Probe& probe : facts.probes) {
     if (!probe.viable && !probe.emulated &&
         (probe.memory == "cuda" || probe.peer_memory == "cuda")) {
@@ -166,9 +166,9 @@ void JudgeProbes(const Facts& facts, Findings& findings) {
                    "compare with ib_read_bw --use_cuda=0 between the two nodes");
     }
   }
-  JudgePeerMtus(facts, findings);
-  JudgeIdleNics(facts, findings);
-  JudgeLanes(facts, findings);
+  EvaluatePeerMtus(facts, findings);
+  EvaluateIdleNics(facts, findings);
+  EvaluateLanes(facts, findings);
 }
 
 }  // namespace onecopy::doctor

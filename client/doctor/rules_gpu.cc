@@ -24,7 +24,7 @@ std::vector<std::string> GpusThat(const Facts& facts, Condition condition) {
   return names;
 }
 
-void JudgeDriver(const Facts& facts, Findings& findings) {
+void EvaluateDriver(const Facts& facts, Findings& findings) {
   const Part& driver = facts.driver;
   if (facts.gpus.empty() && (driver.found || driver.reason != reasons::kDriverFailed)) {
     findings.Add(
@@ -42,7 +42,7 @@ void JudgeDriver(const Facts& facts, Findings& findings) {
                      "nvidia-driver nvidia-open-kernel-dkms), then nvidia-smi must list the GPUs");
 }
 
-void JudgePeerAccess(const Facts& facts, Findings& findings) {
+void EvaluatePeerAccess(const Facts& facts, Findings& findings) {
   if (!facts.driver.found) return;
   std::vector<std::string> pairs;
   for (const Gpu& gpu : facts.gpus) {
@@ -62,9 +62,9 @@ void JudgePeerAccess(const Facts& facts, Findings& findings) {
 
 }  // namespace
 
-void JudgeGpus(const Facts& facts, Findings& findings) {
-  JudgeDriver(facts, findings);
-  JudgePeerAccess(facts, findings);
+void EvaluateGpus(const Facts& facts, Findings& findings) {
+  EvaluateDriver(facts, findings);
+  EvaluatePeerAccess(facts, findings);
   std::vector<std::string> small;
   for (const Gpu& gpu : facts.gpus) {
     if (gpu.bar1_bytes == 0 || gpu.total_bytes == 0 || gpu.bar1_bytes >= gpu.total_bytes) continue;
@@ -87,7 +87,7 @@ void JudgeGpus(const Facts& facts, Findings& findings) {
   }
 }
 
-void JudgeRegistration(const Facts& facts, Findings& findings) {
+void EvaluateRegistration(const Facts& facts, Findings& findings) {
   if (!facts.HasNvidiaGpu()) return;
   const auto without = GpusThat(facts, [](const Gpu& gpu) { return gpu.dma_buf && !*gpu.dma_buf; });
   const Kernel& kernel = facts.kernel;

@@ -11,7 +11,7 @@ constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kEnoughToStart = 16 * kMiB;  // queue pairs, completion queues, control messages
 constexpr uint64_t kEnough = 1024 * kMiB;       // pinned slots and hosts' buffers besides
 
-void JudgeMemlock(const Facts& facts, Findings& findings) {
+void EvaluateMemlock(const Facts& facts, Findings& findings) {
   const Memlock& limit = facts.memlock;
   if (!limit.known || limit.unlimited || limit.bytes >= kEnough) return;
   findings.Add("MEMLOCK_LIMIT", limit.bytes < kEnoughToStart ? Severity::kBlocks : Severity::kSlows,
@@ -22,7 +22,7 @@ void JudgeMemlock(const Facts& facts, Findings& findings) {
 
 bool Translates(const std::string& type) { return type.starts_with("DMA"); }
 
-void JudgeIommu(const Facts& facts, Findings& findings) {
+void EvaluateIommu(const Facts& facts, Findings& findings) {
   // A guest's IOMMU is its hypervisor's doing.
   if (!facts.virtual_machine.empty()) return;
   std::vector<std::string> translated;
@@ -37,7 +37,7 @@ void JudgeIommu(const Facts& facts, Findings& findings) {
                "the IOMMU off in the firmware");
 }
 
-void JudgeAcs(const Facts& facts, Findings& findings) {
+void EvaluateAcs(const Facts& facts, Findings& findings) {
   if (!facts.virtual_machine.empty()) return;
   if (!facts.acs.redirecting.empty()) {
     findings.Add("ACS_IN_THE_WAY", Severity::kSlows,
@@ -55,13 +55,13 @@ void JudgeAcs(const Facts& facts, Findings& findings) {
 
 }  // namespace
 
-void JudgeMachine(const Facts& facts, Findings& findings) {
-  JudgeMemlock(facts, findings);
-  JudgeIommu(facts, findings);
-  JudgeAcs(facts, findings);
+void EvaluateMachine(const Facts& facts, Findings& findings) {
+  EvaluateMemlock(facts, findings);
+  EvaluateIommu(facts, findings);
+  EvaluateAcs(facts, findings);
 }
 
-void JudgePlaces(const Facts& facts, Findings& findings) {
+void EvaluatePlaces(const Facts& facts, Findings& findings) {
   const Topology& topology = facts.topology;
   std::vector<size_t> gpus;
   std::vector<size_t> nics;

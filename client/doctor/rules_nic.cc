@@ -31,7 +31,7 @@ bool AnyUsable(const Facts& facts) {
   });
 }
 
-void JudgeMtu(const Nic& nic, const Port& port, Findings& findings) {
+void EvaluateMtu(const Nic& nic, const Port& port, Findings& findings) {
   if (port.active_mtu == 0) return;
   const uint32_t possible = std::min(port.max_mtu == 0 ? 4096 : port.max_mtu, 4096U);
   const std::string seen =
@@ -58,7 +58,7 @@ void JudgeMtu(const Nic& nic, const Port& port, Findings& findings) {
 
 }  // namespace
 
-void JudgeNics(const Facts& facts, Findings& findings) {
+void EvaluateNics(const Facts& facts, Findings& findings) {
   if (facts.nics.empty()) {
     findings.Add("NO_RDMA_DEVICE", Severity::kBlocks, "/sys/class/infiniband is empty",
                  "install a NIC that does InfiniBand or RoCE v2, and load its driver: modprobe "
@@ -95,7 +95,7 @@ void JudgeNics(const Facts& facts, Findings& findings) {
   }
 }
 
-void JudgePorts(const Facts& facts, Findings& findings) {
+void EvaluatePorts(const Facts& facts, Findings& findings) {
   const Severity severity = AnyUsable(facts) ? Severity::kSlows : Severity::kBlocks;
   for (const Nic& nic : facts.nics) {
     if (nic.emulated) continue;
@@ -115,7 +115,7 @@ void JudgePorts(const Facts& facts, Findings& findings) {
                          "; and let the NIC speak RoCE v2 (cma_roce_mode -d " + nic.name + " -p " +
                          std::to_string(port.number) + " -m 2)");
       }
-      if (port.active()) JudgeMtu(nic, port, findings);
+      if (port.active()) EvaluateMtu(nic, port, findings);
     }
   }
 }

@@ -58,12 +58,12 @@ ssize_t Send(int socket, const std::string& packet, int fd) {
   return sent;
 }
 
-constexpr size_t kMostFds = 2;
+constexpr size_t kMaxFds = 2;
 
 ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds) {
-  packet.resize(kMostAttachBytes);
+  packet.resize(kMaxAttachBytes);
   iovec room{packet.data(), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control;
   msghdr message{};
   message.msg_iov = &room;
   message.msg_iovlen = 1;

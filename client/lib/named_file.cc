@@ -20,7 +20,7 @@
 namespace onecopy::client {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel's own limit
+constexpr int kMaxLinks = 40;  // as the kernel's own limit
 constexpr int kLook = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 
 class Walk {
@@ -100,7 +100,7 @@ class Walk {
   }
 
   Status Follow(const std::string& name, const os::UniqueFd& link, const struct stat& facts) {
-    if (++links_ > kMostLinks) {
+    if (++links_ > kMaxLinks) {
       errno = ELOOP;
       return Failed();
     }

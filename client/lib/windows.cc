@@ -10,7 +10,7 @@ namespace onecopy::client {
 namespace {
 
 // A daemon keeps the end of so many windows until they are asked for, and of more.
-constexpr unsigned kMostWindows = 64;
+constexpr unsigned kMaxWindows = 64;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOpt
   std::unique_ptr<Windows> windows(new Windows(client, options, std::move(waiter), copy.bytes));
   bytes = std::max<uint64_t>(bytes, 1);
   // No more windows than there are pieces.
-  uint64_t count = std::clamp(options.windows, 1U, kMostWindows);
+  uint64_t count = std::clamp(options.windows, 1U, kMaxWindows);
   if (copy.bytes.has_value()) {
     count = std::clamp<uint64_t>((*copy.bytes + bytes - 1) / bytes, 1, count);
   }

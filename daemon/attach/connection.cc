@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kPacketsPerTurn = 16;   // so that one client does not starve the others
 constexpr int kPacketsDropped = 256;  // more than a socket's queue holds by default
-constexpr size_t kMostProgramBytes = 256;
+constexpr size_t kMaxProgramBytes = 256;
 
 Status Bad(std::string message) {
   return {Code::kInvalidArgument, reasons::kBadArgument, std::move(message)};
@@ -108,7 +108,7 @@ void Connection::OnSocket(uint32_t epoll_events) {
   }
   for (int i = 0; i < kPacketsPerTurn; ++i) {
     if (state_ != State::kNew && state_ != State::kAttached) return;
-    auto packet = os::ReceivePacket(client_.socket.get(), kMostAttachBytes);
+    auto packet = os::ReceivePacket(client_.socket.get(), kMaxAttachBytes);
     if (!packet.ok()) return End();
     if (!*packet) return;
     if ((*packet)->end) return End();
@@ -120,7 +120,7 @@ void Connection::OnPacket(os::Packet packet) {
   Passed passed{{}, packet.fds_cut};
   for (os::UniqueFd& fd : packet.fds) passed.fds.emplace_back(std::move(fd), closer_, payer());
   if (packet.bytes_cut) {
-    return Refuse(Bad("a packet has more than " + std::to_string(kMostAttachBytes) + " bytes"));
+    return Refuse(Bad("a packet has more than " + std::to_string(kMaxAttachBytes) + " bytes"));
   }
   v1::AttachRequest request;
   if (!request.ParseFromString(packet.bytes)) {
@@ -154,7 +154,7 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& pa
   }
   loop_.CancelTimer(hello_timer_);
   if (greeted_) std::exchange(greeted_, nullptr)();
-  client_.identity.program = CutUtf8(hello.client(), kMostProgramBytes);
+  client_.identity.program = CutUtf8(hello.client(), kMaxProgramBytes);
   BeginAsking();
   session_->Open(client_.identity, [weak = weak_from_this(), protocol](Result<std::string> token) {
     const auto self = weak.lock();

@@ -8,7 +8,7 @@ namespace onecopy::attach {
 namespace {
 
 // Each holds up to two descriptors.
-constexpr size_t kMostUnused = 64;
+constexpr size_t kMaxUnused = 64;
 
 std::string Numbers(const os::ProcessNamespaces& seen) {
   std::string text;
@@ -47,7 +47,7 @@ NamespaceNames::Name NamespaceNames::Numbered(const os::ProcessNamespaces& seen)
 
 void NamespaceNames::MakeRoom() {
   const auto unused = [](const auto& entry) { return entry.second.descriptors.use_count() == 1; };
-  if (std::count_if(held_.begin(), held_.end(), unused) < static_cast<ptrdiff_t>(kMostUnused))
+  if (std::count_if(held_.begin(), held_.end(), unused) < static_cast<ptrdiff_t>(kMaxUnused))
     return;
   auto oldest = held_.end();
   for (auto entry = held_.begin(); entry != held_.end(); ++entry) {

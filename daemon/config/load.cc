@@ -90,7 +90,7 @@ std::string TunedFile(const toml::table& table, const std::string& file) {
 Status FillGaps(const std::string& tuned, const Schema& schema, toml::table& table) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string text, ReadFile(tuned));
   ONECOPY_ASSIGN_OR_RETURN(const toml::table measured, ParseTable(text, tuned));
-  // Judged by itself, so that what is wrong is told with its own line.
+  // Evaluated by itself, so that what is wrong is told with its own line.
   ONECOPY_RETURN_IF_ERROR(BindTable(measured, tuned, schema).status());
   Problems problems;
   for (const auto& [name, node] : measured) {

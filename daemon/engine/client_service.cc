@@ -111,7 +111,7 @@ void ClientService::CancelTransfer(const Principal& who, TransferId id, Reply<Tr
   Result<TransferRecord*> record = FindTransfer(who, id);
   if (!record.ok()) return reply(record.status());
   if (IsFinal((*record)->info.state)) return reply((*record)->info);
-  const Result<PeerApi*> decider = needs_.nodes.Find(needs_.mirrors.DecidedBy(id));
+  const Result<PeerApi*> decider = needs_.nodes.Find(needs_.remote_transfers.DecidedBy(id));
   if (!decider.ok()) return reply(decider.status());
   (*decider)->Cancel(needs_.context.node(), who.uid, id, std::move(reply));
 }
@@ -190,10 +190,10 @@ void ClientService::DeleteBuffer(const Principal& who, std::string name, bool fo
   const BufferId id = (*buffer)->id;
   // Memory that another daemon still has open must not be freed by its owner.
   auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
-    needs_.lender.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
-      needs_.rings.WhenLetGo(id, [this, id, status, reply = std::move(reply)]() mutable {
-        needs_.openings.WhenLetGo(id,
-                                  [status, reply = std::move(reply)]() mutable { reply(status); });
+    needs_.exporter.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
+      needs_.rings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
+        needs_.openings.WhenReleased(
+            id, [status, reply = std::move(reply)]() mutable { reply(status); });
       });
     });
   };

@@ -16,9 +16,9 @@
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/rings/rings.h"
-#include "daemon/engine/sharing/lender.h"
-#include "daemon/engine/transfers/mirrors.h"
-#include "daemon/engine/transfers/orders.h"
+#include "daemon/engine/sharing/memory_exporter.h"
+#include "daemon/engine/transfers/coordinator.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/transfers.h"
 
@@ -40,12 +40,12 @@ class ClientService final : public ClientApi {
     Probes& probes;
     const PathRates& path_rates;
     Transfers& transfers;
-    Mirrors& mirrors;
-    Orders& orders;
+    RemoteTransfers& remote_transfers;
+    Coordinator& orders;
     Series& series;
     Rings& rings;
     Openings& openings;
-    Lender& lender;
+    MemoryExporter& exporter;
   };
 
   explicit ClientService(const Needs& needs) : needs_(needs) {}

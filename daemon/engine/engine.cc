@@ -27,15 +27,15 @@
 #include "daemon/engine/rings/ring_routes.h"
 #include "daemon/engine/rings/ring_server.h"
 #include "daemon/engine/rings/rings.h"
-#include "daemon/engine/sharing/borrower.h"
-#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/sharing/memory_exporter.h"
+#include "daemon/engine/sharing/memory_importer.h"
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
+#include "daemon/engine/transfers/coordinator.h"
 #include "daemon/engine/transfers/destinations.h"
-#include "daemon/engine/transfers/mirrors.h"
 #include "daemon/engine/transfers/moves.h"
-#include "daemon/engine/transfers/orders.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/sources.h"
 #include "daemon/engine/transfers/transfers.h"
@@ -87,24 +87,24 @@ struct Engine::State {
         probes(context, catalog, peers, nodes, connections, path_rates),
         probe_slabs(context, catalog, connections, probes),
         planning(context, catalog, peers, probes),
-        lender(context, peers, buffers, tickets),
-        borrower(context),
+        exporter(context, peers, buffers, tickets),
+        importer(context),
         transfers(context),
-        mirrors(context, peers, transfers),
-        series(context, owners, peers, transfers, mirrors),
+        remote_transfers(context, peers, transfers),
+        series(context, owners, peers, transfers, remote_transfers),
         moves({context, catalog, peers, connections, registrations, slots, planning, series},
-              borrower),
+              importer),
         sources({connections,
                  tickets,
-                 mirrors,
+                 remote_transfers,
                  series,
-                 {context, peers, transfers, buffers, registrations, slots, checksums, lender}}),
+                 {context, peers, transfers, buffers, registrations, slots, checksums, exporter}}),
         destinations({grants,
                       tickets,
                       series,
                       planning,
                       {context, peers, transfers, buffers, checksums, probes, path_rates, moves}}),
-        orders(context, nodes, transfers, mirrors, series, request_memory),
+        orders(context, nodes, transfers, remote_transfers, series, request_memory),
         openings(context),
         remote_routes({planning, probes, catalog, {context, peers, connections, registrations}}),
         ring_server({context, buffers, grants, tickets, connections, registrations, openings,
@@ -114,10 +114,12 @@ struct Engine::State {
         ring_receipts(context, transfers),
         rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
               context.options.ring_spin),
-        self({context, peers, connections, tickets, buffers, grants, inventory, transfers, mirrors,
-              sources, destinations, probe_slabs, ring_server, openings, lender, borrower}),
+        self({context, peers, connections, tickets, buffers, grants, inventory, transfers,
+              remote_transfers, sources, destinations, probe_slabs, ring_server, openings, exporter,
+              importer}),
         client({context, owners, sessions, buffers, grants, inventory, catalog, peers, nodes,
-                probes, path_rates, transfers, mirrors, orders, series, rings, openings, lender}) {}
+                probes, path_rates, transfers, remote_transfers, orders, series, rings, openings,
+                exporter}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -149,15 +151,15 @@ struct Engine::State {
   Probes probes;
   ProbeSlabs probe_slabs;
   Planning planning;
-  Lender lender;
-  Borrower borrower;
+  MemoryExporter exporter;
+  MemoryImporter importer;
   Transfers transfers;
-  Mirrors mirrors;
+  RemoteTransfers remote_transfers;
   Series series;
   Moves moves;
   Sources sources;
   Destinations destinations;
-  Orders orders;
+  Coordinator orders;
   Openings openings;
   RemoteRoutes remote_routes;
   RingServer ring_server;
@@ -184,7 +186,7 @@ void Engine::State::Wire() {
   buffers.OnRemoved([this](BufferId buffer, const Status& why) {
     grants.DropBuffer(buffer);
     tickets.DropBuffer(buffer, why);
-    lender.DropBuffer(buffer);
+    exporter.DropBuffer(buffer);
     // Nobody has cancelled what is asked for from now on: there is no such buffer.
     const Status gone = why.code() == Code::kCancelled
                             ? Status(Code::kNotFound, reasons::kBufferNotFound, why.message())
@@ -222,10 +224,10 @@ void Engine::State::Wire() {
   peers.Listen(
       {.lost =
            [this](const std::string& node) {
-             lender.PeerLost(node);
-             borrower.PeerLost(node);
+             exporter.PeerLost(node);
+             importer.PeerLost(node);
              DropRoutes(node);
-             mirrors.PeerLost(node);
+             remote_transfers.PeerLost(node);
            },
        .distrusted =
            [this](const std::string& node, const Status& why) {
@@ -235,14 +237,14 @@ void Engine::State::Wire() {
        .met =
            [this](const std::string& node, bool restarted) {
              if (restarted) {
-               lender.PeerLost(node);
-               borrower.PeerLost(node);
+               exporter.PeerLost(node);
+               importer.PeerLost(node);
                DropRoutes(node);
                probes.PeerRestarted(node);
                probe_slabs.DropPeer(node);
                path_rates.PeerRestarted(node);
              }
-             mirrors.PeerMet(node, restarted);
+             remote_transfers.PeerMet(node, restarted);
            },
        .changed = [this](const std::string& node, const NodeCapability& before,
                          const NodeCapability& now) { probes.PeerChanged(node, before, now); }});
@@ -349,8 +351,8 @@ void Engine::Stop() {
   state->thread.RunSync([state] {
     state->openings.Clear();
     state->sources.Clear();
-    state->lender.Clear();
-    state->borrower.Clear();
+    state->exporter.Clear();
+    state->importer.Clear();
     state->connections.Clear();
     state->slots.Clear();
     state->buffers.Clear();

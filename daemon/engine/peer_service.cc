@@ -64,25 +64,26 @@ void PeerService::CloseOpening(const std::string& caller, uint64_t opening, Stat
   reply(OkStatus());
 }
 
-void PeerService::Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) {
-  needs_.lender.Lend(caller, request, std::move(reply));
+void PeerService::ImportMemory(const std::string& caller, ImportMemoryRequest request,
+                               Reply<MemoryExport> reply) {
+  needs_.exporter.Lend(caller, request, std::move(reply));
 }
 
 void PeerService::Recall(const std::string& caller, uint64_t loan, TransferId id,
                          StatusReply reply) {
-  needs_.borrower.Recall(caller, loan, id, std::move(reply));
+  needs_.importer.Recall(caller, loan, id, std::move(reply));
 }
 
 void PeerService::Report(const std::string& caller, TransferInfo transfer, StatusReply reply) {
-  reply(needs_.mirrors.OnReport(caller, transfer));
+  reply(needs_.remote_transfers.OnReport(caller, transfer));
 }
 
 Result<TransferRecord*> PeerService::FindDecided(const std::string& caller, const TransferId& id) {
   TransferRecord* record = needs_.transfers.Find(id);
   const bool here =
-      record != nullptr && (record->series ? needs_.context.IsSelf(record->orderer)
+      record != nullptr && (record->series ? needs_.context.IsSelf(record->initiator)
                                            : record->info.role == TransferRole::kDestination);
-  if (here && (record->orderer == caller || record->info.source.node == caller ||
+  if (here && (record->initiator == caller || record->info.source.node == caller ||
                record->info.destination.node == caller || needs_.context.IsSelf(caller))) {
     return record;
   }

@@ -12,10 +12,10 @@
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/rings/ring_server.h"
-#include "daemon/engine/sharing/borrower.h"
-#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/sharing/memory_exporter.h"
+#include "daemon/engine/sharing/memory_importer.h"
 #include "daemon/engine/transfers/destinations.h"
-#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/sources.h"
 #include "daemon/engine/transfers/transfers.h"
 
@@ -33,14 +33,14 @@ class PeerService final : public PeerApi {
     Grants& grants;
     Inventory& inventory;
     Transfers& transfers;
-    Mirrors& mirrors;
+    RemoteTransfers& remote_transfers;
     Sources& sources;
     Destinations& destinations;
     ProbeSlabs& probe_slabs;
     RingServer& rings;
     Openings& openings;
-    Lender& lender;
-    Borrower& borrower;
+    MemoryExporter& exporter;
+    MemoryImporter& importer;
   };
 
   explicit PeerService(const Needs& needs) : needs_(needs) {}
@@ -62,7 +62,8 @@ class PeerService final : public PeerApi {
   void OpenPush(const std::string& caller, OpenPushRequest request,
                 Reply<OpenPushReply> reply) override;
   void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) override;
-  void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override;
+  void ImportMemory(const std::string& caller, ImportMemoryRequest request,
+                    Reply<MemoryExport> reply) override;
   void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override;
   void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) override;
   void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;

@@ -15,7 +15,7 @@
 
 namespace onecopy::handover {
 
-// Where a borrower finds what it may have, once.
+// Where an importer finds what it may have, once.
 struct Address {
   std::string name;  // of the abstract Unix socket
   std::string token;

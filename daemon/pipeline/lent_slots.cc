@@ -57,7 +57,7 @@ void LentSlots::End(uint32_t slot, bool read) {
     self->ConcludeIfClosed();
   };
   if (read) return connection_->EndLoan(lent.key, std::move(ended));
-  connection_->Withdraw(lent.key, std::move(ended));
+  connection_->Revoke(lent.key, std::move(ended));
 }
 
 void LentSlots::Free(uint32_t slot) {

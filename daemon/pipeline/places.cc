@@ -37,40 +37,40 @@ uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload) {
   return static_cast<uint32_t>(std::max<uint64_t>(together, 1));
 }
 
-SlotRing::SlotRing(SlotShareRef share, uint32_t together)
+SlotQueue::SlotQueue(SlotShareRef share, uint32_t together)
     : share_(std::move(share)), together_(together) {}
 
-SlotRing::~SlotRing() {
+SlotQueue::~SlotQueue() {
   share_->OnMore(nullptr);
   for (const auto& [first, count] : taken_) Return(first, count);
 }
 
-void SlotRing::OnBegin() {
+void SlotQueue::OnBegin() {
   share_->OnMore([this] { NotifyChange(); });
 }
 
-std::optional<Chunk> SlotRing::Peek() {
+std::optional<Chunk> SlotQueue::Peek() {
   if (full_.empty()) return std::nullopt;
   return full_.front();
 }
 
-void SlotRing::Take([[maybe_unused]] uint64_t bytes) {
+void SlotQueue::Take([[maybe_unused]] uint64_t bytes) {
   assert(bytes == full_.front().bytes);
   full_.pop_front();
 }
 
-void SlotRing::Release(const Chunk& chunk) {
+void SlotQueue::Release(const Chunk& chunk) {
   const auto taken = taken_.find(chunk.index);
   const uint32_t count = taken->second;
   taken_.erase(taken);
   Return(chunk.index, count);
 }
 
-void SlotRing::Return(uint32_t first, uint32_t count) {
+void SlotQueue::Return(uint32_t first, uint32_t count) {
   for (uint32_t i = count; i-- > 0;) share_->Return(first + i);
 }
 
-std::optional<Chunk> SlotRing::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> SlotQueue::Reserve(uint64_t offset, uint64_t bytes) {
   assert(together_ > 1 || bytes <= share_->slot_bytes());
   const auto piece = share_->Take(bytes, together_);
   if (!piece) return std::nullopt;
@@ -79,6 +79,6 @@ std::optional<Chunk> SlotRing::Reserve(uint64_t offset, uint64_t bytes) {
   return Chunk{offset, std::min(bytes, room), piece->first, share_->at(piece->first)};
 }
 
-void SlotRing::Fill(const Chunk& chunk) { full_.push_back(chunk); }
+void SlotQueue::Fill(const Chunk& chunk) { full_.push_back(chunk); }
 
 }  // namespace onecopy::pipeline

@@ -55,11 +55,11 @@ uint32_t SlotsTogether(uint64_t slot_bytes, uint32_t slots, uint64_t payload);
 
 // A ring of slots between two stages of one node: what is full is moved on, what was moved on is
 // free.
-class SlotRing final : public Between {
+class SlotQueue final : public Between {
  public:
   // `together`: how many neighbouring slots a chunk may take, if it can be claimed in part.
-  explicit SlotRing(SlotShareRef share, uint32_t together = 1);
-  ~SlotRing() override;
+  explicit SlotQueue(SlotShareRef share, uint32_t together = 1);
+  ~SlotQueue() override;
 
   std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;

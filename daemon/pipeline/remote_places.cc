@@ -17,27 +17,27 @@ Status BadMessage(const char* what) {
 
 }  // namespace
 
-ExposedRing::ExposedRing(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes)
+ExposedSlots::ExposedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes)
     : slots_(std::move(slots)), channel_(channel), bytes_(bytes) {}
 
-ExposedRing::~ExposedRing() {
+ExposedSlots::~ExposedSlots() {
   channel_.SetHandler(nullptr);
   slots_->EndFilling();
 }
 
-void ExposedRing::OnBegin() {
+void ExposedSlots::OnBegin() {
   slots_->OnMore([this] { NotifyChange(); });
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Chunk> ExposedRing::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> ExposedSlots::Reserve(uint64_t offset, uint64_t bytes) {
   const auto slot = slots_->Take(bytes);
   if (!slot) return std::nullopt;
   if (offset + bytes == bytes_) slots_->NoMore();  // others may have the rest
   return Chunk{offset, bytes, *slot, slots_->share().at(*slot)};
 }
 
-void ExposedRing::Fill(const Chunk& chunk) {
+void ExposedSlots::Fill(const Chunk& chunk) {
   slots_->Lend(chunk.index, chunk.bytes, [this, chunk](Result<RemoteKey> key) {
     Status sent = key.status();
     if (sent.ok()) {
@@ -47,7 +47,7 @@ void ExposedRing::Fill(const Chunk& chunk) {
   });
 }
 
-void ExposedRing::OnMessage(const Message& message) {
+void ExposedSlots::OnMessage(const Message& message) {
   const auto* free = std::get_if<FreeMessage>(&message);
   const auto read = free == nullptr ? std::nullopt : slots_->HasRead(free->index);
   if (!read) return NotifyChange(BadMessage("it freed a slot that it did not have"));
@@ -55,34 +55,34 @@ void ExposedRing::OnMessage(const Message& message) {
   NotifyChange();
 }
 
-RemoteRing::RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
-                       std::shared_ptr<RemoteKey> first_key)
+RemoteSlots::RemoteSlots(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
+                         std::shared_ptr<RemoteKey> first_key)
     : channel_(channel),
       bytes_(bytes),
       slot_bytes_(slot_bytes),
       first_key_(std::move(first_key)),
       seen_(bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0)) {}
 
-RemoteRing::~RemoteRing() {
+RemoteSlots::~RemoteSlots() {
   channel_.SetHandler(nullptr);
   for (const auto& [index, key] : keys_) channel_.connection().Release(key);
 }
 
-void RemoteRing::OnBegin() {
+void RemoteSlots::OnBegin() {
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Chunk> RemoteRing::Peek() {
+std::optional<Chunk> RemoteSlots::Peek() {
   if (full_.empty()) return std::nullopt;
   return full_.front();
 }
 
-void RemoteRing::Take([[maybe_unused]] uint64_t bytes) {
+void RemoteSlots::Take([[maybe_unused]] uint64_t bytes) {
   assert(bytes == full_.front().bytes);
   full_.pop_front();
 }
 
-void RemoteRing::Release(const Chunk& chunk) {
+void RemoteSlots::Release(const Chunk& chunk) {
   const auto key = keys_.find(chunk.index);
   channel_.connection().Release(key->second);
   keys_.erase(key);
@@ -90,7 +90,7 @@ void RemoteRing::Release(const Chunk& chunk) {
     NotifyChange(std::move(sent));
 }
 
-void RemoteRing::OnMessage(const Message& message) {
+void RemoteSlots::OnMessage(const Message& message) {
   if (const auto* failed = std::get_if<FailedMessage>(&message))
     return NotifyChange(failed->status);
   const auto* full = std::get_if<FullMessage>(&message);

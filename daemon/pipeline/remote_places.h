@@ -15,11 +15,11 @@ namespace onecopy::pipeline {
 
 // At the owner: slots that are filled here and read by the peer. Filling one opens it and tells the
 // peer; its FREE message makes it free again. Complete when the peer has read everything.
-class ExposedRing final : public Destination {
+class ExposedSlots final : public Destination {
  public:
   // `channel` must outlive the ring.
-  ExposedRing(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
-  ~ExposedRing() override;
+  ExposedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
+  ~ExposedSlots() override;
 
   std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
   void Fill(const Chunk& chunk) override;
@@ -37,13 +37,13 @@ class ExposedRing final : public Destination {
 
 // At the reader: the owner's slots, full ones first come first served. What the owner says is
 // checked: each chunk of the payload comes exactly once.
-class RemoteRing final : public Source {
+class RemoteSlots final : public Source {
  public:
   // `slot_bytes` as the owner said; `channel` must outlive the ring. The first key that comes is
   // kept in `first_key`, for the receipt.
-  RemoteRing(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
-             std::shared_ptr<RemoteKey> first_key);
-  ~RemoteRing() override;
+  RemoteSlots(Channel& channel, uint64_t bytes, uint64_t slot_bytes,
+              std::shared_ptr<RemoteKey> first_key);
+  ~RemoteSlots() override;
 
   std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;

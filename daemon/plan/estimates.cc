@@ -47,7 +47,7 @@ Estimate Estimates::ByTable(const std::string& path, const std::string& from_kin
   return {};
 }
 
-const PathRate* Estimates::FindPath(const Way& way, uint64_t bytes) const {
+const PathRate* Estimates::FindPath(const PathKey& way, uint64_t bytes) const {
   const auto found = paths_.find(way);
   if (found == paths_.end()) return nullptr;
   const PathRates& rates = found->second;

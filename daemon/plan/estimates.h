@@ -44,10 +44,10 @@ class Estimates {
   static Estimate ByTable(const std::string& path, const std::string& from_kind,
                           const std::string& to_kind);
 
-  void MeasuredPath(const Way& way, const PathRates& rates) { paths_[way] = rates; }
+  void MeasuredPath(const PathKey& way, const PathRates& rates) { paths_[way] = rates; }
   // What transfers of about that size made or, where there were none, of the next smaller ones or
   // else of the next larger ones. Null where there were none at all.
-  const PathRate* FindPath(const Way& way, uint64_t bytes) const;
+  const PathRate* FindPath(const PathKey& way, uint64_t bytes) const;
 
   // A wire with all its lanes together: its speed, or why it carries nothing.
   void MeasuredWire(const Wire& wire, double bytes_per_second, double latency_seconds,
@@ -70,7 +70,7 @@ class Estimates {
     std::map<std::pair<std::string, std::string>, PairResult> pairs;
   };
 
-  std::map<Way, PathRates> paths_;
+  std::map<PathKey, PathRates> paths_;
   std::map<Wire, WireResult> wires_;
 };
 

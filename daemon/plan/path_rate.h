@@ -13,7 +13,7 @@
 namespace onecopy::plan {
 
 // A path between two memories, in one direction; which nodes these are on is for others to know.
-struct Way {
+struct PathKey {
   std::string path;     // from the ladder
   std::string link;     // empty inside a node
   WireEnd source;       // the memory in which the payload begins, not the slots on its way, …
@@ -21,14 +21,14 @@ struct Way {
   bool source_staged = false;
   bool destination_staged = false;
 
-  friend auto operator<=>(const Way&, const Way&) = default;
+  friend auto operator<=>(const PathKey&, const PathKey&) = default;
 };
 
 // Shorter transfers are over before a path is at full speed, so their receipts tell nothing.
-inline constexpr uint64_t kLeastMeasuredBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kMinMeasuredBytes = uint64_t{16} << 20;
 
 // Only transfers of about one size compare. The sizes from which on a class begins.
-inline constexpr std::array<uint64_t, 4> kSizeClasses = {kLeastMeasuredBytes, uint64_t{64} << 20,
+inline constexpr std::array<uint64_t, 4> kSizeClasses = {kMinMeasuredBytes, uint64_t{64} << 20,
                                                          uint64_t{256} << 20, uint64_t{1} << 30};
 // What is shorter than the first counts to it.
 size_t SizeClassOf(uint64_t bytes);

@@ -25,7 +25,7 @@ constexpr double kEmulatedLatencySeconds = 200e-6;
 constexpr uint32_t kEnoughTransfers = 2;
 // The most that finding out whether a path is still slow costs one transfer: this, or as long again
 // as it takes.
-constexpr double kMostLostSeconds = 0.25;
+constexpr double kMaxLostSeconds = 0.25;
 // What asking for one more piece costs, with many under way at once.
 constexpr double kSocketGetSeconds = 2e-6;
 constexpr double kDeviceGetSeconds = 0.3e-6;
@@ -160,12 +160,12 @@ void SetEstimate(Candidate& candidate, const Request& request) {
   if (candidate.prior.measured) {
     candidate.path.probed_bytes_per_second = candidate.path.estimated_bytes_per_second;
   }
-  const Way way{candidate.path.path,
-                candidate.path.link,
-                {request.source.kind, request.source.device},
-                {request.destination.kind, request.destination.device},
-                candidate.path.source_staged,
-                candidate.path.destination_staged};
+  const PathKey way{candidate.path.path,
+                    candidate.path.link,
+                    {request.source.kind, request.source.device},
+                    {request.destination.kind, request.destination.device},
+                    candidate.path.source_staged,
+                    candidate.path.destination_staged};
   const PathRate* made = request.estimates.FindPath(way, bytes);
   if (made == nullptr) return;
   Estimate whole{.bytes_per_second = made->bytes_per_second,
@@ -173,7 +173,7 @@ void SetEstimate(Candidate& candidate, const Request& request) {
                  .time = made->time,
                  .transfers = made->transfers};
   // Of long ones their rate includes it.
-  if (bytes < kLeastMeasuredBytes) whole.latency_seconds = candidate.prior.latency_seconds;
+  if (bytes < kMinMeasuredBytes) whole.latency_seconds = candidate.prior.latency_seconds;
   if (made->transfers < kEnoughTransfers && whole.RateFor(bytes) < candidate.prior.RateFor(bytes)) {
     return;
   }
@@ -288,7 +288,7 @@ const Candidate* WorthAnotherTry(const Assessments& all, const Candidate& chosen
       // No transfer has gone there, or it was no slower than believed.
       if (candidate.path.measured_transfers == 0 || measured <= 0 || measured >= believed) continue;
       const double lost = bytes / measured - taken;
-      if (lost > std::min(candidate.spare_seconds, std::max(kMostLostSeconds, taken))) continue;
+      if (lost > std::min(candidate.spare_seconds, std::max(kMaxLostSeconds, taken))) continue;
       best = &candidate;
       best_rate = std::max(believed, chosen_rate);
     }

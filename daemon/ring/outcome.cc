@@ -41,7 +41,7 @@ const Status& StatusOf(Outcome outcome) {
       return too_long;
     case Outcome::kDraining:
       return draining;
-    case Outcome::kWithdrawn:
+    case Outcome::kRevoked:
     case Outcome::kFailed:
       break;
   }

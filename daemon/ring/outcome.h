@@ -15,8 +15,8 @@ enum class Outcome : uint32_t {
   kOverlap,
   kTooLong,
   kDraining,
-  kWithdrawn,  // the route says why
-  kFailed,     // the hardware did, or what drives it; the route says why
+  kRevoked,  // the route says why
+  kFailed,   // the hardware did, or what drives it; the route says why
 };
 
 // Code, reason and text, but for the last two.

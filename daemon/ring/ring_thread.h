@@ -35,7 +35,7 @@ class RingThread {
   void Add(RingId ring, DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal,
            Task broken);
   void Install(RingId ring, uint32_t place, std::shared_ptr<Route> route, Task installed);
-  // Withdraw the route first. `done` runs when nothing of it is under way and it has been let go.
+  // Revoke the route first. `done` runs when nothing of it is under way and it has been let go.
   void Remove(RingId ring, uint32_t place, Task done);
   // Takes nothing more; `done` runs when nothing is under way, and all its routes have been let go.
   void End(RingId ring, Task done);

@@ -9,24 +9,24 @@
 #include "onecopy/range.h"
 #include "onecopy/status.h"
 #include "transport/core/mutex.h"
-#include "transport/core/short_route.h"
+#include "transport/core/small_route.h"
 
 namespace onecopy::ring {
 
 // Made by the engine; then read by the ring's thread, which alone uses `way`.
 struct Route {
   uint64_t serial = 0;  // which one it is, for the journal
-  std::shared_ptr<ShortRoute> way;
+  std::shared_ptr<SmallRoute> way;
   ByteRange from;  // what may be read of the source buffer, and written of the destination's
   ByteRange to;
   bool one_buffer = false;  // both ends are the same: ranges must not overlap
 
   // Engine: nothing more may begin. Once.
-  void Withdraw(Status why) {
+  void Revoke(Status why) {
     why_ = std::move(why);
-    withdrawn_.store(true, std::memory_order_release);
+    revoked_.store(true, std::memory_order_release);
   }
-  bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
+  bool revoked() const { return revoked_.load(std::memory_order_acquire); }
   // Once it is withdrawn.
   const Status& why() const { return why_; }
 
@@ -44,7 +44,7 @@ struct Route {
 
  private:
   Status why_;
-  std::atomic<bool> withdrawn_{false};
+  std::atomic<bool> revoked_{false};
   mutable Mutex mutex_;
   Status failure_ ONECOPY_GUARDED_BY(mutex_);
 };

@@ -8,8 +8,8 @@ namespace onecopy::ring {
 
 ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal)
     : end_(std::move(end)), socket_(std::move(socket)), journal_(std::move(journal)) {
-  for (uint32_t i = 0; i < kMostUnderWay; ++i) {
-    operations_[i].next = i + 1 < kMostUnderWay ? i + 1 : kNone;
+  for (uint32_t i = 0; i < kMaxUnderWay; ++i) {
+    operations_[i].next = i + 1 < kMaxUnderWay ? i + 1 : kNone;
   }
 }
 
@@ -64,7 +64,7 @@ bool ServedRing::Turn(bool draining) {
     const uint32_t before = last_;
     const Clock::time_point now = Clock::now();
     Request request;
-    for (int i = 0; i < kMaxPerTurn && under_way_ < kMostUnderWay; ++i) {
+    for (int i = 0; i < kMaxPerTurn && under_way_ < kMaxUnderWay; ++i) {
       const DaemonEnd::Taken taken = end_.Take(&request);
       broken_ = taken == DaemonEnd::Taken::kBroken;
       if (taken != DaemonEnd::Taken::kOne) break;
@@ -104,7 +104,7 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
 Outcome ServedRing::Check(const Request& request, const Route* route, bool draining) const {
   if (request.torn) return Outcome::kTorn;
   if (route == nullptr) return Outcome::kNoRoute;
-  if (route->withdrawn()) return Outcome::kWithdrawn;
+  if (route->revoked()) return Outcome::kRevoked;
   if (draining) return Outcome::kDraining;
   if (request.bytes == 0 || request.bytes > kMaxBytes) return Outcome::kTooLong;
   const ByteRange from{request.from, request.bytes};
@@ -118,7 +118,7 @@ void ServedRing::Refuse(const Request& request, const Route* route, Outcome outc
                         Clock::time_point now) {
   journal_->Write({request.number, route == nullptr ? 0 : route->serial, request.from, request.to,
                    request.bytes, outcome, now, now, now});
-  if (outcome == Outcome::kWithdrawn) {
+  if (outcome == Outcome::kRevoked) {
     return end_.Complete(request.number, 0, route->why().code(), route->why().reason());
   }
   const Status status = outcome == Outcome::kFailed ? route->failure() : StatusOf(outcome);
@@ -127,10 +127,10 @@ void ServedRing::Refuse(const Request& request, const Route* route, Outcome outc
 
 // One mark for what was begun in a row on one way.
 void ServedRing::MarkNew(uint32_t first) {
-  const ShortRoute* marked = nullptr;
+  const SmallRoute* marked = nullptr;
   uint64_t mark = 0;
   for (uint32_t place = first; place != kNone; place = operations_[place].next) {
-    ShortRoute& way = *operations_[place].route->way;
+    SmallRoute& way = *operations_[place].route->way;
     if (&way != marked) mark = way.Mark();
     marked = &way;
     operations_[place].mark = mark;
@@ -140,12 +140,12 @@ void ServedRing::MarkNew(uint32_t first) {
 bool ServedRing::Finish() {
   bool any = false;
   Clock::time_point now{};
-  const ShortRoute* waiting = nullptr;  // of which the next ones have not ended either
+  const SmallRoute* waiting = nullptr;  // of which the next ones have not ended either
   uint32_t before = kNone;
   for (uint32_t place = first_; place != kNone;) {
     Operation& operation = operations_[place];
     const uint32_t next = operation.next;
-    ShortRoute& way = *operation.route->way;
+    SmallRoute& way = *operation.route->way;
     Status failure;
     if (&way == waiting || !way.Reached(operation.mark, &failure)) {
       waiting = &way;
@@ -170,10 +170,10 @@ bool ServedRing::Finish() {
 void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::time_point now) {
   Route& route = *operation.route;
   // What fails once its route is withdrawn fails because of that, whatever the hardware says.
-  const bool withdrawn = !failure.ok() && route.withdrawn();
-  if (!failure.ok() && !withdrawn) route.SetFailure(failure);
-  if (!failure.ok()) operation.entry.outcome = withdrawn ? Outcome::kWithdrawn : Outcome::kFailed;
-  const Status& said = withdrawn ? route.why() : failure;
+  const bool revoked = !failure.ok() && route.revoked();
+  if (!failure.ok() && !revoked) route.SetFailure(failure);
+  if (!failure.ok()) operation.entry.outcome = revoked ? Outcome::kRevoked : Outcome::kFailed;
+  const Status& said = revoked ? route.why() : failure;
   operation.entry.ended = now;
   journal_->Write(operation.entry);
   const auto took =

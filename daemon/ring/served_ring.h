@@ -51,7 +51,7 @@ class ServedRing {
   Clock::time_point last_work{};  // for who serves it
 
  private:
-  static constexpr uint32_t kMostUnderWay = ShortRoute::kMostUnderWay;
+  static constexpr uint32_t kMaxUnderWay = SmallRoute::kMaxUnderWay;
   static constexpr int kMaxPerTurn = 16;
   static constexpr size_t kRetired = 256;
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -80,7 +80,7 @@ class ServedRing {
   std::array<std::shared_ptr<Route>, kRetired> retired_;  // the last whose places are used again
   size_t next_retired_ = 0;
   std::vector<std::pair<uint32_t, Task>> removals_;
-  std::array<Operation, kMostUnderWay> operations_;
+  std::array<Operation, kMaxUnderWay> operations_;
   uint32_t free_ = 0;       // first of those that are not used
   uint32_t first_ = kNone;  // of those under way, oldest first
   uint32_t last_ = kNone;

@@ -27,9 +27,9 @@ class ServerCall {
 // then starts an operation on it any more.
 class CallSet {
  public:
-  static constexpr size_t kMostAnswers = 16'384;
+  static constexpr size_t kMaxAnswers = 16'384;
 
-  explicit CallSet(size_t most_answers = kMostAnswers) : most_answers_(most_answers) {}
+  explicit CallSet(size_t most_answers = kMaxAnswers) : most_answers_(most_answers) {}
 
   // False once closed: then the call must not begin.
   [[nodiscard]] bool Enter(std::shared_ptr<ServerCall> call);

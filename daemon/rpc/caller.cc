@@ -10,7 +10,7 @@ namespace onecopy::rpc {
 namespace {
 
 // As many certificates as are remembered; more peers are looked at more often.
-constexpr size_t kMostBelieved = 4096;
+constexpr size_t kMaxBelieved = 4096;
 
 std::string Property(const grpc::AuthContext& connection, const char* name) {
   const auto values = connection.FindPropertyValues(name);
@@ -65,11 +65,11 @@ Status Callers::Prove(const grpc::ServerContext& context, const std::string& nod
       rest.ok()) {
     chain.insert(chain.end(), rest->begin(), rest->end());
   }
-  if (const Status judged = current.identity->Verify(chain, node, tls::Side::kClient);
-      !judged.ok()) {
-    return judged.WithContext("caller at " + context.peer());
+  if (const Status evaluated = current.identity->Verify(chain, node, tls::Side::kClient);
+      !evaluated.ok()) {
+    return evaluated.WithContext("caller at " + context.peer());
   }
-  if (believed_.size() >= kMostBelieved) believed_.clear();
+  if (believed_.size() >= kMaxBelieved) believed_.clear();
   believed_[key] = {current.generation, now};
   return OkStatus();
 }

@@ -102,27 +102,27 @@ void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out) {
 
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in) { return in.opening(); }
 
-Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in) {
+Result<engine::ImportMemoryRequest> Parse(const v1::ImportMemoryRequest& in) {
   const Field at;
   ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
   ONECOPY_ASSIGN_OR_RETURN(TransferId id, ParseTransferId(in.transfer_id(), at / "transfer_id"));
-  return engine::BorrowRequest{in.ticket(), std::move(id)};
+  return engine::ImportMemoryRequest{in.ticket(), std::move(id)};
 }
 
-void Print(const engine::BorrowRequest& value, v1::BorrowRequest* out) {
+void Print(const engine::ImportMemoryRequest& value, v1::ImportMemoryRequest* out) {
   out->set_ticket(value.ticket);
   out->set_transfer_id(ToUtf8(value.id.str()));
 }
 
-Result<engine::Loan> Parse(const v1::Loan& in) {
+Result<engine::MemoryExport> Parse(const v1::MemoryExport& in) {
   const Field at;
   if (in.loan() == 0) return BadField(at / "loan", "is missing");
   ONECOPY_RETURN_IF_ERROR(CheckText(in.address(), at / "address"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.token(), at / "token"));
-  return engine::Loan{in.loan(), in.address(), in.token()};
+  return engine::MemoryExport{in.loan(), in.address(), in.token()};
 }
 
-void Print(const engine::Loan& value, v1::Loan* out) {
+void Print(const engine::MemoryExport& value, v1::MemoryExport* out) {
   out->set_loan(value.id);
   out->set_address(ToUtf8(value.address));
   out->set_token(value.token);

@@ -47,7 +47,7 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
   if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
 }
 
-constexpr int kMostNics = 256;
+constexpr int kMaxNics = 256;
 constexpr auto kParsePeer = [](const auto& in, const Field& at) { return Parse(in, at); };
 
 }  // namespace
@@ -224,7 +224,7 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
   value.channel = in.channel();
   value.staged = in.staged();
   value.chunk_bytes = in.chunk_bytes();
-  if (in.nics_size() > kMostNics) return BadField(at / "nics", "are too many");
+  if (in.nics_size() > kMaxNics) return BadField(at / "nics", "are too many");
   for (const std::string& nic : in.nics()) {
     ONECOPY_RETURN_IF_ERROR(CheckText(nic, at / "nics"));
     value.nics.push_back(nic);

@@ -40,7 +40,7 @@ Result<uint64_t> Parse(const v1::CloseProbeRequest& in);
 Result<engine::OpenRangeRequest> Parse(const v1::OpenRangeRequest& in);
 Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in);
 Result<uint64_t> Parse(const v1::CloseOpeningRequest& in);
-Result<engine::BorrowRequest> Parse(const v1::BorrowRequest& in);
+Result<engine::ImportMemoryRequest> Parse(const v1::ImportMemoryRequest& in);
 Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in);
 Result<TransferInfo> Parse(const v1::ReportRequest& in);
 Result<TransferId> Parse(const v1::QueryTransferRequest& in);
@@ -59,7 +59,7 @@ void Print(const engine::FinishRequest& value, v1::FinishRequest* out);
 void Print(const engine::OpenProbeRequest& value, v1::OpenProbeRequest* out);
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out);
 void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out);
-void Print(const engine::BorrowRequest& value, v1::BorrowRequest* out);
+void Print(const engine::ImportMemoryRequest& value, v1::ImportMemoryRequest* out);
 
 // Answers. ConnectReply.host is not in its message.
 Result<engine::HelloReply> Parse(const v1::HelloResponse& in);
@@ -71,7 +71,7 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in);
 Result<engine::OpenProbeReply> Parse(const v1::OpenProbeResponse& in);
 Result<engine::OpenRangeReply> Parse(const v1::OpenRangeResponse& in);
 Result<engine::OpenPushReply> Parse(const v1::OpenPushResponse& in);
-Result<engine::Loan> Parse(const v1::Loan& in);
+Result<engine::MemoryExport> Parse(const v1::MemoryExport& in);
 
 void Print(const engine::HelloReply& value, v1::HelloResponse* out);
 void Print(const engine::Reservation& value, v1::ReserveResponse* out);
@@ -81,6 +81,6 @@ void Print(const engine::FinishReply& value, v1::FinishResponse* out);
 void Print(const engine::OpenProbeReply& value, v1::OpenProbeResponse* out);
 void Print(const engine::OpenRangeReply& value, v1::OpenRangeResponse* out);
 void Print(const engine::OpenPushReply& value, v1::OpenPushResponse* out);
-void Print(const engine::Loan& value, v1::Loan* out);
+void Print(const engine::MemoryExport& value, v1::MemoryExport* out);
 
 }  // namespace onecopy::rpc

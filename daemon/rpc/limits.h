@@ -4,7 +4,7 @@
 namespace onecopy::rpc {
 
 // Messages of ours are small; lists are cut into pages.
-inline constexpr int kMostMessageBytes = 4 << 20;
-inline constexpr int kMostMetadataBytes = 16 << 10;
+inline constexpr int kMaxMessageBytes = 4 << 20;
+inline constexpr int kMaxMetadataBytes = 16 << 10;
 
 }  // namespace onecopy::rpc

@@ -26,8 +26,8 @@ constexpr int kPingTimeoutMs = 5'000;
 
 grpc::ChannelArguments ArgumentsFor(const std::string& node, bool tls) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMostMessageBytes);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMostMetadataBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);

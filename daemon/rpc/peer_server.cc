@@ -107,7 +107,7 @@ class PeerServer::Core {
     Serve(&Peers::RequestOpenRange, &PeerApi::OpenRange, serving);
     Serve(&Peers::RequestOpenPush, &PeerApi::OpenPush, serving);
     Serve(&Peers::RequestCloseOpening, &PeerApi::CloseOpening, serving);
-    Serve(&Peers::RequestBorrow, &PeerApi::Borrow, serving);
+    Serve(&Peers::RequestImportMemory, &PeerApi::ImportMemory, serving);
     Serve(&Peers::RequestRecall, &PeerApi::Recall, serving);
     Serve(&Peers::RequestReport, &PeerApi::Report, serving);
     Serve(&Peers::RequestQueryTransfer, &PeerApi::Query, serving);

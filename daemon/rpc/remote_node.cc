@@ -156,11 +156,11 @@ void RemoteNode::CloseOpening(const std::string& caller, uint64_t opening, Statu
                                   const std::string&) mutable { reply(status); });
 }
 
-void RemoteNode::Borrow(const std::string& caller, engine::BorrowRequest request,
-                        Reply<engine::Loan> reply) {
-  v1::BorrowRequest message;
+void RemoteNode::ImportMemory(const std::string& caller, engine::ImportMemoryRequest request,
+                              Reply<engine::MemoryExport> reply) {
+  v1::ImportMemoryRequest message;
   Print(request, &message);
-  Ask(caller, {"Borrow", kNegotiation}, &Stub::AsyncBorrow, message, std::move(reply));
+  Ask(caller, {"Borrow", kNegotiation}, &Stub::AsyncImportMemory, message, std::move(reply));
 }
 
 void RemoteNode::Recall(const std::string& caller, uint64_t loan, TransferId id,

@@ -38,8 +38,8 @@ class RemoteNode final : public engine::PeerApi {
                 engine::Reply<engine::OpenPushReply> reply) override;
   void CloseOpening(const std::string& caller, uint64_t opening,
                     engine::StatusReply reply) override;
-  void Borrow(const std::string& caller, engine::BorrowRequest request,
-              engine::Reply<engine::Loan> reply) override;
+  void ImportMemory(const std::string& caller, engine::ImportMemoryRequest request,
+                    engine::Reply<engine::MemoryExport> reply) override;
   void Recall(const std::string& caller, uint64_t loan, TransferId id,
               engine::StatusReply reply) override;
   void Report(const std::string& caller, TransferInfo transfer, engine::StatusReply reply) override;

@@ -14,15 +14,15 @@ namespace onecopy::rpc {
 namespace {
 
 // A client may watch as many transfers over one connection.
-constexpr int kMostStreams = 1024;
+constexpr int kMaxStreams = 1024;
 // For all connections of a server together: beyond it idle ones are closed and new ones refused.
-constexpr size_t kMostMemoryBytes = 128 << 20;
+constexpr size_t kMaxMemoryBytes = 128 << 20;
 // What connects and says nothing that is HTTP/2 (or TLS) is dropped after this.
 constexpr int kHandshakeMs = 10'000;
 // A peer that has vanished without a word is found out by pings.
 constexpr int kServerPingEveryMs = 60'000;
 constexpr int kServerPingTimeoutMs = 20'000;
-constexpr int kLeastPingIntervalMs = 5'000;
+constexpr int kMinPingIntervalMs = 5'000;
 // gRPC's reflection is served by threads of gRPC, one for each who asks.
 constexpr int kReflectionThreads = 16;
 // How long the last answers may take to reach clients that do not read.
@@ -45,19 +45,19 @@ class Reflection final : public grpc::ServerBuilderOption {
 };
 
 void Limit(grpc::ServerBuilder& builder, const std::string& name) {
-  builder.SetMaxReceiveMessageSize(kMostMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetResourceQuota(
-      grpc::ResourceQuota(name).Resize(kMostMemoryBytes).SetMaxThreads(kReflectionThreads));
+      grpc::ResourceQuota(name).Resize(kMaxMemoryBytes).SetMaxThreads(kReflectionThreads));
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMostMetadataBytes);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kServerPingEveryMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerPingTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kLeastPingIntervalMs);
+                             kMinPingIntervalMs);
 }
 
 }  // namespace

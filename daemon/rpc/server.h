@@ -30,7 +30,7 @@ struct ServerOptions {
   size_t most_health_watches = 256;
   // Answers that their clients have not read; where there are more, the calls of the oldest are
   // broken off.
-  size_t most_unread_answers = CallSet::kMostAnswers;
+  size_t most_unread_answers = CallSet::kMaxAnswers;
   ListenerOptions listener;
 };
 

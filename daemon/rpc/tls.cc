@@ -64,10 +64,11 @@ class Verifier final : public grpc::experimental::ExternalCertificateVerifier {
 
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)>, grpc::Status* outcome) override {
-    const Status judged =
-        proof_->Judge(TextOf(request->peer_cert()), TextOf(request->peer_cert_full_chain()));
-    *outcome = judged.ok() ? grpc::Status::OK
-                           : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, judged.message());
+    const Status evaluated =
+        proof_->Evaluate(TextOf(request->peer_cert()), TextOf(request->peer_cert_full_chain()));
+    *outcome = evaluated.ok()
+                   ? grpc::Status::OK
+                   : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, evaluated.message());
     return true;  // judged already
   }
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
@@ -93,7 +94,7 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelFor(const tls::Identity& identi
 
 }  // namespace
 
-Status ServerProof::Judge(const std::string& certificate, const std::string& between) {
+Status ServerProof::Evaluate(const std::string& certificate, const std::string& between) {
   const tls::Trust::Current current = trust_->Now();
   Result<tls::Chain> chain = tls::ParseCertificates(certificate);
   if (chain.ok()) {
@@ -101,15 +102,15 @@ Status ServerProof::Judge(const std::string& certificate, const std::string& bet
       chain->insert(chain->end(), rest->begin(), rest->end());
     }
   }
-  Status judged = chain.ok()
-                      ? current.identity->Verify(*chain, node_, tls::Side::kServer)
-                      : Status(Code::kUnauthenticated, reasons::kCertRejected,
-                               "what node " + node_ + " presents " + chain.status().message());
+  Status evaluated = chain.ok()
+                         ? current.identity->Verify(*chain, node_, tls::Side::kServer)
+                         : Status(Code::kUnauthenticated, reasons::kCertRejected,
+                                  "what node " + node_ + " presents " + chain.status().message());
   const MutexLock lock(mutex_);
   if (chain.ok()) presented_ = *std::move(chain);
   generation_ = current.generation;
   looked_ = os::Clock::now();
-  return refusal_ = std::move(judged);
+  return refusal_ = std::move(evaluated);
 }
 
 bool ServerProof::Holds() {

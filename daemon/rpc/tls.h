@@ -22,7 +22,7 @@ class ServerProof {
       : trust_(std::move(trust)), node_(std::move(node)) {}
 
   // Looks at what the node presents in a handshake.
-  Status Judge(const std::string& certificate, const std::string& between);
+  Status Evaluate(const std::string& certificate, const std::string& between);
   // Whether it is still to be believed: asked before each call, looks anew after a change of
   // identity and where the last look is long ago.
   bool Holds();

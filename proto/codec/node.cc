@@ -217,10 +217,10 @@ Result<TopologyDevice> ParseDevice(const v1::TopologyDevice& in, const Field& at
 Result<Topology> ParseTopology(const v1::Topology& in, const Field& at) {
   const auto devices = static_cast<size_t>(in.devices_size());
   const size_t pairs = Topology::PairCount(devices);
-  if (devices > Topology::kMostDevices) {
+  if (devices > Topology::kMaxDevices) {
     if (!at.strict()) return Topology();
     return BadField(at / "devices", "has " + std::to_string(devices) + " entries; at most " +
-                                        std::to_string(Topology::kMostDevices) + " are taken");
+                                        std::to_string(Topology::kMaxDevices) + " are taken");
   }
   if (at.strict() && static_cast<size_t>(in.distances_size()) != pairs) {
     return BadField(at / "distances", "has " + std::to_string(in.distances_size()) +

@@ -12,7 +12,7 @@ inline constexpr uint32_t kClientProtocolMin = 1;
 inline constexpr uint32_t kClientProtocolMax = 1;
 
 // The longest packet on attach.sock, in bytes.
-inline constexpr std::size_t kMostAttachBytes = 64 * 1024;
+inline constexpr std::size_t kMaxAttachBytes = 64 * 1024;
 
 // Metadata of calls on api.sock: the session's token, as attach.sock gave it.
 inline constexpr char kSessionMetadata[] = "onecopy-session";

@@ -17,7 +17,7 @@ constexpr char kRemedy[] = "remedy";
 // What gRPC takes in trailers by default, less what it adds itself.
 constexpr size_t kTrailerBytes = 8192 - 512;
 
-std::string Cut(const std::string& text, size_t most = kMostMessageBytes) {
+std::string Cut(const std::string& text, size_t most = kMaxMessageBytes) {
   return CutUtf8(ToUtf8(text), most);
 }
 

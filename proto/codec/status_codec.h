@@ -12,7 +12,7 @@
 namespace onecopy {
 
 // How long an error's message may be on the wire, in bytes; the rest of a longer one is left out.
-inline constexpr size_t kMostMessageBytes = 1024;
+inline constexpr size_t kMaxMessageBytes = 1024;
 
 // OK becomes the message's default.
 google::rpc::Status ToProto(const Status& status);

@@ -21,7 +21,7 @@ constexpr std::array<std::pair<TransferState, v1::TransferState>, 6> kStates = {
 constexpr std::array<std::pair<TransferRole, v1::TransferRole>, 3> kRoles = {{
     {TransferRole::kDestination, v1::DESTINATION},
     {TransferRole::kSource, v1::SOURCE},
-    {TransferRole::kOrderer, v1::ORDERER},
+    {TransferRole::kInitiator, v1::INITIATOR},
 }};
 
 Result<TransferState> ParseState(v1::TransferState in, const Field& at) {

@@ -68,13 +68,13 @@ struct Fleet {
     std::vector<std::pair<Client*, onecopy::TransferId>> started;
     for (unsigned i = 0; i < kTransfers; ++i) {
       const Lane lane = LaneOf(i);
-      Client* orderer = (i / 8 + seed) % 2 == 0 ? lane.from : lane.to;
+      Client* initiator = (i / 8 + seed) % 2 == 0 ? lane.from : lane.to;
       TransferRequest request;
       request.source = lane.source->endpoint(i * kPitch + 3, BytesOf(i));
       request.destination = lane.destination->endpoint(i * kPitch + 1, BytesOf(i));
       request.policy.path_glob = lane.path;
       request.checksum = i % 3 == 0;
-      started.emplace_back(orderer, Must(orderer->StartTransfer(request)).id);
+      started.emplace_back(initiator, Must(initiator->StartTransfer(request)).id);
     }
     for (unsigned i = 0; i < kTransfers; ++i) {
       INFO("transfer " << i << ", " << LaneOf(i).path << ", " << BytesOf(i) << " bytes");

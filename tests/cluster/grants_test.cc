@@ -73,7 +73,7 @@ TEST_CASE("another user may neither read, write, sum, look at nor remove a buffe
   CHECK(Contents(users.east, "a") == users.payload);  // this is root, an administrator
 }
 
-TEST_CASE("a transfer is its orderer's, and no one else's to see or cancel") {
+TEST_CASE("a transfer is its initiator's, and no one else's to see or cancel") {
   REQUIRE_ROOT();
   Users users;
   Users::Create(kOwner, users.west, "d");

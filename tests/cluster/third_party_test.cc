@@ -41,7 +41,7 @@ Json Listed(const Node& node, const std::string& id) {
 
 void CheckEverywhere(const Three& three, const std::string& id, const std::string& state) {
   const std::pair<const Node*, const char*> roles[] = {
-      {&three.east, "source"}, {&three.west, "destination"}, {&three.north, "orderer"}};
+      {&three.east, "source"}, {&three.west, "destination"}, {&three.north, "initiator"}};
   const Json decided = three.west.WaitForTransfer(id, state);
   for (const auto& [node, role] : roles) {
     INFO(node->name());
@@ -77,7 +77,7 @@ TEST_CASE("a third node orders a transfer and gets its receipt") {
     CHECK(Contents(three.west, "b@5+70001") == payload.substr(3, 70'001));
     CheckEverywhere(three, receipt.at("id"), "SUCCEEDED");
   }
-  // Inside a node that is another one than the orderer's.
+  // Inside a node that is another one than the initiator's.
   CheckReceipt(three.north.Do({"cp", "east:a@0+100", "east:a@200"}), {"local", 100, false});
 }
 
@@ -86,14 +86,14 @@ TEST_CASE("a transfer that was ordered by a third node and left alone can be wat
   three.CreateBuffers(50'000'000);
   const Json started = three.north.Do({"cp", "east:a", "west:b", "--checksum", "--detach"});
   const std::string id = started.at("id");
-  CHECK(started.at("role") == "orderer");
+  CHECK(started.at("role") == "initiator");
   const Json seen = three.north.Do({"transfer", "watch", id});
   CheckReceipt(seen, {"tcp-direct", 50'000'000, true});
   CheckEverywhere(three, id, "SUCCEEDED");
   CHECK(three.north.Do({"transfer", "cancel", id}).at("state") == "SUCCEEDED");
 }
 
-TEST_CASE("the orderer cancels, and all three nodes agree") {
+TEST_CASE("the initiator cancels, and all three nodes agree") {
   Three three;
   three.CreateBuffers(kLarge);
   Client north = three.north.Connect();

@@ -101,9 +101,9 @@ TransferRequest Between(const std::string& from, const std::string& to, const st
 // must succeed, the others may fail, but only as what a cut can do.
 class Load {
  public:
-  Load(const Node& orderer, TransferRequest request, std::chrono::milliseconds pause,
+  Load(const Node& initiator, TransferRequest request, std::chrono::milliseconds pause,
        const std::atomic<int>& mended)
-      : client_(orderer.Connect()),
+      : client_(initiator.Connect()),
         request_(std::move(request)),
         pause_(pause),
         mended_(mended),
@@ -124,12 +124,12 @@ class Load {
     while (!stop_) {
       const bool whole = mended_ > 0;
       const auto done = client_.RunTransfer(request_);
-      Judge(whole, done.ok() ? onecopy::OutcomeOf(*done) : done.status());
+      Evaluate(whole, done.ok() ? onecopy::OutcomeOf(*done) : done.status());
       if (!stop_) std::this_thread::sleep_for(pause_);
     }
   }
 
-  void Judge(bool whole, const onecopy::Status& outcome) {
+  void Evaluate(bool whole, const onecopy::Status& outcome) {
     if (outcome.ok()) {
       ++(whole ? after_ : before_);
       return;

@@ -79,7 +79,7 @@ struct RawClient {
     socket = std::move(*made);
     REQUIRE_OK(os::SendPacket(socket.get(), Hello().SerializeAsString()));
     Await(socket.get(), POLLIN);
-    REQUIRE_OK(os::ReceivePacket(socket.get(), onecopy::kMostAttachBytes));
+    REQUIRE_OK(os::ReceivePacket(socket.get(), onecopy::kMaxAttachBytes));
   }
   void Pass(int fd) const {
     REQUIRE_OK(os::SendPacket(socket.get(), PassDescriptor().SerializeAsString(), fd));
@@ -130,7 +130,7 @@ TEST_CASE("who passes what lingers is answered once it is closed") {
   CHECK(::poll(&answered, 1, 0) == 0);
   slow.far.Reset();
   Await(passer.socket.get(), POLLIN);
-  const auto packet = os::ReceivePacket(passer.socket.get(), onecopy::kMostAttachBytes);
+  const auto packet = os::ReceivePacket(passer.socket.get(), onecopy::kMaxAttachBytes);
   REQUIRE_OK(packet);
   v1::AttachReply reply;
   REQUIRE(reply.ParseFromString((*packet)->bytes));

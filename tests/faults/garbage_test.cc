@@ -20,7 +20,7 @@ using onecopy::os::UniqueFd;
 using namespace onecopy::testing;
 namespace tcp = onecopy::tcp;
 
-constexpr uint64_t kMostGrowth = uint64_t{64} << 20;
+constexpr uint64_t kMaxGrowth = uint64_t{64} << 20;
 constexpr int kPatienceMs = 60'000;
 
 std::string Random(size_t bytes, uint32_t seed) {
@@ -135,7 +135,7 @@ struct Attacked {
     WaitUntil("connections are closed", [&] { return OpenDescriptors(pid) <= descriptors + 8; });
     east.Do({"buffer", "rm", "a"});
     // AddressSanitizer keeps what was freed.
-    if (!kAddressSanitizer) CHECK(ResidentBytes(pid) < memory + kMostGrowth);
+    if (!kAddressSanitizer) CHECK(ResidentBytes(pid) < memory + kMaxGrowth);
     const std::string log = east.Log();
     INFO(log.substr(log_bytes, 2000));
     CHECK(log.size() < log_bytes + 10'000);

@@ -165,11 +165,11 @@ std::vector<Row> Rows() {
            &Stub::CloseOpening, [](auto& request, uint32_t) { request.set_opening(1); }),
        OK, OK},
       {"Borrow without a ticket",
-       Call<v1::BorrowRequest, v1::Loan>(&Stub::Borrow,
-                                         [](auto& request, uint32_t) {
-                                           request.set_ticket("guess");
-                                           request.set_transfer_id("guess");
-                                         }),
+       Call<v1::ImportMemoryRequest, v1::MemoryExport>(&Stub::ImportMemory,
+                                                       [](auto& request, uint32_t) {
+                                                         request.set_ticket("guess");
+                                                         request.set_transfer_id("guess");
+                                                       }),
        PERMISSION_DENIED, PERMISSION_DENIED},
       {"Recall of what it has not lent",
        Call<v1::RecallRequest, google::protobuf::Empty>(

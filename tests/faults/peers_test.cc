@@ -30,8 +30,9 @@ struct Copying {
     east.Do({"buffer", "create", "a", "--size", "1GiB"});
     west.Do({"buffer", "create", "b", "--size", "1GiB"});
     options.insert(options.begin(), {"cp", "east:a", "west:b"});
-    Node& orderer = ordered_by_west ? west : east;
-    command = std::async(std::launch::async, [&orderer, options] { return orderer.Run(options); });
+    Node& initiator = ordered_by_west ? west : east;
+    command =
+        std::async(std::launch::async, [&initiator, options] { return initiator.Run(options); });
     for (Node* node : {&west, &east}) {
       Client client = node->Connect();
       WaitUntil("bytes move", [&] {

@@ -39,7 +39,7 @@ v1::AttachReply RawRing::Ask(const v1::AttachRequest& request, std::vector<os::U
   REQUIRE_OK(os::SendPacket(attach_.get(), request.SerializeAsString()));
   pollfd wait{attach_.get(), POLLIN, 0};
   REQUIRE(::poll(&wait, 1, kPatienceMs) == 1);
-  auto packet = os::ReceivePacket(attach_.get(), kMostAttachBytes);
+  auto packet = os::ReceivePacket(attach_.get(), kMaxAttachBytes);
   REQUIRE_OK(packet);
   REQUIRE(packet->has_value());
   v1::AttachReply reply;

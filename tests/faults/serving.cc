@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kProbeBytes = 100'003;
 
-void Move(Client& orderer, const Endpoint& source, const Endpoint& destination) {
-  const auto done = orderer.RunTransfer(
+void Move(Client& initiator, const Endpoint& source, const Endpoint& destination) {
+  const auto done = initiator.RunTransfer(
       {.source = source, .destination = destination, .policy = {}, .checksum = true});
   REQUIRE_OK(done);
   REQUIRE_OK(OutcomeOf(*done));

@@ -22,7 +22,7 @@ namespace onecopy::attach {
 namespace {
 
 constexpr int kPatienceMs = 20'000;
-constexpr size_t kMostPackets = 16;
+constexpr size_t kMaxPackets = 16;
 
 class Served {
  public:
@@ -53,7 +53,7 @@ bool Answered(int socket) {
   while ((ready = ::poll(&wait, 1, kPatienceMs)) < 0 && errno == EINTR) {  // libFuzzer's own alarm
   }
   EXPECT(ready == 1);
-  const auto packet = os::ReceivePacket(socket, kMostAttachBytes);
+  const auto packet = os::ReceivePacket(socket, kMaxAttachBytes);
   if (!packet.ok() || !packet->has_value() || (*packet)->end) return false;
   v1::AttachReply reply;
   EXPECT(reply.ParseFromString((*packet)->bytes));
@@ -64,7 +64,7 @@ void Talk(const std::string& path, fuzz::Input input) {
   const auto socket = os::ConnectUnix(path, SOCK_SEQPACKET);
   EXPECT(socket.ok());
   const os::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (size_t i = 0; i < kMostPackets && !input.empty(); ++i) {
+  for (size_t i = 0; i < kMaxPackets && !input.empty(); ++i) {
     const uint8_t fds = input.Byte();
     const std::string_view bytes = input.Cut(input.Get<uint16_t>());
     if (bytes.empty()) continue;  // which would be the end

@@ -7,7 +7,7 @@
 #include "daemon/ring/served_ring.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/memory.h"
-#include "transport/memory/host/short_route.h"
+#include "transport/memory/host/small_route.h"
 
 namespace onecopy::ring {
 namespace {
@@ -16,7 +16,7 @@ constexpr uint64_t kBufferBytes = 128 * 1024;
 constexpr uint32_t kPlace = 3;
 constexpr uint64_t kSerial = 5;
 
-enum : uint8_t { kSubmit, kWord, kReaped, kSubmitted, kTurn, kSleep, kWithdraw, kDrain, kActions };
+enum : uint8_t { kSubmit, kWord, kReaped, kSubmitted, kTurn, kSleep, kRevoke, kDrain, kActions };
 
 // The client's view.
 class Writer {
@@ -64,14 +64,14 @@ void Use(fuzz::Input input) {
   const RegionRef to = testing::HostRegion(kBufferBytes);
   auto route = std::make_shared<Route>();
   route->serial = kSerial;
-  route->way = std::make_shared<host::HostShortRoute>("east", from, to);
+  route->way = std::make_shared<host::HostSmallRoute>("east", from, to);
   route->from = {4096, 65536};
   route->to = {100, 65536};
 
   ServedRing ring(std::move(*end), os::UniqueFd(ends[0]), std::make_shared<Journal>());
   ring.Install(kPlace, route);
   Writer writer(shared, input);
-  bool withdrawn = false;
+  bool revoked = false;
   while (!input.empty()) {
     switch (input.Byte() % kActions) {
       case kSubmit:
@@ -89,9 +89,9 @@ void Use(fuzz::Input input) {
       case kSleep:
         ring.Sleep();
         break;
-      case kWithdraw:
-        if (!std::exchange(withdrawn, true)) {
-          route->Withdraw({Code::kNotFound, "BUFFER_NOT_FOUND", "removed"});
+      case kRevoke:
+        if (!std::exchange(revoked, true)) {
+          route->Revoke({Code::kNotFound, "BUFFER_NOT_FOUND", "removed"});
         }
         break;
       case kDrain:
@@ -125,7 +125,7 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
   return {submit + turn + reaped,
           submit + submit + turn + turn + reaped + submit + turn,
           submit + std::string{static_cast<char>(kSleep)} + turn,
-          submit + std::string{static_cast<char>(kWithdraw)} + turn,
+          submit + std::string{static_cast<char>(kRevoke)} + turn,
           submit + std::string{static_cast<char>(kDrain)},
           std::string{static_cast<char>(kSubmitted)} + "\xff\xff\xff\xff\xff\xff\xff\xff" + turn};
 }

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     EXPECT(!topology.status().message().empty());
     return 0;
   }
-  EXPECT(topology->devices.size() <= Topology::kMostDevices);
+  EXPECT(topology->devices.size() <= Topology::kMaxDevices);
   EXPECT(topology->distances.size() == Topology::PairCount(topology->devices.size()));
   for (const auto& one : topology->devices) {
     for (const auto& other : topology->devices) (void)topology->Between(one.name, other.address);

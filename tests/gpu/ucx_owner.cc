@@ -87,7 +87,7 @@ Status Serve(const std::string& device, uint64_t bytes, const std::string& libra
       ONECOPY_ASSIGN_OR_RETURN(key, exposed.get_future().get());
       std::cout << "key " << ToHex(key) << std::endl;
     } else if (word == "withdraw") {
-      WithdrawAndWait(*connection, key);
+      RevokeAndWait(*connection, key);
       std::cout << "withdrawn" << std::endl;
     }
   }

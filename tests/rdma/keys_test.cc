@@ -109,7 +109,7 @@ TEST_CASE("a finished transfer's window is closed to the peer's device") {
   CHECK(key.registration == "host");
   REQUIRE(rig.reader.Read(key.lanes[0], 1000) == IBV_WC_SUCCESS);
   CHECK(HasPattern(rig.reader.bytes().first(1000), 3, 100));
-  WithdrawAndWait(rig.reader.connection(), text);
+  RevokeAndWait(rig.reader.connection(), text);
   CHECK(rig.reader.Read(key.lanes[0], 1000) == IBV_WC_REM_ACCESS_ERR);
   CHECK(rig.reader.bytes()[0] == std::byte{0});
 }
@@ -177,7 +177,7 @@ TEST_CASE("what is lent alone opens to the peer's device for as long as it is, a
     const auto one = rig();
     const RegionRef slab = slab_of(*one);
     const RemoteKey key = lend(*one, {slab, kSlot, 100});
-    WithdrawAndWait(one->reader.connection(), key);
+    RevokeAndWait(one->reader.connection(), key);
     CHECK(one->reader.Read(Decoded(key).lanes[0], 1) == IBV_WC_REM_ACCESS_ERR);
   }
   Lent().SetNoWindows(false);
@@ -198,7 +198,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     CHECK(key.registration == "dma-buf");
     REQUIRE(rig.reader.Read(key.lanes[0], kBytes - 7) == IBV_WC_SUCCESS);
     CHECK(HasPattern(rig.reader.bytes().first(kBytes - 7), 3, 7));
-    WithdrawAndWait(rig.reader.connection(), text);
+    RevokeAndWait(rig.reader.connection(), text);
     // The link's own thread takes the region back; until then reads succeed.
     ibv_wc_status status = IBV_WC_SUCCESS;
     WaitUntil("the region is taken back", [&] {
@@ -212,11 +212,11 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Lent().Tell(buffer);
     RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
     const RemoteKey first = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
-    WithdrawAndWait(rig.reader.connection(), first);
+    RevokeAndWait(rig.reader.connection(), first);
     const RemoteKey second = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
     const verbs::Key key = Decoded(second);
     CHECK(key.lanes[0].rkey == Decoded(first).lanes[0].rkey);
-    WithdrawAndWait(rig.reader.connection(), second);
+    RevokeAndWait(rig.reader.connection(), second);
     REQUIRE(rig.reader.Read(key.lanes[0], kBytes) == IBV_WC_SUCCESS);
     CHECK(HasPattern(rig.reader.bytes().first(kBytes), 3, 0));
     region.reset();
@@ -228,13 +228,13 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
     const RemoteKey first = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
     const RemoteKey second = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
-    WithdrawAndWait(rig.reader.connection(), first);
+    RevokeAndWait(rig.reader.connection(), first);
     rig.links.owner->EndLeases(region);
     // Another transfer's key is another, and nobody's who still reads ends.
     const RemoteKey third = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
     CHECK(Decoded(third).lanes[0].rkey != Decoded(second).lanes[0].rkey);
     REQUIRE(rig.reader.Read(Decoded(second).lanes[0], kBytes) == IBV_WC_SUCCESS);
-    WithdrawAndWait(rig.reader.connection(), second);
+    RevokeAndWait(rig.reader.connection(), second);
     REQUIRE(rig.reader.Read(Decoded(third).lanes[0], kBytes) == IBV_WC_SUCCESS);
     CheckIsTakenBack(rig, second);
   }
@@ -243,7 +243,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Lent().Tell(buffer);
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
     const RemoteKey text = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
-    WithdrawAndWait(rig.reader.connection(), text);
+    RevokeAndWait(rig.reader.connection(), text);
     REQUIRE(rig.reader.Read(Decoded(text).lanes[0], 8) == IBV_WC_SUCCESS);
     rig.links.owner->EndLeases(region);
     CheckIsTakenBack(rig, text);

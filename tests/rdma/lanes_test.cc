@@ -80,7 +80,7 @@ TEST_CASE("a lane that the device closes is mended, and takes its share again") 
       auto fresh = connected->Expose({source, 0, source->bytes()});
       REQUIRE_OK(fresh);
       const Got got = connected->StartGet({3, &*fresh, 0, {sink, 0, 4096}, lane}).get();
-      WithdrawAndWait(*connected->owner, *fresh);
+      RevokeAndWait(*connected->owner, *fresh);
       return got.status.ok();
     });
     key = connected->Expose({source, 0, source->bytes()});

@@ -55,7 +55,7 @@ RawReader::RawReader(const shim::VerbsApi& verbs, Link& owner)
   std::copy(other.gid.begin(), other.gid.end(), other_gid.raw);
   Require(ConnectTo(verbs, port_, other_gid, other.number, other.packet_sequence) == 0,
           "the queue pair cannot be connected");
-  for (int i = 0; i < Port::kMostReceives; ++i) PostReceive();
+  for (int i = 0; i < Port::kMaxReceives; ++i) PostReceive();
   SendHello();
 }
 

@@ -26,7 +26,7 @@ Port::Port(const shim::VerbsApi& verbs, const GuestDevice& device)
   ::fcntl(context->async_fd, F_SETFL, ::fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
   pd = verbs.AllocPd(context);
   if (pd == nullptr) return;
-  cq = verbs.CreateCq(context, 2 * kMostReceives, nullptr, nullptr, 0);
+  cq = verbs.CreateCq(context, 2 * kMaxReceives, nullptr, nullptr, 0);
   if (cq == nullptr) return;
   qp = MakeQueuePair();
 }
@@ -61,7 +61,7 @@ ibv_qp* Port::MakeQueuePair() {
   wanted.qp_type = IBV_QPT_RC;
   wanted.sq_sig_all = 1;
   wanted.cap = {.max_send_wr = 4,
-                .max_recv_wr = kMostReceives,
+                .max_recv_wr = kMaxReceives,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = 0};

@@ -23,7 +23,7 @@ class Port {
   int GidIndex(ibv_gid* gid) const;
   // As Port does for its own. Null with errno where that is refused.
   ibv_qp* MakeQueuePair();
-  static constexpr int kMostReceives = 16;
+  static constexpr int kMaxReceives = 16;
 
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;

@@ -111,15 +111,16 @@ class DirectPeer final : public PeerApi {
                            });
         });
   }
-  void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) override {
-    Call<Loan>(
+  void ImportMemory(const std::string& caller, ImportMemoryRequest request,
+                    Reply<MemoryExport> reply) override {
+    Call<MemoryExport>(
         "Borrow",
-        [&cluster = cluster_, reply = std::move(reply)](Result<Loan> loan) mutable {
+        [&cluster = cluster_, reply = std::move(reply)](Result<MemoryExport> loan) mutable {
           if (loan.ok()) cluster.Change(*loan);
           reply(std::move(loan));
         },
         [caller, request](PeerApi& api, auto answer) {
-          api.Borrow(caller, request, std::move(answer));
+          api.ImportMemory(caller, request, std::move(answer));
         });
   }
   void Recall(const std::string& caller, uint64_t loan, TransferId id, StatusReply reply) override {

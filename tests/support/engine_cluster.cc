@@ -255,12 +255,12 @@ void EngineCluster::Change(engine::OpenProbeReply& reply) {
   if (change_probes_) change_probes_(reply);
 }
 
-void EngineCluster::ChangeLoans(std::function<void(engine::Loan&)> change) {
+void EngineCluster::ChangeLoans(std::function<void(engine::MemoryExport&)> change) {
   const MutexLock lock(mutex_);
   change_loans_ = std::move(change);
 }
 
-void EngineCluster::Change(engine::Loan& loan) {
+void EngineCluster::Change(engine::MemoryExport& loan) {
   const MutexLock lock(mutex_);
   if (change_loans_) change_loans_(loan);
 }

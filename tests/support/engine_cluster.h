@@ -110,7 +110,7 @@ class EngineCluster {
   // What OpenProbe is answered with is changed on its way.
   void ChangeProbes(std::function<void(engine::OpenProbeReply&)> change);
   // Likewise what Borrow is answered with.
-  void ChangeLoans(std::function<void(engine::Loan&)> change);
+  void ChangeLoans(std::function<void(engine::MemoryExport&)> change);
   // Waits until `from` shows `to` in this state.
   void WaitForPeer(const std::string& from, const std::string& to, NodeState state);
 
@@ -121,7 +121,7 @@ class EngineCluster {
   // Keeps the call, if such are held.
   bool Holds(const std::string& method, Task& call);
   void Change(engine::OpenProbeReply& reply);
-  void Change(engine::Loan& loan);
+  void Change(engine::MemoryExport& loan);
   // Runs `call` on that node's engine thread, if it is there; false otherwise.
   bool PostTo(const std::string& name, UniqueFunction<void(engine::PeerApi&)> call);
   // Likewise for an answer on its way back; dropped when the node is gone.
@@ -144,7 +144,7 @@ class EngineCluster {
   std::vector<Task> held_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, size_t> calls_ ONECOPY_GUARDED_BY(mutex_);
   std::function<void(engine::OpenProbeReply&)> change_probes_ ONECOPY_GUARDED_BY(mutex_);
-  std::function<void(engine::Loan&)> change_loans_ ONECOPY_GUARDED_BY(mutex_);
+  std::function<void(engine::MemoryExport&)> change_loans_ ONECOPY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<EngineNode>> nodes_;
   friend class EngineNode;
 };

@@ -135,9 +135,7 @@ class FakeRdmaConnection final : public Connection,
     }
     carrier_->Expose(named, std::move(done));
   }
-  void Withdraw(const RemoteKey& key, Task done) override {
-    carrier_->Withdraw(key, std::move(done));
-  }
+  void Revoke(const RemoteKey& key, Task done) override { carrier_->Revoke(key, std::move(done)); }
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
     carrier_->Lend(span, std::move(done));
   }

@@ -102,9 +102,9 @@ inline Result<Connected> Connect(LinkPair& links) {
   return Connected{&links, std::move(accepted.connection), std::move(reader)};
 }
 
-inline void WithdrawAndWait(Connection& connection, const RemoteKey& key) {
+inline void RevokeAndWait(Connection& connection, const RemoteKey& key) {
   std::promise<void> done;
-  connection.Withdraw(key, [&] { done.set_value(); });
+  connection.Revoke(key, [&] { done.set_value(); });
   done.get_future().wait();
 }
 

@@ -100,20 +100,20 @@ class Connection {
   virtual void CancelGets(ChannelId channel) = 0;
 
   // Owner: allows the peer to get `span`, of a region that is registered with the link, until
-  // Withdraw. The connection holds the region meanwhile. Fails for memory that the link cannot read
+  // Revoke. The connection holds the region meanwhile. Fails for memory that the link cannot read
   // in place.
   virtual void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
   // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
   // within a bounded time, after which the connection is closed to end a get that the peer does not
   // take.
-  virtual void Withdraw(const RemoteKey& key, Task done) = 0;
+  virtual void Revoke(const RemoteKey& key, Task done) = 0;
 
   // Owner: like Expose, of host memory whose other bytes are not this peer's business at any time,
   // as a slot's among other slots: the key opens this very span and not one byte more, however the
   // link does it. Ends with EndLoan once the peer has said that it reads no more, else with
-  // Withdraw.
+  // Revoke.
   virtual void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
-  // Owner: like Withdraw, without asking the peer, which has called Release. One that reads on
+  // Owner: like Revoke, without asking the peer, which has called Release. One that reads on
   // nevertheless may lose the connection by it.
   virtual void EndLoan(const RemoteKey& key, Task done) = 0;
   // Reader: no get by this key is under way, nor will there be one.

@@ -189,7 +189,7 @@ std::vector<Placed> FindDevices(hwloc_topology_t topology, const std::string& ro
   std::sort(devices.begin(), devices.end(), [](const Placed& a, const Placed& b) {
     return std::tie(a.first.kind, a.first.name) < std::tie(b.first.kind, b.first.name);
   });
-  if (devices.size() > Topology::kMostDevices) devices.resize(Topology::kMostDevices);
+  if (devices.size() > Topology::kMaxDevices) devices.resize(Topology::kMaxDevices);
   return devices;
 }
 

@@ -10,7 +10,7 @@ namespace onecopy {
 
 // The machine below `root`: "/" is this one; another folder has the sys and proc of some machine,
 // as a test plants them. Reads files only and touches no device. GPUs first, then network devices,
-// then NVMe, each in the order of their names; what exceeds Topology::kMostDevices is left out from
+// then NVMe, each in the order of their names; what exceeds Topology::kMaxDevices is left out from
 // the end.
 //
 // Any thread for "/". Another root is named to hwloc by the environment, which changes for the

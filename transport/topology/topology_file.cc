@@ -160,8 +160,8 @@ class Reader {
       Complain(line, "a device needs a name or an address");
     } else if (topology_.Find(device.name)) {
       Complain(line, "there is a device " + device.name + " already");
-    } else if (topology_.devices.size() == Topology::kMostDevices) {
-      Complain(line, "there are more than " + std::to_string(Topology::kMostDevices) + " devices");
+    } else if (topology_.devices.size() == Topology::kMaxDevices) {
+      Complain(line, "there are more than " + std::to_string(Topology::kMaxDevices) + " devices");
     } else {
       topology_.devices.push_back(std::move(device));
     }

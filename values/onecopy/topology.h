@@ -49,7 +49,7 @@ struct TopologyDevice {
 
 struct Topology {
   // More than any known machine has; what one node tells another is held to it.
-  static constexpr size_t kMostDevices = 256;
+  static constexpr size_t kMaxDevices = 256;
 
   std::vector<TopologyDevice> devices;
   // Of each pair once, as the machine says it: (0,1) (0,2) … (1,2) …; see PairIndex. Always

@@ -189,7 +189,7 @@ std::string_view StateName(TransferState state);
 bool IsFinal(TransferState state);
 
 // The part that the node asked has in a transfer.
-enum class TransferRole { kUnknown, kDestination, kSource, kOrderer };
+enum class TransferRole { kUnknown, kDestination, kSource, kInitiator };
 
 // "destination" and the like.
 std::string_view RoleName(TransferRole role);

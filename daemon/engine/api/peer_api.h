@@ -100,13 +100,13 @@ struct PrepareReply {
   ByteRange lent = {};  // by loan: what of the lent memory may be read
 };
 
-struct BorrowRequest {
+struct ImportMemoryRequest {
   std::string ticket;
   TransferId id;
 };
 
 // Memory of another daemon of this host, to be fetched over a Unix socket (see daemon/handover).
-struct Loan {
+struct MemoryExport {
   uint64_t id = 0;  // one buffer's in one generation; never 0
   std::string address;
   std::string token;
@@ -194,7 +194,8 @@ class PeerApi {
   virtual void OpenPush(const std::string& caller, OpenPushRequest request,
                         Reply<OpenPushReply> reply) = 0;
   virtual void CloseOpening(const std::string& caller, uint64_t opening, StatusReply reply) = 0;
-  virtual void Borrow(const std::string& caller, BorrowRequest request, Reply<Loan> reply) = 0;
+  virtual void ImportMemory(const std::string& caller, ImportMemoryRequest request,
+                            Reply<MemoryExport> reply) = 0;
   virtual void Recall(const std::string& caller, uint64_t loan, TransferId id,
                       StatusReply reply) = 0;
   virtual void Report(const std::string& caller, TransferInfo transfer, StatusReply reply) = 0;

@@ -47,9 +47,9 @@ struct MoveOutcome {
 };
 
 // Of a staged transfer and of a timed read: less is not worth its messages.
-inline constexpr uint64_t kLeastChunkBytes = 4096;
+inline constexpr uint64_t kMinChunkBytes = 4096;
 // Of one chunk, where both sides are strided by unlike elements.
-inline constexpr uint64_t kMostCopies = 65536;
+inline constexpr uint64_t kMaxCopies = 65536;
 // A driver that has not made memory ready by then, counted in stall timeouts, never will.
 inline constexpr int kMemoryPatience = 10;
 

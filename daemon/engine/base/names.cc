@@ -8,7 +8,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostPrinted = 80;
+constexpr size_t kMaxPrinted = 80;
 
 }  // namespace
 
@@ -20,10 +20,10 @@ Status CheckName(const std::string& name, const std::string& what) {
 }
 
 std::string Printable(const std::string& text) {
-  std::string printable = text.substr(0, kMostPrinted);
+  std::string printable = text.substr(0, kMaxPrinted);
   std::replace_if(
       printable.begin(), printable.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  if (text.size() > kMostPrinted) printable += "...";
+  if (text.size() > kMaxPrinted) printable += "...";
   return printable;
 }
 

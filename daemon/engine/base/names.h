@@ -16,7 +16,7 @@ Status CheckName(const std::string& name, const std::string& what);
 // The text with everything unprintable replaced, cut to a length fit for a message.
 std::string Printable(const std::string& text);
 
-inline constexpr size_t kMostIdBytes = 64;  // of what a client or a peer calls an id
+inline constexpr size_t kMaxIdBytes = 64;  // of what a client or a peer calls an id
 
 // Of a transfer, a series or a push: made by the node that coordinates it, said by others.
 inline TransferId NewTransferId() { return TransferId(os::RandomHex(8)); }

@@ -54,7 +54,7 @@ struct Options {
   double probe_jitter = 0.25;  // by which both of these vary, either way: up to 0.5
 
   // How long memory of another daemon of this host stays mapped that no transfer uses any more.
-  std::chrono::milliseconds borrowed_idle{10000};
+  std::chrono::milliseconds imported_idle{10000};
 
   // How long the rings' thread looks for more, without sleeping, after a ring's last piece of work;
   // clients' threads likewise wait so long for its end.

@@ -25,8 +25,8 @@ Status NothingCopies(const Context& context, const Region& from, const Region& t
 // does, and as NothingCopies.
 void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
                   const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply);
-// Likewise by Memory::PrepareShort.
-void PrepareShortRoute(Context& context, const std::string& worker, const RegionRef& from,
-                       const RegionRef& to, Reply<std::shared_ptr<ShortRoute>> reply);
+// Likewise by Memory::PrepareSmall.
+void PrepareSmallRoute(Context& context, const std::string& worker, const RegionRef& from,
+                       const RegionRef& to, Reply<std::shared_ptr<SmallRoute>> reply);
 
 }  // namespace onecopy::engine

@@ -11,7 +11,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostMet = 4096;
+constexpr size_t kMaxMet = 4096;
 
 bool IsOnLoopback(const PeerOptions& peer) {
   const Result<os::HostPort> address = os::ParseHostPort(peer.address);
@@ -72,9 +72,9 @@ Status Admission::Admit(const std::string& node, bool local) {
           "name it there under [peers], by itself or by a pattern such as "
           "[peers.\"gpu-*\"]");
     }
-    if (met_locally_.size() >= kMostMet) {
+    if (met_locally_.size() >= kMaxMet) {
       return {Code::kResourceExhausted, reasons::kQuota,
-              "node " + node_ + " has met " + std::to_string(kMostMet) +
+              "node " + node_ + " has met " + std::to_string(kMaxMet) +
                   " nodes that are not configured by name, and takes no more"};
     }
     met_locally_.emplace(node, local);

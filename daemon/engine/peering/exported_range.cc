@@ -26,7 +26,7 @@ void ExportedRange::Close(Task closed) {
 
 void ExportedRange::Revoke() {
   if (!key_) return std::exchange(closed_, nullptr)();
-  connection_->Withdraw(*key_, [self = shared_from_this()] {
+  connection_->Revoke(*key_, [self = shared_from_this()] {
     self->context_.loop.Post([self] { std::exchange(self->closed_, nullptr)(); });
   });
 }

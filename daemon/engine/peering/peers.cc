@@ -12,15 +12,15 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr int kMostMisses = 3;  // heartbeats without an answer, before a peer counts as lost
+constexpr int kMaxMisses = 3;  // heartbeats without an answer, before a peer counts as lost
 constexpr std::chrono::seconds kConnectGrace{3};
 // An attempt that has not been answered for so long may have been lost on the way.
 constexpr std::chrono::seconds kStaleAttempt{1};
 // Asking all backends what they can do costs more than a heartbeat does.
 constexpr std::chrono::seconds kDescribeEvery{10};
-constexpr size_t kMostPeers = 4096;
+constexpr size_t kMaxPeers = 4096;
 // Causes that are logged of one time out of reach: each once, as they may take turns.
-constexpr size_t kMostTold = 8;
+constexpr size_t kMaxTold = 8;
 constexpr std::chrono::seconds kLogRefusalsEvery{10};  // those between two are counted
 
 }  // namespace
@@ -186,7 +186,7 @@ void Peers::OnGreeted(const std::string& name, uint64_t attempt, Result<HelloRep
   if (!reply.ok()) {
     const bool was_up = peer.state == NodeState::kConnected || peer.state == NodeState::kDraining;
     // A refused connection is news; a late answer may only mean that the machine is busy.
-    if (was_up && reply.status().code() == Code::kDeadlineExceeded && ++peer.misses < kMostMisses) {
+    if (was_up && reply.status().code() == Code::kDeadlineExceeded && ++peer.misses < kMaxMisses) {
       return Schedule(peer, context_.options.heartbeat);
     }
     ++peer.failures;
@@ -253,7 +253,7 @@ void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
           "peer " + std::string(NodeStateName(state)),
           {{"peer", peer.name}, {"address", peer.address}, {"version", peer.introduction.version}});
     }
-  } else if (peer.told.size() < kMostTold && peer.told.insert(why.ToString()).second) {
+  } else if (peer.told.size() < kMaxTold && peer.told.insert(why.ToString()).second) {
     // One that was never met has been in this state from the beginning.
     log::Warning("peer " + std::string(NodeStateName(state)),
                  {{"peer", peer.name}, {"address", peer.address}, {"why", why.ToString()}});
@@ -303,7 +303,7 @@ void Peers::AnswerHello(const std::string& caller, HelloRequest request, Reply<H
         "give every node a name of its own"));
   }
   const bool known = peers_.contains(caller);
-  if (!known && peers_.size() >= kMostPeers) {
+  if (!known && peers_.size() >= kMaxPeers) {
     return reply(Status(Code::kResourceExhausted, reasons::kQuota, "too many peers"));
   }
   Peer& peer = Ensure(caller, request.self.address);

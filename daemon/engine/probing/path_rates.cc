@@ -7,13 +7,13 @@ namespace {
 
 using std::chrono::duration;
 
-constexpr size_t kMostWays = 4096;
-constexpr size_t kMostSamples = 5;
+constexpr size_t kMaxWays = 4096;
+constexpr size_t kMaxSamples = 5;
 constexpr size_t kUsualSamples = 3;
 constexpr std::chrono::hours kForgotten{6};
 // Sooner nothing is tried again, and longer than that nothing is saved up.
-constexpr std::chrono::seconds kLeastTrialPause{30};
-constexpr std::chrono::minutes kMostTrialPause{10};
+constexpr std::chrono::seconds kMinTrialPause{30};
+constexpr std::chrono::minutes kMaxTrialPause{10};
 
 }  // namespace
 
@@ -21,9 +21,9 @@ bool PathRates::Counts(const Sample& sample) const {
   return sample.bytes_per_second > 0 && clock_() - sample.when < kForgotten;
 }
 
-void PathRates::Note(const std::string& node, const plan::Way& way, uint64_t bytes,
+void PathRates::Note(const std::string& node, const plan::PathKey& way, uint64_t bytes,
                      double seconds) {
-  if (bytes < plan::kLeastMeasuredBytes || seconds <= 0) return;
+  if (bytes < plan::kMinMeasuredBytes || seconds <= 0) return;
   const Key key{node, way};
   if (!entries_.contains(key)) MakeRoom();
   Entry& entry = entries_[key];
@@ -32,7 +32,7 @@ void PathRates::Note(const std::string& node, const plan::Way& way, uint64_t byt
   entry.gone = sample.when;
   SizeClass& rates = entry.classes[plan::SizeClassOf(bytes)];
   std::erase_if(rates.samples, [this](const Sample& one) { return !Counts(one); });
-  if (rates.samples.size() >= kMostSamples) rates.samples.erase(rates.samples.begin());
+  if (rates.samples.size() >= kMaxSamples) rates.samples.erase(rates.samples.begin());
   rates.samples.push_back(sample);
   if (rates.samples.size() < kUsualSamples) return;
   Sample median = sample;
@@ -42,13 +42,13 @@ void PathRates::Note(const std::string& node, const plan::Way& way, uint64_t byt
 }
 
 void PathRates::MakeRoom() {
-  if (entries_.size() < kMostWays) return;
+  if (entries_.size() < kMaxWays) return;
   entries_.erase(
       std::min_element(entries_.begin(), entries_.end(),
                        [](const auto& a, const auto& b) { return a.second.gone < b.second.gone; }));
 }
 
-void PathRates::TriedAgain(const std::string& node, const plan::Way& way) {
+void PathRates::TriedAgain(const std::string& node, const plan::PathKey& way) {
   const auto found = entries_.find({node, way});
   if (found != entries_.end()) found->second.gone = clock_();
 }
@@ -75,10 +75,10 @@ void PathRates::AddTo(plan::Estimates& estimates, const std::string& node) const
     if (key.first != node) break;
     const os::Clock::duration since = clock_() - entry.gone;
     const double spare =
-        since < kLeastTrialPause
+        since < kMinTrialPause
             ? 0
             : share_ *
-                  duration<double>(std::min<os::Clock::duration>(since, kMostTrialPause)).count();
+                  duration<double>(std::min<os::Clock::duration>(since, kMaxTrialPause)).count();
     plan::PathRates rates;
     for (size_t i = 0; i < rates.size(); ++i) {
       rates[i] = RateOf(entry.classes[i]);
@@ -88,8 +88,8 @@ void PathRates::AddTo(plan::Estimates& estimates, const std::string& node) const
   }
 }
 
-std::optional<PathRates::Usual> PathRates::UsualOf(const std::string& node, const plan::Way& way,
-                                                   uint64_t bytes) const {
+std::optional<PathRates::Usual> PathRates::UsualOf(const std::string& node,
+                                                   const plan::PathKey& way, uint64_t bytes) const {
   const auto found = entries_.find({node, way});
   if (found == entries_.end()) return {};
   const auto& classes = found->second.classes;
@@ -113,7 +113,7 @@ std::vector<PathRateInfo> PathRates::Describe(const std::string& node) const {
     for (size_t i = 0; i < entry.classes.size(); ++i) {
       const plan::PathRate rate = RateOf(entry.classes[i]);
       if (rate.transfers == 0) continue;
-      const plan::Way& way = key.second;
+      const plan::PathKey& way = key.second;
       PathRateInfo& info = all.emplace_back();
       info.path = way.path;
       info.link = way.link;

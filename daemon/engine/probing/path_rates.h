@@ -34,9 +34,9 @@ class PathRates {
 
   // A transfer from that node (this one: inside it) that had both nodes to itself. One that is too
   // short to tell anything is not counted.
-  void Note(const std::string& node, const plan::Way& way, uint64_t bytes, double seconds);
+  void Note(const std::string& node, const plan::PathKey& way, uint64_t bytes, double seconds);
   // A transfer goes this way only to find out about it.
-  void TriedAgain(const std::string& node, const plan::Way& way);
+  void TriedAgain(const std::string& node, const plan::PathKey& way);
 
   void AddTo(plan::Estimates& estimates, const std::string& node) const;
 
@@ -46,7 +46,8 @@ class PathRates {
   };
   // The best median of transfers of about that size, of three at least; of the next sizes where
   // there were none of this one, the slowest of these. What is far below it is worth an alarm.
-  std::optional<Usual> UsualOf(const std::string& node, const plan::Way& way, uint64_t bytes) const;
+  std::optional<Usual> UsualOf(const std::string& node, const plan::PathKey& way,
+                               uint64_t bytes) const;
 
   std::vector<PathRateInfo> Describe(const std::string& node) const;
 
@@ -57,7 +58,7 @@ class PathRates {
   size_t ways() const { return entries_.size(); }
 
  private:
-  using Key = std::pair<std::string, plan::Way>;
+  using Key = std::pair<std::string, plan::PathKey>;
   struct Sample {
     double bytes_per_second = 0;
     os::Clock::time_point when;

@@ -18,17 +18,17 @@ constexpr std::chrono::milliseconds kPairTime{10};
 constexpr std::chrono::milliseconds kAllTime{50};
 constexpr uint64_t kPairBytes = uint64_t{128} << 20;
 constexpr uint64_t kAllBytes = uint64_t{1} << 30;
-constexpr uint64_t kLeastProbePiece = 4096;
+constexpr uint64_t kMinProbePiece = 4096;
 
 }  // namespace
 
 ProbeRun::ProbeRun(Context& context, Nodes& nodes, Connections& connections, Activities& activities,
-                   Order order)
+                   Params params)
     : context_(context),
       nodes_(nodes),
       connections_(connections),
       activities_(activities),
-      order_(std::move(order)),
+      params_(std::move(params)),
       seed_(os::RandomNumber()),
       channel_(os::RandomNumber()) {}
 
@@ -45,8 +45,8 @@ void ProbeRun::Start(UniqueFunction<void(ProbeOutcome)> done) {
 }
 
 void ProbeRun::MakeTarget() {
-  const Place place{order_.wire.destination.kind, order_.wire.destination.device};
-  Link* link = context_.FindLink(order_.wire.link);
+  const Place place{params_.wire.destination.kind, params_.wire.destination.device};
+  Link* link = context_.FindLink(params_.wire.link);
   context_.workers.Run<Target>(
       WorkerOf(place),
       [&context = context_, link, place, bytes = context_.options.probe_bytes]() -> Result<Target> {
@@ -72,7 +72,7 @@ void ProbeRun::MakeTarget() {
 void ProbeRun::Connect() {
   // Weakly: the making of a connection may outlast the probe, and then needs nothing of it.
   connections_.Get(
-      order_.peer, order_.wire.link, [weak = weak_from_this()](Result<Connections::Use> use) {
+      params_.peer, params_.wire.link, [weak = weak_from_this()](Result<Connections::Use> use) {
         const auto self = weak.lock();
         if (self == nullptr || self->over()) return;
         if (use.ok()) {
@@ -82,7 +82,7 @@ void ProbeRun::Connect() {
         // That a link does not reach its own node says nothing about the memory, and a peer that
         // does not answer nothing about the link.
         const std::string& reason = use.status().reason();
-        const bool telling = !self->order_.own_lanes_only && reason != reasons::kPeerDown &&
+        const bool telling = !self->params_.own_lanes_only && reason != reasons::kPeerDown &&
                              reason != reasons::kPeerNotFound &&
                              use.status().code() != Code::kCancelled;
         self->End(telling ? ProbeOutcome::Kind::kFailed : ProbeOutcome::Kind::kUnknown,
@@ -93,8 +93,8 @@ void ProbeRun::Connect() {
 void ProbeRun::Open() {
   OpenProbeRequest request;
   request.connection = use_->number;
-  request.memory = order_.wire.source.kind;
-  request.device = order_.wire.source.device;
+  request.memory = params_.wire.source.kind;
+  request.device = params_.wire.source.device;
   request.bytes = target_->bytes();
   request.seed = seed_;
   auto answered = [self = shared_from_this()](Result<OpenProbeReply> reply) {
@@ -111,9 +111,9 @@ void ProbeRun::Open() {
     // Only what the other side found out about its memory says something about the wire.
     self->End(reply.status().code() == Code::kFailedPrecondition ? ProbeOutcome::Kind::kFailed
                                                                  : ProbeOutcome::Kind::kUnknown,
-              why.WithContext("node " + self->order_.peer));
+              why.WithContext("node " + self->params_.peer));
   };
-  const Result<PeerApi*> peer = nodes_.Find(order_.peer);
+  const Result<PeerApi*> peer = nodes_.Find(params_.peer);
   if (!peer.ok()) return End(ProbeOutcome::Kind::kUnknown, peer.status());
   (*peer)->OpenProbe(context_.node(), request, std::move(answered));
 }
@@ -123,7 +123,7 @@ void ProbeRun::Opened(const OpenProbeReply& reply) {
   if (reply.bytes == 0 || reply.bytes > target_->bytes()) {
     return End(ProbeOutcome::Kind::kUnknown,
                {Code::kUnavailable, reasons::kBadSize,
-                "node " + order_.peer + " opened a probe of " + std::to_string(reply.bytes) +
+                "node " + params_.peer + " opened a probe of " + std::to_string(reply.bytes) +
                     " bytes, of " + std::to_string(target_->bytes()) + " asked for"});
   }
   key_ = std::make_shared<const RemoteKey>(reply.key);
@@ -137,7 +137,7 @@ void ProbeRun::PlanJobs(uint64_t bytes) {
   for (size_t i = 0; i < lanes.size(); ++i) {
     const LaneInfo& lane = lanes[i];
     if (lane.peer_device.empty() || lane.device.empty()) continue;
-    if (order_.own_lanes_only && lane.device != lane.peer_device) continue;
+    if (params_.own_lanes_only && lane.device != lane.peer_device) continue;
     const bool known =
         std::any_of(outcome_.pairs.begin(), outcome_.pairs.end(), [&](const auto& pair) {
           return pair.source_nic == lane.peer_device && pair.destination_nic == lane.device;
@@ -149,10 +149,10 @@ void ProbeRun::PlanJobs(uint64_t bytes) {
     outcome_.pairs.push_back({lane.peer_device, lane.device, {}, 0, 0});
     jobs_.push_back(job);
   }
-  const bool all = !order_.own_lanes_only || outcome_.pairs.empty();
+  const bool all = !params_.own_lanes_only || outcome_.pairs.empty();
   if (jobs_.size() == 1 && all) jobs_.clear();  // all lanes are of that pair
   const uint64_t pieces = std::max<uint64_t>(jobs_.size(), 1);
-  const uint64_t piece = std::max(bytes / pieces, std::min(kLeastProbePiece, bytes));
+  const uint64_t piece = std::max(bytes / pieces, std::min(kMinProbePiece, bytes));
   for (size_t i = 0; i < jobs_.size(); ++i) {
     jobs_[i].offset = std::min(i * piece, bytes - piece);
     jobs_[i].bytes = piece;
@@ -175,7 +175,7 @@ void ProbeRun::NextJob() {
                                        [](const auto& pair) { return !pair.failure.ok(); });
   if (any && some_failed) return Conclude();
   Connection& connection = *use_->connection;
-  TimedReadOrder read;
+  TimedReadParams read;
   read.connection = use_->connection;
   read.channel = channel_;
   read.key = key_;
@@ -257,7 +257,7 @@ void ProbeRun::End(ProbeOutcome::Kind kind, const Status& why) {
 
 void ProbeRun::CloseAtPeer(uint64_t probe) {
   // Unheard, it ends by its own lifetime.
-  const Result<PeerApi*> peer = nodes_.Find(order_.peer);
+  const Result<PeerApi*> peer = nodes_.Find(params_.peer);
   if (peer.ok()) (*peer)->CloseProbe(context_.node(), probe, [](const Status&) {});
 }
 

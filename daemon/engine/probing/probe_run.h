@@ -43,7 +43,7 @@ struct ProbeOutcome {
 // Engine thread. Keeps itself alive until it has let go of everything.
 class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
  public:
-  struct Order {
+  struct Params {
     std::string peer;
     plan::Wire wire;
     // Only lanes between a device and itself, as a node has them with itself.
@@ -51,7 +51,7 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
   };
 
   ProbeRun(Context& context, Nodes& nodes, Connections& connections, Activities& activities,
-           Order order);
+           Params params);
 
   // `done` runs once, within the limit of one probe, perhaps before everything is let go.
   void Start(UniqueFunction<void(ProbeOutcome)> done);
@@ -89,7 +89,7 @@ class ProbeRun final : public std::enable_shared_from_this<ProbeRun> {
   Nodes& nodes_;
   Connections& connections_;
   Activities& activities_;
-  const Order order_;
+  const Params params_;
   const uint64_t seed_;
   const ChannelId channel_;
   UniqueFunction<void(ProbeOutcome)> done_;

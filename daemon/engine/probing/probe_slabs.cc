@@ -11,10 +11,10 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostSlabs = 4;
+constexpr size_t kMaxSlabs = 4;
 // The closing of one may be heard after the opening of the next.
-constexpr int kMostOfCaller = 2;
-constexpr size_t kMostWithClosing = 16;
+constexpr int kMaxOfCaller = 2;
+constexpr size_t kMaxWithClosing = 16;
 constexpr std::chrono::seconds kSlabLifetime{20};  // where the reader never says that it is done
 
 Status Gone() {
@@ -25,10 +25,10 @@ Status Gone() {
 
 Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& request) const {
   const std::string& node = context_.node();
-  if (request.bytes == 0 || request.bytes > kMostProbeBytes) {
+  if (request.bytes == 0 || request.bytes > kMaxProbeBytes) {
     return {Code::kInvalidArgument, reasons::kBadSize,
             "a probe of " + std::to_string(request.bytes) + " bytes: at most " +
-                std::to_string(kMostProbeBytes) + " are lent"};
+                std::to_string(kMaxProbeBytes) + " are lent"};
   }
   const bool self = context_.IsSelf(caller);
   const auto lent = std::count_if(slabs_.begin(), slabs_.end(),
@@ -36,8 +36,8 @@ Status ProbeSlabs::Check(const std::string& caller, const OpenProbeRequest& requ
   const auto to_caller = std::count_if(slabs_.begin(), slabs_.end(), [&](const auto& slab) {
     return !slab.second.unwanted && slab.second.caller == caller;
   });
-  const bool too_many = to_caller >= kMostOfCaller || static_cast<size_t>(lent) >= kMostSlabs ||
-                        slabs_.size() >= kMostWithClosing;
+  const bool too_many = to_caller >= kMaxOfCaller || static_cast<size_t>(lent) >= kMaxSlabs ||
+                        slabs_.size() >= kMaxWithClosing;
   if (!self && too_many) {
     return {Code::kResourceExhausted, reasons::kQuota,
             "node " + node + " lends no more memory to probes just now"};

@@ -16,7 +16,7 @@
 
 namespace onecopy::engine {
 
-inline constexpr uint64_t kMostProbeBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxProbeBytes = uint64_t{64} << 20;
 
 // Engine thread. See PeerApi for what the calls do.
 class ProbeSlabs {

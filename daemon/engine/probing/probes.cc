@@ -16,9 +16,9 @@ namespace {
 
 using Kind = ProbeOutcome::Kind;
 
-constexpr size_t kMostQueued = 1024;
-constexpr size_t kMostEntries = 8192;
-constexpr std::chrono::seconds kMostRetryPause{120};
+constexpr size_t kMaxQueued = 1024;
+constexpr size_t kMaxEntries = 8192;
+constexpr std::chrono::seconds kMaxRetryPause{120};
 constexpr double kBurstSeconds = 0.5;  // before a link's share counts
 
 // By so much either way, so that nodes that started together do not probe together.
@@ -68,11 +68,11 @@ Probes::State Probes::StateOf(const Entry& entry) {
 Probes::Entry* Probes::Ensure(const Key& key) {
   const auto found = entries_.find(key);
   if (found != entries_.end()) return &found->second;
-  if (entries_.size() >= kMostEntries) {
+  if (entries_.size() >= kMaxEntries) {
     std::erase_if(entries_, [](const auto& e) {
       return !e.second.queued && !e.second.running && StateOf(e.second) != State::kFresh;
     });
-    if (entries_.size() >= kMostEntries) return nullptr;
+    if (entries_.size() >= kMaxEntries) return nullptr;
   }
   return &entries_[key];
 }
@@ -81,7 +81,7 @@ bool Probes::Enqueue(const Key& key, Entry& entry) {
   if (stopped_) return false;
   if (entry.queued || entry.running) return true;
   Line& line = LineOf(key);
-  if (line.queue.size() >= kMostQueued) return false;
+  if (line.queue.size() >= kMaxQueued) return false;
   entry.queued = true;
   line.queue.push_back(key);
   return true;
@@ -196,7 +196,7 @@ void Probes::Begin(const Key& key) {
 void Probes::Run(const Key& key) {
   ++started_;
   auto run = std::make_shared<ProbeRun>(context_, nodes_, connections_, activities_,
-                                        ProbeRun::Order{key.node, key.wire, IsOwn(key)});
+                                        ProbeRun::Params{key.node, key.wire, IsOwn(key)});
   LineOf(key).run = run;
   run->Start([this, key](ProbeOutcome outcome) { Conclude(key, std::move(outcome)); });
 }
@@ -207,7 +207,7 @@ void Probes::Conclude(const Key& key, ProbeOutcome outcome) {
   line.busy = false;
   if (stopped_) return;
   allowances_[key.wire.link].seconds -= outcome.link_seconds;
-  if (IsOwn(key)) Judge(key, outcome);
+  if (IsOwn(key)) Evaluate(key, outcome);
   const bool measured = outcome.kind == Kind::kMeasured;
   log::Info(
       measured                        ? "probed"
@@ -231,7 +231,7 @@ void Probes::SetExpiry(Entry& entry) {
   std::chrono::milliseconds lifetime = options.probe_lifetime;
   if (entry.failures > 0) {
     lifetime = std::min<std::chrono::milliseconds>(
-        options.probe_retry * (int64_t{1} << std::min(entry.failures - 1, 20)), kMostRetryPause);
+        options.probe_retry * (int64_t{1} << std::min(entry.failures - 1, 20)), kMaxRetryPause);
   }
   const os::Clock::duration jittered = Jittered(lifetime, options.probe_jitter);
   entry.expires = os::Clock::now() + jittered;
@@ -240,7 +240,7 @@ void Probes::SetExpiry(Entry& entry) {
       entry.time + std::chrono::duration_cast<std::chrono::system_clock::duration>(jittered);
 }
 
-void Probes::Judge(const Key& key, ProbeOutcome& outcome) {
+void Probes::Evaluate(const Key& key, ProbeOutcome& outcome) {
   const LinkCapability* link = catalog_.capabilities().FindLink(key.wire.link);
   if (link == nullptr) return;
   const auto no = [](const Status& why) {
@@ -317,7 +317,7 @@ std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
 
 void Probes::ProbeNode(const std::string& node, bool force, Reply<std::vector<ProbeInfo>> reply) {
   constexpr std::chrono::seconds kPatience{60};
-  constexpr size_t kMostKeys = 512;
+  constexpr size_t kMaxKeys = 512;
   std::vector<std::string> nodes = {node};
   if (node.empty()) {
     nodes = {context_.node()};
@@ -332,7 +332,7 @@ void Probes::ProbeNode(const std::string& node, bool force, Reply<std::vector<Pr
     const std::vector<Key> of_one = KeysOf(one);
     keys.insert(keys.end(), of_one.begin(), of_one.end());
   }
-  if (keys.size() > kMostKeys) keys.resize(kMostKeys);
+  if (keys.size() > kMaxKeys) keys.resize(kMaxKeys);
   AwaitKeys(keys, force, kPatience, [this, nodes, reply = std::move(reply)]() mutable {
     std::vector<ProbeInfo> all;
     for (const std::string& one : nodes) {

@@ -116,7 +116,7 @@ class Probes {
   void Conclude(const Key& key, ProbeOutcome outcome);
   // Tells the catalog what this node's devices do with its memory; the outcome then says whether
   // any does.
-  void Judge(const Key& key, ProbeOutcome& outcome);
+  void Evaluate(const Key& key, ProbeOutcome& outcome);
   void SetExpiry(Entry& entry);
   double Allowed(const std::string& link);
   std::vector<Key> KeysOf(const std::string& node) const;

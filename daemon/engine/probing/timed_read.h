@@ -11,7 +11,7 @@
 
 namespace onecopy::engine {
 
-struct TimedReadOrder {
+struct TimedReadParams {
   std::shared_ptr<Connection> connection;
   ChannelId channel = 0;
   std::shared_ptr<const RemoteKey> key;
@@ -34,6 +34,6 @@ struct TimedReadResult {
 // Any thread. A few small gets one after the other, for the latency, then many. `done` runs on the
 // connection's executor, after nothing writes to the span any more; CancelGets of the channel ends
 // it early.
-void StartTimedRead(TimedReadOrder order, UniqueFunction<void(TimedReadResult)> done);
+void StartTimedRead(TimedReadParams params, UniqueFunction<void(TimedReadResult)> done);
 
 }  // namespace onecopy::engine

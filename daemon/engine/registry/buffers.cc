@@ -136,22 +136,23 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
       std::move(reply));
 }
 
-void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeRegion make,
+void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeRegion make,
                    Reply<BufferInfo> reply) {
   const Owner who = draft.owner;
-  if (!order.validate_only) {
+  if (!params.validate_only) {
     auto shared = std::make_shared<Reply<BufferInfo>>(std::move(reply));
-    auto again = [this, shared, request = order.request_id](Result<BufferId> made) {
+    auto again = [this, shared, request = params.request_id](Result<BufferId> made) {
       if (!made.ok()) return (*shared)(made.status());
       const Buffer* buffer = FindById(*made);
       if (buffer != nullptr) return (*shared)(Describe(*buffer));
       (*shared)(RequestLog<BufferId>::Forgotten(request));
     };
-    auto seen = requests_.Begin(who, order.administrator, order.request_id, order.content, again);
+    auto seen =
+        requests_.Begin(who, params.administrator, params.request_id, params.content, again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<BufferId>::Action::kWait) return;
     if (seen->action == RequestLog<BufferId>::Action::kRepeat) return again(*seen->made);
-    reply = [this, who, id = order.request_id, shared](Result<BufferInfo> info) {
+    reply = [this, who, id = params.request_id, shared](Result<BufferInfo> info) {
       if (info.ok()) {
         requests_.Conclude(who, id, BufferId::Parse(info->id));
       } else {
@@ -161,14 +162,14 @@ void Buffers::Make(Order order, Buffer draft, const std::string& worker, MakeReg
     };
   }
   if (Status fresh = CheckNew(draft.name); !fresh.ok()) return reply(fresh);
-  Result<Quota::Charge> charge = quota_.Take(who, order.administrator);
+  Result<Quota::Charge> charge = quota_.Take(who, params.administrator);
   if (!charge.ok()) return reply(charge.status());
   draft.charge = std::move(*charge);
   const std::string name = draft.name;
   making_.insert(name);
   context_.workers.Run<std::unique_ptr<Region>>(
-      worker, UnlessGone(order.session, std::move(make)),
-      [this, name, worker, draft = std::move(draft), validate_only = order.validate_only,
+      worker, UnlessGone(params.session, std::move(make)),
+      [this, name, worker, draft = std::move(draft), validate_only = params.validate_only,
        reply = std::move(reply)](Result<std::unique_ptr<Region>> region) mutable {
         making_.erase(name);
         if (!region.ok()) return reply(region.status());
@@ -237,7 +238,7 @@ void Buffers::Hold(BufferId id, const TransferId& transfer) {
   if (Buffer* buffer = FindById(id)) buffer->users.insert(transfer);
 }
 
-void Buffers::LetGo(BufferId id, const TransferId& transfer) {
+void Buffers::Release(BufferId id, const TransferId& transfer) {
   Buffer* buffer = FindById(id);
   if (buffer == nullptr) return;
   buffer->users.erase(transfer);

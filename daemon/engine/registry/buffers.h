@@ -58,9 +58,9 @@ class Buffers {
   // The session is over: what it registered goes, its transfers end with OWNER_DIED.
   void EndSession(const SessionId& session);
 
-  // A transfer holds a buffer from Hold to LetGo.
+  // A transfer holds a buffer from Hold to Release.
   void Hold(BufferId id, const TransferId& transfer);
-  void LetGo(BufferId id, const TransferId& transfer);
+  void Release(BufferId id, const TransferId& transfer);
 
   // Called with each transfer that must end because its buffer goes.
   void OnEvict(std::function<void(const TransferId&, const Status& why)> evict) {
@@ -92,7 +92,7 @@ class Buffers {
   Status CheckNew(const std::string& name) const;
   // What the session has deposited under that number; nothing for 0.
   Result<os::PassedFd> TakeIfNamed(const SessionId& session, uint64_t fd_handle);
-  struct Order {
+  struct Params {
     std::string request_id;
     std::string content;  // of the request, to be compared with a repetition's
     bool validate_only = false;
@@ -101,7 +101,7 @@ class Buffers {
   };
   // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
   // adds it.
-  void Make(Order order, Buffer draft, const std::string& worker, MakeRegion make,
+  void Make(Params params, Buffer draft, const std::string& worker, MakeRegion make,
             Reply<BufferInfo> reply);
   // The same, but for a client that has gone before its turn came nothing is made.
   MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;

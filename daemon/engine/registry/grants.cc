@@ -13,7 +13,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostExpired = 64;  // remembered, of one buffer
+constexpr size_t kMaxExpired = 64;  // remembered, of one buffer
 constexpr std::chrono::hours kLongest{24 * 3653};
 
 constexpr size_t kBootDigits = 8;
@@ -62,7 +62,7 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
     grant.timer = context_.loop.RunAfter(*lifetime, [this, id = grant.id] {
       if (const Grant* ended = Find(id)) {
         std::vector<Owner>& expired = expired_[ended->buffer];
-        if (expired.size() < kMostExpired) expired.push_back(ended->to);
+        if (expired.size() < kMaxExpired) expired.push_back(ended->to);
         Delete(id, {Code::kPermissionDenied, reasons::kGrantExpired, id.str() + " has expired"});
       }
     });

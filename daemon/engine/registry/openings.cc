@@ -10,8 +10,8 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostOpenings = 65'536;
-constexpr std::ptrdiff_t kMostOpeningsOfPeer = 4096;
+constexpr size_t kMaxOpenings = 65'536;
+constexpr std::ptrdiff_t kMaxOpeningsOfPeer = 4096;
 
 Status NotNeeded() {
   return {Code::kAborted, reasons::kCancelled, "the way is not needed any more"};
@@ -27,7 +27,7 @@ Result<uint64_t> Openings::Begin(Opening opening) {
   const auto of_peer = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
     return entry.second.opening.peer == opening.peer;
   });
-  if (entries_.size() >= kMostOpenings || of_peer >= kMostOpeningsOfPeer) {
+  if (entries_.size() >= kMaxOpenings || of_peer >= kMaxOpeningsOfPeer) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "node " + context_.node() + " keeps as many ranges open to others as it can");
   }
@@ -109,7 +109,7 @@ bool Openings::Uses(BufferId buffer) const {
                      [&](const auto& entry) { return entry.second.opening.buffer == buffer; });
 }
 
-void Openings::WhenLetGo(BufferId buffer, Task then) {
+void Openings::WhenReleased(BufferId buffer, Task then) {
   if (!Uses(buffer)) return then();
   waiting_[buffer].push_back(std::move(then));
 }

@@ -48,7 +48,7 @@ class Openings {
   void DropPeer(const std::string& node, const Status& why);
   void CloseAll(const Status& why);
   // Runs `then` once no opening uses the buffer's memory: it has been dropped.
-  void WhenLetGo(BufferId buffer, Task then);
+  void WhenReleased(BufferId buffer, Task then);
   void Clear();  // at the engine's end
 
  private:

@@ -91,9 +91,9 @@ Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return NoSuchSession();
   Session& session = found->second;
-  if (session.deposits.size() >= kMostDeposits) {
+  if (session.deposits.size() >= kMaxDeposits) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "this session has passed " + std::to_string(kMostDeposits) +
+                  "this session has passed " + std::to_string(kMaxDeposits) +
                       " descriptors that are not used yet, and may pass no more",
                   "register the buffers that they are meant for first");
   }

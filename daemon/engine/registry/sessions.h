@@ -37,7 +37,7 @@ struct ClientIdentity {
 // Engine thread.
 class Sessions {
  public:
-  static constexpr size_t kMostDeposits = 64;  // descriptors of one session that wait to be used
+  static constexpr size_t kMaxDeposits = 64;  // descriptors of one session that wait to be used
 
   struct Opened {
     SessionId id;

@@ -8,7 +8,7 @@ namespace {
 
 // Long enough for a destination that waits for its turn with the staging slots.
 constexpr std::chrono::minutes kTicketLifetime{10};
-constexpr size_t kMostTickets = 100'000;
+constexpr size_t kMaxTickets = 100'000;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
   return ByteRange{window.offset + layout.extent().offset, layout.extent().bytes};
 }
 
-Result<Ticket> Tickets::Judge(const std::string& caller, const ReserveRequest& request) const {
+Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest& request) const {
   const Principal who{request.uid, caller, request.administrator && context_.IsSelf(caller), {}};
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* buffer,
                            grants_.FindKnown(buffers_, who, request.source.buffer));
@@ -66,10 +66,10 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context_.node() + " is shutting down and takes no new transfers");
   }
-  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, Judge(caller, request));
+  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, Evaluate(caller, request));
   Reservation reservation = Describe(ticket);
   if (request.validate_only) return reservation;
-  if (tickets_.size() >= kMostTickets) {
+  if (tickets_.size() >= kMaxTickets) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "node " + context_.node() + " has promised as many transfers as it can",
                   "try again later");

@@ -19,7 +19,7 @@ struct Ticket {
   ByteRange range;   // what may be read; of ranges, what they span
   LayoutRef layout;  // of the ranges, in there; null: all of it
   std::string destination_node;
-  std::string orderer;
+  std::string initiator;
   Owner owner;                   // who asked
   std::optional<GrantId> grant;  // that the right rests on
   os::Clock::time_point expires = {};
@@ -37,7 +37,7 @@ class Tickets {
   // Checks the right to read, on behalf of the node `caller`.
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
   // The same check; what a ticket for that would say.
-  Result<Ticket> Judge(const std::string& caller, const ReserveRequest& request) const;
+  Result<Ticket> Evaluate(const std::string& caller, const ReserveRequest& request) const;
   // What a ticket promises, in full. Its buffer must be there.
   Reservation Describe(const Ticket& ticket) const;
 

@@ -27,7 +27,7 @@ struct RouteRecord {
   uint64_t connection = 0;        // likewise: as this node answered it
   std::vector<GrantId> grants;
   RingRoute given;
-  std::shared_ptr<const ShortSteps> steps;
+  std::shared_ptr<const SmallSteps> steps;
   LinkAccess access;  // of a route over a link
   Quota::Charge charge = {};
 };

@@ -17,7 +17,7 @@ namespace onecopy::engine {
 // Engine thread. Keeps the connection open; the range is given back with it.
 class HeldRange {
  public:
-  struct Order {
+  struct Params {
     std::string node;
     std::string link;
     std::string ticket;
@@ -35,7 +35,7 @@ class HeldRange {
 
   // Connects, makes `into` known to the link's devices, and has the other node open the range; once
   // more where the connection turns out dead.
-  static void Open(const Needs& needs, Order order, Reply<std::shared_ptr<HeldRange>> reply);
+  static void Open(const Needs& needs, Params params, Reply<std::shared_ptr<HeldRange>> reply);
 
   explicit HeldRange(Connections::Use use) : use_(std::move(use)) {}
 

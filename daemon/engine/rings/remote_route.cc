@@ -13,13 +13,13 @@ namespace {
 // Keeps itself alive through the calls that it waits for.
 class Making : public std::enable_shared_from_this<Making> {
  public:
-  Making(const RemoteRoutes::Needs& needs, RemoteRouteOrder order, Reply<RemoteRoute> reply)
-      : needs_(needs), order_(std::move(order)), reply_(std::move(reply)) {}
+  Making(const RemoteRoutes::Needs& needs, RemoteRouteParams params, Reply<RemoteRoute> reply)
+      : needs_(needs), params_(std::move(params)), reply_(std::move(reply)) {}
 
   void Start() {
-    needs_.ranges.peers.WhenConnected(order_.source.node, [self = shared_from_this()](auto peer) {
+    needs_.ranges.peers.WhenConnected(params_.source.node, [self = shared_from_this()](auto peer) {
       if (!peer.ok()) return self->reply_(peer.status());
-      if (self->order_.reservation) return self->Plan(*self->order_.reservation);
+      if (self->params_.reservation) return self->Plan(*self->params_.reservation);
       self->Reserve(**peer, true);
     });
   }
@@ -27,16 +27,16 @@ class Making : public std::enable_shared_from_this<Making> {
  private:
   void Reserve(PeerApi& peer, bool whole) {
     ReserveRequest request;
-    request.id = order_.id;
-    request.uid = order_.who.uid;
+    request.id = params_.id;
+    request.uid = params_.who.uid;
     request.destination_node = needs_.ranges.context.node();
-    request.source = order_.source;
+    request.source = params_.source;
     if (whole) request.source.offset_bytes = request.source.bytes = std::nullopt;
     peer.Reserve(needs_.ranges.context.node(), std::move(request),
                  [self = shared_from_this(), whole](Result<Reservation> reserved) {
                    if (reserved.ok()) return self->Plan(std::move(*reserved));
                    const Result<PeerApi*> peer =
-                       self->needs_.ranges.peers.Find(self->order_.source.node);
+                       self->needs_.ranges.peers.Find(self->params_.source.node);
                    const bool less = whole && reserved.status().code() == Code::kPermissionDenied;
                    if (!less || !peer.ok()) return self->reply_(reserved.status());
                    self->Reserve(**peer, false);
@@ -47,17 +47,17 @@ class Making : public std::enable_shared_from_this<Making> {
     reserved_ = std::move(reserved);
     if (!reserved_.source.offset_bytes || !reserved_.source.bytes) {
       return reply_(Status(Code::kInvalidArgument, reasons::kBadArgument,
-                           "node " + order_.source.node + " promised a range without its length"));
+                           "node " + params_.source.node + " promised a range without its length"));
     }
     const Result<plan::Request> question = MakeRequest();
     if (!question.ok()) return reply_(question.status());
-    needs_.probes.Await(order_.source.node, plan::ContendingWires(*question),
+    needs_.probes.Await(params_.source.node, plan::ContendingWires(*question),
                         [self = shared_from_this()] { self->Decide(); });
   }
 
   Result<plan::Request> MakeRequest() const {
-    return needs_.planning.RequestFor(order_.source.node, {reserved_.memory, reserved_.device},
-                                      order_.into->place(), ring::kMaxBytes);
+    return needs_.planning.RequestFor(params_.source.node, {reserved_.memory, reserved_.device},
+                                      params_.into->place(), ring::kMaxBytes);
   }
 
   void Decide() {
@@ -70,24 +70,24 @@ class Making : public std::enable_shared_from_this<Making> {
       return reply_(NotByRing("rings do not carry " + path.path));
     }
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
-    if (link != nullptr && link->rdma && order_.into->needs_flush()) {
+    if (link != nullptr && link->rdma && params_.into->needs_flush()) {
       return reply_(NotByRing("bytes that a network device writes into " +
-                              order_.into->step_name() + " must be flushed, which takes long"));
+                              params_.into->step_name() + " must be flushed, which takes long"));
     }
-    HeldRange::Order order{order_.source.node, path.link,   reserved_.ticket,
-                           order_.id,          order_.into, order_.client_buffer};
+    HeldRange::Params params{params_.source.node, path.link,    reserved_.ticket,
+                             params_.id,          params_.into, params_.client_buffer};
     HeldRange::Open(
-        needs_.ranges, std::move(order),
+        needs_.ranges, std::move(params),
         [self = shared_from_this(), plan = std::move(*plan)](auto range) mutable {
           if (!range.ok()) return self->reply_(range.status());
           Endpoint source = self->reserved_.source;
-          source.node = self->order_.source.node;
+          source.node = self->params_.source.node;
           self->reply_(RemoteRoute{std::move(plan), std::move(source), std::move(*range)});
         });
   }
 
   const RemoteRoutes::Needs& needs_;
-  const RemoteRouteOrder order_;
+  const RemoteRouteParams params_;
   Reply<RemoteRoute> reply_;
   Reservation reserved_;
 };
@@ -98,8 +98,8 @@ Status NotByRing(std::string why) {
   return {Code::kFailedPrecondition, reasons::kNotApplicable, std::move(why)};
 }
 
-void RemoteRoutes::Make(RemoteRouteOrder order, Reply<RemoteRoute> reply) {
-  std::make_shared<Making>(needs_, std::move(order), std::move(reply))->Start();
+void RemoteRoutes::Make(RemoteRouteParams params, Reply<RemoteRoute> reply) {
+  std::make_shared<Making>(needs_, std::move(params), std::move(reply))->Start();
 }
 
 }  // namespace onecopy::engine

@@ -21,7 +21,7 @@ struct RemoteRoute {
 
 // `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
 // where `who` may not have it, the range of `source`.
-struct RemoteRouteOrder {
+struct RemoteRouteParams {
   Principal who;
   Endpoint source;
   RegionRef into;
@@ -44,7 +44,7 @@ class RemoteRoutes {
 
   // Fails as a transfer would, and with NOT_APPLICABLE where the best path is not one get for each
   // copy.
-  void Make(RemoteRouteOrder order, Reply<RemoteRoute> reply);
+  void Make(RemoteRouteParams params, Reply<RemoteRoute> reply);
 
  private:
   const Needs needs_;

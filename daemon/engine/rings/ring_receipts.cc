@@ -25,9 +25,9 @@ std::string Hex(uint64_t number) {
 Status DescribeEntry(const RouteRecord& route, const ring::Entry& entry, TransferInfo* into) {
   TransferInfo& info = *into;
   const Plan& plan = route.given.plan;
-  const Status outcome = entry.outcome == ring::Outcome::kWithdrawn ? route.route->why()
-                         : entry.outcome == ring::Outcome::kFailed  ? route.route->failure()
-                                                                    : StatusOf(entry.outcome);
+  const Status outcome = entry.outcome == ring::Outcome::kRevoked  ? route.route->why()
+                         : entry.outcome == ring::Outcome::kFailed ? route.route->failure()
+                                                                   : StatusOf(entry.outcome);
   info.source = route.given.source;
   info.destination = route.given.destination;
   info.plan = plan;

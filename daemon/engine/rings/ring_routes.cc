@@ -6,7 +6,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/engine/peering/peer_opening.h"
 #include "daemon/engine/rings/ring_end.h"
-#include "daemon/pipeline/short_pushes.h"
+#include "daemon/pipeline/small_pushes.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
@@ -23,12 +23,12 @@ RouteRecord NewRecord(uint64_t serial) {
 
 }  // namespace
 
-void RingRoutes::Make(Order order, Reply<Made> reply) {
-  const bool from_here = needs_.context.IsSelf(order.source.node);
-  const bool to_here = needs_.context.IsSelf(order.destination.node);
-  if (from_here && to_here) return MakeInside(order, std::move(reply));
-  if (to_here) return MakeFrom(std::move(order), std::move(reply));
-  if (from_here) return MakeTo(std::move(order), std::move(reply));
+void RingRoutes::Make(Params params, Reply<Made> reply) {
+  const bool from_here = needs_.context.IsSelf(params.source.node);
+  const bool to_here = needs_.context.IsSelf(params.destination.node);
+  if (from_here && to_here) return MakeInside(params, std::move(reply));
+  if (to_here) return MakeFrom(std::move(params), std::move(reply));
+  if (from_here) return MakeTo(std::move(params), std::move(reply));
   reply(NotByRing("rings move bytes from a node or to it, and not between others"));
 }
 
@@ -45,10 +45,10 @@ Result<RingEnd> RingRoutes::FindEnd(const Principal& who, const Endpoint& end,
   return FindRingEnd(needs_.buffers, needs_.grants, who, end, access);
 }
 
-void RingRoutes::MakeInside(const Order& order, Reply<Made> reply) {
-  const Result<RingEnd> from = FindEnd(order.who, order.source, Access::kRead);
+void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
+  const Result<RingEnd> from = FindEnd(params.who, params.source, Access::kRead);
   if (!from.ok()) return reply(from.status());
-  const Result<RingEnd> to = FindEnd(order.who, order.destination, Access::kWrite);
+  const Result<RingEnd> to = FindEnd(params.who, params.destination, Access::kWrite);
   if (!to.ok()) return reply(to.status());
   const RegionRef from_region = from->buffer->region;
   const RegionRef to_region = to->buffer->region;
@@ -57,7 +57,7 @@ void RingRoutes::MakeInside(const Order& order, Reply<Made> reply) {
   if (plan->source_staged || plan->destination_staged || !plan->link.empty()) {
     return reply(NotByRing("rings do not carry " + plan->path));
   }
-  RouteRecord record = NewRecord(order.serial);
+  RouteRecord record = NewRecord(params.serial);
   ring::Route& route = *record.route;
   route.from = from->allowed;
   route.to = to->allowed;
@@ -71,32 +71,32 @@ void RingRoutes::MakeInside(const Order& order, Reply<Made> reply) {
   record.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
   record.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
   record.given.plan = std::move(*plan);
-  PrepareShortRoute(needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region,
+  PrepareSmallRoute(needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region,
                     to_region,
                     [record = std::move(record),
-                     reply = std::move(reply)](Result<std::shared_ptr<ShortRoute>> way) mutable {
+                     reply = std::move(reply)](Result<std::shared_ptr<SmallRoute>> way) mutable {
                       if (!way.ok()) return reply(way.status());
                       reply(Made{std::move(record), std::move(*way)});
                     });
 }
 
-void RingRoutes::MakeFrom(Order order, Reply<Made> reply) {
-  const Result<RingEnd> to = FindEnd(order.who, order.destination, Access::kWrite);
+void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
+  const Result<RingEnd> to = FindEnd(params.who, params.destination, Access::kWrite);
   if (!to.ok()) return reply(to.status());
-  RouteRecord record = NewRecord(order.serial);
+  RouteRecord record = NewRecord(params.serial);
   record.route->to = to->allowed;
   record.buffers = {to->buffer->id};
-  record.peer = order.source.node;
+  record.peer = params.source.node;
   if (to->grant) record.grants.push_back(*to->grant);
   record.given.destination = {needs_.context.node(), to->buffer->name, to->allowed.offset,
                               to->allowed.bytes};
-  auto explain = WhyClosed(order.who, order.source);
-  RemoteRouteOrder remote{order.who, std::move(order.source), to->buffer->region,
-                          to->client_buffer(), NewTransferId()};
+  auto explain = WhyClosed(params.who, params.source);
+  RemoteRouteParams remote{params.who, std::move(params.source), to->buffer->region,
+                           to->client_buffer(), NewTransferId()};
   const RegionRef into = remote.into;
   needs_.remote.Make(
       std::move(remote),
-      [this, into, explain = std::move(explain), failed = FailureOf(order),
+      [this, into, explain = std::move(explain), failed = FailureOf(params),
        record = std::move(record), reply = std::move(reply)](Result<RemoteRoute> made) mutable {
         if (!made.ok()) return reply(made.status());
         ring::Route& route = *record.route;
@@ -105,8 +105,8 @@ void RingRoutes::MakeFrom(Order order, Reply<Made> reply) {
         record.given.plan = std::move(made->plan);
         const std::shared_ptr<Connection>& connection = made->range->use().connection;
         record.access = connection->Access(made->range->key(), *into);
-        auto way = std::make_unique<pipeline::ShortGets>(
-            pipeline::ShortGets::Source{connection, os::RandomNumber(), made->range->key(),
+        auto way = std::make_unique<pipeline::SmallGets>(
+            pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(),
                                         route.from.offset, made->range},
             into, std::move(explain), std::move(failed));
         made->range.reset();
@@ -115,13 +115,13 @@ void RingRoutes::MakeFrom(Order order, Reply<Made> reply) {
 }
 
 // The source's half of it is a range that is opened to the other node, as for its own readers.
-void RingRoutes::MakeTo(Order order, Reply<Made> reply) {
-  const Result<RingEnd> from = FindEnd(order.who, order.source, Access::kRead);
+void RingRoutes::MakeTo(Params params, Reply<Made> reply) {
+  const Result<RingEnd> from = FindEnd(params.who, params.source, Access::kRead);
   if (!from.ok()) return reply(from.status());
-  RouteRecord record = NewRecord(order.serial);
+  RouteRecord record = NewRecord(params.serial);
   record.route->from = from->allowed;
   record.buffers = {from->buffer->id};
-  record.peer = order.destination.node;
+  record.peer = params.destination.node;
   record.push = NewTransferId();
   if (from->grant) record.grants.push_back(*from->grant);
   const std::string& node = needs_.context.node();
@@ -129,31 +129,31 @@ void RingRoutes::MakeTo(Order order, Reply<Made> reply) {
 
   ReserveRequest reserve;
   reserve.id = record.push;
-  reserve.uid = order.who.uid;
-  reserve.administrator = order.who.administrator;
+  reserve.uid = params.who.uid;
+  reserve.administrator = params.who.administrator;
   reserve.destination_node = record.peer;
   reserve.source = record.given.source;
   Result<Reservation> reservation = needs_.tickets.Reserve(node, reserve);
   if (!reservation.ok()) return reply(reservation.status());
-  OpenPushRequest request{record.push, order.who.uid, std::move(*reservation),
-                          std::move(order.destination), os::RandomNumber()};
+  OpenPushRequest request{record.push, params.who.uid, std::move(*reservation),
+                          std::move(params.destination), os::RandomNumber()};
   const std::string there = record.peer;
-  needs_.peers.WhenConnected(there, [this, order = std::move(order), record = std::move(record),
+  needs_.peers.WhenConnected(there, [this, params = std::move(params), record = std::move(record),
                                      request = std::move(request),
                                      reply = std::move(reply)](Result<PeerApi*> peer) mutable {
     if (!peer.ok()) return reply(peer.status());
     const uint64_t channel = request.channel;
     (*peer)->OpenPush(needs_.context.node(), std::move(request),
-                      [this, order = std::move(order), channel, record = std::move(record),
+                      [this, params = std::move(params), channel, record = std::move(record),
                        reply = std::move(reply)](Result<OpenPushReply> opened) mutable {
                         if (!opened.ok()) return reply(opened.status());
-                        Opened(order, channel, std::move(record), std::move(*opened),
+                        Opened(params, channel, std::move(record), std::move(*opened),
                                std::move(reply));
                       });
   });
 }
 
-void RingRoutes::Opened(const Order& order, uint64_t channel, RouteRecord record,
+void RingRoutes::Opened(const Params& params, uint64_t channel, RouteRecord record,
                         OpenPushReply opened, Reply<Made> reply) {
   auto held =
       std::make_shared<PeerOpening>(needs_.context, needs_.peers, record.peer, opened.opening);
@@ -174,15 +174,16 @@ void RingRoutes::Opened(const Order& order, uint64_t channel, RouteRecord record
   record.given.destination.node = record.peer;
   record.given.plan = std::move(opened.plan);
   auto planned = std::make_shared<const std::vector<Step>>(record.given.plan.steps);
-  auto way = std::make_unique<pipeline::ShortPushes>(
-      pipeline::ShortPushes::Way{serving->connection, channel, std::move(planned), std::move(held)},
-      FailureOf(order));
+  auto way = std::make_unique<pipeline::SmallPushes>(
+      pipeline::SmallPushes::Params{serving->connection, channel, std::move(planned),
+                                    std::move(held)},
+      FailureOf(params));
   reply(Made{std::move(record), OnEngine(std::move(way))});
 }
 
 // The other node closes what it had opened without a word. Asked for the right once more, it says
 // why.
-pipeline::ShortGets::Explain RingRoutes::WhyClosed(const Principal& who, const Endpoint& source) {
+pipeline::SmallGets::Explain RingRoutes::WhyClosed(const Principal& who, const Endpoint& source) {
   return [this, &loop = needs_.context.loop, uid = who.uid, source](
              const Status& denied, UniqueFunction<void(Status)> told) mutable {
     loop.Post([this, uid, denied, source = Endpoint(source), told = std::move(told)]() mutable {
@@ -205,16 +206,16 @@ pipeline::ShortGets::Explain RingRoutes::WhyClosed(const Principal& who, const E
   };
 }
 
-UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Order& order) const {
-  return [&loop = needs_.context.loop, failed = order.failed](const Status& why) {
+UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Params& params) const {
+  return [&loop = needs_.context.loop, failed = params.failed](const Status& why) {
     loop.Post([failed, why] { failed(why); });
   };
 }
 
 // What a way between nodes holds goes on this thread, and before whoever waits for it is told.
-std::shared_ptr<ShortRoute> RingRoutes::OnEngine(std::unique_ptr<ShortRoute> way) const {
-  return {way.release(), [&loop = needs_.context.loop](ShortRoute* last) {
-            loop.Post([last = std::unique_ptr<ShortRoute>(last)] {});
+std::shared_ptr<SmallRoute> RingRoutes::OnEngine(std::unique_ptr<SmallRoute> way) const {
+  return {way.release(), [&loop = needs_.context.loop](SmallRoute* last) {
+            loop.Post([last = std::unique_ptr<SmallRoute>(last)] {});
           }};
 }
 

@@ -16,7 +16,7 @@
 #include "daemon/engine/rings/client_ring.h"
 #include "daemon/engine/rings/remote_route.h"
 #include "daemon/engine/rings/ring_end.h"
-#include "daemon/pipeline/short_gets.h"
+#include "daemon/pipeline/small_gets.h"
 
 namespace onecopy::engine {
 
@@ -34,7 +34,7 @@ class RingRoutes {
     const Planning& planning;
     RemoteRoutes& remote;
   };
-  struct Order {
+  struct Params {
     Principal who;
     Endpoint source;
     Endpoint destination;
@@ -44,25 +44,25 @@ class RingRoutes {
   };
   struct Made {
     RouteRecord record;
-    std::shared_ptr<ShortRoute> way;
+    std::shared_ptr<SmallRoute> way;
   };
 
   explicit RingRoutes(const Needs& needs) : needs_(needs) {}
 
   // Fails as a transfer would; NOT_APPLICABLE for what no ring carries.
-  void Make(Order order, Reply<Made> reply);
+  void Make(Params params, Reply<Made> reply);
 
  private:
   Result<plan::Path> MakePlan(const Place& source, const Place& destination) const;
   Result<RingEnd> FindEnd(const Principal& who, const Endpoint& end, Access access) const;
-  void MakeInside(const Order& order, Reply<Made> reply);
-  void MakeFrom(Order order, Reply<Made> reply);
-  void MakeTo(Order order, Reply<Made> reply);
-  void Opened(const Order& order, uint64_t channel, RouteRecord record, OpenPushReply opened,
+  void MakeInside(const Params& params, Reply<Made> reply);
+  void MakeFrom(Params params, Reply<Made> reply);
+  void MakeTo(Params params, Reply<Made> reply);
+  void Opened(const Params& params, uint64_t channel, RouteRecord record, OpenPushReply opened,
               Reply<Made> reply);
-  pipeline::ShortGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
-  UniqueFunction<void(const Status&)> FailureOf(const Order& order) const;
-  std::shared_ptr<ShortRoute> OnEngine(std::unique_ptr<ShortRoute> way) const;
+  pipeline::SmallGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
+  UniqueFunction<void(const Status&)> FailureOf(const Params& params) const;
+  std::shared_ptr<SmallRoute> OnEngine(std::unique_ptr<SmallRoute> way) const;
 
   const Needs needs_;
 };

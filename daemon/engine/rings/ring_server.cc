@@ -4,7 +4,7 @@
 
 #include "daemon/engine/peering/exported_range.h"
 #include "daemon/engine/rings/ring_end.h"
-#include "daemon/pipeline/short_server.h"
+#include "daemon/pipeline/small_server.h"
 #include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
 
@@ -122,17 +122,17 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
   push->answer.connection = range.use().number;
   push->answer.plan = std::move(route->plan);
   push->answer.access = range.use().connection->Access(range.key(), *push->into);
-  pipeline::ShortServer::Way way{.connection = range.use().connection,
-                                 .channel = push->channel,
-                                 .key = range.key(),
-                                 .from = {*route->source.offset_bytes, *route->source.bytes},
-                                 .into = std::move(push->into),
-                                 .to = push->to,
-                                 .most_bytes = ring::kMaxBytes,
-                                 .held = ReleasedOn(loop, std::move(route->range))};
+  pipeline::SmallServer::Params way{.connection = range.use().connection,
+                                    .channel = push->channel,
+                                    .key = range.key(),
+                                    .from = {*route->source.offset_bytes, *route->source.bytes},
+                                    .into = std::move(push->into),
+                                    .to = push->to,
+                                    .most_bytes = ring::kMaxBytes,
+                                    .held = ReleasedOn(loop, std::move(route->range))};
   const Status ready = needs_.openings.Ready(
       push->answer.opening,
-      [&loop, server = pipeline::ShortServer::Start(std::move(way))](const Status& why, Task done) {
+      [&loop, server = pipeline::SmallServer::Start(std::move(way))](const Status& why, Task done) {
         server->Stop(why,
                      [&loop, done = std::move(done)]() mutable { loop.Post(std::move(done)); });
       });

@@ -17,7 +17,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostDescriptions = 256;  // of one ring, with those of routes that are gone
+constexpr size_t kMaxDescriptions = 256;  // of one ring, with those of routes that are gone
 constexpr size_t kPrefixBytes = 8;
 
 }  // namespace
@@ -171,18 +171,18 @@ void Rings::FileAll() {
 
 // The oldest routes that are gone. What went by them is filed while it can be described.
 void Rings::Forget(ClientRing& ring) {
-  if (ring.routes.size() <= kMostDescriptions) return;
+  if (ring.routes.size() <= kMaxDescriptions) return;
   needs_.receipts.FileAll({&ring});
   for (auto it = ring.routes.begin();
-       it != ring.routes.end() && ring.routes.size() > kMostDescriptions;) {
+       it != ring.routes.end() && ring.routes.size() > kMaxDescriptions;) {
     it = it->second.open ? std::next(it) : ring.routes.erase(it);
   }
 }
 
-void Rings::Withdraw(ClientRing& ring, RouteRecord& route, const Status& why) {
+void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
   if (!std::exchange(route.open, false)) return;
   route.charge.GiveBack();
-  route.route->Withdraw(why);
+  route.route->Revoke(why);
   // It is there until the ring's thread has been told, below.
   if (const auto& way = route.route->way; route.push.empty()) {
     way->Cancel();
@@ -191,14 +191,14 @@ void Rings::Withdraw(ClientRing& ring, RouteRecord& route, const Status& why) {
     needs_.openings.CloseFor(route.peer, route.push, [way] { way->Cancel(); });
   }
   std::vector<BufferId> buffers = route.buffers;
-  for (const BufferId buffer : buffers) ++letting_go_[buffer].routes;
+  for (const BufferId buffer : buffers) ++releasing_[buffer].routes;
   auto gone = [this, ring = by_prefix_.at(ring.prefix), place = route.place,
                buffers = std::move(buffers)] {
     ring->used[place] = false;
     for (const BufferId buffer : buffers) {
-      const auto waiting = letting_go_.find(buffer);
+      const auto waiting = releasing_.find(buffer);
       if (--waiting->second.routes > 0) continue;
-      auto node = letting_go_.extract(waiting);
+      auto node = releasing_.extract(waiting);
       for (Task& then : node.mapped().waiting) then();
     }
   };
@@ -209,16 +209,16 @@ void Rings::Withdraw(ClientRing& ring, RouteRecord& route, const Status& why) {
 }
 
 template <typename Rests>
-void Rings::WithdrawAll(const Rests& rests, const Status& why) {
+void Rings::RevokeAll(const Rests& rests, const Status& why) {
   for (auto& [session, ring] : rings_) {
     for (auto& [serial, route] : ring->routes) {
-      if (route.open && rests(route)) Withdraw(*ring, route, why);
+      if (route.open && rests(route)) Revoke(*ring, route, why);
     }
   }
 }
 
 void Rings::DropBuffer(BufferId buffer, const Status& why) {
-  WithdrawAll(
+  RevokeAll(
       [&](const RouteRecord& route) {
         const std::vector<BufferId>& buffers = route.buffers;
         return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
@@ -227,7 +227,7 @@ void Rings::DropBuffer(BufferId buffer, const Status& why) {
 }
 
 void Rings::DropGrant(const GrantId& grant, const Status& why) {
-  WithdrawAll(
+  RevokeAll(
       [&](const RouteRecord& route) {
         const auto& grants = route.grants;
         return std::find(grants.begin(), grants.end(), grant) != grants.end();
@@ -236,23 +236,23 @@ void Rings::DropGrant(const GrantId& grant, const Status& why) {
 }
 
 void Rings::DropPeer(const std::string& node, const Status& why) {
-  WithdrawAll([&](const RouteRecord& route) { return route.peer == node; }, why);
+  RevokeAll([&](const RouteRecord& route) { return route.peer == node; }, why);
 }
 
 void Rings::DropConnection(uint64_t number, const Status& why) {
-  WithdrawAll([&](const RouteRecord& route) { return route.connection == number; }, why);
+  RevokeAll([&](const RouteRecord& route) { return route.connection == number; }, why);
 }
 
 void Rings::Fail(const std::string& prefix, uint64_t serial, const Status& why) {
   const auto ring = by_prefix_.find(prefix);
   if (ring == by_prefix_.end()) return;
   const auto route = ring->second->routes.find(serial);
-  if (route != ring->second->routes.end()) Withdraw(*ring->second, route->second, why);
+  if (route != ring->second->routes.end()) Revoke(*ring->second, route->second, why);
 }
 
-void Rings::WhenLetGo(BufferId buffer, Task then) {
-  const auto waiting = letting_go_.find(buffer);
-  if (waiting == letting_go_.end()) return then();
+void Rings::WhenReleased(BufferId buffer, Task then) {
+  const auto waiting = releasing_.find(buffer);
+  if (waiting == releasing_.end()) return then();
   waiting->second.waiting.push_back(std::move(then));
 }
 
@@ -261,7 +261,7 @@ void Rings::EndSession(const SessionId& session) {
   if (found == rings_.end()) return;
   const RingRef ring = found->second;
   const Status why(Code::kAborted, reasons::kOwnerDied, "the client has gone");
-  for (auto& [serial, route] : ring->routes) Withdraw(*ring, route, why);
+  for (auto& [serial, route] : ring->routes) Revoke(*ring, route, why);
   rings_.erase(found);
   thread_.End(ring->id, [this, ring, &loop = needs_.context.loop] {
     loop.Post([this, ring] { Ended(ring); });
@@ -287,7 +287,7 @@ void Rings::Clear() {
   thread_.Stop();
   rings_.clear();
   by_prefix_.clear();
-  letting_go_.clear();
+  releasing_.clear();
 }
 
 }  // namespace onecopy::engine

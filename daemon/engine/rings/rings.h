@@ -24,7 +24,7 @@ namespace onecopy::engine {
 
 // Engine thread. A route is checked here once, as a transfer would be; the ring's thread then lets
 // submissions have what the route allows, until it is withdrawn: because a buffer, a grant or the
-// session it rests on ends. Withdrawing takes effect at once for what is not under way yet.
+// session it rests on ends. Revoking takes effect at once for what is not under way yet.
 class Rings final : public RingApi {
  public:
   struct Needs {
@@ -51,7 +51,7 @@ class Rings final : public RingApi {
   // A connection that this node answered has closed.
   void DropConnection(uint64_t number, const Status& why);
   // Runs `then` once no route holds that buffer's memory: it has been dropped.
-  void WhenLetGo(BufferId buffer, Task then);
+  void WhenReleased(BufferId buffer, Task then);
 
   // Puts what the rings' journals have of one transfer, or of all lately, into the table of
   // transfers.
@@ -72,9 +72,9 @@ class Rings final : public RingApi {
   void Fail(const std::string& prefix, uint64_t serial, const Status& why);
   // Why what a route was to rest on is there no more, if so.
   Status WhatEnded(const ClientRing& ring, const RouteRecord& route) const;
-  void Withdraw(ClientRing& ring, RouteRecord& route, const Status& why);
+  void Revoke(ClientRing& ring, RouteRecord& route, const Status& why);
   template <typename Rests>
-  void WithdrawAll(const Rests& rests, const Status& why);
+  void RevokeAll(const Rests& rests, const Status& why);
   void Forget(ClientRing& ring);
   void Ended(const RingRef& ring);
 
@@ -85,11 +85,11 @@ class Rings final : public RingApi {
   Quota quota_;
   Quota route_quota_;
   const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
-  struct LettingGo {
+  struct Releasing {
     size_t routes = 0;
     std::vector<Task> waiting;
   };
-  std::map<BufferId, LettingGo> letting_go_;
+  std::map<BufferId, Releasing> releasing_;
   uint64_t next_ring_ = 1;
   uint64_t next_route_ = 1;
   ring::RingThread thread_;

@@ -112,7 +112,7 @@ Result<std::string> SumInPlace(const Region& region, const ByteRange& range,
 // want go back. Engine thread, but for Read.
 class SlotSum : public std::enable_shared_from_this<SlotSum> {
  public:
-  struct Order {
+  struct Params {
     RegionRef region;
     ByteRange range;
     LayoutRef layout;
@@ -121,33 +121,33 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     std::string worker;
   };
 
-  SlotSum(Context& context, Slots& slots, Order order, Reply<std::string> reply)
-      : context_(context), slots_(slots), order_(std::move(order)), reply_(std::move(reply)) {}
+  SlotSum(Context& context, Slots& slots, Params params, Reply<std::string> reply)
+      : context_(context), slots_(slots), params_(std::move(params)), reply_(std::move(reply)) {}
 
   void Start() {
     slots_.Slab([self = shared_from_this()](Result<RegionRef> slab) {
       if (!slab.ok()) return self->End(slab.status());
       self->slab_ = std::move(*slab);
-      Slots::Order order;
-      order.purpose = Purpose::kReceive;
-      order.owner = self->order_.owner;
-      order.payload = self->payload();
-      order.most = kSlots;
-      order.executor = &self->context_.loop;
-      self->share_ = self->slots_.Open(std::move(order), [self] { self->TakeTurn(); });
+      Slots::Params params;
+      params.purpose = Purpose::kReceive;
+      params.owner = self->params_.owner;
+      params.payload = self->payload();
+      params.most = kSlots;
+      params.executor = &self->context_.loop;
+      self->share_ = self->slots_.Open(std::move(params), [self] { self->TakeTurn(); });
       self->LookForStop();
     });
   }
 
  private:
   uint64_t payload() const {
-    return order_.layout == nullptr ? order_.range.bytes : order_.layout->bytes();
+    return params_.layout == nullptr ? params_.range.bytes : params_.layout->bytes();
   }
 
   // Nobody else would wake what waits for slots.
   void LookForStop() {
     if (!reply_) return;
-    if (*order_.stop && turn_.empty()) return End(Stopped());
+    if (*params_.stop && turn_.empty()) return End(Stopped());
     context_.loop.RunAfter(kLook, [self = shared_from_this()] { self->LookForStop(); });
   }
 
@@ -164,7 +164,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
       });
     }
     context_.workers.Run<bool>(
-        order_.worker, [self = shared_from_this()] { return self->Read(); },
+        params_.worker, [self = shared_from_this()] { return self->Read(); },
         [self = shared_from_this()](const Result<bool>& read) {
           for (const uint32_t slot : std::exchange(self->turn_, {})) self->share_->Return(slot);
           if (!read.ok()) return self->End(read.status());
@@ -176,8 +176,8 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   // The worker's. Copies run ahead of the reading by as many slots as there are.
   Result<bool> Read() {
     if (route_ == nullptr) {
-      Memory* memory = context_.CopierFor(order_.region->place(), slab_->place());
-      ONECOPY_ASSIGN_OR_RETURN(route_, memory->Prepare(order_.region, slab_));
+      Memory* memory = context_.CopierFor(params_.region->place(), slab_->place());
+      ONECOPY_ASSIGN_OR_RETURN(route_, memory->Prepare(params_.region, slab_));
     }
     struct Copying {
       std::future<Status> done;
@@ -190,18 +190,18 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     uint64_t started = done_;
     size_t next_slot = 0;
     while (started < end || !copying.empty()) {
-      while (failure.ok() && !*order_.stop && started < end && copying.size() < turn_.size()) {
+      while (failure.ok() && !*params_.stop && started < end && copying.size() < turn_.size()) {
         auto done = std::make_shared<std::promise<Status>>();
         Copying next{done->get_future(), share_->at(turn_[next_slot]),
                      std::min(share_->slot_bytes(), end - started)};
         const auto copied = [done](Status status, const StepList&) {
           done->set_value(std::move(status));
         };
-        if (order_.layout == nullptr) {
-          route_->Copy(order_.range.offset + started, next.at, next.bytes, copied);
+        if (params_.layout == nullptr) {
+          route_->Copy(params_.range.offset + started, next.at, next.bytes, copied);
         } else {
-          route_->CopyMany(CopiesOf({order_.layout.get(), order_.range.offset}, {nullptr, next.at},
-                                    started, next.bytes),
+          route_->CopyMany(CopiesOf({params_.layout.get(), params_.range.offset},
+                                    {nullptr, next.at}, started, next.bytes),
                            copied);
         }
         started += next.bytes;
@@ -218,7 +218,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
       copying.pop_front();
     }
     if (!failure.ok()) return failure;
-    if (*order_.stop) return Stopped();
+    if (*params_.stop) return Stopped();
     return true;
   }
 
@@ -226,13 +226,13 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     if (share_ != nullptr) share_->OnMore(nullptr);
     share_.reset();
     // The route may have to be let go where that may block.
-    if (route_ != nullptr) (void)context_.workers.ShareAny(order_.worker, std::move(route_));
+    if (route_ != nullptr) (void)context_.workers.ShareAny(params_.worker, std::move(route_));
     std::exchange(reply_, nullptr)(std::move(sum));
   }
 
   Context& context_;
   Slots& slots_;
-  const Order order_;
+  const Params params_;
   Reply<std::string> reply_;
   RegionRef slab_;
   pipeline::SlotShareRef share_;
@@ -259,13 +259,13 @@ void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
         std::move(reply));
   }
   // What one of them leaves in slots is nobody else's business.
-  SlotSum::Order order{std::move(region),
-                       range,
-                       std::move(layout),
-                       std::move(stop),
-                       "checksum " + std::to_string(++sums_),
-                       worker};
-  std::make_shared<SlotSum>(context_, slots_, std::move(order), std::move(reply))->Start();
+  SlotSum::Params params{std::move(region),
+                         range,
+                         std::move(layout),
+                         std::move(stop),
+                         "checksum " + std::to_string(++sums_),
+                         worker};
+  std::make_shared<SlotSum>(context_, slots_, std::move(params), std::move(reply))->Start();
 }
 
 }  // namespace onecopy::engine

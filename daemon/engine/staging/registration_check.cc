@@ -19,17 +19,17 @@ constexpr int kTries = 5;
 
 Status RegistrationCheck::CannotCompare(const Status& why) const {
   return {Code::kFailedPrecondition, why.reason(),
-          "the descriptor of buffer \"" + order_.buffer +
+          "the descriptor of buffer \"" + params_.buffer +
               "\" could not be compared with its handle: " + why.message(),
           why.remedy()};
 }
 
 void RegistrationCheck::Start(StatusReply done) {
   done_ = std::move(done);
-  page_ = std::min(kPage, order_.region->bytes());
+  page_ = std::min(kPage, params_.region->bytes());
   channel_ = os::RandomNumber();
   connections_.Get(
-      context_.node(), order_.link, [self = shared_from_this()](Result<Connections::Use> use) {
+      context_.node(), params_.link, [self = shared_from_this()](Result<Connections::Use> use) {
         if (!use.ok()) return self->End(self->CannotCompare(use.status()));
         self->use_ = std::move(*use);
         auto serving = self->connections_.FindAccepted(self->context_.node(), self->use_->number);
@@ -45,10 +45,10 @@ void RegistrationCheck::PlanLooks() {
   const std::vector<LaneInfo>& lanes = use_->connection->lanes();
   const auto add = [&](int lane, const std::string& nic) {
     looks_.push_back({lane, nic, 0});
-    const uint64_t last = order_.region->bytes() - page_;
+    const uint64_t last = params_.region->bytes() - page_;
     if (last > 0) looks_.push_back({lane, nic, last});
   };
-  for (const std::string& nic : order_.nics) {
+  for (const std::string& nic : params_.nics) {
     const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneInfo& info) {
       return info.peer_device == nic || (info.peer_device.empty() && info.device == nic);
     });
@@ -58,7 +58,7 @@ void RegistrationCheck::PlanLooks() {
 }
 
 void RegistrationCheck::MakeScratch() {
-  Link* link = context_.FindLink(order_.link);
+  Link* link = context_.FindLink(params_.link);
   context_.workers.Run<RegionRef>(
       "host",
       [&context = context_, link, bytes = page_]() -> Result<RegionRef> {
@@ -76,7 +76,7 @@ void RegistrationCheck::MakeScratch() {
 
 void RegistrationCheck::Export() {
   range_ = std::make_shared<ExportedRange>(context_, serving_);
-  range_->Open({order_.region, 0, order_.region->bytes()},
+  range_->Open({params_.region, 0, params_.region->bytes()},
                [self = shared_from_this()](Result<RemoteKey> key) {
                  if (!key.ok()) return self->End(self->CannotCompare(key.status()));
                  self->key_ = std::move(*key);
@@ -86,9 +86,9 @@ void RegistrationCheck::Export() {
 
 void RegistrationCheck::BeginLook() {
   if (next_look_ == looks_.size()) return End(OkStatus());
-  const Span page{order_.region, looks_[next_look_].offset, page_};
+  const Span page{params_.region, looks_[next_look_].offset, page_};
   context_.workers.Run<std::vector<std::byte>>(
-      WorkerOf(order_.region->place()),
+      WorkerOf(params_.region->place()),
       [&context = context_, page] { return ReadBytes(context, page); },
       [self = shared_from_this()](Result<std::vector<std::byte>> before) {
         if (!before.ok()) return self->End(self->CannotCompare(before.status()));
@@ -115,9 +115,9 @@ void RegistrationCheck::Get(std::vector<std::byte> before) {
 
 // Bytes that changed meanwhile tell nothing; those that did not must be what the device read.
 void RegistrationCheck::Compare(std::vector<std::byte> before) {
-  const Span page{order_.region, looks_[next_look_].offset, page_};
+  const Span page{params_.region, looks_[next_look_].offset, page_};
   context_.workers.Run<bool>(
-      WorkerOf(order_.region->place()),
+      WorkerOf(params_.region->place()),
       [&context = context_, page, scratch = scratch_,
        before = std::move(before)]() -> Result<bool> {
         ONECOPY_ASSIGN_OR_RETURN(const std::vector<std::byte> after, ReadBytes(context, page));
@@ -142,7 +142,7 @@ void RegistrationCheck::EndLook(bool same) {
     tries_ = 0;
   } else if (++tries_ == kTries) {
     return End({Code::kFailedPrecondition, reasons::kBadHandle,
-                "buffer \"" + order_.buffer + "\": at byte " + std::to_string(look.offset) + " " +
+                "buffer \"" + params_.buffer + "\": at byte " + std::to_string(look.offset) + " " +
                     look.nic +
                     " reads other bytes through the buffer's descriptor than are in the memory of "
                     "its handle",

@@ -18,15 +18,15 @@ namespace onecopy::engine {
 class RegistrationCheck final : public std::enable_shared_from_this<RegistrationCheck> {
  public:
   // The region is registered with the link's devices `nics`.
-  struct Order {
+  struct Params {
     std::string link;
     RegionRef region;
     std::string buffer;  // its name, for people
     std::vector<std::string> nics;
   };
 
-  RegistrationCheck(Context& context, Connections& connections, Order order)
-      : context_(context), connections_(connections), order_(std::move(order)) {}
+  RegistrationCheck(Context& context, Connections& connections, Params params)
+      : context_(context), connections_(connections), params_(std::move(params)) {}
 
   // FAILED_PRECONDITION, with BAD_HANDLE where the two differ, and with the reason where they could
   // not be compared.
@@ -51,7 +51,7 @@ class RegistrationCheck final : public std::enable_shared_from_this<Registration
 
   Context& context_;
   Connections& connections_;
-  const Order order_;
+  const Params params_;
   StatusReply done_;
   std::optional<Connections::Use> use_;
   std::shared_ptr<Connection> serving_;

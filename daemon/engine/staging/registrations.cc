@@ -63,7 +63,7 @@ void Registrations::Registered(const Key& key, const RegionRef& region,
     return Conclude(key, region, client_buffer,
                     {Code::kFailedPrecondition, why.reason(), why.message(), why.remedy()});
   }
-  RegistrationCheck::Order check{key.first, region, client_buffer, {}};
+  RegistrationCheck::Params check{key.first, region, client_buffer, {}};
   for (const NicRegistration& nic : *outcome) {
     if (nic.status.ok() && nic.how == kByDescriptor) check.nics.push_back(nic.nic);
   }

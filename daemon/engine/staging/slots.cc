@@ -78,7 +78,7 @@ void Slots::MakeSlab() {
       });
 }
 
-pipeline::SlotShareRef Slots::Open(Order order, Task begun) {
+pipeline::SlotShareRef Slots::Open(Params params, Task begun) {
   const uint64_t id = next_id_++;
   pipeline::SlotShare::Pool pool;
   pool.want = [this, id] { context_.loop.Post([this, id] { Want(id); }); };
@@ -87,13 +87,13 @@ pipeline::SlotShareRef Slots::Open(Order order, Task begun) {
         [this, id, slots = std::move(slots), closed] { GiveBack(id, slots, closed); });
   };
   const auto share = std::make_shared<pipeline::SlotShare>(
-      id, *order.executor, slab_, slot_bytes(), static_cast<bool>(begun), std::move(pool));
-  const uint64_t filled = (order.payload + slot_bytes() - 1) / slot_bytes();
+      id, *params.executor, slab_, slot_bytes(), static_cast<bool>(begun), std::move(pool));
+  const uint64_t filled = (params.payload + slot_bytes() - 1) / slot_bytes();
   Entry& entry = shares_[id];
   entry.share = share;
-  entry.half = &HalfOf(order.purpose);
-  entry.owner = std::move(order.owner);
-  entry.most = static_cast<uint32_t>(std::min<uint64_t>(order.most, filled));
+  entry.half = &HalfOf(params.purpose);
+  entry.owner = std::move(params.owner);
+  entry.most = static_cast<uint32_t>(std::min<uint64_t>(params.most, filled));
   entry.begun = std::move(begun);
   if (entry.most > 0) {
     // Not from here: the caller has not got the share yet.

@@ -36,7 +36,7 @@ class Slots {
   // RESOURCE_EXHAUSTED when there can be no slab.
   void Slab(Reply<RegionRef> reply);
 
-  struct Order {
+  struct Params {
     Purpose purpose = Purpose::kSend;
     std::string owner;     // whose bytes, and who may see them
     uint64_t payload = 0;  // no more slots than it fills
@@ -46,7 +46,7 @@ class Slots {
   // After Slab has answered. `begun` runs, later, when there are the first slots, or none are
   // needed; whoever gives one has something to put into them. The share is closed when the last
   // reference goes.
-  pipeline::SlotShareRef Open(Order order, Task begun = nullptr);
+  pipeline::SlotShareRef Open(Params params, Task begun = nullptr);
 
   // Whether this share has nothing and wants some; and how many come before it.
   bool Waits(const pipeline::SlotShare& share) const;

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kWaitsPause{1};
 
 // How often a lost connection is replaced, the first time at once and then after a pause that
 // doubles, and what it may have carried: little enough to be moved again.
-constexpr int kMostTries = 4;
+constexpr int kMaxTries = 4;
 constexpr std::chrono::milliseconds kTryPause{200};
 constexpr uint64_t kLittle = uint64_t{64} << 20;
 
@@ -36,28 +36,28 @@ bool AnotherPathMayDo(const Status& failure, const plan::Path& path) {
 
 }  // namespace
 
-DestinationRun::DestinationRun(const Needs& needs, Order order)
+DestinationRun::DestinationRun(const Needs& needs, Params params)
     : needs_(needs),
-      order_(std::move(order)),
+      params_(std::move(params)),
       accepted_(os::Clock::now()),
       progressed_(accepted_) {}
 
-TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(order_.request.id); }
+TransferRecord& DestinationRun::record() { return *needs_.transfers.Find(params_.request.id); }
 
 void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
   reporter_ = std::move(reporter);
   replan_ = std::move(replan);
-  if (order_.request.asked.deadline) {
+  if (params_.request.asked.deadline) {
     deadline_timer_ =
-        needs_.context.loop.RunAfter(*order_.request.asked.deadline, [self = shared_from_this()] {
+        needs_.context.loop.RunAfter(*params_.request.asked.deadline, [self = shared_from_this()] {
           self->deadline_timer_ = 0;
           self->Cancel({Code::kDeadlineExceeded, reasons::kDeadline,
                         "the transfer did not end within its deadline: " + self->WhatItWaitsFor(),
                         "allow more time with a later deadline"});
         });
   }
-  if (!order_.plan.tried_again.empty()) {
-    needs_.path_rates.TriedAgain(order_.request.reservation.source.node, WayTaken());
+  if (!params_.plan.tried_again.empty()) {
+    needs_.path_rates.TriedAgain(params_.request.reservation.source.node, WayTaken());
   }
   Begin();
 }
@@ -69,35 +69,37 @@ std::string DestinationRun::WhatItWaitsFor() const {
   if (!waits_for.empty()) return "it waited for " + waits_for;
   const auto silent =
       std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - progressed_);
-  return FormatBytes(move_->bytes_done()) + " of " + FormatBytes(order_.destination.payload()) +
-         " had arrived by " + order_.plan.path +
+  return FormatBytes(move_->bytes_done()) + " of " + FormatBytes(params_.destination.payload()) +
+         " had arrived by " + params_.plan.path +
          (silent > std::chrono::seconds(1)
               ? ", and none more for " + std::to_string(silent.count()) + " ms"
               : "");
 }
 
 void DestinationRun::Begin() {
-  record().info.plan = order_.plan;
-  const plan::Path& path = order_.plan;
+  record().info.plan = params_.plan;
+  const plan::Path& path = params_.plan;
   if (IsLocal()) {
-    move_ = needs_.moves.Inside(path, record().info.owner, *order_.source_area, order_.destination);
+    move_ =
+        needs_.moves.Inside(path, record().info.owner, *params_.source_area, params_.destination);
   } else {
-    RemoteMove::Order order{path,
-                            order_.request.reservation.source.node,
-                            order_.request.reservation.ticket,
-                            order_.request.asked.checksum,
-                            order_.client_buffer,
-                            {order_.request.reservation.memory, order_.request.reservation.device},
-                            {},
-                            record().info,
-                            order_.request.ranges};
-    if (order_.request.asked.deadline) {
+    RemoteMove::Params params{
+        path,
+        params_.request.reservation.source.node,
+        params_.request.reservation.ticket,
+        params_.request.asked.checksum,
+        params_.client_buffer,
+        {params_.request.reservation.memory, params_.request.reservation.device},
+        {},
+        record().info,
+        params_.request.ranges};
+    if (params_.request.asked.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);
-      order.deadline =
-          std::max(*order_.request.asked.deadline - passed, std::chrono::milliseconds(1));
+      params.deadline =
+          std::max(*params_.request.asked.deadline - passed, std::chrono::milliseconds(1));
     }
-    move_ = needs_.moves.FromPeer(std::move(order), order_.destination);
+    move_ = needs_.moves.FromPeer(std::move(params), params_.destination);
   }
   move_->Start(
       [self = shared_from_this()] { self->OnRunning(); },
@@ -151,7 +153,7 @@ void DestinationRun::Tick() {
     reporter_->Report(!news);
   }
   const auto waited = now - progressed_;
-  const std::string& source = order_.request.reservation.source.node;
+  const std::string& source = params_.request.reservation.source.node;
   if (!IsLocal() && waited > std::chrono::seconds(1) && !needs_.peers.IsConnected(source)) {
     return Cancel({Code::kUnavailable, reasons::kPeerDown,
                    "node " + source + ", which sends the bytes, no longer answers",
@@ -168,21 +170,21 @@ void DestinationRun::Tick() {
 void DestinationRun::OnMoved(MoveOutcome outcome) {
   move_.reset();
   record().info.waits_for.clear();
-  const plan::Path& path = order_.plan;
+  const plan::Path& path = params_.plan;
   // A source that has restarted meanwhile does not know the ticket: what was seen first says more.
   const bool unknown = !outcome.began && outcome.status.code() == Code::kPermissionDenied;
   if (unknown && !lost_.ok()) outcome.status = lost_;
   // Nothing has arrived where memory was not there, whatever those say who moved it.
-  if (outcome.status.ok()) outcome.status = order_.destination.span.region->CheckIntact();
-  if (outcome.status.ok() && order_.source_area) {
-    outcome.status = order_.source_area->span.region->CheckIntact();
+  if (outcome.status.ok()) outcome.status = params_.destination.span.region->CheckIntact();
+  if (outcome.status.ok() && params_.source_area) {
+    outcome.status = params_.source_area->span.region->CheckIntact();
   }
   record().info.receipt.attempts.push_back(
       {path.path, outcome.status.ok() ? "SUCCEEDED" : outcome.status.reason(), 0});
   const Status failure = outcome.status;
   if (failure.ok()) {
-    record().info.bytes_done = order_.destination.payload();
-    record().info.receipt.attempts.back().bytes = order_.destination.payload();
+    record().info.bytes_done = params_.destination.payload();
+    record().info.receipt.attempts.back().bytes = params_.destination.payload();
     return Verify(std::move(outcome));
   }
   if (MayTryAgain(outcome)) return TryAgain(std::move(outcome));
@@ -192,16 +194,16 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
                    [&](const plan::Exclusion& one) { return one.Covers(path); })) {
     excluded_.push_back(plan::Exclusion::Of(path, failure));
     Result<plan::Path> other =
-        replan_(order_.request.reservation, order_.destination, order_.request.ranges,
-                order_.request.asked.policy, excluded_);
+        replan_(params_.request.reservation, params_.destination, params_.request.ranges,
+                params_.request.asked.policy, excluded_);
     // Of what may be otherwise in a moment, the caller hears as such: it can try again.
     const bool passing = failure.code() != Code::kFailedPrecondition;
     if (!other.ok()) return End(passing ? failure : other.status());
-    log::Info("path refused when it was tried", {{"transfer", order_.request.id.str()},
+    log::Info("path refused when it was tried", {{"transfer", params_.request.id.str()},
                                                  {"path", path.path},
                                                  {"why", failure.ToString()},
                                                  {"instead", other->path}});
-    order_.plan = std::move(*other);
+    params_.plan = std::move(*other);
     tries_ = 0;
     return Begin();
   }
@@ -212,14 +214,14 @@ void DestinationRun::OnMoved(MoveOutcome outcome) {
 }
 
 bool DestinationRun::MayTryAgain(const MoveOutcome& outcome) const {
-  const plan::Path& path = order_.plan;
+  const plan::Path& path = params_.plan;
   const Status& failure = outcome.status;
   const bool lost =
       failure.code() == Code::kUnavailable &&
       (failure.reason() == reasons::kLinkDown || failure.reason() == reasons::kPeerDown);
   // One that was not made at all says that another link may do better, where there is one.
   const bool others = !outcome.connected && plan::CarrierOf(path.path) == plan::Carrier::kRdma;
-  return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMostTries &&
+  return lost && !others && !path.link.empty() && cancelled_.ok() && tries_ < kMaxTries &&
          outcome.bytes <= kLittle &&
          os::Clock::now() - progressed_ < needs_.context.options.stall_timeout;
 }
@@ -228,9 +230,9 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
   const Status failure = outcome.status;
   if (lost_.ok()) lost_ = failure;
   record().info.receipt.attempts.back().bytes = outcome.bytes;
-  log::Info("connection lost, the transfer begins anew", {{"transfer", order_.request.id.str()},
+  log::Info("connection lost, the transfer begins anew", {{"transfer", params_.request.id.str()},
                                                           {"from", record().info.source.ToString()},
-                                                          {"path", order_.plan.path},
+                                                          {"path", params_.plan.path},
                                                           {"bytes", std::to_string(outcome.bytes)},
                                                           {"why", failure.ToString()}});
   Note(std::move(outcome));
@@ -240,7 +242,7 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
   ++tries_;
   needs_.context.loop.RunAfter(pause, [self = shared_from_this(), failure] {
     if (self->ended_) return;
-    self->needs_.peers.WhenConnected(self->order_.request.reservation.source.node,
+    self->needs_.peers.WhenConnected(self->params_.request.reservation.source.node,
                                      [self, failure](const Result<PeerApi*>& peer) {
                                        if (self->ended_) return;
                                        if (!peer.ok()) return self->End(failure);
@@ -252,10 +254,10 @@ void DestinationRun::TryAgain(MoveOutcome outcome) {
 
 void DestinationRun::Note(MoveOutcome outcome) {
   Receipt& receipt = record().info.receipt;
-  const plan::Path& plan = order_.plan;
-  if (order_.request.ranges != nullptr) {
-    receipt.ranges = order_.request.ranges->ranges;
-    receipt.merged_ranges = order_.request.ranges->merged_ranges;
+  const plan::Path& plan = params_.plan;
+  if (params_.request.ranges != nullptr) {
+    receipt.ranges = params_.request.ranges->ranges;
+    receipt.merged_ranges = params_.request.ranges->merged_ranges;
   }
   receipt.path = plan.path;
   receipt.link = plan.link;
@@ -272,28 +274,28 @@ void DestinationRun::Note(MoveOutcome outcome) {
                                  [](const ExecutedStep& step) { return step.step.emulated; });
 }
 
-plan::Way DestinationRun::WayTaken() const {
-  const plan::Path& path = order_.plan;
-  const Place& to = order_.destination.span.region->place();
+plan::PathKey DestinationRun::WayTaken() const {
+  const plan::Path& path = params_.plan;
+  const Place& to = params_.destination.span.region->place();
   return {path.path,
           path.link,
-          {order_.request.reservation.memory, order_.request.reservation.device},
+          {params_.request.reservation.memory, params_.request.reservation.device},
           {to.kind, to.device},
           path.source_staged,
           path.destination_staged};
 }
 
 void DestinationRun::Rate(bool source_shared) {
-  const plan::Path& path = order_.plan;
-  const std::string& node = order_.request.reservation.source.node;
+  const plan::Path& path = params_.plan;
+  const std::string& node = params_.request.reservation.source.node;
   Receipt& receipt = record().info.receipt;
-  const uint64_t bytes = order_.destination.payload();
+  const uint64_t bytes = params_.destination.payload();
   // Ranges are slower by what lies between them.
   const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
   const bool telling =
-      alone && order_.request.ranges == nullptr && bytes >= plan::kLeastMeasuredBytes;
+      alone && params_.request.ranges == nullptr && bytes >= plan::kMinMeasuredBytes;
   if (!telling || receipt.seconds <= 0) return;
-  const plan::Way way = WayTaken();
+  const plan::PathKey way = WayTaken();
   const double rate = static_cast<double>(bytes) / receipt.seconds;
   const std::optional<PathRates::Usual> usual = needs_.path_rates.UsualOf(node, way, bytes);
   needs_.path_rates.Note(node, way, bytes, receipt.seconds);
@@ -310,7 +312,7 @@ void DestinationRun::Rate(bool source_shared) {
   receipt.evidence["alarm"] = "far slower than " + expected;
   needs_.probes.CountSlow(node);
   log::Warning("transfer far slower than measured before",
-               {{"transfer", order_.request.id.str()},
+               {{"transfer", params_.request.id.str()},
                 {"from", record().info.source.ToString()},
                 {"path", path.path},
                 {"link", path.link},
@@ -323,10 +325,10 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   Note(std::move(outcome));
   Rate(source_shared);
   if (!cancelled_.ok()) return End(cancelled_);
-  if (!order_.request.asked.checksum) return End(OkStatus());
+  if (!params_.request.asked.checksum) return End(OkStatus());
   auto self = shared_from_this();
   auto sum_here = [self](Result<std::string> source) {
-    const auto& [here, layout] = self->order_.destination;
+    const auto& [here, layout] = self->params_.destination;
     self->needs_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
                                [self, source = std::move(source)](const Result<std::string>& sum) {
                                  self->Compare(source, sum);
@@ -335,10 +337,10 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   if (!IsLocal()) {
     if (!source_sum.empty()) return sum_here(source_sum);
     return sum_here(Status(Code::kUnavailable, reasons::kPeerDown,
-                           "node " + order_.request.reservation.source.node +
+                           "node " + params_.request.reservation.source.node +
                                " did not answer with the source's checksum"));
   }
-  const auto& [there, layout] = *order_.source_area;
+  const auto& [there, layout] = *params_.source_area;
   needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
                        std::move(sum_here));
 }
@@ -359,11 +361,11 @@ void DestinationRun::Compare(const Result<std::string>& source, const Result<std
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
   needs_.context.loop.CancelTimer(deadline_timer_);
-  order_.destination.span.region.reset();
-  if (order_.source_area) order_.source_area->span.region.reset();
+  params_.destination.span.region.reset();
+  if (params_.source_area) params_.source_area->span.region.reset();
   TransferRecord& record = this->record();
-  needs_.buffers.LetGo(order_.buffer, order_.request.id);
-  if (order_.source_buffer) needs_.buffers.LetGo(*order_.source_buffer, order_.request.id);
+  needs_.buffers.Release(params_.buffer, params_.request.id);
+  if (params_.source_buffer) needs_.buffers.Release(*params_.source_buffer, params_.request.id);
   needs_.transfers.Conclude(record, status);
   reporter_->Report(false);
   needs_.transfers.EndRun(record);

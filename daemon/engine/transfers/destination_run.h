@@ -25,7 +25,7 @@ namespace onecopy::engine {
 class DestinationRun final : public Run, public std::enable_shared_from_this<DestinationRun> {
  public:
   // What has been checked, found and planned before the transfer was accepted.
-  struct Order {
+  struct Params {
     StartRequest request;
     plan::Path plan;
     BufferId buffer;
@@ -47,7 +47,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     Moves& moves;
   };
 
-  DestinationRun(const Needs& needs, Order order);
+  DestinationRun(const Needs& needs, Params params);
 
   // Plans anew, with what has turned out meanwhile; see Destinations.
   using Replan = std::function<Result<plan::Path>(const Reservation&, const Area& destination,
@@ -62,7 +62,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
  private:
   // What has kept it from its end so far.
   std::string WhatItWaitsFor() const;
-  bool IsLocal() const { return order_.source_area.has_value(); }
+  bool IsLocal() const { return params_.source_area.has_value(); }
   void Begin();
   void OnRunning();
   void OnMoved(MoveOutcome outcome);
@@ -78,10 +78,10 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the
   // bytes came far slower than was measured before.
   void Rate(bool source_shared);
-  plan::Way WayTaken() const;
+  plan::PathKey WayTaken() const;
 
   const Needs needs_;
-  Order order_;
+  Params params_;
   std::shared_ptr<Reporter> reporter_;
   Replan replan_;
   std::shared_ptr<Move> move_;

@@ -12,7 +12,7 @@ namespace {
 
 Status CheckComplete(const Reservation& source, const TransferId& id) {
   const bool complete = source.source.offset_bytes && source.source.bytes && !source.memory.empty();
-  if (complete && !id.empty() && id.str().size() <= kMostIdBytes) return OkStatus();
+  if (complete && !id.empty() && id.str().size() <= kMaxIdBytes) return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadArgument,
           "a transfer without an id or a complete source"};
 }
@@ -105,13 +105,13 @@ Result<Ticket> Destinations::OwnTicket(const std::string& caller,
   const std::string& self = needs_.runs.context.node();
   const Reservation& said = request.reservation;
   if (request.asked.validate_only) {
-    ReserveRequest judged;
-    judged.id = request.id;
-    judged.uid = request.uid;
-    judged.administrator = request.administrator;
-    judged.destination_node = self;
-    judged.source = said.source;
-    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Judge(caller, judged));
+    ReserveRequest evaluated;
+    evaluated.id = request.id;
+    evaluated.uid = request.uid;
+    evaluated.administrator = request.administrator;
+    evaluated.destination_node = self;
+    evaluated.source = said.source;
+    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Evaluate(caller, evaluated));
     if (request.ranges != nullptr && !request.ranges->source.contiguous() &&
         request.ranges->source.extent().bytes == ticket.range.bytes) {
       ticket.layout = {request.ranges, &request.ranges->source};
@@ -151,7 +151,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
   question.may_try_again = !request.asked.validate_only && !request.asked.deadline &&
                            request.ranges == nullptr && needs_.runs.transfers.running() == 0 &&
-                           question.bytes >= plan::kLeastMeasuredBytes;
+                           question.bytes >= plan::kMinMeasuredBytes;
   ONECOPY_ASSIGN_OR_RETURN(plan::Path plan, plan::MakePlan(question));
   TransferInfo info;
   info.id = request.id;
@@ -163,12 +163,12 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   info.create_time = std::chrono::system_clock::now();
   info.plan = plan;
 
-  DestinationRun::Order order;
-  order.request = request;
-  order.plan = std::move(plan);
-  order.buffer = buffer->id;
-  order.destination = area;
-  if (buffer->registered) order.client_buffer = buffer->name;
+  DestinationRun::Params params;
+  params.request = request;
+  params.plan = std::move(plan);
+  params.buffer = buffer->id;
+  params.destination = area;
+  if (buffer->registered) params.client_buffer = buffer->name;
   std::vector<GrantId> grants;
   if (grant) grants.push_back(*grant);
   if (inside != nullptr) {
@@ -184,8 +184,8 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                      {area.layout.get(), range.offset, range.bytes},
                      "source and destination overlap in buffer \"" + buffer->name + "\""));
     }
-    order.source_buffer = from->id;
-    order.source_area =
+    params.source_buffer = from->id;
+    params.source_area =
         Area{{from->region, inside->range.offset, inside->range.bytes}, inside->layout};
     if (inside->grant) grants.push_back(*inside->grant);
   }
@@ -206,17 +206,17 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                            needs_.runs.transfers.Add(std::move(info), Owner{request.uid, caller},
                                                      caller, std::move(charge)));
   record->grants = std::move(grants);
-  needs_.runs.buffers.Hold(order.buffer, request.id);
-  if (inside != nullptr) needs_.runs.buffers.Hold(*order.source_buffer, request.id);
+  needs_.runs.buffers.Hold(params.buffer, request.id);
+  if (inside != nullptr) needs_.runs.buffers.Hold(*params.source_buffer, request.id);
   log::Debug("transfer accepted", {{"transfer", request.id.str()},
                                    {"from", record->info.source.ToString()},
                                    {"to", record->info.destination.ToString()},
-                                   {"path", order.plan.path}});
+                                   {"path", params.plan.path}});
   auto reporter = std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers,
                                              needs_.runs.transfers, request.id);
   reporter->AddObserver(caller);
   reporter->AddObserver(source.source.node);
-  auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(order));
+  auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(params));
   needs_.runs.transfers.BeginRun(*record, run);
   const TransferInfo accepted = record->info;
   run->Start(std::move(reporter),

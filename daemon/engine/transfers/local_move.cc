@@ -103,13 +103,13 @@ void LocalMove::PrepareRoutes() {
 
 void LocalMove::TakeSlots(Routes routes) {
   if (slab_ == nullptr) return Run(routes);
-  Slots::Order order;
-  order.purpose = Purpose::kReceive;
-  order.owner = owner_;
-  order.payload = source_.payload();
-  order.most = kBounceSlots;
-  order.executor = &routes.back()->executor();
-  share_ = slots_.Open(std::move(order), [self = self_, routes = std::move(routes)] {
+  Slots::Params params;
+  params.purpose = Purpose::kReceive;
+  params.owner = owner_;
+  params.payload = source_.payload();
+  params.most = kBounceSlots;
+  params.executor = &routes.back()->executor();
+  share_ = slots_.Open(std::move(params), [self = self_, routes = std::move(routes)] {
     if (!self->Over()) self->Run(routes);
   });
 }
@@ -123,12 +123,12 @@ void LocalMove::Run(const Routes& routes) {
   const uint64_t slot_bytes = slots_.slot_bytes();
   const uint32_t together = pipeline::SlotsTogether(
       slot_bytes, std::min(kBounceSlots, slots_.slots(Purpose::kReceive)), bytes);
-  const uint64_t chunk = share_ != nullptr ? slot_bytes * together
-                                           : ChunkFor(from.get(), to.get(),
-                                                      routes.front()->chunk_bytes(), kMostCopies);
+  const uint64_t chunk =
+      share_ != nullptr ? slot_bytes * together
+                        : ChunkFor(from.get(), to.get(), routes.front()->chunk_bytes(), kMaxCopies);
   pipeline::Places places;
   places.source = std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from);
-  if (share_ != nullptr) places.between = std::make_unique<pipeline::SlotRing>(share_, together);
+  if (share_ != nullptr) places.between = std::make_unique<pipeline::SlotQueue>(share_, together);
   places.destination =
       std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes, to);
   std::vector<pipeline::Stage> stages;

@@ -13,12 +13,12 @@ std::shared_ptr<Move> Moves::Inside(const plan::Path& path, std::string owner, A
                                      std::move(source), std::move(destination));
 }
 
-std::shared_ptr<Move> Moves::FromPeer(RemoteMove::Order order, Area destination) {
-  if (!order.path.link.empty()) {
-    return std::make_shared<RemoteMove>(needs_, std::move(order), std::move(destination));
+std::shared_ptr<Move> Moves::FromPeer(RemoteMove::Params params, Area destination) {
+  if (!params.path.link.empty()) {
+    return std::make_shared<RemoteMove>(needs_, std::move(params), std::move(destination));
   }
-  return std::make_shared<SharedMove>(needs_.context, needs_.peers, borrower_, needs_.series,
-                                      std::move(order), std::move(destination));
+  return std::make_shared<SharedMove>(needs_.context, needs_.peers, importer_, needs_.series,
+                                      std::move(params), std::move(destination));
 }
 
 }  // namespace onecopy::engine

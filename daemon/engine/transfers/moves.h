@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/sharing/memory_importer.h"
 #include "daemon/engine/transfers/remote_move.h"
 
 namespace onecopy::engine {
@@ -13,18 +13,19 @@ namespace onecopy::engine {
 // Engine thread; outlives every move.
 class Moves {
  public:
-  Moves(const RemoteMove::Needs& needs, Borrower& borrower) : needs_(needs), borrower_(borrower) {}
+  Moves(const RemoteMove::Needs& needs, MemoryImporter& importer)
+      : needs_(needs), importer_(importer) {}
 
   // Inside this node. Both areas have the payload's length, whose owner is `owner`.
   std::shared_ptr<Move> Inside(const plan::Path& path, std::string owner, Area source,
                                Area destination);
   // From another node: over its path's link, or, where that has none, out of memory that the other
   // daemon lends.
-  std::shared_ptr<Move> FromPeer(RemoteMove::Order order, Area destination);
+  std::shared_ptr<Move> FromPeer(RemoteMove::Params params, Area destination);
 
  private:
   const RemoteMove::Needs needs_;
-  Borrower& borrower_;
+  MemoryImporter& importer_;
 };
 
 }  // namespace onecopy::engine

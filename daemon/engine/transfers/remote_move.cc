@@ -14,32 +14,32 @@ namespace onecopy::engine {
 namespace {
 
 // Of one chunk, where elements are got one by one.
-constexpr uint64_t kMostGets = 1024;
+constexpr uint64_t kMaxGets = 1024;
 // Of a slot, over sockets: all lanes have work after the first few slots, and end together.
 constexpr uint64_t kPieces = 4;
-constexpr uint64_t kLeastPiece = 256 << 10;
+constexpr uint64_t kMinPiece = 256 << 10;
 
 uint64_t ChunkForGets(const pipeline::Layouts& layouts, uint64_t chunk_bytes) {
   for (const LayoutRef& layout : {layouts.from, layouts.to}) {
     const uint64_t element = layout == nullptr ? 0 : layout->least_element();
-    if (element != 0 && element < chunk_bytes / kMostGets) chunk_bytes = element * kMostGets;
+    if (element != 0 && element < chunk_bytes / kMaxGets) chunk_bytes = element * kMaxGets;
   }
   return chunk_bytes;
 }
 
 }  // namespace
 
-LayoutRef RemoteMove::Order::source_layout() const {
+LayoutRef RemoteMove::Params::source_layout() const {
   if (ranges == nullptr || ranges->source.contiguous()) return nullptr;
   return {ranges, &ranges->source};
 }
 
-RemoteMove::RemoteMove(const Needs& needs, Order order, Area destination)
+RemoteMove::RemoteMove(const Needs& needs, Params params, Area destination)
     : needs_(needs),
-      order_(std::move(order)),
+      params_(std::move(params)),
       destination_(std::move(destination)),
-      source_half_(std::make_shared<SourceHalf>(needs.context, needs.peers, order_.source_node,
-                                                order_.transfer.id, order_.checksum)) {}
+      remote_source_(std::make_shared<RemoteSource>(needs.context, needs.peers, params_.source_node,
+                                                    params_.transfer.id, params_.checksum)) {}
 
 bool RemoteMove::Over(const Status& step) {
   if (finishing_) return true;
@@ -54,7 +54,7 @@ void RemoteMove::Start(Task running, Done done) {
   running_ = std::move(running);
   done_ = std::move(done);
   needs_.connections.Get(
-      order_.source_node, order_.path.link, [self = self_](Result<Connections::Use> use) {
+      params_.source_node, params_.path.link, [self = self_](Result<Connections::Use> use) {
         if (self->Over(use.status())) return;
         self->use_ = std::move(*use);
         self->outcome_.connected = true;
@@ -69,8 +69,8 @@ void RemoteMove::Start(Task running, Done done) {
               });
             });
         self->lanes_ = self->needs_.planning.ChooseLanes(
-            self->order_.source_node, self->WireTaken(), self->use_->connection->lanes());
-        if (!self->order_.path.destination_staged) return self->RegisterTarget();
+            self->params_.source_node, self->WireTaken(), self->use_->connection->lanes());
+        if (!self->params_.path.destination_staged) return self->RegisterTarget();
         self->needs_.slots.Slab([self](Result<RegionRef> slab) {
           if (!self->Over(slab.status())) self->Prepare(*slab);
         });
@@ -90,8 +90,8 @@ void RemoteMove::Prepare(const RegionRef& slab) {
 
 void RemoteMove::RegisterTarget() {
   if (Over(destination_.span.region->CheckUsable())) return;
-  needs_.registrations.Ensure(order_.path.link, target(),
-                              slab_ != nullptr ? std::string() : order_.client_buffer,
+  needs_.registrations.Ensure(params_.path.link, target(),
+                              slab_ != nullptr ? std::string() : params_.client_buffer,
                               lanes_.nics_here, [self = self_](const Status& registered) {
                                 if (!self->Over(registered)) self->AskSource();
                               });
@@ -100,17 +100,17 @@ void RemoteMove::RegisterTarget() {
 void RemoteMove::AskSource() {
   phase_ = Phase::kSource;
   PrepareRequest request;
-  request.ticket = order_.ticket;
-  request.id = order_.transfer.id;
+  request.ticket = params_.ticket;
+  request.id = params_.transfer.id;
   request.connection = use_->number;
   request.channel = channel_id_;
-  request.staged = order_.path.source_staged;
+  request.staged = params_.path.source_staged;
   if (request.staged) request.chunk_bytes = needs_.slots.slot_bytes();
-  request.deadline = order_.deadline;
-  request.transfer = order_.transfer;
-  request.series = needs_.series.Find(order_.transfer.part_of);
+  request.deadline = params_.deadline;
+  request.transfer = params_.transfer;
+  request.series = needs_.series.Find(params_.transfer.part_of);
   request.nics = lanes_.nics_there;
-  source_half_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
+  remote_source_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
     if (self->Over(self->needs_.connections.Heard(*self->use_, reply.status()))) return;
     self->answered_ = true;
     self->RunIfReady();
@@ -131,7 +131,7 @@ void RemoteMove::OnControl(const pipeline::Message& message) {
     waiting_at_ = bytes_done();
   } else if (const auto* failed = std::get_if<pipeline::FailedMessage>(&message)) {
     if (chain_ != nullptr) return chain_->Stop(failed->status);
-    Over(failed->status.WithContext("node " + order_.source_node));
+    Over(failed->status.WithContext("node " + params_.source_node));
   }
 }
 
@@ -141,8 +141,9 @@ void RemoteMove::RunIfReady() {
 
 std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layouts& gets,
                                                           uint64_t bytes) {
-  if (order_.path.source_staged) {
-    return std::make_unique<pipeline::RemoteRing>(*channel_, bytes, ready_->slot_bytes, first_key_);
+  if (params_.path.source_staged) {
+    return std::make_unique<pipeline::RemoteSlots>(*channel_, bytes, ready_->slot_bytes,
+                                                   first_key_);
   }
   const uint64_t chunk_bytes = use_->connection->chunk_bytes();
   const uint64_t most = slab_ != nullptr ? needs_.slots.slot_bytes() : chunk_bytes;
@@ -151,47 +152,47 @@ std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layout
 }
 
 void RemoteMove::OpenShare() {
-  Slots::Order order;
-  order.purpose = Purpose::kReceive;
-  order.owner = order_.transfer.owner;
-  order.payload = destination_.payload();
-  order.most = use_->connection->depth() * 2;
-  order.executor = &use_->connection->executor();
-  share_ = needs_.slots.Open(std::move(order));
+  Slots::Params params;
+  params.purpose = Purpose::kReceive;
+  params.owner = params_.transfer.owner;
+  params.payload = destination_.payload();
+  params.most = use_->connection->depth() * 2;
+  params.executor = &use_->connection->executor();
+  share_ = needs_.slots.Open(std::move(params));
 }
 
 void RemoteMove::Run() {
   Connection& connection = *use_->connection;
   const uint64_t bytes = destination_.payload();
-  const bool staged = order_.path.source_staged;
+  const bool staged = params_.path.source_staged;
   const uint64_t slot_bytes = ready_->slot_bytes;
-  if (staged && (slot_bytes < kLeastChunkBytes || slot_bytes > needs_.slots.slot_bytes())) {
+  if (staged && (slot_bytes < kMinChunkBytes || slot_bytes > needs_.slots.slot_bytes())) {
     Over({Code::kUnavailable, reasons::kLinkDown,
-          "node " + order_.source_node + " offers slots of " + std::to_string(slot_bytes) +
+          "node " + params_.source_node + " offers slots of " + std::to_string(slot_bytes) +
               " bytes"});
     return;
   }
   std::vector<ExecutedStep> promised;
   for (Step& step : ready_->steps) {
-    step.node = order_.source_node;
+    step.node = params_.source_node;
     promised.push_back({step, 0});
   }
-  source_half_->Promise(std::move(promised));
-  const pipeline::Layouts gets{staged ? nullptr : order_.source_layout(),
+  remote_source_->Promise(std::move(promised));
+  const pipeline::Layouts gets{staged ? nullptr : params_.source_layout(),
                                slab_ != nullptr ? nullptr : destination_.layout};
   pipeline::Places places;
   std::vector<pipeline::Stage> stages;
   places.source = SourcePlace(gets, bytes);
-  const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
+  const LinkCapability* link = needs_.catalog.capabilities().FindLink(params_.path.link);
   const bool sockets = staged && link != nullptr && !link->rdma;
   const uint64_t piece =
-      sockets ? std::max(slot_bytes / kPieces, kLeastPiece) : std::numeric_limits<uint64_t>::max();
+      sockets ? std::max(slot_bytes / kPieces, kMinPiece) : std::numeric_limits<uint64_t>::max();
   stages.push_back({std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, ready_->key,
                                                          target(), lanes_.rates, gets, piece),
                     connection.depth()});
   if (slab_ != nullptr) {
     OpenShare();
-    places.between = std::make_unique<pipeline::SlotRing>(share_);
+    places.between = std::make_unique<pipeline::SlotQueue>(share_);
     const unsigned depth = route_->depth();
     stages.push_back(
         {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
@@ -220,8 +221,8 @@ void RemoteMove::Run() {
 plan::Wire RemoteMove::WireTaken() const {
   const plan::WireEnd slots{"host", {}};
   const Place& place = destination_.span.region->place();
-  return {order_.path.link, order_.path.source_staged ? slots : order_.source_memory,
-          order_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
+  return {params_.path.link, params_.path.source_staged ? slots : params_.source_memory,
+          params_.path.destination_staged ? slots : plan::WireEnd{place.kind, place.device}};
 }
 
 std::vector<LaneBytes> RemoteMove::lanes() const {
@@ -265,9 +266,9 @@ uint64_t RemoteMove::life() const {
 }
 
 std::string RemoteMove::waits_for() const {
-  const std::string& source = order_.source_node;
+  const std::string& source = params_.source_node;
   if (chain_ == nullptr && phase_ == Phase::kConnecting) {
-    return "a connection of link " + order_.path.link + " from node " + source;
+    return "a connection of link " + params_.path.link + " from node " + source;
   }
   if (chain_ == nullptr && phase_ == Phase::kMemory) {
     return "memory of node " + needs_.context.node() + " to be made ready";
@@ -285,7 +286,7 @@ std::string RemoteMove::waits_for() const {
 
 void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
   outcome_.access =
-      use_->connection->Access(order_.path.source_staged ? *first_key_ : ready_->key, *target());
+      use_->connection->Access(params_.path.source_staged ? *first_key_ : ready_->key, *target());
   use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
     self->needs_.context.loop.Post(
         [self, counters = std::move(counters), then = std::move(then)]() mutable {
@@ -299,7 +300,7 @@ void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
 }
 
 void RemoteMove::FlushTarget() {
-  const LinkCapability* link = needs_.catalog.capabilities().FindLink(order_.path.link);
+  const LinkCapability* link = needs_.catalog.capabilities().FindLink(params_.path.link);
   const bool needed = outcome_.status.ok() && slab_ == nullptr && link != nullptr && link->rdma &&
                       destination_.span.region->needs_flush();
   if (!needed) return FinishSource();
@@ -322,11 +323,11 @@ void RemoteMove::FinishSource() {
   share_.reset();
   slab_.reset();
   channel_.reset();
-  source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
-                       [self = self_](MoveOutcome outcome) {
-                         self->outcome_ = std::move(outcome);
-                         self->End();
-                       });
+  remote_source_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
+                         [self = self_](MoveOutcome outcome) {
+                           self->outcome_ = std::move(outcome);
+                           self->End();
+                         });
 }
 
 void RemoteMove::End() {

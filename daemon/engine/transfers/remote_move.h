@@ -15,8 +15,8 @@
 #include "daemon/engine/probing/planning.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
+#include "daemon/engine/transfers/remote_source.h"
 #include "daemon/engine/transfers/series.h"
-#include "daemon/engine/transfers/source_half.h"
 #include "daemon/pipeline/channel.h"
 #include "daemon/pipeline/places.h"
 #include "daemon/pipeline/slot_share.h"
@@ -28,7 +28,7 @@ namespace onecopy::engine {
 
 class RemoteMove final : public Move, public std::enable_shared_from_this<RemoteMove> {
  public:
-  struct Order {
+  struct Params {
     plan::Path path;
     std::string source_node;
     std::string ticket;
@@ -58,7 +58,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   };
 
   // `destination` has the payload's length.
-  RemoteMove(const Needs& needs, Order order, Area destination);
+  RemoteMove(const Needs& needs, Params params, Area destination);
 
   void Start(Task running, Done done) override;
   // Ends it at once where nothing moves yet; what a slow call uses meanwhile, that call keeps.
@@ -93,7 +93,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   const RegionRef& target() const { return slab_ == nullptr ? destination_.span.region : slab_; }
 
   const Needs needs_;
-  const Order order_;
+  const Params params_;
   Area destination_;
   Task running_;
   Done done_;
@@ -107,7 +107,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   RegionRef slab_;                    // where the destination is staged
   std::shared_ptr<CopyRoute> route_;  // from the slots to the destination
   pipeline::SlotShareRef share_;
-  std::shared_ptr<SourceHalf> source_half_;
+  std::shared_ptr<RemoteSource> remote_source_;
   bool answered_ = false;  // the source's node, to Prepare
   std::optional<pipeline::ReadyMessage> ready_;
   std::optional<pipeline::WaitingMessage> waiting_;  // what the source said last

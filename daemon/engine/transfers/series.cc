@@ -8,7 +8,7 @@
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/staging/checksum.h"
-#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/reporter.h"
 #include "daemon/engine/transfers/transfers.h"
 #include "onecopy/reasons.h"
@@ -19,10 +19,10 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostSeriesOfSession = 64;  // open at once
-constexpr size_t kMostSeriesOfPeer = 1024;   // likewise, decided by one other node
+constexpr size_t kMaxSeriesOfSession = 64;  // open at once
+constexpr size_t kMaxSeriesOfPeer = 1024;   // likewise, decided by one other node
 constexpr std::chrono::milliseconds kPartsGrace{500};
-constexpr size_t kMostEndedParts = 128;  // kept of one series
+constexpr size_t kMaxEndedParts = 128;  // kept of one series
 
 Status NoSeries(const std::string& node, const TransferId& id) {
   return {Code::kNotFound, reasons::kTransferNotFound,
@@ -84,8 +84,12 @@ struct Series::Deciding {
 };
 
 Series::Series(Context& context, const Owners& owners, Peers& peers, Transfers& transfers,
-               Mirrors& mirrors)
-    : context_(context), owners_(owners), peers_(peers), transfers_(transfers), mirrors_(mirrors) {}
+               RemoteTransfers& remote_transfers)
+    : context_(context),
+      owners_(owners),
+      peers_(peers),
+      transfers_(transfers),
+      remote_transfers_(remote_transfers) {}
 Series::~Series() = default;
 
 Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
@@ -110,9 +114,9 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   const auto of_session = std::count_if(deciding_.begin(), deciding_.end(), [&](const auto& entry) {
     return entry.second->session == who.session;
   });
-  if (static_cast<size_t>(of_session) >= kMostSeriesOfSession) {
+  if (static_cast<size_t>(of_session) >= kMaxSeriesOfSession) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "a client moves at most " + std::to_string(kMostSeriesOfSession) +
+                  "a client moves at most " + std::to_string(kMaxSeriesOfSession) +
                       " files at once, and this one does",
                   "end one first, or use another client");
   }
@@ -260,22 +264,22 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
   if (context_.IsSelf(caller)) {
     return deciding_.contains(said.id) ? OkStatus() : NoSeries(caller, said.id);
   }
-  if (said.id.empty() || said.id.str().size() > kMostIdBytes) {
+  if (said.id.empty() || said.id.str().size() > kMaxIdBytes) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "a series without an id"};
   }
   if (const TransferRecord* known = transfers_.Find(said.id)) {
-    if (known->series && known->orderer == caller && known->owner == owner) return OkStatus();
+    if (known->series && known->initiator == caller && known->owner == owner) return OkStatus();
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "transfer " + Printable(said.id.str()) + " is no series of node " + caller};
   }
   const auto of_peer = std::count_if(ended_.begin(), ended_.end(), [&](const auto& entry) {
     const TransferRecord* record = transfers_.Find(entry.first);
-    return record != nullptr && record->orderer == caller;
+    return record != nullptr && record->initiator == caller;
   });
-  if (static_cast<size_t>(of_peer) >= kMostSeriesOfPeer) {
+  if (static_cast<size_t>(of_peer) >= kMaxSeriesOfPeer) {
     return {Code::kResourceExhausted, reasons::kQuota,
             "node " + caller + " moves as many files at once as node " + context_.node() +
-                " takes, " + std::to_string(kMostSeriesOfPeer)};
+                " takes, " + std::to_string(kMaxSeriesOfPeer)};
   }
   TransferInfo info;
   info.id = said.id;
@@ -292,8 +296,8 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
                            transfers_.Add(std::move(info), owner, caller, std::move(charge)));
   record->series = true;
   ended_[said.id];
-  mirrors_.Await(*record, caller, std::nullopt);
-  mirrors_.AskWhenSilent(said.id);
+  remote_transfers_.Await(*record, caller, std::nullopt);
+  remote_transfers_.AskWhenSilent(said.id);
   return OkStatus();
 }
 
@@ -313,7 +317,7 @@ void Series::CancelParts(const TransferId& id) {
   for (const TransferId& part : under_way) {
     const TransferRecord* record = transfers_.Find(part);
     if (record == nullptr || IsFinal(record->info.state)) continue;  // being ordered: see Started
-    const std::string decider = mirrors_.DecidedBy(part);
+    const std::string decider = remote_transfers_.DecidedBy(part);
     if (decider.empty()) {
       if (record->run != nullptr) record->run->Cancel(why);
       continue;
@@ -418,7 +422,7 @@ void Series::KeepEnded(const TransferId& series, const TransferId& part) {
   const auto kept = ended_.find(series);
   if (kept == ended_.end()) return transfers_.Forget(part);
   kept->second.push_back(part);
-  if (kept->second.size() <= kMostEndedParts) return;
+  if (kept->second.size() <= kMaxEndedParts) return;
   transfers_.Forget(kept->second.front());
   kept->second.pop_front();
 }

@@ -9,7 +9,7 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/peering/peers.h"
-#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/transfers.h"
 
 namespace onecopy::engine {
@@ -17,11 +17,11 @@ namespace onecopy::engine {
 // Engine thread. A series is a record among the transfers, without a byte of its own: its parts are
 // transfers like any other, but in no list, and their receipts add up to its. The node that its
 // client is attached to decides it and reports to the other end's node, where a part that arrives
-// brings the series with it and Mirrors keeps it.
+// brings the series with it and RemoteTransfers keeps it.
 class Series {
  public:
   Series(Context& context, const Owners& owners, Peers& peers, Transfers& transfers,
-         Mirrors& mirrors);
+         RemoteTransfers& remote_transfers);
   ~Series();
 
   // See onecopy.v1.TransferService.
@@ -70,7 +70,7 @@ class Series {
   const Owners& owners_;
   Peers& peers_;
   Transfers& transfers_;
-  Mirrors& mirrors_;
+  RemoteTransfers& remote_transfers_;
   std::map<TransferId, std::unique_ptr<Deciding>> deciding_;
   std::map<TransferId, std::deque<TransferId>> ended_;  // parts of every series known here
 };

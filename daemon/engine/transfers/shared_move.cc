@@ -8,16 +8,16 @@
 
 namespace onecopy::engine {
 
-SharedMove::SharedMove(Context& context, Peers& peers, Borrower& borrower, const Series& series,
-                       RemoteMove::Order order, Area destination)
+SharedMove::SharedMove(Context& context, Peers& peers, MemoryImporter& importer,
+                       const Series& series, RemoteMove::Params params, Area destination)
     : context_(context),
       peers_(peers),
-      borrower_(borrower),
+      importer_(importer),
       series_(series),
-      order_(std::move(order)),
+      params_(std::move(params)),
       destination_(std::move(destination)),
-      source_half_(std::make_shared<SourceHalf>(context, peers, order_.source_node,
-                                                order_.transfer.id, order_.checksum)) {}
+      remote_source_(std::make_shared<RemoteSource>(context, peers, params_.source_node,
+                                                    params_.transfer.id, params_.checksum)) {}
 
 bool SharedMove::Over(const Status& step) {
   if (step.ok() && stopped_.ok() && recalled_.ok()) return false;
@@ -26,13 +26,13 @@ bool SharedMove::Over(const Status& step) {
   return true;
 }
 
-Borrower::Recalled SharedMove::OnRecall() {
+MemoryImporter::Recalled SharedMove::OnRecall() {
   return [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->recalled_ =
         Status(Code::kAborted, reasons::kOwnerDied,
-               "node " + self->order_.source_node + " has called the source's memory back");
+               "node " + self->params_.source_node + " has called the source's memory back");
     if (self->chain_ != nullptr) self->chain_->Stop(self->recalled_);
   };
 }
@@ -41,27 +41,27 @@ void SharedMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  use_ = borrower_.Find(order_.source_node, order_.transfer.source.buffer, order_.transfer.id,
+  use_ = importer_.Find(params_.source_node, params_.transfer.source.buffer, params_.transfer.id,
                         OnRecall());
   found_ = use_ != nullptr;
   if (found_) return Prepare();
-  Borrow();
+  ImportMemory();
 }
 
-void SharedMove::Borrow() {
-  waits_for_ = "node " + order_.source_node + " to lend the source's memory";
-  Result<PeerApi*> peer = peers_.Find(order_.source_node);
+void SharedMove::ImportMemory() {
+  waits_for_ = "node " + params_.source_node + " to lend the source's memory";
+  Result<PeerApi*> peer = peers_.Find(params_.source_node);
   if (Over(peer.status())) return;
-  (*peer)->Borrow(context_.node(), {order_.ticket, order_.transfer.id},
-                  [self = self_](const Result<Loan>& loan) {
-                    if (!self->Over(loan.status())) self->Fetch(*loan);
-                  });
+  (*peer)->ImportMemory(context_.node(), {params_.ticket, params_.transfer.id},
+                        [self = self_](const Result<MemoryExport>& loan) {
+                          if (!self->Over(loan.status())) self->Fetch(*loan);
+                        });
 }
 
-void SharedMove::Fetch(const Loan& loan) {
-  borrower_.Get(order_.source_node, order_.transfer.source.buffer,
-                destination_.span.region->place().kind, loan, order_.transfer.id, OnRecall(),
-                [self = self_](Result<Borrower::UseRef> use) {
+void SharedMove::Fetch(const MemoryExport& loan) {
+  importer_.Get(params_.source_node, params_.transfer.source.buffer,
+                destination_.span.region->place().kind, loan, params_.transfer.id, OnRecall(),
+                [self = self_](Result<MemoryImporter::UseRef> use) {
                   if (use.ok()) self->use_ = std::move(*use);
                   if (!self->Over(use.status())) self->Prepare();
                 });
@@ -78,41 +78,41 @@ void SharedMove::Prepare() {
 }
 
 void SharedMove::Open() {
-  waits_for_ = "node " + order_.source_node + " to open the source";
+  waits_for_ = "node " + params_.source_node + " to open the source";
   PrepareRequest request;
-  request.ticket = order_.ticket;
-  request.id = order_.transfer.id;
+  request.ticket = params_.ticket;
+  request.id = params_.transfer.id;
   request.loan = use_->loan();
-  request.deadline = order_.deadline;
-  request.transfer = order_.transfer;
-  request.series = series_.Find(order_.transfer.part_of);
-  source_half_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
+  request.deadline = params_.deadline;
+  request.transfer = params_.transfer;
+  request.series = series_.Find(params_.transfer.part_of);
+  remote_source_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
     if (!reply.ok() && self->found_ && reply.status().reason() == reasons::kNotShareable &&
         self->stopped_.ok() && self->recalled_.ok()) {
       // What was held from earlier is not what the buffer is now.
-      self->borrower_.Retire(self->order_.source_node, self->use_->loan());
+      self->importer_.Retire(self->params_.source_node, self->use_->loan());
       self->found_ = false;
       self->route_.reset();
       self->use_.reset();
-      return self->Borrow();
+      return self->ImportMemory();
     }
     if (!self->Over(reply.status())) self->Check(reply->lent);
   });
 }
 
 void SharedMove::Check(const ByteRange& lent) {
-  const uint64_t bytes = order_.source_bytes(destination_);
+  const uint64_t bytes = params_.source_bytes(destination_);
   const uint64_t there = use_->region->bytes();
   if (lent.bytes != bytes || lent.offset > there || bytes > there - lent.offset) {
     Over({Code::kUnavailable, reasons::kLinkDown,
-          "node " + order_.source_node + " lends " + std::to_string(lent.bytes) +
+          "node " + params_.source_node + " lends " + std::to_string(lent.bytes) +
               " bytes from byte " + std::to_string(lent.offset) + " on, for a transfer from " +
               std::to_string(bytes) + " bytes out of " + std::to_string(there)});
     return;
   }
   context_.workers.Run<bool>(
       WorkerOf(destination_.span.region->place()),
-      [route = route_, at = lent.offset, from = order_.source_layout(),
+      [route = route_, at = lent.offset, from = params_.source_layout(),
        to = destination_]() -> Result<bool> {
         ONECOPY_RETURN_IF_ERROR(ProveRoute(*route, at, from, to));
         return true;
@@ -124,10 +124,10 @@ void SharedMove::Check(const ByteRange& lent) {
 
 void SharedMove::Run(uint64_t there) {
   pipeline::Places places;
-  const pipeline::Layouts layouts{order_.source_layout(), destination_.layout};
+  const pipeline::Layouts layouts{params_.source_layout(), destination_.layout};
   const uint64_t payload = destination_.payload();
   const uint64_t chunk =
-      ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMostCopies);
+      ChunkFor(layouts.from.get(), layouts.to.get(), route_->chunk_bytes(), kMaxCopies);
   places.source = std::make_unique<pipeline::SourceRange>(there, payload, chunk, layouts.from);
   places.destination =
       std::make_unique<pipeline::DestinationRange>(destination_.span.offset, payload, layouts.to);
@@ -161,12 +161,12 @@ void SharedMove::Finish() {
   chain_.reset();
   route_.reset();
   use_.reset();
-  source_half_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
-                       [self = self_](MoveOutcome outcome) {
-                         self->self_ = nullptr;
-                         self->destination_.span.region.reset();
-                         std::exchange(self->done_, nullptr)(std::move(outcome));
-                       });
+  remote_source_->Finish(!stopped_.ok(), destination_.payload(), std::move(outcome_),
+                         [self = self_](MoveOutcome outcome) {
+                           self->self_ = nullptr;
+                           self->destination_.span.region.reset();
+                           std::exchange(self->done_, nullptr)(std::move(outcome));
+                         });
 }
 
 }  // namespace onecopy::engine

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "daemon/engine/base/move.h"
-#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/sharing/memory_importer.h"
 #include "daemon/engine/transfers/remote_move.h"
+#include "daemon/engine/transfers/remote_source.h"
 #include "daemon/engine/transfers/series.h"
-#include "daemon/engine/transfers/source_half.h"
 #include "daemon/pipeline/places.h"
 
 namespace onecopy::engine {
@@ -17,8 +17,8 @@ namespace onecopy::engine {
 class SharedMove final : public Move, public std::enable_shared_from_this<SharedMove> {
  public:
   // `destination` has the payload's length.
-  SharedMove(Context& context, Peers& peers, Borrower& borrower, const Series& series,
-             RemoteMove::Order order, Area destination);
+  SharedMove(Context& context, Peers& peers, MemoryImporter& importer, const Series& series,
+             RemoteMove::Params params, Area destination);
 
   void Start(Task running, Done done) override;
   void Stop(const Status& why) override;
@@ -26,9 +26,9 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
   std::string waits_for() const override { return chain_ == nullptr ? waits_for_ : ""; }
 
  private:
-  Borrower::Recalled OnRecall();
-  void Borrow();
-  void Fetch(const Loan& loan);
+  MemoryImporter::Recalled OnRecall();
+  void ImportMemory();
+  void Fetch(const MemoryExport& loan);
   void Prepare();
   void Open();
   // What may be read has been told: looks at the route, and then moves.
@@ -40,17 +40,17 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
 
   Context& context_;
   Peers& peers_;
-  Borrower& borrower_;
+  MemoryImporter& importer_;
   const Series& series_;
-  const RemoteMove::Order order_;
+  const RemoteMove::Params params_;
   Area destination_;
   Task running_;
   Done done_;
 
-  Borrower::UseRef use_;
+  MemoryImporter::UseRef use_;
   bool found_ = false;  // it was held from an earlier transfer
   std::shared_ptr<CopyRoute> route_;
-  std::shared_ptr<SourceHalf> source_half_;
+  std::shared_ptr<RemoteSource> remote_source_;
   std::shared_ptr<pipeline::Chain> chain_;
   MoveOutcome outcome_;
   std::string waits_for_;

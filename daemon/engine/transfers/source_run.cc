@@ -45,15 +45,15 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
 }
 
 void SourceRun::Stage(const PrepareRequest& request) {
-  StagedSource::Order order;
-  order.area = {{region_, ticket_.range.offset, ticket_.range.bytes}, ticket_.layout};
-  order.owner = ticket_.owner.ToString() + " to " + destination_;
-  order.link = link_;
-  order.connection = connection_;
-  order.channel = channel_.get();
-  order.chunk_bytes = request.chunk_bytes;
+  StagedSource::Params params;
+  params.area = {{region_, ticket_.range.offset, ticket_.range.bytes}, ticket_.layout};
+  params.owner = ticket_.owner.ToString() + " to " + destination_;
+  params.link = link_;
+  params.connection = connection_;
+  params.channel = channel_.get();
+  params.chunk_bytes = request.chunk_bytes;
   stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, needs_.slots,
-                                          std::move(order));
+                                          std::move(params));
   StagedSource::Events events;
   events.ready = [self = shared_from_this()](uint64_t chunk_bytes, const std::vector<Step>& steps) {
     self->TellReady({.key = {}, .slot_bytes = chunk_bytes, .steps = steps});
@@ -187,8 +187,8 @@ void SourceRun::Close(const Status& why) {
 
 void SourceRun::CloseLoan() {
   if (finish_) return OnePartClosed();
-  needs_.lender.Recall(destination_, ticket_.buffer, id_,
-                       [self = shared_from_this()] { self->OnePartClosed(); });
+  needs_.exporter.Recall(destination_, ticket_.buffer, id_,
+                         [self = shared_from_this()] { self->OnePartClosed(); });
 }
 
 void SourceRun::CloseRange() {
@@ -258,7 +258,7 @@ void SourceRun::End() {
   over_ = true;
   TransferRecord* record = needs_.transfers.Find(id_);
   if (record != nullptr && record->run.get() == this) {
-    needs_.buffers.LetGo(ticket_.buffer, id_);
+    needs_.buffers.Release(ticket_.buffer, id_);
     needs_.transfers.EndRun(*record);
   }
   for (Task& then : std::exchange(when_over_, {})) then();

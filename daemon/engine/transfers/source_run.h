@@ -12,7 +12,7 @@
 #include "daemon/engine/peering/exported_range.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/tickets.h"
-#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/sharing/memory_exporter.h"
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
@@ -35,7 +35,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
     Registrations& registrations;
     Slots& slots;
     Checksums& checksums;
-    Lender& lender;
+    MemoryExporter& exporter;
   };
 
   // The buffer has been found; the connection is the caller's, and there is none for a caller that

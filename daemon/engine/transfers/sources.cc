@@ -14,7 +14,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
                    "a source that is read in place cannot be staged, too"});
   }
-  if (request.staged && request.chunk_bytes < kLeastChunkBytes) {
+  if (request.staged && request.chunk_bytes < kMinChunkBytes) {
     return refuse(
         {Code::kInvalidArgument, reasons::kBadSize, "a staged transfer in chunks below 4 KiB"});
   }
@@ -31,7 +31,8 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
   if (request.loan != 0) {
-    if (Status lent = needs_.runs.lender.Check(caller, ticket->buffer, request.loan); !lent.ok()) {
+    if (Status lent = needs_.runs.exporter.Check(caller, ticket->buffer, request.loan);
+        !lent.ok()) {
       needs_.tickets.Restore(request.ticket, std::move(*ticket));
       return refuse(lent);
     }
@@ -59,10 +60,10 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
       info.part_of = request.series->id;
     }
     Result<Quota::Charge> charge =
-        needs_.runs.transfers.Take(ticket->owner, ticket->orderer, false);
+        needs_.runs.transfers.Take(ticket->owner, ticket->initiator, false);
     if (!charge.ok()) return refuse(charge.status());
-    Result<TransferRecord*> added = needs_.runs.transfers.Add(std::move(info), ticket->owner,
-                                                              ticket->orderer, std::move(*charge));
+    Result<TransferRecord*> added = needs_.runs.transfers.Add(
+        std::move(info), ticket->owner, ticket->initiator, std::move(*charge));
     if (!added.ok()) return refuse(added.status());
     record = *added;
   } else if (runs_.contains(request.id) || IsFinal(record->info.state)) {
@@ -71,8 +72,8 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   if (ticket->grant) record->grants.push_back(*ticket->grant);
   record->info.plan = request.transfer.plan;
   record->info.state = TransferState::kRunning;
-  needs_.mirrors.Await(*record, caller, request.deadline);
-  needs_.mirrors.AskWhenSilent(request.id);
+  needs_.remote_transfers.Await(*record, caller, request.deadline);
+  needs_.remote_transfers.AskWhenSilent(request.id);
 
   auto run = std::make_shared<SourceRun>(needs_.runs, request.id, caller, *ticket,
                                          needs_.runs.buffers.FindById(ticket->buffer)->region,

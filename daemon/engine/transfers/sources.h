@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/source_run.h"
 
@@ -17,7 +17,7 @@ class Sources {
   struct Needs {
     Connections& connections;
     Tickets& tickets;
-    Mirrors& mirrors;
+    RemoteTransfers& remote_transfers;
     Series& series;
     SourceRun::Needs runs;
   };

@@ -20,13 +20,13 @@ void StagedSource::Start(Events events) {
 }
 
 void StagedSource::Prepare(const RegionRef& slab) {
-  const RegionRef& region = order_.area.span.region;
+  const RegionRef& region = params_.area.span.region;
   PrepareRoute(context_, WorkerOf(region->place()), region, slab,
                [self = shared_from_this(), slab](Result<std::shared_ptr<CopyRoute>> route) {
                  if (self->closing_) return;
                  if (!route.ok()) return self->Fail(route.status());
                  self->route_ = std::move(*route);
-                 self->registrations_.Ensure(self->order_.link, slab, {}, {},
+                 self->registrations_.Ensure(self->params_.link, slab, {}, {},
                                              [self](const Status& registered) {
                                                if (self->closing_) return;
                                                if (!registered.ok()) return self->Fail(registered);
@@ -36,29 +36,30 @@ void StagedSource::Prepare(const RegionRef& slab) {
 }
 
 void StagedSource::TakeSlots() {
-  Slots::Order order;
-  order.purpose = Purpose::kSend;
-  order.owner = order_.owner;
-  order.payload = order_.area.payload();
-  order.most = order_.connection->depth() * 2;
-  order.executor = &order_.connection->executor();
-  share_ = slots_.Open(std::move(order), [self = shared_from_this()] {
+  Slots::Params params;
+  params.purpose = Purpose::kSend;
+  params.owner = params_.owner;
+  params.payload = params_.area.payload();
+  params.most = params_.connection->depth() * 2;
+  params.executor = &params_.connection->executor();
+  share_ = slots_.Open(std::move(params), [self = shared_from_this()] {
     if (!self->closing_) self->Begin();
   });
-  lent_slots_ = std::make_shared<pipeline::LentSlots>(order_.connection, share_);
+  lent_slots_ = std::make_shared<pipeline::LentSlots>(params_.connection, share_);
 }
 
 void StagedSource::Begin() {
-  const uint64_t bytes = order_.area.payload();
-  const LayoutRef& layout = order_.area.layout;
+  const uint64_t bytes = params_.area.payload();
+  const LayoutRef& layout = params_.area.layout;
   // A reader with smaller slots sets the size of the chunks.
-  const uint64_t chunk_bytes = std::min(slots_.slot_bytes(), order_.chunk_bytes);
+  const uint64_t chunk_bytes = std::min(slots_.slot_bytes(), params_.chunk_bytes);
   pipeline::Places places;
   places.source =
-      std::make_unique<pipeline::SourceRange>(order_.area.span.offset, bytes, chunk_bytes, layout);
-  places.destination = std::make_unique<pipeline::ExposedRing>(lent_slots_, *order_.channel, bytes);
+      std::make_unique<pipeline::SourceRange>(params_.area.span.offset, bytes, chunk_bytes, layout);
+  places.destination =
+      std::make_unique<pipeline::ExposedSlots>(lent_slots_, *params_.channel, bytes);
   events_.ready(chunk_bytes, *route_->steps());
-  Executor& executor = order_.connection->executor();
+  Executor& executor = params_.connection->executor();
   std::vector<pipeline::Stage> stages(1);
   stages[0].depth = route_->depth();
   stages[0].mover = std::make_unique<pipeline::CopyMover>(std::move(route_), executor,
@@ -119,7 +120,7 @@ void StagedSource::OnePartClosed() {
   route_.reset();
   lent_slots_.reset();
   share_.reset();
-  order_.area.span.region.reset();
+  params_.area.span.region.reset();
   events_ = {};
   std::exchange(closed_, nullptr)(std::move(steps_));
 }

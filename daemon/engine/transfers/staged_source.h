@@ -18,7 +18,7 @@ namespace onecopy::engine {
 // Engine thread.
 class StagedSource : public std::enable_shared_from_this<StagedSource> {
  public:
-  struct Order {
+  struct Params {
     Area area;
     std::string owner;  // of the bytes in the slots; see Slots
     std::string link;
@@ -32,8 +32,11 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
     UniqueFunction<void(const Status&)> failed;
   };
 
-  StagedSource(Context& context, Registrations& registrations, Slots& slots, Order order)
-      : context_(context), registrations_(registrations), slots_(slots), order_(std::move(order)) {}
+  StagedSource(Context& context, Registrations& registrations, Slots& slots, Params params)
+      : context_(context),
+        registrations_(registrations),
+        slots_(slots),
+        params_(std::move(params)) {}
 
   void Start(Events events);
 
@@ -57,7 +60,7 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
   Context& context_;
   Registrations& registrations_;
   Slots& slots_;
-  Order order_;
+  Params params_;
   Events events_;
   std::shared_ptr<CopyRoute> route_;
   pipeline::SlotShareRef share_;

@@ -60,13 +60,13 @@ TransferRecord* Transfers::Find(const TransferId& id) {
   return found == records_.end() ? nullptr : found->second.get();
 }
 
-Result<Quota::Charge> Transfers::Take(const Owner& owner, const std::string& orderer,
+Result<Quota::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
                                       bool administrator) {
-  return context_.IsSelf(orderer) ? quota_.Take(owner, administrator)
-                                  : quota_.Take(WholeNode(orderer), false);
+  return context_.IsSelf(initiator) ? quota_.Take(owner, administrator)
+                                    : quota_.Take(WholeNode(initiator), false);
 }
 
-Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::string orderer,
+Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::string initiator,
                                        Quota::Charge charge) {
   const TransferId id = info.id;
   auto [place, added] = records_.try_emplace(id);
@@ -78,7 +78,7 @@ Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::stri
   TransferRecord& record = *place->second;
   record.info = std::move(info);
   record.owner = std::move(owner);
-  record.orderer = std::move(orderer);
+  record.initiator = std::move(initiator);
   record.number = next_number_++;
   record.charge = std::move(charge);
   by_number_[record.number] = &record;

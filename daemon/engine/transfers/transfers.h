@@ -38,8 +38,8 @@ class Run {
 struct TransferRecord {
   TransferInfo info;
   Owner owner;
-  std::string orderer;  // node that asked for it
-  uint64_t number = 0;  // grows; the order of the list
+  std::string initiator;  // node that asked for it
+  uint64_t number = 0;    // grows; the order of the list
   // When info.create_time was: the clock on the wall may be set meanwhile, and a transfer must not
   // end before it began.
   os::Clock::time_point created = os::Clock::now();
@@ -60,9 +60,9 @@ class Transfers {
   TransferRecord* Find(const TransferId& id);
   // Room for one more under way: its owner's where this node ordered it, else the ordering node's.
   // RESOURCE_EXHAUSTED (QUOTA).
-  Result<Quota::Charge> Take(const Owner& owner, const std::string& orderer, bool administrator);
+  Result<Quota::Charge> Take(const Owner& owner, const std::string& initiator, bool administrator);
   // A new record; ALREADY_EXISTS for an id that is known. One that has ended needs no charge.
-  Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string orderer,
+  Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string initiator,
                               Quota::Charge charge);
   // Forgets a record that came to nothing, and tells its watchers nothing.
   void Drop(const TransferId& id);

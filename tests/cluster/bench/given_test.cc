@@ -42,9 +42,9 @@ struct Cluster {
 };
 
 // `onecopy-bench lend`, from when it has lent.
-class Lender {
+class MemoryExporter {
  public:
-  explicit Lender(const Node& node, const std::string& size = "2MiB")
+  explicit MemoryExporter(const Node& node, const std::string& size = "2MiB")
       : process_({.program = "onecopy-bench",
                   .arguments = {"lend", "--run-dir", node.run_dir(), "--size", size}}) {
     for (std::string line; line.rfind("until ", 0) != 0;) {
@@ -65,7 +65,7 @@ class Lender {
 
 TEST_CASE("works run between given daemons, and leave nothing there") {
   const Cluster cluster;
-  Lender lender(cluster.west);
+  MemoryExporter exporter(cluster.west);
   CHECK(cluster.west.Do({"buffer", "ls"}).size() == 1);
   const auto rows = cluster.Rows({"--size", "1MiB", "--samples", "2"});
   for (const char* work : {"tcp host to host", "tcp host to host, staged", "local host to host"}) {
@@ -86,14 +86,14 @@ TEST_CASE("works run between given daemons, and leave nothing there") {
   CHECK(rows.at("tcp gpu to gpu").at("status") == "WAIVED");
   CHECK(cluster.east.Do({"buffer", "ls"}).empty());
   CHECK(cluster.west.Do({"buffer", "ls"}).size() == 1);
-  CHECK(lender.Stop(SIGINT) == 0);
+  CHECK(exporter.Stop(SIGINT) == 0);
   CHECK(cluster.west.Do({"buffer", "ls"}).empty());
 }
 
 TEST_CASE("GPU memory is lent and used, too, and goes again") {
   const Cluster cluster("[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n");
-  Lender lender(cluster.west);
-  CHECK(lender.said().find("onecopy-bench-gpu1") != std::string::npos);
+  MemoryExporter exporter(cluster.west);
+  CHECK(exporter.said().find("onecopy-bench-gpu1") != std::string::npos);
   const auto rows = cluster.Rows(
       {"--filter", "*gpu to *", "--size", "1MiB", "--samples", "1", "--cuda", FakeCudaPath()});
   for (const char* work : {"tcp gpu to gpu", "tcp gpu to host", "peer gpu to gpu",
@@ -102,7 +102,7 @@ TEST_CASE("GPU memory is lent and used, too, and goes again") {
     CHECK(rows.at(work).at("verified") == true);
   }
   CHECK(cluster.east.Do({"buffer", "ls"}).empty());
-  CHECK(lender.Stop(SIGTERM) == 0);
+  CHECK(exporter.Stop(SIGTERM) == 0);
   CHECK(cluster.west.Do({"buffer", "ls"}).empty());
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("without memory that was lent, or with too little, works say what to d
   CHECK(none.at("tcp host to host").at("reason") == "BUFFER_NOT_FOUND");
   const std::string detail = none.at("tcp host to host").at("detail");
   CHECK(detail.find("onecopy-bench lend --size 4194304") != std::string::npos);
-  const Lender lender(cluster.west, "1MiB");
+  const MemoryExporter exporter(cluster.west, "1MiB");
   const auto little = cluster.Rows({"--filter", "tcp host to host", "--size", "4MiB"});
   CHECK(little.at("tcp host to host").at("status") == "WAIVED");
   CHECK(little.at("tcp host to host").at("reason") == "NO_MEMORY");
@@ -121,13 +121,13 @@ TEST_CASE("without memory that was lent, or with too little, works say what to d
 
 TEST_CASE("a lender whose daemon goes ends and says so") {
   Node west("west");
-  Process lender({.program = "onecopy-bench",
-                  .arguments = {"lend", "--run-dir", west.run_dir(), "--size", "1MiB"},
-                  .error_file = west.folder() / "lender"});
-  while (lender.ReadLine().rfind("until ", 0) != 0) {
+  Process exporter({.program = "onecopy-bench",
+                    .arguments = {"lend", "--run-dir", west.run_dir(), "--size", "1MiB"},
+                    .error_file = west.folder() / "lender"});
+  while (exporter.ReadLine().rfind("until ", 0) != 0) {
   }
   west.Kill();
-  CHECK(lender.Wait() == 5);
+  CHECK(exporter.Wait() == 5);
   CHECK(ReadFile(west.folder() / "lender").find("onecopy-bench: ") == 0);
 }
 

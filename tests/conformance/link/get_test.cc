@@ -109,11 +109,11 @@ TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing 
   auto key = connected->Expose({source, 100, 800});
   REQUIRE_OK(key);
   const RemoteKey guessed = std::string(key->size(), 'x');
-  const RemoteKey short_key = "x";
+  const RemoteKey small_key = "x";
   const GetRequest bad[] = {
       {kChannel, &*key, 0, {sink, 0, 801}},        {kChannel, &*key, 800, {sink, 0, 1}},
       {kChannel, &*key, UINT64_MAX, {sink, 0, 2}}, {kChannel, &guessed, 0, {sink, 0, 1}},
-      {kChannel, &short_key, 0, {sink, 0, 1}},
+      {kChannel, &small_key, 0, {sink, 0, 1}},
   };
   for (const GetRequest& request : bad) {
     const Got got = connected->StartGet(request).get();
@@ -138,10 +138,10 @@ TEST_CASE("what is withdrawn can no longer be read, and is let go") {
   auto first = connected->StartGet({kChannel, &*key, 0, {sink, 0, sink->bytes()}});
   first.wait();
   CHECK_FALSE(watch.expired());
-  WithdrawAndWait(*connected->owner, *key);
+  RevokeAndWait(*connected->owner, *key);
   CHECK(watch.expired());
   CHECK_FALSE(connected->StartGet({kChannel, &*key, 0, {sink, 0, 1}}).get().status.ok());
-  WithdrawAndWait(*connected->owner, *key);  // a second time is no error
+  RevokeAndWait(*connected->owner, *key);  // a second time is no error
 }
 
 TEST_CASE("cancelled gets end once, let their memory go, and leave the connection whole") {
@@ -212,17 +212,17 @@ class Flood {
   }
 
   void Add(ChannelId channel, uint64_t offset, uint64_t bytes) {
-    orders_.push_back({channel, offset, bytes});
+    coordinator_.push_back({channel, offset, bytes});
   }
   // `then` hears of each by its number, as it ends; returns after the last.
   void Run(const std::function<void(size_t, const Status&)>& then) {
     std::promise<void> all;
-    size_t left = orders_.size();
+    size_t left = coordinator_.size();
     connected_.reader->executor().Post([&] {
-      for (size_t i = 0; i < orders_.size(); ++i) {
-        const Order& order = orders_[i];
+      for (size_t i = 0; i < coordinator_.size(); ++i) {
+        const Params& params = coordinator_[i];
         connected_.reader->Get(
-            {order.channel, &key_, order.offset, {sink_, order.offset, order.bytes}},
+            {params.channel, &key_, params.offset, {sink_, params.offset, params.bytes}},
             [&, i](const Status& status, const StepList&, unsigned) {
               then(i, status);
               if (--left == 0) all.set_value();
@@ -233,7 +233,7 @@ class Flood {
   }
 
  private:
-  struct Order {
+  struct Params {
     ChannelId channel = 0;
     uint64_t offset = 0;
     uint64_t bytes = 0;
@@ -241,7 +241,7 @@ class Flood {
   const Connected& connected_;
   const RemoteKey& key_;
   const RegionRef sink_;
-  std::vector<Order> orders_;
+  std::vector<Params> coordinator_;
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST_CASE("what is lent opens its own bytes and no others, until its end") {
   connected->EndLoan(*first);
   CHECK(get(*first, 0, 1).reason() == reasons::kAccessDenied);
   REQUIRE_OK(get(*second, 0, 1));
-  WithdrawAndWait(*connected->owner, *second);
+  RevokeAndWait(*connected->owner, *second);
   CHECK(get(*second, 0, 1).reason() == reasons::kAccessDenied);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("loans that one end gives up and the other withdraws at the same time 
     auto key = connected->Lend({slab, 0, kSlot});
     REQUIRE_OK(key);
     connected->reader->Release(*key);
-    WithdrawAndWait(*connected->owner, *key);
+    RevokeAndWait(*connected->owner, *key);
   }
   auto key = connected->Lend({slab, 0, kSlot});
   REQUIRE_OK(key);

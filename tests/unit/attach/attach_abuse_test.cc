@@ -75,7 +75,7 @@ TEST_CASE("garbage, an empty request and a too long packet are answered and end 
   {
     Client client(rig.path());
     client.Attach();
-    REQUIRE_OK(os::SendPacket(client.fd(), std::string(kMostAttachBytes + 1, 'x')));
+    REQUIRE_OK(os::SendPacket(client.fd(), std::string(kMaxAttachBytes + 1, 'x')));
     ExpectRefusal(client, Code::kInvalidArgument, reasons::kBadArgument);
   }
   rig.WaitForClosed(1);
@@ -86,10 +86,10 @@ TEST_CASE("a packet of the greatest length is taken") {
   Rig rig;
   Client client(rig.path());
   v1::AttachRequest request = Client::Hello();
-  while (request.ByteSizeLong() < kMostAttachBytes) {
+  while (request.ByteSizeLong() < kMaxAttachBytes) {
     request.mutable_hello()->mutable_client()->push_back('x');
   }
-  CHECK(request.ByteSizeLong() == kMostAttachBytes);
+  CHECK(request.ByteSizeLong() == kMaxAttachBytes);
   client.Send(request);
   const v1::AttachReply reply = client.Receive();
   REQUIRE(reply.has_welcome());
@@ -168,7 +168,7 @@ TEST_CASE("descriptors beyond a session's limit are refused and closed") {
   Client client(rig.path());
   client.Attach();
   const os::UniqueFd fd = SomeFd();
-  for (size_t i = 0; i < engine::Sessions::kMostDeposits; ++i) {
+  for (size_t i = 0; i < engine::Sessions::kMaxDeposits; ++i) {
     client.SendFds(Client::PassDescriptor(), {fd.get()});
     REQUIRE(client.Receive().has_passed());
   }

@@ -88,7 +88,7 @@ class Client {
   os::Packet Next() {
     pollfd wait{fd(), POLLIN, 0};
     REQUIRE(::poll(&wait, 1, kPatienceMs) == 1);
-    auto packet = os::ReceivePacket(fd(), kMostAttachBytes);
+    auto packet = os::ReceivePacket(fd(), kMaxAttachBytes);
     REQUIRE_OK(packet);
     REQUIRE(packet->has_value());
     return std::move(**packet);

@@ -194,7 +194,7 @@ TEST_CASE("another user is told from ours") {
     if (!os::SendPacket(socket->get(), Client::Hello().SerializeAsString()).ok()) ::_exit(3);
     pollfd wait{socket->get(), POLLIN, 0};
     if (::poll(&wait, 1, attach::kPatienceMs) != 1) ::_exit(4);
-    const auto packet = os::ReceivePacket(socket->get(), kMostAttachBytes);
+    const auto packet = os::ReceivePacket(socket->get(), kMaxAttachBytes);
     v1::AttachReply reply;
     if (!packet.ok() || !*packet || !reply.ParseFromString((*packet)->bytes)) ::_exit(5);
     const std::string token = reply.welcome().token();
@@ -233,7 +233,7 @@ TEST_CASE("a client in a PID namespace of its own is known to be in one") {
       if (!os::SendPacket(socket->get(), Client::Hello().SerializeAsString()).ok()) ::_exit(3);
       pollfd wait{socket->get(), POLLIN, 0};
       if (::poll(&wait, 1, attach::kPatienceMs) != 1) ::_exit(4);
-      const auto packet = os::ReceivePacket(socket->get(), kMostAttachBytes);
+      const auto packet = os::ReceivePacket(socket->get(), kMaxAttachBytes);
       v1::AttachReply reply;
       if (!packet.ok() || !*packet || !reply.ParseFromString((*packet)->bytes)) ::_exit(5);
       const std::string token = reply.welcome().token();

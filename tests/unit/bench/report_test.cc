@@ -25,7 +25,7 @@ Row Measured(std::string work, std::string path, uint64_t bytes) {
              .target = 0.95,
              .verified = true};
   row.details["copies"] = 3;
-  return Judged(std::move(row));
+  return Evaluated(std::move(row));
 }
 
 std::vector<Row> SomeRows() {

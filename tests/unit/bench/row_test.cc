@@ -31,10 +31,10 @@ Json OnlyRow(const Row& row) {
 }
 
 TEST_CASE("a row at its floor is OK and one below it FAILED, with both figures") {
-  CHECK(Judged(RateRow()).status == RowStatus::kOk);
+  CHECK(Evaluated(RateRow()).status == RowStatus::kOk);
   Row slow = RateRow();
   slow.values = {79, 79, 79};
-  slow = Judged(slow);
+  slow = Evaluated(slow);
   CHECK(slow.status == RowStatus::kFailed);
   CHECK(slow.reason == "BELOW_FLOOR");
   CHECK(slow.detail.find("0.79") != std::string::npos);
@@ -46,38 +46,38 @@ TEST_CASE("a row over its roof FAILED, and its target decides about nothing") {
   row.floor.reset();
   row.target = 0.95;
   row.roof = 0.8;
-  CHECK(Judged(row).status == RowStatus::kOk);
+  CHECK(Evaluated(row).status == RowStatus::kOk);
   row.roof = 0.7;
-  CHECK(Judged(row).reason == "OVER_LIMIT");
+  CHECK(Evaluated(row).reason == "OVER_LIMIT");
 }
 
 TEST_CASE("a row without a floor is OK however slow") {
   Row row = RateRow();
   row.floor.reset();
   row.values = {1, 1, 1};
-  CHECK(Judged(row).status == RowStatus::kOk);
+  CHECK(Evaluated(row).status == RowStatus::kOk);
 }
 
 TEST_CASE("a row whose payload was wrong FAILED however fast") {
   Row row = RateRow();
   row.verified = false;
   row.values = {1000, 1000, 1000};
-  CHECK(Judged(row).reason == "PAYLOAD_WRONG");
+  CHECK(Evaluated(row).reason == "PAYLOAD_WRONG");
 }
 
 TEST_CASE("a row over its limit FAILED and says who was it") {
   Row row = {.work = "idle cpu east", .unit = Unit::kCores, .values = {0.002}, .limit = 0.001};
   row.detail = "rpc-1 0.2 %";
-  row = Judged(row);
+  row = Evaluated(row);
   CHECK(row.status == RowStatus::kFailed);
   CHECK(row.reason == "OVER_LIMIT");
   CHECK(row.detail.find("rpc-1") != std::string::npos);
   row.values = {0.001};
-  CHECK(Judged(row).status == RowStatus::kOk);
+  CHECK(Evaluated(row).status == RowStatus::kOk);
 }
 
 TEST_CASE("a rate as JSON has every key of the contract") {
-  const Json row = OnlyRow(Judged(RateRow()));
+  const Json row = OnlyRow(Evaluated(RateRow()));
   CHECK(row["work"] == "tcp host to host");
   CHECK(row["path"] == "tcp-direct");
   CHECK(row["bytes"] == 1024);
@@ -96,8 +96,8 @@ TEST_CASE("a rate as JSON has every key of the contract") {
 }
 
 TEST_CASE("a figure that is no rate as JSON has a unit, a limit and no rate") {
-  const Json row = OnlyRow(
-      Judged({.work = "ready", .unit = Unit::kSeconds, .values = {0.25, 0.5, 0.75}, .limit = 1}));
+  const Json row = OnlyRow(Evaluated(
+      {.work = "ready", .unit = Unit::kSeconds, .values = {0.25, 0.5, 0.75}, .limit = 1}));
   CHECK(row["unit"] == "s");
   CHECK(row["median"] == 0.5);
   CHECK(row["limit"] == 1);
@@ -132,7 +132,7 @@ TEST_CASE("people get a line for each row, and the reason of each that is not OK
   Row slow = RateRow();
   slow.values = {10, 10, 10};
   std::ostringstream out;
-  PrintTable({Judged(RateRow()), Judged(slow)}, out);
+  PrintTable({Evaluated(RateRow()), Evaluated(slow)}, out);
   const std::string text = out.str();
   CHECK(text.find("tcp-direct") != std::string::npos);
   CHECK(text.find("0.800") != std::string::npos);

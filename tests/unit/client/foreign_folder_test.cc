@@ -122,9 +122,9 @@ Tried TryOften(const Folders& folders, Try&& once) {
 // last step meets the link puts its file there, and no link is left to be refused.
 template <typename Round>
 void CheckStaysInside(Round&& round) {
-  constexpr int kMostRounds = 100;
+  constexpr int kMaxRounds = 100;
   Tried all;
-  for (int i = 0; i < kMostRounds && (all.written == 0 || all.refused == 0); ++i) {
+  for (int i = 0; i < kMaxRounds && (all.written == 0 || all.refused == 0); ++i) {
     Folders folders;
     const Tried tried = round(folders);
     all.written += tried.written;

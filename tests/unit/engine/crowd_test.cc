@@ -74,7 +74,9 @@ class FakePeer final : public PeerApi {
     reply(No());
   }
   void CloseOpening(const std::string&, uint64_t, StatusReply reply) override { reply(No()); }
-  void Borrow(const std::string&, BorrowRequest, Reply<Loan> reply) override { reply(No()); }
+  void ImportMemory(const std::string&, ImportMemoryRequest, Reply<MemoryExport> reply) override {
+    reply(No());
+  }
   void Recall(const std::string&, uint64_t, TransferId, StatusReply reply) override { reply(No()); }
   void Reserve(const std::string&, ReserveRequest, Reply<Reservation> reply) override {
     reply(No());

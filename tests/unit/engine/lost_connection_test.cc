@@ -22,13 +22,13 @@ struct Lossy {
         plan.links.push_back(MakeFakeRdma(MakeTcpLink(name), 1, name == "east" ? owner : reader));
       }};
 
-  static TransferRequest Order() {
+  static TransferRequest Params() {
     TransferRequest request = Request("east:a", "west:b");
     request.policy.path_glob = "rdma-direct";
     return request;
   }
   TransferInfo Copy() {
-    auto copied = nodes.west.Copy(nodes.in_west, Order());
+    auto copied = nodes.west.Copy(nodes.in_west, Params());
     REQUIRE_OK(copied);
     return *copied;
   }
@@ -151,7 +151,7 @@ TEST_CASE("a connection that is lost again and again ends the transfer, and both
 TEST_CASE("a transfer that waits for its next try is cancelled as any other") {
   Lossy lossy;
   lossy.LoseGets(1'000'000);
-  const auto started = lossy.nodes.west.Start(lossy.nodes.in_west, Lossy::Order());
+  const auto started = lossy.nodes.west.Start(lossy.nodes.in_west, Lossy::Params());
   REQUIRE_OK(started);
   while (lossy.nodes.Get(started->id)->receipt.attempts.size() < 2) std::this_thread::yield();
   REQUIRE_OK(lossy.nodes.west.Ask<TransferInfo>([&](ClientApi& api, auto reply) {

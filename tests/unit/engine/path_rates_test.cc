@@ -20,7 +20,7 @@ constexpr uint64_t kLong = 16 * kMiB;
 struct Rates {
   os::Clock::time_point now = os::Clock::now();
   PathRates rates{0.01, [this] { return now; }};
-  plan::Way way{"rdma-staged", "verbs", {"host", ""}, {"host", ""}, true, true};
+  plan::PathKey way{"rdma-staged", "verbs", {"host", ""}, {"host", ""}, true, true};
 
   void Note(double rate, uint64_t bytes = kLong) {
     rates.Note("east", way, bytes, static_cast<double>(bytes) / rate);

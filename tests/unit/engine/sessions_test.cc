@@ -134,7 +134,7 @@ TEST_CASE("what a session has deposited is closed with it, and its listener told
 TEST_CASE("a session's descriptors are limited") {
   Sessions sessions("east", kDaemonUid);
   const Sessions::Opened session = Open(sessions, Client(1000));
-  for (size_t i = 0; i < Sessions::kMostDeposits; ++i) {
+  for (size_t i = 0; i < Sessions::kMaxDeposits; ++i) {
     REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));
   }
   os::UniqueFd fd = SomeFd();

@@ -54,9 +54,9 @@ class SpyMemory final : public Memory {
     return memory_->Prepare(from, to);
   }
   bool prepares_at_once() const override { return memory_->prepares_at_once(); }
-  Result<std::unique_ptr<ShortRoute>> PrepareShort(const RegionRef& from,
+  Result<std::unique_ptr<SmallRoute>> PrepareSmall(const RegionRef& from,
                                                    const RegionRef& to) override {
-    return memory_->PrepareShort(from, to);
+    return memory_->PrepareSmall(from, to);
   }
   Status CloseDevice(const std::string& device) override { return memory_->CloseDevice(device); }
 

@@ -118,7 +118,7 @@ TEST_CASE("a third node orders a transfer between two others, and sees it throug
   REQUIRE_OK(copied);
   INFO(copied->error.ToString());
   CHECK(copied->state == TransferState::kSucceeded);
-  CHECK(copied->role == TransferRole::kOrderer);
+  CHECK(copied->role == TransferRole::kInitiator);
   CHECK(copied->receipt.steps.size() == 3);
   CHECK(Holds(sink->data, 5'000'000, 6, 0));
   // Both ends know it as well.
@@ -141,5 +141,5 @@ TEST_CASE("what is only asked is answered by the node that was asked, whatever p
   };
   CHECK(ask("west") == TransferRole::kDestination);
   CHECK(ask("east") == TransferRole::kSource);
-  CHECK(ask("north") == TransferRole::kOrderer);
+  CHECK(ask("north") == TransferRole::kInitiator);
 }

@@ -26,7 +26,7 @@ class Stuck final : public log::Output {
     lines_.push_back(std::string(log::LevelName(record.level)) + " " + log::TextOf(record));
   }
 
-  void LetGo() {
+  void Release() {
     const MutexLock lock(mutex_);
     free_ = true;
     let_.NotifyAll();
@@ -50,7 +50,7 @@ struct Queued {
     REQUIRE_OK(started);
     output = *started;
   }
-  ~Queued() { stuck->LetGo(); }
+  ~Queued() { stuck->Release(); }
 
   void Write(Level level, std::string_view message, std::initializer_list<log::Field> fields = {}) {
     output->Write({level, message, {fields.begin(), fields.size()}});
@@ -71,7 +71,7 @@ TEST_CASE("records that waited for their output say what they said, in order") {
     queued.Write(Level::kWarning, "second", {{"truth", true}, {"size", uint64_t{1} << 63}});
   }
   CHECK_FALSE(queued.output->Flush(kNone));
-  queued.stuck->LetGo();
+  queued.stuck->Release();
   CHECK(queued.output->Flush(kPatience));
   CHECK(queued.stuck->Lines() ==
         std::vector<std::string>{"info first text=\"may be gone by then\" number=-7 rate=2.5",
@@ -101,7 +101,7 @@ TEST_CASE("what finds no room is dropped, counted, and told once the output move
   const uint64_t dropped = queued.output->dropped();
   CHECK(dropped > kRecords / 2);
   CHECK(dropped < kRecords);
-  queued.stuck->LetGo();
+  queued.stuck->Release();
   REQUIRE(queued.output->Flush(kPatience));
   const std::vector<std::string> lines = queued.stuck->Lines();
   uint64_t told = 0;
@@ -128,7 +128,7 @@ TEST_CASE("a flood of what is usual leaves room for warnings and errors") {
   queued.Write(Level::kWarning, "matters");
   queued.Write(Level::kError, "matters more");
   CHECK(queued.output->dropped() == dropped);
-  queued.stuck->LetGo();
+  queued.stuck->Release();
   REQUIRE(queued.output->Flush(kPatience));
   const std::vector<std::string> lines = queued.stuck->Lines();
   CHECK(std::count(lines.begin(), lines.end(), "warning matters") == 1);
@@ -142,7 +142,7 @@ TEST_CASE("a queue may go while its output is stuck") {
     REQUIRE_OK(started);
     (*started)->Write({Level::kInfo, "left behind", {}});
   }
-  stuck->LetGo();
+  stuck->Release();
   while (stuck->Lines().empty()) std::this_thread::yield();
   CHECK(stuck->Lines() == std::vector<std::string>{"info left behind"});
 }

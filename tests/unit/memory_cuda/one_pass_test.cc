@@ -40,7 +40,7 @@ TEST_CASE("a way that the driver takes through host memory is told, and refused 
   CHECK(seen.message().find("times as long as between own memories") != std::string::npos);
   CHECK_FALSE(seen.remedy().empty());
   CHECK(rig.memory().Prepare(mine, theirs).status().message() == seen.message());
-  CHECK(rig.memory().PrepareShort(mine, theirs).status().reason() == reasons::kNotOnePass);
+  CHECK(rig.memory().PrepareSmall(mine, theirs).status().reason() == reasons::kNotOnePass);
   // Of no other way.
   const RegionRef other = rig.Allocate(1, kBytes);
   auto own = rig.memory().Prepare(mine, other);
@@ -77,16 +77,16 @@ TEST_CASE("a way that is one pass has its figures, is looked at once, and touche
   REQUIRE_OK((*again)->Prove(0, 0, kBytes));
   CHECK(copies == 0);
   CHECK((*again)->proof() == (*route)->proof());
-  REQUIRE_OK(rig.memory().PrepareShort(from, to));
+  REQUIRE_OK(rig.memory().PrepareSmall(from, to));
 }
 
 TEST_CASE("small transfers wait until a way has been looked at") {
   Rig rig;
   const RegionRef from = rig.Allocate(0, kBytes);
   const RegionRef to = rig.Allocate(1, kBytes);
-  CHECK(rig.memory().PrepareShort(from, to).status().reason() == reasons::kNotApplicable);
+  CHECK(rig.memory().PrepareSmall(from, to).status().reason() == reasons::kNotApplicable);
   Prove(rig.memory(), from, to);
-  REQUIRE_OK(rig.memory().PrepareShort(from, to));
+  REQUIRE_OK(rig.memory().PrepareSmall(from, to));
 }
 
 TEST_CASE("bytes that do not cross NVLink are no one pass, however quick") {

@@ -120,9 +120,9 @@ TEST_CASE("any number of small copies may be under way, and none waits for other
   WriteAll(rig.memory(), from, Pattern(kCopies, 4));
   Prove(rig.memory(), from, to);
   WriteAll(rig.memory(), from, Pattern(kCopies, 4));
-  auto made = rig.memory().PrepareShort(from, to);
+  auto made = rig.memory().PrepareSmall(from, to);
   REQUIRE_OK(made);
-  ShortRoute& route = **made;
+  SmallRoute& route = **made;
   Status failure;
   // Where the events in use begin is not where their room does.
   const auto begin_one = [&](uint64_t at) {

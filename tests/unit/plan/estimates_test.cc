@@ -9,10 +9,10 @@
 
 using onecopy::plan::Estimate;
 using onecopy::plan::Estimates;
+using onecopy::plan::PathKey;
 using onecopy::plan::PathRate;
 using onecopy::plan::PathRates;
 using onecopy::plan::SizeClassOf;
-using onecopy::plan::Way;
 
 namespace {
 
@@ -41,27 +41,27 @@ TEST_CASE("nothing to move, or no speed, has no rate") {
 }
 
 TEST_CASE("what transfers made counts for their own path, link, memories and way of staging only") {
-  const Way way{"tcp-staged", "tcp", {"cuda", "GPU-1"}, {"cuda", "GPU-2"}, true, true};
+  const PathKey way{"tcp-staged", "tcp", {"cuda", "GPU-1"}, {"cuda", "GPU-2"}, true, true};
   Estimates estimates;
   PathRates rates;
   rates[0] = {.bytes_per_second = 42e9, .transfers = 3};
   estimates.MeasuredPath(way, rates);
   REQUIRE(estimates.FindPath(way, 64 << 10) != nullptr);
   CHECK(estimates.FindPath(way, 64 << 10)->bytes_per_second == 42e9);
-  const auto other = [&](const std::function<void(Way&)>& change) {
-    Way changed = way;
+  const auto other = [&](const std::function<void(PathKey&)>& change) {
+    PathKey changed = way;
     change(changed);
     return estimates.FindPath(changed, kGiB);
   };
-  CHECK(other([](Way& w) { w.path = "tcp-bounce"; }) == nullptr);
-  CHECK(other([](Way& w) { w.link = "ucx"; }) == nullptr);
-  CHECK(other([](Way& w) { w.source.device = "GPU-3"; }) == nullptr);
-  CHECK(other([](Way& w) { w.destination = {"host", ""}; }) == nullptr);
-  CHECK(other([](Way& w) { w.source_staged = false; }) == nullptr);
+  CHECK(other([](PathKey& w) { w.path = "tcp-bounce"; }) == nullptr);
+  CHECK(other([](PathKey& w) { w.link = "ucx"; }) == nullptr);
+  CHECK(other([](PathKey& w) { w.source.device = "GPU-3"; }) == nullptr);
+  CHECK(other([](PathKey& w) { w.destination = {"host", ""}; }) == nullptr);
+  CHECK(other([](PathKey& w) { w.source_staged = false; }) == nullptr);
 }
 
 TEST_CASE("transfers of about one size compare; else the next smaller, else the next larger") {
-  const Way way{"local", "", {"host", ""}, {"host", ""}};
+  const PathKey way{"local", "", {"host", ""}, {"host", ""}};
   const auto rate = [&way](std::vector<std::pair<uint64_t, double>> known, uint64_t bytes) {
     PathRates rates;
     for (const auto& [size, made] : known) {

@@ -126,10 +126,10 @@ TEST_CASE("a link within the host carries peer-direct where it is asked for, and
   auto request = Move("hopper-pair/cuda:0", "hopper-pair/cuda:1");
   request.source.node = &east;
   request.destination.node = &west;
-  const auto borrowed = MakePlan(request);
-  REQUIRE_OK(borrowed);
-  CHECK(borrowed->path == "peer-direct");
-  CHECK(borrowed->link.empty());
+  const auto imported = MakePlan(request);
+  REQUIRE_OK(imported);
+  CHECK(imported->path == "peer-direct");
+  CHECK(imported->link.empty());
 
   request.policy.link = "ucx";
   const auto carried = MakePlan(request);

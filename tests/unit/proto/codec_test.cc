@@ -83,7 +83,7 @@ TEST_CASE("every value keeps every field on its way through its message") {
 TEST_CASE("every state and every part in a transfer survives, in both ways of reading") {
   for (const Strictness strictness : {Strictness::kStrict, Strictness::kLenient}) {
     for (int state = v1::PENDING; state <= v1::UNCONFIRMED; ++state) {
-      for (int role = v1::DESTINATION; role <= v1::ORDERER; ++role) {
+      for (int role = v1::DESTINATION; role <= v1::INITIATOR; ++role) {
         v1::Transfer message = Sample<v1::Transfer>();
         message.set_state(static_cast<v1::TransferState>(state));
         message.set_role(static_cast<v1::TransferRole>(role));

@@ -127,7 +127,7 @@ TEST_CASE("no error is too long for the trailers") {
   for (int i = 0; i < 2000; ++i) euros += "\xe2\x82\xac";
   const Status wordy = Status(Code::kInternal, "INTERNAL", euros, euros);
   CHECK(TrailerBytes(wordy) <= 8192 - 512);
-  CHECK(FromProto(ToProto(wordy)).message().size() <= kMostMessageBytes);
+  CHECK(FromProto(ToProto(wordy)).message().size() <= kMaxMessageBytes);
   CHECK(TrailerBytes(wordy.WithRefusals(many.refusals())) <= 8192 - 512);
 }
 

@@ -11,7 +11,7 @@ using namespace onecopy::ring;
 namespace {
 
 // A short route whose copies end when the test lets them.
-class HeldRoute final : public ShortRoute {
+class HeldRoute final : public SmallRoute {
  public:
   explicit HeldRoute(std::atomic<uint64_t>& reached) : reached_(reached) {}
   Status Begin(uint64_t, uint64_t, uint64_t) override {
@@ -24,14 +24,14 @@ class HeldRoute final : public ShortRoute {
     if (fails) *failure = Status(Code::kFailedPrecondition, reasons::kGpuLost, "lost");
     return true;
   }
-  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
+  std::shared_ptr<const SmallSteps> steps() const override { return steps_; }
   bool fails = false;
 
  private:
   std::atomic<uint64_t>& reached_;
   uint64_t begun_ = 0;
-  const std::shared_ptr<const ShortSteps> steps_ =
-      std::make_shared<ShortSteps>(std::make_shared<const std::vector<Step>>());
+  const std::shared_ptr<const SmallSteps> steps_ =
+      std::make_shared<SmallSteps>(std::make_shared<const std::vector<Step>>());
 };
 
 }  // namespace
@@ -130,7 +130,7 @@ TEST_CASE("a withdrawn route refuses with its reason, and its place can be used 
   const Rig::Attached one = rig.Attach();
   const auto route = Rig::Between(from, to);
   const uint64_t word = rig.Install(one.id, 0, route);
-  route->Withdraw({Code::kPermissionDenied, reasons::kNotOwner, "taken back"});
+  route->Revoke({Code::kPermissionDenied, reasons::kNotOwner, "taken back"});
   one.client->Submit(word, 0, 0, 1);
   ExpectRefusal(one.client->Next(), Code::kPermissionDenied, reasons::kNotOwner);
   rig.Remove(one.id, 0);
@@ -157,7 +157,7 @@ TEST_CASE("a route, and a ring, go when nothing of them is under way") {
   // Both are under way once one more, of a route that is not there, has been refused.
   one.client->Submit(0, 0, 0, 1);
   CHECK(one.client->Next().number == 2);
-  route->Withdraw({Code::kCancelled, reasons::kCancelled, "removed"});
+  route->Revoke({Code::kCancelled, reasons::kCancelled, "removed"});
   std::atomic<bool> removed{false};
   Event gone;
   rig.thread().Remove(one.id, 0, [&] {

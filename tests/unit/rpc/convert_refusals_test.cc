@@ -220,12 +220,13 @@ TEST_CASE("peers are not trusted either") {
   CheckRefused<Pushing>([](Pushing& m) { m.set_key(std::string(257, 'k')); }, "key");
   using Opened = v1::OpenRangeResponse;
   CheckRefused<Opened>([](Opened& m) { m.set_key(std::string(65537, 'k')); }, "key");
-  using Borrow = v1::BorrowRequest;
-  CheckRefused<Borrow>([](Borrow& m) { m.clear_transfer_id(); }, "transfer_id");
-  using Loan = v1::Loan;
-  CheckRefused<Loan>([](Loan& m) { m.clear_loan(); }, "loan");
-  CheckRefused<Loan>([](Loan& m) { m.set_address(std::string(257, 'a')); }, "address");
-  CheckRefused<Loan>([](Loan& m) { m.set_token(std::string(257, 't')); }, "token");
+  using ImportMemory = v1::ImportMemoryRequest;
+  CheckRefused<ImportMemory>([](ImportMemory& m) { m.clear_transfer_id(); }, "transfer_id");
+  using MemoryExport = v1::MemoryExport;
+  CheckRefused<MemoryExport>([](MemoryExport& m) { m.clear_loan(); }, "loan");
+  CheckRefused<MemoryExport>([](MemoryExport& m) { m.set_address(std::string(257, 'a')); },
+                             "address");
+  CheckRefused<MemoryExport>([](MemoryExport& m) { m.set_token(std::string(257, 't')); }, "token");
 }
 
 TEST_CASE("ranges of a request are read as pairs, and columns that do not fit are refused") {

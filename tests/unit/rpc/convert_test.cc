@@ -36,8 +36,8 @@ TEST_CASE("messages that are read and written keep every field") {
   CheckRoundTrip<v1::OpenRangeResponse>();
   CheckRoundTrip<v1::OpenPushRequest>();
   CheckRoundTrip<v1::OpenPushResponse>();
-  CheckRoundTrip<v1::BorrowRequest>();
-  CheckRoundTrip<v1::Loan>();
+  CheckRoundTrip<v1::ImportMemoryRequest>();
+  CheckRoundTrip<v1::MemoryExport>();
   CheckRoundTrip<v1::FinishRequest>();
   CheckRoundTrip<v1::FinishResponse>();
   CheckRoundTrip<v1::Buffer>();

@@ -249,8 +249,8 @@ class FakePeerApi final : public engine::PeerApi {
     script.Record("CloseOpening", opening);
     script.ReplyStatus(std::move(reply));
   }
-  void Borrow(const std::string& asker, engine::BorrowRequest request,
-              engine::Reply<engine::Loan> reply) override {
+  void ImportMemory(const std::string& asker, engine::ImportMemoryRequest request,
+                    engine::Reply<engine::MemoryExport> reply) override {
     Handle("Borrow", asker, std::move(reply), std::move(request));
   }
   void Recall(const std::string& asker, uint64_t loan, TransferId id,

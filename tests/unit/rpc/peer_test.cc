@@ -69,7 +69,7 @@ TEST_CASE("Hello, Reserve, Start, Prepare and Finish keep every field both ways"
   CheckCall<v1::OpenProbeRequest, v1::OpenProbeResponse>("OpenProbe", &PeerApi::OpenProbe);
   CheckCall<v1::OpenRangeRequest, v1::OpenRangeResponse>("OpenRange", &PeerApi::OpenRange);
   CheckCall<v1::OpenPushRequest, v1::OpenPushResponse>("OpenPush", &PeerApi::OpenPush);
-  CheckCall<v1::BorrowRequest, v1::Loan>("Borrow", &PeerApi::Borrow);
+  CheckCall<v1::ImportMemoryRequest, v1::MemoryExport>("Borrow", &PeerApi::ImportMemory);
 }
 
 TEST_CASE("Recall tells of what") {

@@ -173,7 +173,7 @@ TEST_CASE("ranges of lent memory begin and end where they should") {
 
 TEST_CASE("what no transfer uses any more is unmapped after a while") {
   Rig rig([](const std::string&, NodePlan& plan) {
-    plan.options.borrowed_idle = std::chrono::milliseconds(1);
+    plan.options.imported_idle = std::chrono::milliseconds(1);
   });
   CheckShared(rig.Copy());
   AwaitUnmapped(*rig.controls["west"]);
@@ -339,17 +339,17 @@ TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
   Rig rig;
   const std::string name = "onecopy-test-" + std::to_string(::getpid());
   SECTION("another token") {
-    rig.cluster.ChangeLoans([](Loan& loan) { loan.token = std::string(32, '0'); });
+    rig.cluster.ChangeLoans([](MemoryExport& loan) { loan.token = std::string(32, '0'); });
     CheckInstead(rig, rig.Copy(), reasons::kGrantExpired);
   }
   SECTION("nobody there") {
-    rig.cluster.ChangeLoans([&](Loan& loan) { loan.address = name; });
+    rig.cluster.ChangeLoans([&](MemoryExport& loan) { loan.address = name; });
     CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
   }
   SECTION("a socket that never answers") {
     const auto listener = os::ListenAbstract(name, SOCK_SEQPACKET, 8);
     REQUIRE_OK(listener);
-    rig.cluster.ChangeLoans([&](Loan& loan) { loan.address = name; });
+    rig.cluster.ChangeLoans([&](MemoryExport& loan) { loan.address = name; });
     CheckInstead(rig, rig.Copy(), reasons::kLinkDown);
   }
   SECTION("memory without its descriptor") {
@@ -364,7 +364,7 @@ TEST_CASE("a peer whose socket misbehaves costs one path, and leaks nothing") {
       memory.bytes = kBytes;
       address = *server->Offer(memory, {});
     });
-    rig.cluster.ChangeLoans([&](Loan& loan) {
+    rig.cluster.ChangeLoans([&](MemoryExport& loan) {
       loan.address = address.name;
       loan.token = address.token;
     });
@@ -396,9 +396,9 @@ TEST_CASE("nobody borrows without a ticket, or what was not lent") {
   rig.cluster["west"].engine().loop();
   std::promise<Status> answered;
   rig.cluster["east"].engine().loop().Post([&] {
-    rig.cluster["east"].engine().node().Borrow(
+    rig.cluster["east"].engine().node().ImportMemory(
         "west", {"no ticket", TransferId("t")},
-        [&](const Result<Loan>& loan) { answered.set_value(loan.status()); });
+        [&](const Result<MemoryExport>& loan) { answered.set_value(loan.status()); });
   });
   CHECK(answered.get_future().get().code() == Code::kPermissionDenied);
   std::promise<Status> recalled;

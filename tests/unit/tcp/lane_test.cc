@@ -262,7 +262,7 @@ TEST_CASE("what was withdrawn is refused like what never was") {
   uint64_t key = 0;
   rig.On([&] {
     key = rig.owner->exposed().Add({exposed, 0, kExposedBytes});
-    CHECK_FALSE(rig.owner->exposed().Withdraw(key, [] {}));
+    CHECK_FALSE(rig.owner->exposed().Revoke(key, [] {}));
   });
   rig.Say(Text({FrameKind::kGet, 1, key, 0, 1}));
   const FrameHeader refused = rig.HearHeader();

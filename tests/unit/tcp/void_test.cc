@@ -124,7 +124,7 @@ TEST_CASE("a withdrawal does not wait for a peer that takes nothing, and harms n
     asked.get_future().wait();
     const Busy reader(*lane.connected.reader);
     // The bytes fill the sockets' memory, and nobody takes them.
-    WithdrawAndWait(*lane.connected.owner, going_key);
+    RevokeAndWait(*lane.connected.owner, going_key);
     CHECK(going.use_count() == 1);
     Fill({going, 0, going->bytes()}, 3);  // it is its owner's again
   }

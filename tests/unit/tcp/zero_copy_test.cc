@@ -38,7 +38,7 @@ struct Exposed {
     const uint64_t key = exposures.Add({HostRegion(bytes), 0, bytes});
     Fill((*exposures.Find(key, 0, bytes))->span(), 1);
     exposure = *exposures.Find(key, 0, bytes);
-    exposures.Withdraw(key, [this] { ended.set_value(); });
+    exposures.Revoke(key, [this] { ended.set_value(); });
   }
   bool held() { return idle.wait_for(std::chrono::seconds(0)) != std::future_status::ready; }
 
@@ -265,7 +265,7 @@ TEST_CASE("a get says what its owner's kernel did, also where that is known only
     CHECK(got.steps->front().node == "owner");
   }
   CHECK(FirstWrong({into, 0, kGets * kPiece}, 3) == kGets * kPiece);
-  WithdrawAndWait(*connected->owner, *key);
+  RevokeAndWait(*connected->owner, *key);
 }
 
 TEST_CASE("a setting that means nothing is refused, with what there is") {

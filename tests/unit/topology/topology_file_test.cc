@@ -104,7 +104,7 @@ TEST_CASE("all of what is wrong is told at once") {
 
 TEST_CASE("more devices than any machine has are refused") {
   std::string text = "version = 1\n";
-  for (size_t i = 0; i <= Topology::kMostDevices; ++i) {
+  for (size_t i = 0; i <= Topology::kMaxDevices; ++i) {
     text += "[[device]]\nkind = \"nic\"\nname = \"n" + std::to_string(i) + "\"\n";
   }
   const Status status = ParseTopologyFile(text, "t").status();

@@ -29,7 +29,7 @@ class Idle final : public LinkConnection<Idle, os::EventLoop> {
   unsigned depth() const override { return 1; }
   uint64_t chunk_bytes() const override { return 1; }
   void Expose(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
-  void Withdraw(const RemoteKey&, Task) override {}
+  void Revoke(const RemoteKey&, Task) override {}
   void Lend(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
   void EndLoan(const RemoteKey&, Task) override {}
   void Release(const RemoteKey&) override {}

@@ -14,7 +14,7 @@ namespace {
 
 // How long a withdrawal waits for the kernel to have sent, or been acknowledged, what it reads from
 // where it lies; everything else is let go at once.
-constexpr std::chrono::seconds kWithdrawLimit{10};
+constexpr std::chrono::seconds kRevokeLimit{10};
 // Asked for on one lane and not yet here: so many gets, and as many bytes as make twice what one
 // transfer has under way at full speed. What waits beyond that waits here, where channels have
 // equal shares and what is cancelled is gone.
@@ -288,13 +288,13 @@ void TcpConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>
   Expose(span, std::move(done));
 }
 
-void TcpConnection::EndLoan(const RemoteKey& key, Task done) { Withdraw(key, std::move(done)); }
+void TcpConnection::EndLoan(const RemoteKey& key, Task done) { Revoke(key, std::move(done)); }
 
-void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
+void TcpConnection::Revoke(const RemoteKey& text, Task done) {
   const Result<Key> key = DecodeKey(text);
   InHome(
       [self = shared_from_this(), key = key.ok() ? key->id : 0, done = std::move(done)]() mutable {
-        const auto timer = self->home().RunAfter(kWithdrawLimit, [self] {
+        const auto timer = self->home().RunAfter(kRevokeLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kLinkDown,
                       "node " + self->peer() +
                           " did not acknowledge in time the bytes of a read whose right has ended"},
@@ -304,7 +304,7 @@ void TcpConnection::Withdraw(const RemoteKey& text, Task done) {
           self->home().CancelTimer(timer);
           done();
         };
-        if (!self->exposures_.Withdraw(key, std::move(idle))) return;
+        if (!self->exposures_.Revoke(key, std::move(idle))) return;
         for (size_t i = 1; i < self->lanes_.size(); ++i) {
           const std::shared_ptr<Lane>& lane = self->lanes_[i];
           if (lane == nullptr) continue;

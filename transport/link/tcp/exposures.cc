@@ -23,7 +23,7 @@ Status Exposures::NotOpen() {
           "nothing is open to reading under that key and range"};
 }
 
-bool Exposures::Withdraw(uint64_t key, Task idle) {
+bool Exposures::Revoke(uint64_t key, Task idle) {
   std::shared_ptr<Exposure> exposure;
   {
     const MutexLock lock(mutex_);

@@ -43,10 +43,10 @@ class Exposures {
   uint64_t Add(Span span);
   // No get finds it any more; `idle` runs on the home thread once nothing sends from it. True where
   // something still does.
-  bool Withdraw(uint64_t key, Task idle);
+  bool Revoke(uint64_t key, Task idle);
   // The exposure, if [offset, offset+bytes) lies inside it; NotOpen() otherwise.
   Result<ExposureRef> Find(uint64_t key, uint64_t offset, uint64_t bytes) const;
-  // Withdraws all.
+  // Revokes all.
   void Clear();
 
  private:

@@ -103,10 +103,10 @@ void UcxConnection::Handle(const Message& message) {
       return;
     case MessageKind::kExposed:
       return exposures_.OnExposed(message);
-    case MessageKind::kWithdraw:
-      return reads_.OnWithdraw(message.key);
-    case MessageKind::kWithdrawn:
-      return exposures_.OnWithdrawn(message.key);
+    case MessageKind::kRevoke:
+      return reads_.OnRevoke(message.key);
+    case MessageKind::kRevoked:
+      return exposures_.OnRevoked(message.key);
     case MessageKind::kBye:
       peer_through_ = true;
       Shut({Code::kUnavailable, reasons::kLinkDown, "the far end closed it: " + message.text},
@@ -133,9 +133,9 @@ void UcxConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>
   Expose(span, std::move(done));
 }
 
-void UcxConnection::Withdraw(const RemoteKey& key, Task done) {
+void UcxConnection::Revoke(const RemoteKey& key, Task done) {
   InHome([self = shared_from_this(), id = ExposureOf(key), done = std::move(done)]() mutable {
-    self->exposures_.Withdraw(id, std::move(done));
+    self->exposures_.Revoke(id, std::move(done));
   });
 }
 

@@ -46,7 +46,7 @@ class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>,
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, Task done) override;
+  void Revoke(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
   void Release(const RemoteKey& key) override;

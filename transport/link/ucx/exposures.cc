@@ -11,7 +11,7 @@ namespace {
 // How long a withdrawal waits for a reader that says nothing, and for one that says that it has not
 // let go yet, as on a slow wire.
 constexpr std::chrono::seconds kSilentLimit{2};
-constexpr std::chrono::seconds kWithdrawLimit{10};
+constexpr std::chrono::seconds kRevokeLimit{10};
 
 }  // namespace
 
@@ -50,15 +50,15 @@ void Exposures::OnExposed(const Message& message) {
               "node " + peer_ + " cannot use UCX's key: " + message.text));
 }
 
-void Exposures::Withdraw(uint64_t key, Task done) {
+void Exposures::Revoke(uint64_t key, Task done) {
   const auto found = exposures_.find(key);
   if (found == exposures_.end()) {
     return home_.loop().Post(std::move(done));
   }
-  found->second.withdrawing.push_back(std::move(done));
-  if (found->second.withdrawing.size() > 1 || !stopped_.ok()) return;
-  Limit(key, os::Clock::now() + kWithdrawLimit);
-  dialogue_.Tell(MessageKind::kWithdraw, key);
+  found->second.revoking.push_back(std::move(done));
+  if (found->second.revoking.size() > 1 || !stopped_.ok()) return;
+  Limit(key, os::Clock::now() + kRevokeLimit);
+  dialogue_.Tell(MessageKind::kRevoke, key);
 }
 
 void Exposures::EndLoan(uint64_t key, Task done) {
@@ -76,7 +76,7 @@ void Exposures::Limit(uint64_t key, os::Clock::time_point end) {
   });
 }
 
-void Exposures::OnWithdrawn(uint64_t key) {
+void Exposures::OnRevoked(uint64_t key) {
   auto node = exposures_.extract(key);
   if (node.empty()) return;
   End(node.mapped(),
@@ -87,7 +87,7 @@ void Exposures::End(Exposure& exposure, const Status& unless_taken) {
   home_.loop().CancelTimer(exposure.timer);
   exposure.span = {};
   if (exposure.done) exposure.done(unless_taken);
-  for (Task& done : exposure.withdrawing) done();
+  for (Task& done : exposure.revoking) done();
 }
 
 void Exposures::EndAll() {

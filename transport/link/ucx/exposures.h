@@ -25,8 +25,8 @@ class Exposures {
   void OnExposed(const Message& message);
   // Asks the reader to let go. One that is silent meanwhile, or takes too long, loses the endpoint,
   // and with it all connections there.
-  void Withdraw(uint64_t key, Task done);
-  void OnWithdrawn(uint64_t key);
+  void Revoke(uint64_t key, Task done);
+  void OnRevoked(uint64_t key);
   // Without asking: the reader has said so before.
   void EndLoan(uint64_t key, Task done);
 
@@ -40,7 +40,7 @@ class Exposures {
   struct Exposure {
     Span span;
     Done done;  // until the reader has taken the key
-    std::vector<Task> withdrawing;
+    std::vector<Task> revoking;
     os::EventLoop::TimerId timer = 0;
   };
   void Limit(uint64_t key, os::Clock::time_point end);

@@ -23,18 +23,18 @@ std::string Encode(const Message& message) {
 }
 
 std::optional<Message> DecodeMessage(std::string_view bytes) {
-  Taker taker(bytes);
-  if (taker.Take<uint32_t>() != kMark) return std::nullopt;
-  const auto kind = taker.Take<uint8_t>();
+  FdClient fd_client(bytes);
+  if (fd_client.Take<uint32_t>() != kMark) return std::nullopt;
+  const auto kind = fd_client.Take<uint8_t>();
   Message message;
   message.kind = static_cast<MessageKind>(kind);
-  message.to = taker.Take<EndId>();
-  message.sequence = taker.Take<uint64_t>();
-  message.key = taker.Take<uint64_t>();
-  message.text = taker.TakeText(kMaxText);
+  message.to = fd_client.Take<EndId>();
+  message.sequence = fd_client.Take<uint64_t>();
+  message.key = fd_client.Take<uint64_t>();
+  message.text = fd_client.TakeText(kMaxText);
   const bool known = kind >= static_cast<uint8_t>(MessageKind::kHello) &&
                      kind <= static_cast<uint8_t>(MessageKind::kPong);
-  if (!taker.done() || !known) return std::nullopt;
+  if (!fd_client.done() || !known) return std::nullopt;
   return message;
 }
 
@@ -48,13 +48,13 @@ std::string Encode(const Exposing& exposing) {
 }
 
 std::optional<Exposing> DecodeExposing(std::string_view bytes) {
-  Taker taker(bytes);
+  FdClient fd_client(bytes);
   Exposing exposing;
-  exposing.address = taker.Take<uint64_t>();
-  exposing.bytes = taker.Take<uint64_t>();
-  exposing.memory = taker.TakeText(kMaxMemoryName);
-  exposing.rkey = taker.TakeText(kMaxText);
-  if (!taker.done() || exposing.rkey.empty()) return std::nullopt;
+  exposing.address = fd_client.Take<uint64_t>();
+  exposing.bytes = fd_client.Take<uint64_t>();
+  exposing.memory = fd_client.TakeText(kMaxMemoryName);
+  exposing.rkey = fd_client.TakeText(kMaxText);
+  if (!fd_client.done() || exposing.rkey.empty()) return std::nullopt;
   return exposing;
 }
 

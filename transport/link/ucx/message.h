@@ -17,8 +17,8 @@ enum class MessageKind : uint8_t {
   kText,       // either: `key` is the channel
   kExpose,     // owner: `key` may be got; the text is an Exposing
   kExposed,    // reader: has taken that; a text is why it cannot
-  kWithdraw,   // owner: `key` may not be got any more
-  kWithdrawn,  // reader: gets no more of it
+  kRevoke,     // owner: `key` may not be got any more
+  kRevoked,    // reader: gets no more of it
   kBye,        // either: no more from here; the text is why
   kByeToo,     // either: nothing is under way any more, the connection ends
   kPing,       // either: still there?

@@ -20,7 +20,7 @@ Status Malformed(const char* what) {
 bool TakeChecksum(std::string_view& text) {
   if (text.size() < sizeof(uint64_t)) return false;
   const size_t body = text.size() - sizeof(uint64_t);
-  if (Taker(text.substr(body)).Take<uint64_t>() != Checksum(text.substr(0, body))) return false;
+  if (FdClient(text.substr(body)).Take<uint64_t>() != Checksum(text.substr(0, body))) return false;
   text.remove_suffix(sizeof(uint64_t));
   return true;
 }
@@ -43,18 +43,18 @@ std::string Encode(const Offer& offer) {
 
 Result<Offer> DecodeOffer(std::string_view text) {
   if (!TakeChecksum(text)) return Malformed("offer");
-  Taker taker(text);
-  if (taker.Take<uint32_t>() != kOfferMark) return Malformed("offer");
+  FdClient fd_client(text);
+  if (fd_client.Take<uint32_t>() != kOfferMark) return Malformed("offer");
   Offer offer;
-  offer.end = taker.Take<EndId>();
-  offer.version = taker.TakeText(kMaxOfferText);
-  offer.host = taker.TakeText(kMaxOfferText);
-  const auto network = taker.Take<uint8_t>();
+  offer.end = fd_client.Take<EndId>();
+  offer.version = fd_client.TakeText(kMaxOfferText);
+  offer.host = fd_client.TakeText(kMaxOfferText);
+  const auto network = fd_client.Take<uint8_t>();
   offer.network = network != 0;
-  offer.process = taker.Take<uint32_t>();
-  offer.descriptor = taker.Take<uint32_t>();
-  offer.address = taker.TakeText(kMaxAddressBytes + 64);
-  if (!taker.done() || network > 1) return Malformed("offer");
+  offer.process = fd_client.Take<uint32_t>();
+  offer.descriptor = fd_client.Take<uint32_t>();
+  offer.address = fd_client.TakeText(kMaxAddressBytes + 64);
+  if (!fd_client.done() || network > 1) return Malformed("offer");
   return offer;
 }
 
@@ -68,10 +68,10 @@ std::string Seal(std::string_view address) {
 
 Result<std::string> Unseal(std::string_view sealed) {
   if (!TakeChecksum(sealed)) return Malformed("address");
-  Taker taker(sealed);
-  if (taker.Take<uint32_t>() != kAddressMark) return Malformed("address");
-  std::string address(taker.TakeText(kMaxAddressBytes));
-  if (!taker.done() || address.empty()) return Malformed("address");
+  FdClient fd_client(sealed);
+  if (fd_client.Take<uint32_t>() != kAddressMark) return Malformed("address");
+  std::string address(fd_client.TakeText(kMaxAddressBytes));
+  if (!fd_client.done() || address.empty()) return Malformed("address");
   return address;
 }
 
@@ -84,12 +84,12 @@ std::string Encode(const KeyName& key) {
 }
 
 Result<KeyName> DecodeKey(std::string_view text) {
-  Taker taker(text);
-  const auto mark = taker.Take<uint32_t>();
+  FdClient fd_client(text);
+  const auto mark = fd_client.Take<uint32_t>();
   KeyName key;
-  key.reader = taker.Take<EndId>();
-  key.exposure = taker.Take<uint64_t>();
-  if (mark != kKeyMark || !taker.done()) return Malformed("key");
+  key.reader = fd_client.Take<EndId>();
+  key.exposure = fd_client.Take<uint64_t>();
+  if (mark != kKeyMark || !fd_client.done()) return Malformed("key");
   return key;
 }
 

@@ -30,7 +30,7 @@ struct Reads::Readable {
   const ucp_rkey_h rkey;
   const Exposing exposing;
   unsigned gets = 0;  // under way
-  bool withdrawn = false;
+  bool revoked = false;
 };
 
 // One get.
@@ -151,7 +151,7 @@ void Reads::OnEnded(const OperationRef& operation, Status status, const std::str
   const uint64_t key = operation->exposure;
   const std::shared_ptr<Readable> readable = std::move(operation->readable);
   operation->done(!stopped_.ok() && failed ? stopped_ : status, steps, 0);
-  if (--readable->gets == 0 && readable->withdrawn) TellWithdrawn(key);
+  if (--readable->gets == 0 && readable->revoked) TellRevoked(key);
   // Where one get fails, the way there has failed; UCX before 1.15 does not survive another one.
   if (failed && stopped_.ok()) worker_.Fail(dialogue_.endpoint(), status);
   StartQueued();
@@ -216,24 +216,24 @@ void Reads::OnExposing(const Message& message) {
   dialogue_.Tell(MessageKind::kExposed, message.key, refused.message());
 }
 
-void Reads::OnWithdraw(uint64_t key) {
+void Reads::OnRevoke(uint64_t key) {
   const auto node = readables_.extract(key);
   EndQueued([&](const Operation& operation) { return operation.exposure == key; }, NotOpen());
-  if (node.empty()) return dialogue_.Tell(MessageKind::kWithdrawn, key);
+  if (node.empty()) return dialogue_.Tell(MessageKind::kRevoked, key);
   const std::shared_ptr<Readable>& readable = node.mapped();
-  readable->withdrawn = true;
-  ++withdrawn_;
-  if (readable->gets == 0) return TellWithdrawn(key);
+  readable->revoked = true;
+  ++revoked_;
+  if (readable->gets == 0) return TellRevoked(key);
   if (!waiting_said_) SayWaiting();
 }
 
-void Reads::TellWithdrawn(uint64_t key) {
-  --withdrawn_;
-  if (stopped_.ok()) dialogue_.Tell(MessageKind::kWithdrawn, key);
+void Reads::TellRevoked(uint64_t key) {
+  --revoked_;
+  if (stopped_.ok()) dialogue_.Tell(MessageKind::kRevoked, key);
 }
 
 void Reads::SayWaiting() {
-  waiting_said_ = stopped_.ok() && withdrawn_ > 0;
+  waiting_said_ = stopped_.ok() && revoked_ > 0;
   if (!waiting_said_) return;
   dialogue_.Tell(MessageKind::kPong);
   home_.RunAfter(kSayWaitingEvery, [this] { SayWaiting(); });

@@ -41,7 +41,7 @@ class Reads {
   // The owner hands out a key, or takes it back: what is under way by it may still end, and the
   // owner is told when it has.
   void OnExposing(const Message& message);
-  void OnWithdraw(uint64_t key);
+  void OnRevoke(uint64_t key);
   // Nothing reads by it any more. UCX's key goes with the last get that uses it.
   void Release(uint64_t key) { readables_.erase(key); }
 
@@ -64,7 +64,7 @@ class Reads {
   void Post(const OperationRef& operation);
   void OnEnded(const OperationRef& operation, Status status, const std::string& info);
   void EndQueued(const std::function<bool(const Operation&)>& which, const Status& status);
-  void TellWithdrawn(uint64_t key);
+  void TellRevoked(uint64_t key);
   // Lets the owner hear that this end is there, for as long as it has not let go of everything.
   void SayWaiting();
   const Route& RouteOf(const std::string& info);
@@ -80,7 +80,7 @@ class Reads {
 
   Status stopped_;  // why; OK while it is not
   std::unordered_map<uint64_t, std::shared_ptr<Readable>> readables_;
-  size_t withdrawn_ = 0;  // readables that are not let go yet
+  size_t revoked_ = 0;  // readables that are not let go yet
   bool waiting_said_ = false;
   FairQueue<OperationRef> queued_{uint64_t{1} << 20};  // by channel
   std::set<OperationRef> posted_;

@@ -95,9 +95,9 @@ void VerbsConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKe
   });
 }
 
-void VerbsConnection::Withdraw(const RemoteKey& key, Task done) {
+void VerbsConnection::Revoke(const RemoteKey& key, Task done) {
   InHome([self = shared_from_this(), id = ExposureOf(key), done = std::move(done)]() mutable {
-    self->exposures_.Withdraw(id, std::move(done));
+    self->exposures_.Revoke(id, std::move(done));
   });
 }
 
@@ -136,10 +136,10 @@ void VerbsConnection::Dispatch(const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kMessage:
       return Deliver(frame.subject, std::as_bytes(std::span(frame.text)));
-    case FrameKind::kWithdraw:
-      return reader_ ? reads_.OnWithdraw(frame.subject) : void();
-    case FrameKind::kWithdrawn:
-      return reader_ ? void() : exposures_.OnWithdrawn(frame.subject);
+    case FrameKind::kRevoke:
+      return reader_ ? reads_.OnRevoke(frame.subject) : void();
+    case FrameKind::kRevoked:
+      return reader_ ? void() : exposures_.OnRevoked(frame.subject);
     case FrameKind::kRepair:
       return reader_ ? void() : ShutUnless(lanes_.OnRepair(frame, exposures_.next_id()));
     case FrameKind::kRepaired:

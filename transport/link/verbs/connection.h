@@ -41,7 +41,7 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
   unsigned depth() const override;
   uint64_t chunk_bytes() const override { return options_.read_bytes; }
   void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
-  void Withdraw(const RemoteKey& key, Task done) override;
+  void Revoke(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
   void Release(const RemoteKey& key) override;

@@ -13,14 +13,14 @@
 namespace onecopy::verbs {
 
 enum class FrameKind : uint8_t {
-  kHello = 1,      // reader, first thing on each lane: it carries
-  kPing = 2,       // either, on a lane that has been quiet: the device answers, or the lane is dead
-  kMessage = 3,    // of a channel
-  kWithdraw = 4,   // owner: an exposure ends; `subject` is its id
-  kWithdrawn = 5,  // reader: nothing of it is being read any more
-  kRepair = 6,     // reader: a new queue pair for the lane `subject`; the text is its address
-  kRepaired = 7,   // owner: its end of that
-  kBye = 8,        // either: the connection ends; the text says why
+  kHello = 1,     // reader, first thing on each lane: it carries
+  kPing = 2,      // either, on a lane that has been quiet: the device answers, or the lane is dead
+  kMessage = 3,   // of a channel
+  kRevoke = 4,    // owner: an exposure ends; `subject` is its id
+  kRevoked = 5,   // reader: nothing of it is being read any more
+  kRepair = 6,    // reader: a new queue pair for the lane `subject`; the text is its address
+  kRepaired = 7,  // owner: its end of that
+  kBye = 8,       // either: the connection ends; the text says why
 };
 
 // Frames from kMessage on are numbered, from 1, in the order in which they were sent: a lane that

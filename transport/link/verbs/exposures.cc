@@ -9,7 +9,7 @@
 namespace onecopy::verbs {
 namespace {
 
-constexpr std::chrono::seconds kWithdrawLimit{2};
+constexpr std::chrono::seconds kRevokeLimit{2};
 
 }  // namespace
 
@@ -148,17 +148,17 @@ void Exposures::GiveBack(Exposure& exposure, Task forgotten) {
   }
 }
 
-void Exposures::Withdraw(uint64_t id, Task done) {
+void Exposures::Revoke(uint64_t id, Task done) {
   if (cleared_ || !exposed_.contains(id)) return done();
-  Withdrawal& withdrawal = withdrawals_[id];
-  withdrawal.done.push_back(std::move(done));
-  if (withdrawal.done.size() > 1 || !stopped_.ok()) return;  // else it ends with the connection
-  control_.Send(FrameKind::kWithdraw, id, {});
-  withdrawal.timer = home_.RunAfter(kWithdrawLimit, [this, id] { OnWithdrawn(id); });
+  Revocation& revocation = revocations_[id];
+  revocation.done.push_back(std::move(done));
+  if (revocation.done.size() > 1 || !stopped_.ok()) return;  // else it ends with the connection
+  control_.Send(FrameKind::kRevoke, id, {});
+  revocation.timer = home_.RunAfter(kRevokeLimit, [this, id] { OnRevoked(id); });
 }
 
-void Exposures::OnWithdrawn(uint64_t id) {
-  const auto node = withdrawals_.extract(id);
+void Exposures::OnRevoked(uint64_t id) {
+  const auto node = revocations_.extract(id);
   if (node.empty()) return;
   home_.loop().CancelTimer(node.mapped().timer);
   auto done = std::make_shared<std::vector<Task>>(std::move(node.mapped().done));
@@ -169,7 +169,7 @@ void Exposures::OnWithdrawn(uint64_t id) {
 
 void Exposures::EndLoan(uint64_t id, Task done) {
   if (cleared_ || !exposed_.contains(id)) return done();
-  if (!stopped_.ok()) return withdrawals_[id].done.push_back(std::move(done));
+  if (!stopped_.ok()) return revocations_[id].done.push_back(std::move(done));
   End(id, std::move(done));
 }
 
@@ -207,9 +207,9 @@ void Exposures::End(uint64_t id, Task done) {
 void Exposures::Clear() {
   cleared_ = true;
   for (auto& [id, exposure] : std::exchange(exposed_, {})) GiveBack(*exposure);
-  for (auto& [id, withdrawal] : std::exchange(withdrawals_, {})) {
-    home_.loop().CancelTimer(withdrawal.timer);
-    for (Task& done : withdrawal.done) done();
+  for (auto& [id, revocation] : std::exchange(revocations_, {})) {
+    home_.loop().CancelTimer(revocation.timer);
+    for (Task& done : revocation.done) done();
   }
 }
 

@@ -43,10 +43,10 @@ class Exposures {
   uint64_t next_id() const { return next_id_; }
   // Asks the peer to let its reads end; one that does not within two seconds is cut off at the
   // device, which takes no read of it any more when `done` runs.
-  void Withdraw(uint64_t id, Task done);
+  void Revoke(uint64_t id, Task done);
   // The peer: nothing of it is being read any more.
-  void OnWithdrawn(uint64_t id);
-  // Like Withdraw, without asking.
+  void OnRevoked(uint64_t id);
+  // Like Revoke, without asking.
   void EndLoan(uint64_t id, Task done);
 
   // The connection ends, for this reason: nothing is added any more, nor the peer asked. What is
@@ -67,7 +67,7 @@ class Exposures {
   };
   using ExposureRef = std::shared_ptr<Exposure>;
   // What the peer has been told about, or what ends with the connection.
-  struct Withdrawal {
+  struct Revocation {
     std::vector<Task> done;
     os::EventLoop::TimerId timer = 0;
   };
@@ -88,7 +88,7 @@ class Exposures {
   const LaneList& lanes_;
   ControlChannel& control_;
   std::unordered_map<uint64_t, ExposureRef> exposed_;
-  std::unordered_map<uint64_t, Withdrawal> withdrawals_;  // by exposure
+  std::unordered_map<uint64_t, Revocation> revocations_;  // by exposure
   uint64_t next_id_ = 1;
   Status stopped_;  // why; OK while it is not
   bool cleared_ = false;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxStepLists = 64;
 constexpr double kMinRate = 1e-3;  // bytes per second: of a lane that is a last resort
 
-Status Withdrawn() {
+Status Revoked() {
   return {Code::kPermissionDenied, reasons::kAccessDenied, "the right to read was withdrawn"};
 }
 
@@ -25,7 +25,7 @@ Status Reads::Check(const GetRequest& request, const Result<Key>& key) const {
     return {Code::kPermissionDenied, reasons::kAccessDenied,
             "a read outside the range that its key opens"};
   }
-  if (IsForbidden(key->id)) return Withdrawn();
+  if (IsForbidden(key->id)) return Revoked();
   if (request.lane != GetRequest::kAnyLane &&
       static_cast<size_t>(request.lane) >= lanes_.list().size()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -109,7 +109,7 @@ void Reads::End(const GetRef& get, const Status& status) {
   const auto reading = reading_.find(exposure);
   if (reading == reading_.end() || --reading->second > 0) return;
   reading_.erase(reading);
-  if (to_acknowledge_.erase(exposure) > 0) control_.Send(FrameKind::kWithdrawn, exposure, {});
+  if (to_acknowledge_.erase(exposure) > 0) control_.Send(FrameKind::kRevoked, exposure, {});
 }
 
 void Reads::EndQueued(const std::function<bool(const Get&)>& which, const Status& why) {
@@ -145,14 +145,14 @@ void Reads::Forbid(uint64_t exposure) {
   while (forbidden_.erase(forbidden_below_) > 0) ++forbidden_below_;
 }
 
-void Reads::OnWithdraw(uint64_t exposure) {
+void Reads::OnRevoke(uint64_t exposure) {
   Forbid(exposure);
   // Only what is with a device by now may still end, so that the peer does not wait behind others.
-  EndQueued([exposure](const Get& get) { return get.exposure == exposure; }, Withdrawn());
+  EndQueued([exposure](const Get& get) { return get.exposure == exposure; }, Revoked());
   if (reading_.contains(exposure)) {
     to_acknowledge_.insert(exposure);
   } else {
-    control_.Send(FrameKind::kWithdrawn, exposure, {});
+    control_.Send(FrameKind::kRevoked, exposure, {});
   }
 }
 

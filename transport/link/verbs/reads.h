@@ -42,7 +42,7 @@ class Reads {
 
   // The owner takes back the right to read: what is with a device by now may still end, and the
   // owner is told when it has.
-  void OnWithdraw(uint64_t exposure);
+  void OnRevoke(uint64_t exposure);
   // Nothing reads it any more, nor may anything.
   void Forbid(uint64_t exposure);
 

@@ -44,7 +44,7 @@ CUresult CopyRows(const shim::CudaApi& api, Direction direction, const StridedCo
 }
 
 // In two rows. The last of an odd number of bytes goes once more, with the one before.
-CUresult CopyShortToGpu(const shim::CudaApi& api, uintptr_t from, uintptr_t to, uint64_t bytes,
+CUresult CopySmallToGpu(const shim::CudaApi& api, uintptr_t from, uintptr_t to, uint64_t bytes,
                         CUstream stream) {
   const uint64_t half = bytes / 2;
   const CUresult error = CopyRows(api, Direction::kToGpu, {from, to, half, half, half, 2}, stream);
@@ -59,7 +59,7 @@ CUresult SubmitCopy(const shim::CudaApi& api, Direction direction, uintptr_t fro
                     uint64_t bytes, CUstream stream) {
   switch (direction) {
     case Direction::kToGpu:
-      if (bytes > 1 && bytes < kInlineBelow) return CopyShortToGpu(api, from, to, bytes, stream);
+      if (bytes > 1 && bytes < kInlineBelow) return CopySmallToGpu(api, from, to, bytes, stream);
       return api.MemcpyHtoDAsync(to, reinterpret_cast<const void*>(from), bytes, stream);
     case Direction::kFromGpu:
       return api.MemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream);

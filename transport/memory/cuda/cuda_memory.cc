@@ -10,7 +10,7 @@
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/legacy_allocation.h"
 #include "transport/memory/cuda/region_access.h"
-#include "transport/memory/cuda/short_route.h"
+#include "transport/memory/cuda/small_route.h"
 #include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {
@@ -282,7 +282,7 @@ Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, co
       std::make_unique<CudaCopyRoute>(options_.node, std::move(parts)));
 }
 
-Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& from,
+Result<std::unique_ptr<SmallRoute>> CudaMemory::PrepareSmall(const RegionRef& from,
                                                              const RegionRef& to) {
   ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PrepareParts(from, to));
   if (parts.one_pass != nullptr && !one_pass_->Known(parts.way)) {
@@ -291,15 +291,15 @@ Result<std::unique_ptr<ShortRoute>> CudaMemory::PrepareShort(const RegionRef& fr
                       " has shown yet that it is one pass");
   }
   const MutexLock lock(mutex_);
-  std::weak_ptr<ShortLane>& known = short_lanes_[&*parts.gpu];
-  std::shared_ptr<ShortLane> lane = known.lock();
+  std::weak_ptr<SmallLane>& known = small_lanes_[&*parts.gpu];
+  std::shared_ptr<SmallLane> lane = known.lock();
   if (lane == nullptr) {
     ONECOPY_ASSIGN_OR_RETURN(GpuUse use, parts.gpu->Use());
-    ONECOPY_ASSIGN_OR_RETURN(lane, ShortLane::Open(std::move(use)));
+    ONECOPY_ASSIGN_OR_RETURN(lane, SmallLane::Open(std::move(use)));
     known = lane;
   }
-  return std::unique_ptr<ShortRoute>(
-      std::make_unique<CudaShortRoute>(options_.node, std::move(parts), std::move(lane)));
+  return std::unique_ptr<SmallRoute>(
+      std::make_unique<CudaSmallRoute>(options_.node, std::move(parts), std::move(lane)));
 }
 
 Mapping CudaMemory::MappingOf(const Region& region) const {

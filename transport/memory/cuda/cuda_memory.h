@@ -16,7 +16,7 @@
 #include "transport/memory/cuda/ipc_cache.h"
 #include "transport/memory/cuda/one_pass.h"
 #include "transport/memory/cuda/peer_aliases.h"
-#include "transport/memory/cuda/short_lane.h"
+#include "transport/memory/cuda/small_lane.h"
 #include "transport/memory/cuda/vmm.h"
 #include "transport/os/dma_buf.h"
 
@@ -69,7 +69,7 @@ class CudaMemory final : public Memory {
 
   // The same, on a stream that all such routes of the copying GPU share; between GPUs only where
   // another route has proven such a way (NOT_APPLICABLE before).
-  Result<std::unique_ptr<ShortRoute>> PrepareShort(const RegionRef& from,
+  Result<std::unique_ptr<SmallRoute>> PrepareSmall(const RegionRef& from,
                                                    const RegionRef& to) override;
 
   // The context closes by itself with the last use, so that nothing is left to do here but to say
@@ -107,7 +107,7 @@ class CudaMemory final : public Memory {
   std::vector<GpuInfo> infos_;
   std::vector<Device> devices_;  // as infos_
   Mutex mutex_;
-  std::map<const Gpu*, std::weak_ptr<ShortLane>> short_lanes_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<const Gpu*, std::weak_ptr<SmallLane>> small_lanes_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

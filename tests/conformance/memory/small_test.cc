@@ -13,20 +13,20 @@ namespace onecopy::testing {
 namespace {
 
 // A short route, or null where this memory says that it has none.
-std::unique_ptr<ShortRoute> ShortOrNone(Subject& subject, const RegionRef& from,
+std::unique_ptr<SmallRoute> ShortOrNone(Subject& subject, const RegionRef& from,
                                         const RegionRef& to) {
   // As a first transfer does, by which the memory learns what its copies are.
   auto longer = subject.memory().Prepare(from, to);
   REQUIRE_OK(longer);
   REQUIRE_OK((*longer)->Prove(0, 0, 1));
-  auto route = subject.memory().PrepareShort(from, to);
+  auto route = subject.memory().PrepareSmall(from, to);
   if (route.ok()) return std::move(*route);
   CHECK(route.status().code() == Code::kFailedPrecondition);
   CHECK(route.status().reason() == reasons::kNotApplicable);
   return nullptr;
 }
 
-void Await(ShortRoute& route, uint64_t mark) {
+void Await(SmallRoute& route, uint64_t mark) {
   Status failure;
   while (!route.Reached(mark, &failure)) ::sched_yield();
   REQUIRE_OK(failure);

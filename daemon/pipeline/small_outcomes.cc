@@ -1,10 +1,10 @@
-#include "daemon/pipeline/short_outcomes.h"
+#include "daemon/pipeline/small_outcomes.h"
 
 #include <utility>
 
 namespace onecopy::pipeline {
 
-void ShortOutcomes::Ended(uint64_t number, const Status& status) {
+void SmallOutcomes::Ended(uint64_t number, const Status& status) {
   std::atomic<uint64_t>& ended = ended_[number % kPlaces];
   if (ended.load(std::memory_order_relaxed) > number) return;
   if (!status.ok()) {
@@ -14,7 +14,7 @@ void ShortOutcomes::Ended(uint64_t number, const Status& status) {
   ended.store(number + 1, std::memory_order_release);
 }
 
-void ShortOutcomes::Tell(const Status& why) {
+void SmallOutcomes::Tell(const Status& why) {
   {
     const MutexLock lock(mutex_);
     if (failure_.ok()) failure_ = why;
@@ -22,14 +22,14 @@ void ShortOutcomes::Tell(const Status& why) {
   if (failed_) std::exchange(failed_, nullptr)(why);
 }
 
-void ShortOutcomes::FailAll(uint64_t begun, const Status& why) {
+void SmallOutcomes::FailAll(uint64_t begun, const Status& why) {
   Tell(why);
   for (uint64_t number = begun > kPlaces ? begun - kPlaces : 0; number < begun; ++number) {
     Ended(number, why);
   }
 }
 
-bool ShortOutcomes::Reached(uint64_t mark, Status* failure) {
+bool SmallOutcomes::Reached(uint64_t mark, Status* failure) {
   for (; reached_ < mark; ++reached_) {
     const std::atomic<uint64_t>& ended = ended_[reached_ % kPlaces];
     if (ended.load(std::memory_order_acquire) != reached_ + 1) return false;

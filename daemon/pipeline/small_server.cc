@@ -1,15 +1,15 @@
-#include "daemon/pipeline/short_server.h"
+#include "daemon/pipeline/small_server.h"
 
 #include <utility>
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/core/short_route.h"
+#include "transport/core/small_route.h"
 
 namespace onecopy::pipeline {
 
-std::shared_ptr<ShortServer> ShortServer::Start(Way way) {
-  std::shared_ptr<ShortServer> server(new ShortServer(std::move(way)));
+std::shared_ptr<SmallServer> SmallServer::Start(Params way) {
+  std::shared_ptr<SmallServer> server(new SmallServer(std::move(way)));
   // Until it stops, or the connection closes.
   server->way_.connection->Listen(
       server->way_.channel,
@@ -17,7 +17,7 @@ std::shared_ptr<ShortServer> ShortServer::Start(Way way) {
   return server;
 }
 
-void ShortServer::Hear(std::span<const std::byte> message) {
+void SmallServer::Hear(std::span<const std::byte> message) {
   if (!why_.ok()) return;
   const auto pushes = DecodePushes(message);
   if (!pushes) {
@@ -28,17 +28,17 @@ void ShortServer::Hear(std::span<const std::byte> message) {
   for (const Push& push : *pushes) Serve(push);
 }
 
-Status ShortServer::Check(const Push& push) const {
+Status SmallServer::Check(const Push& push) const {
   if (push.bytes == 0 || push.bytes > way_.most_bytes ||
       !Contains(way_.from, {push.from, push.bytes}) || !Contains(way_.to, {push.to, push.bytes})) {
     return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
             "a small transfer reaches beyond what was agreed on"};
   }
-  if (under_way_ < ShortRoute::kMostUnderWay) return OkStatus();
+  if (under_way_ < SmallRoute::kMaxUnderWay) return OkStatus();
   return {Code::kResourceExhausted, reasons::kQuota, "too many small transfers under way"};
 }
 
-void ShortServer::Serve(const Push& push) {
+void SmallServer::Serve(const Push& push) {
   if (Status wrong = Check(push); !wrong.ok()) return Answer(push.number, wrong);
   ++under_way_;
   way_.connection->Get({.channel = way_.channel,
@@ -54,13 +54,13 @@ void ShortServer::Serve(const Push& push) {
                        });
 }
 
-void ShortServer::Answer(uint64_t number, const Status& status) {
+void SmallServer::Answer(uint64_t number, const Status& status) {
   const std::string text = Encode(Pushed{number, status});
   // A connection that is closed has told the owner by that.
   (void)way_.connection->Send(way_.channel, std::as_bytes(std::span(text)));
 }
 
-void ShortServer::Stop(const Status& why, Task stopped) {
+void SmallServer::Stop(const Status& why, Task stopped) {
   way_.connection->executor().Post(
       [self = shared_from_this(), why, stopped = std::move(stopped)]() mutable {
         if (self->way_.into == nullptr) return stopped();  // long since
@@ -72,7 +72,7 @@ void ShortServer::Stop(const Status& why, Task stopped) {
       });
 }
 
-void ShortServer::EndIfIdle() {
+void SmallServer::EndIfIdle() {
   if (under_way_ > 0) return;
   Answer(Pushed::kRest, why_);
   way_.connection->Ignore(way_.channel);

@@ -9,7 +9,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/nodes.h"
 #include "daemon/engine/registry/request_log.h"
-#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
 #include "daemon/engine/transfers/transfers.h"
 
@@ -17,14 +17,14 @@ namespace onecopy::engine {
 
 // Engine thread. The source's node is asked for a ticket, then the destination's node to start;
 // either may be this one.
-class Orders {
+class Coordinator {
  public:
-  Orders(Context& context, Nodes& nodes, Transfers& transfers, Mirrors& mirrors, Series& series,
-         RequestMemory& memory)
+  Coordinator(Context& context, Nodes& nodes, Transfers& transfers,
+              RemoteTransfers& remote_transfers, Series& series, RequestMemory& memory)
       : context_(context),
         nodes_(nodes),
         transfers_(transfers),
-        mirrors_(mirrors),
+        remote_transfers_(remote_transfers),
         series_(series),
         requests_(memory, "transfer") {}
 
@@ -33,23 +33,23 @@ class Orders {
               Reply<TransferInfo> reply);
 
  private:
-  struct Order;
+  struct Pending;
 
   // The part of this node in such a transfer.
   TransferRole RoleHere(const TransferRequest& asked) const;
-  void Reserve(std::shared_ptr<Order> order);
-  void StartAt(std::shared_ptr<Order> order, Reservation reservation);
-  void Conclude(const std::shared_ptr<Order>& order, Result<TransferInfo> outcome);
-  void Refuse(Order& order, const Status& why);
+  void Reserve(std::shared_ptr<Pending> pending);
+  void StartAt(std::shared_ptr<Pending> pending, Reservation reservation);
+  void Conclude(const std::shared_ptr<Pending>& pending, Result<TransferInfo> outcome);
+  void Refuse(Pending& pending, const Status& why);
   // From then on the order waits for its answers until its deadline.
-  void KeepDeadline(const std::shared_ptr<Order>& order);
-  void GiveUp(const std::shared_ptr<Order>& order);
-  void CancelStarted(const Order& order);
+  void KeepDeadline(const std::shared_ptr<Pending>& pending);
+  void GiveUp(const std::shared_ptr<Pending>& pending);
+  void CancelStarted(const Pending& pending);
 
   Context& context_;
   Nodes& nodes_;
   Transfers& transfers_;
-  Mirrors& mirrors_;
+  RemoteTransfers& remote_transfers_;
   Series& series_;
   RequestLog<TransferId> requests_;
 };

@@ -1,4 +1,4 @@
-#include "daemon/pipeline/short_gets.h"
+#include "daemon/pipeline/small_gets.h"
 
 #include <utility>
 
@@ -8,15 +8,15 @@
 namespace onecopy::pipeline {
 
 // What the connection's thread alone uses, but for `outcomes`.
-struct ShortGets::Shared : std::enable_shared_from_this<Shared> {
-  Shared(std::shared_ptr<Connection> connection, Explain explain, ShortOutcomes::Failed failed)
+struct SmallGets::Shared : std::enable_shared_from_this<Shared> {
+  Shared(std::shared_ptr<Connection> connection, Explain explain, SmallOutcomes::Failed failed)
       : connection(std::move(connection)),
         explain(std::move(explain)),
         outcomes(std::move(failed)) {}
 
   const std::shared_ptr<Connection> connection;
   Explain explain;  // until it is asked
-  ShortOutcomes outcomes;
+  SmallOutcomes outcomes;
   std::vector<uint64_t> denied;  // gets that wait to be told why
   Status why;                    // that was told
   const void* seen = nullptr;    // the steps that the last get took
@@ -40,13 +40,13 @@ struct ShortGets::Shared : std::enable_shared_from_this<Shared> {
   }
 };
 
-ShortGets::ShortGets(Source source, RegionRef into, Explain explain, ShortOutcomes::Failed failed)
+SmallGets::SmallGets(Source source, RegionRef into, Explain explain, SmallOutcomes::Failed failed)
     : source_(std::move(source)),
       into_(std::move(into)),
       shared_(std::make_shared<Shared>(source_.connection, std::move(explain), std::move(failed))) {
 }
 
-Status ShortGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+Status SmallGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   if (from_offset < source_.begin || !CheckWithin({to_offset, bytes}, into_->bytes(), "").ok()) {
     return {Code::kInternal, reasons::kRangeOutOfBuffer,
             "a small transfer reaches outside its buffer: it was not made",
@@ -60,7 +60,7 @@ Status ShortGets::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes
   return OkStatus();
 }
 
-uint64_t ShortGets::Mark() {
+uint64_t SmallGets::Mark() {
   if (batch_.empty()) return begun_;
   const uint64_t first = begun_ - batch_.size();
   // This route, and so the key, stays while something of it is under way.
@@ -80,11 +80,11 @@ uint64_t ShortGets::Mark() {
   return begun_;
 }
 
-bool ShortGets::Reached(uint64_t mark, Status* failure) {
+bool SmallGets::Reached(uint64_t mark, Status* failure) {
   return shared_->outcomes.Reached(mark, failure);
 }
 
-void ShortGets::Cancel() {
+void SmallGets::Cancel() {
   source_.connection->CancelGets(source_.channel);
   // Nobody needs to be told any more why the key is not good.
   source_.connection->executor().Post([shared = shared_] {

@@ -18,23 +18,23 @@ namespace onecopy::engine {
 // while after the last of them: mapping takes far longer than a copy. Memory stays allocated on its
 // GPU for as long as it is mapped anywhere, so what nobody uses is let go soon, and at once when
 // its owner asks or is lost.
-class Borrower {
+class MemoryImporter {
  public:
-  explicit Borrower(Context& context) : context_(context) {}
+  explicit MemoryImporter(Context& context) : context_(context) {}
 
   // What a transfer uses it by. Let go of on the engine's thread.
   class Use {
    public:
-    Use(Borrower& borrower, std::pair<std::string, uint64_t> key, uint64_t number, RegionRef region,
-        std::string how)
+    Use(MemoryImporter& importer, std::pair<std::string, uint64_t> key, uint64_t number,
+        RegionRef region, std::string how)
         : region(std::move(region)),
           how(std::move(how)),
-          borrower_(borrower),
+          importer_(importer),
           key_(std::move(key)),
           number_(number) {}
     ~Use() {
       region.reset();
-      borrower_.LetGo(key_, number_);
+      importer_.Release(key_, number_);
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -45,7 +45,7 @@ class Borrower {
     std::string how;   // it is shared: "vmm-fd", "ipc-handle"
 
    private:
-    Borrower& borrower_;
+    MemoryImporter& importer_;
     const std::pair<std::string, uint64_t> key_;
     const uint64_t number_;
   };
@@ -59,7 +59,7 @@ class Borrower {
   // Fetches what was lent, in a bounded time. `kind` of memory. FAILED_PRECONDITION with the reason
   // why it cannot be used here.
   void Get(const std::string& node, const std::string& buffer, const std::string& kind,
-           const Loan& loan, const TransferId& id, Recalled recalled, Reply<UseRef> reply);
+           const MemoryExport& loan, const TransferId& id, Recalled recalled, Reply<UseRef> reply);
 
   // The owner wants it back, and is answered when it is unmapped; or wants one transfer to end, and
   // is answered when that one has let it go.
@@ -93,7 +93,7 @@ class Borrower {
   static void Answer(Answers& answers);
   void Fetched(const Key& key, const std::string& how, Result<RegionRef> region);
   UseRef NewUse(const Key& key, Held& held, User user);
-  void LetGo(const Key& key, uint64_t number);
+  void Release(const Key& key, uint64_t number);
   void Forget(const Key& key);
   bool MakeRoom();
 

@@ -1,4 +1,4 @@
-#include "daemon/engine/transfers/mirrors.h"
+#include "daemon/engine/transfers/remote_transfers.h"
 
 #include <utility>
 #include <vector>
@@ -19,12 +19,12 @@ constexpr std::chrono::milliseconds kReportGrace{500};
 constexpr std::chrono::milliseconds kAnswerGrace{1000};
 // Times that a destination says that it does not know the transfer, before that is final: it may
 // have restarted, which a greeting will tell soon.
-constexpr int kMostUnknown = 3;
+constexpr int kMaxUnknown = 3;
 
 }  // namespace
 
-void Mirrors::Await(TransferRecord& record, const std::string& destination,
-                    std::optional<std::chrono::milliseconds> deadline) {
+void RemoteTransfers::Await(TransferRecord& record, const std::string& destination,
+                            std::optional<std::chrono::milliseconds> deadline) {
   const TransferId id = record.info.id;
   Awaited& awaited = awaited_[id];
   awaited.destination = destination;
@@ -47,7 +47,7 @@ void Mirrors::Await(TransferRecord& record, const std::string& destination,
   });
 }
 
-Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
+Status RemoteTransfers::OnReport(const std::string& caller, const TransferInfo& said) {
   const auto found = awaited_.find(said.id);
   TransferRecord* record = transfers_.Find(said.id);
   if (found == awaited_.end() || found->second.destination != caller || record == nullptr) {
@@ -60,7 +60,7 @@ Status Mirrors::OnReport(const std::string& caller, const TransferInfo& said) {
   return OkStatus();
 }
 
-void Mirrors::AskWhenSilent(const TransferId& id) {
+void RemoteTransfers::AskWhenSilent(const TransferId& id) {
   const auto begun = awaited_.find(id);
   if (begun == awaited_.end() || begun->second.silence_timer != 0) return;
   begun->second.heard = false;
@@ -74,7 +74,7 @@ void Mirrors::AskWhenSilent(const TransferId& id) {
   });
 }
 
-void Mirrors::Ask(const TransferId& id, const std::string& node) {
+void RemoteTransfers::Ask(const TransferId& id, const std::string& node) {
   Result<PeerApi*> peer = peers_.Find(node);
   if (!peer.ok()) return;  // asked when they next meet
   (*peer)->Query(context_.node(), id, [this, id, node](Result<TransferInfo> said) {
@@ -82,7 +82,7 @@ void Mirrors::Ask(const TransferId& id, const std::string& node) {
     const auto found = awaited_.find(id);
     if (asked == nullptr || found == awaited_.end()) return;
     if (said.ok()) return Apply(*asked, *said);
-    if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMostUnknown) return;
+    if (said.status().code() != Code::kNotFound || ++found->second.unknown < kMaxUnknown) return;
     Conclude(id);
     transfers_.Conclude(*asked,
                         said.status().WithContext("node " + node + " does not know the transfer"));
@@ -90,7 +90,7 @@ void Mirrors::Ask(const TransferId& id, const std::string& node) {
 }
 
 // Everything but what this node knows better: its own part in it, who owns it, and since when.
-void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
+void RemoteTransfers::Apply(TransferRecord& record, const TransferInfo& said) {
   TransferInfo& info = record.info;
   info.state = said.state;
   // As it was ordered it may lack its length, and a report may be quicker than the order's answer.
@@ -111,7 +111,7 @@ void Mirrors::Apply(TransferRecord& record, const TransferInfo& said) {
   transfers_.Changed(record);
 }
 
-void Mirrors::Conclude(const TransferId& id) {
+void RemoteTransfers::Conclude(const TransferId& id) {
   const auto found = awaited_.find(id);
   if (found == awaited_.end()) return;
   context_.loop.CancelTimer(found->second.deadline_timer);
@@ -120,7 +120,7 @@ void Mirrors::Conclude(const TransferId& id) {
   awaited_.erase(found);
 }
 
-void Mirrors::GiveUp(const TransferId& id, const Status& why) {
+void RemoteTransfers::GiveUp(const TransferId& id, const Status& why) {
   TransferRecord* record = transfers_.Find(id);
   if (record == nullptr || IsFinal(record->info.state) ||
       record->info.state == TransferState::kUnconfirmed)
@@ -142,7 +142,7 @@ void Mirrors::GiveUp(const TransferId& id, const Status& why) {
   transfers_.Changed(*record);
 }
 
-void Mirrors::PeerLost(const std::string& node) {
+void RemoteTransfers::PeerLost(const std::string& node) {
   for (auto& [id, awaited] : awaited_) {
     if (awaited.destination != node || awaited.lost_timer != 0) continue;
     awaited.lost_timer =
@@ -157,7 +157,7 @@ void Mirrors::PeerLost(const std::string& node) {
   }
 }
 
-void Mirrors::PeerMet(const std::string& node, bool restarted) {
+void RemoteTransfers::PeerMet(const std::string& node, bool restarted) {
   std::vector<TransferId> open;
   for (auto& [id, awaited] : awaited_) {
     if (awaited.destination != node) continue;
@@ -179,7 +179,7 @@ void Mirrors::PeerMet(const std::string& node, bool restarted) {
   }
 }
 
-std::string Mirrors::DecidedBy(const TransferId& id) const {
+std::string RemoteTransfers::DecidedBy(const TransferId& id) const {
   const auto found = awaited_.find(id);
   return found == awaited_.end() ? std::string() : found->second.destination;
 }

@@ -12,9 +12,9 @@
 namespace onecopy {
 
 // The steps that each copy of a route takes. Any thread.
-class ShortSteps {
+class SmallSteps {
  public:
-  explicit ShortSteps(StepList steps = nullptr) : steps_(std::move(steps)) {}
+  explicit SmallSteps(StepList steps = nullptr) : steps_(std::move(steps)) {}
 
   // Null where only a copy can tell, and none has ended yet.
   StepList Get() const {
@@ -36,12 +36,12 @@ class ShortSteps {
 //
 // All short routes of a process are used by one thread, which they never make wait, allocate or
 // lock; a route is let go on a thread that may block, with nothing of it under way. No more than
-// kMostUnderWay copies of a route have been begun and not been seen to have ended.
-class ShortRoute {
+// kMaxUnderWay copies of a route have been begun and not been seen to have ended.
+class SmallRoute {
  public:
-  static constexpr uint32_t kMostUnderWay = 256;
+  static constexpr uint32_t kMaxUnderWay = 256;
 
-  virtual ~ShortRoute() = default;
+  virtual ~SmallRoute() = default;
 
   // Begins a copy. The pieces lie inside the regions; one that does not fails with INTERNAL
   // (RANGE_OUT_OF_BUFFER). After a failure nothing of this copy is under way.
@@ -60,7 +60,7 @@ class ShortRoute {
   virtual void Cancel() {}
 
   // Stays good when the route is gone.
-  virtual std::shared_ptr<const ShortSteps> steps() const = 0;
+  virtual std::shared_ptr<const SmallSteps> steps() const = 0;
 };
 
 }  // namespace onecopy

@@ -9,31 +9,31 @@
 #include "onecopy/status.h"
 #include "transport/core/executor.h"
 #include "transport/core/mutex.h"
-#include "transport/core/short_route.h"
+#include "transport/core/small_route.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy::pipeline {
 
 // Copies are numbered from 0 on, as they are begun. Once one has failed, so have all after it: what
 // ended it would end them. Shared by the route and whoever makes its copies, who may outlive it.
-class ShortOutcomes {
+class SmallOutcomes {
  public:
   // Runs at most once, on the thread that makes the copies.
   using Failed = UniqueFunction<void(const Status&)>;
-  explicit ShortOutcomes(Failed failed) : failed_(std::move(failed)) {}
+  explicit SmallOutcomes(Failed failed) : failed_(std::move(failed)) {}
 
   // The thread that makes the copies. A copy that has ended stays as it is.
   void Ended(uint64_t number, const Status& status);
   // Likewise: all before `begun` that have not ended have failed, and so has the route.
   void FailAll(uint64_t begun, const Status& why);
 
-  // The thread that asks: as ShortRoute::Reached, where a mark is the number of copies begun.
+  // The thread that asks: as SmallRoute::Reached, where a mark is the number of copies begun.
   bool Reached(uint64_t mark, Status* failure);
 
  private:
   void Tell(const Status& why);
 
-  static constexpr uint64_t kPlaces = ShortRoute::kMostUnderWay;
+  static constexpr uint64_t kPlaces = SmallRoute::kMaxUnderWay;
 
   // Modulo their number: the number of a copy, plus one, once it has ended.
   std::array<std::atomic<uint64_t>, kPlaces> ended_{};

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "daemon/pipeline/short_gets.h"
-#include "daemon/pipeline/short_pushes.h"
-#include "daemon/pipeline/short_server.h"
+#include "daemon/pipeline/small_gets.h"
+#include "daemon/pipeline/small_pushes.h"
+#include "daemon/pipeline/small_server.h"
 #include "tests/conformance/link/links.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kBytes = 64 * 1024;
 constexpr uint64_t kBegin = 4096;  // of what is opened, in the source
-constexpr ChannelId kShortChannel = 7;
+constexpr ChannelId kSmallChannel = 7;
 
 // A source of which all but the beginning is open to the reader, and memory for it.
 struct Ends {
@@ -42,16 +42,16 @@ struct Ends {
     REQUIRE_OK(pair->reader->Register(sink));
   }
 
-  ShortOutcomes::Failed Failed() {
+  SmallOutcomes::Failed Failed() {
     return [this](const Status& why) { failure.set_value(why); };
   }
-  std::unique_ptr<ShortGets> Gets() {
-    return std::make_unique<ShortGets>(ShortGets::Source{connected.reader, 1, key, kBegin, nullptr},
-                                       sink, ShortGets::Explain(), Failed());
+  std::unique_ptr<SmallGets> Gets() {
+    return std::make_unique<SmallGets>(SmallGets::Source{connected.reader, 1, key, kBegin, nullptr},
+                                       sink, SmallGets::Explain(), Failed());
   }
-  std::shared_ptr<ShortServer> Serve() {
-    return ShortServer::Start({connected.reader,
-                               kShortChannel,
+  std::shared_ptr<SmallServer> Serve() {
+    return SmallServer::Start({connected.reader,
+                               kSmallChannel,
                                key,
                                {kBegin, kBytes - kBegin},
                                sink,
@@ -59,16 +59,16 @@ struct Ends {
                                4096,
                                nullptr});
   }
-  std::unique_ptr<ShortPushes> Pushes() { return Pushes(Failed()); }
-  std::unique_ptr<ShortPushes> Pushes(ShortOutcomes::Failed failed) {
+  std::unique_ptr<SmallPushes> Pushes() { return Pushes(Failed()); }
+  std::unique_ptr<SmallPushes> Pushes(SmallOutcomes::Failed failed) {
     const auto planned = std::make_shared<const std::vector<Step>>(
         1, Step{.node = "reader", .from = "host", .to = "host", .by = "wire"});
-    return std::make_unique<ShortPushes>(
-        ShortPushes::Way{connected.owner, kShortChannel, planned, nullptr}, std::move(failed));
+    return std::make_unique<SmallPushes>(
+        SmallPushes::Params{connected.owner, kSmallChannel, planned, nullptr}, std::move(failed));
   }
 };
 
-Status Move(ShortRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
+Status Move(SmallRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   REQUIRE_OK(route.Begin(from, to, bytes));
   const uint64_t mark = route.Mark();
   Status failure;
@@ -76,13 +76,13 @@ Status Move(ShortRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   return failure;
 }
 
-void CheckMoves(ShortRoute& route, const RegionRef& sink) {
+void CheckMoves(SmallRoute& route, const RegionRef& sink) {
   for (uint64_t i = 0; i < 100; ++i) {
     REQUIRE_OK(Move(route, kBegin + i, i * 8, 8));
     REQUIRE(FirstWrong({sink, i * 8, 8}, 1, kBegin + i) == 8);
   }
   // As many at once as there may be, in batches.
-  for (uint64_t i = 0; i < ShortRoute::kMostUnderWay; ++i) {
+  for (uint64_t i = 0; i < SmallRoute::kMaxUnderWay; ++i) {
     REQUIRE_OK(route.Begin(kBegin + i * 16, i * 16, 16));
     if (i % 50 == 0) route.Mark();
   }
@@ -90,8 +90,8 @@ void CheckMoves(ShortRoute& route, const RegionRef& sink) {
   Status failure;
   while (!route.Reached(all, &failure)) std::this_thread::yield();
   REQUIRE_OK(failure);
-  CHECK(FirstWrong({sink, 0, ShortRoute::kMostUnderWay * 16}, 1, kBegin) ==
-        ShortRoute::kMostUnderWay * 16);
+  CHECK(FirstWrong({sink, 0, SmallRoute::kMaxUnderWay * 16}, 1, kBegin) ==
+        SmallRoute::kMaxUnderWay * 16);
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ TEST_CASE("small gets move bytes, and end with the right to read") {
   CHECK(gets->steps()->Get() == nullptr);
   CheckMoves(*gets, ends.sink);
   CHECK_FALSE(gets->steps()->Get()->empty());
-  WithdrawAndWait(*ends.connected.owner, ends.key);
+  RevokeAndWait(*ends.connected.owner, ends.key);
   CHECK_FALSE(Move(*gets, kBegin, 0, 8).ok());
   CHECK_FALSE(ends.failure.get_future().get().ok());
   CHECK_FALSE(Move(*gets, kBegin, 0, 8).ok());
@@ -169,7 +169,7 @@ TEST_CASE("nonsense on the channel of small transfers ends them, on either side"
     const auto server = ends.Serve();
     CheckMoves(*pushes, ends.sink);
     const std::string nonsense = GENERATE(std::string(), std::string("x"), std::string(33, 'x'));
-    REQUIRE_OK(ends.connected.owner->Send(kShortChannel, MessageBytes(nonsense)));
+    REQUIRE_OK(ends.connected.owner->Send(kSmallChannel, MessageBytes(nonsense)));
     CHECK(ends.failure.get_future().get().code() == Code::kInvalidArgument);
   }
   SECTION("answered to the side that owns") {
@@ -178,7 +178,7 @@ TEST_CASE("nonsense on the channel of small transfers ends them, on either side"
                                           Encode(Pushed{0, {}}) + "more", std::string(12, '\1'));
     REQUIRE_OK(pushes->Begin(kBegin, 0, 8));
     const uint64_t mark = pushes->Mark();
-    REQUIRE_OK(ends.connected.reader->Send(kShortChannel, MessageBytes(nonsense)));
+    REQUIRE_OK(ends.connected.reader->Send(kSmallChannel, MessageBytes(nonsense)));
     Status failure;
     while (!pushes->Reached(mark, &failure)) std::this_thread::yield();
     CHECK(failure.code() == Code::kUnavailable);

@@ -5,15 +5,15 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/pipeline/short_outcomes.h"
+#include "daemon/pipeline/small_outcomes.h"
 #include "transport/core/link.h"
-#include "transport/core/short_route.h"
+#include "transport/core/small_route.h"
 
 namespace onecopy::pipeline {
 
 // Gets that are begun between two marks go to the connection's thread together: waking it costs
 // more than a get does.
-class ShortGets final : public ShortRoute {
+class SmallGets final : public SmallRoute {
  public:
   struct Source {
     std::shared_ptr<Connection> connection;
@@ -27,13 +27,13 @@ class ShortGets final : public ShortRoute {
   using Explain = UniqueFunction<void(const Status& denied, UniqueFunction<void(Status)> told)>;
 
   // `into` is registered with the link.
-  ShortGets(Source source, RegionRef into, Explain explain, ShortOutcomes::Failed failed);
+  SmallGets(Source source, RegionRef into, Explain explain, SmallOutcomes::Failed failed);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override;
   bool Reached(uint64_t mark, Status* failure) override;
   void Cancel() override;
-  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
+  std::shared_ptr<const SmallSteps> steps() const override { return steps_; }
 
  private:
   // Shared with the connection's thread.
@@ -41,7 +41,7 @@ class ShortGets final : public ShortRoute {
 
   const Source source_;
   const RegionRef into_;
-  const std::shared_ptr<ShortSteps> steps_ = std::make_shared<ShortSteps>();
+  const std::shared_ptr<SmallSteps> steps_ = std::make_shared<SmallSteps>();
   const std::shared_ptr<Shared> shared_;
 
   std::vector<GetRequest> batch_;  // begun since the last mark

@@ -5,23 +5,23 @@
 #include <string>
 
 #include "transport/core/region.h"
-#include "transport/core/short_route.h"
+#include "transport/core/small_route.h"
 
 namespace onecopy::host {
 
-class HostShortRoute final : public ShortRoute {
+class HostSmallRoute final : public SmallRoute {
  public:
-  HostShortRoute(const std::string& node, RegionRef from, RegionRef to);
+  HostSmallRoute(const std::string& node, RegionRef from, RegionRef to);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return 0; }
   bool Reached(uint64_t, Status*) override { return true; }
-  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
+  std::shared_ptr<const SmallSteps> steps() const override { return steps_; }
 
  private:
   const RegionRef from_;
   const RegionRef to_;
-  const std::shared_ptr<const ShortSteps> steps_;
+  const std::shared_ptr<const SmallSteps> steps_;
   uint64_t unasked_ = 0;  // bytes that may go before it is asked again what memory there is
 };
 

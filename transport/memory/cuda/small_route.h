@@ -4,26 +4,26 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/short_route.h"
+#include "transport/core/small_route.h"
 #include "transport/memory/cuda/copy_route.h"
-#include "transport/memory/cuda/short_lane.h"
+#include "transport/memory/cuda/small_lane.h"
 
 namespace onecopy::cuda {
 
-class CudaShortRoute final : public ShortRoute {
+class CudaSmallRoute final : public SmallRoute {
  public:
-  CudaShortRoute(const std::string& node, CudaCopyRoute::Parts parts,
-                 std::shared_ptr<ShortLane> lane);
+  CudaSmallRoute(const std::string& node, CudaCopyRoute::Parts parts,
+                 std::shared_ptr<SmallLane> lane);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return lane_->Mark(); }
   bool Reached(uint64_t mark, Status* failure) override { return lane_->Reached(mark, failure); }
-  std::shared_ptr<const ShortSteps> steps() const override { return steps_; }
+  std::shared_ptr<const SmallSteps> steps() const override { return steps_; }
 
  private:
   const CudaCopyRoute::Parts parts_;
-  const std::shared_ptr<ShortLane> lane_;
-  const std::shared_ptr<const ShortSteps> steps_;
+  const std::shared_ptr<SmallLane> lane_;
+  const std::shared_ptr<const SmallSteps> steps_;
 };
 
 }  // namespace onecopy::cuda

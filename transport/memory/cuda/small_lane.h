@@ -14,14 +14,14 @@ namespace onecopy::cuda {
 
 // Made and let go on a thread that may block; else used by one thread, the same for all routes that
 // share it. In order, whatever the direction.
-class ShortLane {
+class SmallLane {
  public:
-  static Result<std::shared_ptr<ShortLane>> Open(GpuUse gpu);
-  ~ShortLane();
-  ShortLane(const ShortLane&) = delete;
-  ShortLane& operator=(const ShortLane&) = delete;
+  static Result<std::shared_ptr<SmallLane>> Open(GpuUse gpu);
+  ~SmallLane();
+  SmallLane(const SmallLane&) = delete;
+  SmallLane& operator=(const SmallLane&) = delete;
 
-  // As ShortRoute.
+  // As SmallRoute.
   Status Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
   uint64_t Mark();
   bool Reached(uint64_t mark, Status* failure);
@@ -30,7 +30,7 @@ class ShortLane {
   // That one client can need; there are more once there are more clients.
   static constexpr uint64_t kEvents = 256;
 
-  explicit ShortLane(GpuUse gpu) : gpu_(std::move(gpu)) {}
+  explicit SmallLane(GpuUse gpu) : gpu_(std::move(gpu)) {}
   Status Make();
   CUresult Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
   CUevent& EventOf(uint64_t mark) { return events_[mark % events_.size()]; }

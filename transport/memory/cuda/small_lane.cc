@@ -1,4 +1,4 @@
-#include "transport/memory/cuda/short_lane.h"
+#include "transport/memory/cuda/small_lane.h"
 
 #include <utility>
 
@@ -6,13 +6,13 @@
 
 namespace onecopy::cuda {
 
-Result<std::shared_ptr<ShortLane>> ShortLane::Open(GpuUse gpu) {
-  std::shared_ptr<ShortLane> lane(new ShortLane(std::move(gpu)));
+Result<std::shared_ptr<SmallLane>> SmallLane::Open(GpuUse gpu) {
+  std::shared_ptr<SmallLane> lane(new SmallLane(std::move(gpu)));
   ONECOPY_RETURN_IF_ERROR(lane->Make());
   return lane;
 }
 
-Status ShortLane::Make() {
+Status SmallLane::Make() {
   const shim::CudaApi& api = gpu_->api();
   const shim::ScopedCudaContext scope(api, gpu_->context());
   CUresult error = scope.outcome();
@@ -22,7 +22,7 @@ Status ShortLane::Make() {
                        Code::kFailedPrecondition, reasons::kDriverFailed);
 }
 
-ShortLane::~ShortLane() {
+SmallLane::~SmallLane() {
   const shim::CudaApi& api = gpu_->api();
   const shim::ScopedCudaContext scope(api, gpu_->context());
   if (scope.outcome() != CUDA_SUCCESS) return;  // lost: nothing can be given back
@@ -32,7 +32,7 @@ ShortLane::~ShortLane() {
   if (stream_ != nullptr) api.StreamDestroy(stream_);
 }
 
-Status ShortLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+Status SmallLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
   if (!broken_.ok()) return broken_;
   const CUresult error = Submit(direction, from, to, bytes);
   if (error != CUDA_SUCCESS) {
@@ -42,7 +42,7 @@ Status ShortLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint6
   return OkStatus();
 }
 
-CUresult ShortLane::Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+CUresult SmallLane::Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
   const shim::CudaApi& api = gpu_->api();
   // Each time: the thread serves other GPUs too, and the context may be another one under the same
   // handle.
@@ -51,7 +51,7 @@ CUresult ShortLane::Submit(Direction direction, uintptr_t from, uintptr_t to, ui
   return SubmitCopy(api, direction, from, to, bytes, stream_);
 }
 
-uint64_t ShortLane::Mark() {
+uint64_t SmallLane::Mark() {
   if (!std::exchange(begun_, false)) return marked_;
   const shim::CudaApi& api = gpu_->api();
   if (marked_ - reached_ == events_.size()) Grow();
@@ -65,7 +65,7 @@ uint64_t ShortLane::Mark() {
   return mark;
 }
 
-void ShortLane::Grow() {
+void SmallLane::Grow() {
   std::vector<CUevent> fewer(2 * events_.size());
   fewer.swap(events_);
   for (uint64_t mark = reached_ + 1; mark <= marked_; ++mark) {
@@ -73,14 +73,14 @@ void ShortLane::Grow() {
   }
 }
 
-void ShortLane::Break(CUresult error) {
+void SmallLane::Break(CUresult error) {
   const Status failure = gpu_->WorkFailure(error, "copying on " + gpu_->ToString());
   if (broken_.ok()) broken_ = failure;
   gpu_->api().StreamSynchronize(stream_);
   reached_ = marked_;
 }
 
-bool ShortLane::Reached(uint64_t mark, Status* failure) {
+bool SmallLane::Reached(uint64_t mark, Status* failure) {
   if (mark > reached_) {
     // The oldest first: one look each at what has ended.
     while (reached_ < marked_) {

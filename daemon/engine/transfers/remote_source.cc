@@ -1,4 +1,4 @@
-#include "daemon/engine/transfers/source_half.h"
+#include "daemon/engine/transfers/remote_source.h"
 
 #include <utility>
 
@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kStopGrace{1};
 
 }  // namespace
 
-void SourceHalf::Prepare(PrepareRequest request, Reply<PrepareReply> reply) {
+void RemoteSource::Prepare(PrepareRequest request, Reply<PrepareReply> reply) {
   Result<PeerApi*> peer = peers_.Find(node_);
   if (!peer.ok()) return reply(peer.status());
   prepared_ = true;  // even if the answer is lost
@@ -29,7 +29,7 @@ void SourceHalf::Prepare(PrepareRequest request, Reply<PrepareReply> reply) {
       });
 }
 
-void SourceHalf::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Move::Done done) {
+void RemoteSource::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Move::Done done) {
   outcome_ = std::move(outcome);
   done_ = std::move(done);
   if (!prepared_) return End();
@@ -45,7 +45,7 @@ void SourceHalf::Finish(bool stopped, uint64_t bytes, MoveOutcome outcome, Move:
                   std::move(answered));
 }
 
-void SourceHalf::Finished(bool stopped, uint64_t bytes, Result<FinishReply> reply) {
+void RemoteSource::Finished(bool stopped, uint64_t bytes, Result<FinishReply> reply) {
   std::vector<ExecutedStep> steps;
   if (reply.ok()) {
     // What the source saw is why, where this side only saw that nothing came any more.
@@ -74,7 +74,7 @@ void SourceHalf::Finished(bool stopped, uint64_t bytes, Result<FinishReply> repl
   End();
 }
 
-void SourceHalf::End() {
+void RemoteSource::End() {
   if (done_) std::exchange(done_, nullptr)(std::move(outcome_));
 }
 

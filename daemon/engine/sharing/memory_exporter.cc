@@ -1,4 +1,4 @@
-#include "daemon/engine/sharing/lender.h"
+#include "daemon/engine/sharing/memory_exporter.h"
 
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace onecopy::engine {
 namespace {
 
-// For a borrower to let go: whoever waits for that has been promised an end.
+// For an importer to let go: whoever waits for that has been promised an end.
 constexpr std::chrono::seconds kRecallPatience{2};
 
 Status NotLent(const std::string& caller) {
@@ -20,14 +20,15 @@ Status NotLent(const std::string& caller) {
 
 }  // namespace
 
-Lender::Lender(Context& context, Peers& peers, Buffers& buffers, Tickets& tickets)
+MemoryExporter::MemoryExporter(Context& context, Peers& peers, Buffers& buffers, Tickets& tickets)
     : context_(context),
       peers_(peers),
       buffers_(buffers),
       tickets_(tickets),
       server_(context.loop) {}
 
-void Lender::Lend(const std::string& caller, const BorrowRequest& request, Reply<Loan> reply) {
+void MemoryExporter::Lend(const std::string& caller, const ImportMemoryRequest& request,
+                          Reply<MemoryExport> reply) {
   Result<Ticket> ticket = tickets_.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return reply(ticket.status());
   const BufferId id = ticket->buffer;
@@ -47,8 +48,8 @@ void Lender::Lend(const std::string& caller, const BorrowRequest& request, Reply
       });
 }
 
-Result<Loan> Lender::Hand(const std::string& caller, BufferId buffer,
-                          Result<ImportRequest> shared) {
+Result<MemoryExport> MemoryExporter::Hand(const std::string& caller, BufferId buffer,
+                                          Result<ImportRequest> shared) {
   if (!shared.ok()) {
     // Whatever it was: memory that stays in its process may be read another way.
     const Status& why = shared.status();
@@ -59,30 +60,31 @@ Result<Loan> Lender::Hand(const std::string& caller, BufferId buffer,
   ONECOPY_ASSIGN_OR_RETURN(handover::Address address, server_.Offer(*shared, std::move(fd)));
   Lent& lent = lent_[buffer];
   while (lent.id == 0) lent.id = os::RandomNumber();
-  lent.borrowers.insert(caller);
-  return Loan{lent.id, std::move(address.name), std::move(address.token)};
+  lent.importers.insert(caller);
+  return MemoryExport{lent.id, std::move(address.name), std::move(address.token)};
 }
 
-Status Lender::Check(const std::string& caller, BufferId buffer, uint64_t loan) const {
+Status MemoryExporter::Check(const std::string& caller, BufferId buffer, uint64_t loan) const {
   const auto lent = lent_.find(buffer);
-  if (lent != lent_.end() && lent->second.id == loan && lent->second.borrowers.contains(caller)) {
+  if (lent != lent_.end() && lent->second.id == loan && lent->second.importers.contains(caller)) {
     return OkStatus();
   }
   return NotLent(caller);
 }
 
-void Lender::Recall(const std::string& borrower, BufferId buffer, const TransferId& id, Task done) {
+void MemoryExporter::Recall(const std::string& importer, BufferId buffer, const TransferId& id,
+                            Task done) {
   const auto lent = lent_.find(buffer);
-  if (lent == lent_.end() || !lent->second.borrowers.contains(borrower)) return done();
-  Ask(borrower, buffer, id, std::move(done));
+  if (lent == lent_.end() || !lent->second.importers.contains(importer)) return done();
+  Ask(importer, buffer, id, std::move(done));
 }
 
-void Lender::DropBuffer(BufferId buffer) {
+void MemoryExporter::DropBuffer(BufferId buffer) {
   const auto lent = lent_.find(buffer);
   if (lent == lent_.end()) return;
-  for (const std::string& borrower : lent->second.borrowers) {
+  for (const std::string& importer : lent->second.importers) {
     ++recalls_[buffer];
-    Ask(borrower, buffer, {}, [this, buffer] {
+    Ask(importer, buffer, {}, [this, buffer] {
       if (--recalls_[buffer] > 0) return;
       recalls_.erase(buffer);
       auto waiting = waiting_.extract(buffer);
@@ -93,7 +95,8 @@ void Lender::DropBuffer(BufferId buffer) {
   lent_.erase(buffer);
 }
 
-void Lender::Ask(const std::string& borrower, BufferId buffer, const TransferId& id, Task done) {
+void MemoryExporter::Ask(const std::string& importer, BufferId buffer, const TransferId& id,
+                         Task done) {
   struct Once {
     Task done;
     os::EventLoop::TimerId timer = 0;
@@ -105,22 +108,22 @@ void Lender::Ask(const std::string& borrower, BufferId buffer, const TransferId&
     if (once->done) std::exchange(once->done, nullptr)();
   };
   once->timer = context_.loop.RunAfter(kRecallPatience, end);
-  const Result<PeerApi*> peer = peers_.Find(borrower);
+  const Result<PeerApi*> peer = peers_.Find(importer);
   // One that is out of reach retires what it has borrowed by itself.
   if (!peer.ok()) return end();
   (*peer)->Recall(context_.node(), lent_.at(buffer).id, id, [end](const Status&) { end(); });
 }
 
-void Lender::WhenRecalled(BufferId buffer, Task then) {
+void MemoryExporter::WhenRecalled(BufferId buffer, Task then) {
   if (!recalls_.contains(buffer)) return then();
   waiting_[buffer].push_back(std::move(then));
 }
 
-void Lender::PeerLost(const std::string& node) {
-  for (auto& [buffer, lent] : lent_) lent.borrowers.erase(node);
+void MemoryExporter::PeerLost(const std::string& node) {
+  for (auto& [buffer, lent] : lent_) lent.importers.erase(node);
 }
 
-void Lender::Clear() {
+void MemoryExporter::Clear() {
   server_.Clear();
   lent_.clear();
 }

@@ -18,9 +18,9 @@ namespace onecopy::engine {
 // Engine thread. The destination reports; where it cannot be heard in time, the transfer is
 // UNCONFIRMED here, and becomes what the destination says when the two meet again. A destination
 // that has restarted has forgotten the transfer, and its buffers with it: then it has failed.
-class Mirrors {
+class RemoteTransfers {
  public:
-  Mirrors(Context& context, Peers& peers, Transfers& transfers)
+  RemoteTransfers(Context& context, Peers& peers, Transfers& transfers)
       : context_(context), peers_(peers), transfers_(transfers) {}
 
   // From now on this record is what `destination` says. `deadline`: of the transfer, from now.

@@ -1,4 +1,4 @@
-#include "daemon/pipeline/short_pushes.h"
+#include "daemon/pipeline/small_pushes.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,10 +7,10 @@
 
 namespace onecopy::pipeline {
 
-struct ShortPushes::Shared {
-  explicit Shared(ShortOutcomes::Failed failed) : outcomes(std::move(failed)) {}
+struct SmallPushes::Shared {
+  explicit Shared(SmallOutcomes::Failed failed) : outcomes(std::move(failed)) {}
 
-  ShortOutcomes outcomes;
+  SmallOutcomes outcomes;
   std::atomic<uint64_t> begun{0};
   // The connection's thread: nothing is answered any more.
   Status over;
@@ -31,23 +31,23 @@ struct ShortPushes::Shared {
   }
 };
 
-ShortPushes::ShortPushes(Way way, ShortOutcomes::Failed failed)
+SmallPushes::SmallPushes(Params way, SmallOutcomes::Failed failed)
     : way_(std::move(way)),
-      steps_(std::make_shared<ShortSteps>(way_.planned)),
+      steps_(std::make_shared<SmallSteps>(way_.planned)),
       shared_(std::make_shared<Shared>(std::move(failed))) {
   way_.connection->Listen(way_.channel, [shared = shared_](std::span<const std::byte> message) {
     shared->Hear(message);
   });
 }
 
-ShortPushes::~ShortPushes() { way_.connection->Ignore(way_.channel); }
+SmallPushes::~SmallPushes() { way_.connection->Ignore(way_.channel); }
 
-Status ShortPushes::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+Status SmallPushes::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   batch_.push_back({begun_++, from_offset, to_offset, bytes});
   return OkStatus();
 }
 
-uint64_t ShortPushes::Mark() {
+uint64_t SmallPushes::Mark() {
   if (batch_.empty()) return begun_;
   // On the connection's thread, where it is known whether the other node still listens.
   way_.connection->executor().Post([shared = shared_, connection = way_.connection,
@@ -66,11 +66,11 @@ uint64_t ShortPushes::Mark() {
   return begun_;
 }
 
-bool ShortPushes::Reached(uint64_t mark, Status* failure) {
+bool SmallPushes::Reached(uint64_t mark, Status* failure) {
   return shared_->outcomes.Reached(mark, failure);
 }
 
-void ShortPushes::Cancel() {
+void SmallPushes::Cancel() {
   way_.connection->executor().Post([shared = shared_] {
     shared->End({Code::kAborted, reasons::kCancelled, "the route to the other node was closed"});
   });

@@ -13,9 +13,9 @@
 namespace onecopy::engine {
 
 // Engine thread.
-class SourceHalf : public std::enable_shared_from_this<SourceHalf> {
+class RemoteSource : public std::enable_shared_from_this<RemoteSource> {
  public:
-  SourceHalf(Context& context, Peers& peers, std::string node, TransferId id, bool checksum)
+  RemoteSource(Context& context, Peers& peers, std::string node, TransferId id, bool checksum)
       : context_(context),
         peers_(peers),
         node_(std::move(node)),

@@ -1,4 +1,4 @@
-#include "transport/memory/cuda/short_route.h"
+#include "transport/memory/cuda/small_route.h"
 
 #include <utility>
 #include <vector>
@@ -7,17 +7,17 @@
 
 namespace onecopy::cuda {
 
-CudaShortRoute::CudaShortRoute(const std::string& node, CudaCopyRoute::Parts parts,
-                               std::shared_ptr<ShortLane> lane)
+CudaSmallRoute::CudaSmallRoute(const std::string& node, CudaCopyRoute::Parts parts,
+                               std::shared_ptr<SmallLane> lane)
     : parts_(std::move(parts)),
       lane_(std::move(lane)),
-      steps_(std::make_shared<ShortSteps>(
+      steps_(std::make_shared<SmallSteps>(
           std::make_shared<const std::vector<Step>>(1, Step{.node = node,
                                                             .from = parts_.from->step_name(),
                                                             .to = parts_.to->step_name(),
                                                             .by = "copy-engine"}))) {}
 
-Status CudaShortRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+Status CudaSmallRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
   ONECOPY_RETURN_IF_ERROR(CheckInside({&copy, 1}, parts_.from->bytes(), parts_.to->bytes()));
   return lane_->Begin(parts_.direction, parts_.from_address + from_offset,

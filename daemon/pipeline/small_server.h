@@ -1,4 +1,4 @@
-// Small copies from another node that asks for each: ShortPushes' other end.
+// Small copies from another node that asks for each: SmallPushes' other end.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace onecopy::pipeline {
 
 // Gets what the owner names, inside what the two sides have agreed on, and answers each. Runs on
 // the connection's executor.
-class ShortServer : public std::enable_shared_from_this<ShortServer> {
+class SmallServer : public std::enable_shared_from_this<SmallServer> {
  public:
-  struct Way {
+  struct Params {
     std::shared_ptr<Connection> connection;
     ChannelId channel = 0;  // on which the owner asks
     RemoteKey key;
@@ -27,14 +27,14 @@ class ShortServer : public std::enable_shared_from_this<ShortServer> {
   };
 
   // Any thread: listens from now on.
-  static std::shared_ptr<ShortServer> Start(Way way);
+  static std::shared_ptr<SmallServer> Start(Params way);
 
   // Any thread: takes nothing more, ends what is under way, says so, and lets everything go before
   // `stopped` runs, on the executor. Safe to repeat; the first one's reason counts.
   void Stop(const Status& why, Task stopped);
 
  private:
-  explicit ShortServer(Way way) : way_(std::move(way)) {}
+  explicit SmallServer(Params way) : way_(std::move(way)) {}
 
   void Hear(std::span<const std::byte> message);
   void Serve(const Push& push);
@@ -42,7 +42,7 @@ class ShortServer : public std::enable_shared_from_this<ShortServer> {
   void Answer(uint64_t number, const Status& status);
   void EndIfIdle();
 
-  Way way_;
+  Params way_;
   uint32_t under_way_ = 0;
   Status why_;  // not OK once it is stopping
   std::vector<Task> stopped_;

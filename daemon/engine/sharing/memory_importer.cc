@@ -1,4 +1,4 @@
-#include "daemon/engine/sharing/borrower.h"
+#include "daemon/engine/sharing/memory_importer.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMostHeld = 64;
+constexpr size_t kMaxHeld = 64;
 constexpr std::chrono::milliseconds kFetchPatience{2000};
 // Fetching waits for another daemon, which must not hold up calls about this node's own devices.
 constexpr const char* kFetchWorker = "borrow";
@@ -30,8 +30,8 @@ Status CannotBorrow(const Status& why) {
 
 }  // namespace
 
-Borrower::UseRef Borrower::Find(const std::string& node, const std::string& buffer,
-                                const TransferId& id, Recalled recalled) {
+MemoryImporter::UseRef MemoryImporter::Find(const std::string& node, const std::string& buffer,
+                                            const TransferId& id, Recalled recalled) {
   for (auto& [key, held] : held_) {
     if (key.first == node && held.buffer == buffer && held.region != nullptr && !held.dropped) {
       return NewUse(key, held, {id, std::move(recalled)});
@@ -40,8 +40,9 @@ Borrower::UseRef Borrower::Find(const std::string& node, const std::string& buff
   return nullptr;
 }
 
-void Borrower::Get(const std::string& node, const std::string& buffer, const std::string& kind,
-                   const Loan& loan, const TransferId& id, Recalled recalled, Reply<UseRef> reply) {
+void MemoryImporter::Get(const std::string& node, const std::string& buffer,
+                         const std::string& kind, const MemoryExport& loan, const TransferId& id,
+                         Recalled recalled, Reply<UseRef> reply) {
   Memory* memory = context_.FindMemory(kind);
   if (memory == nullptr) {
     return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
@@ -92,8 +93,8 @@ void Borrower::Get(const std::string& node, const std::string& buffer, const std
 }
 
 // Like Workers::Share, and whoever has called the memory back hears that it is unmapped.
-RegionRef Borrower::Share(const Key& key, const std::string& worker,
-                          std::unique_ptr<Region> region) {
+RegionRef MemoryImporter::Share(const Key& key, const std::string& worker,
+                                std::unique_ptr<Region> region) {
   const auto found = held_.find(key);
   const std::shared_ptr<Answers> answers =
       found == held_.end() ? std::make_shared<Answers>() : found->second.recalls;
@@ -106,11 +107,11 @@ RegionRef Borrower::Share(const Key& key, const std::string& worker,
   });
 }
 
-void Borrower::Answer(Answers& answers) {
+void MemoryImporter::Answer(Answers& answers) {
   for (StatusReply& reply : std::exchange(answers, {})) reply(OkStatus());
 }
 
-void Borrower::Fetched(const Key& key, const std::string& how, Result<RegionRef> region) {
+void MemoryImporter::Fetched(const Key& key, const std::string& how, Result<RegionRef> region) {
   const auto found = held_.find(key);
   if (found == held_.end()) return;  // at the engine's end
   auto waiting = std::exchange(found->second.waiting, {});
@@ -131,14 +132,14 @@ void Borrower::Fetched(const Key& key, const std::string& how, Result<RegionRef>
   for (auto& [user, reply] : waiting) reply(NewUse(key, held, std::move(user)));
 }
 
-Borrower::UseRef Borrower::NewUse(const Key& key, Held& held, User user) {
+MemoryImporter::UseRef MemoryImporter::NewUse(const Key& key, Held& held, User user) {
   context_.loop.CancelTimer(std::exchange(held.idle_timer, 0));
   const uint64_t number = next_use_++;
   held.uses.emplace(number, std::move(user));
   return std::make_unique<Use>(*this, key, number, held.region, held.how);
 }
 
-void Borrower::LetGo(const Key& key, uint64_t number) {
+void MemoryImporter::Release(const Key& key, uint64_t number) {
   const auto found = held_.find(key);
   if (found == held_.end()) return;
   Held& held = found->second;
@@ -147,16 +148,16 @@ void Borrower::LetGo(const Key& key, uint64_t number) {
   if (!held.uses.empty()) return;
   if (held.dropped) return Forget(key);
   held.idle_timer =
-      context_.loop.RunAfter(context_.options.borrowed_idle, [this, key] { Forget(key); });
+      context_.loop.RunAfter(context_.options.imported_idle, [this, key] { Forget(key); });
 }
 
-void Borrower::Forget(const Key& key) {
+void MemoryImporter::Forget(const Key& key) {
   const auto held = held_.extract(key);
   if (!held.empty()) context_.loop.CancelTimer(held.mapped().idle_timer);
 }
 
-void Borrower::Recall(const std::string& node, uint64_t loan, const TransferId& id,
-                      StatusReply reply) {
+void MemoryImporter::Recall(const std::string& node, uint64_t loan, const TransferId& id,
+                            StatusReply reply) {
   const auto found = held_.find({node, loan});
   if (found == held_.end()) return reply(OkStatus());
   // Copies: with its last use the entry goes.
@@ -174,14 +175,14 @@ void Borrower::Recall(const std::string& node, uint64_t loan, const TransferId& 
   if (reply) reply(OkStatus());
 }
 
-void Borrower::Retire(const std::string& node, uint64_t loan) {
+void MemoryImporter::Retire(const std::string& node, uint64_t loan) {
   const auto found = held_.find({node, loan});
   if (found == held_.end()) return;
   found->second.dropped = true;
   if (found->second.region != nullptr && found->second.uses.empty()) Forget(Key(node, loan));
 }
 
-void Borrower::PeerLost(const std::string& node) {
+void MemoryImporter::PeerLost(const std::string& node) {
   std::vector<uint64_t> lost;
   for (const auto& [key, held] : held_) {
     if (key.first == node) lost.push_back(key.second);
@@ -189,8 +190,8 @@ void Borrower::PeerLost(const std::string& node) {
   for (const uint64_t loan : lost) Retire(node, loan);
 }
 
-bool Borrower::MakeRoom() {
-  if (held_.size() < kMostHeld) return true;
+bool MemoryImporter::MakeRoom() {
+  if (held_.size() < kMaxHeld) return true;
   const auto idle = std::find_if(held_.begin(), held_.end(),
                                  [](const auto& entry) { return entry.second.idle_timer != 0; });
   if (idle == held_.end()) return false;
@@ -198,7 +199,7 @@ bool Borrower::MakeRoom() {
   return true;
 }
 
-void Borrower::Clear() {
+void MemoryImporter::Clear() {
   for (auto& [key, held] : held_) context_.loop.CancelTimer(held.idle_timer);
   held_.clear();
 }

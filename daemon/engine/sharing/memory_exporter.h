@@ -15,22 +15,23 @@
 
 namespace onecopy::engine {
 
-// Engine thread. A buffer has one loan in its life, whoever borrows it. A borrower keeps what it
+// Engine thread. A buffer has one loan in its life, whoever borrows it. An importer keeps what it
 // has for a while after a transfer, so that the next one finds it; it is told when the buffer goes.
-class Lender {
+class MemoryExporter {
  public:
-  Lender(Context& context, Peers& peers, Buffers& buffers, Tickets& tickets);
+  MemoryExporter(Context& context, Peers& peers, Buffers& buffers, Tickets& tickets);
 
   // To the node `caller`, which must be a daemon of this host and have a ticket; the ticket stays
   // good. FAILED_PRECONDITION: NOT_SHAREABLE with the memory's own reason, OTHER_NODE.
-  void Lend(const std::string& caller, const BorrowRequest& request, Reply<Loan> reply);
+  void Lend(const std::string& caller, const ImportMemoryRequest& request,
+            Reply<MemoryExport> reply);
 
   // FAILED_PRECONDITION (NOT_SHAREABLE) where that node has no such loan of the buffer (any more).
   Status Check(const std::string& caller, BufferId buffer, uint64_t loan) const;
 
-  // Has one borrower end a transfer from the buffer. `done` runs when it has, or after a bounded
+  // Has one importer end a transfer from the buffer. `done` runs when it has, or after a bounded
   // time.
-  void Recall(const std::string& borrower, BufferId buffer, const TransferId& id, Task done);
+  void Recall(const std::string& importer, BufferId buffer, const TransferId& id, Task done);
   // The buffer is gone: all have to let go.
   void DropBuffer(BufferId buffer);
   // `then` runs when nobody is still being asked to let go of the buffer.
@@ -42,11 +43,12 @@ class Lender {
  private:
   struct Lent {
     uint64_t id = 0;
-    std::set<std::string> borrowers;
+    std::set<std::string> importers;
   };
 
-  void Ask(const std::string& borrower, BufferId buffer, const TransferId& id, Task done);
-  Result<Loan> Hand(const std::string& caller, BufferId buffer, Result<ImportRequest> shared);
+  void Ask(const std::string& importer, BufferId buffer, const TransferId& id, Task done);
+  Result<MemoryExport> Hand(const std::string& caller, BufferId buffer,
+                            Result<ImportRequest> shared);
 
   Context& context_;
   Peers& peers_;

@@ -1,0 +1,258 @@
+#include "daemon/engine/transfers/coordinator.h"
+
+#include <xxhash.h>
+
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "onecopy/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::engine {
+namespace {
+
+void Append(const Layout& layout, std::string* text) {
+  const std::vector<StridedRange>& pieces = layout.pieces();
+  text->append(reinterpret_cast<const char*>(&layout.extent()), sizeof layout.extent());
+  text->append(reinterpret_cast<const char*>(pieces.data()), pieces.size() * sizeof pieces[0]);
+}
+
+std::string Digest(const Scatter& ranges) {
+  std::string text;
+  Append(ranges.source, &text);
+  Append(ranges.destination, &text);
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return std::to_string(hash.high64) + "-" + std::to_string(hash.low64);
+}
+
+// What makes two requests the same.
+std::string Content(const TransferRequest& request, const Scatter* ranges) {
+  std::string content = request.source.ToString() + " " + request.destination.ToString() + " " +
+                        request.policy.path_glob + " " + request.policy.link + " ";
+  content += request.policy.at_most_copies ? std::to_string(*request.policy.at_most_copies) : "any";
+  content += request.policy.allow_emulated ? " emulated" : "";
+  content += request.checksum ? " checksum" : "";
+  content += request.policy.client_file ? " file" : "";
+  content += " " + request.part_of.str();
+  if (ranges != nullptr) content += " ranges " + Digest(*ranges);
+  return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
+}
+
+Status CheckEnd(const Endpoint& end, const char* which) {
+  if (!end.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(end.node, "node"));
+  if (!end.buffer.empty()) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadEndpoint,
+          std::string("the ") + which + " names no buffer"};
+}
+
+}  // namespace
+
+struct Coordinator::Pending {
+  Principal who;
+  TransferRequest request;
+  ScatterRef ranges;
+  TransferId id;
+  Reply<TransferInfo> reply;
+  bool recorded = false;  // this node has a record of it, because another one decides it
+  os::Clock::time_point begun = os::Clock::now();
+  os::EventLoop::TimerId deadline_timer = 0;
+  std::string waits_for;
+  bool given_up = false;
+
+  // What is left of its deadline, if it has one.
+  std::optional<std::chrono::milliseconds> Remaining() const {
+    if (!request.deadline) return std::nullopt;
+    const auto passed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - begun);
+    return std::max(*request.deadline - passed, std::chrono::milliseconds(1));
+  }
+};
+
+void Coordinator::Create(const Principal& who, TransferRequest request, ScatterRef ranges,
+                         Reply<TransferInfo> reply) {
+  Status wrong = CheckEnd(request.source, "source");
+  if (wrong.ok()) wrong = CheckEnd(request.destination, "destination");
+  if (request.deadline && request.deadline->count() <= 0) {
+    wrong = {Code::kInvalidArgument, reasons::kBadArgument, "a deadline that has passed already"};
+  }
+  // What has begun may end.
+  if (context_.draining && !request.validate_only && request.part_of.empty()) {
+    wrong = {Code::kUnavailable, reasons::kDraining,
+             "node " + context_.node() + " is shutting down and takes no new transfers"};
+  }
+  if (!wrong.ok()) return reply(wrong);
+  for (Endpoint* end : {&request.source, &request.destination}) {
+    if (end->node.empty()) end->node = context_.node();
+  }
+
+  auto pending = std::make_shared<Pending>();
+  pending->who = who;
+  pending->request = std::move(request);
+  pending->ranges = std::move(ranges);
+  pending->id = NewTransferId();
+  if (!pending->request.validate_only) {
+    auto shared = std::make_shared<Reply<TransferInfo>>(std::move(reply));
+    auto again = [this, shared, request = pending->request.request_id](Result<TransferId> made) {
+      if (!made.ok()) return (*shared)(made.status());
+      const TransferRecord* record = transfers_.Find(*made);
+      if (record != nullptr) return (*shared)(record->info);
+      (*shared)(RequestLog<TransferId>::Forgotten(request));
+    };
+    auto seen = requests_.Begin(OwnerOf(who), who.administrator, pending->request.request_id,
+                                Content(pending->request, pending->ranges.get()), again);
+    if (!seen.ok()) return (*shared)(seen.status());
+    if (seen->action == RequestLog<TransferId>::Action::kWait) return;
+    if (seen->action == RequestLog<TransferId>::Action::kRepeat) return again(*seen->made);
+    reply = [shared](Result<TransferInfo> info) { (*shared)(std::move(info)); };
+    pending->reply = std::move(reply);
+    if (!pending->request.part_of.empty()) {
+      const Status adopted = series_.Adopt(who, pending->request, pending->id);
+      if (!adopted.ok()) return Refuse(*pending, adopted);
+    }
+  } else {
+    pending->reply = std::move(reply);
+  }
+  KeepDeadline(pending);
+  Reserve(std::move(pending));
+}
+
+void Coordinator::KeepDeadline(const std::shared_ptr<Pending>& pending) {
+  if (!pending->request.deadline) return;
+  pending->deadline_timer =
+      context_.loop.RunAfter(*pending->request.deadline, [this, pending] { GiveUp(pending); });
+}
+
+// What the other nodes still answer is of no use any more; a transfer that one of them has started
+// meanwhile is ended when it says so.
+void Coordinator::GiveUp(const std::shared_ptr<Pending>& pending) {
+  pending->deadline_timer = 0;
+  const Status late(Code::kDeadlineExceeded, reasons::kDeadline,
+                    "the transfer did not begin within its deadline of " +
+                        std::to_string(pending->request.deadline->count()) + " ms: it waited for " +
+                        pending->waits_for,
+                    "allow more time with a later deadline");
+  Conclude(pending, late);
+  pending->given_up = true;
+}
+
+void Coordinator::CancelStarted(const Pending& pending) {
+  if (pending.request.validate_only) return;
+  const Result<PeerApi*> destination = nodes_.Find(pending.request.destination.node);
+  if (!destination.ok()) return;  // it has the deadline, too
+  (*destination)
+      ->Cancel(context_.node(), pending.who.uid, pending.id, [](const Result<TransferInfo>&) {});
+}
+
+TransferRole Coordinator::RoleHere(const TransferRequest& asked) const {
+  if (context_.IsSelf(asked.destination.node)) return TransferRole::kDestination;
+  return context_.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kInitiator;
+}
+
+void Coordinator::Reserve(std::shared_ptr<Pending> pending) {
+  const std::string& node = pending->request.source.node;
+  pending->waits_for = "node " + node + " to say whether the source may be read";
+  nodes_.WhenConnected(node, [this, pending](Result<PeerApi*> source) {
+    if (pending->given_up) return;
+    if (!source.ok()) return Conclude(pending, source.status());
+    ReserveRequest request;
+    request.id = pending->id;
+    request.uid = pending->who.uid;
+    request.administrator = pending->who.administrator;
+    request.destination_node = pending->request.destination.node;
+    request.source = pending->request.source;
+    if (pending->ranges != nullptr) {
+      request.ranges = {pending->ranges, &pending->ranges->source};
+    }
+    request.validate_only = pending->request.validate_only;
+    (*source)->Reserve(context_.node(), std::move(request),
+                       [this, pending](Result<Reservation> reservation) {
+                         if (pending->given_up) return;
+                         if (!reservation.ok()) return Conclude(pending, reservation.status());
+                         StartAt(pending, std::move(*reservation));
+                       });
+  });
+}
+
+void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservation) {
+  const std::string& node = pending->request.destination.node;
+  pending->waits_for = "node " + node + " to plan and start the transfer";
+  nodes_.WhenConnected(node, [this, pending, node, reservation = std::move(reservation)](
+                                 Result<PeerApi*> destination) mutable {
+    if (pending->given_up) return;
+    if (!destination.ok()) return Conclude(pending, destination.status());
+    const TransferRequest& asked = pending->request;
+    if (!asked.validate_only && !context_.IsSelf(node)) {
+      // Before the destination hears of it, since its reports may be quicker than its answer.
+      TransferInfo info;
+      info.id = pending->id;
+      info.role = RoleHere(asked);
+      info.source = reservation.source;
+      info.destination = asked.destination;
+      info.bytes = pending->ranges == nullptr ? reservation.source.bytes.value_or(0)
+                                              : pending->ranges->source.bytes();
+      info.owner = pending->who.ToString();
+      info.create_time = std::chrono::system_clock::now();
+      info.part_of = asked.part_of;
+      Result<Quota::Charge> charge =
+          transfers_.Take(OwnerOf(pending->who), context_.node(), pending->who.administrator);
+      if (!charge.ok()) return Conclude(pending, charge.status());
+      Result<TransferRecord*> record = transfers_.Add(std::move(info), OwnerOf(pending->who),
+                                                      context_.node(), std::move(*charge));
+      if (!record.ok()) return Conclude(pending, record.status());
+      pending->recorded = true;
+      remote_transfers_.Await(**record, node, pending->Remaining());
+    }
+    StartRequest request;
+    request.id = pending->id;
+    request.uid = pending->who.uid;
+    request.administrator = pending->who.administrator;
+    request.reservation = std::move(reservation);
+    request.asked = asked;
+    request.asked.deadline = pending->Remaining();
+    request.ranges = pending->ranges;
+    if (!asked.part_of.empty()) request.series = series_.Find(asked.part_of);
+    (*destination)
+        ->Start(context_.node(), std::move(request), [this, pending](Result<TransferInfo> started) {
+          if (!pending->given_up) return Conclude(pending, std::move(started));
+          if (started.ok()) CancelStarted(*pending);
+        });
+  });
+}
+
+void Coordinator::Conclude(const std::shared_ptr<Pending>& pending, Result<TransferInfo> outcome) {
+  context_.loop.CancelTimer(std::exchange(pending->deadline_timer, 0));
+  const Owner who = OwnerOf(pending->who);
+  if (!outcome.ok()) {
+    if (pending->recorded) {
+      remote_transfers_.Drop(pending->id);
+      transfers_.Drop(pending->id);
+    }
+    series_.Refused(pending->request.part_of, pending->id);
+    return Refuse(*pending, outcome.status());
+  }
+  if (pending->request.validate_only) {
+    outcome->role = RoleHere(pending->request);
+    return pending->reply(std::move(outcome));
+  }
+  TransferRecord* record = transfers_.Find(pending->id);
+  if (record == nullptr) {  // it has ended since, and no more of those are kept
+    requests_.Conclude(who, pending->request.request_id, pending->id);
+    return pending->reply(std::move(outcome));
+  }
+  if (pending->recorded && record->info.state == TransferState::kPending) {
+    record->info.destination = outcome->destination;
+    record->info.plan = outcome->plan;
+    transfers_.Changed(*record);
+  }
+  if (pending->recorded) remote_transfers_.AskWhenSilent(pending->id);
+  series_.Started(*record);
+  requests_.Conclude(who, pending->request.request_id, pending->id);
+  pending->reply(record->info);
+}
+
+void Coordinator::Refuse(Pending& pending, const Status& why) {
+  requests_.Conclude({pending.who.uid, pending.who.node}, pending.request.request_id, why);
+  pending.reply(why);
+}
+
+}  // namespace onecopy::engine
