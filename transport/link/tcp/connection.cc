@@ -189,7 +189,7 @@ void TcpConnection::BodySent(uint64_t tag, bool copied) {
   });
 }
 
-// By lane 0, so not behind what the owner is sending by now; but maybe before the get's END.
+// By lane 0, so not behind what the owner is sending by now; but maybe before that get ends.
 void TcpConnection::ReportArrived(uint64_t tag, bool copied) {
   const auto found = gets_.find(tag);
   if (found == gets_.end()) return;
