@@ -272,7 +272,8 @@ void ClientService::DeleteGrant(const Principal& who, GrantId id, StatusReply re
   needs_.grants.Delete(
       id, {Code::kPermissionDenied, reasons::kNotOwner,
            "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
-  reply(OkStatus());
+  // Small transfers of other nodes read without asking: until that has ended, the right has not.
+  needs_.openings.WhenReleased(id, [reply = std::move(reply)]() mutable { reply(OkStatus()); });
 }
 
 NodeInfo ClientService::DescribeSelf() const {

@@ -17,7 +17,6 @@ namespace {
 using Kind = ProbeOutcome::Kind;
 
 constexpr size_t kMaxQueued = 1024;
-constexpr size_t kMaxEntries = 8192;
 constexpr std::chrono::seconds kMaxRetryPause{120};
 constexpr double kBurstSeconds = 0.5;  // before a link's share counts
 
@@ -51,7 +50,7 @@ Probes::Probes(Context& context, Catalog& catalog, Peers& peers, Nodes& nodes,
       activities_(context.loop) {}
 Probes::~Probes() = default;
 
-bool Probes::IsOwn(const Key& key) const { return context_.IsSelf(key.node); }
+bool Probes::IsOwn(const ProbeTable::Key& key) const { return context_.IsSelf(key.node); }
 
 bool Probes::HasDevices(const std::string& link) const {
   const LinkCapability* found = catalog_.capabilities().FindLink(link);
@@ -59,25 +58,7 @@ bool Probes::HasDevices(const std::string& link) const {
          context_.FindLink(link) != nullptr;
 }
 
-Probes::State Probes::StateOf(const Entry& entry) {
-  if (!entry.outcome) return State::kAbsent;
-  if (os::Clock::now() < entry.expires) return State::kFresh;
-  return entry.outcome->kind == Kind::kMeasured ? State::kStale : State::kAbsent;
-}
-
-Probes::Entry* Probes::Ensure(const Key& key) {
-  const auto found = entries_.find(key);
-  if (found != entries_.end()) return &found->second;
-  if (entries_.size() >= kMaxEntries) {
-    std::erase_if(entries_, [](const auto& e) {
-      return !e.second.queued && !e.second.running && StateOf(e.second) != State::kFresh;
-    });
-    if (entries_.size() >= kMaxEntries) return nullptr;
-  }
-  return &entries_[key];
-}
-
-bool Probes::Enqueue(const Key& key, Entry& entry) {
+bool Probes::Enqueue(const ProbeTable::Key& key, ProbeTable::Entry& entry) {
   if (stopped_) return false;
   if (entry.queued || entry.running) return true;
   Line& line = LineOf(key);
@@ -87,8 +68,8 @@ bool Probes::Enqueue(const Key& key, Entry& entry) {
   return true;
 }
 
-void Probes::AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::milliseconds limit,
-                       Task then) {
+void Probes::AwaitKeys(const std::vector<ProbeTable::Key>& keys, bool force,
+                       std::chrono::milliseconds limit, Task then) {
   auto waiter = std::make_shared<Waiter>();
   waiter->then = std::move(then);
   auto arrive = [this, waiter] {
@@ -96,13 +77,13 @@ void Probes::AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::mi
     context_.loop.CancelTimer(waiter->timer);
     std::exchange(waiter->then, nullptr)();
   };
-  for (const Key& key : keys) {
-    Entry* entry = Ensure(key);
+  for (const ProbeTable::Key& key : keys) {
+    ProbeTable::Entry* entry = table_.Ensure(key);
     if (entry == nullptr) continue;
-    const State state = StateOf(*entry);
-    if (state == State::kFresh && !force) continue;
+    const ProbeTable::State state = entry->state();
+    if (state == ProbeTable::State::kFresh && !force) continue;
     entry->forced = entry->forced || force;
-    if (!Enqueue(key, *entry) || (state == State::kStale && !force)) continue;
+    if (!Enqueue(key, *entry) || (state == ProbeTable::State::kStale && !force)) continue;
     ++waiter->missing;
     entry->waiting.emplace_back(arrive);
   }
@@ -118,7 +99,7 @@ void Probes::AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::mi
 }
 
 void Probes::Await(const std::string& peer, const std::vector<plan::Wire>& wires, Task then) {
-  std::vector<Key> keys;
+  std::vector<ProbeTable::Key> keys;
   keys.reserve(wires.size());
   for (const plan::Wire& wire : wires) {
     if (plan::CanProbe(wire)) keys.push_back({peer, wire});
@@ -130,13 +111,12 @@ void Probes::EnsureOwn(const std::string& link, const Place& place, StatusReply 
   if (!HasDevices(link) || !plan::CanProbe(plan::WireEnd{place.kind, place.device}))
     return reply(OkStatus());
   const plan::WireEnd end{place.kind, place.device};
-  const Key key{context_.node(), {link, end, end}};
+  const ProbeTable::Key key{context_.node(), {link, end, end}};
   auto shared = std::make_shared<StatusReply>(std::move(reply));
   AwaitKeys({key}, false, context_.options.probe_limit, [this, key, shared] {
-    const auto found = entries_.find(key);
-    const bool failed = found != entries_.end() && found->second.outcome &&
-                        found->second.outcome->kind == Kind::kFailed;
-    (*shared)(failed ? found->second.outcome->why : OkStatus());
+    const ProbeTable::Entry* const entry = table_.Find(key);
+    const bool failed = entry != nullptr && entry->outcome && entry->outcome->kind == Kind::kFailed;
+    (*shared)(failed ? entry->outcome->why : OkStatus());
   });
 }
 
@@ -145,8 +125,8 @@ void Probes::StartNext(Line& line) {
   if (line.busy || stopped_ || line.queue.empty()) return;
   double least_debt = 1e9;
   for (auto at = line.queue.begin(); at != line.queue.end(); ++at) {
-    const Key key = *at;
-    Entry& entry = entries_.at(key);
+    const ProbeTable::Key key = *at;
+    ProbeTable::Entry& entry = table_.At(key);
     const double allowed = Allowed(key.wire.link);
     if (allowed <= 0 && !entry.forced) {
       least_debt = std::min(least_debt, -allowed);
@@ -179,7 +159,7 @@ double Probes::Allowed(const std::string& link) {
   return allowance.seconds;
 }
 
-void Probes::Begin(const Key& key) {
+void Probes::Begin(const ProbeTable::Key& key) {
   if (IsOwn(key)) return Run(key);
   // What this node's devices cannot do with this memory needs no peer to be found out.
   const plan::WireEnd& end = key.wire.destination;
@@ -193,7 +173,7 @@ void Probes::Begin(const Key& key) {
   });
 }
 
-void Probes::Run(const Key& key) {
+void Probes::Run(const ProbeTable::Key& key) {
   ++started_;
   auto run = std::make_shared<ProbeRun>(context_, nodes_, connections_, activities_,
                                         ProbeRun::Params{key.node, key.wire, IsOwn(key)});
@@ -201,7 +181,7 @@ void Probes::Run(const Key& key) {
   run->Start([this, key](ProbeOutcome outcome) { Conclude(key, std::move(outcome)); });
 }
 
-void Probes::Conclude(const Key& key, ProbeOutcome outcome) {
+void Probes::Conclude(const ProbeTable::Key& key, ProbeOutcome outcome) {
   Line& line = LineOf(key);
   line.run.reset();
   line.busy = false;
@@ -217,7 +197,7 @@ void Probes::Conclude(const Key& key, ProbeOutcome outcome) {
        {"to", Text(key.wire.destination)},
        {"link", key.wire.link},
        {"outcome", measured ? FormatRate(outcome.bytes_per_second) : outcome.why.ToString()}});
-  Entry& entry = entries_.at(key);
+  ProbeTable::Entry& entry = table_.At(key);
   entry.running = false;
   entry.failures = outcome.kind == Kind::kMeasured ? 0 : entry.failures + 1;
   entry.outcome = std::move(outcome);
@@ -226,7 +206,7 @@ void Probes::Conclude(const Key& key, ProbeOutcome outcome) {
   StartNext(line);
 }
 
-void Probes::SetExpiry(Entry& entry) {
+void Probes::SetExpiry(ProbeTable::Entry& entry) {
   const Options& options = context_.options;
   std::chrono::milliseconds lifetime = options.probe_lifetime;
   if (entry.failures > 0) {
@@ -240,7 +220,7 @@ void Probes::SetExpiry(Entry& entry) {
       entry.time + std::chrono::duration_cast<std::chrono::system_clock::duration>(jittered);
 }
 
-void Probes::Evaluate(const Key& key, ProbeOutcome& outcome) {
+void Probes::Evaluate(const ProbeTable::Key& key, ProbeOutcome& outcome) {
   const LinkCapability* link = catalog_.capabilities().FindLink(key.wire.link);
   if (link == nullptr) return;
   const auto no = [](const Status& why) {
@@ -285,11 +265,11 @@ void Probes::Evaluate(const Key& key, ProbeOutcome& outcome) {
   }
 }
 
-std::vector<Probes::Key> Probes::KeysOf(const std::string& node) const {
+std::vector<ProbeTable::Key> Probes::KeysOf(const std::string& node) const {
   const NodeCapability& here = catalog_.capabilities();
   const bool own = context_.IsSelf(node);
   const NodeCapability* there = own ? &here : peers_.Capabilities(node);
-  std::vector<Key> keys;
+  std::vector<ProbeTable::Key> keys;
   if (there == nullptr) return keys;
   const auto usable = [](const NodeCapability& of, const LinkCapability& link) {
     std::vector<plan::WireEnd> ends;
@@ -327,16 +307,16 @@ void Probes::ProbeNode(const std::string& node, bool force, Reply<std::vector<Pr
   } else if (!context_.IsSelf(node)) {
     if (Result<PeerApi*> peer = peers_.Find(node); !peer.ok()) return reply(peer.status());
   }
-  std::vector<Key> keys;
+  std::vector<ProbeTable::Key> keys;
   for (const std::string& one : nodes) {
-    const std::vector<Key> of_one = KeysOf(one);
+    const std::vector<ProbeTable::Key> of_one = KeysOf(one);
     keys.insert(keys.end(), of_one.begin(), of_one.end());
   }
   if (keys.size() > kMaxKeys) keys.resize(kMaxKeys);
   AwaitKeys(keys, force, kPatience, [this, nodes, reply = std::move(reply)]() mutable {
     std::vector<ProbeInfo> all;
     for (const std::string& one : nodes) {
-      const std::vector<ProbeInfo> of_one = Describe(one);
+      const std::vector<ProbeInfo> of_one = table_.Describe(one);
       all.insert(all.end(), of_one.begin(), of_one.end());
     }
     reply(std::move(all));
@@ -353,6 +333,22 @@ void Probes::Stop(Task done) {
     }
   }
   activities_.OnIdle(std::move(done));
+}
+
+plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
+  plan::Estimates estimates = table_.EstimatesFor(peer);
+  path_rates_.AddTo(estimates, peer);
+  return estimates;
+}
+
+uint64_t Probes::slow_transfers(const std::string& node) const {
+  const auto found = slow_.find(node);
+  return found == slow_.end() ? 0 : found->second;
+}
+
+void Probes::LinkChanged(const std::string& link) {
+  table_.LinkChanged(link, context_.node());
+  catalog_.ForgetNicMemories(link);
 }
 
 }  // namespace onecopy::engine

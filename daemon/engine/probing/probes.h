@@ -20,6 +20,7 @@
 #include "daemon/engine/probing/activities.h"
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/probe_run.h"
+#include "daemon/engine/probing/probe_table.h"
 #include "daemon/plan/estimates.h"
 #include "transport/core/region.h"
 #include "transport/os/event_loop.h"
@@ -50,7 +51,7 @@ class Probes {
   // Probes all there is from that node, or from every connected peer and from this node itself
   // where the name is empty. `force`: also what was probed lately.
   void ProbeNode(const std::string& node, bool force, Reply<std::vector<ProbeInfo>> reply);
-  std::vector<ProbeInfo> Describe(const std::string& node) const;
+  std::vector<ProbeInfo> Describe(const std::string& node) const { return table_.Describe(node); }
 
   // A transfer from that node was far slower than was measured before.
   void CountSlow(const std::string& node) { ++slow_[node]; }
@@ -59,8 +60,10 @@ class Probes {
   // What was found may no longer hold.
   void LinkChanged(const std::string& link);
   void PeerChanged(const std::string& node, const NodeCapability& before,
-                   const NodeCapability& now);
-  void PeerRestarted(const std::string& node);
+                   const NodeCapability& now) {
+    table_.PeerChanged(node, before, now);
+  }
+  void PeerRestarted(const std::string& node) { table_.PeerRestarted(node); }
 
   // To be waited for by Stop, beside the probes themselves.
   Activities& activities() { return activities_; }
@@ -70,23 +73,8 @@ class Probes {
   uint64_t started() const { return started_; }
 
  private:
-  struct Key {
-    std::string node;  // this one: in loopback
-    plan::Wire wire;
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
-  enum class State { kAbsent, kStale, kFresh };
-  struct Entry {
-    std::optional<ProbeOutcome> outcome;
-    WallTime time;
-    WallTime expire_time;
-    os::Clock::time_point expires;
-    int failures = 0;  // in a row
-    bool queued = false;
-    bool running = false;
-    bool forced = false;  // the share of the link's time does not count
-    std::vector<Task> waiting;
-  };
+  using Key = ProbeTable::Key;
+
   // One way of probing, one probe at a time.
   struct Line {
     std::deque<Key> queue;
@@ -103,11 +91,8 @@ class Probes {
   bool IsOwn(const Key& key) const;
   Line& LineOf(const Key& key) { return IsOwn(key) ? own_line_ : peer_line_; }
   bool HasDevices(const std::string& link) const;
-  static State StateOf(const Entry& entry);
-  // Null when there are too many already.
-  Entry* Ensure(const Key& key);
   // Whether it is waited for or running then.
-  bool Enqueue(const Key& key, Entry& entry);
+  bool Enqueue(const Key& key, ProbeTable::Entry& entry);
   void AwaitKeys(const std::vector<Key>& keys, bool force, std::chrono::milliseconds limit,
                  Task then);
   void StartNext(Line& line);
@@ -117,10 +102,9 @@ class Probes {
   // Tells the catalog what this node's devices do with its memory; the outcome then says whether
   // any does.
   void Evaluate(const Key& key, ProbeOutcome& outcome);
-  void SetExpiry(Entry& entry);
+  void SetExpiry(ProbeTable::Entry& entry);
   double Allowed(const std::string& link);
   std::vector<Key> KeysOf(const std::string& node) const;
-  void Expire(Entry& entry);
 
   Context& context_;
   Catalog& catalog_;
@@ -129,7 +113,7 @@ class Probes {
   Connections& connections_;
   const PathRates& path_rates_;
   Activities activities_;
-  std::map<Key, Entry> entries_;
+  ProbeTable table_;
   Line own_line_;
   Line peer_line_;
   std::map<std::string, Allowance> allowances_;

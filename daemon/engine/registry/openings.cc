@@ -49,10 +49,11 @@ void Openings::Forget(uint64_t number) {
   auto node = entries_.extract(number);
   if (node.empty()) return;
   for (Task& closed : node.mapped().closed) closed();
-  const auto waiting = waiting_.find(node.mapped().opening.buffer);
-  if (waiting == waiting_.end() || Uses(waiting->first)) return;
-  auto tasks = waiting_.extract(waiting);
-  for (Task& then : tasks.mapped()) then();
+  const auto over = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                          [this](const Waiting& one) { return Any(one.which); });
+  std::vector<Waiting> told(std::make_move_iterator(over), std::make_move_iterator(waiting_.end()));
+  waiting_.erase(over, waiting_.end());
+  for (Waiting& one : told) one.then();
 }
 
 // One that is not ready yet is closed when it is.
@@ -63,7 +64,6 @@ void Openings::CloseOne(uint64_t number, const Status& why) {
   if (entry.close) entry.close(why, [this, number] { Forget(number); });
 }
 
-template <typename Which>
 void Openings::CloseThose(const Which& which, const Status& why) {
   std::vector<uint64_t> those;
   for (const auto& [number, entry] : entries_) {
@@ -104,14 +104,22 @@ void Openings::CloseAll(const Status& why) {
   CloseThose([](const Opening&) { return true; }, why);
 }
 
-bool Openings::Uses(BufferId buffer) const {
+bool Openings::Any(const Which& which) const {
   return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& entry) { return entry.second.opening.buffer == buffer; });
+                     [&](const auto& entry) { return which(entry.second.opening); });
+}
+
+void Openings::AwaitNone(Which which, Task then) {
+  if (!Any(which)) return then();
+  waiting_.push_back({std::move(which), std::move(then)});
 }
 
 void Openings::WhenReleased(BufferId buffer, Task then) {
-  if (!Uses(buffer)) return then();
-  waiting_[buffer].push_back(std::move(then));
+  AwaitNone([buffer](const Opening& opening) { return opening.buffer == buffer; }, std::move(then));
+}
+
+void Openings::WhenReleased(const GrantId& grant, Task then) {
+  AwaitNone([grant](const Opening& opening) { return opening.grant == grant; }, std::move(then));
 }
 
 void Openings::Clear() {

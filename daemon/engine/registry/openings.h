@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,8 +48,10 @@ class Openings {
   void DropGrant(const GrantId& grant, const Status& why);
   void DropPeer(const std::string& node, const Status& why);
   void CloseAll(const Status& why);
-  // Runs `then` once no opening uses the buffer's memory: it has been dropped.
+  // Runs `then` once no opening uses the buffer's memory, or rests on the grant: these have been
+  // dropped.
   void WhenReleased(BufferId buffer, Task then);
+  void WhenReleased(const GrantId& grant, Task then);
   void Clear();  // at the engine's end
 
  private:
@@ -59,14 +62,21 @@ class Openings {
     std::vector<Task> closed;
   };
 
-  template <typename Which>
+  using Which = std::function<bool(const Opening&)>;
+  // For the end of all of those.
+  struct Waiting {
+    Which which;
+    Task then;
+  };
+
   void CloseThose(const Which& which, const Status& why);
   void CloseOne(uint64_t number, const Status& why);
-  bool Uses(BufferId buffer) const;
+  bool Any(const Which& which) const;
+  void AwaitNone(Which which, Task then);
 
   const Context& context_;
   std::map<uint64_t, Entry> entries_;
-  std::map<BufferId, std::vector<Task>> waiting_;
+  std::vector<Waiting> waiting_;
 };
 
 }  // namespace onecopy::engine

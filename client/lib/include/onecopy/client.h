@@ -117,6 +117,8 @@ class Client {
   // another one.
   Result<std::vector<GrantInfo>> ListGrants(const std::string& buffer = {},
                                             const std::string& node = {});
+  // Nothing that begins afterwards may use the right any more; transfers that are under way by it
+  // are being ended.
   Status DeleteGrant(const GrantId& id);
 
   // What would happen, without doing it. FAILED_PRECONDITION (POLICY_UNMET) with every refusal

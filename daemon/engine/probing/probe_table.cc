@@ -1,25 +1,51 @@
-// What probes have found, for the planner and for people, and what makes it old.
+#include "daemon/engine/probing/probe_table.h"
+
 #include <algorithm>
 #include <utility>
-
-#include "daemon/engine/base/context.h"
-#include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/peers.h"
-#include "daemon/engine/probing/probes.h"
 
 namespace onecopy::engine {
 namespace {
 
 using Kind = ProbeOutcome::Kind;
 
+constexpr size_t kMaxEntries = 8192;
+
+void Expire(ProbeTable::Entry& entry) {
+  entry.expires = {};
+  entry.failures = 0;
+}
+
 }  // namespace
 
-plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
+ProbeTable::State ProbeTable::Entry::state() const {
+  if (!outcome) return State::kAbsent;
+  if (os::Clock::now() < expires) return State::kFresh;
+  return outcome->kind == Kind::kMeasured ? State::kStale : State::kAbsent;
+}
+
+ProbeTable::Entry* ProbeTable::Ensure(const Key& key) {
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) return &found->second;
+  if (entries_.size() >= kMaxEntries) {
+    std::erase_if(entries_, [](const auto& e) {
+      return !e.second.queued && !e.second.running && e.second.state() != State::kFresh;
+    });
+    if (entries_.size() >= kMaxEntries) return nullptr;
+  }
+  return &entries_[key];
+}
+
+const ProbeTable::Entry* ProbeTable::Find(const Key& key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+plan::Estimates ProbeTable::EstimatesFor(const std::string& node) const {
   plan::Estimates estimates;
-  for (auto at = entries_.lower_bound({peer, {}}); at != entries_.end(); ++at) {
+  for (auto at = entries_.lower_bound({node, {}}); at != entries_.end(); ++at) {
     const auto& [key, entry] = *at;
-    if (key.node != peer) break;
-    const State state = StateOf(entry);
+    if (key.node != node) break;
+    const State state = entry.state();
     if (state == State::kAbsent || entry.outcome->kind == Kind::kUnknown) continue;
     const ProbeOutcome& outcome = *entry.outcome;
     const auto no = [](const Status& why) {
@@ -38,11 +64,10 @@ plan::Estimates Probes::EstimatesFor(const std::string& peer) const {
                             pair.failure.ok() ? pair.bytes_per_second : 0});
     }
   }
-  path_rates_.AddTo(estimates, peer);
   return estimates;
 }
 
-std::vector<ProbeInfo> Probes::Describe(const std::string& node) const {
+std::vector<ProbeInfo> ProbeTable::Describe(const std::string& node) const {
   std::vector<ProbeInfo> all;
   for (auto at = entries_.lower_bound({node, {}}); at != entries_.end(); ++at) {
     const auto& [key, entry] = *at;
@@ -75,27 +100,16 @@ std::vector<ProbeInfo> Probes::Describe(const std::string& node) const {
   return all;
 }
 
-uint64_t Probes::slow_transfers(const std::string& node) const {
-  const auto found = slow_.find(node);
-  return found == slow_.end() ? 0 : found->second;
-}
-
-void Probes::Expire(Entry& entry) {
-  entry.expires = {};
-  entry.failures = 0;
-}
-
-void Probes::LinkChanged(const std::string& link) {
+void ProbeTable::LinkChanged(const std::string& link, const std::string& self) {
   for (auto& [key, entry] : entries_) {
     if (key.wire.link != link) continue;
     Expire(entry);
-    if (IsOwn(key)) entry.outcome.reset();
+    if (key.node == self) entry.outcome.reset();
   }
-  catalog_.ForgetNicMemories(link);
 }
 
-void Probes::PeerChanged(const std::string& node, const NodeCapability& before,
-                         const NodeCapability& now) {
+void ProbeTable::PeerChanged(const std::string& node, const NodeCapability& before,
+                             const NodeCapability& now) {
   // What a link says of its memories changes with every probe there.
   const auto unlike = [&](const std::string& name) {
     const LinkCapability* old = before.FindLink(name);
@@ -117,7 +131,7 @@ void Probes::PeerChanged(const std::string& node, const NodeCapability& before,
   }
 }
 
-void Probes::PeerRestarted(const std::string& node) {
+void ProbeTable::PeerRestarted(const std::string& node) {
   for (auto at = entries_.lower_bound({node, {}}); at != entries_.end(); ++at) {
     if (at->first.node != node) break;
     Expire(at->second);
