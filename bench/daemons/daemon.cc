@@ -31,10 +31,11 @@ Status WriteConfig(const std::string& path, const DaemonOptions& options) {
   std::ofstream file(path);
   file << "version = 1\n";
   const bool beyond_loopback = options.address.rfind("127.", 0) != 0;
-  if (beyond_loopback) file << "insecure = true\nuid_domain = \"bench\"\n";
+  if (beyond_loopback) file << "insecure = true\n";
+  file << "uid_domain = \"bench\"\n";
   if (!options.tuned.empty()) file << "tuned = " << Quoted(options.tuned) << "\n";
-  if (beyond_loopback) file << "[peers.\"*\"]\nuid_domain = \"bench\"\n";
-  file << "[staging]\n";
+  // Whom loopback would let in needs a name with certificates.
+  file << "[peers.\"*\"]\nuid_domain = \"bench\"\n[staging]\n";
   if (options.slot_bytes) file << "slot_bytes = " << *options.slot_bytes << "\n";
   if (options.slots) file << "slots = " << *options.slots << "\n";
   file << "[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n" << options.sections;
