@@ -15,7 +15,7 @@ struct Path : Plan {
   bool source_staged = false;
   bool destination_staged = false;
   bool emulated = false;  // a software device does some of it
-  // What a probe lets expect, whatever the estimate; 0: nothing.
+  // What a probe measured, whatever the estimate; 0: nothing.
   double probed_bytes_per_second = 0;
 
   friend bool operator==(const Path&, const Path&) = default;

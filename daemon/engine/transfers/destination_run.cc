@@ -302,10 +302,11 @@ void DestinationRun::Rate(bool source_shared) {
 
   std::string expected;
   if (rate < kFarSlower * path.probed_bytes_per_second) {
-    expected = "probed: " + FormatRate(rate) + ", although its probe lets expect " +
+    expected = "probed: " + FormatRate(rate) + ", where the probe of this path measured " +
                FormatRate(path.probed_bytes_per_second);
   } else if (usual && rate < kFarSlower * usual->bytes_per_second) {
-    expected = "measured before: " + FormatRate(rate) + ", although transfers by this path made " +
+    expected = "measured before: " + FormatRate(rate) +
+               ", where earlier transfers by this path made " +
                FormatRate(usual->bytes_per_second) + " at " + plan::TextOf(usual->time);
   }
   if (expected.empty()) return;
