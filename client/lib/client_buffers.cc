@@ -178,7 +178,7 @@ Status Client::DeleteGrant(const GrantId& id) {
   v1::DeleteGrantRequest request;
   request.set_id(id.str());
   return connection_
-      ->Call(connection_->buffers(), &BufferStub::DeleteGrant, request, Patience::kQuick)
+      ->Call(connection_->buffers(), &BufferStub::DeleteGrant, request, Patience::kUnlimited)
       .status();
 }
 

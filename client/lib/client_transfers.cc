@@ -159,7 +159,8 @@ Result<TransferInfo> Client::RunTransfer(const TransferRequest& request, const O
     if (auto done = connection_->small().Run(request)) return std::move(*done);
   }
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, Create(*connection_, request));
-  // A small one is often over by then.
+  // A small one is often over by then; what is only to be planned never begins.
+  if (request.validate_only) return transfer;
   if (!on_update && IsFinal(transfer.state)) return transfer;
   return AwaitTransfer(transfer.id, on_update, stop);
 }

@@ -332,7 +332,7 @@ void Engine::Stop() {
   // Every transfer lets go of what it uses before what it uses goes.
   std::promise<void> idle;
   loop().Post([state, &idle] {
-    state->context.draining = true;
+    state->context.draining = state->context.stopping = true;
     state->CancelAll(
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {

@@ -82,7 +82,8 @@ void Chain::EndMove(size_t stage, const Chunk& from, const Chunk& to, Moved move
   if (!moved.status.ok()) {
     Fail(std::move(moved.status));
   } else {
-    tallies_[stage].Add(moved.steps, from.bytes);
+    if (moved.steps != nullptr) tallies_[stage].Add(moved.steps, from.bytes);
+    for (const auto& [steps, bytes] : moved.step_bytes) tallies_[stage].Add(steps, bytes);
     if (moved.lane >= 0) CountLane(static_cast<unsigned>(moved.lane), from.bytes);
     for (const auto& [lane, bytes] : moved.lane_bytes) CountLane(lane, bytes);
     if (stage + 1 == stages_.size()) bytes_done_.fetch_add(from.bytes, std::memory_order_relaxed);

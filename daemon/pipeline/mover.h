@@ -19,6 +19,8 @@ struct Moved {
   int lane = -1;  // of the link, where there is one
   // Instead, of a move over several lanes: what each carried.
   std::vector<std::pair<unsigned, uint64_t>> lane_bytes = {};
+  // Instead of `steps`, of a move in several parts: what took which.
+  std::vector<std::pair<StepList, uint64_t>> step_bytes = {};
 };
 
 // How the bytes lie at the two ends of a mover; null: in one piece.

@@ -13,6 +13,12 @@ std::vector<StridedCopy> CopiesBetween(const Layouts& layouts, const Chunk& from
                   from.bytes);
 }
 
+template <typename Key>
+void Count(const Key& key, uint64_t bytes, std::vector<std::pair<Key, uint64_t>>* counts) {
+  if (counts->empty() || counts->back().first != key) counts->emplace_back(key, 0);
+  counts->back().second += bytes;
+}
+
 // The gets of one chunk.
 struct Batch {
   Mover::Done done;
@@ -21,10 +27,8 @@ struct Batch {
 
   void Ended(Status status, const StepList& steps, unsigned lane, uint64_t bytes) {
     if (!status.ok() && moved.status.ok()) moved.status = std::move(status);
-    if (moved.steps == nullptr) moved.steps = steps;
-    auto& lanes = moved.lane_bytes;
-    if (lanes.empty() || lanes.back().first != lane) lanes.emplace_back(lane, 0);
-    lanes.back().second += bytes;
+    Count(lane, bytes, &moved.lane_bytes);
+    Count(steps, bytes, &moved.step_bytes);
     if (--left == 0) done(std::move(moved));
   }
 };

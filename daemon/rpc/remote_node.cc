@@ -160,7 +160,7 @@ void RemoteNode::ImportMemory(const std::string& caller, engine::ImportMemoryReq
                               Reply<engine::MemoryExport> reply) {
   v1::ImportMemoryRequest message;
   Print(request, &message);
-  Ask(caller, {"Borrow", kNegotiation}, &Stub::AsyncImportMemory, message, std::move(reply));
+  Ask(caller, {"ImportMemory", kNegotiation}, &Stub::AsyncImportMemory, message, std::move(reply));
 }
 
 void RemoteNode::Recall(const std::string& caller, uint64_t loan, TransferId id,

@@ -23,6 +23,7 @@ struct Context {
   std::vector<Memory*> memories;
   std::vector<Link*> links;
   bool draining = false;
+  bool stopping = false;         // nothing begins any more, be it a part of what has begun
   size_t reports_under_way = 0;  // about transfers, to other nodes
 
   const std::string& node() const { return options.node; }

@@ -14,7 +14,7 @@ struct RingEnd {
   ByteRange allowed;
   std::optional<GrantId> grant;
 
-  // See HeldRange::Order.
+  // See HeldRange::Params.
   std::string client_buffer() const { return buffer->registered ? buffer->name : std::string(); }
 };
 

@@ -69,7 +69,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   Context& context = needs_.runs.context;
   // What has begun may end.
   const bool begun = request.series && needs_.runs.transfers.Find(request.series->id) != nullptr;
-  if (context.draining && !request.asked.validate_only && !begun) {
+  if (context.stopping || (context.draining && !request.asked.validate_only && !begun)) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context.node() + " is shutting down and takes no new transfers");
   }

@@ -22,7 +22,6 @@ class Reporter : public std::enable_shared_from_this<Reporter> {
       : context_(context), peers_(peers), transfers_(transfers), id_(std::move(id)) {}
 
   void AddObserver(const std::string& node);
-  bool Observes(const std::string& node) const { return observers_.contains(node); }
 
   // Progress is told a few times a second, anything else at once.
   void Report(bool progress_only);

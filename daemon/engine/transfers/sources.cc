@@ -10,6 +10,11 @@ namespace onecopy::engine {
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
   auto refuse = [&](const Status& why) { reply(why); };
+  const Context& context = needs_.runs.context;
+  if (context.stopping) {
+    return refuse({Code::kUnavailable, reasons::kDraining,
+                   "node " + context.node() + " is shutting down and begins nothing any more"});
+  }
   if (request.staged && request.loan != 0) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
                    "a source that is read in place cannot be staged, too"});

@@ -82,7 +82,6 @@ class Transfers {
   Result<ClientApi::WatchId> Watch(const TransferId& id,
                                    std::function<void(const TransferInfo&)> update);
   void Unwatch(ClientApi::WatchId watch);
-  bool IsWatched(const TransferId& id) const { return watches_of_.contains(id); }
 
   // Newest first, without parts of series: those of `who`, all for an administrator.
   Result<Page<TransferInfo>> List(const PageRequest& page, const Principal& who,

@@ -123,6 +123,7 @@ TEST_CASE("a link holds a connection until it has closed, and takes none once it
 
   CHECK(open.Shutdown());
   CHECK(second->closed());
+  thread.RunSync([] {});  // who waits for the end may hear of it before the list does
   CHECK(open.All().empty());
   CHECK_FALSE(open.Shutdown());
   const Status refused = open.Add(std::make_shared<Idle>(thread.loop()));

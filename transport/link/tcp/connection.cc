@@ -170,7 +170,9 @@ void TcpConnection::GetEnded(unsigned, uint64_t tag, Status status, bool report_
 void TcpConnection::EndGet(uint64_t tag, Status status, bool report_follows) {
   const auto found = gets_.find(tag);
   if (found == gets_.end()) return;
-  if (status.ok() && report_follows && !found->second.copied) {
+  if (found->second.cancelled) {
+    if (status.ok()) status = Cancelled();
+  } else if (status.ok() && report_follows && !found->second.copied) {
     found->second.landed = true;
     return MakeRoom(found->second.lane, found->second.bytes);
   }
@@ -222,8 +224,9 @@ void TcpConnection::CancelNow(ChannelId channel) {
   }
   std::map<unsigned, std::vector<uint64_t>> by_lane;
   std::vector<uint64_t> landed;
-  for (const auto& [tag, get] : gets_) {
+  for (auto& [tag, get] : gets_) {
     if (get.channel != channel) continue;
+    get.cancelled = true;
     (get.landed ? landed : by_lane[get.lane]).push_back(tag);
   }
   for (const uint64_t tag : landed) {

@@ -87,6 +87,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
     GetSteps steps;
     GetDone done;
     bool landed = false;              // and waits for the owner's report
+    bool cancelled = false;           // and waits for its lane, not for a report
     std::optional<bool> copied = {};  // the report, where it came first
   };
   // What was asked for on a lane and has not come yet, also for gets that were abandoned.

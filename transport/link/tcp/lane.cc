@@ -139,6 +139,7 @@ void Lane::SendMessage(uint64_t channel, std::string message) {
 
 void Lane::SendReport(uint64_t tag, bool copied) {
   if (owner_ == nullptr) return;
+  if (outgoing_.size() >= kMaxOutgoing) return Fail(Broken("a peer that takes no reports"));
   outgoing_.push_back(
       {.header = Encode(FrameHeader{FrameKind::kReport, tag, copied ? kCopied : 0})});
   SendLater();

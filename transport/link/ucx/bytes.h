@@ -23,9 +23,9 @@ inline void PutText(std::string& out, std::string_view text) {
 }
 
 // Takes values off the front of a text; once one does not fit, all that follow are empty.
-class FdClient {
+class ByteReader {
  public:
-  explicit FdClient(std::string_view text) : text_(text) {}
+  explicit ByteReader(std::string_view text) : text_(text) {}
 
   template <typename Value>
   Value Take() {

@@ -56,6 +56,8 @@ void UcxConnection::NotReadyInTime() {
 }
 
 void UcxConnection::BecomeReady() {
+  // Said again it means nothing: the timer is another one by then.
+  if (ending() || std::exchange(was_ready_, true)) return;
   home().CancelTimer(limit_timer_);
   dialogue_.Open();
   KeepWatch();

@@ -83,6 +83,7 @@ class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>,
   Ready ready_;
   os::EventLoop::TimerId watch_timer_ = 0;
   os::EventLoop::TimerId limit_timer_ = 0;  // of what the connection waits for just now
+  bool was_ready_ = false;
   bool peer_through_ = false;  // the far end has nothing under way any more, or is gone
 };
 

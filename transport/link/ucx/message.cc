@@ -23,18 +23,18 @@ std::string Encode(const Message& message) {
 }
 
 std::optional<Message> DecodeMessage(std::string_view bytes) {
-  FdClient fd_client(bytes);
-  if (fd_client.Take<uint32_t>() != kMark) return std::nullopt;
-  const auto kind = fd_client.Take<uint8_t>();
+  ByteReader in(bytes);
+  if (in.Take<uint32_t>() != kMark) return std::nullopt;
+  const auto kind = in.Take<uint8_t>();
   Message message;
   message.kind = static_cast<MessageKind>(kind);
-  message.to = fd_client.Take<EndId>();
-  message.sequence = fd_client.Take<uint64_t>();
-  message.key = fd_client.Take<uint64_t>();
-  message.text = fd_client.TakeText(kMaxText);
+  message.to = in.Take<EndId>();
+  message.sequence = in.Take<uint64_t>();
+  message.key = in.Take<uint64_t>();
+  message.text = in.TakeText(kMaxText);
   const bool known = kind >= static_cast<uint8_t>(MessageKind::kHello) &&
                      kind <= static_cast<uint8_t>(MessageKind::kPong);
-  if (!fd_client.done() || !known) return std::nullopt;
+  if (!in.done() || !known) return std::nullopt;
   return message;
 }
 
@@ -48,13 +48,13 @@ std::string Encode(const Exposing& exposing) {
 }
 
 std::optional<Exposing> DecodeExposing(std::string_view bytes) {
-  FdClient fd_client(bytes);
+  ByteReader in(bytes);
   Exposing exposing;
-  exposing.address = fd_client.Take<uint64_t>();
-  exposing.bytes = fd_client.Take<uint64_t>();
-  exposing.memory = fd_client.TakeText(kMaxMemoryName);
-  exposing.rkey = fd_client.TakeText(kMaxText);
-  if (!fd_client.done() || exposing.rkey.empty()) return std::nullopt;
+  exposing.address = in.Take<uint64_t>();
+  exposing.bytes = in.Take<uint64_t>();
+  exposing.memory = in.TakeText(kMaxMemoryName);
+  exposing.rkey = in.TakeText(kMaxText);
+  if (!in.done() || exposing.rkey.empty()) return std::nullopt;
   return exposing;
 }
 

@@ -20,7 +20,8 @@ Status Malformed(const char* what) {
 bool TakeChecksum(std::string_view& text) {
   if (text.size() < sizeof(uint64_t)) return false;
   const size_t body = text.size() - sizeof(uint64_t);
-  if (FdClient(text.substr(body)).Take<uint64_t>() != Checksum(text.substr(0, body))) return false;
+  if (ByteReader(text.substr(body)).Take<uint64_t>() != Checksum(text.substr(0, body)))
+    return false;
   text.remove_suffix(sizeof(uint64_t));
   return true;
 }
@@ -43,18 +44,18 @@ std::string Encode(const Offer& offer) {
 
 Result<Offer> DecodeOffer(std::string_view text) {
   if (!TakeChecksum(text)) return Malformed("offer");
-  FdClient fd_client(text);
-  if (fd_client.Take<uint32_t>() != kOfferMark) return Malformed("offer");
+  ByteReader in(text);
+  if (in.Take<uint32_t>() != kOfferMark) return Malformed("offer");
   Offer offer;
-  offer.end = fd_client.Take<EndId>();
-  offer.version = fd_client.TakeText(kMaxOfferText);
-  offer.host = fd_client.TakeText(kMaxOfferText);
-  const auto network = fd_client.Take<uint8_t>();
+  offer.end = in.Take<EndId>();
+  offer.version = in.TakeText(kMaxOfferText);
+  offer.host = in.TakeText(kMaxOfferText);
+  const auto network = in.Take<uint8_t>();
   offer.network = network != 0;
-  offer.process = fd_client.Take<uint32_t>();
-  offer.descriptor = fd_client.Take<uint32_t>();
-  offer.address = fd_client.TakeText(kMaxAddressBytes + 64);
-  if (!fd_client.done() || network > 1) return Malformed("offer");
+  offer.process = in.Take<uint32_t>();
+  offer.descriptor = in.Take<uint32_t>();
+  offer.address = in.TakeText(kMaxAddressBytes + 64);
+  if (!in.done() || network > 1) return Malformed("offer");
   return offer;
 }
 
@@ -68,10 +69,10 @@ std::string Seal(std::string_view address) {
 
 Result<std::string> Unseal(std::string_view sealed) {
   if (!TakeChecksum(sealed)) return Malformed("address");
-  FdClient fd_client(sealed);
-  if (fd_client.Take<uint32_t>() != kAddressMark) return Malformed("address");
-  std::string address(fd_client.TakeText(kMaxAddressBytes));
-  if (!fd_client.done() || address.empty()) return Malformed("address");
+  ByteReader in(sealed);
+  if (in.Take<uint32_t>() != kAddressMark) return Malformed("address");
+  std::string address(in.TakeText(kMaxAddressBytes));
+  if (!in.done() || address.empty()) return Malformed("address");
   return address;
 }
 
@@ -84,12 +85,12 @@ std::string Encode(const KeyName& key) {
 }
 
 Result<KeyName> DecodeKey(std::string_view text) {
-  FdClient fd_client(text);
-  const auto mark = fd_client.Take<uint32_t>();
+  ByteReader in(text);
+  const auto mark = in.Take<uint32_t>();
   KeyName key;
-  key.reader = fd_client.Take<EndId>();
-  key.exposure = fd_client.Take<uint64_t>();
-  if (mark != kKeyMark || !fd_client.done()) return Malformed("key");
+  key.reader = in.Take<EndId>();
+  key.exposure = in.Take<uint64_t>();
+  if (mark != kKeyMark || !in.done()) return Malformed("key");
   return key;
 }
 

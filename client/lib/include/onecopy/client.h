@@ -47,10 +47,10 @@ struct ConnectOptions {
 };
 
 // Thread-safe. Every method blocks until the daemon has answered; those that make the daemon work
-// (creating, registering, deleting and summing buffers, planning and starting transfers) for as
-// long as that takes, the others at most `ConnectOptions::timeout` (DEADLINE_EXCEEDED). Any call
-// may fail with UNAVAILABLE (DAEMON_UNREACHABLE) once the daemon has gone: a Client does not
-// reconnect, because what it had registered went too.
+// (creating, registering, deleting and summing buffers, taking grants back, planning and starting
+// transfers) for as long as that takes, the others at most `ConnectOptions::timeout`
+// (DEADLINE_EXCEEDED). Any call may fail with UNAVAILABLE (DAEMON_UNREACHABLE) once the daemon has
+// gone: a Client does not reconnect, because what it had registered went too.
 //
 // What the client registered lives until it is deleted or the connection ends: when the Client and
 // every HostBuffer made by it are gone, or the process ends. Transfers that were started go on

@@ -30,7 +30,7 @@ class HostBuffer {
   ~HostBuffer();
 
   std::byte* data() const { return memory_.get(); }
-  uint64_t bytes() const { return info_.bytes; }
+  uint64_t bytes() const { return memory_ == nullptr ? 0 : info_.bytes; }
   const BufferInfo& info() const { return info_; }
 
   // A range of it, for a transfer; absent `bytes`: up to its end.
