@@ -194,7 +194,7 @@ Status PeerChannel::Explain(const PeerMethod& method, const Line& used,
   }
 }
 
-Status PeerChannel::Nonsense(const PeerMethod& method, const Status& why) const {
+Status PeerChannel::BadReply(const PeerMethod& method, const Status& why) const {
   return {Code::kUnavailable, reasons::kPeerIncompatible,
           Who() + " answered " + method.name + " with a malformed message: " + why.message(),
           "run onecopyd of neighbouring versions on both nodes"};

@@ -59,7 +59,7 @@ class PeerChannel : public std::enable_shared_from_this<PeerChannel> {
   Status Explain(const PeerMethod& method, const Line& used, const grpc::Status& status);
 
   // An answer that makes no sense.
-  Status Nonsense(const PeerMethod& method, const Status& why) const;
+  Status BadReply(const PeerMethod& method, const Status& why) const;
 
  private:
   std::string Who() const { return "peer " + name_ + " (" + address_ + ")"; }

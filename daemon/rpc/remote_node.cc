@@ -50,7 +50,7 @@ void RemoteNode::Ask(const std::string& caller, const PeerMethod& method,
            const Status& status, const Message& message, const std::string& peer) mutable {
          if (!status.ok()) return reply(status);
          Result<T> value = Parse(message);
-         if (!value.ok()) return reply(channel->Nonsense(method, value.status()));
+         if (!value.ok()) return reply(channel->BadReply(method, value.status()));
          const Status completed = complete(*value, peer);
          if (!completed.ok()) return reply(completed);
          reply(std::move(value));
