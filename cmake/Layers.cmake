@@ -54,7 +54,8 @@ set(ONECOPY_LAYER_daemon_attach
     daemon/engine/api daemon/engine/registry daemon/log proto proto/codec transport/core transport/os
     transport/ring)
 set(ONECOPY_LAYER_daemon_rpc
-    daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec transport/core transport/os transport/tls)
+    daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec
+    transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include "")  # public headers: they and values/ are all that users see
 set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
 set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 
 namespace onecopy::plan {
@@ -42,12 +43,12 @@ inline constexpr std::array<Rung, 11> kLadder = {{
 // The links of the rdma rungs, by name.
 inline constexpr std::array<std::string_view, 2> kRdmaLinks = {"verbs", "ucx"};
 
-// What carries the bytes on the path of that name, which must be one of the ladder's.
-constexpr Carrier CarrierOf(std::string_view path) {
+// What carries the bytes on the path of that name; nothing for a name that is not on the ladder.
+constexpr std::optional<Carrier> CarrierOf(std::string_view path) {
   for (const Rung& rung : kLadder) {
     if (rung.name == path) return rung.carrier;
   }
-  return Carrier::kLocal;
+  return std::nullopt;
 }
 
 }  // namespace onecopy::plan
