@@ -127,6 +127,7 @@ TEST_CASE("memory of the library is shared with the daemon until the owner lets 
     CHECK(f.Bytes("window", 10000).substr(9990, 9) == "here I am");
     CHECK(buffer->endpoint(5, 7).ToString() == "east:" + buffer->info().id + "@5+7");
     onecopy::HostBuffer moved = std::move(*buffer);
+    CHECK(buffer->bytes() == 0);  // as there is no data()
     CHECK(f.daemon.buffers().size() == 1);
     REQUIRE_OK(moved.Close());
     CHECK(f.daemon.buffers().empty());

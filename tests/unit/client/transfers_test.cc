@@ -116,6 +116,14 @@ TEST_CASE("a plan moves nothing, and what no path can do is refused with every r
   CHECK(plan->steps.size() == 3);
   CHECK_FALSE(plan->refused.empty());
   CHECK(f.daemon.transfers().empty());
+  request.validate_only = true;
+  const auto only_planned = f.client.RunTransfer(request);
+  request.validate_only = false;
+  REQUIRE_OK(only_planned);
+  REQUIRE(only_planned->plan.has_value());
+  CHECK(only_planned->plan->path == "tcp-direct");
+  CHECK(only_planned->id.empty());
+  CHECK(f.daemon.transfers().empty());
   request.policy.at_most_copies = 1;
   const Status unmet = f.client.PlanTransfer(request).status();
   CHECK(unmet.code() == Code::kFailedPrecondition);
