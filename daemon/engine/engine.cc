@@ -92,7 +92,7 @@ struct Engine::State {
         transfers(context),
         remote_transfers(context, peers, transfers),
         series(context, owners, peers, transfers, remote_transfers),
-        moves({context, catalog, peers, connections, registrations, slots, planning, series},
+        moves({context, catalog, peers, {connections, registrations}, slots, planning, series},
               importer),
         sources({connections,
                  tickets,
@@ -106,7 +106,7 @@ struct Engine::State {
                       {context, peers, transfers, buffers, checksums, probes, path_rates, moves}}),
         orders(context, nodes, transfers, remote_transfers, series, request_memory),
         openings(context),
-        remote_routes({planning, probes, catalog, {context, peers, connections, registrations}}),
+        remote_routes({context, peers, planning, probes, catalog, {connections, registrations}}),
         ring_server({context, buffers, grants, tickets, connections, registrations, openings,
                      remote_routes}),
         ring_routes(

@@ -17,7 +17,7 @@ class Making : public std::enable_shared_from_this<Making> {
       : needs_(needs), params_(std::move(params)), reply_(std::move(reply)) {}
 
   void Start() {
-    needs_.ranges.peers.WhenConnected(params_.source.node, [self = shared_from_this()](auto peer) {
+    needs_.peers.WhenConnected(params_.source.node, [self = shared_from_this()](auto peer) {
       if (!peer.ok()) return self->reply_(peer.status());
       if (self->params_.reservation) return self->Plan(*self->params_.reservation);
       self->Reserve(**peer, true);
@@ -29,14 +29,13 @@ class Making : public std::enable_shared_from_this<Making> {
     ReserveRequest request;
     request.id = params_.id;
     request.uid = params_.who.uid;
-    request.destination_node = needs_.ranges.context.node();
+    request.destination_node = needs_.context.node();
     request.source = params_.source;
     if (whole) request.source.offset_bytes = request.source.bytes = std::nullopt;
-    peer.Reserve(needs_.ranges.context.node(), std::move(request),
+    peer.Reserve(needs_.context.node(), std::move(request),
                  [self = shared_from_this(), whole](Result<Reservation> reserved) {
                    if (reserved.ok()) return self->Plan(std::move(*reserved));
-                   const Result<PeerApi*> peer =
-                       self->needs_.ranges.peers.Find(self->params_.source.node);
+                   const Result<PeerApi*> peer = self->needs_.peers.Find(self->params_.source.node);
                    const bool less = whole && reserved.status().code() == Code::kPermissionDenied;
                    if (!less || !peer.ok()) return self->reply_(reserved.status());
                    self->Reserve(**peer, false);
@@ -74,22 +73,53 @@ class Making : public std::enable_shared_from_this<Making> {
       return reply_(NotByRing("bytes that a network device writes into " +
                               params_.into->step_name() + " must be flushed, which takes long"));
     }
-    HeldRange::Params params{params_.source.node, path.link,    reserved_.ticket,
-                             params_.id,          params_.into, params_.client_buffer};
-    HeldRange::Open(
-        needs_.ranges, std::move(params),
-        [self = shared_from_this(), plan = std::move(*plan)](auto range) mutable {
-          if (!range.ok()) return self->reply_(range.status());
-          Endpoint source = self->reserved_.source;
-          source.node = self->params_.source.node;
-          self->reply_(RemoteRoute{std::move(plan), std::move(source), std::move(*range)});
-        });
+    range_ = std::make_shared<ImportedRange>(needs_.ranges, params_.source.node, path.link);
+    plan_ = std::move(*plan);
+    Connect();
+  }
+
+  void Connect() {
+    range_->Connect([self = shared_from_this()](const Status& connected) {
+      if (!connected.ok()) return self->reply_(connected);
+      self->range_->Register(self->params_.into, self->params_.client_buffer, {},
+                             [self](const Status& registered) {
+                               if (!registered.ok()) return self->reply_(registered);
+                               self->OpenRange();
+                             });
+    });
+  }
+
+  void OpenRange() {
+    const std::string& node = params_.source.node;
+    const Result<PeerApi*> peer = needs_.peers.Find(node);
+    if (!peer.ok()) return reply_(peer.status());
+    (*peer)->OpenRange(needs_.context.node(),
+                       {reserved_.ticket, params_.id, range_->connection_number()},
+                       [self = shared_from_this()](Result<OpenRangeReply> opened) {
+                         if (opened.ok()) return self->Opened(std::move(*opened));
+                         const Status why = self->range_->Heard(opened.status());
+                         const bool lost = why.reason() == reasons::kLinkDown;
+                         if (lost && !std::exchange(self->again_, true)) return self->Connect();
+                         self->reply_(why);
+                       });
+  }
+
+  void Opened(OpenRangeReply opened) {
+    Endpoint source = reserved_.source;
+    source.node = params_.source.node;
+    range_->Opened(
+        std::move(opened.key),
+        std::make_unique<PeerOpening>(needs_.context, needs_.peers, source.node, opened.opening));
+    reply_(RemoteRoute{std::move(plan_), std::move(source), std::move(range_)});
   }
 
   const RemoteRoutes::Needs& needs_;
   const RemoteRouteParams params_;
   Reply<RemoteRoute> reply_;
   Reservation reserved_;
+  plan::Path plan_;
+  std::shared_ptr<ImportedRange> range_;
+  bool again_ = false;  // the first connection turned out dead
 };
 
 }  // namespace

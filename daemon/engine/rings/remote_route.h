@@ -9,14 +9,14 @@
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/probing/planning.h"
-#include "daemon/engine/rings/held_range.h"
+#include "daemon/engine/staging/imported_range.h"
 
 namespace onecopy::engine {
 
 struct RemoteRoute {
   Plan plan;
   Endpoint source;  // what may be read, in full
-  std::shared_ptr<HeldRange> range;
+  std::shared_ptr<ImportedRange> range;
 };
 
 // `source` names the node. Without a reservation, all of the source's buffer is asked for, or,
@@ -25,7 +25,7 @@ struct RemoteRouteParams {
   Principal who;
   Endpoint source;
   RegionRef into;
-  std::string client_buffer;  // as HeldRange's
+  std::string client_buffer;  // see Registrations::Ensure
   TransferId id;              // for the ticket
   std::optional<Reservation> reservation = {};
 };
@@ -34,10 +34,12 @@ struct RemoteRouteParams {
 class RemoteRoutes {
  public:
   struct Needs {
+    const Context& context;
+    Peers& peers;
     const Planning& planning;
     Probes& probes;
     const Catalog& catalog;
-    HeldRange::Needs ranges;
+    ImportedRange::Needs ranges;
   };
 
   explicit RemoteRoutes(const Needs& needs) : needs_(needs) {}

@@ -14,7 +14,7 @@ struct RingEnd {
   ByteRange allowed;
   std::optional<GrantId> grant;
 
-  // See HeldRange::Params.
+  // Its name where a client registered it, else empty.
   std::string client_buffer() const { return buffer->registered ? buffer->name : std::string(); }
 };
 

@@ -103,7 +103,7 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
         route.from = {*made->source.offset_bytes, *made->source.bytes};
         record.given.source = made->source;
         record.given.plan = std::move(made->plan);
-        const std::shared_ptr<Connection>& connection = made->range->use().connection;
+        const std::shared_ptr<Connection>& connection = made->range->connection();
         record.access = connection->Access(made->range->key(), *into);
         auto way = std::make_unique<pipeline::SmallGets>(
             pipeline::SmallGets::Source{connection, os::RandomNumber(), made->range->key(),

@@ -12,7 +12,7 @@ namespace onecopy::engine {
 namespace {
 
 // Goes on the engine's thread, wherever the last reference does.
-std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<HeldRange> range) {
+std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<ImportedRange> range) {
   return {nullptr, [&engine, range = std::move(range)](void*) mutable {
             engine.Post([range = std::move(range)] {});
           }};
@@ -118,11 +118,11 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
     return push->reply(route.status());
   }
   os::EventLoop& loop = needs_.context.loop;
-  const HeldRange& range = *route->range;
-  push->answer.connection = range.use().number;
+  const ImportedRange& range = *route->range;
+  push->answer.connection = range.connection_number();
   push->answer.plan = std::move(route->plan);
-  push->answer.access = range.use().connection->Access(range.key(), *push->into);
-  pipeline::SmallServer::Params way{.connection = range.use().connection,
+  push->answer.access = range.connection()->Access(range.key(), *push->into);
+  pipeline::SmallServer::Params way{.connection = range.connection(),
                                     .channel = push->channel,
                                     .key = range.key(),
                                     .from = {*route->source.offset_bytes, *route->source.bytes},

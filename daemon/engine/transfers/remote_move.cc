@@ -53,28 +53,29 @@ void RemoteMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  needs_.connections.Get(
-      params_.source_node, params_.path.link, [self = self_](Result<Connections::Use> use) {
-        if (self->Over(use.status())) return;
-        self->use_ = std::move(*use);
-        self->outcome_.connected = true;
-        self->phase_ = Phase::kMemory;
-        self->channel_id_ = os::RandomNumber();
-        self->channel_ = std::make_unique<pipeline::Channel>(
-            self->use_->connection, self->channel_id_,
-            [weak = self->weak_from_this(),
-             &loop = self->needs_.context.loop](const pipeline::Message& message) {
-              loop.Post([weak, message] {
-                if (const auto self = weak.lock()) self->OnControl(message);
-              });
-            });
-        self->lanes_ = self->needs_.planning.ChooseLanes(
-            self->params_.source_node, self->WireTaken(), self->use_->connection->lanes());
-        if (!self->params_.path.destination_staged) return self->RegisterTarget();
-        self->needs_.slots.Slab([self](Result<RegionRef> slab) {
-          if (!self->Over(slab.status())) self->Prepare(*slab);
+  range_ = std::make_shared<ImportedRange>(needs_.ranges, params_.source_node, params_.path.link);
+  range_->Connect([self = self_](const Status& connected) {
+    if (!self->Over(connected)) self->Connected();
+  });
+}
+
+void RemoteMove::Connected() {
+  outcome_.connected = true;
+  phase_ = Phase::kMemory;
+  channel_id_ = os::RandomNumber();
+  channel_ = std::make_unique<pipeline::Channel>(
+      range_->connection(), channel_id_,
+      [weak = weak_from_this(), &loop = needs_.context.loop](const pipeline::Message& message) {
+        loop.Post([weak, message] {
+          if (const auto self = weak.lock()) self->OnControl(message);
         });
       });
+  lanes_ =
+      needs_.planning.ChooseLanes(params_.source_node, WireTaken(), range_->connection()->lanes());
+  if (!params_.path.destination_staged) return RegisterTarget();
+  needs_.slots.Slab([self = self_](Result<RegionRef> slab) {
+    if (!self->Over(slab.status())) self->Prepare(*slab);
+  });
 }
 
 void RemoteMove::Prepare(const RegionRef& slab) {
@@ -90,11 +91,10 @@ void RemoteMove::Prepare(const RegionRef& slab) {
 
 void RemoteMove::RegisterTarget() {
   if (Over(destination_.span.region->CheckUsable())) return;
-  needs_.registrations.Ensure(params_.path.link, target(),
-                              slab_ != nullptr ? std::string() : params_.client_buffer,
-                              lanes_.nics_here, [self = self_](const Status& registered) {
-                                if (!self->Over(registered)) self->AskSource();
-                              });
+  range_->Register(target(), slab_ != nullptr ? std::string() : params_.client_buffer,
+                   lanes_.nics_here, [self = self_](const Status& registered) {
+                     if (!self->Over(registered)) self->AskSource();
+                   });
 }
 
 void RemoteMove::AskSource() {
@@ -102,7 +102,7 @@ void RemoteMove::AskSource() {
   PrepareRequest request;
   request.ticket = params_.ticket;
   request.id = params_.transfer.id;
-  request.connection = use_->number;
+  request.connection = range_->connection_number();
   request.channel = channel_id_;
   request.staged = params_.path.source_staged;
   if (request.staged) request.chunk_bytes = needs_.slots.slot_bytes();
@@ -111,7 +111,7 @@ void RemoteMove::AskSource() {
   request.series = needs_.series.Find(params_.transfer.part_of);
   request.nics = lanes_.nics_there;
   remote_source_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
-    if (self->Over(self->needs_.connections.Heard(*self->use_, reply.status()))) return;
+    if (self->Over(self->range_->Heard(reply.status()))) return;
     self->answered_ = true;
     self->RunIfReady();
   });
@@ -123,6 +123,7 @@ void RemoteMove::OnControl(const pipeline::Message& message) {
     if (ready_) return;
     ++heard_;
     ready_ = *ready;
+    range_->Opened(std::move(ready_->key));
     waiting_.reset();
     RunIfReady();
   } else if (const auto* waiting = std::get_if<pipeline::WaitingMessage>(&message)) {
@@ -145,7 +146,7 @@ std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layout
     return std::make_unique<pipeline::RemoteSlots>(*channel_, bytes, ready_->slot_bytes,
                                                    first_key_);
   }
-  const uint64_t chunk_bytes = use_->connection->chunk_bytes();
+  const uint64_t chunk_bytes = range_->connection()->chunk_bytes();
   const uint64_t most = slab_ != nullptr ? needs_.slots.slot_bytes() : chunk_bytes;
   return std::make_unique<pipeline::SourceRange>(
       0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from);
@@ -156,13 +157,13 @@ void RemoteMove::OpenShare() {
   params.purpose = Purpose::kReceive;
   params.owner = params_.transfer.owner;
   params.payload = destination_.payload();
-  params.most = use_->connection->depth() * 2;
-  params.executor = &use_->connection->executor();
+  params.most = range_->connection()->depth() * 2;
+  params.executor = &range_->connection()->executor();
   share_ = needs_.slots.Open(std::move(params));
 }
 
 void RemoteMove::Run() {
-  Connection& connection = *use_->connection;
+  Connection& connection = *range_->connection();
   const uint64_t bytes = destination_.payload();
   const bool staged = params_.path.source_staged;
   const uint64_t slot_bytes = ready_->slot_bytes;
@@ -187,9 +188,10 @@ void RemoteMove::Run() {
   const bool sockets = staged && link != nullptr && !link->rdma;
   const uint64_t piece =
       sockets ? std::max(slot_bytes / kPieces, kMinPiece) : std::numeric_limits<uint64_t>::max();
-  stages.push_back({std::make_unique<pipeline::GetMover>(use_->connection, channel_id_, ready_->key,
-                                                         target(), lanes_.rates, gets, piece),
-                    connection.depth()});
+  stages.push_back(
+      {std::make_unique<pipeline::GetMover>(range_->connection(), channel_id_, range_->key(),
+                                            target(), lanes_.rates, gets, piece),
+       connection.depth()});
   if (slab_ != nullptr) {
     OpenShare();
     places.between = std::make_unique<pipeline::SlotQueue>(share_);
@@ -212,7 +214,7 @@ void RemoteMove::Run() {
   running_();
   chain_->Start([self = self_](pipeline::ChainReport report) {
     self->needs_.context.loop.Post([self, report = std::move(report)] {
-      AddReport(report, self->use_->connection->lanes(), &self->outcome_);
+      AddReport(report, self->range_->connection()->lanes(), &self->outcome_);
       self->GatherEvidence([self] { self->FlushTarget(); });
     });
   });
@@ -227,8 +229,8 @@ plan::Wire RemoteMove::WireTaken() const {
 
 std::vector<LaneBytes> RemoteMove::lanes() const {
   std::vector<LaneBytes> lanes;
-  if (!use_) return lanes;
-  for (const LaneInfo& lane : use_->connection->lanes()) {
+  if (range_ == nullptr || !range_->connected()) return lanes;
+  for (const LaneInfo& lane : range_->connection()->lanes()) {
     lanes.push_back({lane.device, lane.peer, 0});
   }
   return lanes;
@@ -245,7 +247,9 @@ void RemoteMove::Stop(const Status& why) {
 }
 
 void RemoteMove::LoseConnection(const Connection& connection, const Status& why) {
-  if (finishing_ || !use_ || use_->connection.get() != &connection) return;
+  if (finishing_ || range_ == nullptr || !range_->connected() ||
+      range_->connection().get() != &connection)
+    return;
   if (chain_ != nullptr) return chain_->Stop(why);
   Over(why);
 }
@@ -285,9 +289,9 @@ std::string RemoteMove::waits_for() const {
 }
 
 void RemoteMove::GatherEvidence(UniqueFunction<void()> then) {
-  outcome_.access =
-      use_->connection->Access(params_.path.source_staged ? *first_key_ : ready_->key, *target());
-  use_->connection->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
+  outcome_.access = range_->connection()->Access(
+      params_.path.source_staged ? *first_key_ : range_->key(), *target());
+  range_->connection()->Evidence([self = self_, then = std::move(then)](auto counters) mutable {
     self->needs_.context.loop.Post(
         [self, counters = std::move(counters), then = std::move(then)]() mutable {
           for (const auto& [name, count] : counters) {
@@ -333,7 +337,7 @@ void RemoteMove::FinishSource() {
 void RemoteMove::End() {
   if (self_ == nullptr) return;
   const std::shared_ptr<RemoteMove> keep = std::exchange(self_, nullptr);
-  use_.reset();
+  range_.reset();
   destination_.span.region.reset();
   std::exchange(done_, nullptr)(std::move(outcome_));
 }

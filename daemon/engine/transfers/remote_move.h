@@ -11,9 +11,8 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/peering/catalog.h"
-#include "daemon/engine/peering/connections.h"
 #include "daemon/engine/probing/planning.h"
-#include "daemon/engine/staging/registrations.h"
+#include "daemon/engine/staging/imported_range.h"
 #include "daemon/engine/staging/slots.h"
 #include "daemon/engine/transfers/remote_source.h"
 #include "daemon/engine/transfers/series.h"
@@ -50,8 +49,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     Context& context;
     const Catalog& catalog;
     Peers& peers;
-    Connections& connections;
-    Registrations& registrations;
+    ImportedRange::Needs ranges;
     Slots& slots;
     const Planning& planning;
     const Series& series;
@@ -73,6 +71,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   // What it does before bytes move.
   enum class Phase { kConnecting, kMemory, kSource };
 
+  void Connected();
   void Prepare(const RegionRef& slab);
   void RegisterTarget();
   void AskSource();
@@ -100,7 +99,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
 
   Phase phase_ = Phase::kConnecting;
   const os::Clock::time_point started_ = os::Clock::now();
-  std::optional<Connections::Use> use_;
+  std::shared_ptr<ImportedRange> range_;  // until the end
   Planning::Lanes lanes_;
   ChannelId channel_id_ = 0;
   std::unique_ptr<pipeline::Channel> channel_;
