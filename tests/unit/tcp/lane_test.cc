@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <semaphore>
@@ -16,6 +15,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
+#include "tests/unit/tcp/far_end.h"
 #include "transport/core/link.h"
 
 using namespace onecopy;
@@ -25,11 +25,6 @@ using namespace onecopy::testing;
 namespace {
 
 constexpr uint64_t kExposedBytes = 64 * 1024;
-
-std::string Text(const FrameHeader& header, const std::string& body = {}) {
-  const HeaderBytes bytes = Encode(header);
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + body;
-}
 
 std::string TextOf(const Span& span) {
   return {reinterpret_cast<const char*>(span.address()), span.bytes};
@@ -88,18 +83,13 @@ class Owner final : public LaneOwner {
 
 struct LaneRig {
   os::LoopThread thread{"lane"};
-  os::UniqueFd peer;
+  FarEnd peer;
   std::shared_ptr<Owner> owner = std::make_shared<Owner>(thread.loop());
   std::shared_ptr<Lane> lane;
   RegionRef into = HostRegion(kExposedBytes);
 
   LaneRig(unsigned index, bool serves, size_t wanted = 1) {
-    int ends[2];
-    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    peer = os::UniqueFd(ends[1]);
-    const timeval patience{60, 0};
-    REQUIRE(::setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
-    lane = std::make_shared<Lane>(index, thread.loop(), LaneSocket(os::UniqueFd(ends[0])),
+    lane = std::make_shared<Lane>(index, thread.loop(), LaneSocket(peer.TakeNear()),
                                   ZeroCopyUse::kOff);
     owner->wanted = wanted;
     On([&] { lane->Start(owner, serves); });
@@ -114,23 +104,9 @@ struct LaneRig {
   // Runs it where the lane lives.
   void On(const std::function<void()>& run) { thread.RunSync(run); }
   void Await() { REQUIRE(owner->done.try_acquire_for(std::chrono::minutes(1))); }
-  void Say(const std::string& text) {
-    REQUIRE(::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
-            static_cast<ssize_t>(text.size()));
-  }
-  std::string Hear(size_t bytes) {
-    std::string heard(bytes, '\0');
-    REQUIRE(::recv(peer.get(), heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes));
-    return heard;
-  }
-  FrameHeader HearHeader() {
-    const std::string text = Hear(kHeaderBytes);
-    HeaderBytes bytes{};
-    std::memcpy(bytes.data(), text.data(), bytes.size());
-    const auto header = Decode(bytes);
-    REQUIRE(header.has_value());
-    return *header;
-  }
+  void Say(const std::string& text) { peer.Say(text); }
+  std::string Hear(size_t bytes) { return peer.Hear(bytes); }
+  FrameHeader HearHeader() { return peer.HearHeader(); }
   void Ask(uint64_t tag, uint64_t bytes, uint64_t at = 0) {
     On([&] { lane->Get({FrameKind::kGet, tag, 99, at, bytes}, {into, at, bytes}); });
   }
@@ -216,7 +192,7 @@ TEST_CASE("an answer that nobody asked for ends the lane, and the gets with it")
     LaneRig rig(1, false, 2);  // gets that end, more than there are: only the lane's end is told
     rig.Ask(1, 10);
     if (one.said.empty()) {
-      rig.peer.Reset();
+      rig.peer.Close();
     } else {
       rig.Say(one.said);
     }
@@ -308,6 +284,17 @@ TEST_CASE("lane 0 brings reports about bodies, and takes them there") {
   CHECK_FALSE(rig.owner->failure.ok());
 }
 
+TEST_CASE("a peer that takes no reports loses its lane before they take much memory") {
+  LaneRig rig(0, false);
+  rig.On([&] {
+    // Nothing is sent before this turn of the loop is over.
+    for (uint64_t tag = 0; tag < 1000; ++tag) rig.lane->SendReport(tag, false);
+    CHECK(rig.owner->failure.ok());
+    for (uint64_t tag = 1000; tag < 100'000; ++tag) rig.lane->SendReport(tag, false);
+    CHECK(rig.owner->failure.reason() == reasons::kLinkDown);
+  });
+}
+
 TEST_CASE("closing a lane ends its gets with the reason, and it hears nothing any more") {
   LaneRig rig(1, false, 2);
   rig.Ask(1, 10);
@@ -318,7 +305,7 @@ TEST_CASE("closing a lane ends its gets with the reason, and it hears nothing an
   for (const auto& [tag, status] : rig.owner->ended) CHECK(status.message() == why.message());
   rig.Hear(2 * kHeaderBytes);  // both were asked for
   char nothing = 0;
-  CHECK(::recv(rig.peer.get(), &nothing, 1, 0) <= 0);
+  CHECK(::recv(rig.peer.fd(), &nothing, 1, 0) <= 0);
   rig.Ask(3, 10);
   CHECK(rig.owner->ended.size() == 2);
 }
