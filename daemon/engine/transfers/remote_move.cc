@@ -111,6 +111,7 @@ void RemoteMove::AskSource() {
   request.series = needs_.series.Find(params_.transfer.part_of);
   request.nics = lanes_.nics_there;
   remote_source_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
+    if (self->range_ == nullptr) return;  // stopped, and ended without waiting for this
     if (self->Over(self->range_->Heard(reply.status()))) return;
     self->answered_ = true;
     self->RunIfReady();

@@ -1,0 +1,89 @@
+// What is asked of a node between its stop and its end.
+#include <future>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "onecopy/reasons.h"
+#include "tests/support/engine_cluster.h"
+
+using namespace onecopy;
+using namespace onecopy::engine;
+using namespace onecopy::testing;
+
+namespace {
+
+// Two nodes, each with a buffer "from" and one "to", and transfers of which each waits for its
+// source to be prepared.
+struct StoppingRig {
+  EngineCluster cluster{{"east", "west"}};
+  EngineNode& east = cluster["east"];
+  EngineNode& west = cluster["west"];
+  Principal in_east = east.Attach();
+  Principal in_west = west.Attach();
+  TransferId to_east;
+  TransferId to_west;
+
+  StoppingRig() {
+    for (const char* name : {"from", "to"}) {
+      REQUIRE_OK(east.CreateBuffer(in_east, name, 65536));
+      REQUIRE_OK(west.CreateBuffer(in_west, name, 65536));
+    }
+    cluster.HoldCalls("Prepare");
+    to_east = Begin(east, in_east, Request("west:from", "to"), 1);
+    to_west = Begin(west, in_west, Request("east:from", "to"), 2);
+  }
+
+  // Returns once that many such calls are held.
+  TransferId Begin(EngineNode& node, const Principal& who, const TransferRequest& request,
+                   size_t held) {
+    const auto begun = node.Start(who, request);
+    REQUIRE_OK(begun);
+    while (cluster.calls("Prepare") < held) std::this_thread::yield();
+    (void)GetTransfer(node, who, begun->id);  // whose thread is through with that call now
+    return begun->id;
+  }
+
+  // Stops east. `stopping` runs on its thread when it has begun to stop, and has not ended.
+  void StopEast(const std::function<void()>& stopping) {
+    std::promise<Status> watching;
+    east.engine().loop().Post([&] {
+      auto watch = east.engine().client().WatchTransfer(in_east, to_east,
+                                                        [stopping](const TransferInfo& info) {
+                                                          if (IsFinal(info.state)) stopping();
+                                                        });
+      watching.set_value(watch.status());
+    });
+    REQUIRE_OK(watching.get_future().get());
+    east.engine().Stop();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a node that stops is the source of nothing that has not begun") {
+  StoppingRig rig;
+  rig.StopEast([&] { rig.cluster.ReleaseCalls(); });
+  const TransferInfo refused = rig.west.Wait(rig.in_west, rig.to_west);
+  CHECK(refused.state == TransferState::kFailed);
+  CHECK(refused.error.code() == Code::kUnavailable);
+  CHECK(refused.error.reason() == reasons::kDraining);
+  CHECK(refused.bytes_done == 0);
+}
+
+TEST_CASE("a node that stops is no destination any more, not even of a plan") {
+  StoppingRig rig;
+  std::optional<Result<TransferInfo>> answer;
+  rig.StopEast([&] {
+    rig.east.engine().loop().Post([&] {
+      TransferRequest request = Request("from", "to");
+      request.validate_only = true;
+      rig.east.engine().client().CreateTransfer(rig.in_east, request, nullptr,
+                                                [&](Result<TransferInfo> info) { answer = info; });
+    });
+  });
+  REQUIRE(answer.has_value());
+  CHECK(answer->status().code() == Code::kUnavailable);
+  CHECK(answer->status().reason() == reasons::kDraining);
+  rig.cluster.ReleaseCalls();
+}
