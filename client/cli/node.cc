@@ -85,7 +85,7 @@ void AddNode(CLI::App& program, Command& chosen) {
 
   CLI::App* level =
       group->add_subcommand("log-level", "Change how much the daemon logs, until it ends");
-  level->add_option("LEVEL", *name, "trace, debug, info, warning or error")->required();
+  level->add_option("LEVEL", *name, "debug, info, warning or error")->required();
   level->footer("Example: onecopy node log-level debug");
   level->callback([name, &chosen] { chosen = [name](Session& s) { return SetLevel(s, *name); }; });
 }

@@ -156,7 +156,7 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
                 "where the other node says so, too: for networks that are trusted with it."}}},
       {"log",
        "",
-       {Text("level", "info", "trace, debug, info, warning or error."),
+       {Text("level", "info", "debug, info, warning or error."),
         Text("format", "auto",
              "text: lines on stderr; journal: structured fields; auto: journal under systemd, else "
              "text.")}},
@@ -232,7 +232,7 @@ std::vector<SectionSpec> Sections(const Schema& schema) {
 }
 
 const std::vector<std::string>& LogLevels() {
-  static const std::vector<std::string> levels = {"trace", "debug", "info", "warning", "error"};
+  static const std::vector<std::string> levels = {"debug", "info", "warning", "error"};
   return levels;
 }
 

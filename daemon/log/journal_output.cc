@@ -17,7 +17,6 @@ namespace {
 
 int PriorityOf(Level level) {
   switch (level) {
-    case Level::kTrace:
     case Level::kDebug:
       return LOG_DEBUG;
     case Level::kInfo:

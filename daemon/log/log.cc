@@ -16,7 +16,7 @@
 namespace onecopy::log {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"trace", "debug", "info", "warning", "error"};
+constexpr std::array<std::string_view, 4> kNames = {"debug", "info", "warning", "error"};
 
 struct State {
   Mutex mutex;
@@ -45,7 +45,7 @@ Result<Level> ParseLevel(std::string_view name) {
   }
   return Status(Code::kInvalidArgument, reasons::kBadArgument,
                 "no log level is called \"" + std::string(name) + "\"",
-                "the levels are trace, debug, info, warning and error");
+                "the levels are debug, info, warning and error");
 }
 
 Result<std::string> SetLevel(std::string_view name) {

@@ -22,9 +22,9 @@
 
 namespace onecopy::log {
 
-enum class Level { kTrace, kDebug, kInfo, kWarning, kError };
+enum class Level { kDebug, kInfo, kWarning, kError };
 
-// "trace", "debug", "info", "warning", "error", and back; INVALID_ARGUMENT for any other name.
+// "debug", "info", "warning", "error", and back; INVALID_ARGUMENT for any other name.
 std::string_view LevelName(Level level);
 Result<Level> ParseLevel(std::string_view name);
 
@@ -82,9 +82,6 @@ inline void Write(Level level, std::string_view message, std::initializer_list<F
   if (Enabled(level)) internal::Write({level, message, {fields.begin(), fields.size()}});
 }
 
-inline void Trace(std::string_view message, std::initializer_list<Field> fields = {}) {
-  Write(Level::kTrace, message, fields);
-}
 inline void Debug(std::string_view message, std::initializer_list<Field> fields = {}) {
   Write(Level::kDebug, message, fields);
 }

@@ -22,8 +22,6 @@ int waiting_fd = STDERR_FILENO;
 
 std::string_view ColourOf(spdlog::level::level_enum level) {
   switch (level) {
-    case spdlog::level::trace:
-      return "\033[37m";
     case spdlog::level::debug:
       return "\033[36m";
     case spdlog::level::info:

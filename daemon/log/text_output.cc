@@ -13,8 +13,6 @@ namespace {
 
 spdlog::level::level_enum SpdlogLevel(Level level) {
   switch (level) {
-    case Level::kTrace:
-      return spdlog::level::trace;
     case Level::kDebug:
       return spdlog::level::debug;
     case Level::kInfo:

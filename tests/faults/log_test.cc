@@ -25,7 +25,7 @@ namespace {
 using namespace onecopy;
 using namespace onecopy::testing;
 
-constexpr char kPlain[] = "[log]\nformat = \"text\"\nlevel = \"trace\"\n";
+constexpr char kPlain[] = "[log]\nformat = \"text\"\nlevel = \"debug\"\n";
 
 // Each leaves records that fill a pipe of 4 KiB many times over.
 void MoveManyTimes(Client& client, int times) {

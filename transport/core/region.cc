@@ -31,7 +31,7 @@ Result<ImportRequest> Region::Share() {
 }
 
 Status Region::CheckIntact() const {
-  if (!*faulted_) return OkStatus();
+  if (faulted_ == nullptr || !*faulted_) return OkStatus();
   return {Code::kAborted, reasons::kMemoryFault,
           "a page of " + step_name() + " memory was not there when it was needed",
           "its client took it away, or the machine has lost it: remove the buffer and register "

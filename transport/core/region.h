@@ -89,15 +89,15 @@ class Region {
   Status FlushRemoteWrites();
 
   // A client's memory may fail whoever touches it: a page that the client took away and that is not
-  // to be had again, or one that the machine has lost. Any thread: whoever notices says so, and
-  // whatever has moved bytes in or out looks before it says that they have arrived.
-  void MarkFaulted() const { *faulted_ = true; }
-  // ABORTED (MEMORY_FAULT) once that has happened; the bytes are then nothing's, for ever.
+  // to be had again, or one that the machine has lost. Any thread: whatever has moved bytes in or
+  // out looks before it says that they have arrived. ABORTED (MEMORY_FAULT) once that has happened;
+  // the bytes are then nothing's, for ever.
   Status CheckIntact() const;
   // As above, and before new work with the bytes: RESOURCE_EXHAUSTED (NO_MEMORY) where the client's
   // file has less memory than this machine can still promise it.
   Status CheckUsable() const;
-  // Where something else notices (os::FaultGuard); set before the region is shared.
+  // Set by who notices (os::FaultGuard), on any thread; null where nothing can be missing. To be
+  // given before the region is shared.
   using FaultFlag = std::shared_ptr<std::atomic<bool>>;
   void SetFaultFlag(FaultFlag flag) { faulted_ = std::move(flag); }
   // Null where there is memory for every byte; set before the region is shared.
@@ -117,7 +117,7 @@ class Region {
   DmaBufExporter export_dmabuf_;
   Sharer share_;
   Flush flush_;
-  FaultFlag faulted_ = std::make_shared<std::atomic<bool>>(false);
+  FaultFlag faulted_;
   std::unique_ptr<Backing> backing_;
   Mutex mutex_;
   std::vector<Release> hooks_ ONECOPY_GUARDED_BY(mutex_);

@@ -66,7 +66,7 @@ class ClientApi {
   virtual void ProbeNode(const Principal& who, std::string name,
                          Reply<std::vector<ProbeInfo>> reply) = 0;
   virtual void ReleaseDevice(const Principal& who, std::string device, StatusReply reply) = 0;
-  // The previous level. Levels: "trace", "debug", "info", "warning", "error".
+  // The previous level. Levels: "debug", "info", "warning", "error".
   virtual void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) = 0;
 };
 

@@ -99,7 +99,7 @@ TEST_CASE("a key or value that is wrong is named with its line") {
       {"[peering]\nheartbeat = \"3\"",
        "f.toml:2: peering.heartbeat: \"3\" is not a duration: it has no unit; write a whole"},
       {"[log]\nlevel = \"warn\"",
-       "f.toml:2: log.level: must be one of trace, debug, info, warning, error, not warn"},
+       "f.toml:2: log.level: must be one of debug, info, warning, error, not warn"},
       {"[log]\nformat = \"journald\"",
        "f.toml:2: log.format: must be one of auto, text, journal, not journald (did you mean "
        "journal?)"},

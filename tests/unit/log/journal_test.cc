@@ -34,7 +34,6 @@ TEST_CASE("an entry has the message, and each field by its name") {
 
 TEST_CASE("levels become syslog's priorities") {
   const auto [level, priority] = GENERATE(table<log::Level, const char*>({
-      {log::Level::kTrace, "PRIORITY=7"},
       {log::Level::kDebug, "PRIORITY=7"},
       {log::Level::kInfo, "PRIORITY=6"},
       {log::Level::kWarning, "PRIORITY=4"},

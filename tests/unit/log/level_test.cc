@@ -9,7 +9,6 @@ using testing::Captured;
 namespace {
 
 void LogAtEveryLevel() {
-  log::Trace("t");
   log::Debug("d");
   log::Info("i");
   log::Warning("w");
@@ -19,8 +18,8 @@ void LogAtEveryLevel() {
 }  // namespace
 
 TEST_CASE("records below the level are not written") {
-  const auto [level, count] = GENERATE(table<const char*, size_t>(
-      {{"trace", 5}, {"debug", 4}, {"info", 3}, {"warning", 2}, {"error", 1}}));
+  const auto [level, count] = GENERATE(
+      table<const char*, size_t>({{"debug", 4}, {"info", 3}, {"warning", 2}, {"error", 1}}));
   const Captured captured;
   REQUIRE_OK(log::SetLevel(level));
   LogAtEveryLevel();
@@ -32,14 +31,14 @@ TEST_CASE("setting the level tells the one before") {
   auto previous = log::SetLevel("error");
   REQUIRE_OK(previous);
   CHECK(*previous == "info");
-  previous = log::SetLevel("trace");
+  previous = log::SetLevel("debug");
   REQUIRE_OK(previous);
   CHECK(*previous == "error");
 }
 
 TEST_CASE("an unknown level is refused and changes nothing") {
   const Captured captured;
-  const auto* name = GENERATE("", "warn", "INFO", "info ", "off", "3");
+  const auto* name = GENERATE("", "trace", "warn", "INFO", "info ", "off", "3");
   const auto previous = log::SetLevel(name);
   REQUIRE_FALSE(previous.ok());
   CHECK(previous.status().code() == Code::kInvalidArgument);
@@ -49,7 +48,7 @@ TEST_CASE("an unknown level is refused and changes nothing") {
 }
 
 TEST_CASE("the configuration accepts the levels that there are") {
-  for (const char* name : {"trace", "debug", "info", "warning", "error", "warn", "off", "fatal"}) {
+  for (const char* name : {"debug", "info", "warning", "error", "trace", "warn", "off", "fatal"}) {
     INFO(name);
     const std::string file = "[log]\nlevel = \"" + std::string(name) + "\"\n";
     CHECK(config::Parse(file, "f", {}).ok() == log::ParseLevel(name).ok());
@@ -57,8 +56,8 @@ TEST_CASE("the configuration accepts the levels that there are") {
 }
 
 TEST_CASE("every level's name reads back as the level") {
-  for (const auto level : {log::Level::kTrace, log::Level::kDebug, log::Level::kInfo,
-                           log::Level::kWarning, log::Level::kError}) {
+  for (const auto level :
+       {log::Level::kDebug, log::Level::kInfo, log::Level::kWarning, log::Level::kError}) {
     const auto parsed = log::ParseLevel(log::LevelName(level));
     REQUIRE_OK(parsed);
     CHECK(*parsed == level);

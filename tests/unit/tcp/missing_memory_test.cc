@@ -100,9 +100,10 @@ TEST_CASE("what the processor has found missing is neither sent nor said to have
   Rig rig("off");
   const RegionRef from = HostRegion(kBytes);
   const RegionRef into = HostRegion(kBytes);
-  from->MarkFaulted();
+  const auto missing = std::make_shared<std::atomic<bool>>(true);
+  from->SetFaultFlag(missing);
   CHECK(rig.Get(rig.Expose(from), HostRegion(kBytes)).get().status.reason() ==
         reasons::kMemoryFault);
-  into->MarkFaulted();
+  into->SetFaultFlag(missing);
   CHECK(rig.Get(rig.Expose(rig.good), into).get().status.reason() == reasons::kMemoryFault);
 }
