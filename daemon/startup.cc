@@ -53,7 +53,7 @@ void OnAbort(int) { End("a library gave up, most likely for want of memory, thre
     End(failure.what());
   } catch (...) {
   }
-  End("it ended itself (std::terminate), and no exception says why");
+  End("the C++ runtime ended it (std::terminate) and gave no reason");
 }
 
 std::terminate_handler terminate_before = nullptr;

@@ -124,7 +124,7 @@ struct Engine::State {
   void Wire();
   void CancelAll(const Status& why);
   // Small transfers of rings from a node, and to it.
-  void DropRoutes(const std::string& node);
+  void DropRingRoutes(const std::string& node);
   // Runs `then` when no report is on its way to another node any more, or after `patience`.
   void WhenReported(os::Clock::duration patience, Task then);
 
@@ -226,12 +226,12 @@ void Engine::State::Wire() {
            [this](const std::string& node) {
              exporter.PeerLost(node);
              importer.PeerLost(node);
-             DropRoutes(node);
+             DropRingRoutes(node);
              remote_transfers.PeerLost(node);
            },
        .distrusted =
            [this](const std::string& node, const Status& why) {
-             DropRoutes(node);
+             DropRingRoutes(node);
              connections.DropPeer(node, why);
            },
        .met =
@@ -239,7 +239,7 @@ void Engine::State::Wire() {
              if (restarted) {
                exporter.PeerLost(node);
                importer.PeerLost(node);
-               DropRoutes(node);
+               DropRingRoutes(node);
                probes.PeerRestarted(node);
                probe_slabs.DropPeer(node);
                path_rates.PeerRestarted(node);
@@ -259,7 +259,7 @@ void Engine::State::Wire() {
   }
 }
 
-void Engine::State::DropRoutes(const std::string& node) {
+void Engine::State::DropRingRoutes(const std::string& node) {
   const Status why(Code::kUnavailable, reasons::kPeerDown, "node " + node + " does not answer");
   rings.DropPeer(node, why);
   openings.DropPeer(node, why);

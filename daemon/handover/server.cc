@@ -95,9 +95,9 @@ std::string Server::Answer(const std::string& request, os::UniqueFd* fd) {
   auto offer = asked.ParseFromString(request) ? offers_.extract(asked.token())
                                               : std::map<std::string, Offered>::node_type();
   if (offer.empty()) {
-    *reply.mutable_error() =
-        ToProto(Status(Code::kPermissionDenied, reasons::kGrantExpired,
-                       "no memory is kept for that token: it was fetched already, or too late"));
+    *reply.mutable_error() = ToProto(Status(
+        Code::kPermissionDenied, reasons::kGrantExpired,
+        "this memory is not offered any more: it was fetched before, or asked for too late"));
     return reply.SerializeAsString();
   }
   loop_.CancelTimer(offer.mapped().timer);

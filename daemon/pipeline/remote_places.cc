@@ -17,27 +17,27 @@ Status BadMessage(const char* what) {
 
 }  // namespace
 
-ExposedSlots::ExposedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes)
+ExportedSlots::ExportedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes)
     : slots_(std::move(slots)), channel_(channel), bytes_(bytes) {}
 
-ExposedSlots::~ExposedSlots() {
+ExportedSlots::~ExportedSlots() {
   channel_.SetHandler(nullptr);
   slots_->EndFilling();
 }
 
-void ExposedSlots::OnBegin() {
+void ExportedSlots::OnBegin() {
   slots_->OnMore([this] { NotifyChange(); });
   channel_.SetHandler([this](const Message& message) { OnMessage(message); });
 }
 
-std::optional<Chunk> ExposedSlots::Reserve(uint64_t offset, uint64_t bytes) {
+std::optional<Chunk> ExportedSlots::Reserve(uint64_t offset, uint64_t bytes) {
   const auto slot = slots_->Take(bytes);
   if (!slot) return std::nullopt;
   if (offset + bytes == bytes_) slots_->NoMore();  // others may have the rest
   return Chunk{offset, bytes, *slot, slots_->share().at(*slot)};
 }
 
-void ExposedSlots::Fill(const Chunk& chunk) {
+void ExportedSlots::Fill(const Chunk& chunk) {
   slots_->Lend(chunk.index, chunk.bytes, [this, chunk](Result<RemoteKey> key) {
     Status sent = key.status();
     if (sent.ok()) {
@@ -47,7 +47,7 @@ void ExposedSlots::Fill(const Chunk& chunk) {
   });
 }
 
-void ExposedSlots::OnMessage(const Message& message) {
+void ExportedSlots::OnMessage(const Message& message) {
   const auto* free = std::get_if<FreeMessage>(&message);
   const auto read = free == nullptr ? std::nullopt : slots_->HasRead(free->index);
   if (!read) return NotifyChange(BadMessage("it freed a slot that it did not have"));

@@ -15,11 +15,11 @@ namespace onecopy::pipeline {
 
 // At the owner: slots that are filled here and read by the peer. Filling one opens it and tells the
 // peer; its FREE message makes it free again. Complete when the peer has read everything.
-class ExposedSlots final : public Destination {
+class ExportedSlots final : public Destination {
  public:
   // `channel` must outlive the ring.
-  ExposedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
-  ~ExposedSlots() override;
+  ExportedSlots(std::shared_ptr<LentSlots> slots, Channel& channel, uint64_t bytes);
+  ~ExportedSlots() override;
 
   std::optional<Chunk> Reserve(uint64_t offset, uint64_t bytes) override;
   void Fill(const Chunk& chunk) override;

@@ -89,7 +89,9 @@ void SmallGets::Cancel() {
   // Nobody needs to be told any more why the key is not good.
   source_.connection->executor().Post([shared = shared_] {
     shared->explain = nullptr;
-    shared->Told({Code::kAborted, reasons::kCancelled, "the route from the other node was closed"});
+    shared->Told(
+        {Code::kAborted, reasons::kCancelled,
+         "the copy from the other node was stopped: its buffer, right, session or node is gone"});
   });
 }
 

@@ -7,13 +7,13 @@
 
 #include "daemon/pipeline/small_outcomes.h"
 #include "transport/core/link.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 
 namespace onecopy::pipeline {
 
 // Gets that are begun between two marks go to the connection's thread together: waking it costs
 // more than a get does.
-class SmallGets final : public SmallRoute {
+class SmallGets final : public SmallCopyRoute {
  public:
   struct Source {
     std::shared_ptr<Connection> connection;

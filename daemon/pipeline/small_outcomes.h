@@ -9,7 +9,7 @@
 #include "onecopy/status.h"
 #include "transport/core/executor.h"
 #include "transport/core/mutex.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy::pipeline {
@@ -27,13 +27,13 @@ class SmallOutcomes {
   // Likewise: all before `begun` that have not ended have failed, and so has the route.
   void FailAll(uint64_t begun, const Status& why);
 
-  // The thread that asks: as SmallRoute::Reached, where a mark is the number of copies begun.
+  // The thread that asks: as SmallCopyRoute::Reached, where a mark is the number of copies begun.
   bool Reached(uint64_t mark, Status* failure);
 
  private:
   void Tell(const Status& why);
 
-  static constexpr uint64_t kPlaces = SmallRoute::kMaxUnderWay;
+  static constexpr uint64_t kPlaces = SmallCopyRoute::kMaxUnderWay;
 
   // Modulo their number: the number of a copy, plus one, once it has ended.
   std::array<std::atomic<uint64_t>, kPlaces> ended_{};

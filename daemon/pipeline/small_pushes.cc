@@ -72,7 +72,9 @@ bool SmallPushes::Reached(uint64_t mark, Status* failure) {
 
 void SmallPushes::Cancel() {
   way_.connection->executor().Post([shared = shared_] {
-    shared->End({Code::kAborted, reasons::kCancelled, "the route to the other node was closed"});
+    shared->End(
+        {Code::kAborted, reasons::kCancelled,
+         "the copy to the other node was stopped: its buffer, right, session or node is gone"});
   });
 }
 

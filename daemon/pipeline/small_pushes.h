@@ -8,13 +8,13 @@
 #include "daemon/pipeline/push_message.h"
 #include "daemon/pipeline/small_outcomes.h"
 #include "transport/core/link.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 
 namespace onecopy::pipeline {
 
 // The owner's half; the reader's is SmallServer. What is begun between two marks goes in one
 // message, up to kMaxPushes of them.
-class SmallPushes final : public SmallRoute {
+class SmallPushes final : public SmallCopyRoute {
  public:
   struct Params {
     std::shared_ptr<Connection> connection;  // on which the other node reads

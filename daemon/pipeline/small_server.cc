@@ -4,7 +4,7 @@
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 
 namespace onecopy::pipeline {
 
@@ -34,7 +34,7 @@ Status SmallServer::Check(const Push& push) const {
     return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
             "a small transfer reaches beyond what was agreed on"};
   }
-  if (under_way_ < SmallRoute::kMaxUnderWay) return OkStatus();
+  if (under_way_ < SmallCopyRoute::kMaxUnderWay) return OkStatus();
   return {Code::kResourceExhausted, reasons::kQuota, "too many small transfers under way"};
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "daemon/plan/candidates.h"
-#include "daemon/plan/route.h"
+#include "daemon/plan/path_steps.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::plan {

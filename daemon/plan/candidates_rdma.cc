@@ -5,7 +5,7 @@
 
 #include "daemon/plan/candidates.h"
 #include "daemon/plan/nic_pairs.h"
-#include "daemon/plan/route.h"
+#include "daemon/plan/path_steps.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::plan {

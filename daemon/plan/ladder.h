@@ -23,21 +23,20 @@ struct Rung {
   std::string_view name;
   Carrier carrier;
   Shape shape;
-  std::string_view route;  // for people
 };
 
 inline constexpr std::array<Rung, 11> kLadder = {{
-    {"rdma-direct", Carrier::kRdma, Shape::kDirect, "memory, NIC, wire, NIC, memory"},
-    {"peer-direct", Carrier::kPeer, Shape::kDirect, "GPU to GPU in one node"},
-    {"local", Carrier::kLocal, Shape::kDirect, "one copy inside a node"},
-    {"storage-direct", Carrier::kStorage, Shape::kDirect, "file to GPU"},
-    {"rdma-bounce", Carrier::kRdma, Shape::kBounce, "RDMA with pinned host memory on one side"},
-    {"peer-bounce", Carrier::kPeer, Shape::kBounce, "through pinned host memory in one node"},
-    {"storage-bounce", Carrier::kStorage, Shape::kBounce, "file, pinned host, GPU"},
-    {"rdma-staged", Carrier::kRdma, Shape::kStaged, "RDMA between pinned host memories"},
-    {"tcp-direct", Carrier::kTcp, Shape::kDirect, "host, kernel, wire, kernel, host"},
-    {"tcp-bounce", Carrier::kTcp, Shape::kBounce, "sockets with pinned host memory on one side"},
-    {"tcp-staged", Carrier::kTcp, Shape::kStaged, "sockets with pinned host memory on both sides"},
+    {"rdma-direct", Carrier::kRdma, Shape::kDirect},
+    {"peer-direct", Carrier::kPeer, Shape::kDirect},
+    {"local", Carrier::kLocal, Shape::kDirect},
+    {"storage-direct", Carrier::kStorage, Shape::kDirect},
+    {"rdma-bounce", Carrier::kRdma, Shape::kBounce},
+    {"peer-bounce", Carrier::kPeer, Shape::kBounce},
+    {"storage-bounce", Carrier::kStorage, Shape::kBounce},
+    {"rdma-staged", Carrier::kRdma, Shape::kStaged},
+    {"tcp-direct", Carrier::kTcp, Shape::kDirect},
+    {"tcp-bounce", Carrier::kTcp, Shape::kBounce},
+    {"tcp-staged", Carrier::kTcp, Shape::kStaged},
 }};
 
 // The links of the rdma rungs, by name.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/plan/candidates.h"
-#include "daemon/plan/route.h"
+#include "daemon/plan/path_steps.h"
 
 namespace onecopy::plan {
 

@@ -8,8 +8,8 @@
 #include "daemon/plan/candidates.h"
 #include "daemon/plan/failure.h"
 #include "daemon/plan/ladder.h"
+#include "daemon/plan/path_steps.h"
 #include "daemon/plan/policy.h"
-#include "daemon/plan/route.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 

@@ -9,14 +9,14 @@
 #include "onecopy/range.h"
 #include "onecopy/status.h"
 #include "transport/core/mutex.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 
 namespace onecopy::ring {
 
 // Made by the engine; then read by the ring's thread, which alone uses `way`.
 struct Route {
   uint64_t serial = 0;  // which one it is, for the journal
-  std::shared_ptr<SmallRoute> way;
+  std::shared_ptr<SmallCopyRoute> way;
   ByteRange from;  // what may be read of the source buffer, and written of the destination's
   ByteRange to;
   bool one_buffer = false;  // both ends are the same: ranges must not overlap

@@ -127,10 +127,10 @@ void ServedRing::Refuse(const Request& request, const Route* route, Outcome outc
 
 // One mark for what was begun in a row on one way.
 void ServedRing::MarkNew(uint32_t first) {
-  const SmallRoute* marked = nullptr;
+  const SmallCopyRoute* marked = nullptr;
   uint64_t mark = 0;
   for (uint32_t place = first; place != kNone; place = operations_[place].next) {
-    SmallRoute& way = *operations_[place].route->way;
+    SmallCopyRoute& way = *operations_[place].route->way;
     if (&way != marked) mark = way.Mark();
     marked = &way;
     operations_[place].mark = mark;
@@ -140,12 +140,12 @@ void ServedRing::MarkNew(uint32_t first) {
 bool ServedRing::Finish() {
   bool any = false;
   Clock::time_point now{};
-  const SmallRoute* waiting = nullptr;  // of which the next ones have not ended either
+  const SmallCopyRoute* waiting = nullptr;  // of which the next ones have not ended either
   uint32_t before = kNone;
   for (uint32_t place = first_; place != kNone;) {
     Operation& operation = operations_[place];
     const uint32_t next = operation.next;
-    SmallRoute& way = *operation.route->way;
+    SmallCopyRoute& way = *operation.route->way;
     Status failure;
     if (&way == waiting || !way.Reached(operation.mark, &failure)) {
       waiting = &way;

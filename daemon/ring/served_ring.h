@@ -51,7 +51,7 @@ class ServedRing {
   Clock::time_point last_work{};  // for who serves it
 
  private:
-  static constexpr uint32_t kMaxUnderWay = SmallRoute::kMaxUnderWay;
+  static constexpr uint32_t kMaxUnderWay = SmallCopyRoute::kMaxUnderWay;
   static constexpr int kMaxPerTurn = 16;
   static constexpr size_t kRetired = 256;
   static constexpr uint32_t kNone = UINT32_MAX;

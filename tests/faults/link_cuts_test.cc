@@ -122,10 +122,10 @@ class Rig {
     return Made{std::move(accepted.connection), std::move(reader)};
   }
 
-  static Result<RemoteKey> Expose(const Made& made, const Span& span) {
-    std::promise<Result<RemoteKey>> exposed;
-    made.owner->Expose(span, [&](Result<RemoteKey> key) { exposed.set_value(std::move(key)); });
-    return exposed.get_future().get();
+  static Result<RemoteKey> Export(const Made& made, const Span& span) {
+    std::promise<Result<RemoteKey>> exported;
+    made.owner->Export(span, [&](Result<RemoteKey> key) { exported.set_value(std::move(key)); });
+    return exported.get_future().get();
   }
 
   // All of the source, piece by piece; what the first piece that failed said.
@@ -147,7 +147,7 @@ class Rig {
   }
   Status ConnectAndRead() {
     ONECOPY_ASSIGN_OR_RETURN(const Made made, Connect());
-    ONECOPY_ASSIGN_OR_RETURN(const RemoteKey key, Expose(made, {source_, 0, kBytes}));
+    ONECOPY_ASSIGN_OR_RETURN(const RemoteKey key, Export(made, {source_, 0, kBytes}));
     Fill({sink_, 0, kBytes}, 2);
     ONECOPY_RETURN_IF_ERROR(Read(made, key));
     const bool right = FirstWrong({sink_, 0, kBytes}, 1) == kBytes;
@@ -174,7 +174,7 @@ std::vector<std::string> Survive(const Kind& kind, std::chrono::seconds length, 
   try {
     Rig rig(kind);
     const Made made = OrThrow(rig.Connect());
-    const RemoteKey key = OrThrow(Rig::Expose(made, {rig.source(), 0, kBytes}));
+    const RemoteKey key = OrThrow(Rig::Export(made, {rig.source(), 0, kBytes}));
     note("before the cut", rig.Read(made, key));
     std::atomic<bool> whole = false;
     std::future<Status> reading;

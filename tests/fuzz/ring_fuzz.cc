@@ -7,7 +7,7 @@
 #include "daemon/ring/served_ring.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/memory.h"
-#include "transport/memory/host/small_route.h"
+#include "transport/memory/host/small_copy_route.h"
 
 namespace onecopy::ring {
 namespace {
@@ -64,7 +64,7 @@ void Use(fuzz::Input input) {
   const RegionRef to = testing::HostRegion(kBufferBytes);
   auto route = std::make_shared<Route>();
   route->serial = kSerial;
-  route->way = std::make_shared<host::HostSmallRoute>("east", from, to);
+  route->way = std::make_shared<host::HostSmallCopyRoute>("east", from, to);
   route->from = {4096, 65536};
   route->to = {100, 65536};
 

@@ -12,13 +12,13 @@
 namespace onecopy::tcp {
 namespace {
 
-constexpr uint64_t kExposedBytes = 64 * 1024;
+constexpr uint64_t kExportedBytes = 64 * 1024;
 constexpr int kGets = 3;
 
 class Owner final : public LaneOwner {
  public:
-  Owner(os::EventLoop& loop, RegionRef exposed) : loop_(loop), exposures_(loop) {
-    key_ = exposures_.Add({std::move(exposed), 0, kExposedBytes});
+  Owner(os::EventLoop& loop, RegionRef exported) : loop_(loop), exports_(loop) {
+    key_ = exports_.Add({std::move(exported), 0, kExportedBytes});
   }
 
   void GetEnded(unsigned, uint64_t, Status, bool) override { ++gets_ended; }
@@ -33,8 +33,8 @@ class Owner final : public LaneOwner {
     EXPECT(!status.ok());
     loop_.Stop();
   }
-  const Exposures& exposures() const override { return exposures_; }
-  void Clear() { exposures_.Clear(); }
+  const Exports& exports() const override { return exports_; }
+  void Clear() { exports_.Clear(); }
   uint64_t key() const { return key_; }
 
   int gets_ended = 0;
@@ -42,7 +42,7 @@ class Owner final : public LaneOwner {
 
  private:
   os::EventLoop& loop_;
-  Exposures exposures_;
+  Exports exports_;
   uint64_t key_ = 0;
 };
 
@@ -51,9 +51,9 @@ void Receive(bool reader, bool abandon, unsigned index, uint64_t key_byte, std::
   EXPECT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   const os::UniqueFd peer(ends[1]);
   os::EventLoop loop;
-  const RegionRef exposed = testing::HostRegion(kExposedBytes);
-  const RegionRef into = testing::HostRegion(kExposedBytes);
-  const auto owner = std::make_shared<Owner>(loop, exposed);
+  const RegionRef exported = testing::HostRegion(kExportedBytes);
+  const RegionRef into = testing::HostRegion(kExportedBytes);
+  const auto owner = std::make_shared<Owner>(loop, exported);
   // A peer that was given the key knows it: where the input has it, it is put in.
   const uint64_t key = owner->key();
   if (key_byte < bytes.size() && bytes.size() - key_byte >= sizeof key) {

@@ -8,7 +8,7 @@
 namespace onecopy::ucx {
 namespace {
 
-enum : uint8_t { kOffer, kSealed, kKey, kMessage, kExposing, kKinds };
+enum : uint8_t { kOffer, kSealed, kKey, kMessage, kExportInfo, kKinds };
 
 std::string Summed(std::string_view text) {
   std::string summed(text);
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       onecopy::fuzz::RoundTrip(bytes, [](const std::string& t) { return DecodeMessage(t); });
       break;
     default:
-      onecopy::fuzz::RoundTrip(bytes, [](const std::string& t) { return DecodeExposing(t); });
+      onecopy::fuzz::RoundTrip(bytes, [](const std::string& t) { return DecodeExportInfo(t); });
   }
   return 0;
 }
@@ -68,5 +68,5 @@ std::vector<std::string> onecopy::fuzz::Seeds() {
           For(kKey, Encode(KeyName{7, 8})),
           For(kMessage, Encode(Message{MessageKind::kHello, 7, 0, 0, ""})),
           For(kMessage, Encode(Message{MessageKind::kText, 7, 1, 5, "slot 7 is full"})),
-          For(kExposing, Encode(Exposing{0x7f0000000000, 4096, "GPU-5f0e", "packed"}))};
+          For(kExportInfo, Encode(ExportInfo{0x7f0000000000, 4096, "GPU-5f0e", "packed"}))};
 }

@@ -3,7 +3,7 @@
 // memory: "daemon" as the product allocates it for UCX ([cuda] allocation = "legacy"), "vmm" as it
 // does otherwise (cuMemCreate), "client" by cuMemAlloc. Speaks lines,
 // one answer each, bytes as hexadecimal digits:
-//   accept OFFER -> answer ANSWER    expose -> key KEY    withdraw -> withdrawn
+//   accept OFFER -> answer ANSWER    export -> key KEY    withdraw -> withdrawn
 #include <cstdio>
 #include <future>
 #include <iostream>
@@ -80,11 +80,11 @@ Status Serve(const std::string& device, uint64_t bytes, const std::string& libra
       ONECOPY_ASSIGN_OR_RETURN(Link::Accepted accepted, Accept(*link, "reader", FromHex(word)));
       connection = std::move(accepted.connection);
       std::cout << "answer " << ToHex(accepted.answer) << std::endl;
-    } else if (word == "expose") {
-      std::promise<Result<RemoteKey>> exposed;
-      connection->Expose({region, 0, bytes},
-                         [&](Result<RemoteKey> made) { exposed.set_value(std::move(made)); });
-      ONECOPY_ASSIGN_OR_RETURN(key, exposed.get_future().get());
+    } else if (word == "export") {
+      std::promise<Result<RemoteKey>> exported;
+      connection->Export({region, 0, bytes},
+                         [&](Result<RemoteKey> made) { exported.set_value(std::move(made)); });
+      ONECOPY_ASSIGN_OR_RETURN(key, exported.get_future().get());
       std::cout << "key " << ToHex(key) << std::endl;
     } else if (word == "withdraw") {
       RevokeAndWait(*connection, key);

@@ -101,7 +101,7 @@ void ReadBetweenGpus(const std::string& from, const std::string& to, const char*
                         [&](auto made) { established.set_value(std::move(made)); });
   const auto reader = established.get_future().get();
   REQUIRE_OK(reader);
-  owner.Write("expose\n");
+  owner.Write("export\n");
   const RemoteKey key = FromHex(After("key", owner.ReadLine()));
 
   for (int round = 0; round < 3; ++round) {
@@ -114,9 +114,9 @@ void ReadBetweenGpus(const std::string& from, const std::string& to, const char*
     std::printf("%s -> %s, round %d: %.1f GB/s\n", from.c_str(), to.c_str(), round,
                 static_cast<double>(kBytes) / seconds.count() / 1e9);
   }
-  for (const auto& [route, bytes] : EvidenceOf(**reader)) {
-    INFO(route);
-    CHECK(route.find("cuda_ipc") != std::string::npos);
+  for (const auto& [protocol, bytes] : EvidenceOf(**reader)) {
+    INFO(protocol);
+    CHECK(protocol.find("cuda_ipc") != std::string::npos);
     CHECK(bytes == 3 * kBytes);
   }
   const Bytes read = ReadAll(*memory, sink);

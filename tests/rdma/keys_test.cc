@@ -103,7 +103,7 @@ TEST_CASE("a finished transfer's window is closed to the peer's device") {
   Rig rig(kLong);
   const RegionRef region = rig.Registered(HostRegion(kBytes));
   Fill({region, 0, kBytes}, 3);
-  const RemoteKey text = ExposeAndWait(rig.reader.connection(), {region, 100, 1000});
+  const RemoteKey text = ExportAndWait(rig.reader.connection(), {region, 100, 1000});
   const verbs::Key key = Decoded(text);
   CHECK(key.window);
   CHECK(key.registration == "host");
@@ -183,7 +183,7 @@ TEST_CASE("what is lent alone opens to the peer's device for as long as it is, a
   Lent().SetNoWindows(false);
 }
 
-TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its memory goes") {
+TEST_CASE("a lease lasts until nothing is exported and its time is over, or its memory goes") {
   if (!DmaBuf::WhyNot().empty()) ONECOPY_SKIP(DmaBuf::WhyNot());
   const uint64_t offset = 4096 + 24;
   DmaBuf buffer(offset + kBytes);
@@ -192,7 +192,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Rig rig(0);
     Lent().Tell(buffer);
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
-    const RemoteKey text = ExposeAndWait(rig.reader.connection(), {region, 7, kBytes - 7});
+    const RemoteKey text = ExportAndWait(rig.reader.connection(), {region, 7, kBytes - 7});
     const verbs::Key key = Decoded(text);
     CHECK_FALSE(key.window);
     CHECK(key.registration == "dma-buf");
@@ -211,9 +211,9 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Rig rig(kLong);
     Lent().Tell(buffer);
     RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
-    const RemoteKey first = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey first = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
     RevokeAndWait(rig.reader.connection(), first);
-    const RemoteKey second = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey second = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
     const verbs::Key key = Decoded(second);
     CHECK(key.lanes[0].rkey == Decoded(first).lanes[0].rkey);
     RevokeAndWait(rig.reader.connection(), second);
@@ -226,12 +226,12 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Rig rig(kLong);
     Lent().Tell(buffer);
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
-    const RemoteKey first = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
-    const RemoteKey second = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey first = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey second = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
     RevokeAndWait(rig.reader.connection(), first);
     rig.links.owner->EndLeases(region);
     // Another transfer's key is another, and nobody's who still reads ends.
-    const RemoteKey third = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey third = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
     CHECK(Decoded(third).lanes[0].rkey != Decoded(second).lanes[0].rkey);
     REQUIRE(rig.reader.Read(Decoded(second).lanes[0], kBytes) == IBV_WC_SUCCESS);
     RevokeAndWait(rig.reader.connection(), second);
@@ -242,7 +242,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Rig rig(kLong);
     Lent().Tell(buffer);
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
-    const RemoteKey text = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey text = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
     RevokeAndWait(rig.reader.connection(), text);
     REQUIRE(rig.reader.Read(Decoded(text).lanes[0], 8) == IBV_WC_SUCCESS);
     rig.links.owner->EndLeases(region);
@@ -252,11 +252,11 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Rig rig(kLong);
     Lent().Tell(buffer);
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
-    const verbs::Key key = Decoded(ExposeAndWait(rig.reader.connection(), {region, 0, kBytes}));
+    const verbs::Key key = Decoded(ExportAndWait(rig.reader.connection(), {region, 0, kBytes}));
     const DmaBuf other_buffer(offset + kBytes);
     Lent().Tell(other_buffer);
     const RegionRef other = rig.Registered(DmaBufRegion(other_buffer, offset));
-    const verbs::Key of_other = Decoded(ExposeAndWait(rig.reader.connection(), {other, 0, kBytes}));
+    const verbs::Key of_other = Decoded(ExportAndWait(rig.reader.connection(), {other, 0, kBytes}));
     // Neither where this process has them, nor from where another lease lies.
     const auto apart = [](uint64_t a, uint64_t b) { return a > b ? a - b : b - a; };
     constexpr uint64_t kFar = uint64_t{1} << 40;
@@ -271,7 +271,7 @@ TEST_CASE("a lease lasts until nothing is exposed and its time is over, or its m
     Rig rig(kLong);
     Lent().Tell(buffer);
     const RegionRef region = rig.Registered(DmaBufRegion(buffer, offset));
-    const RemoteKey text = ExposeAndWait(rig.reader.connection(), {region, 0, kBytes});
+    const RemoteKey text = ExportAndWait(rig.reader.connection(), {region, 0, kBytes});
     verbs::Key::Remote beyond = Decoded(text).lanes[0];
     beyond.address += kBytes;
     CHECK(rig.reader.Read(beyond, 1) == IBV_WC_REM_ACCESS_ERR);

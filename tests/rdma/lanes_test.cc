@@ -58,7 +58,7 @@ TEST_CASE("a lane that the device closes is mended, and takes its share again") 
   const RegionRef source = HostRegion(4 << 20);
   Fill({source, 0, source->bytes()}, 3);
   const RegionRef sink = HostRegion(4 << 20);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
 
   for (int lane = 0; lane < 3; ++lane) {
@@ -77,13 +77,13 @@ TEST_CASE("a lane that the device closes is mended, and takes its share again") 
 
     // A key that is made after the mending opens the new lane too.
     WaitUntil("the lane carries again", [&] {
-      auto fresh = connected->Expose({source, 0, source->bytes()});
+      auto fresh = connected->Export({source, 0, source->bytes()});
       REQUIRE_OK(fresh);
       const Got got = connected->StartGet({3, &*fresh, 0, {sink, 0, 4096}, lane}).get();
       RevokeAndWait(*connected->owner, *fresh);
       return got.status.ok();
     });
-    key = connected->Expose({source, 0, source->bytes()});
+    key = connected->Export({source, 0, source->bytes()});
     REQUIRE_OK(key);
   }
 }
@@ -96,7 +96,7 @@ TEST_CASE("a read whose lane fails while the connection closes is not said to ha
   Fill({source, 0, source->bytes()}, 3);
   const RegionRef sink = HostRegion(4 << 20);
   REQUIRE_OK(pair.reader->Register(sink));
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   const RemoteKey spoilt = Spoil(*key, 0);
   std::promise<Status> refused;
@@ -153,7 +153,7 @@ TEST_CASE("gets go to the lanes whose rates are said to be higher") {
   const RegionRef source = HostRegion(1 << 20);
   Fill({source, 0, source->bytes()}, 5);
   const RegionRef sink = HostRegion(1 << 20);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   // One after the other, so that no lane has work that waits.
   for (unsigned best = 0; best < 3; ++best) {
@@ -190,7 +190,7 @@ TEST_CASE("messages keep their order, each once, while lanes fail") {
   REQUIRE_OK(connected);
   const RegionRef source = HostRegion(4096);
   const RegionRef sink = HostRegion(4096);
-  auto key = connected->Expose({source, 0, 4096});
+  auto key = connected->Export({source, 0, 4096});
   REQUIRE_OK(key);
 
   constexpr uint32_t kMessages = 400;

@@ -116,10 +116,10 @@ ibv_wc_status RawReader::Read(const verbs::Key::Remote& remote, uint32_t bytes) 
   return WaitFor(IBV_WC_RDMA_READ);
 }
 
-RemoteKey ExposeAndWait(Connection& connection, const Span& span) {
-  std::promise<Result<RemoteKey>> exposed;
-  connection.Expose(span, [&](Result<RemoteKey> key) { exposed.set_value(std::move(key)); });
-  return Taken(exposed.get_future().get());
+RemoteKey ExportAndWait(Connection& connection, const Span& span) {
+  std::promise<Result<RemoteKey>> exported;
+  connection.Export(span, [&](Result<RemoteKey> key) { exported.set_value(std::move(key)); });
+  return Taken(exported.get_future().get());
 }
 
 }  // namespace onecopy::testing

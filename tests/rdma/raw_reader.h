@@ -46,7 +46,7 @@ class RawReader {
   std::shared_ptr<Connection> connection_;
 };
 
-// One exposure, waited for; throws where it fails.
-RemoteKey ExposeAndWait(Connection& connection, const Span& span);
+// One export, waited for; throws where it fails.
+RemoteKey ExportAndWait(Connection& connection, const Span& span);
 
 }  // namespace onecopy::testing

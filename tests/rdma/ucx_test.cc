@@ -32,7 +32,7 @@ TEST_CASE("RDMA devices are described as the software that they are") {
   REQUIRE(owner.nics.size() == 1);
   CHECK(owner.nics[0].name == "rxe0");
   CHECK(owner.nics[0].emulated);
-  CHECK(owner.attributes.at("routes_named") == "yes");
+  CHECK(owner.attributes.at("protocols_named") == "yes");
   CHECK((*pair)->reader->Describe().nics.size() == 2);
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("a get over RDMA is one copy of a software device, through the device,
   const RegionRef source = HostRegion(kBytes);
   const RegionRef sink = HostRegion(kBytes);
   Fill({source, 0, kBytes}, 4);
-  auto key = connected->Expose({source, 0, kBytes});
+  auto key = connected->Export({source, 0, kBytes});
   REQUIRE_OK(key);
   const uint64_t before = RdmaCounters("rxe0").at("sent_pkts");
   const Got got = connected->StartGet({1, &*key, 0, {sink, 0, kBytes}}).get();
@@ -76,7 +76,7 @@ TEST_CASE("gets from a peer that is lost end, and another connection can be made
   {
     auto connected = Connect(**pair);
     REQUIRE_OK(connected);
-    auto key = connected->Expose({source, 0, kBytes});
+    auto key = connected->Export({source, 0, kBytes});
     REQUIRE_OK(key);
     auto reader_closed = Closed(*connected->reader);
     auto owner_closed = Closed(*connected->owner);
@@ -94,7 +94,7 @@ TEST_CASE("gets from a peer that is lost end, and another connection can be made
   }
   auto again = Connect(**pair);
   REQUIRE_OK(again);
-  auto key = again->Expose({source, 0, kBytes});
+  auto key = again->Export({source, 0, kBytes});
   REQUIRE_OK(key);
   const RegionRef other = HostRegion(1 << 20);
   REQUIRE_OK(again->StartGet({1, &*key, 7, {other, 0, other->bytes()}}).get().status);

@@ -128,12 +128,12 @@ class FakeRdmaConnection final : public Connection,
     for (auto get = kept; get != held.end(); ++get) executor().Post(std::move(get->cancel));
     held.erase(kept, held.end());
   }
-  void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
+  void Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {
     Span named = span;
     if (const auto instead = control_->hooks().names_instead) {
       if (RegionRef other = instead(span.region)) named.region = std::move(other);
     }
-    carrier_->Expose(named, std::move(done));
+    carrier_->Export(named, std::move(done));
   }
   void Revoke(const RemoteKey& key, Task done) override { carrier_->Revoke(key, std::move(done)); }
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override {

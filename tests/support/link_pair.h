@@ -40,12 +40,12 @@ struct Connected {
   std::shared_ptr<Connection> owner;
   std::shared_ptr<Connection> reader;
 
-  Result<RemoteKey> Expose(const Span& span) const {
+  Result<RemoteKey> Export(const Span& span) const {
     ONECOPY_ASSIGN_OR_RETURN(const auto registered, links->owner->Register(span.region));
     (void)registered;
-    std::promise<Result<RemoteKey>> exposed;
-    owner->Expose(span, [&](Result<RemoteKey> key) { exposed.set_value(std::move(key)); });
-    return exposed.get_future().get();
+    std::promise<Result<RemoteKey>> exported;
+    owner->Export(span, [&](Result<RemoteKey> key) { exported.set_value(std::move(key)); });
+    return exported.get_future().get();
   }
 
   Result<RemoteKey> Lend(const Span& span) const {

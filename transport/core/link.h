@@ -102,13 +102,13 @@ class Connection {
   // Owner: allows the peer to get `span`, of a region that is registered with the link, until
   // Revoke. The connection holds the region meanwhile. Fails for memory that the link cannot read
   // in place.
-  virtual void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
+  virtual void Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) = 0;
   // Owner: fails further gets, and runs `done` when nothing reads the span any more: at once, or
   // within a bounded time, after which the connection is closed to end a get that the peer does not
   // take.
   virtual void Revoke(const RemoteKey& key, Task done) = 0;
 
-  // Owner: like Expose, of host memory whose other bytes are not this peer's business at any time,
+  // Owner: like Export, of host memory whose other bytes are not this peer's business at any time,
   // as a slot's among other slots: the key opens this very span and not one byte more, however the
   // link does it. Ends with EndLoan once the peer has said that it reads no more, else with
   // Revoke.
@@ -127,7 +127,7 @@ class Connection {
   virtual Status Send(ChannelId channel, std::span<const std::byte> message) = 0;
 
   // Both: `closed` runs once, when the connection can carry no more (a lane failed, the peer or
-  // Close() ended it), after every get has completed and every exposure ended. Set once, before
+  // Close() ended it), after every get has completed and every export ended. Set once, before
   // Establish or right after Accept.
   virtual void OnClosed(UniqueFunction<void(Status)> closed) = 0;
   virtual void Close(Status why) = 0;
@@ -165,7 +165,7 @@ class Link {
   virtual void OnChange(UniqueFunction<void()> changed) = 0;
 
   // Makes the region known to the link's devices, for as long as it lives: once, however many gets,
-  // exposures and slices follow; a second call answers what the first did. One entry per device; a
+  // exports and slices follow; a second call answers what the first did. One entry per device; a
   // link that needs no registration has none. May block for long (pins memory, asks a driver).
   // Fails with the reason why no device can use this memory in place (HOST_NOT_PINNABLE, MEMLOCK,
   // GPU_NOT_PINNABLE). `nics`: which devices have to know it, as in NicCapability; empty: all.
@@ -176,9 +176,9 @@ class Link {
     return Register(region, {});
   }
 
-  // Owner: what the link lets peers read of this region beyond their exposures, for the sake of the
-  // next transfer, ends: soon, or with the last exposure that shares it. Nothing to do for a link
-  // whose keys end with their exposures.
+  // Owner: what the link lets peers read of this region beyond their exports, for the sake of the
+  // next transfer, ends: soon, or with the last export that shares it. Nothing to do for a link
+  // whose keys end with their exports.
   virtual void EndLeases(const RegionRef& /*region*/) {}
 
   // Reader: begins a connection to the node `peer`, which may be this one. `done` runs on a thread

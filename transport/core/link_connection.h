@@ -98,7 +98,7 @@ class LinkConnection : public Connection, public std::enable_shared_from_this<Se
   }
   bool ending() const { return ending_; }
   const Status& why() const { return why_; }  // once it is ending
-  // Home, once: every get has completed and every exposure ended. Who waits for the end is told
+  // Home, once: every get has completed and every export ended. Who waits for the end is told
   // after what these have posted.
   void End() {
     ended_ = true;

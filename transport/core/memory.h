@@ -13,7 +13,7 @@
 #include "transport/core/import_request.h"
 #include "transport/core/region.h"
 #include "transport/core/scatter.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 #include "transport/core/step.h"
 
 namespace onecopy {
@@ -94,8 +94,8 @@ class Memory {
 
   // The same for small copies that the asking thread makes by itself. NOT_APPLICABLE where this
   // memory's copies take another thread.
-  virtual Result<std::unique_ptr<SmallRoute>> PrepareSmall(const RegionRef& from,
-                                                           const RegionRef& to) {
+  virtual Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
+                                                               const RegionRef& to) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "copies from " + from->step_name() + " to " + to->step_name() +
                       " are made by threads of their own");

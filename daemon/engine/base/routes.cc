@@ -37,9 +37,9 @@ void PrepareRoute(Context& context, const std::string& worker, const RegionRef& 
   PrepareBy<CopyRoute>(context, worker, from, to, &Memory::Prepare, std::move(reply));
 }
 
-void PrepareSmallRoute(Context& context, const std::string& worker, const RegionRef& from,
-                       const RegionRef& to, Reply<std::shared_ptr<SmallRoute>> reply) {
-  PrepareBy<SmallRoute>(context, worker, from, to, &Memory::PrepareSmall, std::move(reply));
+void PrepareSmallCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+                           const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply) {
+  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Memory::PrepareSmall, std::move(reply));
 }
 
 }  // namespace onecopy::engine

@@ -26,7 +26,7 @@ Status NothingCopies(const Context& context, const Region& from, const Region& t
 void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
                   const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply);
 // Likewise by Memory::PrepareSmall.
-void PrepareSmallRoute(Context& context, const std::string& worker, const RegionRef& from,
-                       const RegionRef& to, Reply<std::shared_ptr<SmallRoute>> reply);
+void PrepareSmallCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+                           const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply);
 
 }  // namespace onecopy::engine

@@ -7,7 +7,7 @@ namespace onecopy::engine {
 void ExportedRange::Open(const Span& span, Reply<RemoteKey> ready) {
   ready_ = std::move(ready);
   opening_ = true;
-  connection_->Expose(span, [self = shared_from_this()](Result<RemoteKey> key) {
+  connection_->Export(span, [self = shared_from_this()](Result<RemoteKey> key) {
     self->context_.loop.Post([self, key = std::move(key)] {
       self->opening_ = false;
       if (key.ok()) self->key_ = *key;

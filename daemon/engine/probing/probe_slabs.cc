@@ -94,13 +94,13 @@ void ProbeSlabs::Make(uint64_t number, const OpenProbeRequest& request,
       },
       [this, number, reply = std::move(reply)](Result<RegionRef> region) mutable {
         if (Wanted(number) == nullptr) return reply(Gone());
-        if (region.ok()) return Expose(number, std::move(*region), std::move(reply));
+        if (region.ok()) return Export(number, std::move(*region), std::move(reply));
         Erase(number);
         reply(region.status());
       });
 }
 
-void ProbeSlabs::Expose(uint64_t number, RegionRef region, Reply<OpenProbeReply> reply) {
+void ProbeSlabs::Export(uint64_t number, RegionRef region, Reply<OpenProbeReply> reply) {
   Slab& slab = slabs_.at(number);
   slab.region = std::move(region);
   const Span span{slab.region, 0, slab.region->bytes()};

@@ -50,7 +50,7 @@ class ProbeSlabs {
 
   Status Check(const std::string& caller, const OpenProbeRequest& request) const;
   void Make(uint64_t number, const OpenProbeRequest& request, Reply<OpenProbeReply> reply);
-  void Expose(uint64_t number, RegionRef region, Reply<OpenProbeReply> reply);
+  void Export(uint64_t number, RegionRef region, Reply<OpenProbeReply> reply);
   void CloseSlab(uint64_t number);
   void Erase(uint64_t number);
   // Null when it is unwanted or gone: then it has been brought to its end.

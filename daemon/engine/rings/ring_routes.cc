@@ -71,13 +71,13 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   record.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
   record.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
   record.given.plan = std::move(*plan);
-  PrepareSmallRoute(needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region,
-                    to_region,
-                    [record = std::move(record),
-                     reply = std::move(reply)](Result<std::shared_ptr<SmallRoute>> way) mutable {
-                      if (!way.ok()) return reply(way.status());
-                      reply(Made{std::move(record), std::move(*way)});
-                    });
+  PrepareSmallCopyRoute(
+      needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region, to_region,
+      [record = std::move(record),
+       reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
+        if (!way.ok()) return reply(way.status());
+        reply(Made{std::move(record), std::move(*way)});
+      });
 }
 
 void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
@@ -213,9 +213,9 @@ UniqueFunction<void(const Status&)> RingRoutes::FailureOf(const Params& params) 
 }
 
 // What a way between nodes holds goes on this thread, and before whoever waits for it is told.
-std::shared_ptr<SmallRoute> RingRoutes::OnEngine(std::unique_ptr<SmallRoute> way) const {
-  return {way.release(), [&loop = needs_.context.loop](SmallRoute* last) {
-            loop.Post([last = std::unique_ptr<SmallRoute>(last)] {});
+std::shared_ptr<SmallCopyRoute> RingRoutes::OnEngine(std::unique_ptr<SmallCopyRoute> way) const {
+  return {way.release(), [&loop = needs_.context.loop](SmallCopyRoute* last) {
+            loop.Post([last = std::unique_ptr<SmallCopyRoute>(last)] {});
           }};
 }
 

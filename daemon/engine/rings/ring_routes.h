@@ -44,7 +44,7 @@ class RingRoutes {
   };
   struct Made {
     RouteRecord record;
-    std::shared_ptr<SmallRoute> way;
+    std::shared_ptr<SmallCopyRoute> way;
   };
 
   explicit RingRoutes(const Needs& needs) : needs_(needs) {}
@@ -62,7 +62,7 @@ class RingRoutes {
               Reply<Made> reply);
   pipeline::SmallGets::Explain WhyClosed(const Principal& who, const Endpoint& source);
   UniqueFunction<void(const Status&)> FailureOf(const Params& params) const;
-  std::shared_ptr<SmallRoute> OnEngine(std::unique_ptr<SmallRoute> way) const;
+  std::shared_ptr<SmallCopyRoute> OnEngine(std::unique_ptr<SmallCopyRoute> way) const;
 
   const Needs needs_;
 };

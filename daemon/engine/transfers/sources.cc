@@ -13,7 +13,7 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   const Context& context = needs_.runs.context;
   if (context.stopping) {
     return refuse({Code::kUnavailable, reasons::kDraining,
-                   "node " + context.node() + " is shutting down and begins nothing any more"});
+                   "node " + context.node() + " is shutting down and starts no more transfers"});
   }
   if (request.staged && request.loan != 0) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,

@@ -57,7 +57,7 @@ void StagedSource::Begin() {
   places.source =
       std::make_unique<pipeline::SourceRange>(params_.area.span.offset, bytes, chunk_bytes, layout);
   places.destination =
-      std::make_unique<pipeline::ExposedSlots>(lent_slots_, *params_.channel, bytes);
+      std::make_unique<pipeline::ExportedSlots>(lent_slots_, *params_.channel, bytes);
   events_.ready(chunk_bytes, *route_->steps());
   Executor& executor = params_.connection->executor();
   std::vector<pipeline::Stage> stages(1);

@@ -30,7 +30,7 @@ TEST_CASE("closing one end closes the other, and every get completes once") {
 
   const RegionRef source = HostRegion(32 << 20);
   const RegionRef sink = HostRegion(32 << 20);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   std::vector<std::future<Got>> gets;
   for (uint64_t at = 0; at < source->bytes(); at += 1 << 20) {
@@ -47,7 +47,7 @@ TEST_CASE("closing one end closes the other, and every get completes once") {
   // What comes afterwards is refused, and completes as well.
   CHECK_FALSE(connected->StartGet({1, &*key, 0, {sink, 0, 1}}).get().status.ok());
   CHECK_FALSE(connected->reader->Send(1, {}).ok());
-  CHECK_FALSE(connected->Expose({source, 0, 1}).ok());
+  CHECK_FALSE(connected->Export({source, 0, 1}).ok());
   CHECK_FALSE(Closed(*connected->reader).get().ok());
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("two connections of one pair of nodes do not disturb each other") {
   REQUIRE_OK(second);
   const RegionRef source = HostRegion(1 << 20);
   const RegionRef sink = HostRegion(1 << 20);
-  auto key = second->Expose({source, 0, source->bytes()});
+  auto key = second->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   auto closed = Closed(*first->reader);
   first->reader->Close({Code::kCancelled, "TEST", "closed by the test"});

@@ -27,7 +27,7 @@ TEST_CASE("a get lands exactly the bytes that were asked for") {
 
   const RegionRef source = HostRegion(9 << 20);
   Fill({source, 0, source->bytes()}, 1);
-  auto key = connected->Expose({source, 3, source->bytes() - 3});
+  auto key = connected->Export({source, 3, source->bytes() - 3});
   REQUIRE_OK(key);
 
   for (const uint64_t bytes : {0ULL, 1ULL, 39ULL, 4096ULL, 65537ULL, 9ULL << 20}) {
@@ -53,7 +53,7 @@ TEST_CASE("a get reports the steps that it took and the lane that carried it") {
   const RegionRef source = HostRegion(4096);
   source->SetStepName("pinned");
   const RegionRef sink = HostRegion(4096);
-  auto key = connected->Expose({source, 0, 4096});
+  auto key = connected->Export({source, 0, 4096});
   REQUIRE_OK(key);
   const Got got = connected->StartGet({kChannel, &*key, 0, {sink, 0, 4096}}).get();
   REQUIRE_OK(got.status);
@@ -81,7 +81,7 @@ TEST_CASE("many gets in flight all land, over every lane") {
   const RegionRef source = HostRegion(kPiece * kPieces);
   const RegionRef sink = HostRegion(kPiece * kPieces);
   Fill({source, 0, source->bytes()}, 5);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   std::vector<std::future<Got>> gets;
   for (uint64_t i = 0; i < kPieces; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("many gets in flight all land, over every lane") {
   CHECK(lanes.size() == connected->reader->lanes().size());
 }
 
-TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing else") {
+TEST_CASE("nothing but what is exported can be read, and a refusal costs nothing else") {
   ONECOPY_FOR_EACH_LINK(link);
   auto pair = link.make();
   REQUIRE_OK(pair);
@@ -106,7 +106,7 @@ TEST_CASE("nothing but what is exposed can be read, and a refusal costs nothing 
 
   const RegionRef source = HostRegion(1000);
   const RegionRef sink = HostRegion(2000);
-  auto key = connected->Expose({source, 100, 800});
+  auto key = connected->Export({source, 100, 800});
   REQUIRE_OK(key);
   const RemoteKey guessed = std::string(key->size(), 'x');
   const RemoteKey small_key = "x";
@@ -132,7 +132,7 @@ TEST_CASE("what is withdrawn can no longer be read, and is let go") {
   RegionRef source = HostRegion(32 << 20);
   const std::weak_ptr<Region> watch = source;
   const RegionRef sink = HostRegion(32 << 20);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   source.reset();
   auto first = connected->StartGet({kChannel, &*key, 0, {sink, 0, sink->bytes()}});
@@ -153,7 +153,7 @@ TEST_CASE("cancelled gets end once, let their memory go, and leave the connectio
 
   const RegionRef source = HostRegion(48 << 20);
   Fill({source, 0, source->bytes()}, 9);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   RegionRef sink = HostRegion(source->bytes());
   const std::weak_ptr<Region> watch = sink;
@@ -185,7 +185,7 @@ TEST_CASE("what the carrier counted is at least what was got") {
 
   const RegionRef source = HostRegion(5 << 20);
   const RegionRef sink = HostRegion(5 << 20);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   auto total = [&] {
     std::promise<uint64_t> sum;
@@ -259,7 +259,7 @@ TEST_CASE("ten thousand gets at once all land, of one channel and of many") {
   const RegionRef source = HostRegion(kGets * kPiece);
   const RegionRef sink = HostRegion(kGets * kPiece);
   Fill({source, 0, source->bytes()}, 4);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   Flood flood(*connected, *key, sink);
   for (uint64_t i = 0; i < kGets; ++i) flood.Add(many ? i : kChannel, i * kPiece, kPiece);
@@ -285,7 +285,7 @@ TEST_CASE("a small get of another channel does not wait behind a bulk of gets") 
   constexpr uint64_t kPieces = 192;
   const RegionRef source = HostRegion(kPieces * kPiece);
   const RegionRef sink = HostRegion(kPieces * kPiece);
-  auto key = connected->Expose({source, 0, source->bytes()});
+  auto key = connected->Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   Flood flood(*connected, *key, sink);
   for (uint64_t i = 0; i < kPieces; ++i) flood.Add(kChannel, i * kPiece, kPiece);

@@ -36,9 +36,9 @@ struct Ends {
     REQUIRE_OK(both);
     connected = std::move(*both);
     Fill({source, 0, kBytes}, 1);
-    auto exposed = connected.Expose({source, kBegin, kBytes - kBegin});
-    REQUIRE_OK(exposed);
-    key = *exposed;
+    auto exported = connected.Export({source, kBegin, kBytes - kBegin});
+    REQUIRE_OK(exported);
+    key = *exported;
     REQUIRE_OK(pair->reader->Register(sink));
   }
 
@@ -68,7 +68,7 @@ struct Ends {
   }
 };
 
-Status Move(SmallRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
+Status Move(SmallCopyRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   REQUIRE_OK(route.Begin(from, to, bytes));
   const uint64_t mark = route.Mark();
   Status failure;
@@ -76,13 +76,13 @@ Status Move(SmallRoute& route, uint64_t from, uint64_t to, uint64_t bytes) {
   return failure;
 }
 
-void CheckMoves(SmallRoute& route, const RegionRef& sink) {
+void CheckMoves(SmallCopyRoute& route, const RegionRef& sink) {
   for (uint64_t i = 0; i < 100; ++i) {
     REQUIRE_OK(Move(route, kBegin + i, i * 8, 8));
     REQUIRE(FirstWrong({sink, i * 8, 8}, 1, kBegin + i) == 8);
   }
   // As many at once as there may be, in batches.
-  for (uint64_t i = 0; i < SmallRoute::kMaxUnderWay; ++i) {
+  for (uint64_t i = 0; i < SmallCopyRoute::kMaxUnderWay; ++i) {
     REQUIRE_OK(route.Begin(kBegin + i * 16, i * 16, 16));
     if (i % 50 == 0) route.Mark();
   }
@@ -90,8 +90,8 @@ void CheckMoves(SmallRoute& route, const RegionRef& sink) {
   Status failure;
   while (!route.Reached(all, &failure)) std::this_thread::yield();
   REQUIRE_OK(failure);
-  CHECK(FirstWrong({sink, 0, SmallRoute::kMaxUnderWay * 16}, 1, kBegin) ==
-        SmallRoute::kMaxUnderWay * 16);
+  CHECK(FirstWrong({sink, 0, SmallCopyRoute::kMaxUnderWay * 16}, 1, kBegin) ==
+        SmallCopyRoute::kMaxUnderWay * 16);
 }
 
 }  // namespace

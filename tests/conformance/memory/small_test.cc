@@ -13,8 +13,8 @@ namespace onecopy::testing {
 namespace {
 
 // A short route, or null where this memory says that it has none.
-std::unique_ptr<SmallRoute> ShortOrNone(Subject& subject, const RegionRef& from,
-                                        const RegionRef& to) {
+std::unique_ptr<SmallCopyRoute> ShortOrNone(Subject& subject, const RegionRef& from,
+                                            const RegionRef& to) {
   // As a first transfer does, by which the memory learns what its copies are.
   auto longer = subject.memory().Prepare(from, to);
   REQUIRE_OK(longer);
@@ -26,7 +26,7 @@ std::unique_ptr<SmallRoute> ShortOrNone(Subject& subject, const RegionRef& from,
   return nullptr;
 }
 
-void Await(SmallRoute& route, uint64_t mark) {
+void Await(SmallCopyRoute& route, uint64_t mark) {
   Status failure;
   while (!route.Reached(mark, &failure)) ::sched_yield();
   REQUIRE_OK(failure);

@@ -28,7 +28,7 @@ class Alternating final : public LinkConnection<Alternating, os::EventLoop> {
   LinkAccess Access(const RemoteKey&, const Region&) const override { return {}; }
   unsigned depth() const override { return 8; }
   uint64_t chunk_bytes() const override { return 1 << 20; }
-  void Expose(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
+  void Export(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
   void Revoke(const RemoteKey&, Task) override {}
   void Lend(const Span&, UniqueFunction<void(Result<RemoteKey>)>) override {}
   void EndLoan(const RemoteKey&, Task) override {}

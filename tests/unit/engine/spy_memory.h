@@ -54,8 +54,8 @@ class SpyMemory final : public Memory {
     return memory_->Prepare(from, to);
   }
   bool prepares_at_once() const override { return memory_->prepares_at_once(); }
-  Result<std::unique_ptr<SmallRoute>> PrepareSmall(const RegionRef& from,
-                                                   const RegionRef& to) override {
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
+                                                       const RegionRef& to) override {
     return memory_->PrepareSmall(from, to);
   }
   Status CloseDevice(const std::string& device) override { return memory_->CloseDevice(device); }

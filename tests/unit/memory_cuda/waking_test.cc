@@ -122,7 +122,7 @@ TEST_CASE("any number of small copies may be under way, and none waits for other
   WriteAll(rig.memory(), from, Pattern(kCopies, 4));
   auto made = rig.memory().PrepareSmall(from, to);
   REQUIRE_OK(made);
-  SmallRoute& route = **made;
+  SmallCopyRoute& route = **made;
   Status failure;
   // Where the events in use begin is not where their room does.
   const auto begin_one = [&](uint64_t at) {

@@ -5,7 +5,7 @@
 #include "tests/support/event.h"
 #include "tests/support/memory.h"
 #include "tests/unit/ring/rig.h"
-#include "transport/memory/host/small_route.h"
+#include "transport/memory/host/small_copy_route.h"
 
 namespace onecopy::ring {
 
@@ -42,7 +42,7 @@ class Rig {
   }
   static std::shared_ptr<Route> Between(const RegionRef& from, const RegionRef& to) {
     auto route = std::make_shared<Route>();
-    route->way = std::make_shared<host::HostSmallRoute>("east", from, to);
+    route->way = std::make_shared<host::HostSmallCopyRoute>("east", from, to);
     route->from = {0, from->bytes()};
     route->to = {0, to->bytes()};
     route->one_buffer = from == to;

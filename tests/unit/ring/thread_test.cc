@@ -11,7 +11,7 @@ using namespace onecopy::ring;
 namespace {
 
 // A short route whose copies end when the test lets them.
-class HeldRoute final : public SmallRoute {
+class HeldRoute final : public SmallCopyRoute {
  public:
   explicit HeldRoute(std::atomic<uint64_t>& reached) : reached_(reached) {}
   Status Begin(uint64_t, uint64_t, uint64_t) override {

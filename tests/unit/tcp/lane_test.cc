@@ -24,7 +24,7 @@ using namespace onecopy::testing;
 
 namespace {
 
-constexpr uint64_t kExposedBytes = 64 * 1024;
+constexpr uint64_t kExportedBytes = 64 * 1024;
 
 std::string TextOf(const Span& span) {
   return {reinterpret_cast<const char*>(span.address()), span.bytes};
@@ -33,7 +33,7 @@ std::string TextOf(const Span& span) {
 // What the lane has told, to be looked at once it was awaited.
 class Owner final : public LaneOwner {
  public:
-  explicit Owner(os::EventLoop& loop) : exposures_(loop) {}
+  explicit Owner(os::EventLoop& loop) : exports_(loop) {}
 
   void GetEnded(unsigned, uint64_t tag, Status status, bool report) override {
     ended.emplace(tag, std::move(status));
@@ -59,8 +59,8 @@ class Owner final : public LaneOwner {
     failure = std::move(status);
     done.release();
   }
-  const Exposures& exposures() const override { return exposures_; }
-  Exposures& exposed() { return exposures_; }
+  const Exports& exports() const override { return exports_; }
+  Exports& exported() { return exports_; }
 
   size_t wanted = 1;  // gets that end, messages, or bytes thrown away
   std::map<uint64_t, Status> ended;
@@ -78,7 +78,7 @@ class Owner final : public LaneOwner {
     if (have == wanted) done.release();
   }
 
-  Exposures exposures_;
+  Exports exports_;
 };
 
 struct LaneRig {
@@ -86,7 +86,7 @@ struct LaneRig {
   FarEnd peer;
   std::shared_ptr<Owner> owner = std::make_shared<Owner>(thread.loop());
   std::shared_ptr<Lane> lane;
-  RegionRef into = HostRegion(kExposedBytes);
+  RegionRef into = HostRegion(kExportedBytes);
 
   LaneRig(unsigned index, bool serves, size_t wanted = 1) {
     lane = std::make_shared<Lane>(index, thread.loop(), LaneSocket(peer.TakeNear()),
@@ -97,7 +97,7 @@ struct LaneRig {
   ~LaneRig() {
     On([&] {
       lane->Close({Code::kCancelled, reasons::kCancelled, "the test is over"});
-      owner->exposed().Clear();
+      owner->exported().Clear();
     });
   }
 
@@ -203,16 +203,16 @@ TEST_CASE("an answer that nobody asked for ends the lane, and the gets with it")
   }
 }
 
-TEST_CASE("what is exposed is sent to who has its key, and nothing beyond it") {
+TEST_CASE("what is exported is sent to who has its key, and nothing beyond it") {
   LaneRig rig(1, true);
   CHECK(rig.HearHeader().kind == FrameKind::kWelcome);
-  const RegionRef exposed = HostRegion(kExposedBytes);
-  Fill({exposed, 0, kExposedBytes}, 5);
+  const RegionRef exported = HostRegion(kExportedBytes);
+  Fill({exported, 0, kExportedBytes}, 5);
   uint64_t key = 0;
-  rig.On([&] { key = rig.owner->exposed().Add({exposed, 1024, 2048}); });
+  rig.On([&] { key = rig.owner->exported().Add({exported, 1024, 2048}); });
   rig.Say(Text({FrameKind::kGet, 8, key, 48, 2000}));
   const std::string answer = rig.Hear(2 * kHeaderBytes + 2000);
-  CHECK(answer == Text({FrameKind::kData, 8, 0, 0, 2000}, TextOf({exposed, 1024 + 48, 2000})) +
+  CHECK(answer == Text({FrameKind::kData, 8, 0, 0, 2000}, TextOf({exported, 1024 + 48, 2000})) +
                       Text({FrameKind::kEnd, 8}));
   struct Beyond {
     uint64_t key, offset, bytes;
@@ -225,8 +225,8 @@ TEST_CASE("what is exposed is sent to who has its key, and nothing beyond it") {
     CHECK(refused.tag == 9);
     const std::string body = rig.Hear(refused.bytes);
     const Status status = DecodeFailure(refused.key, std::as_bytes(std::span(body)));
-    CHECK(status.code() == Exposures::NotOpen().code());
-    CHECK(status.message() == Exposures::NotOpen().message());
+    CHECK(status.code() == Exports::NotOpen().code());
+    CHECK(status.message() == Exports::NotOpen().message());
   }
   CHECK(rig.owner->failure.ok());
 }
@@ -234,16 +234,16 @@ TEST_CASE("what is exposed is sent to who has its key, and nothing beyond it") {
 TEST_CASE("what was withdrawn is refused like what never was") {
   LaneRig rig(1, true);
   CHECK(rig.HearHeader().kind == FrameKind::kWelcome);
-  const RegionRef exposed = HostRegion(kExposedBytes);
+  const RegionRef exported = HostRegion(kExportedBytes);
   uint64_t key = 0;
   rig.On([&] {
-    key = rig.owner->exposed().Add({exposed, 0, kExposedBytes});
-    CHECK_FALSE(rig.owner->exposed().Revoke(key, [] {}));
+    key = rig.owner->exported().Add({exported, 0, kExportedBytes});
+    CHECK_FALSE(rig.owner->exported().Revoke(key, [] {}));
   });
   rig.Say(Text({FrameKind::kGet, 1, key, 0, 1}));
   const FrameHeader refused = rig.HearHeader();
   CHECK(refused.kind == FrameKind::kFail);
-  CHECK(static_cast<int>(refused.key) == static_cast<int>(Exposures::NotOpen().code()));
+  CHECK(static_cast<int>(refused.key) == static_cast<int>(Exports::NotOpen().code()));
 }
 
 TEST_CASE("messages arrive whole and in order, and go the same way") {

@@ -45,8 +45,8 @@ struct Rig {
     connected = std::move(*made);
     Fill({good, 0, kBytes}, 7);
   }
-  RemoteKey Expose(const RegionRef& region) {
-    auto key = connected.Expose({region, 0, region->bytes()});
+  RemoteKey Export(const RegionRef& region) {
+    auto key = connected.Export({region, 0, region->bytes()});
     REQUIRE_OK(key);
     return *key;
   }
@@ -62,7 +62,7 @@ TEST_CASE("a get into memory of which pages are gone fails, and its neighbours d
   const std::string zero_copy = GENERATE("off", "always");
   CAPTURE(zero_copy);
   Rig rig(zero_copy);
-  const RemoteKey key = rig.Expose(rig.good);
+  const RemoteKey key = rig.Export(rig.good);
   std::vector<std::future<Got>> bad;
   std::vector<std::future<Got>> good;
   std::vector<RegionRef> into;
@@ -86,8 +86,8 @@ TEST_CASE("a get from memory of which pages are gone fails, and its neighbours d
   const std::string zero_copy = GENERATE("off", "always");
   CAPTURE(zero_copy);
   Rig rig(zero_copy);
-  const RemoteKey key = rig.Expose(rig.good);
-  const RemoteKey torn = rig.Expose(TornRegion(kBytes, kKept, false));
+  const RemoteKey key = rig.Export(rig.good);
+  const RemoteKey torn = rig.Export(TornRegion(kBytes, kKept, false));
   const RegionRef into = HostRegion(kBytes);
   auto bad = rig.Get(torn, HostRegion(kBytes));
   auto good = rig.Get(key, into);
@@ -102,8 +102,8 @@ TEST_CASE("what the processor has found missing is neither sent nor said to have
   const RegionRef into = HostRegion(kBytes);
   const auto missing = std::make_shared<std::atomic<bool>>(true);
   from->SetFaultFlag(missing);
-  CHECK(rig.Get(rig.Expose(from), HostRegion(kBytes)).get().status.reason() ==
+  CHECK(rig.Get(rig.Export(from), HostRegion(kBytes)).get().status.reason() ==
         reasons::kMemoryFault);
   into->SetFaultFlag(missing);
-  CHECK(rig.Get(rig.Expose(rig.good), into).get().status.reason() == reasons::kMemoryFault);
+  CHECK(rig.Get(rig.Export(rig.good), into).get().status.reason() == reasons::kMemoryFault);
 }

@@ -42,8 +42,8 @@ struct OneLane {
     REQUIRE_OK(made);
     connected = *made;
   }
-  RemoteKey Expose(const RegionRef& region) const {
-    auto key = connected.Expose({region, 0, region->bytes()});
+  RemoteKey Export(const RegionRef& region) const {
+    auto key = connected.Export({region, 0, region->bytes()});
     REQUIRE_OK(key);
     return *key;
   }
@@ -102,8 +102,8 @@ TEST_CASE("a withdrawal does not wait for a peer that takes nothing, and harms n
   const RegionRef staying = HostRegion(4 * kVoidPiece);
   Fill({going, 0, going->bytes()}, 1);
   Fill({staying, 0, staying->bytes()}, 2);
-  const RemoteKey going_key = lane.Expose(going);
-  const RemoteKey staying_key = lane.Expose(staying);
+  const RemoteKey going_key = lane.Export(going);
+  const RemoteKey staying_key = lane.Export(staying);
   const RegionRef first_sink = HostRegion(4 * kVoidPiece);
   const RegionRef second_sink = HostRegion(4 * kVoidPiece);
   std::vector<std::future<Got>> gone;
@@ -160,7 +160,7 @@ TEST_CASE("a page that is missing from what is sent, or from where it goes, fail
   Fill({whole, 0, bytes}, 9);
   const RegionRef source = at_source ? torn.region() : whole;
   const RegionRef sink = at_source ? HostRegion(bytes) : torn.region();
-  const RemoteKey key = lane.Expose(source);
+  const RemoteKey key = lane.Export(source);
   const auto get = [&](uint64_t at, uint64_t length) {
     return lane.connected.StartGet({kChannel, &key, at, {sink, at, length}});
   };

@@ -33,17 +33,17 @@ void Try(SendChoice& choice, microseconds copied, microseconds left) {
 }
 
 // Bytes that a peer may read, withdrawn at once, so that the end of the last reference shows.
-struct Exposed {
-  explicit Exposed(os::LoopThread& thread, uint64_t bytes) : exposures(thread.loop()) {
-    const uint64_t key = exposures.Add({HostRegion(bytes), 0, bytes});
-    Fill((*exposures.Find(key, 0, bytes))->span(), 1);
-    exposure = *exposures.Find(key, 0, bytes);
-    exposures.Revoke(key, [this] { ended.set_value(); });
+struct Exported {
+  explicit Exported(os::LoopThread& thread, uint64_t bytes) : exports(thread.loop()) {
+    const uint64_t key = exports.Add({HostRegion(bytes), 0, bytes});
+    Fill((*exports.Find(key, 0, bytes))->span(), 1);
+    ref = *exports.Find(key, 0, bytes);
+    exports.Revoke(key, [this] { ended.set_value(); });
   }
   bool held() { return idle.wait_for(std::chrono::seconds(0)) != std::future_status::ready; }
 
-  Exposures exposures;
-  ExposureRef exposure;
+  Exports exports;
+  ExportRef ref;
   std::promise<void> ended;
   std::shared_future<void> idle = ended.get_future().share();
 };
@@ -76,9 +76,9 @@ struct Sending {
   Sending() { REQUIRE(zero_copy.Open(sockets.from.get())); }
   // Whether it was left where it lies.
   bool Send(uint64_t tag) {
-    const bool left = zero_copy.Begin(tag, exposed.exposure, kBody);
+    const bool left = zero_copy.Begin(tag, exported.ref, kBody);
     REQUIRE(zero_copy.sending());
-    REQUIRE(zero_copy.Send(sockets.from.get(), exposed.exposure->span().address(), kBody) == kBody);
+    REQUIRE(zero_copy.Send(sockets.from.get(), exported.ref->span().address(), kBody) == kBody);
     CHECK_FALSE(zero_copy.sending());
     return left;
   }
@@ -91,7 +91,7 @@ struct Sending {
   os::LoopThread thread{"home"};
   Sockets sockets;
   ZeroCopy zero_copy{ZeroCopyUse::kMeasured};
-  Exposed exposed{thread, kPiece};
+  Exported exported{thread, kPiece};
 };
 
 }  // namespace
@@ -146,17 +146,17 @@ TEST_CASE("over loopback the kernel copies all the same, and the body's one repo
   REQUIRE(zero_copy.wanted());
   // More than fits into the sockets, and a part of what an ordinary user may have pinned (8 MiB).
   constexpr uint64_t kBytes = 4 * kPiece + 4321;
-  Exposed exposed(thread, kBytes);
+  Exported exported(thread, kBytes);
 
   std::vector<std::byte> arrived(kBytes);
   std::future<bool> receiving = std::async(std::launch::async, [&] {
     return ::recv(sockets.to.get(), arrived.data(), kBytes, MSG_WAITALL) ==
            static_cast<ssize_t>(kBytes);
   });
-  REQUIRE(zero_copy.Begin(5, exposed.exposure, kBytes));
+  REQUIRE(zero_copy.Begin(5, exported.ref, kBytes));
   for (uint64_t at = 0; at < kBytes;) {
     const ssize_t sent =
-        zero_copy.Send(sockets.from.get(), exposed.exposure->span().address() + at, kBytes - at);
+        zero_copy.Send(sockets.from.get(), exported.ref->span().address() + at, kBytes - at);
     if (sent > 0) at += static_cast<uint64_t>(sent);
     if (sent < 0) REQUIRE(errno == EAGAIN);
     Sockets::Await(sockets.from.get(), POLLOUT);
@@ -173,9 +173,9 @@ TEST_CASE("over loopback the kernel copies all the same, and the body's one repo
   CHECK(finished[0].copied);
   CHECK_FALSE(zero_copy.wanted());
   for (uint64_t i = 0; i < kBytes; ++i) REQUIRE(arrived[i] == PatternAt(i, 1));
-  CHECK(exposed.held());
-  exposed.exposure.reset();
-  exposed.idle.get();
+  CHECK(exported.held());
+  exported.ref.reset();
+  exported.idle.get();
 }
 
 TEST_CASE("bytes are kept until the kernel has reported on every send of them") {
@@ -187,7 +187,7 @@ TEST_CASE("bytes are kept until the kernel has reported on every send of them") 
     if (with.Send(++tag)) left.push_back(tag);
   }
   CHECK(with.Finished().empty());  // of those that were copied nothing is due
-  with.exposed.exposure.reset();
+  with.exported.ref.reset();
   REQUIRE(with.zero_copy.under_way() == 4);
   with.zero_copy.Reported(2, 3, false);  // out of order
   CHECK(with.zero_copy.under_way() == 4);
@@ -197,38 +197,38 @@ TEST_CASE("bytes are kept until the kernel has reported on every send of them") 
   with.zero_copy.Reported(0, 0, true);  // again, and of what was never sent: nothing changes
   with.zero_copy.Reported(7, 4'000'000'000, true);
   CHECK(with.zero_copy.under_way() == 3);
-  CHECK(with.exposed.held());
+  CHECK(with.exported.held());
   CHECK(with.Finished() == std::map<uint64_t, bool>{{left[0], false}});
   with.zero_copy.Reported(1, 1, true);
   CHECK(with.zero_copy.under_way() == 0);
   CHECK(with.Finished() == std::map<uint64_t, bool>{{left[1], true}});
-  with.exposed.idle.get();
+  with.exported.idle.get();
   CHECK_FALSE(with.zero_copy.wanted());
 }
 
 TEST_CASE("a body that is given up is kept while the kernel may read it, and nothing is due") {
   Sending with;
-  REQUIRE(with.zero_copy.Begin(1, with.exposed.exposure, 2 * Sending::kBody));
-  REQUIRE(with.zero_copy.Send(with.sockets.from.get(), with.exposed.exposure->span().address(),
+  REQUIRE(with.zero_copy.Begin(1, with.exported.ref, 2 * Sending::kBody));
+  REQUIRE(with.zero_copy.Send(with.sockets.from.get(), with.exported.ref->span().address(),
                               Sending::kBody) == Sending::kBody);
-  with.exposed.exposure.reset();
+  with.exported.ref.reset();
   with.zero_copy.Abandon();
   CHECK_FALSE(with.zero_copy.sending());
   with.zero_copy.Abandon();
-  CHECK(with.exposed.held());
+  CHECK(with.exported.held());
   with.zero_copy.Reported(0, 0, false);
-  with.exposed.idle.get();
+  with.exported.idle.get();
   CHECK(with.Finished().empty());
 }
 
 TEST_CASE("a closed socket keeps nothing") {
   Sending with;
   REQUIRE(with.Send(1));
-  with.exposed.exposure.reset();
+  with.exported.ref.reset();
   CHECK(with.zero_copy.under_way() == 1);
-  CHECK(with.exposed.held());
+  CHECK(with.exported.held());
   with.zero_copy.Forget();
-  with.exposed.idle.get();
+  with.exported.idle.get();
 }
 
 TEST_CASE("a get says what its owner's kernel did, also where that is known only after its end") {
@@ -249,7 +249,7 @@ TEST_CASE("a get says what its owner's kernel did, also where that is known only
   const RegionRef from = HostRegion(kGets * kPiece);
   const RegionRef into = HostRegion(kGets * kPiece);
   Fill({from, 0, kGets * kPiece}, 3);
-  const auto key = connected->Expose({from, 0, kGets * kPiece});
+  const auto key = connected->Export({from, 0, kGets * kPiece});
   REQUIRE_OK(key);
   std::vector<std::future<Got>> gets;
   for (uint64_t i = 0; i < kGets; ++i) {

@@ -60,7 +60,7 @@ Got GetOne(Connected& connected) {
   const RegionRef source = HostRegion(65536);
   const RegionRef sink = HostRegion(65536);
   Fill({source, 0, source->bytes()}, 3);
-  auto key = connected.Expose({source, 0, source->bytes()});
+  auto key = connected.Export({source, 0, source->bytes()});
   REQUIRE_OK(key);
   Got got = connected.StartGet({1, &*key, 0, {sink, 0, sink->bytes()}}).get();
   if (got.status.ok()) CHECK(FirstWrong({sink, 0, sink->bytes()}, 3) == sink->bytes());
@@ -173,7 +173,7 @@ TEST_CASE("over sockets a get counts all its copies, and its evidence is UCX's")
   const auto evidence = EvidenceOf(*connected->reader);
   REQUIRE(evidence.size() == 1);
   CHECK(evidence[0].second == 65536);
-  const bool named = capability.attributes.at("routes_named") == "yes";
+  const bool named = capability.attributes.at("protocols_named") == "yes";
   CHECK(evidence[0].first ==
         (named ? "ucx get: software emulation tcp/lo" : "ucx get: not named by UCX"));
   const LinkAccess access = connected->reader->Access("", *HostRegion(1));
@@ -216,10 +216,10 @@ TEST_CASE("memory that UCX does not know is refused with the reason") {
   }
   auto connected = Connect(*pair);
   REQUIRE_OK(connected);
-  std::promise<Status> exposed;
-  connected->owner->Expose({region("host"), 0, 64},
-                           [&](auto key) { exposed.set_value(key.status()); });
-  CHECK(exposed.get_future().get().reason() == reasons::kNotApplicable);
+  std::promise<Status> exported;
+  connected->owner->Export({region("host"), 0, 64},
+                           [&](auto key) { exported.set_value(key.status()); });
+  CHECK(exported.get_future().get().reason() == reasons::kNotApplicable);
   // Registering is done once, and ends with the region.
   RegionRef host = region("host");
   const std::weak_ptr<Region> watch = host;

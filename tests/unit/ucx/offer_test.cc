@@ -66,7 +66,7 @@ TEST_CASE("an address is taken only whole and as it was sealed") {
   });
 }
 
-TEST_CASE("a key names an exposure and holds nothing of UCX's") {
+TEST_CASE("a key names an export and holds nothing of UCX's") {
   const KeyName key{5, 6};
   const auto decoded = DecodeKey(Encode(key));
   REQUIRE_OK(decoded);
@@ -79,7 +79,7 @@ TEST_CASE("a key names an exposure and holds nothing of UCX's") {
 }
 
 TEST_CASE("messages survive their encoding; noise is dropped or harmless") {
-  const Message message{MessageKind::kExpose, 1, 2, 3, "text"};
+  const Message message{MessageKind::kExport, 1, 2, 3, "text"};
   const auto decoded = DecodeMessage(Encode(message));
   REQUIRE(decoded.has_value());
   CHECK(*decoded == message);
@@ -91,10 +91,10 @@ TEST_CASE("messages survive their encoding; noise is dropped or harmless") {
     if (read && Encode(*read) != spoilt) FAIL("read as something else");
   });
 
-  const Exposing exposing{0x1000, 4096, "GPU-1", "rkey"};
-  const auto exposed = DecodeExposing(Encode(exposing));
-  REQUIRE(exposed.has_value());
-  CHECK(*exposed == exposing);
-  CHECK_FALSE(DecodeExposing(Encode(Exposing{1, 2, "host", ""})).has_value());
-  Spoil(Encode(exposing), [](const std::string& spoilt) { (void)DecodeExposing(spoilt); });
+  const ExportInfo info{0x1000, 4096, "GPU-1", "rkey"};
+  const auto exported = DecodeExportInfo(Encode(info));
+  REQUIRE(exported.has_value());
+  CHECK(*exported == info);
+  CHECK_FALSE(DecodeExportInfo(Encode(ExportInfo{1, 2, "host", ""})).has_value());
+  Spoil(Encode(info), [](const std::string& spoilt) { (void)DecodeExportInfo(spoilt); });
 }

@@ -40,7 +40,7 @@ Status Cancelled() { return {Code::kCancelled, reasons::kCancelled, "the get was
 TcpConnection::TcpConnection(ConnectionOptions options, os::EventLoop& home)
     : LinkConnection(home, "tcp", options.peer),
       options_(std::move(options)),
-      exposures_(home),
+      exports_(home),
       lane_infos_(options_.data_lanes),
       lanes_(options_.data_lanes + 1),
       asked_(options_.data_lanes + 1) {
@@ -271,24 +271,24 @@ TcpConnection::GetSteps TcpConnection::StepsOf(const std::string& owner_memory,
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
-void TcpConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+void TcpConnection::Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
   InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
-    done(self->ExposeNow(span));
+    done(self->ExportNow(span));
   });
 }
 
-Result<RemoteKey> TcpConnection::ExposeNow(const Span& span) {
+Result<RemoteKey> TcpConnection::ExportNow(const Span& span) {
   if (closed()) return Closed();
   if (!span.region->cpu_addressable()) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "sockets cannot read memory of " + span.region->step_name() + " in place");
   }
-  return Encode(Key{exposures_.Add(span), span.region->step_name()});
+  return Encode(Key{exports_.Add(span), span.region->step_name()});
 }
 
-// An exposure opens nothing but its span anyway, and its end asks nobody.
+// An export opens nothing but its span anyway, and its end asks nobody.
 void TcpConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
-  Expose(span, std::move(done));
+  Export(span, std::move(done));
 }
 
 void TcpConnection::EndLoan(const RemoteKey& key, Task done) { Revoke(key, std::move(done)); }
@@ -300,18 +300,19 @@ void TcpConnection::Revoke(const RemoteKey& text, Task done) {
         const auto timer = self->home().RunAfter(kRevokeLimit, [self] {
           self->Shut({Code::kUnavailable, reasons::kLinkDown,
                       "node " + self->peer() +
-                          " did not acknowledge in time the bytes of a read whose right has ended"},
+                          " did not take in time the bytes of a read that it began before its "
+                          "right to them ended"},
                      false);
         });
         auto idle = [self, timer, done = std::move(done)]() mutable {
           self->home().CancelTimer(timer);
           done();
         };
-        if (!self->exposures_.Revoke(key, std::move(idle))) return;
+        if (!self->exports_.Revoke(key, std::move(idle))) return;
         for (size_t i = 1; i < self->lanes_.size(); ++i) {
           const std::shared_ptr<Lane>& lane = self->lanes_[i];
           if (lane == nullptr) continue;
-          lane->loop().Post([lane, key] { lane->Void(key, Exposures::NotOpen()); });
+          lane->loop().Post([lane, key] { lane->Void(key, Exports::NotOpen()); });
         }
       });
 }
@@ -351,7 +352,7 @@ void TcpConnection::LaneClosed() {
       get.done(why(), nullptr, 0);
     }
   }
-  exposures_.Clear();
+  exports_.Clear();
   End();
 }
 

@@ -10,7 +10,7 @@
 
 #include "transport/core/fair_queue.h"
 #include "transport/core/link_connection.h"
-#include "transport/link/tcp/exposures.h"
+#include "transport/link/tcp/exports.h"
 #include "transport/link/tcp/lane.h"
 #include "transport/os/event_loop.h"
 
@@ -49,7 +49,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   unsigned depth() const override { return options_.data_lanes * options_.gets_per_lane; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 
-  void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
+  void Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Revoke(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
@@ -63,7 +63,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   void BodySent(uint64_t tag, bool copied) override;
   void ReportArrived(uint64_t tag, bool copied) override;
   void LaneFailed(unsigned lane, Status status) override;
-  const Exposures& exposures() const override { return exposures_; }
+  const Exports& exports() const override { return exports_; }
 
  private:
   // The steps of a get: where the owner's kernel copied, and where the bytes were left where they
@@ -102,7 +102,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   void SendNow(ChannelId channel, std::string message);
   void Shut(const Status& why, bool tell_peer);  // whose sockets tell it
 
-  Result<RemoteKey> ExposeNow(const Span& span);
+  Result<RemoteKey> ExportNow(const Span& span);
   // Asks for what waits, as far as there is room.
   void Pump();
   void Ask(Waiting waiting, unsigned lane);
@@ -114,7 +114,7 @@ class TcpConnection final : public LinkConnection<TcpConnection, os::EventLoop>,
   void LaneClosed();
 
   const ConnectionOptions options_;
-  Exposures exposures_;
+  Exports exports_;
   std::vector<LaneInfo> lane_infos_;  // of data lanes; complete before the connection is handed out
   std::string encryption_ = "none";   // likewise
 

@@ -89,7 +89,7 @@ Result<Answer> DecodeAnswer(const std::string& text);
 
 inline constexpr uint32_t kMaxLanes = 64;
 
-// Names exposed bytes: a random number, and what the owner calls the memory.
+// Names exported bytes: a random number, and what the owner calls the memory.
 struct Key {
   uint64_t id = 0;
   std::string memory;  // Region::step_name()

@@ -61,7 +61,7 @@ void Greeting::Start(uint32_t events) {
   os::LimitSilence(socket_.fd());
   timer_ = loop_.RunAfter(kLimit, [self = shared_from_this()] {
     self->Finish(Status(Code::kUnavailable, reasons::kLinkDown,
-                        "the other end did not greet on a tcp lane in time"));
+                        "the other end said nothing on a new tcp lane in time"));
   });
   Status watching = loop_.Watch(socket_.fd(), events,
                                 [self = shared_from_this()](uint32_t) { self->OnEvents(); });
@@ -154,7 +154,7 @@ void Greeting::ReceiveHeader() {
   const std::optional<FrameHeader> header = Decode(header_);
   if (!header) {
     return Finish(Status(Code::kInvalidArgument, reasons::kBadArgument,
-                         "the other end did not greet as a tcp lane does"));
+                         "the other end does not speak the protocol of onecopy's tcp lanes"));
   }
   Finish(*header);
 }

@@ -104,11 +104,11 @@ void Lane::Void(uint64_t key, const Status& why) {
   frames.swap(outgoing_);
   for (size_t i = 0; i < frames.size(); ++i) {
     Outgoing& frame = frames[i];
-    const bool meant = frame.exposure != nullptr && frame.key == key;
+    const bool meant = frame.exported != nullptr && frame.key == key;
     const uint64_t tag = frame.tag;
     if (meant) {
       if (i == 0 && frame.apart) zero_copy_.Abandon();
-      frame.exposure = nullptr;
+      frame.exported = nullptr;
       frame.data = nullptr;
       frame.apart = false;
     }
@@ -121,9 +121,9 @@ void Lane::Void(uint64_t key, const Status& why) {
 
 bool Lane::VoidFirst(const Status& why) {
   Outgoing& first = outgoing_.front();
-  if (first.exposure == nullptr) return false;
+  if (first.exported == nullptr) return false;
   if (first.apart) zero_copy_.Abandon();
-  first.exposure = nullptr;
+  first.exported = nullptr;
   first.data = nullptr;
   first.apart = false;
   outgoing_[1] = Failure(first.tag, why);
@@ -139,7 +139,8 @@ void Lane::SendMessage(uint64_t channel, std::string message) {
 
 void Lane::SendReport(uint64_t tag, bool copied) {
   if (owner_ == nullptr) return;
-  if (outgoing_.size() >= kMaxOutgoing) return Fail(Broken("a peer that takes no reports"));
+  if (outgoing_.size() >= kMaxOutgoing)
+    return Fail(Broken("the peer does not take what it is sent"));
   outgoing_.push_back(
       {.header = Encode(FrameHeader{FrameKind::kReport, tag, copied ? kCopied : 0})});
   SendLater();
@@ -304,19 +305,19 @@ bool Lane::TakeHeaders() {
 
 bool Lane::HandleGet(const FrameHeader& get) {
   if (outgoing_.size() >= kMaxOutgoing) return false;
-  Result<ExposureRef> exposure = owner_->exposures().Find(get.key, get.offset, get.bytes);
+  Result<ExportRef> exported = owner_->exports().Find(get.key, get.offset, get.bytes);
   const Status usable =
-      exposure.ok() ? (*exposure)->span().region->CheckIntact() : exposure.status();
+      exported.ok() ? (*exported)->span().region->CheckIntact() : exported.status();
   if (!usable.ok()) {
     Queue(Failure(get.tag, usable));
     return true;
   }
   const FrameHeader header{FrameKind::kData, get.tag, 0, 0, get.bytes};
-  const std::byte* data = (*exposure)->span().address() + get.offset;
+  const std::byte* data = (*exported)->span().address() + get.offset;
   outgoing_.push_back({.header = Encode(header),
                        .tag = get.tag,
                        .key = get.key,
-                       .exposure = std::move(*exposure),
+                       .exported = std::move(*exported),
                        .data = data,
                        .bytes = get.bytes,
                        .apart = zero_copy_.wanted() && get.bytes >= ZeroCopy::kMinBytes});
@@ -385,7 +386,7 @@ ssize_t Lane::SendSome() {
   const Outgoing& first = outgoing_.front();
   if (first.apart && first.sent >= kHeaderBytes) {
     const uint64_t of_body = first.sent - kHeaderBytes;
-    if (!zero_copy_.sending() && zero_copy_.Begin(first.tag, first.exposure, first.bytes)) {
+    if (!zero_copy_.sending() && zero_copy_.Begin(first.tag, first.exported, first.bytes)) {
       outgoing_[1].header = Encode(FrameHeader{FrameKind::kEnd, first.tag, kReportFollows});
     }
     return zero_copy_.Send(socket_.fd(), first.data + of_body, first.bytes - of_body);

@@ -17,7 +17,7 @@
 
 #include "onecopy/result.h"
 #include "transport/core/region.h"
-#include "transport/link/tcp/exposures.h"
+#include "transport/link/tcp/exports.h"
 #include "transport/link/tcp/frame.h"
 #include "transport/link/tcp/lane_socket.h"
 #include "transport/link/tcp/zero_copy.h"
@@ -44,7 +44,7 @@ class LaneOwner {
   virtual void ReportArrived(uint64_t tag, bool copied) = 0;
   // The socket is done for. The lane has closed itself and ended its gets.
   virtual void LaneFailed(unsigned lane, Status status) = 0;
-  virtual const Exposures& exposures() const = 0;
+  virtual const Exports& exports() const = 0;
 };
 
 // Lives on its loop's thread after construction; every method but loop() is called there. A closed
@@ -64,7 +64,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // Reader: lets go of the memory of these gets at once; bytes that still come for them are thrown
   // away.
   void Abandon(const std::vector<uint64_t>& tags);
-  // Owner: answers what is still to be sent of that exposure with `why`, and lets go of it at once:
+  // Owner: answers what is still to be sent of that export with `why`, and lets go of it at once:
   // but for what the kernel reads from where it lies (ZeroCopy), which it must have done with.
   void Void(uint64_t key, const Status& why);
   // Lane 0 only. Messages, questions and answers of one turn of the loop leave together at its end.
@@ -81,7 +81,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
     HeaderBytes header{};
     uint64_t tag = 0;                 // of a DATA frame
     uint64_t key = 0;                 // likewise, and
-    ExposureRef exposure{};           // a piece of that is its body
+    ExportRef exported{};             // a piece of that is its body
     const std::byte* data = nullptr;  // the piece; null: void, zeroes are sent instead
     uint64_t bytes = 0;               // its length
     bool apart = false;               // it goes by itself, by zero_copy_

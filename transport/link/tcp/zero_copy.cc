@@ -53,9 +53,9 @@ bool ZeroCopy::Open(int fd) {
   return open_;
 }
 
-bool ZeroCopy::Begin(uint64_t tag, const ExposureRef& exposure, uint64_t bytes) {
+bool ZeroCopy::Begin(uint64_t tag, const ExportRef& exported, uint64_t bytes) {
   const bool left = choice_.zero_copy();
-  bodies_.push_back({tag, exposure, bytes, 0, left, left, !left});
+  bodies_.push_back({tag, exported, bytes, 0, left, left, !left});
   return left;
 }
 
@@ -97,8 +97,8 @@ void ZeroCopy::Abandon() {
 void ZeroCopy::FinishIfThrough(Body& body) {
   if (body.unsent > 0 || body.under_way > 0) return;
   if (body.report_due) finished_.push_back({body.tag, body.copied});
-  body.exposure.reset();
-  while (!bodies_.empty() && bodies_.front().exposure == nullptr) {
+  body.exported.reset();
+  while (!bodies_.empty() && bodies_.front().exported == nullptr) {
     bodies_.pop_front();
     ++first_body_;
   }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/link/tcp/exposures.h"
+#include "transport/link/tcp/exports.h"
 
 namespace onecopy::tcp {
 
@@ -65,9 +65,9 @@ class ZeroCopy {
   // Whether there is a reason to send bodies of kMinBytes and more by this.
   bool wanted() const { return open_ && (choice_.trying() || choice_.zero_copy()); }
 
-  // Begins the body of a get: so many bytes of `exposure`, which is held until nothing reads them
+  // Begins the body of a get: so many bytes of `export`, which is held until nothing reads them
   // any more. True where they are left where they lie; a report about them is then due.
-  bool Begin(uint64_t tag, const ExposureRef& exposure, uint64_t bytes);
+  bool Begin(uint64_t tag, const ExportRef& exported, uint64_t bytes);
   // Whether the body that was begun last has not been sent to its end, nor abandoned.
   bool sending() const { return !bodies_.empty() && bodies_.back().unsent > 0; }
   // What sendmsg says, of the rest of that body.
@@ -97,7 +97,7 @@ class ZeroCopy {
  private:
   struct Body {
     uint64_t tag = 0;
-    ExposureRef exposure;    // null once the kernel is through with it
+    ExportRef exported;      // null once the kernel is through with it
     uint64_t unsent = 0;     // bytes
     uint32_t under_way = 0;  // sends
     bool left = false;       // where it lies: what is sent next of it

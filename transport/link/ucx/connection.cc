@@ -15,9 +15,9 @@ constexpr std::chrono::seconds kForceLimit{5};
 constexpr std::chrono::seconds kPingInterval{3};
 constexpr std::chrono::seconds kSilenceLimit{10};
 
-uint64_t ExposureOf(const RemoteKey& text) {
+uint64_t ExportOf(const RemoteKey& text) {
   const Result<KeyName> key = DecodeKey(text);
-  return key.ok() ? key->exposure : 0;
+  return key.ok() ? key->exported : 0;
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ UcxConnection::UcxConnection(ConnectionOptions options, Worker& worker)
       lanes_{{options_.device, options_.peer_address}},
       home_(worker.loop(), [this] { return shared_from_this(); }),
       dialogue_(worker, options_.far),
-      exposures_(peer(), options_.far, home_, worker, dialogue_),
+      exports_(peer(), options_.far, home_, worker, dialogue_),
       reads_({options_.node, options_.peer, options_.same_machine}, options_.near, options_.gets,
              home_, worker, dialogue_, [this] { FinishIfIdle(); }) {}
 
@@ -100,15 +100,15 @@ void UcxConnection::Handle(const Message& message) {
       return;
     case MessageKind::kText:
       return Deliver(message.key, std::as_bytes(std::span(message.text)));
-    case MessageKind::kExpose:
-      if (options_.reader && !ending()) reads_.OnExposing(message);
+    case MessageKind::kExport:
+      if (options_.reader && !ending()) reads_.OnExport(message);
       return;
-    case MessageKind::kExposed:
-      return exposures_.OnExposed(message);
+    case MessageKind::kExported:
+      return exports_.OnExported(message);
     case MessageKind::kRevoke:
       return reads_.OnRevoke(message.key);
     case MessageKind::kRevoked:
-      return exposures_.OnRevoked(message.key);
+      return exports_.OnRevoked(message.key);
     case MessageKind::kBye:
       peer_through_ = true;
       Shut({Code::kUnavailable, reasons::kLinkDown, "the far end closed it: " + message.text},
@@ -124,31 +124,31 @@ void UcxConnection::Handle(const Message& message) {
   }
 }
 
-void UcxConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+void UcxConnection::Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
   InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
-    self->exposures_.Add(span, std::move(done));
+    self->exports_.Add(span, std::move(done));
   });
 }
 
 // As far as UCX goes: its key is that of the whole region (see README.md, trust).
 void UcxConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
-  Expose(span, std::move(done));
+  Export(span, std::move(done));
 }
 
 void UcxConnection::Revoke(const RemoteKey& key, Task done) {
-  InHome([self = shared_from_this(), id = ExposureOf(key), done = std::move(done)]() mutable {
-    self->exposures_.Revoke(id, std::move(done));
+  InHome([self = shared_from_this(), id = ExportOf(key), done = std::move(done)]() mutable {
+    self->exports_.Revoke(id, std::move(done));
   });
 }
 
 void UcxConnection::EndLoan(const RemoteKey& key, Task done) {
-  InHome([self = shared_from_this(), id = ExposureOf(key), done = std::move(done)]() mutable {
-    self->exposures_.EndLoan(id, std::move(done));
+  InHome([self = shared_from_this(), id = ExportOf(key), done = std::move(done)]() mutable {
+    self->exports_.EndLoan(id, std::move(done));
   });
 }
 
 void UcxConnection::Release(const RemoteKey& key) {
-  InHome([self = shared_from_this(), id = ExposureOf(key)] { self->reads_.Release(id); });
+  InHome([self = shared_from_this(), id = ExportOf(key)] { self->reads_.Release(id); });
 }
 
 void UcxConnection::EndpointFailed(const Endpoint& endpoint) {
@@ -163,7 +163,7 @@ void UcxConnection::EndpointFailed(const Endpoint& endpoint) {
 void UcxConnection::Shut(const Status& reason, bool tell_peer) {
   if (!BeginEnd(reason)) return;
   home().CancelTimer(watch_timer_);
-  exposures_.Stop(why());
+  exports_.Stop(why());
   reads_.Stop(why());
   if (tell_peer && dialogue_.open()) {
     dialogue_.Tell(MessageKind::kBye, 0, reason.message().substr(0, kMaxMessageBytes));
@@ -178,7 +178,7 @@ void UcxConnection::Shut(const Status& reason, bool tell_peer) {
 // The far end has not answered in time. What is under way here or there must be ended by force.
 void UcxConnection::GiveUpWaiting() {
   peer_through_ = true;
-  if (!reads_.idle() || !exposures_.empty()) {
+  if (!reads_.idle() || !exports_.empty()) {
     if (dialogue_.endpoint()->failure.ok()) worker_.Fail(dialogue_.endpoint(), why());
     return;  // EndpointFailed has set the last limit
   }
@@ -199,7 +199,7 @@ void UcxConnection::Finish() {
   worker_.Detach(options_.near);
   // UCX has been told to let go of these, and nothing reaches it any more (see README.md).
   reads_.EndAll();
-  exposures_.EndAll();
+  exports_.EndAll();
   LinkConnection::End();
 }
 

@@ -7,7 +7,7 @@
 
 #include "transport/core/link_connection.h"
 #include "transport/link/ucx/dialogue.h"
-#include "transport/link/ucx/exposures.h"
+#include "transport/link/ucx/exports.h"
 #include "transport/link/ucx/reads.h"
 #include "transport/link/ucx/worker.h"
 
@@ -45,7 +45,7 @@ class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>,
   unsigned depth() const override { return options_.gets; }
   uint64_t chunk_bytes() const override { return options_.chunk_bytes; }
 
-  void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
+  void Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Revoke(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
@@ -78,7 +78,7 @@ class UcxConnection final : public LinkConnection<UcxConnection, os::EventLoop>,
   const std::vector<LaneInfo> lanes_;
   const Home home_;
   Dialogue dialogue_;
-  Exposures exposures_;
+  Exports exports_;
   Reads reads_;
   Ready ready_;
   os::EventLoop::TimerId watch_timer_ = 0;

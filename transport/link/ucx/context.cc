@@ -6,7 +6,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/core/rdma_settings.h"
-#include "transport/link/ucx/route.h"
+#include "transport/link/ucx/protocol.h"
 
 namespace onecopy::ucx {
 namespace {
@@ -84,7 +84,7 @@ bool Context::ChooseProtocols() {
     set = true;
   }
   const char* users = std::getenv(kVariable);
-  names_routes_ = users != nullptr ? MeansYes(users) : set || api_->NotOlderThan(1, 16);
+  names_protocols_ = users != nullptr ? MeansYes(users) : set || api_->NotOlderThan(1, 16);
   return set;
 }
 

@@ -45,11 +45,11 @@ class Context : public std::enable_shared_from_this<Context> {
 
   // Whether a failing endpoint completes what is under way on it (see README.md, error handling).
   bool reaches_network() const { return ReachNetwork(resources_); }
-  // Whether UCX names the route of each operation.
-  bool names_routes() const { return names_routes_; }
+  // Whether UCX names the protocol of each operation.
+  bool names_protocols() const { return names_protocols_; }
   // Whether a get that UCX emulates can be given up: before 1.15, UCX ends the process instead.
   bool may_emulate() const {
-    return reaches_network() && (!names_routes_ || api_->NotOlderThan(1, 15));
+    return reaches_network() && (!names_protocols_ || api_->NotOlderThan(1, 15));
   }
   // What this link set, as the variables of the environment that would do the same.
   const std::map<std::string, std::string>& settings() const { return settings_; }
@@ -80,7 +80,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::vector<Resource> resources_;
   std::vector<Resource> unused_;
   bool cuda_ = false;
-  bool names_routes_ = false;
+  bool names_protocols_ = false;
 
   GpuContexts gpus_;
   mutable Mutex mutex_;

@@ -38,7 +38,8 @@ Status Dialogue::Put(Message message) {
   const uint64_t sequence = message.sequence;
   if (sequence < next_arriving_) return OkStatus();
   if (sequence > next_arriving_ && early_.size() >= kMaxEarly) {
-    return {Code::kUnavailable, reasons::kLinkDown, "messages from the far end are missing"};
+    return {Code::kUnavailable, reasons::kLinkDown,
+            "a message from the peer was lost: too many have come that were sent after it"};
   }
   early_.emplace(sequence, std::move(message));
   return OkStatus();

@@ -38,24 +38,24 @@ std::optional<Message> DecodeMessage(std::string_view bytes) {
   return message;
 }
 
-std::string Encode(const Exposing& exposing) {
+std::string Encode(const ExportInfo& info) {
   std::string bytes;
-  Put(bytes, exposing.address);
-  Put(bytes, exposing.bytes);
-  PutText(bytes, exposing.memory);
-  PutText(bytes, exposing.rkey);
+  Put(bytes, info.address);
+  Put(bytes, info.bytes);
+  PutText(bytes, info.memory);
+  PutText(bytes, info.rkey);
   return bytes;
 }
 
-std::optional<Exposing> DecodeExposing(std::string_view bytes) {
+std::optional<ExportInfo> DecodeExportInfo(std::string_view bytes) {
   ByteReader in(bytes);
-  Exposing exposing;
-  exposing.address = in.Take<uint64_t>();
-  exposing.bytes = in.Take<uint64_t>();
-  exposing.memory = in.TakeText(kMaxMemoryName);
-  exposing.rkey = in.TakeText(kMaxText);
-  if (!in.done() || exposing.rkey.empty()) return std::nullopt;
-  return exposing;
+  ExportInfo info;
+  info.address = in.Take<uint64_t>();
+  info.bytes = in.Take<uint64_t>();
+  info.memory = in.TakeText(kMaxMemoryName);
+  info.rkey = in.TakeText(kMaxText);
+  if (!in.done() || info.rkey.empty()) return std::nullopt;
+  return info;
 }
 
 }  // namespace onecopy::ucx

@@ -15,8 +15,8 @@ enum class MessageKind : uint8_t {
   kHello = 1,  // reader: here I am
   kWelcome,    // owner: gets may begin
   kText,       // either: `key` is the channel
-  kExpose,     // owner: `key` may be got; the text is an Exposing
-  kExposed,    // reader: has taken that; a text is why it cannot
+  kExport,     // owner: `key` may be got; the text is an ExportInfo
+  kExported,   // reader: has taken that; a text is why it cannot
   kRevoke,     // owner: `key` may not be got any more
   kRevoked,    // reader: gets no more of it
   kBye,        // either: no more from here; the text is why
@@ -40,17 +40,17 @@ inline constexpr size_t kMaxText = 16 * 1024;
 std::string Encode(const Message& message);
 std::optional<Message> DecodeMessage(std::string_view bytes);
 
-// What a reader needs to know of an exposure.
-struct Exposing {
+// What a reader needs to know of an export.
+struct ExportInfo {
   uint64_t address = 0;  // of its first byte, in the owner's process
   uint64_t bytes = 0;
   std::string memory;  // its name in a receipt's steps
   std::string rkey;    // UCX's, packed
 
-  friend bool operator==(const Exposing&, const Exposing&) = default;
+  friend bool operator==(const ExportInfo&, const ExportInfo&) = default;
 };
 
-std::string Encode(const Exposing& exposing);
-std::optional<Exposing> DecodeExposing(std::string_view bytes);
+std::string Encode(const ExportInfo& info);
+std::optional<ExportInfo> DecodeExportInfo(std::string_view bytes);
 
 }  // namespace onecopy::ucx

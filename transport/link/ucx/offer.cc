@@ -80,7 +80,7 @@ std::string Encode(const KeyName& key) {
   std::string text;
   Put(text, kKeyMark);
   Put(text, key.reader);
-  Put(text, key.exposure);
+  Put(text, key.exported);
   return text;
 }
 
@@ -89,7 +89,7 @@ Result<KeyName> DecodeKey(std::string_view text) {
   const auto mark = in.Take<uint32_t>();
   KeyName key;
   key.reader = in.Take<EndId>();
-  key.exposure = in.Take<uint64_t>();
+  key.exported = in.Take<uint64_t>();
   if (mark != kKeyMark || !in.done()) return Malformed("key");
   return key;
 }

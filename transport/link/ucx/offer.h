@@ -36,11 +36,11 @@ Result<Offer> DecodeOffer(std::string_view text);
 std::string Seal(std::string_view address);
 Result<std::string> Unseal(std::string_view sealed);
 
-// What a get needs of an exposure: names it to the reader, to whom the owner has sent UCX's key
+// What a get needs of an export: names it to the reader, to whom the owner has sent UCX's key
 // over the connection itself, so that no key of UCX ever comes out of a message of PeerService.
 struct KeyName {
   EndId reader = 0;  // the connection's reading end
-  uint64_t exposure = 0;
+  uint64_t exported = 0;
 
   friend bool operator==(const KeyName&, const KeyName&) = default;
 };

@@ -20,15 +20,15 @@ Status NotOpen() {
 
 // What may be got.
 struct Reads::Readable {
-  Readable(Worker& worker, ucp_rkey_h key, Exposing what)
-      : worker(worker), rkey(key), exposing(std::move(what)) {}
+  Readable(Worker& worker, ucp_rkey_h key, ExportInfo what)
+      : worker(worker), rkey(key), info(std::move(what)) {}
   ~Readable() { worker.Destroy(rkey); }
   Readable(const Readable&) = delete;
   Readable& operator=(const Readable&) = delete;
 
   Worker& worker;
   const ucp_rkey_h rkey;
-  const Exposing exposing;
+  const ExportInfo info;
   unsigned gets = 0;  // under way
   bool revoked = false;
 };
@@ -36,7 +36,7 @@ struct Reads::Readable {
 // One get.
 struct Reads::Operation {
   ChannelId channel = 0;
-  uint64_t exposure = 0;
+  uint64_t exported = 0;
   uint64_t offset = 0;
   Span into;  // until it is posted
   uint64_t bytes = 0;
@@ -69,11 +69,11 @@ Status Reads::Check(const GetRequest& request, const Result<KeyName>& key) const
     return {Code::kInvalidArgument, reasons::kBadSize, "a ucx get of more than 1 GiB"};
   }
   ONECOPY_RETURN_IF_ERROR(key.status());
-  const auto found = readables_.find(key->exposure);
-  const bool open = key->reader == near_ && found != readables_.end() &&
-                    CheckWithin({request.key_offset, request.into.bytes},
-                                found->second->exposing.bytes, "exposure")
-                        .ok();
+  const auto found = readables_.find(key->exported);
+  const bool open =
+      key->reader == near_ && found != readables_.end() &&
+      CheckWithin({request.key_offset, request.into.bytes}, found->second->info.bytes, "export")
+          .ok();
   return open ? OkStatus() : NotOpen();
 }
 
@@ -86,7 +86,7 @@ void Reads::Start(const GetRequest& request, Connection::GetDone done) {
   }
   auto operation = std::make_shared<Operation>();
   operation->channel = request.channel;
-  operation->exposure = key->exposure;
+  operation->exported = key->exported;
   operation->offset = request.key_offset;
   operation->into = request.into;
   operation->bytes = request.into.bytes;
@@ -103,9 +103,9 @@ void Reads::StartQueued() {
 }
 
 void Reads::Post(const OperationRef& operation) {
-  operation->readable = readables_.at(operation->exposure);
+  operation->readable = readables_.at(operation->exported);
   Readable& readable = *operation->readable;
-  operation->from = readable.exposing.memory;
+  operation->from = readable.info.memory;
   ++readable.gets;
   posted_.insert(operation);
   const auto memories = std::make_pair(operation->from, operation->to);
@@ -116,10 +116,10 @@ void Reads::Post(const OperationRef& operation) {
   }
   worker_.Get(
       dialogue_.endpoint(),
-      {readable.rkey, readable.exposing.address + operation->offset, std::move(operation->into)},
+      {readable.rkey, readable.info.address + operation->offset, std::move(operation->into)},
       [&](const std::string& info) {
         if (worker_.context().may_emulate()) return;
-        if (RouteOf(info).method == Method::kEmulation) emulated_.insert(memories);
+        if (ProtocolOf(info).method == Method::kEmulation) emulated_.insert(memories);
       },
       [this, keep = home_.Keep(), operation](Status status, const std::string& info) {
         OnEnded(operation, std::move(status), info);
@@ -141,14 +141,14 @@ void Reads::OnEnded(const OperationRef& operation, Status status, const std::str
                           "source's onecopyd has [cuda] allocation = \"legacy\""
                         : "")};
   } else if (!failed) {
-    const Route& route = RouteOf(info);
-    got_bytes_["ucx get: " + route.description] += operation->bytes;
-    steps = StepsFor(route, operation->from, operation->to);
+    const Protocol& protocol = ProtocolOf(info);
+    got_bytes_["ucx get: " + protocol.description] += operation->bytes;
+    steps = StepsFor(protocol, operation->from, operation->to);
   }
   if (operation->cancelled) {
     status = {Code::kCancelled, reasons::kCancelled, "the get was cancelled"};
   }
-  const uint64_t key = operation->exposure;
+  const uint64_t key = operation->exported;
   const std::shared_ptr<Readable> readable = std::move(operation->readable);
   operation->done(!stopped_.ok() && failed ? stopped_ : status, steps, 0);
   if (--readable->gets == 0 && readable->revoked) TellRevoked(key);
@@ -175,50 +175,50 @@ void Reads::Cancel(ChannelId channel) {
             {Code::kCancelled, reasons::kCancelled, "the get was cancelled"});
 }
 
-const Route& Reads::RouteOf(const std::string& info) {
+const Protocol& Reads::ProtocolOf(const std::string& info) {
   if (info.empty()) {
-    static const Route kUnnamed{"not named by UCX", Method::kUnknown, {}, {}};
+    static const Protocol kUnnamed{"not named by UCX", Method::kUnknown, {}, {}};
     return kUnnamed;
   }
-  // The words of one route differ by sizes and estimates only.
-  Route route = ParseRoute(info);
-  const auto known = routes_.find(route.description);
-  if (known != routes_.end()) return known->second;
-  if (routes_.size() >= kMaxCached) routes_.clear();
-  std::string description = route.description;
-  return routes_.emplace(std::move(description), std::move(route)).first->second;
+  // The words of one protocol differ by sizes and estimates only.
+  Protocol protocol = ParseProtocol(info);
+  const auto known = protocols_.find(protocol.description);
+  if (known != protocols_.end()) return known->second;
+  if (protocols_.size() >= kMaxCached) protocols_.clear();
+  std::string description = protocol.description;
+  return protocols_.emplace(std::move(description), std::move(protocol)).first->second;
 }
 
-StepList Reads::StepsFor(const Route& route, const std::string& from, const std::string& to) {
-  const std::array<std::string, 3> name = {route.description, from, to};
+StepList Reads::StepsFor(const Protocol& protocol, const std::string& from, const std::string& to) {
+  const std::array<std::string, 3> name = {protocol.description, from, to};
   const auto known = steps_.find(name);
   if (known != steps_.end()) return known->second;
   if (steps_.size() >= kMaxCached) steps_.clear();
-  const RouteEnds ends{ends_.peer, from, ends_.node, to, ends_.same_machine};
+  const GetEnds ends{ends_.peer, from, ends_.node, to, ends_.same_machine};
   StepList steps =
-      StepsOf(route, ends, [](const std::string& device) { return IsSoftwareDevice(device); });
+      StepsOf(protocol, ends, [](const std::string& device) { return IsSoftwareDevice(device); });
   steps_.emplace(name, steps);
   return steps;
 }
 
-void Reads::OnExposing(const Message& message) {
-  const std::optional<Exposing> exposing = DecodeExposing(message.text);
+void Reads::OnExport(const Message& message) {
+  const std::optional<ExportInfo> info = DecodeExportInfo(message.text);
   Status refused;
-  if (!exposing || readables_.count(message.key) > 0) {
+  if (!info || readables_.count(message.key) > 0) {
     refused = {Code::kInvalidArgument, reasons::kBadHandle, "the peer sent a malformed ucx key"};
   } else {
-    const Result<ucp_rkey_h> rkey = worker_.Unpack(dialogue_.endpoint(), exposing->rkey);
+    const Result<ucp_rkey_h> rkey = worker_.Unpack(dialogue_.endpoint(), info->rkey);
     refused = rkey.status();
     if (rkey.ok()) {
-      readables_[message.key] = std::make_shared<Readable>(worker_, *rkey, *exposing);
+      readables_[message.key] = std::make_shared<Readable>(worker_, *rkey, *info);
     }
   }
-  dialogue_.Tell(MessageKind::kExposed, message.key, refused.message());
+  dialogue_.Tell(MessageKind::kExported, message.key, refused.message());
 }
 
 void Reads::OnRevoke(uint64_t key) {
   const auto node = readables_.extract(key);
-  EndQueued([&](const Operation& operation) { return operation.exposure == key; }, NotOpen());
+  EndQueued([&](const Operation& operation) { return operation.exported == key; }, NotOpen());
   if (node.empty()) return dialogue_.Tell(MessageKind::kRevoked, key);
   const std::shared_ptr<Readable>& readable = node.mapped();
   readable->revoked = true;

@@ -13,7 +13,7 @@
 #include "transport/core/fair_queue.h"
 #include "transport/core/link.h"
 #include "transport/link/ucx/dialogue.h"
-#include "transport/link/ucx/route.h"
+#include "transport/link/ucx/protocol.h"
 
 namespace onecopy::ucx {
 
@@ -40,7 +40,7 @@ class Reads {
 
   // The owner hands out a key, or takes it back: what is under way by it may still end, and the
   // owner is told when it has.
-  void OnExposing(const Message& message);
+  void OnExport(const Message& message);
   void OnRevoke(uint64_t key);
   // Nothing reads by it any more. UCX's key goes with the last get that uses it.
   void Release(uint64_t key) { readables_.erase(key); }
@@ -51,7 +51,7 @@ class Reads {
   // The endpoint is gone: whatever UCX may say of them later, all gets have ended.
   void EndAll();
 
-  // By UCX's words for the route.
+  // By UCX's words for the protocol.
   const std::map<std::string, uint64_t>& got_bytes() const { return got_bytes_; }
 
  private:
@@ -67,8 +67,8 @@ class Reads {
   void TellRevoked(uint64_t key);
   // Lets the owner hear that this end is there, for as long as it has not let go of everything.
   void SayWaiting();
-  const Route& RouteOf(const std::string& info);
-  StepList StepsFor(const Route& route, const std::string& from, const std::string& to);
+  const Protocol& ProtocolOf(const std::string& info);
+  StepList StepsFor(const Protocol& protocol, const std::string& from, const std::string& to);
 
   const Ends ends_;
   const EndId near_;
@@ -84,7 +84,7 @@ class Reads {
   bool waiting_said_ = false;
   FairQueue<OperationRef> queued_{uint64_t{1} << 20};  // by channel
   std::set<OperationRef> posted_;
-  std::map<std::string, Route> routes_;  // by UCX's words
+  std::map<std::string, Protocol> protocols_;  // by UCX's words
   std::map<std::array<std::string, 3>, StepList> steps_;
   std::map<std::string, uint64_t> got_bytes_;
   std::set<std::pair<std::string, std::string>> emulated_;  // memories: UCX has no other way

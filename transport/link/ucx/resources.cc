@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "onecopy/reasons.h"
-#include "transport/link/ucx/route.h"
+#include "transport/link/ucx/protocol.h"
 
 namespace onecopy::ucx {
 namespace {

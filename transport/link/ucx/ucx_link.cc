@@ -88,7 +88,7 @@ void UcxLink::DescribeWhatIs() {
   attributes["transports"] = Join(transports, " ");
   attributes["trust"] = TrustsAnyone(options_.trust) ? Join(options_.trust.trusted, " ") : "nobody";
   attributes["error_handling"] = context_->reaches_network() ? "peer" : "none";
-  attributes["routes_named"] = context_->names_routes() ? "yes" : "no";
+  attributes["protocols_named"] = context_->names_protocols() ? "yes" : "no";
   attributes["emulation"] = context_->may_emulate() ? "allowed" : "refused";
   attributes["cuda"] = context_->has_cuda() ? "yes" : "no";
   attributes["encrypted"] = "no";

@@ -142,7 +142,7 @@ Result<EndpointRef> Worker::Connect(const std::string& address, bool reports_fai
   if (known != endpoints_.end()) {
     if (known->second->reports_failure == reports_failure) return known->second;
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  "a ucx peer contradicts itself on whether other machines can reach it");
+                  "the peer's ucx offers disagree on whether other machines can reach it");
   }
   auto endpoint = std::make_shared<Endpoint>();
   endpoint->reports_failure = reports_failure;
@@ -218,7 +218,7 @@ void Worker::Get(const EndpointRef& endpoint, GetOperation operation, const Told
     context_->gpus().UseAny();
   }
   ucp_request_param_t param{};
-  // A request even where it is done at once, since only a request can be asked for its route.
+  // A request even where it is done at once, since only a request can be asked for its protocol.
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                        UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH |
                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -237,7 +237,7 @@ void Worker::Get(const EndpointRef& endpoint, GetOperation operation, const Told
         UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
     attributes.debug_string = info.data();
     attributes.debug_string_size = info.size();
-    if (context_->names_routes() && api_.RequestQuery(request, &attributes) == UCS_OK) {
+    if (context_->names_protocols() && api_.RequestQuery(request, &attributes) == UCS_OK) {
       info.back() = 0;
       raw->info = info.data();
     }

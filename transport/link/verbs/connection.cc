@@ -28,7 +28,7 @@ Status DecodeStatus(std::string_view text, const std::string& peer) {
           "node " + peer + " closed the connection: " + message};
 }
 
-uint64_t ExposureOf(const RemoteKey& text) {
+uint64_t ExportOf(const RemoteKey& text) {
   const Result<Key> key = DecodeKey(text);
   return key.ok() ? key->id : 0;
 }
@@ -44,7 +44,7 @@ VerbsConnection::VerbsConnection(const Options& options, std::string peer, Progr
       home_(progress.loop(), [this] { return shared_from_this(); }),
       lanes_(options, this->peer(), home_, progress, std::move(devices), control_, *this),
       control_(lanes_.list(), [this](const Frame& frame) { Dispatch(frame); }),
-      exposures_(this->peer(), home_, *memory_, std::move(slow), lanes_.list(), control_),
+      exports_(this->peer(), home_, *memory_, std::move(slow), lanes_.list(), control_),
       reads_(options, this->peer(), home_, *memory_, lanes_, control_) {}
 
 Result<Offer> VerbsConnection::MakeOffer() {
@@ -83,32 +83,32 @@ LinkAccess VerbsConnection::Access(const RemoteKey& text, const Region& into) co
   return access;
 }
 
-void VerbsConnection::Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
+void VerbsConnection::Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
   InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
-    self->exposures_.Add(span, Exposures::Reach::kRegion, std::move(done));
+    self->exports_.Add(span, Exports::Reach::kRegion, std::move(done));
   });
 }
 
 void VerbsConnection::Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) {
   InHome([self = shared_from_this(), span, done = std::move(done)]() mutable {
-    self->exposures_.Add(span, Exposures::Reach::kSpan, std::move(done));
+    self->exports_.Add(span, Exports::Reach::kSpan, std::move(done));
   });
 }
 
 void VerbsConnection::Revoke(const RemoteKey& key, Task done) {
-  InHome([self = shared_from_this(), id = ExposureOf(key), done = std::move(done)]() mutable {
-    self->exposures_.Revoke(id, std::move(done));
+  InHome([self = shared_from_this(), id = ExportOf(key), done = std::move(done)]() mutable {
+    self->exports_.Revoke(id, std::move(done));
   });
 }
 
 void VerbsConnection::EndLoan(const RemoteKey& key, Task done) {
-  InHome([self = shared_from_this(), id = ExposureOf(key), done = std::move(done)]() mutable {
-    self->exposures_.EndLoan(id, std::move(done));
+  InHome([self = shared_from_this(), id = ExportOf(key), done = std::move(done)]() mutable {
+    self->exports_.EndLoan(id, std::move(done));
   });
 }
 
 void VerbsConnection::Release(const RemoteKey& key) {
-  InHome([self = shared_from_this(), id = ExposureOf(key)] { self->reads_.Forbid(id); });
+  InHome([self = shared_from_this(), id = ExportOf(key)] { self->reads_.Forbid(id); });
 }
 
 void VerbsConnection::OnFramesArrived(unsigned lane, uint64_t number) {
@@ -139,9 +139,9 @@ void VerbsConnection::Dispatch(const Frame& frame) {
     case FrameKind::kRevoke:
       return reader_ ? reads_.OnRevoke(frame.subject) : void();
     case FrameKind::kRevoked:
-      return reader_ ? void() : exposures_.OnRevoked(frame.subject);
+      return reader_ ? void() : exports_.OnRevoked(frame.subject);
     case FrameKind::kRepair:
-      return reader_ ? void() : ShutUnless(lanes_.OnRepair(frame, exposures_.next_id()));
+      return reader_ ? void() : ShutUnless(lanes_.OnRepair(frame, exports_.next_id()));
     case FrameKind::kRepaired:
       return reader_ ? ShutUnless(lanes_.OnRepaired(frame)) : void();
     case FrameKind::kBye:
@@ -169,7 +169,7 @@ void VerbsConnection::Shut(const Status& reason, bool tell_peer) {
   if (farewell) bye_number_ = control_.Send(FrameKind::kBye, 0, EncodeStatus(reason));
   BeginEnd(reason);
   lanes_.Stop();
-  exposures_.Stop(why());
+  exports_.Stop(why());
   reads_.Stop(why());
   if (!farewell) return home().Post([self = shared_from_this()] { self->Finish(); });
   home_.RunAfter(kByeLimit, [this] { Finish(); });
@@ -181,7 +181,7 @@ void VerbsConnection::Finish() {
   const auto keep = shared_from_this();
   lanes_.Close();
   reads_.EndAll();
-  exposures_.Clear();
+  exports_.Clear();
   End();
 }
 

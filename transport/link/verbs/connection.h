@@ -8,7 +8,7 @@
 
 #include "transport/core/link_connection.h"
 #include "transport/link/verbs/control_channel.h"
-#include "transport/link/verbs/exposures.h"
+#include "transport/link/verbs/exports.h"
 #include "transport/link/verbs/lanes.h"
 #include "transport/link/verbs/memory_region.h"
 #include "transport/link/verbs/offer.h"
@@ -40,7 +40,7 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
   LinkAccess Access(const RemoteKey& key, const Region& into) const override;
   unsigned depth() const override;
   uint64_t chunk_bytes() const override { return options_.read_bytes; }
-  void Expose(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
+  void Export(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void Revoke(const RemoteKey& key, Task done) override;
   void Lend(const Span& span, UniqueFunction<void(Result<RemoteKey>)> done) override;
   void EndLoan(const RemoteKey& key, Task done) override;
@@ -73,7 +73,7 @@ class VerbsConnection final : public LinkConnection<VerbsConnection, os::EventLo
   bool reader_ = false;
   Lanes lanes_;
   ControlChannel control_;
-  Exposures exposures_;
+  Exports exports_;
   Reads reads_;
   uint64_t bye_number_ = 0;
 };

@@ -16,7 +16,7 @@ enum class FrameKind : uint8_t {
   kHello = 1,     // reader, first thing on each lane: it carries
   kPing = 2,      // either, on a lane that has been quiet: the device answers, or the lane is dead
   kMessage = 3,   // of a channel
-  kRevoke = 4,    // owner: an exposure ends; `subject` is its id
+  kRevoke = 4,    // owner: an export ends; `subject` is its id
   kRevoked = 5,   // reader: nothing of it is being read any more
   kRepair = 6,    // reader: a new queue pair for the lane `subject`; the text is its address
   kRepaired = 7,  // owner: its end of that
@@ -28,7 +28,7 @@ enum class FrameKind : uint8_t {
 struct Frame {
   FrameKind kind = FrameKind::kPing;
   uint64_t number = 0;   // 0: not numbered
-  uint64_t subject = 0;  // channel, or exposure
+  uint64_t subject = 0;  // channel, or export
   std::string_view text;
 };
 

@@ -49,7 +49,8 @@ Status ControlChannel::OnFrame(const Frame& frame) {
   if (frame.number < next_expected_) return OkStatus();  // sent twice, as its lane died
   if (frame.number > next_expected_) {
     if (early_.size() >= kMaxEarly) {
-      return {Code::kUnavailable, reasons::kLinkDown, "frames from the peer are missing"};
+      return {Code::kUnavailable, reasons::kLinkDown,
+              "a message from the peer was lost: too many have come that were sent after it"};
     }
     early_.emplace(frame.number, Encode(frame));
     return OkStatus();

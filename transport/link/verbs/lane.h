@@ -22,7 +22,7 @@ namespace onecopy::verbs {
 // A get that is under way; on one lane at a time.
 struct Get {
   ChannelId channel = 0;
-  uint64_t exposure = 0;
+  uint64_t exported = 0;
   uint64_t key_offset = 0;
   Span into;
   std::vector<Key::Remote> remote;     // by lane

@@ -33,9 +33,9 @@ bool Lanes::any_left() const {
                      [](const auto& one) { return one->state() != Lane::State::kDead; });
 }
 
-uint64_t Lanes::first_exposure(unsigned index) const {
+uint64_t Lanes::first_export(unsigned index) const {
   const auto repair = repairs_.find(index);
-  return repair == repairs_.end() ? 0 : repair->second.first_exposure;
+  return repair == repairs_.end() ? 0 : repair->second.first_export;
 }
 
 std::unique_ptr<Lane> Lanes::Make(unsigned index, const std::shared_ptr<Device>& device,
@@ -229,7 +229,7 @@ void Lanes::Mend(unsigned index) {
   LimitConnecting();
 }
 
-Status Lanes::OnRepair(const Frame& frame, uint64_t next_exposure) {
+Status Lanes::OnRepair(const Frame& frame, uint64_t next_export) {
   Reader in(frame.text);
   QueuePairAddress theirs;
   if (frame.subject >= list_.size() || !GetAddress(in, &theirs) || !in.AtEnd()) {
@@ -244,7 +244,7 @@ Status Lanes::OnRepair(const Frame& frame, uint64_t next_exposure) {
   control_.OnLaneFailed(index);
   Result<std::unique_ptr<Lane>> lane = MakeAnswerTo(index, theirs);
   Writer answer;
-  answer.Put(next_exposure);
+  answer.Put(next_export);
   answer.Put(static_cast<uint8_t>(lane.ok() ? 1 : 0));
   if (lane.ok()) {
     list_[index] = std::move(*lane);
@@ -257,7 +257,7 @@ Status Lanes::OnRepair(const Frame& frame, uint64_t next_exposure) {
 
 Status Lanes::OnRepaired(const Frame& frame) {
   Reader in(frame.text);
-  const auto first_exposure = in.Get<uint64_t>();
+  const auto first_export = in.Get<uint64_t>();
   const bool present = in.Get<uint8_t>() == 1;
   QueuePairAddress theirs;
   if (frame.subject >= list_.size() || (present && !GetAddress(in, &theirs)) || !in.AtEnd()) {
@@ -271,7 +271,7 @@ Status Lanes::OnRepaired(const Frame& frame) {
     lane.Close();
     return OkStatus();
   }
-  repairs_[index].first_exposure = first_exposure;
+  repairs_[index].first_export = first_export;
   SendHello(lane);
   return OkStatus();
 }

@@ -35,8 +35,8 @@ class Lanes {
   unsigned live() const { return live_; }
   bool any_left() const;
   const Status& last_failure() const { return last_failure_; }
-  // Keys of exposures before this one are of a former lane in this place.
-  uint64_t first_exposure(unsigned index) const;
+  // Keys of exports before this one are of a former lane in this place.
+  uint64_t first_export(unsigned index) const;
 
   // Reader: a lane per active port and queue pair, and then what the owner answered. `done` runs
   // once every lane carries or has failed; it fails when none carries.
@@ -56,9 +56,9 @@ class Lanes {
   // Tells who waits for Establish, if it has an outcome by now.
   void Settle();
 
-  // Owner: the reader has a new queue pair for a lane; `next_exposure` is the first one that it may
+  // Owner: the reader has a new queue pair for a lane; `next_export` is the first one that it may
   // be read by. Fails for what makes no sense.
-  Status OnRepair(const Frame& frame, uint64_t next_exposure);
+  Status OnRepair(const Frame& frame, uint64_t next_export);
   // Reader: the owner's end of it. Likewise.
   Status OnRepaired(const Frame& frame);
 
@@ -71,7 +71,7 @@ class Lanes {
   struct Repair {
     os::Clock::time_point next;
     os::Clock::duration pause{};
-    uint64_t first_exposure = 0;  // whose key is good for the present lane
+    uint64_t first_export = 0;  // whose key is good for the present lane
   };
 
   std::unique_ptr<Lane> Make(unsigned index, const std::shared_ptr<Device>& device, size_t port);

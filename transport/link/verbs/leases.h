@@ -13,7 +13,7 @@
 
 namespace onecopy::verbs {
 
-// A peer that has been lent a region keeps the right to read it until nothing is exposed to it any
+// A peer that has been lent a region keeps the right to read it until nothing is exported to it any
 // more and `idle` has passed, or the region ends, or somebody's right to it does (Retire):
 // registering anew for each transfer would cost more than many transfers. Any thread.
 class Leases : public std::enable_shared_from_this<Leases> {
@@ -26,12 +26,12 @@ class Leases : public std::enable_shared_from_this<Leases> {
     uint64_t base = 0;  // what the device calls the region's first byte
     std::string how;    // "dma-buf", "peermem", "host"
   };
-  // One more exposure. Blocks.
+  // One more export. Blocks.
   Result<Lease> Take(const std::string& peer, const std::shared_ptr<Device>& device,
                      const RegionRef& region);
-  // One exposure less. What then has to end does so with the next DropIdle.
+  // One export less. What then has to end does so with the next DropIdle.
   void GiveBack(uint64_t id);
-  // No more exposures share those of this region: they end now, or when the last one that has them
+  // No more exports share those of this region: they end now, or when the last one that has them
   // gives back. Blocks.
   void Retire(const Region* region);
   // Ends those that are retired or have been idle for long enough; when to look again, if ever.

@@ -55,7 +55,7 @@ Result<Answer> DecodeAnswer(const std::string& text);
 
 // What opens a piece of an owner's memory to a reader.
 struct Key {
-  uint64_t id = 0;           // of the exposure, on its connection
+  uint64_t id = 0;           // of the export, on its connection
   bool window = false;       // else a lease
   std::string memory;        // name in steps
   std::string registration;  // how the owner's devices know it

@@ -41,7 +41,7 @@ void Reads::Start(const GetRequest& request, Connection::GetDone done) {
   get->done = std::move(done);
   if (status.ok()) {
     get->channel = request.channel;
-    get->exposure = key->id;
+    get->exported = key->id;
     get->key_offset = request.key_offset;
     get->into = request.into;
     get->lane_rates = request.lane_rates;
@@ -54,7 +54,7 @@ void Reads::Start(const GetRequest& request, Connection::GetDone done) {
     return home_.loop().Post([get, status] { get->done(status, get->steps, get->lane); });
   }
   get->steps = StepsOf(key->memory, *get->into.region, get->lane);
-  ++reading_[get->exposure];
+  ++reading_[get->exported];
   gets_.insert(get);
 }
 
@@ -75,7 +75,7 @@ Status Reads::Assign(const GetRef& get) {
       continue;
     }
     if (!empty && (i >= get->remote.size() || get->remote[i].rkey == 0)) continue;
-    if (get->exposure < lanes_.first_exposure(i)) continue;  // its key is of a former lane
+    if (get->exported < lanes_.first_export(i)) continue;  // its key is of a former lane
     const DeviceMemory* on = known->On(lane.device().get());
     if (on == nullptr) continue;
     const double rate = i < get->lane_rates.size()
@@ -104,12 +104,12 @@ void Reads::End(const GetRef& get, const Status& status) {
   if (gets_.erase(get) == 0) return;
   Connection::GetDone done = std::exchange(get->done, nullptr);
   get->into.region.reset();
-  const uint64_t exposure = get->exposure;
+  const uint64_t exported = get->exported;
   done(status, get->steps, get->lane);
-  const auto reading = reading_.find(exposure);
+  const auto reading = reading_.find(exported);
   if (reading == reading_.end() || --reading->second > 0) return;
   reading_.erase(reading);
-  if (to_acknowledge_.erase(exposure) > 0) control_.Send(FrameKind::kRevoked, exposure, {});
+  if (to_acknowledge_.erase(exported) > 0) control_.Send(FrameKind::kRevoked, exported, {});
 }
 
 void Reads::EndQueued(const std::function<bool(const Get&)>& which, const Status& why) {
@@ -134,25 +134,25 @@ StepList Reads::StepsOf(const std::string& owner_memory, const Region& into, uns
   return steps_.emplace(std::move(name), std::move(steps)).first->second;
 }
 
-bool Reads::IsForbidden(uint64_t exposure) const {
-  return exposure < forbidden_below_ || forbidden_.contains(exposure);
+bool Reads::IsForbidden(uint64_t exported) const {
+  return exported < forbidden_below_ || forbidden_.contains(exported);
 }
 
-// Exposures are numbered in order, and end nearly so: what is behind needs no entry of its own.
-void Reads::Forbid(uint64_t exposure) {
-  if (exposure < forbidden_below_) return;
-  forbidden_.insert(exposure);
+// Exports are numbered in order, and end nearly so: what is behind needs no entry of its own.
+void Reads::Forbid(uint64_t exported) {
+  if (exported < forbidden_below_) return;
+  forbidden_.insert(exported);
   while (forbidden_.erase(forbidden_below_) > 0) ++forbidden_below_;
 }
 
-void Reads::OnRevoke(uint64_t exposure) {
-  Forbid(exposure);
+void Reads::OnRevoke(uint64_t exported) {
+  Forbid(exported);
   // Only what is with a device by now may still end, so that the peer does not wait behind others.
-  EndQueued([exposure](const Get& get) { return get.exposure == exposure; }, Revoked());
-  if (reading_.contains(exposure)) {
-    to_acknowledge_.insert(exposure);
+  EndQueued([exported](const Get& get) { return get.exported == exported; }, Revoked());
+  if (reading_.contains(exported)) {
+    to_acknowledge_.insert(exported);
   } else {
-    control_.Send(FrameKind::kRevoked, exposure, {});
+    control_.Send(FrameKind::kRevoked, exported, {});
   }
 }
 

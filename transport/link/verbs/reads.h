@@ -42,9 +42,9 @@ class Reads {
 
   // The owner takes back the right to read: what is with a device by now may still end, and the
   // owner is told when it has.
-  void OnRevoke(uint64_t exposure);
+  void OnRevoke(uint64_t exported);
   // Nothing reads it any more, nor may anything.
-  void Forbid(uint64_t exposure);
+  void Forbid(uint64_t exported);
 
   // The connection ends, for this reason: nothing is begun any more, nor tried on another lane.
   void Stop(const Status& why) { stopped_ = why; }
@@ -58,7 +58,7 @@ class Reads {
   void End(const GetRef& get, const Status& status);
   // Gets of which nothing is with a device yet, and the rest of the others.
   void EndQueued(const std::function<bool(const Get&)>& which, const Status& why);
-  bool IsForbidden(uint64_t exposure) const;
+  bool IsForbidden(uint64_t exported) const;
   StepList StepsOf(const std::string& owner_memory, const Region& into, unsigned lane);
 
   const Options& options_;
@@ -70,8 +70,8 @@ class Reads {
 
   Status stopped_;  // why; OK while it is not
   std::set<GetRef> gets_;
-  std::map<uint64_t, size_t> reading_;  // gets under way, by exposure
-  std::set<uint64_t> forbidden_;        // exposures, and all
+  std::map<uint64_t, size_t> reading_;  // gets under way, by export
+  std::set<uint64_t> forbidden_;        // exports, and all
   uint64_t forbidden_below_ = 1;        // below this one
   std::set<uint64_t> to_acknowledge_;   // withdrawn, and still being read
   std::map<std::tuple<std::string, std::string, unsigned>, StepList> steps_;

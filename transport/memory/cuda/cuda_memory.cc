@@ -10,7 +10,7 @@
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/legacy_allocation.h"
 #include "transport/memory/cuda/region_access.h"
-#include "transport/memory/cuda/small_route.h"
+#include "transport/memory/cuda/small_copy_route.h"
 #include "transport/memory/cuda/tiling.h"
 
 namespace onecopy::cuda {
@@ -282,8 +282,8 @@ Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, co
       std::make_unique<CudaCopyRoute>(options_.node, std::move(parts)));
 }
 
-Result<std::unique_ptr<SmallRoute>> CudaMemory::PrepareSmall(const RegionRef& from,
-                                                             const RegionRef& to) {
+Result<std::unique_ptr<SmallCopyRoute>> CudaMemory::PrepareSmall(const RegionRef& from,
+                                                                 const RegionRef& to) {
   ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PrepareParts(from, to));
   if (parts.one_pass != nullptr && !one_pass_->Known(parts.way)) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
@@ -298,8 +298,8 @@ Result<std::unique_ptr<SmallRoute>> CudaMemory::PrepareSmall(const RegionRef& fr
     ONECOPY_ASSIGN_OR_RETURN(lane, SmallLane::Open(std::move(use)));
     known = lane;
   }
-  return std::unique_ptr<SmallRoute>(
-      std::make_unique<CudaSmallRoute>(options_.node, std::move(parts), std::move(lane)));
+  return std::unique_ptr<SmallCopyRoute>(
+      std::make_unique<CudaSmallCopyRoute>(options_.node, std::move(parts), std::move(lane)));
 }
 
 Mapping CudaMemory::MappingOf(const Region& region) const {

@@ -69,8 +69,8 @@ class CudaMemory final : public Memory {
 
   // The same, on a stream that all such routes of the copying GPU share; between GPUs only where
   // another route has proven such a way (NOT_APPLICABLE before).
-  Result<std::unique_ptr<SmallRoute>> PrepareSmall(const RegionRef& from,
-                                                   const RegionRef& to) override;
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
+                                                       const RegionRef& to) override;
 
   // The context closes by itself with the last use, so that nothing is left to do here but to say
   // that it is in use (DEVICE_IN_USE).

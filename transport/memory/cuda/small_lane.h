@@ -21,7 +21,7 @@ class SmallLane {
   SmallLane(const SmallLane&) = delete;
   SmallLane& operator=(const SmallLane&) = delete;
 
-  // As SmallRoute.
+  // As SmallCopyRoute.
   Status Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
   uint64_t Mark();
   bool Reached(uint64_t mark, Status* failure);

@@ -5,7 +5,7 @@
 #include "onecopy/reasons.h"
 #include "transport/memory/host/client_file.h"
 #include "transport/memory/host/copy_route.h"
-#include "transport/memory/host/small_route.h"
+#include "transport/memory/host/small_copy_route.h"
 #include "transport/os/fault_guard.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
@@ -96,9 +96,9 @@ Result<std::unique_ptr<CopyRoute>> HostMemory::Prepare(const RegionRef& from, co
   return std::unique_ptr<CopyRoute>(std::make_unique<HostCopyRoute>(node_, from, to, threads_));
 }
 
-Result<std::unique_ptr<SmallRoute>> HostMemory::PrepareSmall(const RegionRef& from,
-                                                             const RegionRef& to) {
-  return std::unique_ptr<SmallRoute>(std::make_unique<HostSmallRoute>(node_, from, to));
+Result<std::unique_ptr<SmallCopyRoute>> HostMemory::PrepareSmall(const RegionRef& from,
+                                                                 const RegionRef& to) {
+  return std::unique_ptr<SmallCopyRoute>(std::make_unique<HostSmallCopyRoute>(node_, from, to));
 }
 
 Status HostMemory::CloseDevice(const std::string&) {

@@ -34,8 +34,8 @@ class HostMemory final : public Memory {
   bool Copies(const Place& from, const Place& to) const override;
   Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) override;
   bool prepares_at_once() const override { return true; }
-  Result<std::unique_ptr<SmallRoute>> PrepareSmall(const RegionRef& from,
-                                                   const RegionRef& to) override;
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
+                                                       const RegionRef& to) override;
   Status CloseDevice(const std::string& device) override;
 
  private:

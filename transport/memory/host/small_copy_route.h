@@ -5,13 +5,13 @@
 #include <string>
 
 #include "transport/core/region.h"
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 
 namespace onecopy::host {
 
-class HostSmallRoute final : public SmallRoute {
+class HostSmallCopyRoute final : public SmallCopyRoute {
  public:
-  HostSmallRoute(const std::string& node, RegionRef from, RegionRef to);
+  HostSmallCopyRoute(const std::string& node, RegionRef from, RegionRef to);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return 0; }

@@ -1,4 +1,4 @@
-#include "transport/link/tcp/exposures.h"
+#include "transport/link/tcp/exports.h"
 
 #include <utility>
 
@@ -8,49 +8,49 @@
 
 namespace onecopy::tcp {
 
-uint64_t Exposures::Add(Span span) {
-  auto exposure = std::make_shared<Exposure>(std::move(span), home_);
+uint64_t Exports::Add(Span span) {
+  auto exported = std::make_shared<Export>(std::move(span), home_);
   const MutexLock lock(mutex_);
   uint64_t key = 0;
   do {
     key = os::RandomNumber();
-  } while (!by_key_.emplace(key, exposure).second);
+  } while (!by_key_.emplace(key, exported).second);
   return key;
 }
 
-Status Exposures::NotOpen() {
+Status Exports::NotOpen() {
   return {Code::kPermissionDenied, reasons::kAccessDenied,
           "nothing is open to reading under that key and range"};
 }
 
-bool Exposures::Revoke(uint64_t key, Task idle) {
-  std::shared_ptr<Exposure> exposure;
+bool Exports::Revoke(uint64_t key, Task idle) {
+  std::shared_ptr<Export> exported;
   {
     const MutexLock lock(mutex_);
     const auto found = by_key_.find(key);
     if (found != by_key_.end()) {
-      exposure = std::move(found->second);
+      exported = std::move(found->second);
       by_key_.erase(found);
-      exposure->idle_ = std::move(idle);
-      return exposure.use_count() > 1;
+      exported->idle_ = std::move(idle);
+      return exported.use_count() > 1;
     }
   }
   home_.Post(std::move(idle));
   return false;
 }
 
-Result<ExposureRef> Exposures::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
+Result<ExportRef> Exports::Find(uint64_t key, uint64_t offset, uint64_t bytes) const {
   const MutexLock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end() ||
-      !CheckWithin({offset, bytes}, found->second->span().bytes, "exposure").ok()) {
+      !CheckWithin({offset, bytes}, found->second->span().bytes, "export").ok()) {
     return NotOpen();
   }
-  return ExposureRef(found->second);
+  return ExportRef(found->second);
 }
 
-void Exposures::Clear() {
-  std::unordered_map<uint64_t, std::shared_ptr<Exposure>> all;
+void Exports::Clear() {
+  std::unordered_map<uint64_t, std::shared_ptr<Export>> all;
   const MutexLock lock(mutex_);
   all.swap(by_key_);
 }

@@ -19,7 +19,7 @@ enum class Method {
   kUnknown,
 };
 
-struct Route {
+struct Protocol {
   // UCX's own words, without sizes and estimates: "zero-copy rc_verbs/rxe0:1".
   std::string description;
   Method method = Method::kUnknown;
@@ -27,13 +27,13 @@ struct Route {
   std::string transport;
   std::vector<std::string> devices;  // without port: "rxe0"
 
-  friend bool operator==(const Route&, const Route&) = default;
+  friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
 // Reads the text of ucp_request_query, as "flags:0x84 get() into host memory length 64 zero-copy
 // rc_verbs/rxe0:1 1166.4 MB/s 54.9 us" (1.13) or "{proto|init} get into host memory length 64 …"
 // (1.22). Anything else gives kUnknown, with the text as description, bounded.
-Route ParseRoute(std::string_view text);
+Protocol ParseProtocol(std::string_view text);
 
 // "rc_verbs", "dc_mlx5", "ud_verbs": InfiniBand and RoCE.
 bool IsRdmaTransport(std::string_view transport);
@@ -41,7 +41,7 @@ bool IsRdmaTransport(std::string_view transport);
 bool IsLocalTransport(std::string_view transport);
 
 // Between which memories and nodes, by the names that receipts use.
-struct RouteEnds {
+struct GetEnds {
   std::string owner;  // node
   std::string from;
   std::string reader;  // node
@@ -49,9 +49,9 @@ struct RouteEnds {
   bool same_machine = false;
 };
 
-// The passes of the payload that a get by `route` made. Never fewer than there were: a route that
-// is not known counts as the longest one there is.
-StepList StepsOf(const Route& route, const RouteEnds& ends,
+// The passes of the payload that a get by `protocol` made. Never fewer than there were: a protocol
+// that is not known counts as the longest one there is.
+StepList StepsOf(const Protocol& protocol, const GetEnds& ends,
                  const std::function<bool(const std::string&)>& is_emulated_device);
 
 }  // namespace onecopy::ucx

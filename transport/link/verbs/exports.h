@@ -22,13 +22,13 @@ struct SlowCalls {
 };
 
 // The owner's half of a connection. Home thread.
-class Exposures {
+class Exports {
  public:
   using Done = UniqueFunction<void(Result<RemoteKey>)>;
 
   // `lanes` and `control` outlive it, and `control` need not be there yet.
-  Exposures(std::string peer, const Home& home, const MemoryTable& memory, SlowCalls slow,
-            const LaneList& lanes, ControlChannel& control)
+  Exports(std::string peer, const Home& home, const MemoryTable& memory, SlowCalls slow,
+          const LaneList& lanes, ControlChannel& control)
       : peer_(std::move(peer)),
         home_(home),
         memory_(memory),
@@ -37,7 +37,7 @@ class Exposures {
         control_(control) {}
 
   // What a key may reach where the device has no windows: the region, by a registration that the
-  // next exposure to this peer shares, or this span of host memory and nothing else.
+  // next export to this peer shares, or this span of host memory and nothing else.
   enum class Reach { kRegion, kSpan };
   void Add(const Span& span, Reach reach, Done done);
   uint64_t next_id() const { return next_id_; }
@@ -56,30 +56,30 @@ class Exposures {
   void Clear();
 
  private:
-  struct Exposure {
+  struct Export {
     Span span;
     Key key;
-    std::vector<uint64_t> leases;   // of this exposure, to be given back
+    std::vector<uint64_t> leases;   // of this export, to be given back
     std::vector<DeviceMemory> own;  // registrations of its span, to be ended
     size_t pending = 0;             // binds, or leases, under way
     Status failure;
     Done done;
   };
-  using ExposureRef = std::shared_ptr<Exposure>;
+  using ExportRef = std::shared_ptr<Export>;
   // What the peer has been told about, or what ends with the connection.
   struct Revocation {
     std::vector<Task> done;
     os::EventLoop::TimerId timer = 0;
   };
 
-  void Bind(const ExposureRef& exposure, unsigned lane, const DeviceMemory& memory);
-  void Lease(const ExposureRef& exposure, const std::shared_ptr<Device>& device);
-  void RegisterOwn(const ExposureRef& exposure, const std::shared_ptr<Device>& device);
-  void SetKey(Exposure& exposure, const std::shared_ptr<Device>& device, Key::Remote remote);
-  void OneDone(const ExposureRef& exposure);
+  void Bind(const ExportRef& exported, unsigned lane, const DeviceMemory& memory);
+  void Lease(const ExportRef& exported, const std::shared_ptr<Device>& device);
+  void RegisterOwn(const ExportRef& exported, const std::shared_ptr<Device>& device);
+  void SetKey(Export& exported, const std::shared_ptr<Device>& device, Key::Remote remote);
+  void OneDone(const ExportRef& exported);
   void End(uint64_t id, Task done);
   // What is to run, if anything, when the devices have forgotten what was registered for it.
-  void GiveBack(Exposure& exposure, Task forgotten = nullptr);
+  void GiveBack(Export& exported, Task forgotten = nullptr);
 
   const std::string peer_;
   const Home& home_;
@@ -87,8 +87,8 @@ class Exposures {
   const SlowCalls slow_;
   const LaneList& lanes_;
   ControlChannel& control_;
-  std::unordered_map<uint64_t, ExposureRef> exposed_;
-  std::unordered_map<uint64_t, Revocation> revocations_;  // by exposure
+  std::unordered_map<uint64_t, ExportRef> exported_;
+  std::unordered_map<uint64_t, Revocation> revocations_;  // by export
   uint64_t next_id_ = 1;
   Status stopped_;  // why; OK while it is not
   bool cleared_ = false;

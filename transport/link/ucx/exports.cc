@@ -1,4 +1,4 @@
-#include "transport/link/ucx/exposures.h"
+#include "transport/link/ucx/exports.h"
 
 #include <utility>
 
@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kRevokeLimit{10};
 
 }  // namespace
 
-void Exposures::Add(const Span& span, Done done) {
+void Exports::Add(const Span& span, Done done) {
   if (!stopped_.ok()) return done(stopped_);
   const auto mapped = worker_.context().Find(*span.region);
   if (mapped == nullptr) {
@@ -23,36 +23,36 @@ void Exposures::Add(const Span& span, Done done) {
                        "memory of " + span.region->step_name() + " is not registered with ucx"));
   }
   uint64_t key = 0;
-  while (key == 0 || exposures_.count(key) > 0) key = os::RandomNumber();
-  Exposing exposing;
-  exposing.address = reinterpret_cast<uintptr_t>(span.address());
-  exposing.bytes = span.bytes;
-  exposing.memory = span.region->step_name();
-  exposing.rkey = mapped->rkey;
-  std::string text = Encode(exposing);
+  while (key == 0 || exports_.count(key) > 0) key = os::RandomNumber();
+  ExportInfo info;
+  info.address = reinterpret_cast<uintptr_t>(span.address());
+  info.bytes = span.bytes;
+  info.memory = span.region->step_name();
+  info.rkey = mapped->rkey;
+  std::string text = Encode(info);
   if (text.size() > kMaxText) {
     return done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                        "UCX's key of this memory is too long to be sent"));
   }
-  Exposure& exposure = exposures_[key];
-  exposure.span = span;
-  exposure.done = std::move(done);
-  dialogue_.Tell(MessageKind::kExpose, key, std::move(text));
+  Export& exported = exports_[key];
+  exported.span = span;
+  exported.done = std::move(done);
+  dialogue_.Tell(MessageKind::kExport, key, std::move(text));
 }
 
-void Exposures::OnExposed(const Message& message) {
-  const auto found = exposures_.find(message.key);
-  if (found == exposures_.end() || !found->second.done) return;
+void Exports::OnExported(const Message& message) {
+  const auto found = exports_.find(message.key);
+  if (found == exports_.end() || !found->second.done) return;
   auto done = std::exchange(found->second.done, nullptr);
   if (message.text.empty()) return done(Encode(KeyName{far_, message.key}));
-  exposures_.erase(found);
+  exports_.erase(found);
   done(Status(Code::kUnavailable, reasons::kLinkDown,
               "node " + peer_ + " cannot use UCX's key: " + message.text));
 }
 
-void Exposures::Revoke(uint64_t key, Task done) {
-  const auto found = exposures_.find(key);
-  if (found == exposures_.end()) {
+void Exports::Revoke(uint64_t key, Task done) {
+  const auto found = exports_.find(key);
+  if (found == exports_.end()) {
     return home_.loop().Post(std::move(done));
   }
   found->second.revoking.push_back(std::move(done));
@@ -61,37 +61,38 @@ void Exposures::Revoke(uint64_t key, Task done) {
   dialogue_.Tell(MessageKind::kRevoke, key);
 }
 
-void Exposures::EndLoan(uint64_t key, Task done) {
-  exposures_.erase(key);
+void Exports::EndLoan(uint64_t key, Task done) {
+  exports_.erase(key);
   home_.loop().Post(std::move(done));
 }
 
-void Exposures::Limit(uint64_t key, os::Clock::time_point end) {
-  exposures_.at(key).timer = home_.RunAfter(kSilentLimit, [this, key, end] {
-    if (!exposures_.contains(key)) return;
+void Exports::Limit(uint64_t key, os::Clock::time_point end) {
+  exports_.at(key).timer = home_.RunAfter(kSilentLimit, [this, key, end] {
+    if (!exports_.contains(key)) return;
     const auto now = os::Clock::now();
     if (now < end && now - dialogue_.heard() < kSilentLimit) return Limit(key, end);
-    worker_.Fail(dialogue_.endpoint(), {Code::kUnavailable, reasons::kLinkDown,
-                                        "the reader did not let go of memory in time"});
+    worker_.Fail(dialogue_.endpoint(),
+                 {Code::kUnavailable, reasons::kLinkDown,
+                  "the peer did not let go in time of memory that it may not read any more"});
   });
 }
 
-void Exposures::OnRevoked(uint64_t key) {
-  auto node = exposures_.extract(key);
+void Exports::OnRevoked(uint64_t key) {
+  auto node = exports_.extract(key);
   if (node.empty()) return;
   End(node.mapped(),
       {Code::kPermissionDenied, reasons::kAccessDenied, "the right to read was withdrawn"});
 }
 
-void Exposures::End(Exposure& exposure, const Status& unless_taken) {
-  home_.loop().CancelTimer(exposure.timer);
-  exposure.span = {};
-  if (exposure.done) exposure.done(unless_taken);
-  for (Task& done : exposure.revoking) done();
+void Exports::End(Export& exported, const Status& unless_taken) {
+  home_.loop().CancelTimer(exported.timer);
+  exported.span = {};
+  if (exported.done) exported.done(unless_taken);
+  for (Task& done : exported.revoking) done();
 }
 
-void Exposures::EndAll() {
-  for (auto& [key, exposure] : std::exchange(exposures_, {})) End(exposure, stopped_);
+void Exports::EndAll() {
+  for (auto& [key, exported] : std::exchange(exports_, {})) End(exported, stopped_);
 }
 
 }  // namespace onecopy::ucx

@@ -4,16 +4,16 @@
 #include <memory>
 #include <string>
 
-#include "transport/core/small_route.h"
+#include "transport/core/small_copy_route.h"
 #include "transport/memory/cuda/copy_route.h"
 #include "transport/memory/cuda/small_lane.h"
 
 namespace onecopy::cuda {
 
-class CudaSmallRoute final : public SmallRoute {
+class CudaSmallCopyRoute final : public SmallCopyRoute {
  public:
-  CudaSmallRoute(const std::string& node, CudaCopyRoute::Parts parts,
-                 std::shared_ptr<SmallLane> lane);
+  CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::Parts parts,
+                     std::shared_ptr<SmallLane> lane);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return lane_->Mark(); }

@@ -1,4 +1,4 @@
-#include "transport/link/ucx/route.h"
+#include "transport/link/ucx/protocol.h"
 
 #include <algorithm>
 #include <array>
@@ -54,15 +54,15 @@ std::optional<std::string_view> Body(std::string_view text) {
 }
 
 // A word "transport/device:port", perhaps with a comma behind it.
-void AddLane(std::string_view word, Route& route) {
+void AddLane(std::string_view word, Protocol& protocol) {
   const size_t slash = word.find('/');
   if (slash == std::string_view::npos || slash == 0 || slash + 1 == word.size()) return;
   std::string_view device = word.substr(slash + 1);
   device = device.substr(0, std::min({device.find(':'), device.find(','), device.size()}));
-  if (route.transport.empty()) route.transport = word.substr(0, slash);
+  if (protocol.transport.empty()) protocol.transport = word.substr(0, slash);
   const std::string name(device);
-  if (std::find(route.devices.begin(), route.devices.end(), name) == route.devices.end()) {
-    route.devices.push_back(name);
+  if (std::find(protocol.devices.begin(), protocol.devices.end(), name) == protocol.devices.end()) {
+    protocol.devices.push_back(name);
   }
 }
 
@@ -82,22 +82,22 @@ bool IsLocalTransport(std::string_view transport) {
   return std::find(kLocal.begin(), kLocal.end(), transport) != kLocal.end();
 }
 
-Route ParseRoute(std::string_view text) {
-  Route route;
-  route.description = std::string(text.substr(0, kMaxDescription));
+Protocol ParseProtocol(std::string_view text) {
+  Protocol protocol;
+  protocol.description = std::string(text.substr(0, kMaxDescription));
   const std::optional<std::string_view> body = Body(text);
-  if (!body || body->empty()) return route;
-  route.description = std::string(body->substr(0, kMaxDescription));
+  if (!body || body->empty()) return protocol;
+  protocol.description = std::string(body->substr(0, kMaxDescription));
   std::string_view rest = *body;
   const auto words = std::find_if(kMethods.begin(), kMethods.end(), [&](const Words& known) {
     return rest.starts_with(known.text) &&
            (rest.size() == known.text.size() || rest[known.text.size()] == ' ');
   });
-  if (words == kMethods.end()) return route;
+  if (words == kMethods.end()) return protocol;
   rest.remove_prefix(words->text.size());
-  while (!rest.empty()) AddLane(NextWord(rest), route);
-  if (!route.transport.empty()) route.method = words->method;
-  return route;
+  while (!rest.empty()) AddLane(NextWord(rest), protocol);
+  if (!protocol.transport.empty()) protocol.method = words->method;
+  return protocol;
 }
 
 // Who takes bytes out of a memory, or puts them there, where UCX goes through buffers of its own.
@@ -105,9 +105,10 @@ std::string CopierOf(const std::string& memory) {
   return memory.starts_with("GPU-") || memory.starts_with("MIG-") ? "copy-engine" : "cpu";
 }
 
-StepList StepsOf(const Route& route, const RouteEnds& ends,
+StepList StepsOf(const Protocol& protocol, const GetEnds& ends,
                  const std::function<bool(const std::string&)>& is_emulated_device) {
-  const bool emulated = std::any_of(route.devices.begin(), route.devices.end(), is_emulated_device);
+  const bool emulated =
+      std::any_of(protocol.devices.begin(), protocol.devices.end(), is_emulated_device);
   auto wire = [&](const std::string& from, const std::string& to) {
     return Step{.node = ends.reader,
                 .from = from,
@@ -116,26 +117,26 @@ StepList StepsOf(const Route& route, const RouteEnds& ends,
                 .loopback = ends.same_machine,
                 .emulated = emulated};
   };
-  const bool rdma = IsRdmaTransport(route.transport);
-  const bool local = IsLocalTransport(route.transport);
-  const std::string by = route.transport.starts_with("cuda") ? "copy-engine" : "cpu";
+  const bool rdma = IsRdmaTransport(protocol.transport);
+  const bool local = IsLocalTransport(protocol.transport);
+  const std::string by = protocol.transport.starts_with("cuda") ? "copy-engine" : "cpu";
   std::vector<Step> steps;
-  if (route.method == Method::kZeroCopy && rdma) {
+  if (protocol.method == Method::kZeroCopy && rdma) {
     steps = {wire(ends.from, ends.to)};
-  } else if (route.method == Method::kZeroCopy && local) {
+  } else if (protocol.method == Method::kZeroCopy && local) {
     steps = {Copy(ends.reader, ends.from, ends.to, by)};
-  } else if (route.method == Method::kCopyOut && rdma) {
+  } else if (protocol.method == Method::kCopyOut && rdma) {
     steps = {wire(ends.from, "ucx"), Copy(ends.reader, "ucx", ends.to, "cpu")};
-  } else if (route.method == Method::kCopyOut && local) {
+  } else if (protocol.method == Method::kCopyOut && local) {
     steps = {Copy(ends.reader, ends.from, "ucx", by), Copy(ends.reader, "ucx", ends.to, "cpu")};
-  } else if (route.method == Method::kEmulation && rdma) {
+  } else if (protocol.method == Method::kEmulation && rdma) {
     steps = {Copy(ends.owner, ends.from, "ucx", "cpu"), wire("ucx", "ucx"),
              Copy(ends.reader, "ucx", ends.to, "cpu")};
-  } else if (route.method == Method::kEmulation && local) {
+  } else if (protocol.method == Method::kEmulation && local) {
     steps = {Copy(ends.owner, ends.from, "ucx", "cpu"), Copy(ends.reader, "ucx", ends.to, "cpu")};
   } else {
     // Sockets, under UCX's own buffers at both ends; and what is not known.
-    const bool known = route.method == Method::kEmulation && route.transport == "tcp";
+    const bool known = protocol.method == Method::kEmulation && protocol.transport == "tcp";
     const std::string worker = known ? "cpu" : "unknown";
     steps = {Copy(ends.owner, ends.from, "ucx", known ? CopierOf(ends.from) : worker),
              Copy(ends.owner, "ucx", "kernel", worker), wire("kernel", "kernel"),

@@ -1,5 +1,5 @@
 // What UCX says of its operations, in the words of the versions that were tried.
-#include "transport/link/ucx/route.h"
+#include "transport/link/ucx/protocol.h"
 
 #include "tests/support/catch.h"
 
@@ -8,10 +8,10 @@ using namespace onecopy::ucx;
 
 namespace {
 
-const RouteEnds kEnds{"east", "GPU-1", "west", "host", false};
+const GetEnds kEnds{"east", "GPU-1", "west", "host", false};
 
-StepList Steps(const Route& route, const RouteEnds& ends = kEnds) {
-  return StepsOf(route, ends, [](const std::string& device) { return device == "rxe0"; });
+StepList Steps(const Protocol& protocol, const GetEnds& ends = kEnds) {
+  return StepsOf(protocol, ends, [](const std::string& device) { return device == "rxe0"; });
 }
 
 std::string Text(const StepList& steps) {
@@ -28,7 +28,7 @@ std::string Text(const StepList& steps) {
 }  // namespace
 
 TEST_CASE("UCX's words for a get are read in both forms, without sizes and estimates") {
-  const Route old = ParseRoute(
+  const Protocol old = ParseProtocol(
       "flags:0x84 get() into host memory length 1048576 zero-copy rc_verbs/rxe0:1 1163.7 MB/s "
       "859.35 us");
   CHECK(old.description == "zero-copy rc_verbs/rxe0:1");
@@ -36,22 +36,23 @@ TEST_CASE("UCX's words for a get are read in both forms, without sizes and estim
   CHECK(old.transport == "rc_verbs");
   CHECK(old.devices == std::vector<std::string>{"rxe0"});
 
-  const Route recent = ParseRoute(
+  const Protocol recent = ParseProtocol(
       "{proto|init} get into host memory length 67108864 software emulation tcp/lo 11.9 MB/s "
       "5372112.14 us");
   CHECK(recent.description == "software emulation tcp/lo");
   CHECK(recent.method == Method::kEmulation);
   CHECK(recent.transport == "tcp");
 
-  CHECK(ParseRoute("{proto|init} get into cuda/GPU0 memory length 64 zero-copy cuda_ipc/cuda 371.0 "
-                   "GB/s 12 us")
+  CHECK(ParseProtocol(
+            "{proto|init} get into cuda/GPU0 memory length 64 zero-copy cuda_ipc/cuda 371.0 "
+            "GB/s 12 us")
             .transport == "cuda_ipc");
-  const Route several = ParseRoute(
+  const Protocol several = ParseProtocol(
       "x length 5 zero-copy 50% on rc_mlx5/mlx5_0:1 and 50% on rc_mlx5/mlx5_1:1, 3.0 MB/s 1 us");
   CHECK(several.method == Method::kZeroCopy);
   CHECK(several.devices == std::vector<std::string>{"mlx5_0", "mlx5_1"});
   // The same without estimates.
-  CHECK(ParseRoute("get() into host memory length 1 copy-out rc_verbs/rxe0:1").method ==
+  CHECK(ParseProtocol("get() into host memory length 1 copy-out rc_verbs/rxe0:1").method ==
         Method::kCopyOut);
 }
 
@@ -63,14 +64,14 @@ TEST_CASE("what is not known stays unknown, and is bounded") {
         "get length 5 zero-copy nowhere", "get length 5 zero-copy / 1 MB/s", "get length 5 B/s",
         "get length 5 MB/s"}) {
     CAPTURE(text);
-    CHECK(ParseRoute(text).method == Method::kUnknown);
+    CHECK(ParseProtocol(text).method == Method::kUnknown);
   }
-  CHECK(ParseRoute(std::string(10'000, 'x')).description.size() <= 200);
-  CHECK(ParseRoute(" length 1 " + std::string(10'000, 'x')).description.size() <= 200);
+  CHECK(ParseProtocol(std::string(10'000, 'x')).description.size() <= 200);
+  CHECK(ParseProtocol(" length 1 " + std::string(10'000, 'x')).description.size() <= 200);
 }
 
-TEST_CASE("steps are the passes that were made, and the longest route where that is not known") {
-  auto parsed = [](const std::string& words) { return ParseRoute("get length 1 " + words); };
+TEST_CASE("steps are the passes that were made, and the longest way where that is not known") {
+  auto parsed = [](const std::string& words) { return ParseProtocol("get length 1 " + words); };
   CHECK(Text(Steps(parsed("zero-copy rc_verbs/mlx5_0:1"))) == "west:GPU-1>host by wire; ");
   CHECK(Text(Steps(parsed("zero-copy rc_verbs/rxe0:1"))) == "west:GPU-1>host by wire emulated; ");
   CHECK(Text(Steps(parsed("zero-copy cma/memory"))) == "west:GPU-1>host by cpu; ");
@@ -88,7 +89,7 @@ TEST_CASE("steps are the passes that were made, and the longest route where that
     CHECK(steps->size() == 5);
     CHECK(steps->front().by == "unknown");
   }
-  RouteEnds ends = kEnds;
+  GetEnds ends = kEnds;
   ends.same_machine = true;
   CHECK(Steps(parsed("zero-copy rc_verbs/mlx5_0:1"), ends)->front().loopback);
 }

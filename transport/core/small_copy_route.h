@@ -34,14 +34,14 @@ class SmallSteps {
 // A prepared way from one region to another, for copies so small that handing them to another
 // thread would take longer than they do. Holds both regions and whatever the copies need.
 //
-// All short routes of a process are used by one thread, which they never make wait, allocate or
-// lock; a route is let go on a thread that may block, with nothing of it under way. No more than
+// All small copy routes of a process are used by one thread, which they never make wait, allocate
+// or lock; a route is let go on a thread that may block, with nothing of it under way. No more than
 // kMaxUnderWay copies of a route have been begun and not been seen to have ended.
-class SmallRoute {
+class SmallCopyRoute {
  public:
   static constexpr uint32_t kMaxUnderWay = 256;
 
-  virtual ~SmallRoute() = default;
+  virtual ~SmallCopyRoute() = default;
 
   // Begins a copy. The pieces lie inside the regions; one that does not fails with INTERNAL
   // (RANGE_OUT_OF_BUFFER). After a failure nothing of this copy is under way.

@@ -1,4 +1,4 @@
-#include "transport/memory/cuda/small_route.h"
+#include "transport/memory/cuda/small_copy_route.h"
 
 #include <utility>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace onecopy::cuda {
 
-CudaSmallRoute::CudaSmallRoute(const std::string& node, CudaCopyRoute::Parts parts,
-                               std::shared_ptr<SmallLane> lane)
+CudaSmallCopyRoute::CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::Parts parts,
+                                       std::shared_ptr<SmallLane> lane)
     : parts_(std::move(parts)),
       lane_(std::move(lane)),
       steps_(std::make_shared<SmallSteps>(
@@ -17,7 +17,7 @@ CudaSmallRoute::CudaSmallRoute(const std::string& node, CudaCopyRoute::Parts par
                                                             .to = parts_.to->step_name(),
                                                             .by = "copy-engine"}))) {}
 
-Status CudaSmallRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+Status CudaSmallCopyRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
   ONECOPY_RETURN_IF_ERROR(CheckInside({&copy, 1}, parts_.from->bytes(), parts_.to->bytes()));
   return lane_->Begin(parts_.direction, parts_.from_address + from_offset,

@@ -1,4 +1,4 @@
-#include "transport/memory/host/small_route.h"
+#include "transport/memory/host/small_copy_route.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,14 +16,14 @@ constexpr uint64_t kUnasked = uint64_t{1} << 20;
 
 }  // namespace
 
-HostSmallRoute::HostSmallRoute(const std::string& node, RegionRef from, RegionRef to)
+HostSmallCopyRoute::HostSmallCopyRoute(const std::string& node, RegionRef from, RegionRef to)
     : from_(std::move(from)),
       to_(std::move(to)),
       steps_(std::make_shared<SmallSteps>(std::make_shared<const std::vector<Step>>(
           1,
           Step{.node = node, .from = from_->step_name(), .to = to_->step_name(), .by = "cpu"}))) {}
 
-Status HostSmallRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
+Status HostSmallCopyRoute::Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) {
   const StridedCopy copy{.from = from_offset, .to = to_offset, .bytes = bytes};
   ONECOPY_RETURN_IF_ERROR(CheckInside({&copy, 1}, from_->bytes(), to_->bytes()));
   if (bytes > unasked_) {

@@ -1,4 +1,4 @@
-#include "daemon/plan/route.h"
+#include "daemon/plan/path_steps.h"
 
 #include <utility>
 
