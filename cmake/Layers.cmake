@@ -8,11 +8,13 @@ set(ONECOPY_EVERYWHERE values)
 set(ONECOPY_LAYER_values "")
 set(ONECOPY_LAYER_transport_core "")
 set(ONECOPY_LAYER_transport_os transport/core)
+set(ONECOPY_LAYER_transport_orders transport/core transport/os)
 set(ONECOPY_LAYER_transport_shim transport/core transport/os)
 set(ONECOPY_LAYER_transport_ring transport/core transport/os)
 set(ONECOPY_LAYER_transport_tls transport/core transport/os)
 set(ONECOPY_LAYER_transport_topology transport/core transport/os)
 set(ONECOPY_LAYER_transport_memory transport/core transport/os transport/shim)  # each folder below
+set(ONECOPY_LAYER_transport_memory_process transport/core transport/orders transport/os)
 set(ONECOPY_LAYER_transport_link transport/core transport/os transport/shim transport/tls)    # each folder below
 set(ONECOPY_LAYER_transport_store transport/core transport/os transport/shim)   # each folder below
 set(ONECOPY_LAYER_proto "")
@@ -28,6 +30,8 @@ set(ONECOPY_LAYER_daemon_ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine_api daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_base daemon/engine/api daemon/pipeline transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_registry daemon/engine/api daemon/engine/base daemon/log transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_arrivals
+    daemon/engine/api daemon/engine/base daemon/engine/registry transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_peering
     daemon/engine/api daemon/engine/base daemon/log daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_staging
@@ -40,29 +44,32 @@ set(ONECOPY_LAYER_daemon_engine_sharing
     daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/handover daemon/log
     transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_transfers
-    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/engine/staging
-    daemon/engine/probing daemon/engine/sharing daemon/log daemon/pipeline daemon/plan transport/core transport/os)
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering
+    daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/log daemon/pipeline daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_rings
-    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/engine/staging
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering daemon/engine/staging
     daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/log daemon/pipeline daemon/plan
     daemon/ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine
-    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/peering daemon/engine/staging
-    daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering
+    daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
     transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach
-    daemon/engine/api daemon/engine/registry daemon/log proto proto/codec transport/core transport/os
-    transport/ring)
+    daemon/engine/api daemon/engine/registry daemon/log proto proto/codec transport/core transport/orders
+    transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_rpc
     daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec
     transport/core transport/os transport/tls)
 set(ONECOPY_LAYER_client_lib_include "")  # public headers: they and values/ are all that users see
-set(ONECOPY_LAYER_client_lib proto proto/codec transport/core transport/os transport/ring transport/shim)
+set(ONECOPY_LAYER_client_lib
+    proto proto/codec transport/core transport/orders transport/os transport/ring transport/shim)
 set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone
 set(ONECOPY_LAYER_client_doctor
     client/lib transport/core transport/os transport/shim transport/tls transport/topology)
+set(ONECOPY_LAYER_client_nixl client/lib transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_cli
-    client/cli/output client/doctor client/lib transport/core transport/os transport/tls)
+    client/cli/output client/doctor client/lib client/nixl transport/core transport/os transport/tls)
+set(ONECOPY_LAYER_client_python client/cli/output client/lib transport/core)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench
     bench/daemons bench/load bench/measure bench/report bench/tune bench/work transport/core transport/os

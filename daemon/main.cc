@@ -120,6 +120,10 @@ engine::Limits EngineLimits(const config::Limits& limits) {
   mapped.transfers = LimitOf(limits.transfers);
   mapped.rings = LimitOf(limits.rings);
   mapped.routes = LimitOf(limits.routes);
+  mapped.arrivals = LimitOf(limits.arrivals);
+  mapped.arrivals_per_buffer = limits.arrivals_per_buffer;
+  mapped.watches = LimitOf(limits.watches);
+  mapped.slabs = LimitOf(limits.slabs);
   mapped.request_ids = LimitOf(limits.request_ids);
   mapped.request_memory = limits.request_memory;
   mapped.reserved_percent = limits.reserved_percent;
@@ -162,10 +166,11 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
 }
 
 // Ends what serves, in the order in which nothing can ask what is gone: clients, peers, engine.
-void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach, rpc::ApiServer& api,
-                  rpc::PeerServer& peers, std::chrono::milliseconds drain_timeout) {
+void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach,
+                  const std::vector<rpc::ApiServer*>& apis, rpc::PeerServer& peers,
+                  std::chrono::milliseconds drain_timeout) {
   TellStopping(drain_timeout + std::chrono::seconds(15));
-  api.Drain();
+  for (rpc::ApiServer* api : apis) api->Drain();
   peers.Drain();
   auto drained = std::make_shared<std::promise<void>>();
   std::future<void> waiting = drained->get_future();
@@ -180,7 +185,7 @@ void DrainAndStop(engine::Engine& engine, attach::AttachServer& attach, rpc::Api
   });
   waiting.wait();
   attach.Stop();
-  api.Stop();
+  for (rpc::ApiServer* api : apis) api->Stop();
   engine.Stop();
   peers.Stop();
 }
@@ -235,31 +240,59 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   peer_options.most_health_watches = config.limits.health_watches;
   ONECOPY_ASSIGN_OR_RETURN(const auto peers, rpc::PeerServer::Start(std::move(peer_options),
                                                                     engine.loop(), engine.node()));
+  const auto calls = std::make_shared<rpc::CallQuota>(LimitOf(config.limits.requests),
+                                                      config.limits.reserved_percent);
   rpc::ApiServerOptions api_options;
+  api_options.calls = calls;
+  const auto namespace_names = std::make_shared<os::NamespaceNames>();
   api_options.path = run_dir.ApiSocket();
+  api_options.node = config.name;
+  api_options.version = kVersion;
+  api_options.namespace_names = namespace_names;
   api_options.connections = LimitOf(config.limits.sessions);
   api_options.requests = LimitOf(config.limits.requests);
   api_options.reserved_percent = config.limits.reserved_percent;
   api_options.most_health_watches = config.limits.health_watches;
   api_options.reflection = config.reflection;
   api_options.report = report("a client's connection was refused or ended");
+  std::unique_ptr<rpc::ApiServer> network_api;
+  if (config.api_listen) {
+    rpc::ApiServerOptions network;
+    // Credentials of its own: each asks its credentials for the files once.
+    network.network = {*config.api_listen, rpc::MutualTls(configured.trust)};
+    network.node = api_options.node;
+    network.version = api_options.version;
+    network.connections = api_options.connections;
+    network.calls = calls;
+    network.reserved_percent = api_options.reserved_percent;
+    network.most_health_watches = api_options.most_health_watches;
+    network.report = report("a connection to api_listen was refused or ended");
+    ONECOPY_ASSIGN_OR_RETURN(
+        network_api, rpc::ApiServer::Start(std::move(network), engine.loop(), engine.client(),
+                                           engine.sessions()));
+  }
   ONECOPY_ASSIGN_OR_RETURN(
       const auto api, rpc::ApiServer::Start(std::move(api_options), engine.loop(), engine.client(),
                                             engine.sessions()));
+  std::vector<rpc::ApiServer*> apis = {api.get()};
+  if (network_api) apis.push_back(network_api.get());
   attach::Options attach_options;
   attach_options.most_per_uid = config.limits.sessions.total;  // sessions of one user: the engine
   attach_options.path = run_dir.AttachSocket();
   attach_options.node = config.name;
   attach_options.version = kVersion;
+  attach_options.namespace_names = namespace_names;
   attach_options.report = report("a client was not let in");
-  ONECOPY_ASSIGN_OR_RETURN(const auto attach,
-                           attach::AttachServer::Start(std::move(attach_options), engine.loop(),
-                                                       engine.sessions(), &engine.rings()));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const auto attach,
+      attach::AttachServer::Start(std::move(attach_options), engine.loop(), engine.sessions(),
+                                  &engine.rings(), &engine.slabs()));
 
   engine.Start(peers->address().ToString());
   BeginWatchdog(engine.loop());
   const std::string ready = "name=" + config.name + " listen=" + peers->address().ToString() +
-                            " run-dir=" + run_dir.path();
+                            " run-dir=" + run_dir.path() +
+                            (network_api ? " api=" + network_api->address().ToString() : "");
   guard.reset();
   std::printf("ready %s\n", ready.c_str());
   std::fflush(stdout);
@@ -271,6 +304,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   log::Info("serving", {{"name", config.name},
                         {"listen", peers->address().ToString()},
                         {"run_dir", run_dir.path()},
+                        {"api_listen", network_api ? network_api->address().ToString() : "none"},
                         {"tls", config.tls.enabled() ? "mutual" : "none"},
                         {"version", kVersion}});
 
@@ -279,7 +313,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   Reloader reloader(line, schema, configured, engine);
   const int signal = ServeUntilTold(reloader, status);
   log::Info("stopping", {{"signal", signal}});
-  DrainAndStop(engine, *attach, *api, *peers, config.drain_timeout);
+  DrainAndStop(engine, *attach, apis, *peers, config.drain_timeout);
   return OkStatus();
 }
 

@@ -23,7 +23,8 @@ std::string Join(const std::vector<std::string>& lines) {
 std::vector<engine::PeerOptions> PeersOf(const config::Config& config) {
   std::vector<engine::PeerOptions> peers;
   for (const auto& [name, peer] : config.peers) {
-    peers.push_back({name, peer.address ? peer.address->ToString() : "", peer.uid_domain});
+    peers.push_back(
+        {name, peer.address ? peer.address->ToString() : "", peer.uid_domain, peer.create_bytes});
   }
   return peers;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "onecopy/transfer.h"
+#include "values/name_list.h"
 
 namespace onecopy {
 namespace {
@@ -18,8 +19,11 @@ std::optional<uint64_t> Counter(const std::string& text) {
 
 // Each entry of `part` adds its bytes to the first of `whole` that is the `same` and has not been
 // added to by another one of this part, or is appended: equal entries of one part stay apart.
+// Returns where each entry went.
 template <typename Entry, typename Same>
-void AddInTurn(const std::vector<Entry>& part, std::vector<Entry>& whole, Same same) {
+std::vector<size_t> AddInTurn(const std::vector<Entry>& part, std::vector<Entry>& whole,
+                              Same same) {
+  std::vector<size_t> places;
   std::vector<bool> used(whole.size(), false);
   for (const Entry& entry : part) {
     size_t at = 0;
@@ -31,7 +35,9 @@ void AddInTurn(const std::vector<Entry>& part, std::vector<Entry>& whole, Same s
       whole[at].bytes += entry.bytes;
       used[at] = true;
     }
+    places.push_back(at);
   }
+  return places;
 }
 
 // Likewise, but equal entries of one part become one, too.
@@ -72,12 +78,6 @@ void AddEvidence(const std::map<std::string, std::string>& part,
   }
 }
 
-// `text` becomes a list, parted by commas, that has `name` in it.
-void AddName(const std::string& name, std::string& text) {
-  if (name.empty() || ("," + text + ",").find("," + name + ",") != std::string::npos) return;
-  text += (text.empty() ? "" : ",") + name;
-}
-
 }  // namespace
 
 void MergeReceipt(const Receipt& part, Receipt& whole) {
@@ -89,8 +89,12 @@ void MergeReceipt(const Receipt& part, Receipt& whole) {
   }
   if (part.key != "none" && !part.key.empty()) whole.key = part.key;
   if (part.encryption != "none" && !part.encryption.empty()) whole.encryption = part.encryption;
-  AddInTurn(part.steps, whole.steps,
-            [](const ExecutedStep& a, const ExecutedStep& b) { return a.step == b.step; });
+  const std::vector<size_t> places = AddInTurn(
+      part.steps, whole.steps,
+      [](const ExecutedStep& a, const ExecutedStep& b) { return IsOnePass(a.step, b.step); });
+  for (size_t i = 0; i < places.size(); ++i) {
+    JoinPass(part.steps[i].step, whole.steps[places[i]].step);
+  }
   AddInTurn(part.lanes, whole.lanes,
             [](const auto& a, const auto& b) { return a.device == b.device && a.peer == b.peer; });
   AddTogether(part.attempts, whole.attempts, [](const auto& a, const auto& b) {

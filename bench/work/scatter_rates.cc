@@ -1,6 +1,8 @@
 // Many ranges in one transfer, and columns, against one contiguous transfer by the same path.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "bench/daemons/environment.h"
@@ -8,6 +10,7 @@
 #include "bench/work/gpus.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
+#include "transport/os/mapping.h"
 
 namespace onecopy::bench {
 namespace {
@@ -18,6 +21,12 @@ constexpr uint64_t kRangeBytes = 64 << 10;
 // nodes.
 constexpr double kMinOfOneInNode = 0.85;
 constexpr double kMinOfOneBetweenNodes = 0.8;
+
+// As inference engines ask for a cache's blocks: fewer for a smaller payload.
+constexpr uint64_t kManyRanges = 131072;
+constexpr uint64_t kBlockBytes = 16 << 10;
+// Of one processor's memcpy over the same ranges, asking and waiting for the end included.
+constexpr double kMinOfMemcpy = 0.8;
 
 constexpr uint64_t kStructure = 32;
 constexpr uint64_t kColumnAt = 8;
@@ -31,11 +40,14 @@ constexpr double kMinOfContiguous = 0.5;
 // the whole source, and the ranges take their bytes out of it.
 class ScatterMover final : public Mover {
  public:
-  ScatterMover(End source, End destination, std::vector<RangePair> ranges, std::string path)
+  // `whole`: what is timed is what the client waits for, not the moving alone.
+  ScatterMover(End source, End destination, std::vector<RangePair> ranges, std::string path,
+               bool whole = false)
       : source_(std::move(source)),
         destination_(std::move(destination)),
         ranges_(std::move(ranges)),
-        path_(std::move(path)) {}
+        path_(std::move(path)),
+        whole_(whole) {}
 
   Status Fill(uint64_t seed) override {
     ONECOPY_RETURN_IF_ERROR(source_.Put(seed));
@@ -54,7 +66,9 @@ class ScatterMover final : public Mover {
     const double client_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     ONECOPY_RETURN_IF_ERROR(OutcomeOf(done));
     Moved moved;
-    moved.seconds = done.receipt.seconds;
+    moved.seconds = whole_ ? client_seconds : done.receipt.seconds;
+    moved.details["asking_us_per_range"] =
+        1e6 * (client_seconds - done.receipt.seconds) / static_cast<double>(ranges_.size());
     moved.lanes = static_cast<unsigned>(done.receipt.lanes.size());
     moved.details["client_seconds"] = client_seconds;
     moved.details["negotiation_seconds"] = done.receipt.negotiation_seconds;
@@ -74,7 +88,7 @@ class ScatterMover final : public Mover {
     // What was there before stays between the ranges.
     std::vector<std::byte> expected(destination.size());
     FillPayload(expected.data(), expected.size(), seed + 1);
-    for (const auto& [from, to] : ranges_) {
+    for (const auto& [from, to, source_buffer, destination_buffer] : ranges_) {
       // Both sides' elements in small pieces, whichever are shorter.
       const uint64_t piece = std::min(from.bytes, to.bytes);
       const uint64_t bytes = from.bytes * from.count;
@@ -93,16 +107,54 @@ class ScatterMover final : public Mover {
   End destination_;
   const std::vector<RangePair> ranges_;
   const std::string path_;
+  const bool whole_;
+};
+
+// The same ranges by one thread's memcpy, one after the other.
+class RangesByMemcpy final : public Mover {
+ public:
+  static Result<std::unique_ptr<Mover>> Create(std::vector<RangePair> ranges, uint64_t bytes) {
+    auto made = std::make_unique<RangesByMemcpy>(std::move(ranges));
+    ONECOPY_ASSIGN_OR_RETURN(made->source_, os::MapAnonymous(bytes));
+    ONECOPY_ASSIGN_OR_RETURN(made->destination_, os::MapAnonymous(bytes));
+    std::memset(made->destination_.data(), 0, bytes);  // resident from here on
+    return std::unique_ptr<Mover>(std::move(made));
+  }
+  explicit RangesByMemcpy(std::vector<RangePair> ranges) : ranges_(std::move(ranges)) {}
+
+  Status Fill(uint64_t seed) override {
+    FillPayload(source_.data(), source_.bytes(), seed);
+    return OkStatus();
+  }
+  Result<Moved> Move() override {
+    const auto begin = std::chrono::steady_clock::now();
+    for (const RangePair& pair : ranges_) {
+      std::memcpy(destination_.data() + pair.destination.offset,
+                  source_.data() + pair.source.offset, pair.source.bytes);
+    }
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    return Moved{.seconds = time.count()};
+  }
+  Result<bool> Verify(uint64_t) override {
+    return std::all_of(ranges_.begin(), ranges_.end(), [this](const RangePair& pair) {
+      return std::memcmp(destination_.data() + pair.destination.offset,
+                         source_.data() + pair.source.offset, pair.source.bytes) == 0;
+    });
+  }
+
+ private:
+  const std::vector<RangePair> ranges_;
+  os::Mapping source_;
+  os::Mapping destination_;
 };
 
 // Blocks that lie in another order at the destination, none beside its neighbour.
-std::vector<RangePair> Scattered(uint64_t count) {
+std::vector<RangePair> Scattered(uint64_t count, uint64_t bytes = kRangeBytes) {
   std::vector<RangePair> ranges;
   const uint64_t step = count % 617 == 0 ? 619 : 617;  // primes: each place comes once
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t there = i * step % count;
-    ranges.push_back(
-        {{i * 2 * kRangeBytes, kRangeBytes, 0, 1}, {there * 2 * kRangeBytes, kRangeBytes, 0, 1}});
+    ranges.push_back({{i * 2 * bytes, bytes, 0, 1}, {there * 2 * bytes, bytes, 0, 1}});
   }
   return ranges;
 }
@@ -174,6 +226,30 @@ std::vector<Row> ScatteredRanges(const Settings& settings) {
     rows.push_back(Run(std::move(row), what, Scattered(count), 2 * bytes, 2 * bytes, settings));
   }
   return rows;
+}
+
+std::vector<Row> ManyRanges(const Settings& settings) {
+  const uint64_t count = std::clamp<uint64_t>(settings.bytes / kBlockBytes, 2, kManyRanges);
+  const uint64_t window = 2 * count * kBlockBytes;
+  Row row = {.work = "scattered 131,072 x 16 KiB",
+             .path = "local",
+             .bytes = count * kBlockBytes,
+             .ceiling = "memcpy of the same ranges",
+             .target = kMinOfMemcpy};
+  const Status room = CheckHostMemory(2 * window, 4);
+  if (!room.ok()) return {NotSetUp(row, room)};
+  const Result<Environment> environment = Environment::Open({}, settings.daemon);
+  if (!environment.ok()) return {NotSetUp(row, environment.status())};
+  auto source = End::Create(environment->here, "host", window);
+  if (!source.ok()) return {NotSetUp(row, source.status())};
+  auto destination = End::Create(environment->here, "host", window);
+  if (!destination.ok()) return {NotSetUp(row, destination.status())};
+  const std::vector<RangePair> ranges = Scattered(count, kBlockBytes);
+  ScatterMover work(std::move(*source), std::move(*destination), ranges, row.path, true);
+  const MakeCeiling by_memcpy = [&](const Moved&) {
+    return RangesByMemcpy::Create(ranges, window);
+  };
+  return {Compare(std::move(row), work, by_memcpy, settings.compare())};
 }
 
 std::vector<Row> StridedColumn(const Settings& settings) {

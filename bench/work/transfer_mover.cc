@@ -66,6 +66,11 @@ Result<End> End::Create(const Node& node, const std::string& memory, uint64_t by
   } else if (node.elsewhere) {
     ONECOPY_ASSIGN_OR_RETURN(Endpoint lent, FindLent(*client, node, memory, bytes));
     end.far_ = std::make_unique<Far>(client, std::move(lent), false);
+  } else if (memory == "process") {
+    std::vector<std::byte> own(bytes);
+    ONECOPY_ASSIGN_OR_RETURN(const BufferInfo info, client->RegisterMemory({}, own.data(), bytes));
+    end.far_ = std::make_unique<Far>(client, Endpoint{.node = info.node, .buffer = info.id}, true);
+    end.far_->own = std::move(own);
   } else if (memory != "host") {
     ONECOPY_ASSIGN_OR_RETURN(
         const BufferInfo gpu,

@@ -26,8 +26,9 @@ struct ClientMemory {
 // was made for it goes with it.
 class End {
  public:
-  // `memory`: "host" or a GPU's UUID. RESOURCE_EXHAUSTED where there is no room; NOT_FOUND where
-  // nothing was lent on a node elsewhere. `mine`: the buffer is this memory, new.
+  // `memory`: "host", a GPU's UUID, or "process" for ordinary memory of this process.
+  // RESOURCE_EXHAUSTED where there is no room; NOT_FOUND where nothing was lent on a node
+  // elsewhere. `mine`: the buffer is this memory, new.
   static Result<End> Create(const Node& node, const std::string& memory, uint64_t bytes,
                             const std::optional<ClientMemory>& mine = {});
 
@@ -44,6 +45,7 @@ class End {
   struct Far {
     std::shared_ptr<Client> client;
     std::unique_ptr<GpuMemory> memory;  // that was registered, if any; goes after its buffer
+    std::vector<std::byte> own = {};    // likewise
     Endpoint endpoint;
     bool made = false;  // for this End
 

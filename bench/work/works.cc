@@ -31,11 +31,13 @@ const std::vector<Work>& AllWorks() {
   static const std::vector<Work> works = [] {
     std::vector<Work> all = RateWorks();
     const std::vector<Work> others = {
+        {"process memory", ProcessMemory, true},
         {"encrypted host to host", EncryptedHostToHost, true},
         {"rdma host to host", HostOverRdma, true},
         {"ucx host to host", HostOverUcx, true},
         {"rdma after losses", RdmaAfterLosses, true},
         {"scattered 1,000 x 64 KiB", ScatteredRanges, true},
+        {"scattered 131,072 x 16 KiB", ManyRanges, true},
         {"strided column", StridedColumn, true},
         {"direct to staged", DirectToStaged},
         {"clients' gpu memory", ClientsGpuMemory, true},

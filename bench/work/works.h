@@ -22,6 +22,7 @@ const std::vector<Work>& AllWorks();
 
 // scatter_rates.cc
 std::vector<Row> ScatteredRanges(const Settings& settings);
+std::vector<Row> ManyRanges(const Settings& settings);
 std::vector<Row> StridedColumn(const Settings& settings);
 // The rates of paths: rates.h
 // direct_to_staged.cc
@@ -38,6 +39,8 @@ std::vector<Row> FirstByte(const Settings& settings);
 std::vector<Row> CeilingChecks(const Settings& settings);
 // competitors.cc
 std::vector<Row> Competitors(const Settings& settings);
+// process_memory.cc
+std::vector<Row> ProcessMemory(const Settings& settings);
 // encrypted.cc
 std::vector<Row> EncryptedHostToHost(const Settings& settings);
 // rdma_rates.cc

@@ -28,16 +28,9 @@ Result<Endpoint> ParseWhole(const std::string& typed) {
                 "leave the range out");
 }
 
-// Creating and removing are done by the buffer's own node.
-Status CheckHere(const Endpoint& endpoint, const Client& client, const std::string& what) {
-  if (endpoint.node.empty() || endpoint.node == client.node()) return OkStatus();
-  return {Code::kUnimplemented, reasons::kNotServed,
-          "buffers of node " + Quote(endpoint.node) + " are " + what + " on that node",
-          "run this command there"};
-}
-
 std::string RegisteredBy(const BufferInfo& buffer) {
-  return buffer.registered ? "client" : "daemon";
+  if (!buffer.registered) return "daemon";
+  return buffer.form.empty() ? "client" : "client, " + buffer.form;
 }
 
 void PrintBuffer(std::ostream& out, const BufferInfo& buffer) {
@@ -51,18 +44,20 @@ void PrintBuffer(std::ostream& out, const BufferInfo& buffer) {
   table.Add({"belongs to", RegisteredBy(buffer)});
   table.Add({"created", FormatTime(buffer.create_time)});
   table.Add({"transfers", std::to_string(buffer.transfers)});
+  if (buffer.keep_arrivals) table.Add({"arrivals", "kept for `onecopy buffer watch`"});
   table.PrintRows(out, "");
 }
 
 Status Create(Session& session, const std::string& name, const std::string& size,
-              const std::string& memory) {
+              const std::string& memory, bool keep_arrivals) {
   ONECOPY_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseWhole(name));
   CreateBufferRequest request;
   ONECOPY_ASSIGN_OR_RETURN(request.bytes, ParseBytes(size));
+  request.node = endpoint.node;
   request.name = endpoint.buffer;
   request.memory = memory;
+  request.keep_arrivals = keep_arrivals;
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
-  ONECOPY_RETURN_IF_ERROR(CheckHere(endpoint, client, "created"));
   ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer, client.CreateBuffer(request));
   if (session.json()) {
     Print(session.out(), ToJson(buffer));
@@ -119,11 +114,13 @@ Status Remove(Session& session, const std::vector<std::string>& names, bool forc
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   Json removed = Json::array();
   for (const Endpoint& endpoint : endpoints) {
-    ONECOPY_RETURN_IF_ERROR(CheckHere(endpoint, client, "removed"));
-    ONECOPY_RETURN_IF_ERROR(client.DeleteBuffer(endpoint.buffer, force));
+    ONECOPY_RETURN_IF_ERROR(client.DeleteBuffer(endpoint.buffer, force, endpoint.node));
     removed.push_back(endpoint.buffer);
     if (!session.json() && !session.quiet()) {
-      session.out() << "removed " << Printable(client.node() + ":" + endpoint.buffer) << '\n';
+      session.out() << "removed "
+                    << Printable((endpoint.node.empty() ? client.node() : endpoint.node) + ":" +
+                                 endpoint.buffer)
+                    << '\n';
     }
   }
   if (session.json()) Print(session.out(), Json{{"removed", std::move(removed)}});
@@ -157,13 +154,16 @@ void AddBuffer(CLI::App& program, Command& chosen) {
     std::string memory = "host";
     std::string node;
     bool force = false;
+    bool keep_arrivals = false;
   };
   auto options = std::make_shared<Options>();
 
   CLI::App* create = group->add_subcommand(
       "create",
       "Let the daemon allocate a buffer, which stays until it is removed or the daemon ends");
-  create->add_option("NAME", options->name, "Letters, digits, '.', '_' and '-', at most 63")
+  create
+      ->add_option("NAME", options->name,
+                   "NAME, or NODE:NAME: letters, digits, '.', '_' and '-', at most 63")
       ->required();
   create->add_option("--size", options->size, "Number of bytes, as in --size 1GiB")
       ->type_name("SIZE")
@@ -173,10 +173,14 @@ void AddBuffer(CLI::App& program, Command& chosen) {
                    "host, or a GPU: cuda:0 (nvidia-smi's order), its PCI address or its UUID")
       ->type_name("MEMORY")
       ->capture_default_str();
-  create->footer("Example: onecopy buffer create frame --size 1GiB --memory cuda:0");
+  create->add_flag("--keep-arrivals", options->keep_arrivals,
+                   "Keep what arrives, and its messages, for `onecopy buffer watch`");
+  create->footer(
+      "Example: onecopy buffer create frame --size 1GiB --memory cuda:0\nOn another node its "
+      "configuration must let users of this one: uid_domain, or create_bytes under [peers].");
   create->callback([options, &chosen] {
     chosen = [options](Session& s) {
-      return Create(s, options->name, options->size, options->memory);
+      return Create(s, options->name, options->size, options->memory, options->keep_arrivals);
     };
   });
 
@@ -194,8 +198,8 @@ void AddBuffer(CLI::App& program, Command& chosen) {
     chosen = [options](Session& s) { return ShowBuffer(s, options->name); };
   });
 
-  CLI::App* remove = group->add_subcommand("rm", "Remove buffers of this node");
-  remove->add_option("NAME", options->names, "Names of buffers")->required();
+  CLI::App* remove = group->add_subcommand("rm", "Remove buffers");
+  remove->add_option("NAME", options->names, "NAME, or NODE:NAME")->required();
   remove->add_flag("--force,-f", options->force, "Cancel the transfers that use them");
   remove->footer("Example: onecopy buffer rm frame --force");
   remove->callback([options, &chosen] {
@@ -208,6 +212,8 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   sum->footer("Example: onecopy buffer sum west:frame@0+4096");
   sum->callback(
       [options, &chosen] { chosen = [options](Session& s) { return Sum(s, options->name); }; });
+
+  AddArrivals(*group, chosen);
 }
 
 }  // namespace onecopy::cli

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <memory>
 
@@ -24,6 +25,8 @@ struct CertOptions {
   std::string out = ".";
   std::string name = "onecopy authority";
   std::string node;
+  std::string uid;
+  std::vector<std::string> nodes;
   std::vector<std::string> files;
   int days = 0;
   bool replace = false;
@@ -87,11 +90,14 @@ Status InitAuthority(Session& session, const CertOptions& options) {
   return OkStatus();
 }
 
+Status CheckNode(const std::string& node) {
+  if (IsName(node)) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadName, Quote(node) + " is no node's name",
+          "a node's name is of the form " + std::string(kNameSyntax)};
+}
+
 Status Issue(Session& session, const CertOptions& options) {
-  if (!IsName(options.node)) {
-    return {Code::kInvalidArgument, reasons::kBadName, Quote(options.node) + " is no node's name",
-            "a node's name is of the form " + std::string(kNameSyntax)};
-  }
+  ONECOPY_RETURN_IF_ERROR(CheckNode(options.node));
   ONECOPY_ASSIGN_OR_RETURN(const tls::Issued authority, ReadAuthority(options.authority));
   ONECOPY_ASSIGN_OR_RETURN(const tls::Issued issued,
                            tls::IssueForNode(authority, options.node, options.lifetime()));
@@ -108,6 +114,41 @@ Status Issue(Session& session, const CertOptions& options) {
       Printable(certificate) + "  for [tls] certificate of node " + options.node + ", until " +
           tls::TimeText(until) + "\n" + Printable(key) +
           "  for [tls] key: for the user who runs onecopyd there, and nobody else\n");
+  return OkStatus();
+}
+
+Result<uint32_t> ParseUser(const std::string& text) {
+  uint32_t uid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), uid);
+  if (error == std::errc() && end == text.data() + text.size() && uid != UINT32_MAX) return uid;
+  return Status(Code::kInvalidArgument, reasons::kBadArgument, Quote(text) + " is no uid",
+                "write a number, such as 1000");
+}
+
+Status IssueUser(Session& session, const CertOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const uint32_t uid, ParseUser(options.uid));
+  for (const std::string& node : options.nodes) ONECOPY_RETURN_IF_ERROR(CheckNode(node));
+  ONECOPY_ASSIGN_OR_RETURN(const tls::Issued authority, ReadAuthority(options.authority));
+  ONECOPY_ASSIGN_OR_RETURN(const tls::Issued issued,
+                           tls::IssueForUser(authority, uid, options.nodes, options.lifetime()));
+  const std::string certificate = In(options.out, "user-" + std::to_string(uid) + ".pem");
+  const std::string key = In(options.out, "user-" + std::to_string(uid) + ".key");
+  ONECOPY_RETURN_IF_ERROR(MakeFolder(options.out, 0700));
+  ONECOPY_RETURN_IF_ERROR(Write(issued, certificate, key, options.replace));
+  const auto until = tls::ParseCertificates(issued.certificate)->front().NotAfter();
+  std::string owners;
+  for (const std::string& node : options.nodes) {
+    owners += (owners.empty() ? "" : ", ") + std::to_string(uid) + "+cert@" + node;
+  }
+  Say(session,
+      {{"uid", uid},
+       {"nodes", options.nodes},
+       {"certificate", certificate},
+       {"key", key},
+       {"not_after", FormatTime(until)}},
+      Printable(certificate) + "  for a client of api_listen, as " + owners + ", until " +
+          tls::TimeText(until) + "\n" + Printable(key) +
+          "  its key: whoever has it is that user there\n");
   return OkStatus();
 }
 
@@ -165,6 +206,31 @@ void AddIssue(CLI::App& group, const std::shared_ptr<CertOptions>& options, Comm
   });
 }
 
+void AddIssueUser(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
+  CLI::App* issue = group.add_subcommand(
+      "issue-user", "Issue a user's certificate for api_listen: user-UID.pem and user-UID.key");
+  issue->add_option("UID", options->uid, "A number by which the user is to be known")->required();
+  issue
+      ->add_option("--node", options->nodes,
+                   "Node at which it counts, as in its configuration; may be given again")
+      ->type_name("NODE")
+      ->required();
+  issue->add_option("--ca", options->authority, "Folder of ca.pem and ca.key; the current one")
+      ->type_name("DIR");
+  issue->add_option("--out", options->out, "Folder for both files; the current one")
+      ->type_name("DIR");
+  issue->add_option("--days", options->days, "How long it is valid, at most as long as its CA; 90")
+      ->check(CLI::Range(1, kMaxDays));
+  issue->add_flag("--replace", options->replace, "Replace files that are there");
+  issue->footer(
+      "The user is an owner of their own there, 1000+cert@west: nobody's uid, and no "
+      "administrator.\nExample: onecopy cert issue-user 1000 --node west --ca authority");
+  issue->callback([options, &chosen] {
+    if (options->days == 0) options->days = 90;
+    chosen = [options](Session& s) { return IssueUser(s, *options); };
+  });
+}
+
 void AddRevoke(CLI::App& group, const std::shared_ptr<CertOptions>& options, Command& chosen) {
   CLI::App* revoke = group.add_subcommand(
       "revoke", "Add certificates to the authority's list of revoked ones: crl.pem");
@@ -190,6 +256,7 @@ void AddCert(CLI::App& program, Command& chosen) {
   auto options = std::make_shared<CertOptions>();
   AddInit(*group, options, chosen);
   AddIssue(*group, options, chosen);
+  AddIssueUser(*group, options, chosen);
   AddRevoke(*group, options, chosen);
   CLI::App* show = group->add_subcommand("show", "Tell what is in files of certificates");
   show->add_option("FILE", options->files, "Certificates, or lists of revoked ones")->required();

@@ -65,7 +65,7 @@ void PrintRows(Session& session, const std::string& file,
 void PrintOne(Session& session, const std::string& file, const tls::Certificate& certificate) {
   PrintRows(session, file,
             {{"subject", certificate.Subject()},
-             {certificate.IsAuthority() ? "is" : "for nodes",
+             {certificate.IsAuthority() ? "is" : "for",
               certificate.IsAuthority() ? "an authority" : Join(certificate.Names())},
              {"issuer", certificate.Issuer()},
              {"serial", certificate.Serial()},

@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "client/cli/commands.h"
+#include "client/cli/copy_file.h"
+#include "client/cli/cp_many.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/made_buffer.h"
 #include "client/cli/move_options.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/output/report.h"
@@ -18,9 +21,13 @@ namespace {
 using Kind = ParsedEndpoint::Kind;
 
 struct CpOptions {
+  std::vector<std::string> ends;  // as typed: the last one is where they go
   MoveOptions move;
+  std::string create;  // the memory of a buffer to be made; empty: none is
+  bool keep_failed = false;
   bool checksum = false;
   std::string deadline;
+  std::string message;
   bool dry_run = false;
   bool detach = false;
 };
@@ -37,23 +44,6 @@ Result<Move> CopyBuffers(Client& client, const TransferRequest& request, Progres
   return MoveOf(transfer);
 }
 
-Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options) {
-  const bool from_file = ends.source.kind != Kind::kBuffer;
-  auto copied = from_file ? CopyFileToBuffer(client, ToLocalFile(ends.source, true),
-                                             ends.destination.ToEndpoint(), options)
-                          : CopyBufferToFile(client, ends.source.ToEndpoint(),
-                                             ToLocalFile(ends.destination, false), options);
-  if (!copied.ok()) return copied.status();
-  Move move;
-  move.id = copied->id;
-  move.parts = copied->windows;
-  move.source = ends.source.typed;
-  move.destination = ends.destination.typed;
-  move.bytes = copied->bytes;
-  move.receipt = std::move(copied->receipt);
-  return move;
-}
-
 Status Detach(Session& session, Client& client, const TransferRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const TransferInfo transfer, client.StartTransfer(request));
   if (session.json()) {
@@ -68,7 +58,7 @@ Status Detach(Session& session, Client& client, const TransferRequest& request) 
 }
 
 Status DryRun(Session& session, Client& client, const MoveEnds& ends, const Policy& policy,
-              const std::vector<RangePair>& ranges) {
+              const RangeList& ranges) {
   ONECOPY_ASSIGN_OR_RETURN(const Plan plan, PlanMove(client, ends, policy, ranges));
   if (session.json()) {
     Print(session.out(), PlanToJson(ends.source.typed, ends.destination.typed, plan));
@@ -89,6 +79,11 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
             "--detach needs two buffers: a file is read and written by this process",
             "leave --detach out, or run it in the background with `&`"};
   }
+  if (!options.message.empty() && ends.destination.kind != Kind::kBuffer) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--message is for whoever watches the destination, and nobody watches a file",
+            "leave --message out, or tell the source's owner: `onecopy buffer tell`"};
+  }
   if (options.detach && options.dry_run) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--dry-run starts nothing that could be detached", "leave one of the two out"};
@@ -96,46 +91,113 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
   return OkStatus();
 }
 
-Status RunCp(Session& session, const CpOptions& options) {
+Status CheckCreate(const CpOptions& options) {
+  const auto refuse = [](const std::string& what, const std::string& why) -> Status {
+    return {Code::kInvalidArgument, reasons::kBadArgument, "--create and " + what + ": " + why,
+            "leave one of the two out, or make the buffer first: onecopy buffer create"};
+  };
+  if (options.create.empty()) {
+    if (!options.keep_failed) return OkStatus();
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--keep-failed says nothing without --create", "leave it out"};
+  }
+  if (options.dry_run) return refuse("--dry-run", "a plan needs a buffer that is there");
+  if (options.detach) return refuse("--detach", "nobody would remove it after a failure");
+  if (!options.move.ranges_file.empty()) {
+    return refuse("--ranges", "how large a buffer is meant is not said");
+  }
+  return OkStatus();
+}
+
+// Several files, which this process reads one after the other.
+Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_options) {
+  if (options.dry_run || options.detach || !options.move.ranges_file.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--dry-run, --detach and --ranges are for one copy, and this is one of several files",
+            "leave them out, or copy one file"};
+  }
+  ManyCopies copies;
+  copies.sources.assign(options.ends.begin(), options.ends.end() - 1);
+  copies.destination = options.ends.back();
+  if (!options.create.empty()) copies.create = options.create;
+  copies.keep_failed = options.keep_failed;
+  copies.message = options.message;
+  ONECOPY_ASSIGN_OR_RETURN(std::vector<FileInSet> files, FilesOf(copies));
+  const Interrupt interrupt;  // before the client's threads
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  file_options.stop = interrupt.token();
+  return CopyMany(session, client, copies, std::move(files), file_options);
+}
+
+Status RunCp(Session& session, const CpOptions& typed) {
+  if (typed.ends.size() < 2) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "cp takes one source and one destination",
+            "see `onecopy cp --help`: several sources are files or folders"};
+  }
+  CpOptions options = typed;
+  options.move.source = options.ends.front();
+  options.move.destination = options.ends.back();
+  ONECOPY_RETURN_IF_ERROR(CheckCreate(options));
   std::optional<std::chrono::milliseconds> deadline;
   if (!options.deadline.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(deadline, ParseTimeOption("--deadline", options.deadline));
+  }
+  FileCopyOptions file_options;
+  file_options.policy = options.move.policy;
+  file_options.checksum = options.checksum;
+  file_options.deadline = deadline;
+  if (IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back())) {
+    return RunMany(session, options, std::move(file_options));
   }
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
   const Interrupt interrupt;  // before the client's threads
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<RangePair> ranges, RangesOf(options.move, ends));
+  ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   const Policy& policy = options.move.policy;
   if (options.dry_run)
     return SuggestFile(DryRun(session, client, ends, policy, ranges), ends, client.node());
   TransferRequest request;
-  request.ranges = ranges;
+  ranges.AddTo(&request);
   request.source = ends.source.ToEndpoint();
   request.destination = ends.destination.ToEndpoint();
   request.policy = policy;
   request.checksum = options.checksum;
   request.deadline = deadline;
+  request.message = options.message;
   if (options.detach) return SuggestFile(Detach(session, client, request), ends, client.node());
 
   PeerNotice notice(client, {ends.source, ends.destination}, session.err(), !session.quiet());
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
-  FileCopyOptions file_options;
-  file_options.policy = policy;
-  file_options.checksum = options.checksum;
-  file_options.deadline = deadline;
   file_options.stop = interrupt.token();
   file_options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
     bar.Update(done, total);
     notice.Progress(done);
   };
+  std::optional<BufferInfo> made;
+  if (!options.create.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
+    ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, ends.destination, bytes, options.create));
+  }
   const bool buffers = ends.source.kind == Kind::kBuffer && ends.destination.kind == Kind::kBuffer;
   auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
                       : CopyFile(client, ends, file_options);
   bar.Clear();
-  if (!move.ok()) return SuggestFile(move.status(), ends, client.node());
+  if (!move.ok()) {
+    const bool unmake = made && !options.keep_failed;
+    const Status why = unmake ? Unmake(client, *made, move.status()) : move.status();
+    return SuggestFile(why, ends, client.node());
+  }
+  // A file goes in windows: what is said of it is said of the whole.
+  if (!buffers && !options.message.empty()) {
+    const Status told =
+        client.SendMessage({.destination = {ends.destination.node, ends.destination.name},
+                            .message = options.message});
+    if (!told.ok()) return told.WithContext("the bytes have arrived, the message has not");
+  }
   if (session.json()) {
     Print(session.out(), ToJson(*move));
   } else if (!session.quiet()) {
@@ -149,13 +211,29 @@ Status RunCp(Session& session, const CpOptions& options) {
 void AddCp(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand("cp", "Move bytes and print the receipt");
   auto options = std::make_shared<CpOptions>();
-  AddMoveOptions(*command, options->move);
+  command
+      ->add_option(
+          "SRC... DST", options->ends,
+          "Where the bytes are: a buffer, a file here, or -; or several files and folders. "
+          "Where they should be: a buffer, a file here, or -")
+      ->required()
+      ->expected(1, 1 << 20);
+  AddPolicyOptions(*command, options->move);
+  command->add_flag("--create{host}", options->create,
+                    "Make the buffer that DST names: of host memory, or as in --create=cuda:0. It "
+                    "is removed again if the copy fails");
+  command->add_flag("--keep-failed", options->keep_failed,
+                    "With --create: leave it as it is, instead");
   command->add_flag("--checksum", options->checksum,
                     "Compare checksums of both ends after the bytes have arrived");
   command
       ->add_option("--deadline", options->deadline,
                    "Fail when it is not done after this time, as in --deadline 30s")
       ->type_name("TIME");
+  command
+      ->add_option("--message", options->message,
+                   "Tell this to whoever watches the destination, once all bytes are there")
+      ->type_name("TEXT");
   command->add_flag("--dry-run", options->dry_run,
                     "Check everything and show the path; move nothing");
   command->add_flag("--detach", options->detach,
@@ -163,12 +241,21 @@ void AddCp(CLI::App& program, Command& chosen) {
   command->footer(R"(Examples:
   onecopy cp ./weights.bin west:weights          a file into a buffer on another node
   onecopy cp weights east:weights --checksum     from buffer to buffer, verified
+  onecopy cp ./weights.bin west:new --create=cuda:0   a buffer there is made for it
+  onecopy cp ./a.bin ./b.bin west: --create      a buffer each, called a.bin and b.bin
+  onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
   onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, a line for each:
     {"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": "1MiB", "bytes": "64KiB"}}
     {"source": {"offset": 8, "bytes": 4, "stride": 32, "count": 1000},
      "destination": {"offset": 0, "bytes": 4000}}   (a column: 1000 elements, one every 32 bytes)
+    {"source": {"buffer": "keys", "offset": 0, "bytes": 9}, "destination": {"offset": 8, "bytes": 9}}
+                                                 (out of another buffer of the same node)
+
+The index of several files is at the beginning of their buffer: 8 bytes with a length, least byte
+first, so many bytes of JSON ({"files": [{"name": "a/b", "offset": 4096, "bytes": 7}, ...]}), and
+zeros. It is written last. A buffer each is called as its file, with . for / in a folder.
 
 Ctrl-C cancels the transfer and waits until nothing moves any more; a second one leaves at once.
 A file is first written under another name beside it; a range of a file is written in place.

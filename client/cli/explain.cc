@@ -14,7 +14,7 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options));
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<RangePair> ranges, RangesOf(options, ends));
+  ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options, ends));
   const auto plan = PlanMove(client, ends, options.policy, ranges);
   if (!plan.ok()) {
     const Status status = SuggestFile(plan.status(), ends, client.node());

@@ -56,6 +56,10 @@ void AddMoveOptions(CLI::App& command, MoveOptions& options) {
   command
       .add_option("DST", options.destination, "Where they should be: a buffer, a file here, or -")
       ->required();
+  AddPolicyOptions(command, options);
+}
+
+void AddPolicyOptions(CLI::App& command, MoveOptions& options) {
   command
       .add_option("--path", options.policy.path_glob,
                   "Only a path whose name fits, as in --path 'rdma-*'; else fail")
@@ -117,8 +121,8 @@ Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string
   return status;
 }
 
-Result<std::vector<RangePair>> RangesOf(const MoveOptions& options, const MoveEnds& ends) {
-  if (options.ranges_file.empty()) return std::vector<RangePair>();
+Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends) {
+  if (options.ranges_file.empty()) return RangeList();
   if (IsLocal(ends.source) || IsLocal(ends.destination)) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   "--ranges needs two buffers, and one end is a file here",
@@ -128,12 +132,12 @@ Result<std::vector<RangePair>> RangesOf(const MoveOptions& options, const MoveEn
 }
 
 Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy,
-                      const std::vector<RangePair>& ranges) {
+                      const RangeList& ranges) {
   if (!IsLocal(ends.source) && !IsLocal(ends.destination)) {
     TransferRequest request;
     request.source = ends.source.ToEndpoint();
     request.destination = ends.destination.ToEndpoint();
-    request.ranges = ranges;
+    ranges.AddTo(&request);
     request.policy = policy;
     return client.PlanTransfer(request);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cli/endpoint.h"
+#include "client/cli/ranges_file.h"
 #include "onecopy/client.h"
 #include "onecopy/file_copy.h"
 
@@ -20,6 +21,8 @@ struct MoveOptions {
 
 // Adds SRC, DST and the policy's options.
 void AddMoveOptions(CLI::App& command, MoveOptions& options);
+// The latter alone.
+void AddPolicyOptions(CLI::App& command, MoveOptions& options);
 
 struct MoveEnds {
   ParsedEndpoint source;
@@ -40,10 +43,10 @@ LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
 Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node);
 
 // The ranges that --ranges names; none where it is not there. Only between two buffers.
-Result<std::vector<RangePair>> RangesOf(const MoveOptions& options, const MoveEnds& ends);
+Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends);
 
 // What would happen, whatever the ends are.
 Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy,
-                      const std::vector<RangePair>& ranges);
+                      const RangeList& ranges);
 
 }  // namespace onecopy::cli

@@ -114,6 +114,7 @@ int RunProgram(const std::vector<std::string>& arguments, std::ostream& out, std
   AddProbe(program, chosen);
   AddDoctor(program, chosen);
   AddCert(program, chosen);
+  AddNixlPluginDir(program, chosen);
   AddTop(program, chosen);
 
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "client/cli/output/escape.h"
@@ -18,7 +19,8 @@ using Json = nlohmann::json;
 Status Bad(const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadArgument, why,
           R"(write {"source": {"offset": 0, "bytes": 4096}, "destination": {"offset": 0, )"
-          R"("bytes": 4096}} on a line, with "stride" and "count" where a range is strided)"};
+          R"("bytes": 4096}} on a line, with "stride" and "count" where a range is strided, and )"
+          R"("buffer" where it is in another buffer)"};
 }
 
 Result<uint64_t> ParseNumber(const Json& value, const std::string& name) {
@@ -29,7 +31,28 @@ Result<uint64_t> ParseNumber(const Json& value, const std::string& name) {
   return bytes;
 }
 
-Result<StridedRange> ParseRange(const Json& object) {
+// The buffers of one end, as lines name them.
+class Names {
+ public:
+  explicit Names(std::vector<std::string>* names) : names_(names) {}
+
+  // Nothing where there are too many.
+  Result<uint32_t> NumberOf(const std::string& name) {
+    const auto [known, added] = numbers_.try_emplace(name, names_->size() + 1);
+    if (!added) return known->second;
+    if (names_->size() + 1 >= kMaxBuffers) {
+      return Bad("more than " + std::to_string(kMaxBuffers) + " buffers are named");
+    }
+    names_->push_back(name);
+    return known->second;
+  }
+
+ private:
+  std::vector<std::string>* const names_;
+  std::map<std::string, uint32_t> numbers_;
+};
+
+Result<StridedRange> ParseRange(const Json& object, Names& names, uint32_t* buffer) {
   if (!object.is_object()) return Bad("a range must be a JSON object");
   if (!object.contains("offset") || !object.contains("bytes")) {
     return Bad("a range has no \"offset\" or no \"bytes\"");
@@ -39,6 +62,13 @@ Result<StridedRange> ParseRange(const Json& object) {
   }
   StridedRange range;
   for (const auto& [name, value] : object.items()) {
+    if (name == "buffer") {
+      if (!value.is_string() || value.get<std::string>().empty()) {
+        return Bad("\"buffer\" is no name");
+      }
+      ONECOPY_ASSIGN_OR_RETURN(*buffer, names.NumberOf(value.get<std::string>()));
+      continue;
+    }
     uint64_t* const field = name == "offset"   ? &range.offset
                             : name == "bytes"  ? &range.bytes
                             : name == "stride" ? &range.stride
@@ -50,25 +80,38 @@ Result<StridedRange> ParseRange(const Json& object) {
   return range;
 }
 
-Result<RangePair> ParseLine(const std::string& line) {
+Result<RangePair> ParseLine(const std::string& line, Names& sources, Names& destinations) {
   const Json object = Json::parse(line, nullptr, false);
   const bool pair = object.is_object() && object.size() == 2 && object.contains("source") &&
                     object.contains("destination");
   if (!pair) return Bad("this is no JSON object with \"source\" and \"destination\"");
   RangePair ranges;
-  ONECOPY_ASSIGN_OR_RETURN(ranges.source, ParseRange(object["source"]));
-  ONECOPY_ASSIGN_OR_RETURN(ranges.destination, ParseRange(object["destination"]));
+  ONECOPY_ASSIGN_OR_RETURN(ranges.source,
+                           ParseRange(object["source"], sources, &ranges.source_buffer));
+  ONECOPY_ASSIGN_OR_RETURN(ranges.destination, ParseRange(object["destination"], destinations,
+                                                          &ranges.destination_buffer));
   return ranges;
 }
 
 }  // namespace
 
-Result<std::vector<RangePair>> ParseRanges(std::istream& lines, const std::string& name) {
-  std::vector<RangePair> ranges;
+void RangeList::AddTo(TransferRequest* request) const {
+  request->ranges = ranges;
+  for (const std::string& name : more_sources) request->more_sources.push_back({{}, name});
+  for (const std::string& name : more_destinations) {
+    request->more_destinations.push_back({{}, name});
+  }
+}
+
+Result<RangeList> ParseRanges(std::istream& lines, const std::string& name) {
+  RangeList list;
+  Names sources(&list.more_sources);
+  Names destinations(&list.more_destinations);
+  std::vector<RangePair>& ranges = list.ranges;
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    auto pair = ParseLine(line);
+    auto pair = ParseLine(line, sources, destinations);
     if (!pair.ok()) {
       return pair.status().WithContext(Printable(name) + ":" + std::to_string(number));
     }
@@ -80,10 +123,10 @@ Result<std::vector<RangePair>> ParseRanges(std::istream& lines, const std::strin
     ranges.push_back(*pair);
   }
   if (ranges.empty()) return Bad(Printable(name) + " has no ranges");
-  return ranges;
+  return list;
 }
 
-Result<std::vector<RangePair>> ReadRangesFile(const std::string& path) {
+Result<RangeList> ReadRangesFile(const std::string& path) {
   if (path == "-") return ParseRanges(std::cin, "standard input");
   errno = 0;
   std::ifstream file(path);

@@ -1,5 +1,6 @@
 #include "client/lib/attach.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -58,7 +59,7 @@ ssize_t Send(int socket, const std::string& packet, int fd) {
   return sent;
 }
 
-constexpr size_t kMaxFds = 2;
+constexpr size_t kMaxFds = 3;
 
 ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds) {
   packet.resize(kMaxAttachBytes);
@@ -103,7 +104,19 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       node_(std::move(other.node_)),
       version_(std::move(other.version_)),
       ring_layout_(other.ring_layout_),
+      slab_layout_(other.slab_layout_),
       socket_(std::move(other.socket_)) {}
+
+AttachSocket::~AttachSocket() {
+  if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+bool AttachSocket::EndsWithin(std::chrono::milliseconds limit) const {
+  pollfd polled{socket_.get(), POLLRDHUP, 0};
+  // A signal may end it early, as if it were not known yet.
+  ::poll(&polled, 1, static_cast<int>(limit.count()));
+  return (polled.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
 
 Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::string& program,
                                            std::chrono::milliseconds timeout) {
@@ -158,6 +171,7 @@ Status AttachSocket::Greet(const std::string& program) {
   node_ = welcome.node();
   version_ = welcome.version();
   ring_layout_ = welcome.ring_layout();
+  slab_layout_ = welcome.slab_layout();
   return OkStatus();
 }
 

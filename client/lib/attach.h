@@ -28,6 +28,12 @@ class AttachSocket {
                                       std::chrono::milliseconds timeout);
 
   AttachSocket(AttachSocket&& other) noexcept;
+  // Ends the session, also where a process that was forked meanwhile has the socket, too.
+  ~AttachSocket();
+
+  // Whether the daemon has ended the session; or does so within that time, which is waited for.
+  bool Ended() const { return EndsWithin(std::chrono::milliseconds(0)); }
+  bool EndsWithin(std::chrono::milliseconds limit) const;
 
   const std::string& token() const { return token_; }  // a secret
   const std::string& node() const { return node_; }
@@ -36,7 +42,10 @@ class AttachSocket {
   // How the daemon's rings are laid out; 0 where it has none.
   uint32_t ring_layout() const { return ring_layout_; }
 
-  // One request about rings, its reply, and the descriptors that came with it.
+  // How the orders for its slabs are; 0 where it has none.
+  uint32_t slab_layout() const { return slab_layout_; }
+
+  // One request about rings or slabs, its reply, and the descriptors that came with it.
   Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
 
   // Gives the daemon a duplicate of `fd`; the number names it in one RegisterBuffer call.
@@ -55,8 +64,9 @@ class AttachSocket {
   std::string node_;
   std::string version_;
   uint32_t ring_layout_ = 0;
+  uint32_t slab_layout_ = 0;
   Mutex mutex_;  // a request and its reply belong together
-  os::UniqueFd socket_ ONECOPY_GUARDED_BY(mutex_);
+  os::UniqueFd socket_;
   // A reply was missed, so that the next one would answer the wrong request. The socket stays open,
   // as the session ends with it.
   bool out_of_step_ ONECOPY_GUARDED_BY(mutex_) = false;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/lib/async_loop.h"
 #include "client/lib/connection.h"
 #include "client/lib/wire.h"
 
@@ -12,36 +13,50 @@ using client::Patience;
 using NodeStub = v1::NodeService::Stub;
 
 Client::Client(std::shared_ptr<client::Connection> connection)
-    : connection_(std::move(connection)) {}
+    : connection_(std::move(connection)), loop_(std::make_shared<client::AsyncLoop>(connection_)) {}
 
-Client::~Client() = default;
+Client::Client(Client&&) noexcept = default;
+
+Client& Client::operator=(Client&& other) noexcept {
+  // The other's destructor ends what this one had.
+  std::swap(connection_, other.connection_);
+  std::swap(loop_, other.loop_);
+  return *this;
+}
+
+Client::~Client() {
+  if (loop_ != nullptr) client::AsyncLoop::End(std::move(loop_));
+}
 
 Result<Client> Client::Connect(const ConnectOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(auto connection, client::Connection::Open(options));
   return Client(std::move(connection));
 }
 
-const std::string& Client::node() const { return connection_->attach().node(); }
-const std::string& Client::daemon_version() const { return connection_->attach().version(); }
+const std::string& Client::node() const { return connection_->node(); }
+std::string Client::daemon_version() const { return connection_->daemon_version(); }
+SessionInfo Client::session() const {
+  // A child's copy of the lock may be held for ever.
+  return connection_->CheckProcess().ok() ? connection_->registrations().info() : SessionInfo();
+}
 const std::string& Client::run_dir() const { return connection_->run_dir(); }
 
 Status Client::Ping() {
   using Response = grpc::health::v1::HealthCheckResponse;
-  const auto answer =
-      connection_->Call(connection_->health(), &grpc::health::v1::Health::Stub::Check,
-                        grpc::health::v1::HealthCheckRequest(), Patience::kQuick);
+  const auto answer = connection_->Ask(&grpc::health::v1::Health::Stub::Check,
+                                       grpc::health::v1::HealthCheckRequest(), Patience::kQuick);
   if (!answer.ok()) return answer.status();
   if (answer->status() == Response::SERVING) return OkStatus();
-  return {Code::kUnavailable, reasons::kDraining, connection_->Peer() + " is shutting down"};
+  return {Code::kUnavailable, reasons::kDraining,
+          "the onecopyd in " + run_dir() + " is shutting down"};
 }
 
 Result<NodeInfo> Client::GetNode(const std::string& name) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", name));
   v1::GetNodeRequest request;
   request.set_name(name);
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::Node node,
-      connection_->Call(connection_->nodes(), &NodeStub::GetNode, request, Patience::kQuick));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Node node,
+                           connection_->Ask(&NodeStub::GetNode, request, Patience::kQuick));
   return client::Read(node);
 }
 
@@ -49,9 +64,8 @@ Result<std::vector<ProbeInfo>> Client::ProbeNode(const std::string& name) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", name));
   v1::ProbeNodeRequest request;
   request.set_name(name);
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::ProbeNodeResponse response,
-      connection_->Call(connection_->nodes(), &NodeStub::ProbeNode, request, Patience::kUnlimited));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::ProbeNodeResponse response,
+                           connection_->Ask(&NodeStub::ProbeNode, request, Patience::kUnlimited));
   std::vector<ProbeInfo> probes;
   for (const v1::Probe& probe : response.probes()) {
     ONECOPY_ASSIGN_OR_RETURN(ProbeInfo value, client::Read(probe));
@@ -61,8 +75,8 @@ Result<std::vector<ProbeInfo>> Client::ProbeNode(const std::string& name) {
 }
 
 Result<std::vector<NodeInfo>> Client::ListNodes() {
-  return connection_->CallAllPages<NodeInfo>(
-      connection_->nodes(), &NodeStub::ListNodes, v1::ListNodesRequest(),
+  return connection_->AskAllPages<NodeInfo>(
+      &NodeStub::ListNodes, v1::ListNodesRequest(),
       [](const v1::ListNodesResponse& page) { return page.nodes(); },
       [](const v1::Node& node) { return client::Read(node); });
 }
@@ -71,18 +85,15 @@ Status Client::ReleaseDevice(const std::string& device) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the device", device));
   v1::ReleaseDeviceRequest request;
   request.set_device(device);
-  return connection_
-      ->Call(connection_->nodes(), &NodeStub::ReleaseDevice, request, Patience::kUnlimited)
-      .status();
+  return connection_->Call(&NodeStub::ReleaseDevice, request, Patience::kUnlimited).status();
 }
 
 Result<std::string> Client::SetLogLevel(const std::string& level) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the level", level));
   v1::SetLogLevelRequest request;
   request.set_level(level);
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::SetLogLevelResponse response,
-      connection_->Call(connection_->nodes(), &NodeStub::SetLogLevel, request, Patience::kQuick));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::SetLogLevelResponse response,
+                           connection_->Call(&NodeStub::SetLogLevel, request, Patience::kQuick));
   return response.previous_level();
 }
 

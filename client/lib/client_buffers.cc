@@ -12,16 +12,31 @@ namespace onecopy {
 using client::CheckText;
 using client::Connection;
 using client::Patience;
+using client::Session;
 using BufferStub = v1::BufferService::Stub;
 
 namespace {
 
-Result<BufferInfo> Register(Connection& connection, v1::RegisterBufferRequest request) {
-  request.set_request_id(os::RandomHex(16));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer,
-                           connection.Call(connection.buffers(), &BufferStub::RegisterBuffer,
-                                           request, Patience::kUnlimited));
-  return client::Read(buffer);
+// What was passed over the session's socket counts in that session alone.
+Result<BufferInfo> Register(Connection& connection, Session& session,
+                            v1::RegisterBufferRequest request) {
+  Result<BufferInfo> info = client::RegisterIn(session, std::move(request));
+  if (!info.ok()) return connection.Explain(session, info.status());
+  connection.registrations().Add(*info, session.number());
+  return info;
+}
+
+// What the session's own threads copy, under the number that they know it by.
+Result<BufferInfo> RegisterOwn(Connection& connection, Session& session, uint64_t region,
+                               v1::RegisterBufferRequest request) {
+  request.mutable_process()->set_region(region);
+  Result<BufferInfo> buffer = Register(connection, session, std::move(request));
+  if (buffer.ok()) {
+    session.own_memory().SetBuffer(region, *buffer);
+  } else {
+    session.own_memory().Remove(region);
+  }
+  return buffer;
 }
 
 // `memory`: the part of the request that says what the descriptor is of.
@@ -34,10 +49,11 @@ Result<BufferInfo> RegisterFd(Connection& connection,
   v1::RegisterBufferRequest request;
   request.set_name(name);
   request.set_bytes(bytes);
-  ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, connection.attach().PassDescriptor(fd));
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection.Current());
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, session->attach().PassDescriptor(fd));
   (request.*memory)()->set_fd_handle(handle);
   (request.*memory)()->set_offset_bytes(offset_bytes);
-  return Register(connection, std::move(request));
+  return Register(connection, *session, std::move(request));
 }
 
 }  // namespace
@@ -45,13 +61,13 @@ Result<BufferInfo> RegisterFd(Connection& connection,
 Result<BufferInfo> Client::CreateBuffer(const CreateBufferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.name));
   ONECOPY_RETURN_IF_ERROR(CheckText("the memory", request.memory));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", request.node));
   ONECOPY_RETURN_IF_ERROR(CheckText("the request id", request.request_id));
   v1::CreateBufferRequest wire;
   codec::Print(request, &wire);
   wire.set_request_id(client::ChosenOr(request.request_id));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer,
-                           connection_->Call(connection_->buffers(), &BufferStub::CreateBuffer,
-                                             wire, Patience::kUnlimited));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer, connection_->Call(&BufferStub::CreateBuffer,
+                                                                      wire, Patience::kUnlimited));
   return client::Read(buffer);
 }
 
@@ -59,19 +75,34 @@ Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t by
   if (bytes == 0) {
     return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer has at least one byte");
   }
-  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
-  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info,
-                           RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_memfd, name,
-                                      fd.get(), 0, bytes));
-  const auto owner = std::make_shared<os::Mapping>(std::move(mapping));
-  return HostBuffer(connection_, {owner, owner->data()}, std::move(info));
+  const auto memory = std::make_shared<client::HostMemory>(std::move(fd), std::move(mapping), name);
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
+  Result<BufferInfo> info = memory->Register(*session);
+  if (!info.ok()) return connection_->Explain(*session, info.status());
+  connection_->registrations().Add(*info, session->number(), memory);
+  return HostBuffer(connection_, memory);
 }
 
 Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes,
                                          uint64_t bytes) {
   return RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_memfd, name, fd, offset_bytes,
                     bytes);
+}
+
+Result<BufferInfo> Client::RegisterMemory(const std::string& name, void* pointer, uint64_t bytes,
+                                          MemoryAccess access) {
+  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
+  client::OwnMemory& memory = session->own_memory();
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t region, memory.Add(pointer, bytes, access));
+  v1::RegisterBufferRequest request;
+  request.set_name(name);
+  request.set_bytes(bytes);
+  request.mutable_process()->set_read_only(access == MemoryAccess::kRead);
+  return RegisterOwn(*connection_, *session, region, std::move(request));
 }
 
 Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
@@ -85,13 +116,36 @@ Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t devic
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api,
                            shim::LoadCuda(connection_->cuda_library()));
-  ONECOPY_ASSIGN_OR_RETURN(const shim::CudaExport exported,
-                           shim::ExportCuda(*api, device_pointer, bytes));
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
   v1::RegisterBufferRequest request;
   request.set_name(name);
   request.set_bytes(bytes);
-  ONECOPY_RETURN_IF_ERROR(client::AddCuda(connection_->attach(), exported, request));
-  return Register(*connection_, std::move(request));
+  const Result<shim::CudaExport> exported = shim::ExportCuda(*api, device_pointer, bytes);
+  Status refusal = exported.status();
+  if (exported.ok()) {
+    ONECOPY_RETURN_IF_ERROR(client::AddCuda(session->attach(), *exported, request));
+    Result<BufferInfo> buffer = Register(*connection_, *session, request);
+    if (buffer.ok()) return buffer;
+    refusal = buffer.status();
+  }
+  // What no other process can map costs a copy more, by this one.
+  if (refusal.reason() != reasons::kNotShareable && refusal.reason() != reasons::kPidNamespace) {
+    return refusal;
+  }
+  const Result<shim::CudaOwn> own = shim::FindOwnCuda(*api, device_pointer, bytes);
+  if (!own.ok()) {
+    return own.status().reason() == reasons::kNotShareable ? refusal : own.status();
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t region,
+                           session->own_memory().AddCuda(api, device_pointer, bytes, *own));
+  request.mutable_process()->set_gpu(true);
+  return RegisterOwn(*connection_, *session, region, std::move(request));
+}
+
+Result<CudaAllocation> Client::FindCudaAllocation(uintptr_t device_pointer, uint64_t bytes) const {
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api,
+                           shim::LoadCuda(connection_->cuda_library()));
+  return shim::FindCudaAllocation(*api, device_pointer, bytes);
 }
 
 Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string& name,
@@ -102,39 +156,55 @@ Result<BufferInfo> Client::GetBuffer(const std::string& node, const std::string&
   v1::GetBufferRequest request;
   request.set_node(node);
   request.set_name(name);
-  grpc::ClientContext context;
-  connection_->Prepare(context, Patience::kQuick);
-  if (limit.has_value()) {
-    context.set_deadline(std::min(context.deadline(), std::chrono::system_clock::now() + *limit));
+  for (bool again = false;; again = true) {
+    ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
+    grpc::ClientContext context;
+    session->Prepare(context, Patience::kQuick);
+    if (limit.has_value()) {
+      context.set_deadline(std::min(context.deadline(), std::chrono::system_clock::now() + *limit));
+    }
+    const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
+    v1::Buffer buffer;
+    const grpc::Status end = session->stub<BufferStub>().GetBuffer(&context, request, &buffer);
+    if (stop.stop_requested()) {
+      return Status(Code::kCancelled, reasons::kCancelled, "cancelled");
+    }
+    if (end.ok()) return client::Read(buffer);
+    const Status failure = session->Decode(end);
+    if (!again && session->EndedBy(failure)) continue;
+    return connection_->ExplainNames(connection_->Explain(*session, failure), node, {name});
   }
-  const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
-  v1::Buffer buffer;
-  const grpc::Status status = connection_->buffers().GetBuffer(&context, request, &buffer);
-  if (stop.stop_requested()) {
-    return Status(Code::kCancelled, reasons::kCancelled, "cancelled");
-  }
-  if (!status.ok()) return connection_->Decode(status);
-  return client::Read(buffer);
 }
 
 Result<std::vector<BufferInfo>> Client::ListBuffers(const std::string& node) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
   v1::ListBuffersRequest request;
   request.set_node(node);
-  return connection_->CallAllPages<BufferInfo>(
-      connection_->buffers(), &BufferStub::ListBuffers, std::move(request),
+  return connection_->AskAllPages<BufferInfo>(
+      &BufferStub::ListBuffers, std::move(request),
       [](const v1::ListBuffersResponse& page) { return page.buffers(); },
       [](const v1::Buffer& buffer) { return client::Read(buffer); });
 }
 
-Status Client::DeleteBuffer(const std::string& name, bool force) {
+Status Client::DeleteBuffer(const std::string& name, bool force, const std::string& node) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
+  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", node));
   v1::DeleteBufferRequest request;
   request.set_name(name);
   request.set_force(force);
-  return connection_
-      ->Call(connection_->buffers(), &BufferStub::DeleteBuffer, request, Patience::kUnlimited)
-      .status();
+  request.set_node(node);
+  const Status done =
+      connection_->Call(&BufferStub::DeleteBuffer, request, Patience::kUnlimited).status();
+  const Status explained = connection_->ExplainNames(done, node, {name});
+  if (!node.empty() && node != this->node()) return explained;
+  const bool gone = done.ok() || done.reason() == reasons::kBufferNotFound;
+  if (gone) connection_->registrations().Remove(name);
+  // Nor may a daemon that has gone have left orders for memory that its owner is about to free.
+  if (gone || done.reason() == reasons::kSessionLost ||
+      done.reason() == reasons::kDaemonUnreachable) {
+    if (const auto session = connection_->Latest()) (*session)->own_memory().RemoveBuffer(name);
+  }
+  return explained;
 }
 
 Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
@@ -142,10 +212,9 @@ Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", range.buffer));
   v1::SumBufferRequest request;
   codec::Print(range, request.mutable_range());
-  ONECOPY_ASSIGN_OR_RETURN(const v1::SumBufferResponse sum,
-                           connection_->Call(connection_->buffers(), &BufferStub::SumBuffer,
-                                             request, Patience::kUnlimited));
-  return client::Read(sum);
+  const auto sum = connection_->Ask(&BufferStub::SumBuffer, request, Patience::kUnlimited);
+  if (!sum.ok()) return connection_->ExplainNames(sum.status(), range.node, {range.buffer});
+  return client::Read(*sum);
 }
 
 Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
@@ -154,10 +223,11 @@ Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the receiver of the grant", request.to));
   v1::CreateGrantRequest wire;
   codec::Print(request, &wire);
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::Grant grant,
-      connection_->Call(connection_->buffers(), &BufferStub::CreateGrant, wire, Patience::kQuick));
-  return client::Read(grant);
+  const auto grant = connection_->Call(&BufferStub::CreateGrant, wire, Patience::kQuick);
+  if (!grant.ok()) {
+    return connection_->ExplainNames(grant.status(), request.range.node, {request.range.buffer});
+  }
+  return client::Read(*grant);
 }
 
 Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer,
@@ -167,8 +237,8 @@ Result<std::vector<GrantInfo>> Client::ListGrants(const std::string& buffer,
   v1::ListGrantsRequest request;
   request.set_buffer(buffer);
   request.set_node(node);
-  return connection_->CallAllPages<GrantInfo>(
-      connection_->buffers(), &BufferStub::ListGrants, std::move(request),
+  return connection_->AskAllPages<GrantInfo>(
+      &BufferStub::ListGrants, std::move(request),
       [](const v1::ListGrantsResponse& page) { return page.grants(); },
       [](const v1::Grant& grant) { return client::Read(grant); });
 }
@@ -177,9 +247,7 @@ Status Client::DeleteGrant(const GrantId& id) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the grant's id", id.str()));
   v1::DeleteGrantRequest request;
   request.set_id(id.str());
-  return connection_
-      ->Call(connection_->buffers(), &BufferStub::DeleteGrant, request, Patience::kUnlimited)
-      .status();
+  return connection_->Call(&BufferStub::DeleteGrant, request, Patience::kUnlimited).status();
 }
 
 }  // namespace onecopy

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "client/lib/connection.h"
+#include "client/lib/print_create.h"
 #include "client/lib/wire.h"
 #include "onecopy/client.h"
 
@@ -25,12 +26,13 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
                            const Client::OnUpdate& on_update, const std::stop_token& stop,
                            const std::function<bool(const TransferInfo&)>& done) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection.Current());
   grpc::ClientContext context;
-  connection.Prepare(context, Patience::kUnlimited);
+  session->Prepare(context, Patience::kUnlimited);
   const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
   v1::WatchTransferRequest request;
   request.set_id(id.str());
-  const auto reader = connection.transfers().WatchTransfer(&context, request);
+  const auto reader = session->stub<TransferStub>().WatchTransfer(&context, request);
   v1::Transfer update;
   while (reader->Read(&update)) {
     ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, client::Read(update));
@@ -42,22 +44,20 @@ Result<TransferInfo> Watch(Connection& connection, const TransferId& id,
   }
   const grpc::Status end = reader->Finish();
   if (stop.stop_requested()) return Stopped(id);
-  if (!end.ok()) return connection.Decode(end);
-  return Status(
-      Code::kUnavailable, reasons::kDaemonUnreachable,
-      connection.Peer() + " stopped telling about transfer " + id.str() + " before its end",
-      "look at it with `onecopy transfer show " + id.str() + "`");
+  if (!end.ok()) return connection.ExplainTransfer(*session, session->Decode(end));
+  return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
+                session->Peer() + " stopped telling about transfer " + id.str() + " before its end",
+                "look at it with `onecopy transfer show " + id.str() + "`");
 }
 
 Result<TransferInfo> Create(Connection& connection, const TransferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(client::CheckTexts(request));
-  v1::CreateTransferRequest wire;
-  codec::Print(request, &wire);
-  wire.set_request_id(client::ChosenOr(request.request_id));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
-                           connection.Call(connection.transfers(), &TransferStub::CreateTransfer,
-                                           wire, Patience::kUnlimited));
-  return client::Read(transfer);
+  ONECOPY_ASSIGN_OR_RETURN(const v1::CreateTransferRequest wire, client::PrintCreate(request));
+  const auto transfer =
+      request.validate_only
+          ? connection.Ask(&TransferStub::CreateTransfer, wire, Patience::kUnlimited)
+          : connection.Call(&TransferStub::CreateTransfer, wire, Patience::kUnlimited);
+  if (!transfer.ok()) return connection.ExplainEnds(transfer.status(), request);
+  return client::Read(*transfer);
 }
 
 }  // namespace
@@ -70,19 +70,20 @@ Result<Plan> Client::PlanTransfer(const TransferRequest& request) {
 }
 
 Result<TransferInfo> Client::StartTransfer(const TransferRequest& request) {
-  if (auto started = connection_->small().Start(request)) return std::move(*started);
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  if (auto started = session->small().Start(request)) return std::move(*started);
   return Create(*connection_, request);
 }
 
 Result<TransferInfo> Client::GetTransfer(const TransferId& id) {
-  connection_->small().WaitFor(id);
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  session->small().WaitFor(id);
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::GetTransferRequest request;
   request.set_id(id.str());
-  ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer transfer,
-                           connection_->Call(connection_->transfers(), &TransferStub::GetTransfer,
-                                             request, Patience::kQuick));
-  return client::Read(transfer);
+  const auto transfer = connection_->Ask(&TransferStub::GetTransfer, request, Patience::kQuick);
+  if (!transfer.ok()) return connection_->ExplainTransfer(*session, transfer.status());
+  return client::Read(*transfer);
 }
 
 Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
@@ -90,8 +91,7 @@ Result<TransferInfo> Client::OpenSeries(const SeriesRequest& request) {
   v1::OpenSeriesRequest wire;
   codec::Print(request, &wire);
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
-                           connection_->Call(connection_->transfers(), &TransferStub::OpenSeries,
-                                             wire, Patience::kQuick));
+                           connection_->Call(&TransferStub::OpenSeries, wire, Patience::kQuick));
   return client::Read(series);
 }
 
@@ -101,34 +101,35 @@ Result<TransferInfo> Client::EndSeries(const TransferId& id, const Status& failu
   v1::EndSeriesRequest request;
   codec::Print(SeriesEnd{id, failure, checksum}, &request);
   ONECOPY_ASSIGN_OR_RETURN(const v1::Transfer series,
-                           connection_->Call(connection_->transfers(), &TransferStub::EndSeries,
-                                             request, Patience::kQuick));
+                           connection_->Call(&TransferStub::EndSeries, request, Patience::kQuick));
   return client::Read(series);
 }
 
 Result<std::vector<TransferInfo>> Client::ListTransfers() {
-  connection_->small().WaitForAll();
-  return connection_->CallAllPages<TransferInfo>(
-      connection_->transfers(), &TransferStub::ListTransfers, v1::ListTransfersRequest(),
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  session->small().WaitForAll();
+  return connection_->AskAllPages<TransferInfo>(
+      &TransferStub::ListTransfers, v1::ListTransfersRequest(),
       [](const v1::ListTransfersResponse& page) { return page.transfers(); },
       [](const v1::Transfer& transfer) { return client::Read(transfer); });
 }
 
 Result<TransferInfo> Client::CancelTransfer(const TransferId& id) {
-  connection_->small().WaitFor(id);
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  session->small().WaitFor(id);
   ONECOPY_RETURN_IF_ERROR(CheckText("the transfer's id", id.str()));
   v1::CancelTransferRequest request;
   request.set_id(id.str());
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Transfer transfer,
-      connection_->Call(connection_->transfers(), &TransferStub::CancelTransfer, request,
-                        Patience::kQuick));
+      connection_->Call(&TransferStub::CancelTransfer, request, Patience::kQuick));
   return client::Read(transfer);
 }
 
 Result<TransferInfo> Client::WatchTransfer(const TransferId& id, const OnUpdate& on_update,
                                            std::stop_token stop) {
-  connection_->small().WaitFor(id);
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+  session->small().WaitFor(id);
   return Watch(*connection_, id, on_update, stop,
                [](const TransferInfo& transfer) { return IsFinal(transfer.state); });
 }
@@ -138,8 +139,9 @@ Result<TransferInfo> Client::AwaitTransfer(const TransferId& id, const OnUpdate&
   const auto ended = [](const TransferInfo& transfer) {
     return IsFinal(transfer.state) || transfer.state == TransferState::kUnconfirmed;
   };
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
   if (!on_update) {
-    if (auto done = connection_->small().Await(id)) return std::move(*done);
+    if (auto done = session->small().Await(id)) return std::move(*done);
   }
   if (!stop.stop_requested()) {
     auto transfer = Watch(*connection_, id, on_update, stop, ended);
@@ -156,7 +158,8 @@ Result<TransferInfo> Client::RunTransfer(const TransferRequest& request, const O
     return Status(Code::kCancelled, reasons::kCancelled, "cancelled before anything was started");
   }
   if (!on_update && !stop.stop_possible()) {
-    if (auto done = connection_->small().Run(request)) return std::move(*done);
+    ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Latest());
+    if (auto done = session->small().Run(request)) return std::move(*done);
   }
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer, Create(*connection_, request));
   // A small one is often over by then; what is only to be planned never begins.

@@ -1,59 +1,96 @@
 #include "client/lib/connection.h"
 
-#include <cctype>
-#include <cstdio>
-#include <utility>
-
-#include "proto/codec/protocol.h"
-
 namespace onecopy::client {
-
-std::string UnixTarget(const std::string& path) {
-  std::string target = "unix:";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || c == '/' || c == '-' || c == '_' || c == '.' || c == '~') {
-      target += c;
-    } else {
-      char escaped[4];
-      std::snprintf(escaped, sizeof escaped, "%%%02X", byte);
-      target += escaped;
-    }
-  }
-  return target;
-}
 
 Result<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
   const RunDir run_dir = FindRunDir(RunDirHints::FromEnvironment(options.run_dir));
-  ONECOPY_ASSIGN_OR_RETURN(AttachSocket attach,
-                           AttachSocket::Connect(run_dir, options.program, options.timeout));
-  return std::shared_ptr<Connection>(new Connection(std::move(attach), run_dir.path, options));
+  ONECOPY_ASSIGN_OR_RETURN(SessionRef session, Session::Open(run_dir, options, 1));
+  return std::shared_ptr<Connection>(new Connection(run_dir, options, std::move(session)));
 }
 
-Connection::Connection(AttachSocket attach, std::string run_dir, const ConnectOptions& options)
-    : attach_(std::move(attach)),
-      small_(attach_, options.use_ring),
-      run_dir_(std::move(run_dir)),
-      timeout_(options.timeout),
-      cuda_library_(options.cuda_library) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // the daemon is trusted, and a page of receipts is long
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A channel of its own: closing this one must not wait for, or disturb, another client's.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  channel_ = grpc::CreateCustomChannel(UnixTarget(run_dir_ + "/" + kApiSocket),
-                                       grpc::InsecureChannelCredentials(), arguments);
-  buffers_ = v1::BufferService::NewStub(channel_);
-  nodes_ = v1::NodeService::NewStub(channel_);
-  health_ = grpc::health::v1::Health::NewStub(channel_);
-  transfers_ = v1::TransferService::NewStub(channel_);
+Connection::Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session)
+    : run_dir_(std::move(run_dir)),
+      node_(session->attach().node()),
+      options_(options),
+      session_(std::move(session)) {}
+
+Connection::~Connection() {
+  if (CheckProcess().ok()) return;
+  // The channel's end would be the parent's, and might wait for threads that are not here.
+  static_cast<void>(new SessionRef(std::move(session_)));
 }
 
-void Connection::Prepare(grpc::ClientContext& context, Patience patience) const {
-  context.AddMetadata(kSessionMetadata, attach_.token());
-  if (patience == Patience::kQuick) {
-    context.set_deadline(std::chrono::system_clock::now() + timeout_);
+Result<SessionRef> Connection::Latest() const {
+  ONECOPY_RETURN_IF_ERROR(CheckProcess());
+  return session();
+}
+
+std::string Connection::daemon_version() const {
+  return CheckProcess().ok() ? session()->attach().version() : std::string();
+}
+
+Result<SessionRef> Connection::Current() {
+  ONECOPY_RETURN_IF_ERROR(CheckProcess());
+  SessionRef last = session();
+  if (!last->Ended()) return last;
+  const MutexLock reconnecting(reconnecting_);
+  last = session();
+  if (!last->Ended()) return last;
+  // A daemon that was killed has told nobody so: what it had ordered before may still be carried
+  // out, also by a session that an ArrivalWatch keeps.
+  last->own_memory().Shut();
+  ONECOPY_ASSIGN_OR_RETURN(SessionRef next, Session::Open(run_dir_, options_, last->number() + 1));
+  // Before anybody has the session, so that nobody misses what can be had again.
+  registrations_.Move(*next);
+  {
+    const MutexLock lock(mutex_);
+    session_ = next;
   }
+  if (!next->Ended()) return next;
+  return Status(Code::kUnavailable, reasons::kDaemonUnreachable,
+                next->Peer() + " ended the session as soon as it had begun",
+                "try again; the daemon's log says why it ends");
+}
+
+Status Connection::Explain(const Session& session, Status failure) const {
+  if (!session.EndedBy(failure)) return failure;
+  return {Code::kUnavailable, reasons::kSessionLost,
+          session.Peer() +
+              " ended while it was asked, and may have begun with it: " + failure.message(),
+          "see whether it was done; the next call connects again, and Client::session() tells what "
+          "was lost"};
+}
+
+Status Connection::ExplainNames(Status status, const std::string& node,
+                                const std::vector<std::string>& names) {
+  if (status.reason() != reasons::kBufferNotFound || (!node.empty() && node != node_)) {
+    return status;
+  }
+  const SessionRef last = session();
+  if (!last->Ended()) registrations_.Restore(*last, names);
+  return registrations_.Explain(std::move(status), names);
+}
+
+Status Connection::ExplainEnds(Status status, const TransferRequest& request) {
+  status = ExplainNames(std::move(status), request.source.node, {request.source.buffer});
+  status = ExplainNames(std::move(status), request.destination.node, {request.destination.buffer});
+  for (const auto* more : {&request.more_sources, &request.more_destinations}) {
+    for (const Endpoint& end : *more) {
+      status = ExplainNames(std::move(status), end.node, {end.buffer});
+    }
+  }
+  return status;
+}
+
+Status Connection::ExplainTransfer(const Session& session, Status failure) const {
+  if (failure.reason() == reasons::kTransferNotFound && this->session()->number() > 1) {
+    return {failure.code(), failure.reason(),
+            failure.message() +
+                "; it was started since this client connected, and knows nothing "
+                "of the transfers before",
+            failure.remedy()};
+  }
+  return Explain(session, std::move(failure));
 }
 
 }  // namespace onecopy::client

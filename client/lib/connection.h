@@ -1,75 +1,88 @@
-// What every object of one client shares: the session, and the stubs of the daemon's services.
+// What every object of one client shares: the session of now, and what goes from one to the next.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
-#include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "client/lib/attach.h"
-#include "client/lib/small_transfers.h"
-#include "client/lib/status_decode.h"
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "client/lib/fork_guard.h"
+#include "client/lib/registrations.h"
+#include "client/lib/run_dir.h"
+#include "client/lib/session.h"
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
-#include "onecopy/v1/buffer.grpc.pb.h"
-#include "onecopy/v1/node.grpc.pb.h"
-#include "onecopy/v1/transfer.grpc.pb.h"
+#include "transport/core/mutex.h"
 
 namespace onecopy::client {
 
-// How long a call may take: kQuick ones are answered from what the daemon knows, the others make it
-// work.
-enum class Patience { kQuick, kUnlimited };
-
-// Thread-safe.
+// Thread-safe. In a process that was forked from the one that made it, everything fails with
+// FORKED, no lock is taken, and the destructor leaves the parent's sockets alone.
 class Connection {
  public:
   static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
+  ~Connection();
 
-  AttachSocket& attach() { return attach_; }
-  const std::string& run_dir() const { return run_dir_; }
-  v1::BufferService::Stub& buffers() { return *buffers_; }
-  v1::NodeService::Stub& nodes() { return *nodes_; }
-  grpc::health::v1::Health::Stub& health() { return *health_; }
-  v1::TransferService::Stub& transfers() { return *transfers_; }
-  SmallTransfers& small() { return small_; }
-  const std::string& cuda_library() const { return cuda_library_; }
+  // FAILED_PRECONDITION (FORKED).
+  Status CheckProcess() const { return ForkGuard::CheckObject(made_in_); }
 
-  // Makes `context` one of this session, with the time limit that `patience` gives.
-  void Prepare(grpc::ClientContext& context, Patience patience) const;
+  // The session to use; another one, where the last has ended. DAEMON_UNREACHABLE, or what else
+  // attaching may fail with. Blocks for as long as attaching takes where it must.
+  Result<SessionRef> Current();
+  // The last one, without a look whether it has ended: for what fails by itself where it has.
+  Result<SessionRef> Latest() const;
 
-  // The daemon, for messages: "the onecopyd in /run/onecopy".
-  std::string Peer() const { return "the onecopyd in " + run_dir_; }
-  Status Decode(const grpc::Status& status) const { return DecodeStatus(status, Peer()); }
+  const std::string& node() const { return node_; }
+  std::string daemon_version() const;
+  const std::string& run_dir() const { return run_dir_.path; }
+  const std::string& cuda_library() const { return options_.cuda_library; }
+  Registrations& registrations() { return registrations_; }
 
-  // One call: Call(buffers(), &v1::BufferService::Stub::GetBuffer, request, Patience::kQuick).
+  // What a call failed with: SESSION_LOST where the session ended under it, so that nobody knows
+  // whether the daemon did what it was asked.
+  Status Explain(const Session& session, Status failure) const;
+  // `status` of a call that named these buffers of a node: BUFFER_LOST where one went with a
+  // session. One that could not be registered again as the present one began is tried anew, which
+  // blocks.
+  Status ExplainNames(Status status, const std::string& node,
+                      const std::vector<std::string>& names);
+
+  // A call that is made once: what it asks for may have been done when it fails with SESSION_LOST.
   template <typename Stub, typename Request, typename Reply>
-  Result<Reply> Call(Stub& stub,
-                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                     const Request& request, Patience patience) const {
-    grpc::ClientContext context;
-    Prepare(context, patience);
-    Reply reply;
-    if (const grpc::Status status = (stub.*method)(&context, request, &reply); !status.ok()) {
-      return Decode(status);
-    }
-    return reply;
+  Result<Reply> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                     const Request& request, Patience patience) {
+    ONECOPY_ASSIGN_OR_RETURN(SessionRef session, Current());
+    Result<Reply> reply = session->Call(method, request, patience);
+    if (reply.ok()) return reply;
+    return Explain(*session, reply.status());
   }
+
+  // A call that changes nothing: it is made again, once, where the session ended under it.
+  template <typename Stub, typename Request, typename Reply>
+  Result<Reply> Ask(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                    const Request& request, Patience patience) {
+    ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, Current());
+    Result<Reply> reply = session->Call(method, request, patience);
+    if (reply.ok() || !session->EndedBy(reply.status())) return reply;
+    return Call(method, request, patience);
+  }
+
+  // What a transfer's request came back with.
+  Status ExplainEnds(Status status, const TransferRequest& request);
+  // What a question about one transfer came back with: a new daemon knows none of the last one's.
+  Status ExplainTransfer(const Session& session, Status failure) const;
 
   // All pages of a list: `items(reply)` is the repeated field, `convert` makes a Result of each
   // entry.
   template <typename Value, typename Stub, typename Request, typename Reply, typename Items,
             typename Convert>
-  Result<std::vector<Value>> CallAllPages(Stub& stub,
-                                          grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                                                       const Request&, Reply*),
-                                          Request request, Items items, Convert convert) const {
+  Result<std::vector<Value>> AskAllPages(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                                      const Request&, Reply*),
+                                         Request request, Items items, Convert convert) {
     std::vector<Value> all;
     request.set_page_size(kPageSize);
     for (;;) {
-      auto reply = Call(stub, method, request, Patience::kQuick);
+      auto reply = Ask(method, request, Patience::kQuick);
       if (!reply.ok()) return reply.status();
       for (const auto& item : items(*reply)) {
         Result<Value> value = convert(item);
@@ -79,7 +92,8 @@ class Connection {
       if (reply->next_page_token().empty()) return all;
       if (reply->next_page_token() == request.page_token()) {
         return Status(Code::kInternal, reasons::kInternal,
-                      Peer() + " answers with the same page of a list again and again");
+                      "the onecopyd in " + run_dir() +
+                          " answers with the same page of a list again and again");
       }
       request.set_page_token(reply->next_page_token());
     }
@@ -88,21 +102,20 @@ class Connection {
  private:
   static constexpr int kPageSize = 200;
 
-  Connection(AttachSocket attach, std::string run_dir, const ConnectOptions& options);
+  Connection(RunDir run_dir, const ConnectOptions& options, SessionRef session);
+  SessionRef session() const {
+    const MutexLock lock(mutex_);
+    return session_;
+  }
 
-  AttachSocket attach_;
-  SmallTransfers small_;
-  const std::string run_dir_;
-  const std::chrono::milliseconds timeout_;
-  const std::string cuda_library_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::BufferService::Stub> buffers_;
-  std::unique_ptr<v1::NodeService::Stub> nodes_;
-  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
-  std::unique_ptr<v1::TransferService::Stub> transfers_;
+  const uint64_t made_in_ = ForkGuard::Generation();
+  const RunDir run_dir_;
+  const std::string node_;
+  const ConnectOptions options_;
+  Registrations registrations_;
+  Mutex reconnecting_;  // before mutex_; one thread at a time
+  mutable Mutex mutex_;
+  SessionRef session_ ONECOPY_GUARDED_BY(mutex_);
 };
-
-// gRPC's name for a Unix socket, in which other characters than these must be escaped as in a URI.
-std::string UnixTarget(const std::string& path);
 
 }  // namespace onecopy::client

@@ -43,6 +43,12 @@ Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
     vmm.set_offset_bytes(exported.offset);
     vmm.set_device(exported.device_uuid);
     vmm.set_allocation_bytes(exported.allocation_bytes);
+    for (const shim::CudaExport::Allocation& one : exported.more) {
+      ONECOPY_ASSIGN_OR_RETURN(const uint64_t behind, attach.PassDescriptor(one.fd.get()));
+      auto& more = *vmm.add_more();
+      more.set_fd_handle(behind);
+      more.set_bytes(one.bytes);
+    }
     return OkStatus();
   }
   return {Code::kInternal, reasons::kInternal,

@@ -1,18 +1,26 @@
 #include "client/lib/small_routes.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "transport/ring/layout.h"
 
 namespace onecopy::client {
 
-SmallRoutes::Found SmallRoutes::Find(const SmallPair& asked) {
+SmallRoutes::Found SmallRoutes::Find(const SmallPair& asked, uint64_t bytes) {
   const auto found = pairs_.find(asked);
   if (found == pairs_.end()) {
     At(asked);
     return {Known::kFirst, nullptr};
   }
   const Pair& pair = found->second;
-  if (pair.route != nullptr) return {Known::kRoute, pair.route};
-  const bool refused = pair.none_until != Clock::time_point{} && Clock::now() < pair.none_until;
+  if (pair.route != nullptr) {
+    if (bytes > pair.route->max_bytes) return {Known::kNone, nullptr};
+    return {Known::kRoute, pair.route};
+  }
+  const Clock::time_point until =
+      bytes > ring::kMaxBytes ? std::max(pair.none_until, pair.no_long_until) : pair.none_until;
+  const bool refused = until != Clock::time_point{} && Clock::now() < until;
   return {refused ? Known::kNone : Known::kSecond, nullptr};
 }
 
@@ -25,10 +33,17 @@ SmallRoutes::Pair& SmallRoutes::At(const SmallPair& pair) {
 }
 
 void SmallRoutes::Set(const SmallPair& pair, SmallRouteRef route) {
-  At(pair) = {std::move(route), {}};
+  At(pair) = {std::move(route), {}, {}};
 }
 
-void SmallRoutes::SetNone(const SmallPair& pair) { At(pair) = {nullptr, Clock::now() + kAskAgain}; }
+void SmallRoutes::SetNone(const SmallPair& pair, uint64_t bytes) {
+  Pair& none = At(pair);
+  if (bytes > ring::kMaxBytes) {
+    none.no_long_until = Clock::now() + kAskAgainForLong;
+  } else {
+    none.none_until = Clock::now() + kAskAgain;
+  }
+}
 
 void SmallRoutes::Drop(const SmallRouteRef& route) {
   for (auto& [key, pair] : pairs_) {

@@ -25,6 +25,7 @@ struct SmallRoute {
   bool one_buffer = false;
   ByteRange from;  // what submissions may read, and write
   ByteRange to;
+  uint64_t max_bytes = 0;  // of one submission
   std::string path;
   std::vector<Step> steps;
 };
@@ -47,17 +48,18 @@ class SmallRoutes {
     kFirst,   // not asked for before
     kSecond,  // worth a route
     kRoute,
-    kNone  // the daemon has refused one lately
+    kNone  // the daemon has refused one lately, or the one that there is carries less
   };
   struct Found {
     Known known = Known::kFirst;
     SmallRouteRef route;  // with kRoute
   };
 
-  // Notes that the pair was asked for.
-  Found Find(const SmallPair& pair);
+  // Notes that the pair was asked for, to carry so many bytes.
+  Found Find(const SmallPair& pair, uint64_t bytes);
   void Set(const SmallPair& pair, SmallRouteRef route);
-  void SetNone(const SmallPair& pair);
+  // The daemon has refused a route for so many.
+  void SetNone(const SmallPair& pair, uint64_t bytes);
   // The route has been withdrawn: the pair is as after its first time.
   void Drop(const SmallRouteRef& route);
 
@@ -65,6 +67,8 @@ class SmallRoutes {
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kMost = 4096;
   static constexpr std::chrono::seconds kAskAgain{1};
+  // What carries no long ones will hardly do so soon.
+  static constexpr std::chrono::minutes kAskAgainForLong{1};
 
   struct Key {
     std::string source_node;
@@ -89,6 +93,7 @@ class SmallRoutes {
   struct Pair {
     SmallRouteRef route;
     Clock::time_point none_until{};
+    Clock::time_point no_long_until{};
   };
 
   Pair& At(const SmallPair& pair);

@@ -37,11 +37,13 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
   if (!usable_.load(std::memory_order_relaxed)) return false;
   const SmallPair pair = PairOf(request);
   const auto& bytes = request.source.bytes;
-  return bytes && *bytes > 0 && *bytes <= ring::kMaxBytes &&
+  return bytes && *bytes > 0 && *bytes <= ring::kMaxLongBytes &&
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
          !request.deadline && request.request_id.empty() && request.ranges.empty() &&
-         request.part_of.empty() && !request.validate_only && request.policy == Policy();
+         request.more_sources.empty() && request.more_destinations.empty() &&
+         request.part_of.empty() && request.message.empty() && !request.validate_only &&
+         request.policy == Policy();
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
@@ -54,22 +56,23 @@ SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {
 
 SmallRouteRef SmallTransfers::RouteFor(const TransferRequest& request) {
   const SmallPair pair = PairOf(request);
+  const uint64_t bytes = *request.source.bytes;
   {
     const MutexLock lock(mutex_);
-    SmallRoutes::Found found = routes_.Find(pair);
+    SmallRoutes::Found found = routes_.Find(pair, bytes);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
   const MutexLock opening(opening_);
   {
     // Another thread may have asked meanwhile.
     const MutexLock lock(mutex_);
-    SmallRoutes::Found found = routes_.Find(pair);
+    SmallRoutes::Found found = routes_.Find(pair, bytes);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
   SmallRouteRef route = OpenRoute(request);
   const MutexLock lock(mutex_);
   if (route == nullptr) {
-    routes_.SetNone(pair);
+    routes_.SetNone(pair, bytes);
   } else {
     routes_.Set(pair, route);
   }
@@ -117,6 +120,7 @@ SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
       route->source_node == route->destination_node && route->source == route->destination;
   route->from = {wire.source().offset_bytes(), wire.source().bytes()};
   route->to = {wire.destination().offset_bytes(), wire.destination().bytes()};
+  route->max_bytes = wire.max_bytes();
   Result<Plan> plan = Read(wire.plan());
   if (!plan.ok()) return nullptr;
   route->path = std::move(plan->path);
@@ -168,40 +172,62 @@ void SmallTransfers::ReapAll() {
   if (others) ring.end.WakeOthers();
 }
 
-Status SmallTransfers::Wait(uint64_t number) {
-  Ring& ring = *ring_.load(std::memory_order_acquire);
-  const Slot& slot = ring.slots[number % kSlots];
+bool SmallTransfers::HasEnded(uint64_t number) const {
+  const Slot& slot = ring_.load(std::memory_order_acquire)->slots[number % kSlots];
   // Or another submission has its place, since it ended long ago.
-  const auto ended = [&] {
-    return slot.ended_number.load(std::memory_order_acquire) == number + 1 ||
-           slot.number.load(std::memory_order_relaxed) != number;
-  };
+  return slot.ended_number.load(std::memory_order_acquire) == number + 1 ||
+         slot.number.load(std::memory_order_relaxed) != number;
+}
+
+SmallTransfers::Progress SmallTransfers::Look(uint64_t number) {
+  if (HasEnded(number)) return Progress::kEnded;
+  Ring& ring = *ring_.load(std::memory_order_acquire);
+  const bool gone = gone_.load(std::memory_order_relaxed);
+  if (ring.end.HasCompleted()) {
+    const MutexLock lock(mutex_);
+    ReapAll();
+  }
+  if (HasEnded(number)) return Progress::kEnded;
+  return gone ? Progress::kGone : Progress::kUnderWay;
+}
+
+void SmallTransfers::Idle(std::chrono::nanoseconds waited, std::chrono::nanoseconds longest) {
+  if (waited < kPolite) return Pause();
+  Ring& ring = *ring_.load(std::memory_order_acquire);
+  if (waited < ring.spin) {
+    ::sched_yield();
+    return;
+  }
+  ring.end.Sleep(longest);
+  if (!ring.end.HasCompleted()) LookForDaemon();
+}
+
+void SmallTransfers::LookForDaemon() {
+  Ring& ring = *ring_.load(std::memory_order_acquire);
+  if (ring.end.state() == ring::State::kOpen && !ring.end.DaemonIsGone()) return;
+  usable_ = false;
+  gone_ = true;
+  ring.end.WakeOthers();
+}
+
+Status SmallTransfers::Gone() {
+  return {Code::kUnavailable, reasons::kSessionLost,
+          "the daemon ended the ring before it said what became of the transfer",
+          "see whether onecopyd still runs; the next call connects again"};
+}
+
+Status SmallTransfers::Wait(uint64_t number) {
   const Clock::time_point began = Clock::now();
   for (;;) {
-    if (ended()) return OkStatus();
-    if (ring.end.HasCompleted()) {
-      const MutexLock lock(mutex_);
-      ReapAll();
-      continue;
+    switch (Look(number)) {
+      case Progress::kEnded:
+        return OkStatus();
+      case Progress::kGone:
+        return Gone();
+      case Progress::kUnderWay:
+        break;
     }
-    const Clock::duration waited = Clock::now() - began;
-    if (waited < kPolite) {
-      Pause();
-      continue;
-    }
-    if (waited < ring.spin) {
-      ::sched_yield();
-      continue;
-    }
-    ring.end.Sleep(kLookPause);
-    if (ended() || ring.end.HasCompleted()) continue;
-    if (ring.end.state() != ring::State::kOpen || ring.end.DaemonIsGone()) {
-      usable_ = false;
-      ring.end.WakeOthers();
-      return {Code::kUnavailable, reasons::kDaemonUnreachable,
-              "the daemon ended the ring before it said what became of the transfer",
-              "look whether onecopyd still runs, and attach again"};
-    }
+    Idle(Clock::now() - began, kLookPause);
   }
 }
 
@@ -264,11 +290,43 @@ std::optional<TransferInfo> SmallTransfers::TakeEnd(uint64_t number) {
   return info;
 }
 
-std::optional<Result<TransferInfo>> SmallTransfers::Run(const TransferRequest& request) {
+std::optional<uint64_t> SmallTransfers::Begin(const TransferRequest& request) {
   if (!Fits(request)) return std::nullopt;
   const SmallRouteRef route = RouteFor(request);
   if (route == nullptr) return std::nullopt;
-  const std::optional<uint64_t> number = Submit(request, route, true);
+  return Submit(request, route, true);
+}
+
+SmallTransfers::Attempt SmallTransfers::TryBegin(const TransferRequest& request) {
+  if (!Fits(request)) return {};
+  SmallRoutes::Found found;
+  {
+    const MutexLock lock(mutex_);
+    found = routes_.Find(PairOf(request), *request.source.bytes);
+  }
+  if (found.known == SmallRoutes::Known::kSecond) return {std::nullopt, true};
+  if (found.route == nullptr) return {};
+  return {Submit(request, found.route, true), false};
+}
+
+std::optional<uint64_t> SmallTransfers::Keep(const TransferId& id) {
+  const std::optional<uint64_t> number = NumberOf(id);
+  if (!number) return std::nullopt;
+  const MutexLock lock(mutex_);
+  Slot& slot = owned_->slots[*number % kSlots];
+  if (slot.number != *number) return std::nullopt;
+  slot.waited_for = true;
+  return number;
+}
+
+void SmallTransfers::Forget(uint64_t number) {
+  const MutexLock lock(mutex_);
+  Slot& slot = owned_->slots[number % kSlots];
+  if (slot.number == number) slot.waited_for = false;
+}
+
+std::optional<Result<TransferInfo>> SmallTransfers::Run(const TransferRequest& request) {
+  const std::optional<uint64_t> number = Begin(request);
   if (!number) return std::nullopt;
   if (Status gone = Wait(*number); !gone.ok()) return gone;
   if (auto info = TakeEnd(*number)) return std::move(*info);

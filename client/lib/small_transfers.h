@@ -34,6 +34,31 @@ class SmallTransfers {
   std::optional<Result<TransferInfo>> Start(const TransferRequest& request);
   // Nothing for a transfer that is none of this ring's, ended too long ago, or failed.
   std::optional<Result<TransferInfo>> Await(const TransferId& id);
+
+  // For a thread that waits for many: a submission by its number, which TakeEnd or Forget is called
+  // for in the end.
+  struct Attempt {
+    std::optional<uint64_t> number;  // it is under way
+    bool worth_asking = false;       // else: Begin may find a way
+  };
+  // Takes a way that is known, and never blocks.
+  Attempt TryBegin(const TransferRequest& request);
+  // Asks the daemon for a way first, where none is known.
+  std::optional<uint64_t> Begin(const TransferRequest& request);
+  // One that Start began.
+  std::optional<uint64_t> Keep(const TransferId& id);
+  void Forget(uint64_t number);
+  enum class Progress { kUnderWay, kEnded, kGone };
+  Progress Look(uint64_t number);
+  // Waits a moment for any end, at most `longest`; less patiently the longer somebody has waited.
+  void Idle(std::chrono::nanoseconds waited, std::chrono::nanoseconds longest);
+  // Notices a daemon that has gone, as Idle does: what has not ended is kGone then.
+  void LookForDaemon();
+  // What is returned of a submission that has ended; nothing where gRPC must say more.
+  std::optional<TransferInfo> TakeEnd(uint64_t number);
+  // What becomes of those that have not ended: UNAVAILABLE (SESSION_LOST).
+  static Status Gone();
+
   // Returns when the transfer has ended, if it is one of this ring's.
   void WaitFor(const TransferId& id);
   // Returns when all of this ring's that were begun before have ended: the daemon can then tell
@@ -78,19 +103,19 @@ class SmallTransfers {
   Status OpenRing();
   std::optional<uint64_t> Submit(const TransferRequest& request, const SmallRouteRef& route,
                                  bool waited_for);
-  // Until the submission has ended. UNAVAILABLE (DAEMON_UNREACHABLE) once the ring has gone.
+  // Until the submission has ended. UNAVAILABLE (SESSION_LOST) once the ring has gone.
   Status Wait(uint64_t number);
   void ReapAll() ONECOPY_REQUIRES(mutex_);
   std::optional<uint64_t> NumberOf(const TransferId& id) const;
   TransferInfo Describe(const Slot& slot) const ONECOPY_REQUIRES(mutex_);
-  // What is returned of a submission that has ended; nothing where gRPC must say more.
-  std::optional<TransferInfo> TakeEnd(uint64_t number);
+  bool HasEnded(uint64_t number) const;
 
   AttachSocket& attach_;
   const bool allowed_;
   // Set once; never taken away, so that who waits may use it without the lock.
   std::atomic<Ring*> ring_{nullptr};
   std::atomic<bool> usable_;
+  std::atomic<bool> gone_{false};  // the ring's other end
   std::atomic<uint64_t> next_{0};  // submission
   Mutex mutex_;
   std::unique_ptr<Ring> owned_ ONECOPY_GUARDED_BY(mutex_);  // like the ends and slots of it

@@ -31,6 +31,12 @@ Status CheckTexts(const TransferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the source's buffer", request.source.buffer));
   ONECOPY_RETURN_IF_ERROR(CheckText("the destination's node", request.destination.node));
   ONECOPY_RETURN_IF_ERROR(CheckText("the destination's buffer", request.destination.buffer));
+  for (const auto* more : {&request.more_sources, &request.more_destinations}) {
+    for (const Endpoint& one : *more) {
+      ONECOPY_RETURN_IF_ERROR(CheckText("a buffer's node", one.node));
+      ONECOPY_RETURN_IF_ERROR(CheckText("a buffer", one.buffer));
+    }
+  }
   ONECOPY_RETURN_IF_ERROR(CheckText("the path", request.policy.path_glob));
   ONECOPY_RETURN_IF_ERROR(CheckText("the link", request.policy.link));
   return CheckText("the request id", request.request_id);

@@ -9,10 +9,9 @@
 #include <utility>
 
 #include "daemon/attach/connection.h"
-#include "daemon/attach/namespace_names.h"
+#include "daemon/engine/registry/identify.h"
 #include "onecopy/reasons.h"
 #include "transport/os/acceptor.h"
-#include "transport/os/namespaces.h"
 #include "transport/os/newcomers.h"
 #include "transport/os/unix_socket.h"
 
@@ -24,39 +23,18 @@ constexpr int kBacklog = 128;
 constexpr uint64_t kKeptDescriptors = 64;
 constexpr mode_t kMode = 0666;  // everybody may attach; who it is decides what it may do
 
-// What the kernel says of the process behind a socket, which is taken. ABORTED for one that has
-// ended.
-Result<Connection::Client> Identify(os::UniqueFd& socket, const os::PeerProcess& peer,
-                                    NamespaceNames& names) {
-  ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd pidfd, os::UnixPeerPidfd(socket.get(), peer));
-  engine::ClientIdentity identity;
-  identity.pid = peer.pid;
-  identity.gid = peer.gid;
-  const os::ProcessNamespaces seen = os::LookAtNamespaces(peer.pid, pidfd);
-  NamespaceNames::Name name = names.Of(seen);
-  identity.uid = {peer.uid, std::move(name.text)};
-  identity.held_namespaces = std::move(name.held);
-  identity.same_pid_namespace = seen.pid.own;
-  identity.cgroup = seen.cgroup;
-  identity.presenter = os::PresenterText(peer.uid, seen);
-  // Only now is it sure that this was about that process, and not about a later one with its
-  // number.
-  if (pidfd && os::HasEnded(pidfd)) {
-    return Status(Code::kAborted, reasons::kOwnerDied, "the client has ended");
-  }
-  return Connection::Client{std::move(socket), std::move(pidfd), std::move(identity)};
-}
-
 }  // namespace
 
 // Thread `attach`, but for Start and Stop.
 class AttachServer::Core {
  public:
-  Core(Options options, Executor& engine, engine::Sessions& sessions, engine::RingApi* rings)
+  Core(Options options, Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
+       engine::SlabApi* slabs)
       : options_(std::move(options)),
         engine_(engine),
         sessions_(sessions),
         rings_(rings),
+        slabs_(slabs),
         thread_(std::make_shared<os::LoopThread>("attach")) {}
   ~Core() { Stop(); }
 
@@ -93,17 +71,19 @@ class AttachServer::Core {
   void Connected(os::UniqueFd socket) {
     const Result<os::PeerProcess> peer = os::UnixPeer(socket.get());
     if (!peer.ok()) return Report(peer.status());
-    Result<Connection::Client> client = Identify(socket, *peer, names_);
-    if (!client.ok()) {
+    auto identified = engine::Identify(socket.get(), *peer, *options_.namespace_names);
+    if (!identified.ok()) {
       closer_->Close(peer->uid, std::move(socket));  // with whatever it has sent already
-      if (client.status().reason() != reasons::kOwnerDied) Report(client.status());
+      if (identified.status().reason() != reasons::kOwnerDied) Report(identified.status());
       return;
     }
     const uint64_t number = next_++;
-    const Uid payer = client->identity.uid.payer();
+    const Uid payer = identified->identity.uid.payer();
     const auto connection = std::make_shared<Connection>(
-        options_, thread_, closer_, std::move(*client),
-        std::make_unique<EngineSession>(engine_, sessions_, rings_, thread_),
+        options_, thread_, closer_,
+        Connection::Client{std::move(socket), std::move(identified->pidfd),
+                           std::move(identified->identity)},
+        std::make_unique<EngineSession>(engine_, sessions_, rings_, slabs_, thread_),
         [this, number] { Ended(number); });
     connections_.emplace(number, connection);
     MakeRoomFor(payer);
@@ -167,6 +147,7 @@ class AttachServer::Core {
   Executor& engine_;
   engine::Sessions& sessions_;
   engine::RingApi* const rings_;
+  engine::SlabApi* const slabs_;
   std::shared_ptr<os::LoopThread> thread_;
   const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
   bool stopped_ = false;
@@ -174,7 +155,6 @@ class AttachServer::Core {
   std::unordered_map<uint64_t, std::shared_ptr<Connection>> connections_;
   os::Newcomers newcomers_;  // of those, that have not said Hello
   std::unordered_map<uint64_t, os::Newcomers::Id> newcomer_ids_;
-  NamespaceNames names_;
   std::map<Uid, size_t> per_payer_;
   uint64_t next_ = 1;
 };
@@ -184,8 +164,9 @@ AttachServer::~AttachServer() = default;
 
 Result<std::unique_ptr<AttachServer>> AttachServer::Start(Options options, Executor& engine,
                                                           engine::Sessions& sessions,
-                                                          engine::RingApi* rings) {
-  auto core = std::make_unique<Core>(std::move(options), engine, sessions, rings);
+                                                          engine::RingApi* rings,
+                                                          engine::SlabApi* slabs) {
+  auto core = std::make_unique<Core>(std::move(options), engine, sessions, rings, slabs);
   ONECOPY_RETURN_IF_ERROR(core->Start());
   return std::unique_ptr<AttachServer>(new AttachServer(std::move(core)));
 }

@@ -9,9 +9,11 @@
 #include <string>
 
 #include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
+#include "transport/os/namespace_names.h"
 
 namespace onecopy::attach {
 
@@ -26,6 +28,8 @@ struct Options {
   size_t most_new = 2048;
   // How long a connection may take to say Hello.
   std::chrono::milliseconds hello_timeout{10000};
+  // What clients' namespaces are called, at every socket of this daemon.
+  std::shared_ptr<os::NamespaceNames> namespace_names = std::make_shared<os::NamespaceNames>();
   // Hears, on the thread `attach`, what keeps clients from attaching.
   std::function<void(const Status&)> report;
 };
@@ -36,11 +40,13 @@ struct Options {
 // may still hold the socket.
 class AttachServer {
  public:
-  // `sessions` and `rings` are used on `engine` alone. All must outlive the tasks that are posted
-  // to `engine`, the last of them by Stop. Without `rings` clients are told that there are none.
+  // `sessions`, `rings` and `slabs` are used on `engine` alone. All must outlive the tasks that are
+  // posted to `engine`, the last of them by Stop. Without `rings`, or `slabs`, clients are told
+  // that there are none.
   static Result<std::unique_ptr<AttachServer>> Start(Options options, Executor& engine,
                                                      engine::Sessions& sessions,
-                                                     engine::RingApi* rings = nullptr);
+                                                     engine::RingApi* rings = nullptr,
+                                                     engine::SlabApi* slabs = nullptr);
   ~AttachServer();
   AttachServer(const AttachServer&) = delete;
   AttachServer& operator=(const AttachServer&) = delete;

@@ -13,6 +13,7 @@
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
+#include "transport/orders/layout.h"
 #include "transport/os/descriptor_kind.h"
 #include "transport/ring/layout.h"
 
@@ -21,7 +22,6 @@ namespace {
 
 constexpr int kPacketsPerTurn = 16;   // so that one client does not starve the others
 constexpr int kPacketsDropped = 256;  // more than a socket's queue holds by default
-constexpr size_t kMaxProgramBytes = 256;
 
 Status Bad(std::string message) {
   return {Code::kInvalidArgument, reasons::kBadArgument, std::move(message)};
@@ -135,6 +135,8 @@ void Connection::OnPacket(os::Packet packet) {
       return OnOpenRing(passed);
     case v1::AttachRequest::kOpenRoute:
       return OnOpenRoute(request.open_route(), passed);
+    case v1::AttachRequest::kOpenSlab:
+      return OnOpenSlab(passed);
     case v1::AttachRequest::REQUEST_NOT_SET:
       return Refuse(Bad("a packet has no request that this daemon knows"));
   }
@@ -143,32 +145,28 @@ void Connection::OnPacket(os::Packet packet) {
 void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& passed) {
   if (state_ != State::kNew) return Refuse(Bad("Hello was said already on this connection"));
   if (passed.any()) return Refuse(Bad("Hello carries no descriptor"));
-  const uint32_t protocol = std::min(hello.protocol_max(), kClientProtocolMax);
-  if (protocol < hello.protocol_min() || protocol < kClientProtocolMin) {
-    return Refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
-                   "the client speaks protocol " + std::to_string(hello.protocol_min()) + " to " +
-                       std::to_string(hello.protocol_max()) + ", this daemon (" + options_.version +
-                       ") " + std::to_string(kClientProtocolMin) + " to " +
-                       std::to_string(kClientProtocolMax),
-                   "use a client library and a daemon of neighbouring versions"});
-  }
+  const Result<uint32_t> protocol =
+      AgreeOnClientProtocol(hello.protocol_min(), hello.protocol_max(), options_.version);
+  if (!protocol.ok()) return Refuse(protocol.status());
   loop_.CancelTimer(hello_timer_);
   if (greeted_) std::exchange(greeted_, nullptr)();
   client_.identity.program = CutUtf8(hello.client(), kMaxProgramBytes);
   BeginAsking();
-  session_->Open(client_.identity, [weak = weak_from_this(), protocol](Result<std::string> token) {
-    const auto self = weak.lock();
-    if (!self || self->state_ == State::kClosed) return;
-    if (!token.ok()) return self->Refuse(token.status());
-    v1::AttachReply reply;
-    v1::AttachReply::Welcome& welcome = *reply.mutable_welcome();
-    welcome.set_protocol(protocol);
-    welcome.set_token(std::move(*token));
-    welcome.set_node(self->options_.node);
-    welcome.set_version(self->options_.version);
-    welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
-    self->Answer(reply);
-  });
+  session_->Open(client_.identity,
+                 [weak = weak_from_this(), protocol = *protocol](Result<std::string> token) {
+                   const auto self = weak.lock();
+                   if (!self || self->state_ == State::kClosed) return;
+                   if (!token.ok()) return self->Refuse(token.status());
+                   v1::AttachReply reply;
+                   v1::AttachReply::Welcome& welcome = *reply.mutable_welcome();
+                   welcome.set_protocol(protocol);
+                   welcome.set_token(std::move(*token));
+                   welcome.set_node(self->options_.node);
+                   welcome.set_version(self->options_.version);
+                   welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
+                   welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
+                   self->Answer(reply);
+                 });
 }
 
 void Connection::OnPassDescriptor(Passed passed) {
@@ -212,15 +210,15 @@ void Connection::RefuseDescriptors(Passed passed, Status why) {
   closer_->Run(payer(), std::move(closed));
 }
 
-bool Connection::RefusesRing(const Passed& passed) {
+bool Connection::Refuses(const Passed& passed, const std::string& what, bool has) {
   Status wrong;
   if (state_ == State::kNew) {
     wrong = {Code::kUnauthenticated, reasons::kNoSession,
              "the first message of a connection must be Hello"};
-  } else if (!session_->has_rings()) {
-    wrong = Bad("this daemon has no rings, as its Welcome said");
+  } else if (!has) {
+    wrong = Bad("this daemon has no " + what + ", as its Welcome said");
   } else if (passed.any()) {
-    wrong = Bad("a message about rings carries no descriptor");
+    wrong = Bad("a message about " + what + " carries no descriptor");
   }
   if (wrong.ok()) return false;
   Refuse(wrong);
@@ -252,6 +250,19 @@ void Connection::OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const 
                         if (!self || self->state_ == State::kClosed) return;
                         self->Answer(route.ok() ? RouteReply(*route) : ErrorReply(route.status()));
                       });
+}
+
+void Connection::OnOpenSlab(const Passed& passed) {
+  if (Refuses(passed, "slabs", session_->has_slabs())) return;
+  BeginAsking();
+  session_->OpenSlab([weak = weak_from_this()](Result<engine::SlabGiven> given) {
+    const auto self = weak.lock();
+    if (!self || self->state_ == State::kClosed) return;
+    if (!given.ok()) return self->Answer(ErrorReply(given.status()));
+    v1::AttachReply reply;
+    reply.mutable_slab()->set_bytes(given->bytes);
+    self->Answer(reply, std::array{given->slab.get(), given->orders.get(), given->socket.get()});
+  });
 }
 
 void Connection::BeginAsking() {

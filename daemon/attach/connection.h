@@ -66,8 +66,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnPassDescriptor(Passed passed);
   void OnOpenRing(const Passed& passed);
   void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed);
+  void OnOpenSlab(const Passed& passed);
   // Refuses what may not be asked for yet, or carries what it should not; true where it did.
-  bool RefusesRing(const Passed& passed);
+  // `what`: rings, or slabs, which this daemon `has`.
+  bool Refuses(const Passed& passed, const std::string& what, bool has);
+  bool RefusesRing(const Passed& passed) { return Refuses(passed, "rings", session_->has_rings()); }
   // Answers once they are closed: so a client that passes what cannot be closed waits by itself.
   void RefuseDescriptors(Passed passed, Status why);
   Uid payer() const { return client_.identity.uid.payer(); }

@@ -7,9 +7,10 @@
 namespace onecopy::attach {
 
 EngineSession::EngineSession(Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
-                             std::shared_ptr<os::LoopThread> thread)
+                             engine::SlabApi* slabs, std::shared_ptr<os::LoopThread> thread)
     : engine_(engine),
       rings_(rings),
+      slabs_(slabs),
       there_(std::make_shared<There>(sessions)),
       thread_(std::move(thread)) {}
 
@@ -78,6 +79,13 @@ void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
     rings->OpenRoute(there->id.value_or(engine::SessionId()), std::move(source),
                      std::move(destination), std::move(reply));
   });
+}
+
+void EngineSession::OpenSlab(Answer<engine::SlabGiven> answer) {
+  engine_.Post(
+      [slabs = slabs_, there = there_, reply = Bring("OpenSlab", {}, std::move(answer))]() mutable {
+        slabs->OpenSlab(there->id.value_or(engine::SessionId()), std::move(reply));
+      });
 }
 
 }  // namespace onecopy::attach

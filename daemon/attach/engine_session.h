@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
@@ -24,7 +25,7 @@ class EngineSession {
 
   // Answers run on `thread`, unless it has ended.
   EngineSession(Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
-                std::shared_ptr<os::LoopThread> thread);
+                engine::SlabApi* slabs, std::shared_ptr<os::LoopThread> thread);
   ~EngineSession();  // ends the session
   EngineSession(const EngineSession&) = delete;
   EngineSession& operator=(const EngineSession&) = delete;
@@ -37,6 +38,9 @@ class EngineSession {
   bool has_rings() const { return rings_ != nullptr; }
   void OpenRing(Answer<engine::RingGiven> answer);
   void OpenRoute(Endpoint source, Endpoint destination, Answer<engine::RingRoute> answer);
+  // Likewise, where there are slabs.
+  bool has_slabs() const { return slabs_ != nullptr; }
+  void OpenSlab(Answer<engine::SlabGiven> answer);
 
  private:
   // On the engine's thread.
@@ -58,6 +62,7 @@ class EngineSession {
 
   Executor& engine_;
   engine::RingApi* const rings_;
+  engine::SlabApi* const slabs_;
   std::shared_ptr<There> there_;
   std::shared_ptr<os::LoopThread> thread_;
 };

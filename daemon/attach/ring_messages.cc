@@ -17,6 +17,7 @@ v1::AttachReply RouteReply(const engine::RingRoute& route) {
   wire.set_route(route.word);
   codec::Print(route.source, wire.mutable_source());
   codec::Print(route.destination, wire.mutable_destination());
+  wire.set_max_bytes(route.max_bytes);
   Plan plan = route.plan;
   plan.refused.clear();  // a packet is short, and GetTransfer tells them
   codec::Print(plan, wire.mutable_plan());

@@ -8,6 +8,7 @@
 #include "daemon/config/read_section.h"
 #include "daemon/config/sections.h"
 #include "daemon/config/value_text.h"
+#include "onecopy/size.h"
 #include "transport/core/name.h"
 
 namespace onecopy::config {
@@ -59,6 +60,9 @@ class Binder {
     config_.name = Name("", "name");
     if (auto listen = Address("", "listen")) config_.listen = *listen;
     if (!top.settings.Text("lanes").empty()) config_.lanes = Address("", "lanes");
+    if (!top.settings.Text("api_listen").empty()) {
+      config_.api_listen = Address("", "api_listen");
+    }
     config_.run_dir = top.settings.Text("run_dir");
     config_.uid_domain = Name("", "uid_domain");
     config_.insecure = top.settings.Bool("insecure");
@@ -107,6 +111,8 @@ class Binder {
                                    static_cast<uint64_t>(limits.Integer(key.name))};
     }
     config_.limits.request_memory = limits.Duration("request_memory");
+    config_.limits.arrivals_per_buffer =
+        static_cast<uint32_t>(limits.Integer("arrivals_per_buffer"));
     config_.limits.health_watches = static_cast<uint32_t>(limits.Integer("health_watches"));
     config_.limits.reserved_percent = static_cast<uint32_t>(limits.Integer("reserved_percent"));
   }
@@ -129,6 +135,7 @@ class Binder {
       if (peer.Has("address") && !peer.wrong.contains("address")) {
         bound.address = Address(section, "address");
       }
+      bound.create_bytes = Size(section, "create_bytes");
       if (peer.Has("uid_domain")) bound.uid_domain = Name(section, "uid_domain");
     }
   }
@@ -164,6 +171,16 @@ class Binder {
       Complain(section, key, "must be of the form " + std::string(kNameSyntax) + ", not " + text);
     }
     return text;
+  }
+
+  // A text that is empty or a size.
+  std::optional<uint64_t> Size(const std::string& section, const std::string& key) {
+    const std::string& text = sections_.at(section).settings.Text(key);
+    if (text.empty()) return std::nullopt;
+    const Result<uint64_t> bytes = ParseBytes(text);
+    if (bytes.ok()) return *bytes;
+    Complain(section, key, bytes.status().message() + "; " + bytes.status().remedy());
+    return std::nullopt;
   }
 
   std::optional<os::HostPort> Address(const std::string& section, const std::string& key) {

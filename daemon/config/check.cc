@@ -96,12 +96,29 @@ void CheckLimits(const Limits& limits, const KeyLines& line_of, Problems& proble
   }
 }
 
+void CheckApi(const Config& config, const KeyLines& line_of, Problems& problems) {
+  if (!config.api_listen) return;
+  const uint32_t line = line_of("api_listen");
+  if (!config.tls.enabled()) {
+    problems.Add(line,
+                 "api_listen is set, and [tls] is not: whoever calls from another machine is known "
+                 "by a certificate alone, so it needs [tls] ca, certificate and key");
+  }
+  if (config.api_listen->port == 0) return;
+  for (const auto& [name, address] : {std::pair<std::string, os::HostPort>{"listen", config.listen},
+                                      {"lanes", config.LanesAddress()}}) {
+    if (*config.api_listen != address) continue;
+    problems.Add(line, "api_listen and " + name + " must differ: both are " + address.ToString());
+  }
+}
+
 }  // namespace
 
 void CheckWhole(const Config& config, const KeyLines& line_of, Problems& problems) {
   CheckTls(config.tls, line_of, problems);
   CheckPeers(config, line_of, problems);
   CheckLimits(config.limits, line_of, problems);
+  CheckApi(config, line_of, problems);
   if (!config.lanes && config.listen.port == UINT16_MAX) {
     problems.Add(line_of("listen"),
                  "lanes must be set: there is no port after that of listen, 65535");

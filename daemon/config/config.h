@@ -36,6 +36,7 @@ struct Tls {
 struct Peer {
   std::optional<os::HostPort> address;    // absent: it calls, and is not called before
   std::optional<std::string> uid_domain;  // absent: none, but this node's own on this machine
+  std::optional<uint64_t> create_bytes;   // absent: see engine::PeerOptions
 
   friend bool operator==(const Peer&, const Peer&) = default;
 };
@@ -57,6 +58,10 @@ struct Limits {
   Limit transfers;
   Limit rings;
   Limit routes;
+  Limit arrivals;
+  uint32_t arrivals_per_buffer = 0;
+  Limit watches;
+  Limit slabs;
   Limit request_ids;
   std::chrono::milliseconds request_memory{0};
   uint32_t health_watches = 0;
@@ -75,7 +80,9 @@ struct Config {
   std::string name;  // of this node; complete after Apply
   os::HostPort listen;
   std::optional<os::HostPort> lanes;  // absent: see LanesAddress
-  std::string run_dir;                // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
+  // Where clients of other machines reach the API, by TLS alone; absent: nowhere.
+  std::optional<os::HostPort> api_listen;
+  std::string run_dir;  // empty: /run/onecopy, else $XDG_RUNTIME_DIR/onecopy
   std::string uid_domain;
   bool insecure = false;
   std::string tuned;     // the file whose values fill the gaps; empty: there is none

@@ -61,6 +61,15 @@ SectionSpec LimitsSection() {
            "Transfers under way; those that a peer orders count as one user's");
   AddLimit(&keys, "rings", {256, 1024}, "Rings for small transfers");
   AddLimit(&keys, "routes", {1024, 8192}, "Ways of such rings between two buffers");
+  AddLimit(&keys, "arrivals", {4096, 65'536},
+           "Arrivals in buffers, each with up to 4 KiB of message, that their owner has not "
+           "acknowledged");
+  keys.push_back(Number("arrivals_per_buffer", SettingType::kInteger, 1024, {2, 1'000'000'000},
+                        "The same of one buffer."));
+  AddLimit(&keys, "watches", {1024, 8192}, "Watches of arrivals");
+  AddLimit(
+      &keys, "slabs", {64, 256},
+      "Clients that register ordinary memory of their process, each with [process] slab_bytes");
   AddLimit(&keys, "request_ids", {2'097'152, 8'388'608},
            "Requests that are remembered by their ids, so that none is carried out twice");
   keys.push_back(Number("request_memory", SettingType::kDuration, 600 * kSecond, {kSecond, kDay},
@@ -76,15 +85,13 @@ SectionSpec LimitsSection() {
 }  // namespace
 
 const std::vector<LimitKey>& LimitKeys() {
-  static const std::vector<LimitKey> keys = {{"sessions", &Limits::sessions},
-                                             {"descriptors", &Limits::descriptors},
-                                             {"requests", &Limits::requests},
-                                             {"buffers", &Limits::buffers},
-                                             {"grants", &Limits::grants},
-                                             {"transfers", &Limits::transfers},
-                                             {"rings", &Limits::rings},
-                                             {"routes", &Limits::routes},
-                                             {"request_ids", &Limits::request_ids}};
+  static const std::vector<LimitKey> keys = {
+      {"sessions", &Limits::sessions}, {"descriptors", &Limits::descriptors},
+      {"requests", &Limits::requests}, {"buffers", &Limits::buffers},
+      {"grants", &Limits::grants},     {"transfers", &Limits::transfers},
+      {"rings", &Limits::rings},       {"routes", &Limits::routes},
+      {"slabs", &Limits::slabs},       {"arrivals", &Limits::arrivals},
+      {"watches", &Limits::watches},   {"request_ids", &Limits::request_ids}};
   return keys;
 }
 
@@ -93,6 +100,9 @@ const std::vector<SettingSpec>& TopKeys() {
       Text("name", "", "Name of this node, by which its peers know it; empty: the host name."),
       Text("listen", "127.0.0.1:7701", "HOST:PORT at which peers reach this daemon."),
       Text("lanes", "", "HOST:PORT of the tcp link's lanes; empty: the port after that of listen."),
+      Text("api_listen", "",
+           "HOST:PORT at which programs of other machines reach the API that api.sock has, with a "
+           "user's certificate (onecopy cert issue-user); needs [tls]. Empty: nowhere."),
       Text("run_dir", "",
            "Folder of api.sock and attach.sock; empty: /run/onecopy, else "
            "$XDG_RUNTIME_DIR/onecopy."),
@@ -125,6 +135,12 @@ const std::vector<SettingSpec>& PeerKeys() {
       Text("uid_domain", "",
            "The peer's domain of uids; what it says itself does not count. Absent: none, but for "
            "peers on this machine, which share this node's if they name the same."),
+      Text(
+          "create_bytes", "",
+          "How much memory the peer's users may have this daemon allocate for buffers of theirs, "
+          "all together, as \"64GiB\" (onecopy cp --create, buffer create PEER:NAME); \"0\": none. "
+          "Absent: those who are users of this node, too, by uid_domain, as much as here; others "
+          "none."),
   };
   return keys;
 }

@@ -21,8 +21,8 @@ Status AdministratorsOnly(const std::string& what) {
 
 }  // namespace
 
-void ClientService::CreateTransfer(const Principal& who, TransferRequest request, ScatterRef ranges,
-                                   Reply<TransferInfo> reply) {
+void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
+                                   RangeGroups ranges, Reply<TransferInfo> reply) {
   if (request.validate_only)
     return needs_.orders.Create(who, std::move(request), std::move(ranges), std::move(reply));
   needs_.orders.Create(who, std::move(request), std::move(ranges),
@@ -125,16 +125,6 @@ void ClientService::EndSeries(const Principal& who, SeriesEnd end, Reply<Transfe
   reply(needs_.series.End(who, end));
 }
 
-void ClientService::CreateBuffer(const Principal& who, CreateBufferRequest request,
-                                 Reply<BufferInfo> reply) {
-  needs_.buffers.Create(who, request, std::move(reply));
-}
-
-void ClientService::RegisterBuffer(const Principal& who, RegisterBufferRequest request,
-                                   Reply<BufferInfo> reply) {
-  needs_.buffers.Register(who, request, std::move(reply));
-}
-
 // Whether that is another node: then it has been asked, or `reply` says why it cannot be.
 template <typename T, typename Ask>
 bool ClientService::AskedElsewhere(const std::string& node, Reply<T>& reply, const Ask& ask) {
@@ -146,6 +136,21 @@ bool ClientService::AskedElsewhere(const std::string& node, Reply<T>& reply, con
     reply(peer.status());
   }
   return true;
+}
+
+void ClientService::CreateBuffer(const Principal& who, CreateBufferRequest request,
+                                 Reply<BufferInfo> reply) {
+  const std::string node = request.node;
+  const bool asked = AskedElsewhere(node, reply, [&](PeerApi& peer) {
+    peer.CreateBuffer(needs_.context.node(), who.uid, std::move(request), std::move(reply));
+  });
+  if (asked) return;
+  needs_.buffers.Create(who, request, std::move(reply));
+}
+
+void ClientService::RegisterBuffer(const Principal& who, RegisterBufferRequest request,
+                                   Reply<BufferInfo> reply) {
+  needs_.buffers.Register(who, request, std::move(reply));
 }
 
 void ClientService::GetBuffer(const Principal& who, std::string node, std::string name,
@@ -174,33 +179,12 @@ void ClientService::ListBuffers(const Principal& who, std::string node, PageRequ
   reply(needs_.inventory.BuffersSeenBy(who, page));
 }
 
-Result<Buffer*> ClientService::FindOwn(const Principal& who, const std::string& name) {
-  ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer,
-                           needs_.grants.FindKnown(needs_.buffers, who, name));
-  if (needs_.owners.Owns(who, buffer->owner)) return buffer;
-  return Status(Code::kPermissionDenied, reasons::kNotOwner,
-                "buffer \"" + buffer->name + "\" belongs to " + buffer->owner.ToString() +
-                    ", not to " + who.ToString());
-}
-
-void ClientService::DeleteBuffer(const Principal& who, std::string name, bool force,
-                                 StatusReply reply) {
-  Result<Buffer*> buffer = FindOwn(who, name);
-  if (!buffer.ok()) return reply(buffer.status());
-  const BufferId id = (*buffer)->id;
-  // Memory that another daemon still has open must not be freed by its owner.
-  auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
-    needs_.exporter.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
-      needs_.rings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
-        needs_.openings.WhenReleased(
-            id, [status, reply = std::move(reply)]() mutable { reply(status); });
-      });
-    });
-  };
-  needs_.buffers.Remove(id, force,
-                        {Code::kCancelled, reasons::kCancelled,
-                         "buffer \"" + (*buffer)->name + "\" was removed by " + who.ToString()},
-                        std::move(removed));
+void ClientService::DeleteBuffer(const Principal& who, std::string node, std::string name,
+                                 bool force, StatusReply reply) {
+  if (needs_.context.IsSelf(node)) return needs_.removal.Remove(who, name, force, std::move(reply));
+  const Result<PeerApi*> peer = needs_.peers.Find(node);
+  if (!peer.ok()) return reply(peer.status());
+  (*peer)->DeleteBuffer(needs_.context.node(), who.uid, std::move(name), force, std::move(reply));
 }
 
 void ClientService::SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) {
@@ -217,7 +201,7 @@ void ClientService::CreateGrant(const Principal& who, CreateGrantRequest request
     return reply(Status(Code::kInvalidArgument, reasons::kBadEndpoint,
                         "a grant is made on the buffer's own node, " + request.range.node));
   }
-  Result<Buffer*> buffer = FindOwn(who, request.range.buffer);
+  Result<Buffer*> buffer = needs_.removal.FindOwn(who, request.range.buffer);
   if (!buffer.ok()) return reply(buffer.status());
   Result<ByteRange> range =
       ResolveRange(request.range, (*buffer)->bytes, "buffer \"" + (*buffer)->name + "\"");
@@ -242,7 +226,7 @@ void ClientService::ListGrants(const Principal& who, std::string node, std::stri
     return;
   }
   if (!buffer.empty()) {
-    Result<Buffer*> found = FindOwn(who, buffer);
+    Result<Buffer*> found = needs_.removal.FindOwn(who, buffer);
     if (!found.ok()) return reply(found.status());
     return reply(needs_.grants.List(page, {(*found)->id}));
   }
@@ -274,6 +258,39 @@ void ClientService::DeleteGrant(const Principal& who, GrantId id, StatusReply re
            "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
   // Small transfers of other nodes read without asking: until that has ended, the right has not.
   needs_.openings.WhenReleased(id, [reply = std::move(reply)]() mutable { reply(OkStatus()); });
+}
+
+Result<ClientApi::WatchId> ClientService::WatchArrivals(const Principal& who,
+                                                        const std::string& buffer,
+                                                        std::function<void()> news) {
+  if (buffer.empty()) return needs_.arrivals.Watch(who, std::nullopt, std::move(news));
+  ONECOPY_ASSIGN_OR_RETURN(const Buffer* const own, needs_.removal.FindOwn(who, buffer));
+  return needs_.arrivals.Watch(who, own->id, std::move(news));
+}
+
+ArrivalsTold ClientService::TakeArrivals(WatchId watch) { return needs_.arrivals.Take(watch); }
+
+void ClientService::UnwatchArrivals(WatchId watch) { needs_.arrivals.Unwatch(watch); }
+
+void ClientService::AcknowledgeArrivals(const Principal& who, WatchId watch, uint64_t count,
+                                        StatusReply reply) {
+  reply(needs_.arrivals.Acknowledge(who, watch, count));
+}
+
+void ClientService::SendMessage(const Principal& who, MessageRequest request, StatusReply reply) {
+  const Endpoint& to = request.destination;
+  if (to.offset_bytes || to.bytes || !to.file.empty()) {
+    return reply({Code::kInvalidArgument, reasons::kBadEndpoint,
+                  "a message goes to a whole buffer, not to " + Printable(to.ToString()),
+                  "leave the range out"});
+  }
+  const std::string node = to.node;
+  needs_.nodes.WhenConnected(
+      node, [this, message = PeerMessage{who.uid, who.administrator, std::move(request)},
+             reply = std::move(reply)](const Result<PeerApi*>& peer) mutable {
+        if (!peer.ok()) return reply(peer.status());
+        (*peer)->SendMessage(needs_.context.node(), std::move(message), std::move(reply));
+      });
 }
 
 NodeInfo ClientService::DescribeSelf() const {

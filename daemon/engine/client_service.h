@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/engine/api/client_api.h"
+#include "daemon/engine/arrivals/arrivals.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/inventory.h"
@@ -15,8 +16,8 @@
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/removal.h"
 #include "daemon/engine/rings/rings.h"
-#include "daemon/engine/sharing/memory_exporter.h"
 #include "daemon/engine/transfers/coordinator.h"
 #include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/series.h"
@@ -34,6 +35,7 @@ class ClientService final : public ClientApi {
     Buffers& buffers;
     Grants& grants;
     Inventory& inventory;
+    Arrivals& arrivals;
     Catalog& catalog;
     Peers& peers;
     Nodes& nodes;
@@ -45,12 +47,12 @@ class ClientService final : public ClientApi {
     Series& series;
     Rings& rings;
     Openings& openings;
-    MemoryExporter& exporter;
+    Removal& removal;
   };
 
   explicit ClientService(const Needs& needs) : needs_(needs) {}
 
-  void CreateTransfer(const Principal& who, TransferRequest request, ScatterRef ranges,
+  void CreateTransfer(const Principal& who, TransferRequest request, RangeGroups ranges,
                       Reply<TransferInfo> reply) override;
   void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) override;
   void ListTransfers(const Principal& who, PageRequest page,
@@ -70,7 +72,8 @@ class ClientService final : public ClientApi {
                  Reply<BufferInfo> reply) override;
   void ListBuffers(const Principal& who, std::string node, PageRequest page,
                    Reply<Page<BufferInfo>> reply) override;
-  void DeleteBuffer(const Principal& who, std::string name, bool force, StatusReply reply) override;
+  void DeleteBuffer(const Principal& who, std::string node, std::string name, bool force,
+                    StatusReply reply) override;
   void SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) override;
 
   void CreateGrant(const Principal& who, CreateGrantRequest request,
@@ -78,6 +81,14 @@ class ClientService final : public ClientApi {
   void ListGrants(const Principal& who, std::string node, std::string buffer, PageRequest page,
                   Reply<Page<GrantInfo>> reply) override;
   void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) override;
+
+  Result<WatchId> WatchArrivals(const Principal& who, const std::string& buffer,
+                                std::function<void()> news) override;
+  ArrivalsTold TakeArrivals(WatchId watch) override;
+  void UnwatchArrivals(WatchId watch) override;
+  void AcknowledgeArrivals(const Principal& who, WatchId watch, uint64_t count,
+                           StatusReply reply) override;
+  void SendMessage(const Principal& who, MessageRequest request, StatusReply reply) override;
 
   void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) override;
   void ListNodes(const Principal& who, PageRequest page, Reply<Page<NodeInfo>> reply) override;
@@ -94,8 +105,6 @@ class ClientService final : public ClientApi {
   bool AskedElsewhere(const std::string& node, Reply<T>& reply, const Ask& ask);
   // The record, if `who` may see it.
   Result<TransferRecord*> FindTransfer(const Principal& who, const TransferId& id);
-  // The buffer of this node, if `who` owns it.
-  Result<Buffer*> FindOwn(const Principal& who, const std::string& name);
   NodeInfo DescribeSelf() const;
   void AddProbes(NodeInfo& node) const;
 

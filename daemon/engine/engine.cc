@@ -3,6 +3,8 @@
 #include <future>
 #include <utility>
 
+#include "daemon/engine/arrivals/arrivals.h"
+#include "daemon/engine/arrivals/messages.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/client_service.h"
@@ -21,6 +23,7 @@
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/request_memory.h"
 #include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/registry/slabs.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/rings/remote_route.h"
 #include "daemon/engine/rings/ring_receipts.h"
@@ -32,6 +35,7 @@
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/staging/registrations.h"
 #include "daemon/engine/staging/slots.h"
+#include "daemon/engine/transfers/bundles.h"
 #include "daemon/engine/transfers/coordinator.h"
 #include "daemon/engine/transfers/destinations.h"
 #include "daemon/engine/transfers/moves.h"
@@ -72,8 +76,11 @@ struct Engine::State {
         sessions(context.node(), context.options.daemon_uid, context.options.limits),
         owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
         request_memory(context),
-        buffers(context, sessions, request_memory),
+        slabs(context, sessions),
+        buffers(context, sessions, slabs, request_memory),
         grants(context, owners, sessions),
+        arrivals(context, buffers),
+        messages(context, buffers, grants, arrivals, request_memory),
         catalog(context),
         peers(context, catalog, dialer),
         nodes(context, peers, self),
@@ -99,11 +106,13 @@ struct Engine::State {
                  remote_transfers,
                  series,
                  {context, peers, transfers, buffers, registrations, slots, checksums, exporter}}),
-        destinations({grants,
-                      tickets,
-                      series,
-                      planning,
-                      {context, peers, transfers, buffers, checksums, probes, path_rates, moves}}),
+        destinations(
+            {grants,
+             tickets,
+             series,
+             planning,
+             {context, peers, transfers, buffers, arrivals, checksums, probes, path_rates, moves}}),
+        bundles({context, peers, probes, buffers, arrivals, transfers, series, destinations}),
         orders(context, nodes, transfers, remote_transfers, series, request_memory),
         openings(context),
         remote_routes({context, peers, planning, probes, catalog, {connections, registrations}}),
@@ -111,22 +120,24 @@ struct Engine::State {
                      remote_routes}),
         ring_routes(
             {context, buffers, grants, tickets, peers, connections, planning, remote_routes}),
-        ring_receipts(context, transfers),
+        ring_receipts(context, transfers, buffers, arrivals),
         rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
               context.options.ring_spin),
-        self({context, peers, connections, tickets, buffers, grants, inventory, transfers,
-              remote_transfers, sources, destinations, probe_slabs, ring_server, openings, exporter,
-              importer}),
-        client({context, owners, sessions, buffers, grants, inventory, catalog, peers, nodes,
-                probes, path_rates, transfers, remote_transfers, orders, series, rings, openings,
-                exporter}) {}
+        removal({owners, buffers, grants, rings, openings, exporter}),
+        self({context,          owners,   peers,        connections, tickets,
+              buffers,          grants,   inventory,    messages,    transfers,
+              remote_transfers, sources,  destinations, bundles,     probe_slabs,
+              ring_server,      openings, exporter,     importer,    removal}),
+        client({context, owners, sessions, buffers, grants, inventory, arrivals, catalog, peers,
+                nodes, probes, path_rates, transfers, remote_transfers, orders, series, rings,
+                openings, removal}) {}
 
   void Wire();
   void CancelAll(const Status& why);
   // Small transfers of rings from a node, and to it.
   void DropRingRoutes(const std::string& node);
-  // Runs `then` when no report is on its way to another node any more, or after `patience`.
-  void WhenReported(os::Clock::duration patience, Task then);
+  // Runs `then` once that is so, or after `patience`.
+  void When(std::function<bool()> so, os::Clock::duration patience, Task then);
 
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<std::unique_ptr<Link>> links;
@@ -136,8 +147,11 @@ struct Engine::State {
   Sessions sessions;
   Owners owners;
   RequestMemory request_memory;
+  Slabs slabs;
   Buffers buffers;
   Grants grants;
+  Arrivals arrivals;
+  Messages messages;
   Catalog catalog;
   Peers peers;
   Nodes nodes;
@@ -159,6 +173,7 @@ struct Engine::State {
   Moves moves;
   Sources sources;
   Destinations destinations;
+  Bundles bundles;
   Coordinator orders;
   Openings openings;
   RemoteRoutes remote_routes;
@@ -166,6 +181,7 @@ struct Engine::State {
   RingRoutes ring_routes;
   RingReceipts ring_receipts;
   Rings rings;
+  Removal removal;
   PeerService self;
   ClientService client;
   bool stopped = false;
@@ -180,6 +196,8 @@ void Engine::State::Wire() {
   sessions.OnClosed([this](const SessionId& session) {
     series.EndSession(session);  // before its buffers end its parts
     rings.EndSession(session);
+    arrivals.EndSession(session);
+    slabs.EndSession(session);
     buffers.EndSession(session);
   });
   buffers.OnEvict(end);
@@ -191,6 +209,7 @@ void Engine::State::Wire() {
     const Status gone = why.code() == Code::kCancelled
                             ? Status(Code::kNotFound, reasons::kBufferNotFound, why.message())
                             : why;
+    arrivals.DropBuffer(buffer, gone);
     rings.DropBuffer(buffer, gone);
     openings.DropBuffer(buffer, gone);
   });
@@ -210,6 +229,7 @@ void Engine::State::Wire() {
   });
   transfers.OnFinal([this](const TransferRecord& record) {
     sources.Forget(record.info.id);
+    bundles.OnFinal(record);
     series.OnFinal(record);
   });
   connections.OnAnsweredClosed([this](uint64_t number, const Status& why) {
@@ -271,12 +291,13 @@ void Engine::State::CancelAll(const Status& why) {
   }
 }
 
-void Engine::State::WhenReported(os::Clock::duration patience, Task then) {
+void Engine::State::When(std::function<bool()> so, os::Clock::duration patience, Task then) {
   constexpr std::chrono::milliseconds kPause{5};
-  if (context.reports_under_way == 0 || patience <= os::Clock::duration(0)) return then();
-  context.loop.RunAfter(kPause, [this, patience, kPause, then = std::move(then)]() mutable {
-    WhenReported(patience - kPause, std::move(then));
-  });
+  if (so() || patience <= os::Clock::duration(0)) return then();
+  context.loop.RunAfter(
+      kPause, [this, so = std::move(so), patience, kPause, then = std::move(then)]() mutable {
+        When(std::move(so), patience - kPause, std::move(then));
+      });
 }
 
 Engine::Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
@@ -293,6 +314,7 @@ ClientApi& Engine::client() { return state_->client; }
 PeerApi& Engine::node() { return state_->self; }
 Sessions& Engine::sessions() { return state_->sessions; }
 RingApi& Engine::rings() { return state_->rings; }
+SlabApi& Engine::slabs() { return state_->slabs; }
 Status Engine::AdmitPeer(const std::string& node, bool local) {
   return state_->peers.Admit(node, local);
 }
@@ -320,8 +342,10 @@ void Engine::Drain(Task done) {
     });
     state->transfers.OnIdle([state, timer, done = std::move(done)]() mutable {
       state->context.loop.CancelTimer(timer);
-      // The other nodes should hear how the last transfers ended.
-      state->WhenReported(kReportPatience, std::move(done));
+      // The other nodes should hear how the last transfers ended, and that they read here no more.
+      state->When(
+          [state] { return state->context.reports_under_way == 0 && !state->openings.any(); },
+          kReportPatience, std::move(done));
     });
   });
 }
@@ -337,7 +361,8 @@ void Engine::Stop() {
         {Code::kUnavailable, reasons::kDraining, "node " + state->context.node() + " is stopping"});
     state->transfers.OnIdle([state, &idle] {
       // Who does not wait for draining has not waited for this, either.
-      state->WhenReported(kReportPatience, [state, &idle] {
+      const auto reported = [state] { return state->context.reports_under_way == 0; };
+      state->When(reported, kReportPatience, [state, &idle] {
         state->peers.Stop();
         state->probe_slabs.CloseAll();
         state->probes.Stop([&idle] { idle.set_value(); });
@@ -355,6 +380,7 @@ void Engine::Stop() {
     state->importer.Clear();
     state->connections.Clear();
     state->slots.Clear();
+    state->slabs.Clear();
     state->buffers.Clear();
   });
   state->thread.StopAndJoin();

@@ -8,6 +8,7 @@
 #include "daemon/engine/api/client_api.h"
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/ring_api.h"
+#include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/base/options.h"
 #include "daemon/engine/registry/sessions.h"
 #include "transport/core/link.h"
@@ -33,6 +34,7 @@ class Engine {
   PeerApi& node();  // this node, as a peer asks it
   Sessions& sessions();
   RingApi& rings();
+  SlabApi& slabs();
   // Whether calls of that node may be made: see Admission.
   Status AdmitPeer(const std::string& node, bool local);
 

@@ -18,6 +18,7 @@ void PeerService::Reserve(const std::string& caller, ReserveRequest request,
 
 void PeerService::Start(const std::string& caller, StartRequest request,
                         Reply<TransferInfo> reply) {
+  if (!request.parts.empty()) return needs_.bundles.Start(caller, request, std::move(reply));
   needs_.destinations.Start(caller, request, std::move(reply));
 }
 
@@ -80,9 +81,9 @@ void PeerService::Report(const std::string& caller, TransferInfo transfer, Statu
 
 Result<TransferRecord*> PeerService::FindDecided(const std::string& caller, const TransferId& id) {
   TransferRecord* record = needs_.transfers.Find(id);
-  const bool here =
-      record != nullptr && (record->series ? needs_.context.IsSelf(record->initiator)
-                                           : record->info.role == TransferRole::kDestination);
+  const bool here = record != nullptr && (record->series && !record->bundle
+                                              ? needs_.context.IsSelf(record->initiator)
+                                              : record->info.role == TransferRole::kDestination);
   if (here && (record->initiator == caller || record->info.source.node == caller ||
                record->info.destination.node == caller || needs_.context.IsSelf(caller))) {
     return record;
@@ -107,6 +108,38 @@ void PeerService::Cancel(const std::string& caller, Uid uid, TransferId id,
         {Code::kCancelled, reasons::kCancelled, "cancelled by " + Owner{uid, caller}.ToString()});
   }
   reply((*record)->info);
+}
+
+// A client's user of another node, who may have memory here as far as the configuration says.
+void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
+                               Reply<BufferInfo> reply) {
+  const std::string& self = needs_.context.node();
+  if (needs_.context.draining) {
+    return reply(
+        Status(Code::kUnavailable, reasons::kDraining, "node " + self + " is shutting down"));
+  }
+  const Owner owner{uid, caller};
+  const std::optional<uint64_t> limit = needs_.peers.CreateBytes(caller);
+  if (limit ? *limit == 0 : !needs_.owners.Same(owner, {uid, self})) {
+    return reply(Status(Code::kPermissionDenied, reasons::kNotOwner,
+                        owner.ToString() + " may not create buffers on node " + self,
+                        "give both nodes one uid_domain, or set create_bytes under [peers." +
+                            caller + "] on node " + self + "; or run onecopy there"));
+  }
+  Buffers::Account account{WholeNode(caller), nullptr};
+  if (limit) {
+    account.take_room = [this, caller, bytes = request.bytes, limit = *limit] {
+      return room_.Take(caller, bytes, limit);
+    };
+  }
+  // All users of a node have one account, and ids are each user's own.
+  if (!request.request_id.empty()) request.request_id = uid.ToString() + "/" + request.request_id;
+  needs_.buffers.Create({uid, caller, false, {}}, request, std::move(reply), std::move(account));
+}
+
+void PeerService::DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,
+                               StatusReply reply) {
+  needs_.removal.Remove({uid, caller, false, {}}, name, force, std::move(reply));
 }
 
 void PeerService::GetBuffer(const std::string& caller, Uid uid, std::string name,
@@ -136,6 +169,10 @@ void PeerService::SumBuffer(const std::string& caller, Uid uid, Endpoint range,
 void PeerService::ListGrants(const std::string& caller, Uid uid, PageRequest page,
                              Reply<Page<GrantInfo>> reply) {
   reply(needs_.inventory.GrantsOf(Principal{uid, caller, false, {}}, page));
+}
+
+void PeerService::SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) {
+  reply(needs_.messages.Take(caller, message));
 }
 
 }  // namespace onecopy::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/arrivals/messages.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/inventory.h"
 #include "daemon/engine/peering/connections.h"
@@ -10,10 +11,13 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
+#include "daemon/engine/registry/peer_room.h"
 #include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/removal.h"
 #include "daemon/engine/rings/ring_server.h"
 #include "daemon/engine/sharing/memory_exporter.h"
 #include "daemon/engine/sharing/memory_importer.h"
+#include "daemon/engine/transfers/bundles.h"
 #include "daemon/engine/transfers/destinations.h"
 #include "daemon/engine/transfers/remote_transfers.h"
 #include "daemon/engine/transfers/sources.h"
@@ -26,24 +30,28 @@ class PeerService final : public PeerApi {
   // Each call goes to the one of these whose business it is.
   struct Needs {
     const Context& context;
+    const Owners& owners;
     Peers& peers;
     Connections& connections;
     Tickets& tickets;
     Buffers& buffers;
     Grants& grants;
     Inventory& inventory;
+    Messages& messages;
     Transfers& transfers;
     RemoteTransfers& remote_transfers;
     Sources& sources;
     Destinations& destinations;
+    Bundles& bundles;
     ProbeSlabs& probe_slabs;
     RingServer& rings;
     Openings& openings;
     MemoryExporter& exporter;
     MemoryImporter& importer;
+    Removal& removal;
   };
 
-  explicit PeerService(const Needs& needs) : needs_(needs) {}
+  explicit PeerService(const Needs& needs) : needs_(needs), room_(needs.context.node()) {}
 
   void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override;
   void Reserve(const std::string& caller, ReserveRequest request,
@@ -69,6 +77,10 @@ class PeerService final : public PeerApi {
   void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) override;
   void Cancel(const std::string& caller, Uid uid, TransferId id,
               Reply<TransferInfo> reply) override;
+  void CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
+                    Reply<BufferInfo> reply) override;
+  void DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,
+                    StatusReply reply) override;
   void GetBuffer(const std::string& caller, Uid uid, std::string name,
                  Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
@@ -77,12 +89,14 @@ class PeerService final : public PeerApi {
                  Reply<BufferSum> reply) override;
   void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                   Reply<Page<GrantInfo>> reply) override;
+  void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) override;
 
  private:
   // A transfer that this node decides and `caller` has a part in.
   Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);
 
   const Needs needs_;
+  PeerRoom room_;
 };
 
 }  // namespace onecopy::engine

@@ -12,9 +12,9 @@ Chain::Chain(Executor& executor, Places places, std::vector<Stage> stages)
       stages_(std::move(stages)),
       moving_(stages_.size()),
       tallies_(stages_.size()) {
-  if (places_.between != nullptr) {
-    sources_.push_back(places_.between.get());
-    sinks_.push_back(places_.between.get());
+  for (const auto& between : places_.between) {
+    sources_.push_back(between.get());
+    sinks_.push_back(between.get());
   }
   sinks_.push_back(places_.destination.get());
   assert(sources_.size() == stages_.size() && sinks_.size() == stages_.size());

@@ -23,10 +23,10 @@ struct Stage {
   unsigned depth = 1;  // moves under way at a time
 };
 
-// From where to where; `between` only where there are two stages.
+// From where to where; one `between` fewer than there are stages.
 struct Places {
   std::unique_ptr<Source> source;
-  std::unique_ptr<Between> between = {};
+  std::vector<std::unique_ptr<Between>> between = {};
   std::unique_ptr<Destination> destination;
 };
 
@@ -46,7 +46,6 @@ class Chain : public std::enable_shared_from_this<Chain> {
  public:
   using Done = UniqueFunction<void(ChainReport)>;
 
-  // A stage more than there are places between.
   Chain(Executor& executor, Places places, std::vector<Stage> stages);
 
   // `done` runs once, on the executor, when nothing moves any more: because the last place is

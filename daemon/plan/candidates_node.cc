@@ -77,12 +77,27 @@ Assessment AssessBetweenNodes(const Rung& rung, const Ends& ends) {
   return offers;
 }
 
+// Between two processes each one's slab takes a copy. That both are one, which has one slab, only
+// shows when it is done.
+Assessment AssessProcess(const Rung& rung, const Ends& ends) {
+  if (rung.shape == Shape::kBounce) {
+    const bool both = IsProcess(ends.source) && IsProcess(ends.destination);
+    return Offer(rung, ends, {.source = true, .destination = both}, false);
+  }
+  const MemoryCapability& process = IsProcess(ends.source) ? ends.source : ends.destination;
+  return Refused(rung, reasons::kNotApplicable,
+                 Describe(process, ends.source_node) +
+                     " is reached by its own process alone, which copies it through a slab",
+                 ProcessRemedy(process.kind));
+}
+
 }  // namespace
 
 Assessment AssessInNode(const Rung& rung, const Ends& ends) {
   const std::string source = Describe(ends.source, ends.source_node);
   const std::string destination = Describe(ends.destination, ends.destination_node);
   if (!ends.InOneNode()) return AssessBetweenNodes(rung, ends);
+  if (IsProcess(ends.source) || IsProcess(ends.destination)) return AssessProcess(rung, ends);
   const bool two_devices = !IsHost(ends.source) && !IsHost(ends.destination) &&
                            StepName(ends.source) != StepName(ends.destination);
   const bool two_gpus = two_devices && IsGpu(ends.source) && IsGpu(ends.destination);

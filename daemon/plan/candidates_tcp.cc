@@ -89,6 +89,14 @@ void AddOtherSockets(const Rung& rung, const Ends& ends, std::vector<Candidate>*
   }
 }
 
+// What to do about memory that sockets cannot reach.
+const char* HiddenRemedy(const Ends& ends) {
+  for (const MemoryCapability* memory : {&ends.source, &ends.destination}) {
+    if (IsProcess(*memory)) return ProcessRemedy(memory->kind);
+  }
+  return "use host memory, or a path that stages GPU memory";
+}
+
 }  // namespace
 
 bool IsSockets(const NicCapability& nic) { return nic.name == "tcp"; }
@@ -113,8 +121,7 @@ Assessment AssessTcp(const Rung& rung, const Ends& ends) {
     case Shape::kDirect:
       if (!source_reachable || !destination_reachable) {
         return Refused(rung, reasons::kNotApplicable,
-                       "sockets cannot reach the memory of " + hidden,
-                       "use host memory, or a path that stages GPU memory");
+                       "sockets cannot reach the memory of " + hidden, HiddenRemedy(ends));
       }
       break;
     case Shape::kBounce:

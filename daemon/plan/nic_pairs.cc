@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/plan/lane_rates.h"
+#include "daemon/plan/path_steps.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::plan {
@@ -25,6 +26,12 @@ Viability Registers(const NicCapability& nic, const WireEnd& target, const NodeC
     if (memory.device.empty()) found = &memory;
   }
   if (found != nullptr && found->viability.viable) return {};
+  if (IsOfProcess(target.kind)) {
+    return Viability::No(reasons::kNotApplicable,
+                         nic.name + " of " + node.node +
+                             " cannot reach memory that a client's process alone reaches",
+                         ProcessRemedy(target.kind));
+  }
   const bool host = target.kind == "host";
   const std::string memory = target.device.empty() ? target.kind + " memory" : target.device;
   const std::string detail = nic.name + " of " + node.node + " cannot register " + memory + ": ";

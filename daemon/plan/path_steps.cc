@@ -6,12 +6,17 @@ namespace onecopy::plan {
 namespace {
 
 constexpr const char* kPinned = "pinned";
+constexpr const char* kSlab = "slab";
 constexpr const char* kKernel = "kernel";
 constexpr const char* kSealed = "tls";
 
 std::string CopierOf(const MemoryCapability& memory) {
+  if (IsProcess(memory)) return "client";
   return IsGpu(memory) ? "copy-engine" : "cpu";
 }
+
+// Through which memory is staged.
+const char* SlotsOf(const MemoryCapability& memory) { return IsProcess(memory) ? kSlab : kPinned; }
 
 // Adds step after step, each from where the one before ended.
 class Walk {
@@ -53,11 +58,22 @@ bool IsHost(const MemoryCapability& memory) { return memory.kind == "host"; }
 
 bool IsGpu(const MemoryCapability& memory) { return !memory.device.empty(); }
 
+bool IsProcess(const MemoryCapability& memory) { return IsOfProcess(memory.kind); }
+
+const char* ProcessRemedy(const std::string& kind) {
+  return kind == kProcessGpuKind
+             ? "allocate memory that can be shared: with cudaMalloc, with cuMemCreate and "
+               "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or by the daemon; in torch, without "
+               "backend:cudaMallocAsync"
+             : "allocate memory that can be shared: a HostBuffer, or a sealed memfd";
+}
+
 std::string StepName(const MemoryCapability& memory) {
   return memory.device.empty() ? memory.kind : memory.device;
 }
 
 std::string Describe(const MemoryCapability& memory, const NodeCapability& node) {
+  if (memory.kind == kProcessGpuKind) return "GPU memory of a process of " + node.node;
   return (IsGpu(memory) ? memory.device : memory.kind + " memory") + " of " + node.node;
 }
 
@@ -65,7 +81,12 @@ Path PathInNode(const Rung& rung, const Ends& ends, Staging staging) {
   Walk walk(ends.source);
   std::string last_copier = CopierOf(IsGpu(ends.source) ? ends.source : ends.destination);
   if (staging.source || staging.destination) {
-    walk.Copy(kPinned, CopierOf(ends.source), ends.source_node);
+    // Its own slab is the only one that a process copies into.
+    const MemoryCapability& first = IsProcess(ends.source) ? ends.source : ends.destination;
+    walk.Copy(SlotsOf(first), CopierOf(ends.source), ends.source_node);
+    if (staging.source && staging.destination) {
+      walk.Copy(SlotsOf(ends.destination), "cpu", ends.source_node);
+    }
     last_copier = CopierOf(ends.destination);
   }
   walk.Copy(StepName(ends.destination), last_copier, ends.destination_node);
@@ -76,10 +97,11 @@ Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, S
                   bool emulated, Sealing sealing) {
   const bool sockets = rung.carrier == Carrier::kTcp;
   Walk walk(ends.source);
-  if (staging.source) walk.Copy(kPinned, CopierOf(ends.source), ends.source_node);
+  if (staging.source) walk.Copy(SlotsOf(ends.source), CopierOf(ends.source), ends.source_node);
   if (sealing.source) walk.Copy(kSealed, "cpu", ends.source_node);
   if (sockets) walk.Copy(kKernel, "cpu", ends.source_node);
-  const std::string landing = staging.destination ? kPinned : StepName(ends.destination);
+  const std::string landing =
+      staging.destination ? SlotsOf(ends.destination) : StepName(ends.destination);
   walk.Wire(sockets ? kKernel : landing, ends, emulated);
   if (sealing.destination) walk.Copy(kSealed, "cpu", ends.destination_node);
   if (sockets) walk.Copy(landing, "cpu", ends.destination_node);

@@ -20,12 +20,17 @@ bool IsHost(const MemoryCapability& memory);
 // Memory with a copy engine. Neither host memory nor a GPU's is what lies behind a client's
 // dma-buf.
 bool IsGpu(const MemoryCapability& memory);
+// Memory of a client's process, which its own library copies, through a slab: ordinary memory, or a
+// GPU's of a kind that no other process can map.
+bool IsProcess(const MemoryCapability& memory);
+// What the user of memory of such a kind does to have a copy fewer.
+const char* ProcessRemedy(const std::string& kind);
 
 // The memory's name in steps, and with its node for people: "GPU-5f… of east".
 std::string StepName(const MemoryCapability& memory);
 std::string Describe(const MemoryCapability& memory, const NodeCapability& node);
 
-// One pass, or two through a pinned slot.
+// One pass, two through a slot, or three through one of each end.
 Path PathInNode(const Rung& rung, const Ends& ends, Staging staging);
 
 // At which ends of a wire the daemon itself encrypts and decrypts, a pass of its own each.

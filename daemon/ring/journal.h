@@ -4,35 +4,27 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
-#include "daemon/ring/outcome.h"
+#include "daemon/ring/entry.h"
+#include "daemon/ring/long_ends.h"
 
 namespace onecopy::ring {
-
-using Clock = std::chrono::steady_clock;
-
-struct Entry {
-  uint64_t number = 0;
-  uint64_t route = 0;  // Route::serial; 0: it named none
-  uint64_t from = 0;
-  uint64_t to = 0;
-  uint64_t bytes = 0;
-  Outcome outcome = Outcome::kSucceeded;
-  Clock::time_point taken;
-  Clock::time_point begun;  // as `taken` where nothing was begun
-  Clock::time_point ended;
-};
 
 // Written by the ring's thread, without a lock or an allocation; read by any.
 class Journal {
  public:
   static constexpr uint64_t kEntries = 1024;
 
-  Journal() : slots_(std::make_unique<std::array<Slot, kEntries>>()) {}
+  // `long_ended`: see LongEnds.
+  explicit Journal(std::function<void()> long_ended = [] {})
+      : slots_(std::make_unique<std::array<Slot, kEntries>>()), long_ends_(std::move(long_ended)) {}
+
+  LongEnds& long_ends() { return long_ends_; }
 
   void Write(const Entry& entry) {
     Slot& slot = (*slots_)[entry.number % kEntries];
@@ -91,6 +83,7 @@ class Journal {
   };
 
   std::unique_ptr<std::array<Slot, kEntries>> slots_;
+  LongEnds long_ends_;
   std::atomic<uint64_t> succeeded_{0};
   std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> bytes_{0};

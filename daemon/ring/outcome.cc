@@ -21,8 +21,8 @@ const Status& StatusOf(Outcome outcome) {
                               "source and destination of a submission overlap in one buffer",
                               "choose ranges that have no byte in common");
   static const Status too_long(Code::kInvalidArgument, reasons::kBadSize,
-                               "a submission has no bytes, or more than the " +
-                                   FormatBytes(kMaxBytes) + " that go by a ring");
+                               "a submission has no bytes, or more than its route carries (" +
+                                   FormatBytes(kMaxBytes) + ", or what the daemon said of it)");
   static const Status draining(Code::kUnavailable, reasons::kDraining,
                                "the node is shutting down and takes no new transfers");
   static const Status unknown(Code::kInternal, reasons::kInternal, "the transfer failed");

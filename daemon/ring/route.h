@@ -10,16 +10,21 @@
 #include "onecopy/status.h"
 #include "transport/core/mutex.h"
 #include "transport/core/small_copy_route.h"
+#include "transport/ring/layout.h"
 
 namespace onecopy::ring {
 
-// Made by the engine; then read by the ring's thread, which alone uses `way`.
+// Made by the engine; then read by the ring's thread, which alone uses both ways.
 struct Route {
   uint64_t serial = 0;  // which one it is, for the journal
   std::shared_ptr<SmallCopyRoute> way;
+  std::shared_ptr<SmallCopyRoute> long_way;  // for more than kMaxBytes; may be null
   ByteRange from;  // what may be read of the source buffer, and written of the destination's
   ByteRange to;
   bool one_buffer = false;  // both ends are the same: ranges must not overlap
+
+  uint64_t max_bytes() const { return long_way == nullptr ? kMaxBytes : kMaxLongBytes; }
+  SmallCopyRoute& WayFor(uint64_t bytes) const { return bytes > kMaxBytes ? *long_way : *way; }
 
   // Engine: nothing more may begin. Once.
   void Revoke(Status why) {

@@ -5,6 +5,14 @@
 #include "onecopy/range.h"
 
 namespace onecopy::ring {
+namespace {
+
+void LetGo(Route& route) {
+  route.way.reset();
+  route.long_way.reset();
+}
+
+}  // namespace
 
 ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal)
     : end_(std::move(end)), socket_(std::move(socket)), journal_(std::move(journal)) {
@@ -16,7 +24,7 @@ ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journ
 ServedRing::~ServedRing() {
   assert(under_way_ == 0);
   for (const std::shared_ptr<Route>& route : routes_) {
-    if (route != nullptr) route->way.reset();
+    if (route != nullptr) LetGo(*route);
   }
 }
 
@@ -51,7 +59,7 @@ void ServedRing::RemoveIdle() {
       continue;
     }
     // The route stays, to say why it is none, until its place is used again.
-    if (route != nullptr) route->way.reset();
+    if (route != nullptr) LetGo(*route);
     Task done = std::move(removals_[i].second);
     removals_.erase(removals_.begin() + static_cast<ptrdiff_t>(i));
     done();
@@ -64,7 +72,7 @@ bool ServedRing::Turn(bool draining) {
     const uint32_t before = last_;
     const Clock::time_point now = Clock::now();
     Request request;
-    for (int i = 0; i < kMaxPerTurn && under_way_ < kMaxUnderWay; ++i) {
+    for (int i = 0; i < kMaxPerTurn && HasRoom(); ++i) {
       const DaemonEnd::Taken taken = end_.Take(&request);
       broken_ = taken == DaemonEnd::Taken::kBroken;
       if (taken != DaemonEnd::Taken::kOne) break;
@@ -79,11 +87,17 @@ bool ServedRing::Turn(bool draining) {
   return Finish() || any;
 }
 
+bool ServedRing::HasRoom() const {
+  return under_way_ < kMaxUnderWay && bytes_under_way_ < kManyBytes &&
+         journal_->long_ends().HasRoomFor(under_way_ + 1);
+}
+
 void ServedRing::Serve(const Request& request, Clock::time_point now, bool draining) {
   Route* const route = FindRoute(request.route);
   const Outcome outcome = Check(request, route, draining);
   if (outcome != Outcome::kSucceeded) return Refuse(request, route, outcome, now);
-  const Status begun = route->way->Begin(request.from, request.to, request.bytes);
+  SmallCopyRoute& way = route->WayFor(request.bytes);
+  const Status begun = way.Begin(request.from, request.to, request.bytes);
   if (!begun.ok()) {
     route->SetFailure(begun);
     return Refuse(request, route, Outcome::kFailed, now);
@@ -95,9 +109,11 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   operation.entry = {request.number,      route->serial, request.from, request.to, request.bytes,
                      Outcome::kSucceeded, now,           now,          now};
   operation.route = route;
+  operation.way = &way;
   (last_ == kNone ? first_ : operations_[last_].next) = free;
   last_ = free;
   ++under_way_;
+  bytes_under_way_ += request.bytes;
   ++route->under_way;
 }
 
@@ -106,7 +122,7 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
   if (route == nullptr) return Outcome::kNoRoute;
   if (route->revoked()) return Outcome::kRevoked;
   if (draining) return Outcome::kDraining;
-  if (request.bytes == 0 || request.bytes > kMaxBytes) return Outcome::kTooLong;
+  if (request.bytes == 0 || request.bytes > route->max_bytes()) return Outcome::kTooLong;
   const ByteRange from{request.from, request.bytes};
   const ByteRange to{request.to, request.bytes};
   if (!Contains(route->from, from) || !Contains(route->to, to)) return Outcome::kOutOfRange;
@@ -130,9 +146,9 @@ void ServedRing::MarkNew(uint32_t first) {
   const SmallCopyRoute* marked = nullptr;
   uint64_t mark = 0;
   for (uint32_t place = first; place != kNone; place = operations_[place].next) {
-    SmallCopyRoute& way = *operations_[place].route->way;
-    if (&way != marked) mark = way.Mark();
-    marked = &way;
+    SmallCopyRoute* const way = operations_[place].way;
+    if (way != marked) mark = way->Mark();
+    marked = way;
     operations_[place].mark = mark;
   }
 }
@@ -140,15 +156,17 @@ void ServedRing::MarkNew(uint32_t first) {
 bool ServedRing::Finish() {
   bool any = false;
   Clock::time_point now{};
-  const SmallCopyRoute* waiting = nullptr;  // of which the next ones have not ended either
+  // Of which the next ones have not ended either: one for short copies, one for long ones.
+  const SmallCopyRoute* waiting[2] = {};
   uint32_t before = kNone;
   for (uint32_t place = first_; place != kNone;) {
     Operation& operation = operations_[place];
     const uint32_t next = operation.next;
-    SmallCopyRoute& way = *operation.route->way;
+    SmallCopyRoute* const way = operation.way;
+    const SmallCopyRoute*& waits = waiting[operation.entry.bytes > kMaxBytes];
     Status failure;
-    if (&way == waiting || !way.Reached(operation.mark, &failure)) {
-      waiting = &way;
+    if (way == waits || !way->Reached(operation.mark, &failure)) {
+      waits = way;
       before = place;
       place = next;
       continue;
@@ -162,6 +180,7 @@ bool ServedRing::Finish() {
     free_ = place;
     place = next;
   }
+  journal_->long_ends().Tell();
   end_.Publish();
   if (any && !removals_.empty()) RemoveIdle();
   return any;
@@ -176,12 +195,14 @@ void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::ti
   const Status& said = revoked ? route.why() : failure;
   operation.entry.ended = now;
   journal_->Write(operation.entry);
+  if (operation.entry.bytes > kMaxBytes) journal_->long_ends().Put(operation.entry);
   const auto took =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now - operation.entry.begun);
   end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), said.code(),
                 said.reason());
   --route.under_way;
   --under_way_;
+  bytes_under_way_ -= operation.entry.bytes;
 }
 
 }  // namespace onecopy::ring

@@ -53,12 +53,15 @@ class ServedRing {
  private:
   static constexpr uint32_t kMaxUnderWay = SmallCopyRoute::kMaxUnderWay;
   static constexpr int kMaxPerTurn = 16;
+  // With more under way nothing is taken: what one client asks for in advance is bounded in time.
+  static constexpr uint64_t kManyBytes = uint64_t{1} << 30;
   static constexpr size_t kRetired = 256;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct Operation {
     Entry entry;
     Route* route = nullptr;  // which stays while something of it is under way
+    SmallCopyRoute* way = nullptr;
     uint64_t mark = 0;
     uint32_t next = kNone;
   };
@@ -66,6 +69,8 @@ class ServedRing {
   // The route that a submission names; one that had its place before, too, as long as it is known:
   // to say why it is none any more. Null for one that never was, or long ago.
   Route* FindRoute(uint64_t word) const;
+  // For one more. What ended long is kept for the engine, which may take its time.
+  bool HasRoom() const;
   void Serve(const Request& request, Clock::time_point now, bool draining);
   Outcome Check(const Request& request, const Route* route, bool draining) const;
   void Refuse(const Request& request, const Route* route, Outcome outcome, Clock::time_point now);
@@ -85,6 +90,7 @@ class ServedRing {
   uint32_t first_ = kNone;  // of those under way, oldest first
   uint32_t last_ = kNone;
   uint32_t under_way_ = 0;
+  uint64_t bytes_under_way_ = 0;
   bool broken_ = false;
 };
 

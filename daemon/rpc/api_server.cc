@@ -5,13 +5,19 @@
 
 #include <utility>
 
+#include "daemon/rpc/arrival_stream.h"
 #include "daemon/rpc/audited.h"
 #include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/caller.h"
+#include "daemon/rpc/certified_users.h"
 #include "daemon/rpc/forward.h"
+#include "daemon/rpc/local_presenters.h"
 #include "daemon/rpc/server.h"
+#include "daemon/rpc/session_calls.h"
+#include "onecopy/v1/arrival.grpc.pb.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
+#include "onecopy/v1/session.grpc.pb.h"
 #include "onecopy/v1/transfer.grpc.pb.h"
 #include "proto/codec/protocol.h"
 #include "transport/os/unix_socket.h"
@@ -24,6 +30,8 @@ using engine::Principal;
 using Transfers = v1::TransferService::AsyncService;
 using Buffers = v1::BufferService::AsyncService;
 using Nodes = v1::NodeService::AsyncService;
+using Arrivals = v1::ArrivalService::AsyncService;
+using SessionService = v1::SessionService::AsyncService;
 
 constexpr int kBacklog = 128;
 // For peers, and for what is done already. Fewer than attach.sock keeps: who has got a session has
@@ -32,14 +40,6 @@ constexpr uint64_t kKeptDescriptors = 32;
 // Users, each with their namespaces, who are connected at a time.
 constexpr size_t kDoors = 256;
 constexpr mode_t kMode = 0666;  // everybody may connect; the session decides what a call may do
-
-Status NoSession() {
-  return {Code::kUnauthenticated, reasons::kNoSession,
-          std::string("the call has no metadata \"") + kSessionMetadata + "\"",
-          "attach first: attach.sock gives the token that goes with each call"};
-}
-
-Asking Nobody() { return {"nobody", {}, "api.sock"}; }
 
 // Engine thread.
 Asking AskingOf(const engine::Sessions& sessions, const Principal& who) {
@@ -53,25 +53,27 @@ class ApiServer::Core {
   Core(const ApiServerOptions& options, Executor& engine, engine::ClientApi& api,
        engine::Sessions& sessions)
       : there_{engine, api, sessions,
-               std::make_shared<CallQuota>(options.requests, options.reserved_percent)} {}
+               options.calls != nullptr
+                   ? options.calls
+                   : std::make_shared<CallQuota>(options.requests, options.reserved_percent),
+               nullptr},
+        node_(options.node),
+        version_(options.version) {
+    if (options.network) {
+      users_ = std::make_shared<CertifiedUsers>(node_, options.network->credentials.trust);
+      there_.presenters = users_;
+    } else {
+      local_ = std::make_shared<LocalPresenters>(options.namespace_names);
+      there_.presenters = local_;
+    }
+  }
   ~Core() { Stop(); }
 
   Status Start(ApiServerOptions options) {
     ServerOptions server;
-    server.thread = "rpc-0";
-    server.doors = kDoors;
-    server.with_door = {"uid 0"};
-    if (::geteuid() != 0) server.with_door.push_back("uid " + std::to_string(::geteuid()));
     server.reflection = options.reflection;
     server.most_health_watches = options.most_health_watches;
     server.most_unread_answers = options.most_unread_answers;
-    server.listener.name = "api.sock";
-    server.listener.kept_descriptors = kKeptDescriptors;
-    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket,
-                             os::ListenUnix(options.path, SOCK_STREAM, kMode, kBacklog));
-    // gRPC would close, on the thread that serves, what somebody sends along.
-    (void)os::RefuseDescriptors(server.listener.socket.get());
-    server.listener.admit = AdmitPresenter;
     server.listener.most = options.connections.total;
     server.listener.most_each = options.connections.each;
     server.listener.reserved = (options.connections.total * options.reserved_percent + 99) / 100;
@@ -80,15 +82,23 @@ class ApiServer::Core {
         "sessions";
     server.listener.deaf = options.deaf;
     server.listener.report = std::move(options.report);
-    path_ = std::move(options.path);
-    ONECOPY_ASSIGN_OR_RETURN(server_,
-                             Server::Start(std::move(server),
-                                           {{v1::TransferService::service_full_name(), &transfers_},
-                                            {v1::BufferService::service_full_name(), &buffers_},
-                                            {v1::NodeService::service_full_name(), &nodes_}},
-                                           [this](const Serving& serving) { ServeAll(serving); }));
+    if (options.network) {
+      ONECOPY_RETURN_IF_ERROR(ListenInNetwork(*options.network, server));
+    } else {
+      ONECOPY_RETURN_IF_ERROR(ListenHere(std::move(options.path), server));
+    }
+    ONECOPY_ASSIGN_OR_RETURN(
+        server_, Server::Start(std::move(server),
+                               {{v1::SessionService::service_full_name(), &session_service_},
+                                {v1::TransferService::service_full_name(), &transfers_},
+                                {v1::BufferService::service_full_name(), &buffers_},
+                                {v1::NodeService::service_full_name(), &nodes_},
+                                {v1::ArrivalService::service_full_name(), &arrivals_}},
+                               [this](const Serving& serving) { ServeAll(serving); }));
     return OkStatus();
   }
+
+  const os::HostPort& address() const { return address_; }
 
   void Drain() { server_->Drain(); }
 
@@ -103,15 +113,41 @@ class ApiServer::Core {
     std::string text;
     std::string by;
   };
-  // What lives on the engine's thread.
-  struct There {
-    Executor& executor;
-    engine::ClientApi& api;
-    engine::Sessions& sessions;
-    std::shared_ptr<CallQuota> calls;
-  };
+
+  Status ListenHere(std::string path, ServerOptions& server) {
+    server.thread = "rpc-0";
+    server.doors = kDoors;
+    server.with_door = {"uid 0"};
+    if (::geteuid() != 0) server.with_door.push_back("uid " + std::to_string(::geteuid()));
+    server.listener.name = "api.sock";
+    server.listener.kept_descriptors = kKeptDescriptors;
+    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket,
+                             os::ListenUnix(path, SOCK_STREAM, kMode, kBacklog));
+    // gRPC would close, on the thread that serves, what somebody sends along.
+    (void)os::RefuseDescriptors(server.listener.socket.get());
+    server.listener.admit = [local = local_](int fd) { return local->Admit(fd); };
+    path_ = std::move(path);
+    return OkStatus();
+  }
+
+  Status ListenInNetwork(const ApiNetwork& network, ServerOptions& server) {
+    server.thread = "rpc-2";
+    server.credentials = network.credentials.server;
+    server.listener.name = "api_listen";
+    server.listener.kept_descriptors = kKeptDescriptors;
+    ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(network.listen, kBacklog));
+    ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
+                             os::LocalAddress(server.listener.socket.get()));
+    address_ = {network.listen.host, bound.port};
+    server.listener.admit = AdmitPeers(false);  // known by what they present
+    server.listener.each_second = [users = users_] { users->LookAgain(); };
+    return OkStatus();
+  }
 
   void ServeAll(const Serving& serving) {
+    ServeSessions(
+        session_service_, serving,
+        {there_.executor, there_.sessions, there_.calls, there_.presenters, node_, version_});
     Serve(transfers_, &Transfers::RequestCreateTransfer, &ClientApi::CreateTransfer, serving);
     Serve(transfers_, &Transfers::RequestGetTransfer, &ClientApi::GetTransfer, serving);
     Serve(transfers_, &Transfers::RequestListTransfers, &ClientApi::ListTransfers, serving);
@@ -133,6 +169,15 @@ class ApiServer::Core {
     Serve(buffers_, &Buffers::RequestCreateGrant, &ClientApi::CreateGrant, serving);
     Serve(buffers_, &Buffers::RequestListGrants, &ClientApi::ListGrants, serving);
     Serve(buffers_, &Buffers::RequestDeleteGrant, &ClientApi::DeleteGrant, serving);
+    Serve(arrivals_, &Arrivals::RequestAcknowledgeArrivals, &ClientApi::AcknowledgeArrivals,
+          serving);
+    Serve(arrivals_, &Arrivals::RequestSendMessage, &ClientApi::SendMessage, serving);
+    ServeStream(arrivals_, &Arrivals::RequestWatchArrivals, serving,
+                [there = there_](const grpc::ServerContext& context,
+                                 const v1::WatchArrivalsRequest& request,
+                                 const std::weak_ptr<Subscriber<v1::WatchArrivalsResponse>>& call) {
+                  ServeArrivals(there, context, request, call);
+                });
     Serve(nodes_, &Nodes::RequestGetNode, &ClientApi::GetNode, serving);
     Serve(nodes_, &Nodes::RequestListNodes, &ClientApi::ListNodes, serving);
     Serve(nodes_, &Nodes::RequestProbeNode, &ClientApi::ProbeNode, serving);
@@ -148,52 +193,62 @@ class ApiServer::Core {
                                     grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
                                     grpc::ServerCompletionQueue*, void*),
              void (ClientApi::*method)(const Principal&, Parameters...), const Serving& serving) {
-    ServeUnary(service, start, serving,
-               [there = there_, method](const grpc::ServerContext& context, const Request& request,
-                                        Responder<Reply> responder) {
-                 std::string token = MetadataOf(context, kSessionMetadata);
-                 std::string target = TargetOf(request);
-                 Audit<Request>(responder, Nobody(), target);
-                 if (token.empty()) return responder(NoSession());
-                 auto parsed = Parse(request);
-                 if (!parsed.ok()) return responder(parsed.status());
-                 there.executor.Post([there, method, token = std::move(token),
-                                      presenter = WhoCalls(context), target = std::move(target),
-                                      weight = WeightOf(request),
-                                      arguments = AsArguments(*std::move(parsed)),
-                                      responder = std::move(responder)]() mutable {
-                   const Result<Principal> who = there.sessions.FindFor(token, presenter);
-                   if (!who.ok()) return responder(who.status());
-                   Audit<Request>(responder, AskingOf(there.sessions, *who), std::move(target));
-                   auto share = there.calls->Take(OwnerOf(*who), who->administrator, weight);
-                   if (!share.ok()) return responder(share.status());
-                   responder.Keep(*std::move(share));
-                   Forward(there.api, method, *who, std::move(arguments), std::move(responder));
-                 });
-               });
+    ServeUnary(
+        service, start, serving,
+        [there = there_, method](const grpc::ServerContext& context, const Request& request,
+                                 Responder<Reply> responder) {
+          std::string token = MetadataOf(context, kSessionMetadata);
+          std::string target = TargetOf(request);
+          Audit<Request>(responder, Nobody(context), target);
+          const Result<std::string> presenter = there.presenters->Presenter(context);
+          if (!presenter.ok()) return responder(presenter.status());
+          if (token.empty()) return responder(NoSession());
+          auto parsed = Parse(request);
+          if (!parsed.ok()) return responder(parsed.status());
+          there.executor.Post([there, method, token = std::move(token), presenter = *presenter,
+                               target = std::move(target), weight = WeightOf(request),
+                               arguments = AsArguments(*std::move(parsed)),
+                               responder = std::move(responder)]() mutable {
+            const Result<Principal> who = there.sessions.FindFor(token, presenter);
+            if (!who.ok()) return responder(who.status());
+            Audit<Request>(responder, AskingOf(there.sessions, *who), std::move(target));
+            auto share = there.calls->Take(OwnerOf(*who), who->administrator, weight);
+            if (!share.ok()) return responder(share.status());
+            responder.Keep(*std::move(share));
+            Forward(there.api, method, *who, std::move(arguments), std::move(responder));
+          });
+        });
   }
 
-  static void Watch(const There& there, const grpc::ServerContext& context,
+  static void Watch(const EngineSide& there, const grpc::ServerContext& context,
                     const v1::WatchTransferRequest& request,
                     const std::weak_ptr<Subscriber<v1::Transfer>>& watcher) {
     const auto call = watcher.lock();
     if (!call) return;
     std::string token = MetadataOf(context, kSessionMetadata);
-    if (token.empty()) {
-      AuditWatch(Nobody(), request.id(), NoSession());
-      return call->Fail(NoSession());
+    const Result<std::string> presenter = there.presenters->Presenter(context);
+    const Status known = !presenter.ok() ? presenter.status()
+                         : token.empty() ? NoSession()
+                                         : OkStatus();
+    if (!known.ok()) {
+      AuditWatch(Nobody(context), request.id(), known);
+      return call->Fail(known);
     }
     Result<TransferId> id = Parse(request);
     if (!id.ok()) return call->Fail(id.status());
+    std::shared_ptr<void> proof =
+        there.presenters->WhenUnproven(context, [watcher](const Status& why) {
+          if (const auto call = watcher.lock()) call->Fail(why);
+        });
     // On the engine's thread; set once the engine knows of the watch.
     const auto watch = std::make_shared<std::optional<ClientApi::WatchId>>();
-    there.executor.Post([there, token = std::move(token), presenter = WhoCalls(context),
+    there.executor.Post([there, token = std::move(token), presenter = *presenter,
                          id = *std::move(id), watcher, watch] {
       const Status status = Subscribe(there, {token, presenter}, id, watcher, watch.get());
       if (const auto call = watcher.lock(); call && !status.ok()) call->Fail(status);
     });
     // Comes after that task in the engine's queue, or not at all.
-    call->OnEnd([there, watch] {
+    call->OnEnd([there, watch, proof = std::move(proof)] {
       there.executor.Post([there, watch] {
         if (*watch) there.api.Unwatch(**watch);
       });
@@ -201,12 +256,13 @@ class ApiServer::Core {
   }
 
   // Engine thread.
-  static Status Subscribe(const There& there, const Presented& token, const TransferId& id,
+  static Status Subscribe(const EngineSide& there, const Presented& token, const TransferId& id,
                           const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
                           std::optional<ClientApi::WatchId>* watch) {
     const Result<Principal> who = there.sessions.FindFor(token.text, token.by);
     const Status status = who.ok() ? SubscribeAs(there, *who, id, watcher, watch) : who.status();
-    AuditWatch(who.ok() ? AskingOf(there.sessions, *who) : Nobody(), id.str(), status);
+    AuditWatch(who.ok() ? AskingOf(there.sessions, *who) : Asking{"nobody", {}, token.by}, id.str(),
+               status);
     return status;
   }
 
@@ -218,7 +274,7 @@ class ApiServer::Core {
                   .why = why});
   }
 
-  static Status SubscribeAs(const There& there, const Principal& who, const TransferId& id,
+  static Status SubscribeAs(const EngineSide& there, const Principal& who, const TransferId& id,
                             const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
                             std::optional<ClientApi::WatchId>* watch) {
     ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<void> share,
@@ -235,11 +291,18 @@ class ApiServer::Core {
     return OkStatus();
   }
 
-  const There there_;
+  EngineSide there_;
+  std::shared_ptr<LocalPresenters> local_;  // of a socket
+  std::shared_ptr<CertifiedUsers> users_;   // in a network
+  const std::string node_;
+  const std::string version_;
   std::string path_;
+  os::HostPort address_;
+  SessionService session_service_;
   Transfers transfers_;
   Buffers buffers_;
   Nodes nodes_;
+  Arrivals arrivals_;
   std::unique_ptr<Server> server_;
 };
 
@@ -253,6 +316,8 @@ Result<std::unique_ptr<ApiServer>> ApiServer::Start(ApiServerOptions options, Ex
   ONECOPY_RETURN_IF_ERROR(core->Start(std::move(options)));
   return std::unique_ptr<ApiServer>(new ApiServer(std::move(core)));
 }
+
+const os::HostPort& ApiServer::address() const { return core_->address(); }
 
 void ApiServer::Drain() { core_->Drain(); }
 

@@ -1,25 +1,43 @@
-// api.sock: TransferService, BufferService and NodeService for the clients of this node.
+// api.sock: SessionService, TransferService, BufferService, NodeService and ArrivalService for the
+// clients of this node; and the same over TLS for those of other machines.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/engine/api/client_api.h"
 #include "daemon/engine/api/limits.h"
 #include "daemon/engine/registry/sessions.h"
+#include "daemon/rpc/call_quota.h"
+#include "daemon/rpc/tls.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
+#include "transport/os/host_port.h"
+#include "transport/os/namespace_names.h"
 
 namespace onecopy::rpc {
 
+// Where clients of other machines are served: never without TLS.
+struct ApiNetwork {
+  os::HostPort listen;
+  Credentials credentials;  // of MutualTls
+};
+
 struct ApiServerOptions {
-  std::string path;  // of the socket; a stale one is replaced (see RunDir)
+  std::string path;                        // of the socket; a stale one is replaced (see RunDir)
+  std::optional<ApiNetwork> network = {};  // in place of the socket
+  std::string node = {};                   // told to clients, as is the version
+  std::string version = {};                // of the daemon's program
+  // What clients' namespaces are called, at every socket of this daemon.
+  std::shared_ptr<os::NamespaceNames> namespace_names = std::make_shared<os::NamespaceNames>();
   // Hears, on a thread of the server's, why clients could not connect.
-  std::function<void(const Status&)> report;
+  std::function<void(const Status&)> report = {};
   engine::Limit connections = engine::Limits().sessions;
-  engine::Limit requests{8192, 32'768};                         // see CallQuota
+  engine::Limit requests{8192, 32'768};   // see CallQuota
+  std::shared_ptr<CallQuota> calls = {};  // that another server has, too; null: one by `requests`
   size_t reserved_percent = engine::Limits().reserved_percent;  // of both, for administrators
   size_t most_health_watches = 256;
   size_t most_unread_answers = 16'384;     // see ServerOptions
@@ -27,9 +45,10 @@ struct ApiServerOptions {
   bool reflection = false;  // whether programs may ask, without a session, what services there are
 };
 
-// Runs on threads of its own, `rpc-0` and one that accepts. Each call but those to health and
-// reflection must carry the token of a session of attach.sock (kSessionMetadata), and come from
-// whom that was given to: the same uid, in the same namespaces.
+// Runs on threads of its own, `rpc-0` (`rpc-2` in a network) and one that accepts. Each call but
+// those to health and reflection, and OpenSession, must carry the token of a session
+// (kSessionMetadata), and come from whom that was given to: the same uid, in the same namespaces,
+// or the same user by certificate.
 class ApiServer {
  public:
   // `api` and `sessions` are used on `engine`'s thread alone. All three must outlive Stop; the
@@ -40,6 +59,9 @@ class ApiServer {
   ~ApiServer();  // as Stop
   ApiServer(const ApiServer&) = delete;
   ApiServer& operator=(const ApiServer&) = delete;
+
+  // Where it listens in a network.
+  const os::HostPort& address() const;
 
   // Any thread: health says NOT_SERVING from now on. Refusing work is the engine's.
   void Drain();

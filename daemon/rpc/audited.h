@@ -1,6 +1,8 @@
 // What the audit log says of a call.
 #pragma once
 
+#include <grpcpp/server_context.h>
+
 #include <string>
 #include <utility>
 
@@ -36,6 +38,8 @@ std::string TargetOf(const Request& request) {
     return EndText(request.range()) + " to " + request.to();
   } else if constexpr (requires { EndText(request.range()); }) {
     return EndText(request.range());
+  } else if constexpr (requires { request.request().name(); }) {
+    return request.request().name();
   } else if constexpr (requires { request.transfer_id(); }) {
     return request.transfer_id();
   } else if constexpr (requires { request.name(); }) {
@@ -59,6 +63,12 @@ struct Asking {
   std::string account;
   std::string from;
 };
+
+// Of a call that no session vouches for.
+inline Asking Nobody(const grpc::ServerContext& context) {
+  const bool network = context.peer().starts_with("ip");
+  return {"nobody", {}, network ? context.peer() : "api.sock"};
+}
 
 // Has the call's answer written to the audit log, as far as that wants it.
 template <typename Request, typename Reply>

@@ -198,6 +198,10 @@ class Subscriber {
   // `last`: the call ends well after this. What comes after the end is dropped.
   virtual void Update(Reply newest, bool last) = 0;
   virtual void Fail(const Status& why) = 0;
+  // `sent` runs each time that what Update gave is on its way, on the queue's thread, and must not
+  // block: whoever updates only then has nothing replaced, and is held up by a client that does not
+  // read. Set before the first update.
+  virtual void OnSent(std::function<void()> sent) = 0;
   // `task` runs once, when the call has ended in any way: on the queue's thread, or at once where
   // it has ended already. Must not block. One task at most.
   virtual void OnEnd(Task task) = 0;
@@ -254,6 +258,11 @@ class StreamCall final : public ServerCall,
     newest_.reset();
     end_ = why;
     Pump();
+  }
+
+  void OnSent(std::function<void()> sent) override {
+    const MutexLock lock(mutex_);
+    on_sent_ = std::move(sent);
   }
 
   void OnEnd(Task task) override {
@@ -314,12 +323,15 @@ class StreamCall final : public ServerCall,
   }
 
   void Written(bool ok) {
+    std::function<void()> sent;
     {
       const MutexLock lock(mutex_);
       writing_ = false;
       if (!ok) Break();
       Pump();
+      if (!end_) sent = on_sent_;
     }
+    if (sent) sent();
     Completed();
   }
 
@@ -366,6 +378,7 @@ class StreamCall final : public ServerCall,
   std::optional<Reply> newest_ ONECOPY_GUARDED_BY(mutex_);
   // How to end once `newest_` is sent.
   std::optional<Status> end_ ONECOPY_GUARDED_BY(mutex_);
+  std::function<void()> on_sent_ ONECOPY_GUARDED_BY(mutex_);
   Task on_end_ ONECOPY_GUARDED_BY(mutex_);
   std::shared_ptr<void> share_ ONECOPY_GUARDED_BY(mutex_);
 };

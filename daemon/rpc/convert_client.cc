@@ -36,14 +36,16 @@ Result<engine::PageRequest> ParsePage(int32_t size, const std::string& token, co
 
 // The columns that a client pairs become what the engine works with, here rather than on its
 // thread: there may be tens of thousands.
-Result<std::tuple<TransferRequest, ScatterRef>> Parse(const v1::CreateTransferRequest& in) {
+Result<std::tuple<TransferRequest, RangeGroups>> Parse(const v1::CreateTransferRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, Parse(in, Field()));
-  ScatterRef scatter;
+  RangeGroups groups;
   if (!request.ranges.empty()) {
-    ONECOPY_ASSIGN_OR_RETURN(scatter, Scatter::Make(request.ranges));
-    request.ranges.clear();
+    ONECOPY_ASSIGN_OR_RETURN(groups,
+                             GroupRanges(request.ranges, request.more_sources.size() + 1,
+                                         request.more_destinations.size() + 1, in.asked_ranges()));
+    request.ranges = {};
   }
-  return std::tuple(std::move(request), std::move(scatter));
+  return std::tuple(std::move(request), std::move(groups));
 }
 
 Result<TransferId> Parse(const v1::GetTransferRequest& in) {
@@ -76,6 +78,7 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
   value.name = in.name();
   value.bytes = in.bytes();
   value.validate_only = in.validate_only();
+  value.keep_arrivals = in.keep_arrivals();
   switch (in.memory_case()) {
     case v1::RegisterBufferRequest::kMemfd: {
       const auto& memfd = in.memfd();
@@ -120,6 +123,13 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
       value.offset = vmm.offset_bytes();
       value.device = vmm.device();
       value.allocation_bytes = vmm.allocation_bytes();
+      if (vmm.more_size() >= static_cast<int>(kMaxAllocations)) {
+        return BadField(vmm_at / "more", "are too many");
+      }
+      for (const auto& one : vmm.more()) {
+        ONECOPY_RETURN_IF_ERROR(CheckFdHandle(one.fd_handle(), vmm_at / "more" / "fd_handle"));
+        value.more.push_back({one.fd_handle(), one.bytes()});
+      }
       return value;
     }
     case v1::RegisterBufferRequest::kDmaBuf: {
@@ -131,10 +141,16 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
       value.offset = dma_buf.offset_bytes();
       return value;
     }
+    case v1::RegisterBufferRequest::kProcess:
+      value.kind = kProcessKind;
+      value.form = in.process().gpu() ? kProcessGpuKind : kProcessKind;
+      value.region = in.process().region();
+      value.read_only = in.process().read_only();
+      return value;
     case v1::RegisterBufferRequest::MEMORY_NOT_SET:
       break;
   }
-  return BadField(at / "memory", "is missing: one of memfd, cuda_ipc, cuda_vmm, dma_buf");
+  return BadField(at / "memory", "is missing: one of memfd, cuda_ipc, cuda_vmm, dma_buf, process");
 }
 
 Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in) {
@@ -152,9 +168,11 @@ Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListBuffers
   return std::tuple(std::move(node), std::move(page));
 }
 
-Result<std::tuple<std::string, bool>> Parse(const v1::DeleteBufferRequest& in) {
-  ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
-  return std::tuple(std::move(name), in.force());
+Result<std::tuple<std::string, std::string, bool>> Parse(const v1::DeleteBufferRequest& in) {
+  const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
+  ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), at / "name"));
+  return std::tuple(std::move(node), std::move(name), in.force());
 }
 
 Result<Endpoint> Parse(const v1::SumBufferRequest& in) {
@@ -176,6 +194,14 @@ Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
 Result<GrantId> Parse(const v1::DeleteGrantRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(std::string id, ParseName(in.id(), Field() / "id"));
   return GrantId(std::move(id));
+}
+
+Result<std::string> Parse(const v1::WatchArrivalsRequest& in) {
+  return ParseName(in.buffer(), Field() / "buffer");
+}
+
+Result<std::tuple<uint64_t, uint64_t>> Parse(const v1::AcknowledgeArrivalsRequest& in) {
+  return std::tuple(in.watch(), in.count());
 }
 
 Result<std::string> Parse(const v1::GetNodeRequest& in) {

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
+#include "onecopy/v1/arrival.pb.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "onecopy/v1/node.pb.h"
 #include "onecopy/v1/transfer.pb.h"
 #include "proto/codec/codec.h"
-#include "transport/core/scatter.h"
+#include "transport/core/range_groups.h"
 
 namespace onecopy::rpc {
 
@@ -35,7 +36,7 @@ auto Parse(const Message& in) -> decltype(codec::Parse(in, Field())) {
 Result<engine::PageRequest> ParsePage(int32_t size, const std::string& token, const Field& at);
 
 // TransferService
-Result<std::tuple<TransferRequest, ScatterRef>> Parse(const v1::CreateTransferRequest& in);
+Result<std::tuple<TransferRequest, RangeGroups>> Parse(const v1::CreateTransferRequest& in);
 Result<TransferId> Parse(const v1::GetTransferRequest& in);
 Result<engine::PageRequest> Parse(const v1::ListTransfersRequest& in);
 Result<TransferId> Parse(const v1::WatchTransferRequest& in);
@@ -46,7 +47,7 @@ void Print(const engine::Page<TransferInfo>& value, v1::ListTransfersResponse* o
 Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in);
 Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in);
 Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListBuffersRequest& in);
-Result<std::tuple<std::string, bool>> Parse(const v1::DeleteBufferRequest& in);
+Result<std::tuple<std::string, std::string, bool>> Parse(const v1::DeleteBufferRequest& in);
 Result<Endpoint> Parse(const v1::SumBufferRequest& in);
 Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
     const v1::ListGrantsRequest& in);
@@ -55,6 +56,10 @@ Result<engine::Page<BufferInfo>> Parse(const v1::ListBuffersResponse& in);
 Result<engine::Page<GrantInfo>> Parse(const v1::ListGrantsResponse& in);
 void Print(const engine::Page<BufferInfo>& value, v1::ListBuffersResponse* out);
 void Print(const engine::Page<GrantInfo>& value, v1::ListGrantsResponse* out);
+
+// ArrivalService
+Result<std::string> Parse(const v1::WatchArrivalsRequest& in);
+Result<std::tuple<uint64_t, uint64_t>> Parse(const v1::AcknowledgeArrivalsRequest& in);
 
 // NodeService. A list of nodes is printed without their capabilities.
 Result<std::string> Parse(const v1::GetNodeRequest& in);

@@ -4,6 +4,7 @@
 #include "proto/codec/status_codec.h"
 #include "proto/codec/utf8.h"
 #include "transport/core/name.h"
+#include "transport/core/range_groups.h"
 
 namespace onecopy::rpc {
 namespace {
@@ -50,6 +51,14 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
 constexpr int kMaxNics = 256;
 constexpr auto kParsePeer = [](const auto& in, const Field& at) { return Parse(in, at); };
 
+// Of all parts together there are no more than a client may ask for.
+Status CountPieces(const v1::Ranges& ranges, const Field& at, uint64_t* pieces) {
+  *pieces += static_cast<uint64_t>(ranges.offset_bytes_size());
+  if (*pieces <= kMaxRanges) return OkStatus();
+  return BadField(
+      at, "are too many: all parts together have " + std::to_string(kMaxRanges) + " at most");
+}
+
 }  // namespace
 
 Status CheckNodeName(const std::string& name, const Field& at) {
@@ -91,7 +100,7 @@ void Print(const engine::HelloReply& value, v1::HelloResponse* out) {
 
 Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
   const Field at;
-  if (!in.has_source()) return BadField(at / "source", "is missing");
+  if (!in.has_source() && in.parts().empty()) return BadField(at / "source", "is missing");
   ONECOPY_RETURN_IF_ERROR(CheckNodeName(in.destination_node(), at / "destination_node"));
   // A request that is only validated has no transfer.
   ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), at / "transfer_id"));
@@ -106,6 +115,20 @@ Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
                              ParseLayout(in.source_ranges(), "source", at / "source_ranges"));
     value.ranges = std::make_shared<const Layout>(std::move(layout));
   }
+  uint64_t pieces = 0;
+  ONECOPY_ASSIGN_OR_RETURN(
+      value.parts,
+      ParseEach(
+          in.parts(), at / "parts",
+          [&pieces](const v1::SourcePart& one, const Field& of) -> Result<engine::SourcePart> {
+            engine::SourcePart part;
+            ONECOPY_ASSIGN_OR_RETURN(part.source, Parse(one.source(), of / "source"));
+            ONECOPY_RETURN_IF_ERROR(CountPieces(one.ranges(), of / "ranges", &pieces));
+            ONECOPY_ASSIGN_OR_RETURN(Layout layout,
+                                     ParseLayout(one.ranges(), "source", of / "ranges"));
+            part.ranges = std::make_shared<const Layout>(std::move(layout));
+            return part;
+          }));
   return value;
 }
 
@@ -116,7 +139,35 @@ void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
   Print(value.source, out->mutable_source());
   out->set_validate_only(value.validate_only);
   if (value.ranges != nullptr) Print(*value.ranges, out->mutable_source_ranges());
+  for (const engine::SourcePart& part : value.parts) {
+    v1::SourcePart* const part_out = out->add_parts();
+    Print(part.source, part_out->mutable_source());
+    Print(*part.ranges, part_out->mutable_ranges());
+  }
 }
+
+namespace {
+
+Result<engine::Reservation> ParseReserved(const v1::ReservedPart& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
+  engine::Reservation value;
+  value.ticket = in.ticket();
+  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
+  value.memory = in.memory();
+  value.device = in.device();
+  return value;
+}
+
+void PrintReserved(const engine::Reservation& value, v1::ReservedPart* out) {
+  out->set_ticket(value.ticket);
+  Print(value.source, out->mutable_source());
+  out->set_memory(ToUtf8(value.memory));
+  out->set_device(ToUtf8(value.device));
+}
+
+}  // namespace
 
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
@@ -128,6 +179,7 @@ Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.memory = in.memory();
   value.device = in.device();
+  ONECOPY_ASSIGN_OR_RETURN(value.parts, ParseEach(in.parts(), at / "parts", ParseReserved));
   return value;
 }
 
@@ -139,11 +191,73 @@ void Print(const engine::Reservation& value, v1::ReserveResponse* out) {
   Print(value.source, out->mutable_source());
   out->set_memory(ToUtf8(value.memory));
   out->set_device(ToUtf8(value.device));
+  for (const engine::Reservation& part : value.parts) PrintReserved(part, out->add_parts());
 }
+
+namespace {
+
+Result<engine::StartPart> ParsePart(const v1::StartPart& in, const Field& at, uint64_t* pieces,
+                                    OverlapBudget* budget) {
+  engine::StartPart part;
+  ONECOPY_ASSIGN_OR_RETURN(part.reservation, ParseReserved(in.reservation(), at / "reservation"));
+  part.destination = in.destination();
+  const Field source_at = at / "source_ranges";
+  const Field destination_at = at / "destination_ranges";
+  ONECOPY_RETURN_IF_ERROR(CountPieces(in.source_ranges(), source_at, pieces));
+  ONECOPY_ASSIGN_OR_RETURN(Layout source, ParseLayout(in.source_ranges(), "source", source_at));
+  ONECOPY_ASSIGN_OR_RETURN(Layout destination,
+                           ParseLayout(in.destination_ranges(), "destination", destination_at));
+  ONECOPY_ASSIGN_OR_RETURN(
+      part.ranges, Scatter::Join(std::move(source), std::move(destination), in.ranges(), budget));
+  return part;
+}
+
+// Nothing, where the request has none. The caller's word that they are apart is not asked.
+Status ParseParts(const v1::StartRequest& in, const Field& at, engine::StartRequest* value) {
+  const auto& more = in.more_destinations();
+  if (static_cast<size_t>(more.size()) >= kMaxBuffers) {
+    return BadField(at / "more_destinations", "are too many");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(
+      value->asked.more_destinations,
+      ParseEach(more, at / "more_destinations",
+                [](const v1::Endpoint& one, const Field& of) { return Parse(one, of); }));
+  uint64_t pieces = 0;
+  OverlapBudget budget;
+  ONECOPY_ASSIGN_OR_RETURN(value->parts, ParseEach(in.parts(), at / "parts",
+                                                   [&](const v1::StartPart& one, const Field& of) {
+                                                     return ParsePart(one, of, &pieces, &budget);
+                                                   }));
+  std::vector<RangeGroup> groups;
+  for (const engine::StartPart& part : value->parts) {
+    if (part.destination > value->asked.more_destinations.size()) {
+      return BadField(at / "parts", "name a destination that there is not");
+    }
+    groups.push_back({0, part.destination, part.ranges});
+  }
+  return CheckGroupsApart(groups, &budget);
+}
+
+void PrintParts(const engine::StartRequest& value, v1::StartRequest* out) {
+  for (const Endpoint& one : value.asked.more_destinations) {
+    Print(one, out->add_more_destinations());
+  }
+  for (const engine::StartPart& part : value.parts) {
+    v1::StartPart* const part_out = out->add_parts();
+    PrintReserved(part.reservation, part_out->mutable_reservation());
+    part_out->set_destination(part.destination);
+    Print(part.ranges->source, part_out->mutable_source_ranges());
+    Print(part.ranges->destination, part_out->mutable_destination_ranges());
+    part_out->set_ranges(part.ranges->ranges);
+  }
+}
+
+}  // namespace
 
 Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
   const Field at;
-  if (!in.has_reservation()) return BadField(at / "reservation", "is missing");
+  if (!in.has_reservation() && in.parts().empty())
+    return BadField(at / "reservation", "is missing");
   if (!in.has_destination()) return BadField(at / "destination", "is missing");
   ONECOPY_RETURN_IF_ERROR(CheckText(in.transfer_id(), at / "transfer_id"));
   engine::StartRequest value;
@@ -162,6 +276,8 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
     ONECOPY_ASSIGN_OR_RETURN(value.asked.deadline, Parse(in.deadline(), at / "deadline"));
   }
   value.asked.validate_only = in.validate_only();
+  ONECOPY_RETURN_IF_ERROR(codec::CheckMessage(in.message(), at / "message"));
+  value.asked.message = in.message();
   if (in.has_source_ranges() || in.has_destination_ranges()) {
     ONECOPY_ASSIGN_OR_RETURN(Layout source,
                              ParseLayout(in.source_ranges(), "source", at / "source_ranges"));
@@ -170,6 +286,8 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
     ONECOPY_ASSIGN_OR_RETURN(value.ranges,
                              Scatter::Join(std::move(source), std::move(destination), in.ranges()));
   }
+  value.asked_ranges = in.ranges();
+  ONECOPY_RETURN_IF_ERROR(ParseParts(in, at, &value));
   return value;
 }
 
@@ -184,10 +302,12 @@ void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   out->set_checksum(value.asked.checksum);
   if (value.asked.deadline) Print(*value.asked.deadline, out->mutable_deadline());
   out->set_validate_only(value.asked.validate_only);
+  out->set_message(value.asked.message);
+  PrintParts(value, out);
+  out->set_ranges(value.ranges == nullptr ? value.asked_ranges : value.ranges->ranges);
   if (value.ranges == nullptr) return;
   Print(value.ranges->source, out->mutable_source_ranges());
   Print(value.ranges->destination, out->mutable_destination_ranges());
-  out->set_ranges(value.ranges->ranges);
 }
 
 Result<engine::ConnectRequest> Parse(const v1::ConnectRequest& in) {
@@ -313,6 +433,20 @@ Result<std::tuple<Uid, TransferId>> Parse(const v1::CancelPeerTransferRequest& i
   return std::tuple(std::move(uid), std::move(id));
 }
 
+Result<std::tuple<Uid, CreateBufferRequest>> Parse(const v1::CreatePeerBufferRequest& in) {
+  const Field at;
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, at));
+  if (!in.has_request()) return BadField(at / "request", "is missing");
+  ONECOPY_ASSIGN_OR_RETURN(CreateBufferRequest request, Parse(in.request(), at / "request"));
+  return std::tuple(std::move(uid), std::move(request));
+}
+
+Result<std::tuple<Uid, std::string, bool>> Parse(const v1::DeletePeerBufferRequest& in) {
+  ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
+  ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
+  return std::tuple(std::move(uid), std::move(name), in.force());
+}
+
 Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(Uid uid, ParseUid(in, Field()));
   ONECOPY_ASSIGN_OR_RETURN(std::string name, ParseName(in.name(), Field() / "name"));
@@ -339,6 +473,27 @@ Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsReque
   ONECOPY_ASSIGN_OR_RETURN(engine::PageRequest page,
                            ParsePage(in.page_size(), in.page_token(), Field()));
   return std::tuple(std::move(uid), std::move(page));
+}
+
+Result<engine::PeerMessage> Parse(const v1::SendPeerMessageRequest& in) {
+  const Field at;
+  if (!in.has_destination()) return BadField(at / "destination", "is missing");
+  if (in.message().empty()) return BadField(at / "message", "is missing");
+  ONECOPY_RETURN_IF_ERROR(codec::CheckMessage(in.message(), at / "message"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.request_id(), at / "request_id", codec::kMaxRequestId));
+  engine::PeerMessage value;
+  ONECOPY_ASSIGN_OR_RETURN(value.uid, ParseUid(in, at));
+  ONECOPY_ASSIGN_OR_RETURN(value.asked.destination, Parse(in.destination(), at / "destination"));
+  value.asked.message = in.message();
+  value.asked.request_id = in.request_id();
+  return value;
+}
+
+void Print(const engine::PeerMessage& value, v1::SendPeerMessageRequest* out) {
+  PrintUid(value.uid, out);
+  Print(value.asked.destination, out->mutable_destination());
+  out->set_message(value.asked.message);
+  out->set_request_id(ToUtf8(value.asked.request_id));
 }
 
 }  // namespace onecopy::rpc

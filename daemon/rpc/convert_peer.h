@@ -45,10 +45,13 @@ Result<std::tuple<uint64_t, TransferId>> Parse(const v1::RecallRequest& in);
 Result<TransferInfo> Parse(const v1::ReportRequest& in);
 Result<TransferId> Parse(const v1::QueryTransferRequest& in);
 Result<std::tuple<Uid, TransferId>> Parse(const v1::CancelPeerTransferRequest& in);
+Result<std::tuple<Uid, CreateBufferRequest>> Parse(const v1::CreatePeerBufferRequest& in);
+Result<std::tuple<Uid, std::string, bool>> Parse(const v1::DeletePeerBufferRequest& in);
 Result<std::tuple<Uid, std::string>> Parse(const v1::GetPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerBuffersRequest& in);
 Result<std::tuple<Uid, Endpoint>> Parse(const v1::SumPeerBufferRequest& in);
 Result<std::tuple<Uid, engine::PageRequest>> Parse(const v1::ListPeerGrantsRequest& in);
+Result<engine::PeerMessage> Parse(const v1::SendPeerMessageRequest& in);
 
 void Print(const engine::HelloRequest& value, v1::HelloRequest* out);
 void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out);
@@ -60,6 +63,7 @@ void Print(const engine::OpenProbeRequest& value, v1::OpenProbeRequest* out);
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out);
 void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out);
 void Print(const engine::ImportMemoryRequest& value, v1::ImportMemoryRequest* out);
+void Print(const engine::PeerMessage& value, v1::SendPeerMessageRequest* out);
 
 // Answers. ConnectReply.host is not in its message.
 Result<engine::HelloReply> Parse(const v1::HelloResponse& in);

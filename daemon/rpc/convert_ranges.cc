@@ -12,9 +12,7 @@ Result<Layout> ParseLayout(const v1::Ranges& in, const std::string& what, const 
 }
 
 void Print(const Layout& value, v1::Ranges* out) {
-  std::vector<StridedRange> pieces = value.pieces();
-  for (StridedRange& piece : pieces) piece.offset += value.extent().offset;
-  codec::Print(pieces, out);
+  codec::Print(value.pieces(), value.extent().offset, out);
 }
 
 }  // namespace onecopy::rpc

@@ -3,8 +3,10 @@
 
 namespace onecopy::rpc {
 
-// Messages of ours are small; lists are cut into pages.
-inline constexpr int kMaxMessageBytes = 4 << 20;
+// Messages of ours are small, and lists are cut into pages, but for a transfer of as many ranges as
+// there may be (kMaxRanges), each unlike the others at both ends: 10 MiB, of blocks of one
+// length 2.
+inline constexpr int kMaxMessageBytes = 16 << 20;
 inline constexpr int kMaxMetadataBytes = 16 << 10;
 
 }  // namespace onecopy::rpc

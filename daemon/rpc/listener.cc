@@ -20,10 +20,8 @@
 #include "transport/os/acceptor.h"
 #include "transport/os/error.h"
 #include "transport/os/host_port.h"
-#include "transport/os/namespaces.h"
 #include "transport/os/newcomers.h"
 #include "transport/os/silence.h"
-#include "transport/os/unix_socket.h"
 
 namespace onecopy::rpc {
 namespace {
@@ -69,6 +67,7 @@ class Listener::Core {
   struct Watched {
     os::UniqueFd fd;
     std::string who;
+    std::shared_ptr<const void> kept;
     os::Newcomers::Id newcomer = 0;
     os::EventLoop::TimerId greeted = 0;
     // Since when it cannot be written to and this much has stayed unread; 0: it can.
@@ -88,7 +87,7 @@ class Listener::Core {
     const os::Clock::time_point now = os::Clock::now();
     const auto door = doors_->Enter(who->who, now);
     if (!door.ok()) return Refuse(who->who, door.status());
-    if (const Status status = Watch(fd, who->who); !status.ok()) {
+    if (const Status status = Watch(fd, *who); !status.ok()) {
       doors_->Leave(who->who, now);
       return Report(status);
     }
@@ -128,14 +127,14 @@ class Listener::Core {
 
   // gRPC does not say when a connection ends, so a second descriptor of it does. It holds nothing
   // open: gRPC shuts a socket down before it closes it.
-  Status Watch(const os::UniqueFd& fd, std::string who) {
+  Status Watch(const os::UniqueFd& fd, const Admitted& who) {
     os::UniqueFd copy = fd.Duplicate();
     if (!copy) return os::ErrnoStatus(errno, "watching a connection");
     const int number = copy.get();
     ONECOPY_RETURN_IF_ERROR(
         thread_.loop().Watch(number, EPOLLRDHUP, [this, number](uint32_t) { Forget(number); }));
-    ++count_[who];
-    Watched& connection = watched_[number] = {std::move(copy), std::move(who)};
+    ++count_[who.who];
+    Watched& connection = watched_[number] = {std::move(copy), who.who, who.kept};
     if (options_.greeting > std::chrono::milliseconds(0)) AwaitGreeting(number, connection);
     if (look_ == 0) LookLater();
     return OkStatus();
@@ -154,6 +153,7 @@ class Listener::Core {
     look_ = thread_.loop().RunAfter(kLookEvery, [this] {
       look_ = 0;
       EndDeaf();
+      if (options_.each_second) options_.each_second();
       if (!watched_.empty()) LookLater();
     });
   }
@@ -234,18 +234,6 @@ Result<std::unique_ptr<Listener>> Listener::Start(ListenerOptions options,
 }
 
 void Listener::Stop() { core_->Stop(); }
-
-Result<Admitted> AdmitPresenter(int fd) {
-  ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(fd));
-  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd pidfd, os::UnixPeerPidfd(fd, peer));
-  const os::ProcessNamespaces seen = os::LookAtNamespaces(peer.pid, pidfd);
-  if (pidfd && os::HasEnded(pidfd)) {
-    return Status(Code::kUnavailable, reasons::kLinkDown, "the client has ended");
-  }
-  const bool here = seen.user.own && seen.pid.own;
-  return Admitted{os::PresenterText(peer.uid, seen),
-                  here && (peer.uid == 0 || peer.uid == ::geteuid())};
-}
 
 std::function<Result<Admitted>(int fd)> AdmitPeers(bool verify_local_uid) {
   return [verify_local_uid](int fd) -> Result<Admitted> {

@@ -19,6 +19,7 @@ namespace onecopy::rpc {
 struct Admitted {
   std::string who;  // as text by which connections are counted
   bool administrator = false;
+  std::shared_ptr<const void> kept = {};  // for as long as they are connected
 };
 
 struct ListenerOptions {
@@ -43,6 +44,8 @@ struct ListenerOptions {
   // Whether what waits is too much already: then a second or two is long enough. Any thread; empty:
   // never.
   std::function<bool()> crowded = {};
+  // Runs on the thread of the listener every second, while there are connections; may be empty.
+  std::function<void()> each_second = {};
   // Hears, on the thread of the listener, why connections were not taken or were ended; not of each
   // of a flood.
   std::function<void(const Status&)> report;
@@ -67,10 +70,6 @@ class Listener {
   explicit Listener(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };
-
-// For Unix sockets: everybody may connect, and is called as os::PresenterText has it. Root and the
-// daemon's own user are administrators, in the daemon's own namespaces.
-Result<Admitted> AdmitPresenter(int fd);
 
 // For TCP, counted by address. With `verify_local_uid`, a client of this machine must pass
 // CheckPlainPeer: any other local user could say that it is a peer.

@@ -113,10 +113,13 @@ class PeerServer::Core {
     Serve(&Peers::RequestQueryTransfer, &PeerApi::Query, serving);
     Serve(&Peers::RequestCancelTransfer, &PeerApi::Cancel, serving);
     // What users of another node ask for directly, as often as they like.
+    Serve(&Peers::RequestCreateBuffer, &PeerApi::CreateBuffer, serving, Counted::kAlways);
+    Serve(&Peers::RequestDeleteBuffer, &PeerApi::DeleteBuffer, serving, Counted::kAlways);
     Serve(&Peers::RequestGetBuffer, &PeerApi::GetBuffer, serving, Counted::kAlways);
     Serve(&Peers::RequestListBuffers, &PeerApi::ListBuffers, serving, Counted::kAlways);
     Serve(&Peers::RequestSumBuffer, &PeerApi::SumBuffer, serving, Counted::kAlways);
     Serve(&Peers::RequestListGrants, &PeerApi::ListGrants, serving, Counted::kAlways);
+    Serve(&Peers::RequestSendMessage, &PeerApi::SendMessage, serving, Counted::kAlways);
   }
 
   // Has calls of a method of gRPC answered by a method of the engine.

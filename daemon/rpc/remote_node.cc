@@ -14,6 +14,7 @@ using Stub = v1::PeerService::Stub;
 
 constexpr std::chrono::seconds kHello{3};
 constexpr std::chrono::seconds kNegotiation{10};
+constexpr std::chrono::minutes kAllocation{2};   // memory is zeroed, and registered with devices
 constexpr std::chrono::minutes kWholeRange{10};  // what may read a whole range for its checksum
 
 }  // namespace
@@ -197,6 +198,25 @@ void RemoteNode::Cancel(const std::string& caller, Uid uid, TransferId id,
       std::move(reply));
 }
 
+void RemoteNode::CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
+                              Reply<BufferInfo> reply) {
+  v1::CreatePeerBufferRequest message;
+  PrintUid(uid, &message);
+  Print(request, message.mutable_request());
+  Ask(caller, {"CreateBuffer", kAllocation}, &Stub::AsyncCreateBuffer, message, std::move(reply));
+}
+
+void RemoteNode::DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,
+                              StatusReply reply) {
+  v1::DeletePeerBufferRequest message;
+  PrintUid(uid, &message);
+  message.set_name(std::move(name));
+  message.set_force(force);
+  Call(caller, {"DeleteBuffer", kAllocation}, &Stub::AsyncDeleteBuffer, message,
+       [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
+                                  const std::string&) mutable { reply(status); });
+}
+
 void RemoteNode::GetBuffer(const std::string& caller, Uid uid, std::string name,
                            Reply<BufferInfo> reply) {
   v1::GetPeerBufferRequest message;
@@ -229,6 +249,15 @@ void RemoteNode::ListGrants(const std::string& caller, Uid uid, engine::PageRequ
   message.set_page_size(page.size);
   message.set_page_token(page.token);
   Ask(caller, {"ListGrants", kNegotiation}, &Stub::AsyncListGrants, message, std::move(reply));
+}
+
+void RemoteNode::SendMessage(const std::string& caller, engine::PeerMessage message,
+                             StatusReply reply) {
+  v1::SendPeerMessageRequest request;
+  Print(message, &request);
+  Call(caller, {"SendMessage", kNegotiation}, &Stub::AsyncSendMessage, request,
+       [reply = std::move(reply)](const Status& status, const google::protobuf::Empty&,
+                                  const std::string&) mutable { reply(status); });
 }
 
 }  // namespace onecopy::rpc

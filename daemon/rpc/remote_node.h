@@ -46,6 +46,10 @@ class RemoteNode final : public engine::PeerApi {
   void Query(const std::string& caller, TransferId id, engine::Reply<TransferInfo> reply) override;
   void Cancel(const std::string& caller, Uid uid, TransferId id,
               engine::Reply<TransferInfo> reply) override;
+  void CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
+                    engine::Reply<BufferInfo> reply) override;
+  void DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,
+                    engine::StatusReply reply) override;
   void GetBuffer(const std::string& caller, Uid uid, std::string name,
                  engine::Reply<BufferInfo> reply) override;
   void ListBuffers(const std::string& caller, Uid uid, engine::PageRequest page,
@@ -54,6 +58,8 @@ class RemoteNode final : public engine::PeerApi {
                  engine::Reply<BufferSum> reply) override;
   void ListGrants(const std::string& caller, Uid uid, engine::PageRequest page,
                   engine::Reply<engine::Page<GrantInfo>> reply) override;
+  void SendMessage(const std::string& caller, engine::PeerMessage message,
+                   engine::StatusReply reply) override;
 
  private:
   // `then(status, message, address that answered)` gets our Status for gRPC's.

@@ -15,8 +15,10 @@ namespace {
 
 // A client may watch as many transfers over one connection.
 constexpr int kMaxStreams = 1024;
-// For all connections of a server together: beyond it idle ones are closed and new ones refused.
-constexpr size_t kMaxMemoryBytes = 128 << 20;
+// For all connections of a server together: beyond it idle ones are closed and new ones refused. As
+// many of the longest messages may be on their way; gRPC has no bound for one caller's share.
+constexpr size_t kLongestMessages = 32;
+constexpr size_t kMaxMemoryBytes = kLongestMessages * kMaxMessageBytes;
 // What connects and says nothing that is HTTP/2 (or TLS) is dropped after this.
 constexpr int kHandshakeMs = 10'000;
 // A peer that has vanished without a word is found out by pings.

@@ -40,8 +40,8 @@ class ServerProof {
 };
 
 struct Credentials {
-  std::shared_ptr<tls::Trust> trust;  // null: plain text, or what a test plays
-  std::shared_ptr<grpc::ServerCredentials> server;
+  std::shared_ptr<tls::Trust> trust;                // null: plain text, or what a test plays
+  std::shared_ptr<grpc::ServerCredentials> server;  // of one server
   // For one channel to the node of `proof`, which hears of each handshake; with the identity that
   // counts now.
   std::function<std::shared_ptr<grpc::ChannelCredentials>(std::shared_ptr<ServerProof> proof)>

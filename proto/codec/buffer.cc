@@ -21,6 +21,9 @@ Result<BufferInfo> Parse(const v1::Buffer& in, const Field& at) {
   value.registered = in.registered();
   ONECOPY_ASSIGN_OR_RETURN(value.create_time, Parse(in.create_time(), at / "create_time"));
   value.transfers = in.transfers();
+  value.keep_arrivals = in.keep_arrivals();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.form(), at / "form"));
+  value.form = in.form();
   return value;
 }
 
@@ -35,6 +38,8 @@ void Print(const BufferInfo& value, v1::Buffer* out) {
   out->set_registered(value.registered);
   Print(value.create_time, out->mutable_create_time());
   out->set_transfers(value.transfers);
+  out->set_keep_arrivals(value.keep_arrivals);
+  out->set_form(ToUtf8(value.form));
 }
 
 Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field& at) {
@@ -42,11 +47,13 @@ Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field
   ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
   CreateBufferRequest value;
+  ONECOPY_ASSIGN_OR_RETURN(value.node, ParseName(in.node(), at / "node"));
   value.name = in.name();
   value.bytes = in.bytes();
   value.memory = in.memory();
   value.request_id = in.request_id();
   value.validate_only = in.validate_only();
+  value.keep_arrivals = in.keep_arrivals();
   return value;
 }
 
@@ -56,6 +63,8 @@ void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out) {
   out->set_bytes(value.bytes);
   out->set_memory(ToUtf8(value.memory));
   out->set_validate_only(value.validate_only);
+  out->set_keep_arrivals(value.keep_arrivals);
+  out->set_node(ToUtf8(value.node));
 }
 
 Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at) {

@@ -6,14 +6,17 @@
 // is meant for people is cut where it is too long to be read strictly. Any thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "onecopy/arrival.h"
 #include "onecopy/buffer.h"
 #include "onecopy/capability.h"
 #include "onecopy/node.h"
 #include "onecopy/result.h"
 #include "onecopy/transfer.h"
+#include "onecopy/v1/arrival.pb.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "onecopy/v1/common.pb.h"
 #include "onecopy/v1/node.pb.h"
@@ -35,7 +38,14 @@ Result<Attempt> Parse(const v1::Attempt& in, const Field& at);
 Result<Receipt> Parse(const v1::Receipt& in, const Field& at);
 void Print(const Endpoint& value, v1::Endpoint* out);
 void Print(const Policy& value, v1::Policy* out);
-void Print(const std::vector<StridedRange>& value, v1::Ranges* out);
+// `base` is added to each offset.
+void Print(std::span<const StridedRange> value, uint64_t base, v1::Ranges* out);
+// Both ends of a request's ranges, with the numbers of their buffers, which are not compared with
+// how many there are.
+Result<std::vector<RangePair>> ParsePairs(const v1::Ranges& source, const Field& source_at,
+                                          const v1::Ranges& destination,
+                                          const Field& destination_at);
+void PrintPairs(std::span<const RangePair> pairs, v1::Ranges* source, v1::Ranges* destination);
 void Print(const ExecutedStep& value, v1::Step* out);
 void Print(const Refusal& value, v1::Refusal* out);
 void Print(const Plan& value, v1::Plan* out);
@@ -52,6 +62,8 @@ Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at);
 Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at);
 void Print(const TransferInfo& value, v1::Transfer* out);
 void Print(const TransferRequest& value, v1::CreateTransferRequest* out);
+// All but its ranges.
+void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest* out);
 void Print(const SeriesRequest& value, v1::OpenSeriesRequest* out);
 void Print(const SeriesEnd& value, v1::EndSeriesRequest* out);
 
@@ -66,6 +78,14 @@ void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out);
 void Print(const BufferSum& value, v1::SumBufferResponse* out);
 void Print(const GrantInfo& value, v1::Grant* out);
 void Print(const CreateGrantRequest& value, v1::CreateGrantRequest* out);
+
+// arrival.proto
+Result<Arrival> Parse(const v1::Arrival& in, const Field& at);
+Result<MessageRequest> Parse(const v1::SendMessageRequest& in, const Field& at);
+// Of a message, which may be any bytes: that it is not too long.
+Status CheckMessage(const std::string& message, const Field& at);
+void Print(const Arrival& value, v1::Arrival* out);
+void Print(const MessageRequest& value, v1::SendMessageRequest* out);
 
 // node.proto. The name of the node that has the capabilities is not in their message.
 Result<NodeCapability> Parse(const v1::Capabilities& in, const std::string& node, const Field& at);

@@ -56,45 +56,6 @@ void Print(const Policy& value, v1::Policy* out) {
   out->set_allow_emulated(value.allow_emulated);
 }
 
-// Strict about what makes the columns a table at all, whoever wrote them.
-Result<std::vector<StridedRange>> Parse(const v1::Ranges& in, const Field& at) {
-  const int ranges = in.offset_bytes_size();
-  const auto fits = [&](int size, bool may_be_empty) {
-    return size == ranges || (may_be_empty && size == 0);
-  };
-  if (!fits(in.bytes_size(), false)) {
-    return BadField(at / "bytes", "is not as long as offset_bytes");
-  }
-  if (!fits(in.stride_bytes_size(), true)) {
-    return BadField(at / "stride_bytes", "is not as long as offset_bytes");
-  }
-  if (!fits(in.count_size(), true)) return BadField(at / "count", "is not as long as offset_bytes");
-  if (static_cast<size_t>(ranges) > kMaxRanges) {
-    return BadField(at, "has more than " + std::to_string(kMaxRanges) + " ranges");
-  }
-  std::vector<StridedRange> value(static_cast<size_t>(ranges));
-  for (int i = 0; i < ranges; ++i) {
-    StridedRange& range = value[static_cast<size_t>(i)];
-    range.offset = in.offset_bytes(i);
-    range.bytes = in.bytes(i);
-    if (in.stride_bytes_size() > 0) range.stride = in.stride_bytes(i);
-    if (in.count_size() > 0) range.count = in.count(i);
-  }
-  return value;
-}
-
-void Print(const std::vector<StridedRange>& value, v1::Ranges* out) {
-  const bool strided = std::any_of(value.begin(), value.end(),
-                                   [](const StridedRange& range) { return range.count != 1; });
-  for (const StridedRange& range : value) {
-    out->add_offset_bytes(range.offset);
-    out->add_bytes(range.bytes);
-    if (!strided) continue;
-    out->add_stride_bytes(range.stride);
-    out->add_count(range.count);
-  }
-}
-
 Result<ExecutedStep> Parse(const v1::Step& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.from(), at / "from"));

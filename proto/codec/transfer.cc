@@ -54,6 +54,15 @@ v1::TransferRole PrintRole(TransferRole role) {
   return v1::TRANSFER_ROLE_UNSPECIFIED;
 }
 
+// Beside the first, so that there are kMaxBuffers at most.
+Result<std::vector<Endpoint>> ParseMore(const google::protobuf::RepeatedPtrField<v1::Endpoint>& in,
+                                        const Field& at) {
+  if (static_cast<size_t>(in.size()) >= kMaxBuffers) {
+    return BadField(at, "has more than " + std::to_string(kMaxBuffers - 1) + " buffers");
+  }
+  return ParseEach(in, at, [](const v1::Endpoint& one, const Field& of) { return Parse(one, of); });
+}
+
 }  // namespace
 
 Result<TransferId> ParseTransferId(const std::string& id, const Field& at) {
@@ -88,6 +97,8 @@ Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at) {
   value.parts = in.parts();
   ONECOPY_RETURN_IF_ERROR(CheckText(in.waits_for(), at / "waits_for", kMaxText));
   value.waits_for = in.waits_for();
+  value.source_buffers = std::max<uint64_t>(in.source_buffers(), 1);
+  value.destination_buffers = std::max<uint64_t>(in.destination_buffers(), 1);
   return value;
 }
 
@@ -108,6 +119,8 @@ void Print(const TransferInfo& value, v1::Transfer* out) {
   out->set_part_of(ToUtf8(value.part_of.str()));
   out->set_parts(value.parts);
   out->set_waits_for(CutUtf8(ToUtf8(value.waits_for), kMaxText));
+  out->set_source_buffers(static_cast<uint32_t>(value.source_buffers));
+  out->set_destination_buffers(static_cast<uint32_t>(value.destination_buffers));
 }
 
 Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at) {
@@ -126,27 +139,34 @@ Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& 
   value.validate_only = in.validate_only();
   ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
   value.part_of = TransferId(in.part_of());
+  ONECOPY_RETURN_IF_ERROR(CheckMessage(in.message(), at / "message"));
+  value.message = in.message();
   if (in.has_source_ranges() != in.has_destination_ranges()) {
     return BadField(at / (in.has_source_ranges() ? "destination_ranges" : "source_ranges"),
                     "is missing: each source range has its destination range");
   }
+  ONECOPY_ASSIGN_OR_RETURN(value.more_sources, ParseMore(in.more_sources(), at / "more_sources"));
+  ONECOPY_ASSIGN_OR_RETURN(value.more_destinations,
+                           ParseMore(in.more_destinations(), at / "more_destinations"));
   if (!in.has_source_ranges()) return value;
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<StridedRange> from,
-                           Parse(in.source_ranges(), at / "source_ranges"));
-  ONECOPY_ASSIGN_OR_RETURN(const std::vector<StridedRange> to,
-                           Parse(in.destination_ranges(), at / "destination_ranges"));
-  if (from.size() != to.size()) {
-    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
-                  std::to_string(from.size()) + " source ranges and " + std::to_string(to.size()) +
-                      " destination ranges",
-                  "give each source range its destination range");
+  const auto ranges = static_cast<uint64_t>(in.source_ranges().offset_bytes_size());
+  if (in.asked_ranges() != 0 && (in.asked_ranges() < ranges || in.asked_ranges() > kMaxRanges)) {
+    return BadField(at / "asked_ranges",
+                    "is less than there are ranges, or more than " + std::to_string(kMaxRanges));
   }
-  if (from.empty()) return BadField(at / "source_ranges", "has no range");
-  for (size_t i = 0; i < from.size(); ++i) value.ranges.push_back({from[i], to[i]});
+  ONECOPY_ASSIGN_OR_RETURN(
+      value.ranges, ParsePairs(in.source_ranges(), at / "source_ranges", in.destination_ranges(),
+                               at / "destination_ranges"));
   return value;
 }
 
 void Print(const TransferRequest& value, v1::CreateTransferRequest* out) {
+  PrintWithoutRanges(value, out);
+  if (value.ranges.empty()) return;
+  PrintPairs(value.ranges, out->mutable_source_ranges(), out->mutable_destination_ranges());
+}
+
+void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest* out) {
   out->set_request_id(ToUtf8(value.request_id));
   Print(value.source, out->mutable_source());
   Print(value.destination, out->mutable_destination());
@@ -156,15 +176,9 @@ void Print(const TransferRequest& value, v1::CreateTransferRequest* out) {
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
   out->set_part_of(ToUtf8(value.part_of.str()));
-  if (value.ranges.empty()) return;
-  const auto side = [&](StridedRange RangePair::*end, v1::Ranges* columns) {
-    std::vector<StridedRange> ranges;
-    ranges.reserve(value.ranges.size());
-    for (const RangePair& pair : value.ranges) ranges.push_back(pair.*end);
-    Print(ranges, columns);
-  };
-  side(&RangePair::source, out->mutable_source_ranges());
-  side(&RangePair::destination, out->mutable_destination_ranges());
+  out->set_message(value.message);
+  for (const Endpoint& one : value.more_sources) Print(one, out->add_more_sources());
+  for (const Endpoint& one : value.more_destinations) Print(one, out->add_more_destinations());
 }
 
 Result<SeriesRequest> Parse(const v1::OpenSeriesRequest& in, const Field& at) {

@@ -17,10 +17,11 @@ using namespace onecopy::testing;
 
 const std::filesystem::path kSources = ONECOPY_SOURCE_DIR;
 
-// A block of a document, by its first line, and what is done about it.
+// A block of a document, by its first line or (all of them) by "```" and their language, and what
+// is done about it.
 struct Known {
   const char* file;
-  const char* begins;
+  std::string_view begins;
   enum class What { kTyped, kNothingToType, kElsewhere, kNeeds } what;
   const char* why = "";
 };
@@ -53,6 +54,24 @@ constexpr Known kBlocks[] = {
     {"docs/operate.md", "sudo onecopyd config check /etc/onecopy/config.toml", kNeeds,
      "root, systemd and several machines; README's two machines do it by hand"},
     {"docs/api.md", "import socket", kNeeds, "grpcio and googleapis-common-protos of PyPI"},
+    {"docs/grpc.md", "pip install grpcio-tools", kElsewhere,
+     "tests/python/grpc_only does so, as it needs PyPI"},
+    {"docs/grpc.md", "import sys", kElsewhere, "tests/python/grpc_only runs it"},
+    {"docs/grpc.md", "api_listen = ", kNothingToType, "a line of a file"},
+    {"docs/grpc.md", "def secure(", kElsewhere, "tests/python/grpc_only calls it"},
+    {"docs/grpc.md", "from google.rpc import", kElsewhere, "tests/python/grpc_only calls it"},
+    {"docs/api.md", "request = transfer_pb2", kElsewhere, "tests/python/grpc_only asks likewise"},
+    {"docs/python.md", "client/python/build-wheel", kElsewhere, "the suite python begins with it"},
+    {"docs/python.md", "```python", kElsewhere, "tests/python/test_docs.py runs them"},
+    {"docs/integrations/nixl.md", "export NIXL_PLUGIN_DIR=", kElsewhere,
+     "tests/python/test_nixl_docs.py types it, and the same line of the pages beside"},
+    {"docs/integrations/nixl.md", "from nixl_cu13._api", kElsewhere, "the same runs it"},
+    {"docs/integrations/torch.md", "import torch", kElsewhere, "the same runs it"},
+    {"docs/integrations/torch.md", "export NIXL_PLUGIN_DIR=", kElsewhere, "as nixl.md's"},
+    {"docs/integrations/sglang.md", "export NIXL_PLUGIN_DIR=", kElsewhere, "as nixl.md's"},
+    {"docs/integrations/vllm.md", "export NIXL_PLUGIN_DIR=", kElsewhere, "as nixl.md's"},
+    {"docs/integrations/ray.md", "import ray", kElsewhere, "tests/python/test_docs.py runs it"},
+    {"docs/integrations/lmcache.md", "nixl_backends: ", kNothingToType, "a line of a file"},
     {"tests/fuzz/README.md", "tests/run fuzz ", kElsewhere, "the suite fuzz itself"},
     {"tests/rdma/README.md", "tests/run rdma ", kElsewhere, "the suite rdma itself"},
     {"tests/rdma/README.md", "tests/rdma/guest/run-in-guest ", kElsewhere,
@@ -62,8 +81,12 @@ constexpr Known kBlocks[] = {
     {"README.md", "east:a@0+67108864 -> west:b@0+67108864", kNothingToType, "a receipt"},
     {"README.md", "auto client = onecopy::Client::Connect();", kNothingToType, "C++"},
     {"README.md", "onecopy::TransferRequest request", kNothingToType, "C++"},
+    {"README.md", "request.more_sources = ", kNothingToType, "C++"},
     {"README.md", "node east  ", kNothingToType, "a drawing"},
-    {"docs/architecture.md", "client/cli          bench", kNothingToType, "a drawing"},
+    {"docs/architecture.md", "client/cli   client/python", kNothingToType, "a drawing"},
+    {"docs/cpp.md", "const auto stream = ", kNothingToType, "C++; unit/client has its like"},
+    {"docs/cpp.md", "auto queue = ", kNothingToType, "C++; unit/client has its like"},
+    {"docs/cpp.md", "auto pool = ", kNothingToType, "C++; cluster/pool has its like"},
     {"docs/setup.md", "#include <onecopy/client.h>", kNothingToType, "C++"},
     {"docs/concepts.md", "node east, the source", kNothingToType, "two drawings"},
     {"docs/concepts.md", "east:weights@0+67108864 -> west:weights@0+67108864", kNothingToType,
@@ -93,7 +116,9 @@ std::vector<CodeBlock> AllBlocks() {
 }
 
 bool Is(const CodeBlock& block, const Known& known) {
-  return block.file == known.file && block.begins().starts_with(known.begins);
+  if (block.file != known.file) return false;
+  if (!known.begins.starts_with("```")) return block.begins().starts_with(known.begins);
+  return block.language == known.begins.substr(3);
 }
 
 std::vector<CodeBlock> BlocksOf(const std::string& file) {

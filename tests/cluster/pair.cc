@@ -50,7 +50,9 @@ TransferInfo SeeRunning(Client& client, const TransferId& id) {
   TransferInfo transfer;
   WaitUntil("transfer " + id.str() + " runs", [&] {
     transfer = Must(client.GetTransfer(id));
-    if (IsFinal(transfer.state)) throw std::runtime_error("ended already: " + id.str());
+    if (IsFinal(transfer.state)) {
+      throw std::runtime_error("ended already: " + id.str() + ": " + transfer.error.ToString());
+    }
     return transfer.state == TransferState::kRunning;
   });
   return transfer;

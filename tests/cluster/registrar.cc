@@ -1,6 +1,8 @@
 // A user's program: registers a sealed memfd and waits to be killed.
 //
-//   registrar RUN_DIR NAME BYTES [fork]
+//   registrar RUN_DIR NAME BYTES [fork|array]
+//
+// With "array" the memory is ordinary memory of the process instead, all of it written.
 //
 // Prints "ready CHILD", where CHILD is the pid of a child that keeps every descriptor of this
 // process open, with "fork", else 0. Each byte of the memory is 0x5a. Ends by itself, with its
@@ -13,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "onecopy/client.h"
 
@@ -26,7 +29,8 @@ int Fail(const std::string& what) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 4) return Fail("RUN_DIR NAME BYTES [fork]");
+  if (count < 4) return Fail("RUN_DIR NAME BYTES [fork|array]");
+  const std::string how = count > 4 ? arguments[4] : "";
   const uint64_t bytes = std::strtoull(arguments[3], nullptr, 10);
   const int fd = ::memfd_create("registrar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
@@ -40,11 +44,13 @@ int main(int count, char** arguments) {
 
   auto client = onecopy::Client::Connect({.run_dir = arguments[1], .program = "registrar"});
   if (!client.ok()) return Fail(client.status().ToString());
-  auto buffer = client->RegisterMemfd(arguments[2], fd, 0, bytes);
+  std::vector<char> array(how == "array" ? bytes : 0, 0x5a);
+  auto buffer = how == "array" ? client->RegisterMemory(arguments[2], array.data(), bytes)
+                               : client->RegisterMemfd(arguments[2], fd, 0, bytes);
   if (!buffer.ok()) return Fail(buffer.status().ToString());
 
-  const pid_t child = count > 4 ? ::fork() : 0;
-  const bool in_child = count > 4 && child == 0;
+  const pid_t child = how == "fork" ? ::fork() : 0;
+  const bool in_child = how == "fork" && child == 0;
   if (!in_child) {
     std::printf("ready %d\n", static_cast<int>(child));
     std::fflush(stdout);

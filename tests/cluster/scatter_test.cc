@@ -35,7 +35,7 @@ std::vector<RangePair> Blocks(uint64_t count, uint64_t bytes) {
 // One payload with the bytes of another put in.
 std::string Played(const std::string& source, std::string destination,
                    const std::vector<RangePair>& ranges) {
-  for (const auto& [from, to] : ranges) {
+  for (const auto& [from, to, source_buffer, destination_buffer] : ranges) {
     std::string payload;
     for (uint64_t i = 0; i < from.count; ++i)
       payload += source.substr(from.offset + i * from.stride, from.bytes);
@@ -115,6 +115,77 @@ TEST_CASE("a column is moved by a list on the command line, and explained") {
   CHECK(receipt.at("destination") == "west:b@0+80100");
   CHECK(Contents(pair.west, "b") ==
         Played(Payload(640'000, 2), std::string(200'000, '\0'), ranges));
+}
+
+TEST_CASE("ranges of three buffers go to two of another node, as one transfer") {
+  Pair pair;
+  Client east = pair.east.Connect();
+  Client west = pair.west.Connect();
+  constexpr uint64_t kBytes = 1'500'000;
+  const HostBuffer a0 = Filled(east, "a0", kBytes, 1);
+  const HostBuffer a1 = Filled(east, "a1", kBytes, 2);
+  const HostBuffer a2 = Filled(east, "a2", kBytes, 3);
+  const std::vector<HostBuffer> sinks = [&] {
+    std::vector<HostBuffer> made;
+    made.push_back(Filled(west, "b0", kBytes, 4));
+    made.push_back(Filled(west, "b1", kBytes, 5));
+    return made;
+  }();
+  std::vector<RangePair> ranges = Blocks(3'000, 300);
+  for (uint32_t i = 0; i < ranges.size(); ++i) {
+    ranges[i].source_buffer = i / 7 % 3;
+    ranges[i].destination_buffer = i % 2;
+  }
+  // Regular ones, which the library folds.
+  for (uint32_t i = 0; i < 1'000; ++i) {
+    ranges.push_back({{1'000'000 + i * 40, 24, 0, 1}, {1'000'000 + i * 32, 24, 0, 1}, 2, 1});
+  }
+  std::vector<std::string> expected;
+  for (uint32_t to = 0; to < 2; ++to) {
+    expected.push_back(Payload(kBytes, 4 + to));
+    for (uint32_t from = 0; from < 3; ++from) {
+      std::vector<RangePair> of_these;
+      std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(of_these),
+                   [&](const RangePair& range) {
+                     return range.source_buffer == from && range.destination_buffer == to;
+                   });
+      expected[to] = Played(Payload(kBytes, 1 + from), expected[to], of_these);
+    }
+  }
+  TransferRequest request;
+  request.source = a0.endpoint();
+  request.more_sources = {a1.endpoint(), a2.endpoint()};
+  request.destination = {"west", "b0", {}, {}};
+  request.more_destinations = {{"west", "b1", {}, {}}};
+  request.ranges = ranges;
+  CHECK(Must(east.PlanTransfer(request)).copies() > 0);
+  const TransferInfo done = Must(east.RunTransfer(request));
+  REQUIRE_OK(OutcomeOf(done));
+  CheckReceipt(done, {done.receipt.path, 924'000, false});
+  CHECK(done.receipt.ranges == 4'000);
+  CHECK(done.source_buffers == 3);
+  CHECK(done.destination_buffers == 2);
+  CHECK(done.parts == 6);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(std::memcmp(sinks[i].data(), expected[i].data(), kBytes) == 0);
+  }
+  CHECK(Must(east.ListTransfers()).size() == 1);
+  CHECK(Must(west.ListTransfers()).size() == 1);
+  // By the command line, with names.
+  const TempFolder folder;
+  const std::string list = folder / "ranges.jsonl";
+  std::ofstream(list)
+      << R"({"source": {"offset": 0, "bytes": 9}, "destination": {"offset": 1, "bytes": 9}})"
+      << '\n'
+      << R"({"source": {"buffer": "a1", "offset": 5, "bytes": 7}, )"
+      << R"("destination": {"buffer": "b1", "offset": 0, "bytes": 7}})" << '\n';
+  const Json receipt = pair.east.Do({"cp", "a0", "west:b0", "--ranges", list, "--checksum"});
+  CHECK(receipt.at("state") == "SUCCEEDED");
+  CHECK(receipt.at("bytes") == 16);
+  CHECK(receipt.at("ranges") == 2);
+  CHECK(receipt.at("checksum").at("verified") == true);
+  CHECK(Contents(pair.west, "b0@1+9") == Payload(kBytes, 1).substr(0, 9));
+  CHECK(Contents(pair.west, "b1@0+7") == Payload(kBytes, 2).substr(5, 7));
 }
 
 TEST_CASE("bad ranges are refused before anything moves") {

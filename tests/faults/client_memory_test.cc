@@ -45,6 +45,8 @@ uint64_t BytesGiven(const UniqueFd& fd) {
 
 // Two nodes, and a client of east.
 struct Clients {
+  explicit Clients(const std::string& config = {}) : pair(config) {}
+
   Pair pair;
   Node& east = pair.east;
   Node& west = pair.west;
@@ -230,5 +232,49 @@ TEST_CASE("a transfer into huge pages that are gone fails, and nothing else") {
     CheckMemoryFault(with.Run("", "h", "", "a"));
   }
   REQUIRE_OK(with.client.DeleteBuffer("h"));
+  with.Check();
+}
+
+TEST_CASE("a memory file that is cut short fails what needs it, and nothing else") {
+  const bool remote = GENERATE(false, true);
+  const bool out = GENERATE(false, true);
+  const uint64_t bytes = GENERATE(uint64_t{8192}, 32 * kMiB);
+  CAPTURE(remote, out, bytes);
+  Clients with;
+  const std::string there = remote ? "west" : "";
+  with.Create(remote ? with.west : with.east, "a", bytes);
+  const UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));
+  REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
+  REQUIRE(::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) == 0);
+  REQUIRE_OK(with.client.RegisterMemfd("m", fd.get(), 0, bytes));
+  const auto run = [&] {
+    return out ? with.Run("", "m", there, "a") : with.Run(there, "a", "", "m");
+  };
+  REQUIRE_OK(run());
+  REQUIRE_OK(run());  // a small one goes by the ring then
+  REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(bytes / 2)) == 0);
+  CheckMemoryFault(run());
+  CheckMemoryFault(with.client.SumBuffer({"", "m", {}, {}}).status());
+  REQUIRE_OK(with.client.DeleteBuffer("m"));
+  with.Check();
+}
+
+TEST_CASE("a memory file that is cut short while it is moved fails that transfer alone") {
+  constexpr uint64_t kBytes = 64 * kMiB;
+  const bool out = GENERATE(false, true);
+  CAPTURE(out);
+  Clients with(kSlowLanes);
+  with.Create(with.west, "a", kBytes);
+  const UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));
+  REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(kBytes)) == 0);
+  REQUIRE(::fallocate(fd.get(), 0, 0, static_cast<off_t>(kBytes)) == 0);
+  REQUIRE_OK(with.client.RegisterMemfd("m", fd.get(), 0, kBytes));
+  onecopy::TransferRequest request{.source = {"", "m", {}, {}},
+                                   .destination = {"west", "a", {}, {}}};
+  if (!out) std::swap(request.source, request.destination);
+  const TransferInfo started = StartAndSeeRunning(with.client, request);
+  REQUIRE(::ftruncate(fd.get(), 4096) == 0);
+  CheckMemoryFault(Must(with.client.AwaitTransfer(started.id)).error);
+  REQUIRE_OK(with.client.DeleteBuffer("m"));
   with.Check();
 }

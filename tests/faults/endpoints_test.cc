@@ -55,8 +55,8 @@ TEST_CASE("words that are no command are named") {
                      "BAD_ARGUMENT", "\"mangle\" is no command of `onecopy buffer`");
   CheckRefusedNaming(with.RunHere({"cp", "kept"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
                      "one destination");
-  CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "c"}), 2, "INVALID_ARGUMENT", "BAD_ARGUMENT",
-                     "c");
+  CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "c"}), 2, "INVALID_ARGUMENT", "BAD_ENDPOINT",
+                     "\"kept\" is none");
   CheckRefusedNaming(with.RunHere({"cp", "kept", "b", "--fast"}), 2, "INVALID_ARGUMENT",
                      "BAD_ARGUMENT", "--fast");
   with.nodes.Check();

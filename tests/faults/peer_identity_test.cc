@@ -80,7 +80,8 @@ TEST_CASE("a certificate of the authority alone makes no peer") {
     CHECK(answered.error_code() == grpc::StatusCode::PERMISSION_DENIED);
     CHECK(answered.error_message().find("mallory") != std::string::npos);
     CHECK(response.self().version().empty());
-    CHECK(east.Log().find("call of a node refused") != std::string::npos);
+    WaitUntil("it is logged",
+              [&] { return east.Log().find("call of a node refused") != std::string::npos; });
     for (const Json& known : east.Do({"node", "ls"})) CHECK(known.at("name") != "mallory");
   }
   CheckServes(east);

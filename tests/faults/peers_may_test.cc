@@ -164,7 +164,7 @@ std::vector<Row> Rows() {
        Call<v1::CloseOpeningRequest, google::protobuf::Empty>(
            &Stub::CloseOpening, [](auto& request, uint32_t) { request.set_opening(1); }),
        OK, OK},
-      {"Borrow without a ticket",
+      {"ImportMemory without a ticket",
        Call<v1::ImportMemoryRequest, v1::MemoryExport>(&Stub::ImportMemory,
                                                        [](auto& request, uint32_t) {
                                                          request.set_ticket("guess");
@@ -206,6 +206,15 @@ std::vector<Row> Rows() {
        Call<v1::ListPeerGrantsRequest, v1::ListGrantsResponse>(
            &Stub::ListGrants, [](auto& request, uint32_t uid) { request.set_uid(uid); }),
        OK, OK},
+      {"SendMessage",
+       Call<v1::SendPeerMessageRequest, google::protobuf::Empty>(
+           &Stub::SendMessage,
+           [](auto& request, uint32_t uid) {
+             request.set_uid(uid);
+             request.mutable_destination()->set_buffer("a");
+             request.set_message("m");
+           }),
+       PERMISSION_DENIED, NOT_FOUND},
       {"SumBuffer of what was granted",
        Call<v1::SumPeerBufferRequest, v1::SumBufferResponse>(&Stub::SumBuffer,
                                                              [](auto& request, uint32_t uid) {

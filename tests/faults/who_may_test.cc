@@ -166,6 +166,18 @@ const std::vector<Call>& Calls() {
          return client.CancelTransfer(onecopy::TransferId(made.transfer)).status();
        },
        {"OK", "NOT_FOUND", "NOT_FOUND", "NOT_FOUND", "OK"}},
+      {"SendMessage",
+       [](Client& client, Row, const Made&) {
+         return client.SendMessage({.destination = All(), .message = "m"});
+       },
+       {"FAILED_PRECONDITION", "PERMISSION_DENIED", "NOT_FOUND", "NOT_FOUND",
+        "FAILED_PRECONDITION"}},  // nobody watches yet
+      {"WatchArrivals",
+       [](Client& client, Row, const Made&) { return client.WatchArrivals("a").status(); },
+       {"OK", "PERMISSION_DENIED", "NOT_FOUND", "NOT_FOUND", "OK"}},
+      {"WatchArrivals of what one registers",
+       [](Client& client, Row, const Made&) { return client.WatchArrivals().status(); },
+       {"OK", "OK", "OK", "OK", "OK"}},
       {"CreateGrant",
        [](Client& client, Row, const Made&) {
          return client.CreateGrant({.range = {"", "a", 32, 1}, .to = "1", .read = true}).status();

@@ -82,10 +82,16 @@ constexpr Kind kKinds[] = {Of<v1::HelloRequest>(),
                            Of<v1::ListPeerBuffersRequest>(),
                            Of<v1::SumPeerBufferRequest>(),
                            Of<v1::Buffer>(),
-                           {ReceiveStatus, [] {
+                           {ReceiveStatus,
+                            [] {
                               return static_cast<const google::protobuf::Message*>(
                                   &google::rpc::Status::default_instance());
-                            }}};
+                            }},
+                           Of<v1::SendPeerMessageRequest>(),
+                           Of<v1::SendMessageRequest>(),
+                           Of<v1::WatchArrivalsRequest>(),
+                           Of<v1::AcknowledgeArrivalsRequest>(),
+                           Of<v1::Arrival>()};
 
 }  // namespace
 }  // namespace onecopy::rpc

@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::istringstream lines(std::string(reinterpret_cast<const char*>(data), size));
   const auto ranges = cli::ParseRanges(lines, "ranges.jsonl");
   if (ranges.ok()) {
-    EXPECT(!ranges->empty());
+    EXPECT(!ranges->ranges.empty());
   } else {
     EXPECT(ranges.status().code() == Code::kInvalidArgument ||
            ranges.status().code() == Code::kOutOfRange);

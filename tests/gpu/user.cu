@@ -1,5 +1,5 @@
 // A user's program: registers GPU memory of its own with the daemon of its node and keeps it there.
-//   cuda_user RUN_DIR NAME malloc|vmm|managed DEVICE BYTES OFFSET SEED
+//   cuda_user RUN_DIR NAME malloc|vmm|two|async|pool|unshared|managed DEVICE BYTES OFFSET SEED
 // Fills the piece with the pattern of SEED, prints "registered", then answers each line of its
 // standard input "check SEED" with "right" or what is wrong. Ends at the end of its input.
 #include <cstdio>
@@ -17,6 +17,10 @@ namespace {
 MemoryKind KindOf(const std::string& name) {
   if (name == "malloc") return MemoryKind::kMalloc;
   if (name == "vmm") return MemoryKind::kVmm;
+  if (name == "two") return MemoryKind::kVmmTwo;
+  if (name == "async") return MemoryKind::kMallocAsync;
+  if (name == "pool") return MemoryKind::kPool;
+  if (name == "unshared") return MemoryKind::kVmmNoHandle;
   if (name == "managed") return MemoryKind::kMallocManaged;
   throw Failure{"no kind " + name};
 }
@@ -40,7 +44,10 @@ std::string Compare(const unsigned char* data, uint64_t bytes, uint64_t seed) {
 void Run(char** argv) {
   const uint64_t bytes = std::stoull(argv[5]);
   const uint64_t offset = std::stoull(argv[6]);
-  unsigned char* data = Allocate(KindOf(argv[3]), std::stoi(argv[4]), offset + bytes) + offset;
+  const MemoryKind kind = KindOf(argv[3]);
+  // Of two allocations the second one begins in the middle.
+  const uint64_t each = kind == MemoryKind::kVmmTwo ? (offset + bytes + 1) / 2 : offset + bytes;
+  unsigned char* data = Allocate(kind, std::stoi(argv[4]), each) + offset;
   const std::vector<std::byte> pattern = PatternOf(bytes, std::stoull(argv[7]));
   CHECK_CUDA(cudaMemcpy(data, pattern.data(), bytes, cudaMemcpyHostToDevice));
   CHECK_CUDA(cudaDeviceSynchronize());

@@ -109,10 +109,15 @@ TEST_CASE("after a cut of any length and direction the next copy goes by the dev
 }
 
 TEST_CASE("a source that freezes before it has handed out a byte ends the transfer in time") {
-  RdmaPair pair({.config = "[transfers]\nstall_timeout = \"2s\"\n"
+  RdmaPair pair({.config = "[transfers]\nstall_timeout = \"5s\"\n"
                            "[peering]\nheartbeat = \"500ms\"\n"});
   MakeBuffers(pair, "256MiB");
   Client west = pair.west.Connect();
+  // Connections and slots are made first: that can take a busy guest seconds, a stall of its own.
+  WaitUntil("what is staged goes through", [&] {
+    return pair.west.Run({"cp", "east:a@0+1MiB", "b@0+1MiB", "--path", "rdma-staged"})
+               .exit_status == 0;
+  });
   // What is staged needs the source for every chunk.
   onecopy::TransferRequest request = Direct(kBytes);
   request.policy.path_glob = "rdma-staged";

@@ -12,6 +12,7 @@ import environment
 import fuzz
 import guest
 import program
+import python_suite
 import report
 import second_attempt
 import suites
@@ -68,6 +69,8 @@ def _run(arguments, outcome):
             fuzz.run(root, build, found.get(name, ()), arguments.fuzz_seconds, logs / name, env, outcome)
         elif name == suites.CHECKS:
             checks.run(root, None if prebuilt or sanitized else build, logs / name, env, required, outcome)
+        elif name in suites.PYTHON:
+            _run_python(root, name, build, preset, prebuilt, logs / name, env, required, outcome)
         else:
             _run_suite(root, name, found.get(name, ()), required, preset, env, logs / name, outcome, attempts)
 
@@ -77,10 +80,20 @@ def _build(root, build, preset, found, wanted, everything):
     targets = {each.target for name in wanted for each in found.get(name, ()) if not each.skip_reason(preset)}
     if suites.CHECKS in wanted:
         targets.add(suites.CHECKED)
+    if set(suites.PYTHON) & set(wanted):
+        targets.update(python_suite.TARGETS)
     if preset != "tsan" and everything:
         builder.compile_targets(root, build, [])
     elif targets:
         builder.compile_targets(root, build, sorted(targets))
+
+
+def _run_python(root, name, build, preset, prebuilt, logs, env, required, outcome):
+    if prebuilt or preset != "release":
+        why = "it builds its wheel from these sources" if prebuilt else "Python is not built with a sanitizer"
+        outcome.case(report.FAIL if required else report.SKIP, name, why)
+        return
+    python_suite.run(root, name, build, logs, env, outcome)
 
 
 def _run_suite(root, name, programs, required, preset, env, logs, outcome, attempts):

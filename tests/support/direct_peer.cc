@@ -114,7 +114,7 @@ class DirectPeer final : public PeerApi {
   void ImportMemory(const std::string& caller, ImportMemoryRequest request,
                     Reply<MemoryExport> reply) override {
     Call<MemoryExport>(
-        "Borrow",
+        "ImportMemory",
         [&cluster = cluster_, reply = std::move(reply)](Result<MemoryExport> loan) mutable {
           if (loan.ok()) cluster.Change(*loan);
           reply(std::move(loan));
@@ -156,6 +156,26 @@ class DirectPeer final : public PeerApi {
       api.Cancel(caller, uid, id, std::move(answer));
     });
   }
+  void CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
+                    Reply<BufferInfo> reply) override {
+    Call<BufferInfo>("CreateBuffer", std::move(reply),
+                     [caller, uid, request](PeerApi& api, auto answer) {
+                       api.CreateBuffer(caller, uid, request, std::move(answer));
+                     });
+  }
+  void DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,
+                    StatusReply reply) override {
+    Call<bool>(
+        "DeleteBuffer",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        [caller, uid, name, force](PeerApi& api, auto answer) {
+          api.DeleteBuffer(caller, uid, name, force,
+                           [answer = std::move(answer)](const Status& told) mutable {
+                             if (told.ok()) return answer(true);
+                             answer(told);
+                           });
+        });
+  }
   void GetBuffer(const std::string& caller, Uid uid, std::string name,
                  Reply<BufferInfo> reply) override {
     Call<BufferInfo>("GetBuffer", std::move(reply), [caller, uid, name](PeerApi& api, auto answer) {
@@ -181,6 +201,18 @@ class DirectPeer final : public PeerApi {
                           [caller, uid, page](PeerApi& api, auto answer) {
                             api.ListGrants(caller, uid, page, std::move(answer));
                           });
+  }
+  void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) override {
+    Call<bool>(
+        "SendMessage",
+        [reply = std::move(reply)](const Result<bool>& told) mutable { reply(told.status()); },
+        [caller, message](PeerApi& api, auto answer) {
+          api.SendMessage(caller, message,
+                          [answer = std::move(answer)](const Status& told) mutable {
+                            if (told.ok()) return answer(true);
+                            answer(told);
+                          });
+        });
   }
 
  private:

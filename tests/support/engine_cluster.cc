@@ -101,9 +101,10 @@ Result<EngineNode::Registered> EngineNode::Register(const Principal& who, const 
 
 Result<TransferInfo> EngineNode::Start(const Principal& who, TransferRequest request) {
   return Ask<TransferInfo>([&](engine::ClientApi& api, auto reply) {
-    ScatterRef ranges;
+    RangeGroups ranges;
     if (!request.ranges.empty()) {
-      auto made = Scatter::Make(request.ranges);
+      auto made = GroupRanges(request.ranges, request.more_sources.size() + 1,
+                              request.more_destinations.size() + 1);
       if (!made.ok()) return reply(made.status());
       ranges = *std::move(made);
     }

@@ -109,7 +109,7 @@ class EngineCluster {
   size_t calls(const std::string& method);
   // What OpenProbe is answered with is changed on its way.
   void ChangeProbes(std::function<void(engine::OpenProbeReply&)> change);
-  // Likewise what Borrow is answered with.
+  // Likewise what ImportMemory is answered with.
   void ChangeLoans(std::function<void(engine::MemoryExport&)> change);
   // Waits until `from` shows `to` in this state.
   void WaitForPeer(const std::string& from, const std::string& to, NodeState state);

@@ -70,7 +70,9 @@ class Filler {
           reflection.SetInt32(message, field, number);
           break;
         case FieldDescriptor::CPPTYPE_UINT32:
-          reflection.SetUInt32(message, field, 3'000'000'000U + static_cast<uint32_t>(number));
+          add ? reflection.AddUInt32(message, field, static_cast<uint32_t>(number))
+              : reflection.SetUInt32(message, field,
+                                     3'000'000'000U + static_cast<uint32_t>(number));
           break;
         case FieldDescriptor::CPPTYPE_INT64:
           reflection.SetInt64(message, field, number);

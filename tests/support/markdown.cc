@@ -31,11 +31,11 @@ std::vector<CodeBlock> CodeBlocksOf(const std::filesystem::path& file, const std
   for (size_t number = 1; std::getline(text, line); ++number) {
     if (line.starts_with(kFence)) {
       fenced = !fenced;
-      if (fenced) blocks.push_back({name, number + 1, {}});
+      if (fenced) blocks.push_back({name, number + 1, {}, line.substr(sizeof kFence - 1)});
     } else if (fenced) {
       blocks.back().lines.push_back(line);
     } else if (line.starts_with(kIndent) && (indented || EndsParagraph(before))) {
-      if (!indented) blocks.push_back({name, number, {}});
+      if (!indented) blocks.push_back({name, number, {}, ""});
       indented = true;
       blocks.back().lines.push_back(line.substr(sizeof kIndent - 1));
     } else if (indented && line.empty()) {

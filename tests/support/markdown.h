@@ -11,6 +11,7 @@ struct CodeBlock {
   std::string file;                // as it was named
   size_t line = 0;                 // at which it begins, from 1 on
   std::vector<std::string> lines;  // without the indentation that makes it one
+  std::string language;            // as the line that opens it says; empty: it says none
 
   // The first line, which names the block.
   const std::string& begins() const { return lines.front(); }

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "onecopy/v1/arrival.pb.h"
 #include "onecopy/v1/buffer.pb.h"
 #include "onecopy/v1/node.pb.h"
 #include "onecopy/v1/transfer.pb.h"
@@ -35,10 +36,13 @@ inline void SettleRanges(Ranges* source, Ranges* destination) {
     }
   };
   set(source, {100, 4, 16, 3}, {300, 8, 24, 2});
-  if (destination != nullptr) set(destination, {500, 6, 10, 2}, {900, 4, 10, 4});
+  if (destination != nullptr) set(destination, {500, 6, 10, 2}, {900, 4, 12, 4});
 }
 inline void Settle(CreateTransferRequest* request) {
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
+  for (const uint32_t buffer : {1U, 0U}) request->mutable_source_ranges()->add_buffer(buffer);
+  request->mutable_destination_ranges()->add_buffer(1);  // for both
+  request->clear_asked_ranges();  // of the client library's folding, and no part of the value
 }
 // Two devices make one pair.
 inline void Settle(Capabilities* capabilities) {

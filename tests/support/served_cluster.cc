@@ -35,7 +35,7 @@ ServedCluster::ServedCluster(std::string run_dir, const Change& change)
   attach.version = "9.9.9";
   attach.report = [](const Status&) {};
   auto attaching = attach::AttachServer::Start(std::move(attach), engine.loop(), engine.sessions(),
-                                               &engine.rings());
+                                               &engine.rings(), &engine.slabs());
   REQUIRE_OK(attaching);
   attach_ = std::move(*attaching);
 }

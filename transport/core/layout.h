@@ -10,12 +10,9 @@
 
 #include "onecopy/range.h"
 #include "onecopy/result.h"
+#include "transport/core/overlap.h"
 
 namespace onecopy {
-
-// Whether the two have a byte in common. Exact, and quick however many elements there are. Both
-// must be sound: inside 64 bits, at least one byte, elements that do not overlap.
-bool Overlap(const StridedRange& a, const StridedRange& b);
 
 // Immutable, so that it is shared between threads. The payload's bytes are those of the first
 // piece, element by element, then those of the second, and so on.
@@ -27,6 +24,10 @@ class Layout {
   // (RANGE_OUT_OF_BUFFER) for what does not fit into 64 bits. `what` names them in the text:
   // "source".
   static Result<Layout> Make(std::span<const StridedRange> ranges, const std::string& what);
+  // Likewise of one end of pairs. `numbers`: of each pair in what was asked for, as the text names
+  // it; empty: as they come.
+  static Result<Layout> Make(std::span<const RangePair> pairs, StridedRange RangePair::*end,
+                             const std::string& what, std::span<const uint32_t> numbers = {});
 
   // At least one, each sound; offsets from the layout's first byte on.
   const std::vector<StridedRange>& pieces() const { return pieces_; }
@@ -40,11 +41,15 @@ class Layout {
   uint64_t least_element() const { return least_element_; }
 
   // INVALID_ARGUMENT (RANGES_OVERLAP) where a byte belongs to two pieces; RESOURCE_EXHAUSTED
-  // (QUOTA) where pieces are interleaved so much that it would take too long to tell.
-  Status CheckDisjoint(const std::string& what) const;
+  // (QUOTA) where pieces are interleaved so much that it would take too long to tell: more than is
+  // left of the budget, or than one of its own.
+  Status CheckDisjoint(const std::string& what, OverlapBudget* budget = nullptr) const;
 
  private:
   Layout() = default;
+
+  template <typename Ranges>
+  static Result<Layout> MakeOf(const Ranges& ranges, const std::string& what);
 
   std::vector<StridedRange> pieces_;
   std::vector<uint64_t> starts_;
@@ -63,5 +68,11 @@ struct PlacedLayout {
   uint64_t bytes = 0;  // counts where there is no layout
 };
 Status CheckApart(const PlacedLayout& a, const PlacedLayout& b, const std::string& what);
+// The same between what is on one side and what is on the other, any number in one buffer.
+Status CheckApart(std::span<const PlacedLayout> a, std::span<const PlacedLayout> b,
+                  const std::string& what, OverlapBudget* budget = nullptr);
+// The same of any number in one buffer, each against each.
+Status CheckAllApart(std::span<const PlacedLayout> layouts, const std::string& what,
+                     OverlapBudget* budget = nullptr);
 
 }  // namespace onecopy

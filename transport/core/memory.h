@@ -9,6 +9,7 @@
 #include "onecopy/capability.h"
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
+#include "transport/core/client_slab.h"
 #include "transport/core/executor.h"
 #include "transport/core/import_request.h"
 #include "transport/core/region.h"
@@ -80,6 +81,14 @@ class Memory {
   // A client's memory. INVALID_ARGUMENT (BAD_HANDLE) for what is not what the request says it is.
   virtual Result<std::unique_ptr<Region>> Import(const ImportRequest& request) = 0;
 
+  // A slab for a client whose library copies memory of its process by itself, of which Import then
+  // makes regions. `share` makes a region one that may be used long. May block. NOT_APPLICABLE for
+  // a memory that needs none; RESOURCE_EXHAUSTED.
+  virtual Result<std::shared_ptr<ClientSlab>> OpenSlab(const ShareRegion& /*share*/) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  kind() + " memory needs no slab");
+  }
+
   // Whether Prepare can make a route between two such places.
   virtual bool Copies(const Place& from, const Place& to) const = 0;
 
@@ -98,6 +107,15 @@ class Memory {
                                                                const RegionRef& to) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "copies from " + from->step_name() + " to " + to->step_name() +
+                      " are made by threads of their own");
+  }
+
+  // As PrepareSmall, for copies of any length, in an order of their own. NOT_APPLICABLE where the
+  // asking thread would make them itself.
+  virtual Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
+                                                              const RegionRef& to) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "long copies from " + from->step_name() + " to " + to->step_name() +
                       " are made by threads of their own");
   }
 

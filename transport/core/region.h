@@ -56,6 +56,16 @@ class Region {
   uint64_t bytes() const { return bytes_; }
   bool cpu_addressable() const { return cpu_addressable_; }
 
+  // How a client passed this memory, where it is not what the request said (BufferInfo::form); set
+  // before the region is shared.
+  const std::string& form() const { return form_; }
+  void SetForm(std::string form) { form_ = std::move(form); }
+
+  // Memory that this process does not reach: the host memory through which alone it is copied, by
+  // somebody else. Null for all other; set before the region is shared.
+  const std::shared_ptr<Region>& slab() const { return slab_; }
+  void SetSlab(std::shared_ptr<Region> slab) { slab_ = std::move(slab); }
+
   // The name of this memory in a receipt's steps: a GPU's UUID, else what SetStepName said, else
   // the kind.
   std::string step_name() const;
@@ -114,6 +124,8 @@ class Region {
   const uint64_t bytes_;
   const bool cpu_addressable_;
   std::string step_name_;
+  std::string form_;
+  std::shared_ptr<Region> slab_;
   DmaBufExporter export_dmabuf_;
   Sharer share_;
   Flush flush_;

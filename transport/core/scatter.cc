@@ -90,11 +90,25 @@ bool IsInside(const StridedCopy& copy, uint64_t at, uint64_t stride, uint64_t to
   return copy.count == 1 || stride == 0 || copy.count - 1 <= room / stride;
 }
 
+// Places in the payload where a piece begins on either side.
 uint64_t MergedRanges(const Layout& source, const Layout& destination) {
-  std::vector<uint64_t> starts;
-  std::set_union(source.starts().begin(), source.starts().end(), destination.starts().begin(),
-                 destination.starts().end(), std::back_inserter(starts));
-  return starts.size();
+  const std::vector<uint64_t>& a = source.starts();
+  const std::vector<uint64_t>& b = destination.starts();
+  uint64_t common = 0;
+  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+    const uint64_t at = a[i];
+    common += at == b[k] ? 1 : 0;
+    if (at <= b[k]) ++i;
+    if (b[k] <= at) ++k;
+  }
+  return a.size() + b.size() - common;
+}
+
+Status UnlikeSizes(uint64_t number, uint64_t leaves, uint64_t arrives) {
+  return {Code::kInvalidArgument, reasons::kSizeMismatch,
+          "source range " + std::to_string(number) + " has " + std::to_string(leaves) +
+              " bytes, destination range " + std::to_string(number) + " has " +
+              std::to_string(arrives)};
 }
 
 }  // namespace
@@ -112,34 +126,34 @@ Result<ScatterRef> Scatter::Make(std::span<const StridedRange> source,
   for (size_t i = 0; i < source.size(); ++i) {
     const uint64_t leaves = source[i].bytes * source[i].count;
     const uint64_t arrives = destination[i].bytes * destination[i].count;
-    if (leaves == arrives) continue;
-    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
-                  "source range " + std::to_string(i) + " has " + std::to_string(leaves) +
-                      " bytes, destination range " + std::to_string(i) + " has " +
-                      std::to_string(arrives));
+    if (leaves != arrives) return UnlikeSizes(i, leaves, arrives);
   }
   return Join(std::move(from), std::move(to), source.size());
 }
 
-Result<ScatterRef> Scatter::Make(std::span<const RangePair> pairs) {
-  std::vector<StridedRange> source;
-  std::vector<StridedRange> destination;
-  source.reserve(pairs.size());
-  destination.reserve(pairs.size());
-  for (const RangePair& pair : pairs) {
-    source.push_back(pair.source);
-    destination.push_back(pair.destination);
+Result<ScatterRef> Scatter::Make(std::span<const RangePair> pairs,
+                                 std::span<const uint32_t> numbers, uint64_t asked,
+                                 OverlapBudget* budget) {
+  ONECOPY_ASSIGN_OR_RETURN(Layout from, Layout::Make(pairs, &RangePair::source, "source", numbers));
+  ONECOPY_ASSIGN_OR_RETURN(Layout to,
+                           Layout::Make(pairs, &RangePair::destination, "destination", numbers));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [source, destination, source_buffer, destination_buffer] = pairs[i];
+    const uint64_t leaves = source.bytes * source.count;
+    const uint64_t arrives = destination.bytes * destination.count;
+    if (leaves != arrives) return UnlikeSizes(numbers.empty() ? i : numbers[i], leaves, arrives);
   }
-  return Make(source, destination);
+  return Join(std::move(from), std::move(to), asked == 0 ? pairs.size() : asked, budget);
 }
 
-Result<ScatterRef> Scatter::Join(Layout source, Layout destination, uint64_t ranges) {
+Result<ScatterRef> Scatter::Join(Layout source, Layout destination, uint64_t ranges,
+                                 OverlapBudget* budget) {
   if (source.bytes() != destination.bytes()) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   "the source's ranges have " + std::to_string(source.bytes()) +
                       " bytes, the destination's " + std::to_string(destination.bytes()));
   }
-  ONECOPY_RETURN_IF_ERROR(destination.CheckDisjoint("destination"));
+  ONECOPY_RETURN_IF_ERROR(destination.CheckDisjoint("destination", budget));
   auto scatter =
       std::make_shared<Scatter>(Scatter{std::move(source), std::move(destination), ranges, 0});
   scatter->merged_ranges = MergedRanges(scatter->source, scatter->destination);

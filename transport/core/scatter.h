@@ -21,13 +21,19 @@ struct Scatter {
   static Result<std::shared_ptr<const Scatter>> Make(std::span<const StridedRange> source,
                                                      std::span<const StridedRange> destination);
 
-  // Likewise, of pairs as a request has them.
-  static Result<std::shared_ptr<const Scatter>> Make(std::span<const RangePair> pairs);
+  // Likewise, of pairs as a request has them, all of one pair of buffers. `numbers`: see Layout;
+  // `asked`: how many were asked for, where that is not their number; `budget`: see
+  // Layout::CheckDisjoint.
+  static Result<std::shared_ptr<const Scatter>> Make(std::span<const RangePair> pairs,
+                                                     std::span<const uint32_t> numbers = {},
+                                                     uint64_t asked = 0,
+                                                     OverlapBudget* budget = nullptr);
 
   // The same of two layouts whose ranges need not pair up: the payload is what the source's gather.
   // `ranges` were asked for, by somebody's word.
   static Result<std::shared_ptr<const Scatter>> Join(Layout source, Layout destination,
-                                                     uint64_t ranges);
+                                                     uint64_t ranges,
+                                                     OverlapBudget* budget = nullptr);
 
   Layout source;
   Layout destination;

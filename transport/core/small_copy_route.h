@@ -1,4 +1,4 @@
-// Small copies, made by the thread that asks for them.
+// Copies that the thread which asks for them begins by itself, and looks after.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ class SmallSteps {
 };
 
 // A prepared way from one region to another, for copies so small that handing them to another
-// thread would take longer than they do. Holds both regions and whatever the copies need.
+// thread would take longer than they do, or that hardware makes while the thread goes on. Holds
+// both regions and whatever the copies need.
 //
 // All small copy routes of a process are used by one thread, which they never make wait, allocate
 // or lock; a route is let go on a thread that may block, with nothing of it under way. No more than

@@ -35,6 +35,11 @@ std::vector<size_t> StepTally::Place(const std::vector<Step>& list) {
       if (entries_[at].step == list[i] && free(at)) place = at;
     }
     for (size_t at = 0; at < entries_.size() && place == kNone; ++at) {
+      if (!free(at) || !IsOnePass(entries_[at].step, list[i])) continue;
+      JoinPass(list[i], entries_[at].step);
+      place = at;
+    }
+    for (size_t at = 0; at < entries_.size() && place == kNone; ++at) {
       const bool one_begins = (i == 0) != begins_[at];
       if (!one_begins || !free(at) || !DifferInFromAlone(entries_[at].step, list[i])) continue;
       if (begins_[at]) entries_[at].step.from = list[i].from;

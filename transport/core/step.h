@@ -16,8 +16,9 @@ using StepList = std::shared_ptr<const std::vector<Step>>;
 // Adds up what the operations of one transfer report. Confined to one thread.
 class StepTally {
  public:
-  // `bytes` went through every step of `list`. Where one list has a step before that with which
-  // another one begins, these two are one step, which begins where the longer way has it.
+  // `bytes` went through every step of `list`. Steps of different lists that differ only in what
+  // did the work are one. Where one list has a step before that with which another one begins,
+  // these two are one step, which begins where the longer way has it.
   void Add(const StepList& list, uint64_t bytes);
 
   // In the order in which they are done; of what no list has together, as they were first seen.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,7 +135,9 @@ bool EventLoop::RunEpoll(Clock::duration timeout) {
     wait.tv_nsec = nanoseconds % 1'000'000'000;
     limit = &wait;
   }
-  const int ready = ::epoll_pwait2(epoll_.get(), events.data(), kEventsPerTurn, limit, nullptr);
+  // glibc has a name for it only from 2.35 on; the client library goes where older ones are.
+  const auto ready = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll_.get(), events.data(),
+                                                kEventsPerTurn, limit, nullptr, size_t{0}));
   bool any = false;
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<size_t>(i)].data.fd;

@@ -14,8 +14,11 @@ inline constexpr uint64_t kMagic = 0x00676e69722d636f;  // "oc-ring", as it lies
 inline constexpr uint64_t kSubmissions = 512;   // a power of two
 inline constexpr uint64_t kCompletions = 1024;  // likewise; not fewer than submissions
 inline constexpr uint32_t kRoutes = 64;         // of one ring
-// The longest transfer of a ring: the daemon's one thread for rings copies host memory by itself.
+// The longest transfer by any route: the daemon's one thread for rings copies host memory by
+// itself.
 inline constexpr uint64_t kMaxBytes = 64 * 1024;
+// The longest one by a route whose copies hardware makes while that thread goes on.
+inline constexpr uint64_t kMaxLongBytes = uint64_t{4} << 30;
 
 // How a submission names its route: by its place among the ring's routes and a serial number, so
 // that a place that is used again is not taken for what was there before.

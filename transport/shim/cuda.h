@@ -78,9 +78,15 @@ namespace onecopy::shim {
   X(EventQuery, cuEventQuery)
 
 // The same for functions that a driver may lack, or that something stands in the way of: null then.
-#define ONECOPY_CUDA_OPTIONAL_FUNCTIONS(X)                      \
-  X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange) \
-  X(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites)
+#define ONECOPY_CUDA_OPTIONAL_FUNCTIONS(X)                              \
+  X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange)         \
+  X(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites)               \
+  X(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode) \
+  X(StreamIsCapturing, cuStreamIsCapturing)                             \
+  X(StreamGetCtx, cuStreamGetCtx)                                       \
+  X(StreamWaitEvent, cuStreamWaitEvent)                                 \
+  X(StreamWaitValue32, cuStreamWaitValue32_v2)                          \
+  X(LaunchHostFunc, cuLaunchHostFunc)
 
 // The driver's functions. A plain value: a test takes a copy and wraps the calls that it watches.
 struct CudaApi {

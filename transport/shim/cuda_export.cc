@@ -4,9 +4,12 @@
 
 #include <array>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
+#include "transport/core/import_request.h"
 
 namespace onecopy::shim {
 namespace {
@@ -29,6 +32,7 @@ struct Facts {
   unsigned legacy_ipc = 0;
   unsigned long long handle_types = 0;
   CUmemoryPool pool = nullptr;
+  unsigned long long buffer_id = 0;
 
   bool known() const { return memory_type != 0; }
 };
@@ -43,10 +47,11 @@ Result<Facts> Query(const CudaApi& api, CUdeviceptr pointer) {
       CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
       CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
       CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+      CU_POINTER_ATTRIBUTE_BUFFER_ID,
   };
   std::array<void*, attributes.size()> values = {
       &facts.context,    &facts.memory_type,  &facts.managed, &facts.device,
-      &facts.legacy_ipc, &facts.handle_types, &facts.pool,
+      &facts.legacy_ipc, &facts.handle_types, &facts.pool,    &facts.buffer_id,
   };
   const CUresult error =
       api.PointerGetAttributes(attributes.size(), attributes.data(), values.data(), pointer);
@@ -108,22 +113,21 @@ Result<Facts> QueryAnywhere(const CudaApi& api, CUdeviceptr pointer) {
 struct Allocation {
   CUdeviceptr start = 0;
   size_t bytes = 0;
+  uint64_t id = 0;
+
+  CUdeviceptr end() const { return start + bytes; }
 };
 
-Status CheckRange(const CudaApi& api, CUdeviceptr pointer, uint64_t bytes,
-                  const Allocation& allocation) {
-  const uint64_t offset = pointer - allocation.start;
-  if (offset <= allocation.bytes && bytes <= allocation.bytes - offset) return OkStatus();
-  const std::string ends = FormatBytes(bytes) + " do not fit into its allocation, which has " +
-                           FormatBytes(allocation.bytes - offset) + " from there on";
-  if (bytes - 1 <= ~pointer) {
-    ONECOPY_ASSIGN_OR_RETURN(const Facts last, Query(api, pointer + (bytes - 1)));
-    if (last.known()) {
-      return NotShareable("the range goes over several allocations: " + ends,
-                          "register each allocation as a buffer of its own");
-    }
+// Neighbours, of which only those of cuMemCreate have more than one.
+using Allocations = std::vector<Allocation>;
+
+// One for all of their numbers; nothing else depends on how it is made.
+uint64_t IdOf(const Allocations& allocations) {
+  uint64_t id = allocations.front().id;
+  for (size_t i = 1; i < allocations.size(); ++i) {
+    id = (id ^ (id >> 29)) * 0xbf58476d1ce4e5b9U + allocations[i].id;
   }
-  return {Code::kOutOfRange, reasons::kRangeOutOfBuffer, ends};
+  return id;
 }
 
 Status ExportIpc(const CudaApi& api, const Allocation& allocation, CudaExport& result) {
@@ -137,7 +141,7 @@ Status ExportIpc(const CudaApi& api, const Allocation& allocation, CudaExport& r
   return OkStatus();
 }
 
-Status ExportVmm(const CudaApi& api, CUdeviceptr pointer, CudaExport& result) {
+Result<os::UniqueFd> ExportVmm(const CudaApi& api, CUdeviceptr pointer) {
   CUmemGenericAllocationHandle handle = 0;
   CUresult error = api.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(pointer));
   if (error != CUDA_SUCCESS) {
@@ -149,19 +153,22 @@ Status ExportVmm(const CudaApi& api, CUdeviceptr pointer, CudaExport& result) {
   if (error != CUDA_SUCCESS) {
     return NotShareable("cuMemExportToShareableHandle: " + CudaErrorText(api, error));
   }
-  result.form = "cuda-vmm";
-  result.fd = os::UniqueFd(fd);
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  return OkStatus();
+  return os::UniqueFd(fd);
 }
 
+enum class Managed { kNot, kToo };
+
 // What can be told from a pointer's attributes alone: whether it is memory of one GPU …
-Status CheckOnGpu(const Facts& facts) {
+Status CheckOnGpu(const Facts& facts, Managed managed = Managed::kNot) {
   if (!facts.known()) {
     return NotShareable("it is ordinary host memory, unknown to the CUDA driver",
                         "use a shared host buffer (a sealed memfd), or pass a device pointer");
   }
-  if (facts.managed != 0) return NotShareable("it is managed memory (cudaMallocManaged)");
+  if (facts.managed != 0) {
+    if (managed == Managed::kToo) return OkStatus();
+    return NotShareable("it is managed memory (cudaMallocManaged)");
+  }
   if (facts.memory_type == CU_MEMORYTYPE_HOST) {
     return NotShareable("it is pinned host memory (cudaHostAlloc or cudaHostRegister)",
                         "use a shared host buffer (a sealed memfd); the daemon pins it");
@@ -195,13 +202,13 @@ class Place {
   CUdevice device() const { return device_; }
 
   // Before everything else. Refuses what is no memory of a GPU.
-  Status Find(uint64_t bytes) {
+  Status Find(uint64_t bytes, Managed managed = Managed::kNot) {
     if (bytes == 0) {
       return {Code::kInvalidArgument, reasons::kBadSize, "a range of no bytes",
               "pass at least 1 byte"};
     }
     ONECOPY_ASSIGN_OR_RETURN(facts_, QueryAnywhere(api_, pointer_));
-    ONECOPY_RETURN_IF_ERROR(CheckOnGpu(facts_));
+    ONECOPY_RETURN_IF_ERROR(CheckOnGpu(facts_, managed));
     const CUresult error = api_.DeviceGet(&device_, facts_.device);
     if (error != CUDA_SUCCESS) return NotShareable("cuDeviceGet: " + CudaErrorText(api_, error));
     return OkStatus();
@@ -216,18 +223,59 @@ class Place {
     return NotShareable("its context cannot be entered: " + CudaErrorText(api_, error));
   }
 
-  // After Enter. Refuses a range that is not inside it.
-  Result<Allocation> FindAllocation(uint64_t bytes) {
-    Allocation allocation;
-    const CUresult error = api_.MemGetAddressRange(&allocation.start, &allocation.bytes, pointer_);
-    if (error != CUDA_SUCCESS) {
-      return NotShareable("cuMemGetAddressRange: " + CudaErrorText(api_, error));
+  // After Enter. Those that the range lies in; refuses one that is not inside them.
+  Result<Allocations> FindAllocations(uint64_t bytes) {
+    Allocations all;
+    ONECOPY_ASSIGN_OR_RETURN(const Allocation first, AllocationAt(pointer_, facts_));
+    all.push_back(first);
+    const bool mapped = facts_.legacy_ipc == 0 && facts_.pool == nullptr;
+    while (bytes > all.back().end() - pointer_) {
+      const Facts next = mapped ? Behind(all.back()) : Facts();
+      if (!next.known()) return Beyond(bytes, all);
+      if (all.size() == kMaxAllocations) {
+        return NotShareable("it lies in more than " + std::to_string(kMaxAllocations) +
+                                " allocations of cuMemCreate",
+                            "register it in pieces, or allocate it in fewer");
+      }
+      ONECOPY_ASSIGN_OR_RETURN(const Allocation behind, AllocationAt(all.back().end(), next));
+      all.push_back(behind);
     }
-    ONECOPY_RETURN_IF_ERROR(CheckRange(api_, pointer_, bytes, allocation));
-    return allocation;
+    return all;
   }
 
  private:
+  Result<Allocation> AllocationAt(CUdeviceptr pointer, const Facts& facts) {
+    Allocation allocation;
+    const CUresult error = api_.MemGetAddressRange(&allocation.start, &allocation.bytes, pointer);
+    if (error != CUDA_SUCCESS) {
+      return NotShareable("cuMemGetAddressRange: " + CudaErrorText(api_, error));
+    }
+    allocation.id = facts.buffer_id;
+    return allocation;
+  }
+
+  // What begins where an allocation ends, if another process can map it in the same way; else
+  // nothing.
+  Facts Behind(const Allocation& last) {
+    const Result<Facts> next = Query(api_, last.end());
+    if (!next.ok() || next->device != facts_.device || next->legacy_ipc != 0) return {};
+    return CheckOnGpu(*next).ok() && CheckMappable(*next).ok() ? *next : Facts();
+  }
+
+  Status Beyond(uint64_t bytes, const Allocations& all) {
+    const uint64_t left = all.back().end() - pointer_;
+    const std::string ends = FormatBytes(bytes) + " do not fit into its allocation, which has " +
+                             FormatBytes(left) + " from there on";
+    if (bytes - 1 <= ~pointer_) {
+      ONECOPY_ASSIGN_OR_RETURN(const Facts last, Query(api_, pointer_ + (bytes - 1)));
+      if (last.known()) {
+        return NotShareable("the range goes over several allocations: " + ends,
+                            "register each allocation as a buffer of its own");
+      }
+    }
+    return {Code::kOutOfRange, reasons::kRangeOutOfBuffer, ends};
+  }
+
   const CudaApi& api_;
   const CUdeviceptr pointer_;
   Facts facts_;
@@ -237,6 +285,18 @@ class Place {
 };
 
 }  // namespace
+
+Result<CudaAllocation> FindCudaAllocation(const CudaApi& api, uintptr_t device_pointer,
+                                          uint64_t bytes) {
+  Place place(api, device_pointer);
+  ONECOPY_RETURN_IF_ERROR(place.Find(bytes));
+  ONECOPY_RETURN_IF_ERROR(CheckMappable(place.facts()));
+  if (place.facts().buffer_id == 0) return NotShareable("the driver has no number for it");
+  ONECOPY_RETURN_IF_ERROR(place.Enter());
+  ONECOPY_ASSIGN_OR_RETURN(const Allocations all, place.FindAllocations(bytes));
+  const CUdeviceptr start = all.front().start;
+  return CudaAllocation{start, all.back().end() - start, IdOf(all)};
+}
 
 Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaApi> api, LoadCuda());
@@ -254,14 +314,20 @@ Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint
                         "use a GPU that is not in MIG mode");
   }
   ONECOPY_RETURN_IF_ERROR(place.Enter());
-  ONECOPY_ASSIGN_OR_RETURN(const Allocation allocation, place.FindAllocation(bytes));
+  ONECOPY_ASSIGN_OR_RETURN(const Allocations all, place.FindAllocations(bytes));
+  const Allocation& allocation = all.front();
 
   CudaExport result;
   result.device_uuid = uuid.text;
   result.offset = device_pointer - allocation.start;
   result.allocation_bytes = allocation.bytes;
   if (place.facts().legacy_ipc == 0) {
-    ONECOPY_RETURN_IF_ERROR(ExportVmm(api, device_pointer, result));
+    result.form = "cuda-vmm";
+    ONECOPY_ASSIGN_OR_RETURN(result.fd, ExportVmm(api, device_pointer));
+    for (size_t i = 1; i < all.size(); ++i) {
+      ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, ExportVmm(api, all[i].start));
+      result.more.push_back({std::move(fd), all[i].bytes});
+    }
     return result;
   }
   ONECOPY_RETURN_IF_ERROR(ExportIpc(api, allocation, result));
@@ -274,6 +340,21 @@ Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint
   return result;
 }
 
+Result<CudaOwn> FindOwnCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes) {
+  Place place(api, device_pointer);
+  ONECOPY_RETURN_IF_ERROR(place.Find(bytes, Managed::kToo));
+  ONECOPY_RETURN_IF_ERROR(place.Enter());
+  ONECOPY_RETURN_IF_ERROR(place.FindAllocations(bytes).status());
+  return CudaOwn{place.device(), place.facts().context, place.facts().buffer_id};
+}
+
+bool IsStill(const CudaApi& api, uintptr_t device_pointer, uint64_t id) {
+  unsigned long long now = 0;
+  return api.PointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_BUFFER_ID, device_pointer) ==
+             CUDA_SUCCESS &&
+         now == id;
+}
+
 Result<CudaDmaBuf> ExportCudaDmaBuf(uintptr_t device_pointer, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaApi> api, LoadCuda());
   return ExportCudaDmaBuf(*api, device_pointer, bytes);
@@ -284,7 +365,7 @@ Result<CudaDmaBuf> ExportCudaDmaBuf(const CudaApi& api, uintptr_t device_pointer
   ONECOPY_RETURN_IF_ERROR(place.Find(bytes));
   ONECOPY_RETURN_IF_ERROR(place.Enter());
   // What lies beyond the allocation may be another one's, which is nobody's wish.
-  ONECOPY_RETURN_IF_ERROR(place.FindAllocation(bytes).status());
+  ONECOPY_RETURN_IF_ERROR(place.FindAllocations(bytes).status());
   return ExportDmaBuf(api, place.device(), device_pointer, bytes);
 }
 

@@ -5,10 +5,14 @@
 #include <openssl/pem.h>
 
 #include <array>
+#include <charconv>
 #include <ctime>
 #include <functional>
+#include <set>
+#include <utility>
 
 #include "onecopy/reasons.h"
+#include "transport/core/name.h"
 
 namespace onecopy::tls {
 namespace {
@@ -38,16 +42,51 @@ void ForEachName(X509* x509, const std::function<void(bool is_dns, std::string_v
   }
 }
 
+// "1000@west": the number as it would be printed, and the name of a node.
+std::optional<std::pair<uint32_t, std::string_view>> ParseUser(std::string_view text) {
+  const size_t at = text.find('@');
+  if (at == std::string_view::npos || !IsName(std::string(text.substr(at + 1)))) return {};
+  uint32_t uid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + at, uid);
+  // The last number is nobody's, to the kernel too.
+  if (error != std::errc() || end != text.data() + at || uid == UINT32_MAX) return {};
+  if (std::to_string(uid) != text.substr(0, at)) return {};
+  return std::pair(uid, text.substr(at + 1));
+}
+
 }  // namespace
 
 bool Certificate::IsFor(std::string_view node) const {
   if (node.empty()) return false;
   const std::string uri = std::string(kNodeUri) + std::string(node);
   bool found = false;
+  bool user = false;
   ForEachName(x509(), [&](bool is_dns, std::string_view name) {
     found |= name == (is_dns ? node : std::string_view(uri));
+    user |= !is_dns && name.starts_with(kUserUri);
   });
-  return found;
+  return found && !user;
+}
+
+Certificate::User Certificate::UserAt(std::string_view node) const {
+  std::set<uint32_t> uids;
+  std::string fault;
+  ForEachName(x509(), [&](bool is_dns, std::string_view name) {
+    if (is_dns || !name.starts_with(kUserUri)) {
+      if (is_dns || name.starts_with(kNodeUri)) fault = "is for a node, " + Plain(name);
+      return;
+    }
+    const auto user = ParseUser(name.substr(kUserUri.size()));
+    if (!user) {
+      fault = "has a name that is no user's, " + Plain(name);
+    } else if (user->second == node) {
+      uids.insert(user->first);
+    }
+  });
+  if (!fault.empty()) return {0, std::move(fault)};
+  if (uids.size() == 1) return {*uids.begin(), {}};
+  return {0, (uids.empty() ? "names no user of node " : "names several users of node ") +
+                 std::string(node)};
 }
 
 std::vector<std::string> Certificate::Names() const {

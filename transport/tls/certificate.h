@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ using WallTime = std::chrono::system_clock::time_point;
 
 // URI of a node in a certificate, beside its DNS name: "onecopy://east".
 inline constexpr std::string_view kNodeUri = "onecopy://";
+// URI of a user at a node: "onecopy://user/1000@west". No node has a name with a '/' in it.
+inline constexpr std::string_view kUserUri = "onecopy://user/";
 
 // A value that shares what it refers to; any thread.
 class Certificate {
@@ -26,7 +29,17 @@ class Certificate {
   // The one place where names are compared. A certificate is for `node` where its subject
   // alternative names have DNS:node or URI:onecopy://node, letter for letter: nodes whose names
   // differ in capitals alone are two nodes. The common name does not count, nor do wildcards.
+  // One that is for a user is for no node.
   bool IsFor(std::string_view node) const;
+
+  // The uid of the user that it is for at `node`: of URI:onecopy://user/UID@NODE among its subject
+  // alternative names. Why not, in words ("names no user of node west"), where there is not exactly
+  // one, one of those URIs is not of that form, or it is for a node as well.
+  struct User {
+    uint32_t uid = 0;
+    std::string fault;  // empty: there is one
+  };
+  User UserAt(std::string_view node) const;
 
   // The names that IsFor looks at, as "DNS:east" and "URI:onecopy://east"; unprintable bytes as
   // '?'.

@@ -30,6 +30,10 @@ int ForgiveMissingLists(int ok, X509_STORE_CTX* context) {
   return ok;
 }
 
+Status Refuse(std::string message, std::string remedy) {
+  return {Code::kUnauthenticated, reasons::kCertRejected, std::move(message), std::move(remedy)};
+}
+
 std::string Join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -158,22 +162,36 @@ std::optional<std::string> Identity::ChainFault(const Chain& presented, Side sid
   return X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()));
 }
 
+Result<uint32_t> Identity::VerifyUser(const Chain& presented, const std::string& node) const {
+  if (presented.empty()) return Refuse("the client presents no certificate", "");
+  const Certificate& certificate = presented.front();
+  const std::string whose = "the client's certificate (" + certificate.Subject() + ", serial " +
+                            certificate.Serial() + ")";
+  if (const auto fault = ChainFault(presented, Side::kClient)) {
+    return Refuse(whose + " is not accepted here: " + *fault,
+                  "present one of the authority in [tls] ca, for clients, that is valid and not "
+                  "revoked");
+  }
+  Certificate::User user = certificate.UserAt(node);
+  if (user.fault.empty()) return user.uid;
+  return Refuse(
+      whose + " " + user.fault + ": its subject alternative names are " + Join(certificate.Names()),
+      "present one for URI:" + std::string(kUserUri) + "UID@" + node +
+          " and no node: onecopy cert issue-user makes it");
+}
+
 Status Identity::Verify(const Chain& presented, const std::string& node, Side side) const {
-  const auto refuse = [](std::string message, std::string remedy) {
-    return Status(Code::kUnauthenticated, reasons::kCertRejected, std::move(message),
-                  std::move(remedy));
-  };
-  if (presented.empty()) return refuse("node " + node + " presents no certificate", "");
+  if (presented.empty()) return Refuse("node " + node + " presents no certificate", "");
   const std::string whose = "the certificate presented for node " + node + " (" +
                             presented.front().Subject() + ", serial " + presented.front().Serial() +
                             ")";
   if (const auto fault = ChainFault(presented, side)) {
-    return refuse(whose + " is not accepted here: " + *fault,
+    return Refuse(whose + " is not accepted here: " + *fault,
                   "check [tls] on both nodes: one authority, and a certificate of it that is "
                   "valid and not revoked");
   }
   if (!presented.front().IsFor(node)) {
-    return refuse(whose + " is not for node " + node + ": its subject alternative names are " +
+    return Refuse(whose + " is not for node " + node + ": its subject alternative names are " +
                       Join(presented.front().Names()),
                   "give that node a certificate with DNS:" + node +
                       " among its subject alternative names (capitals count)");

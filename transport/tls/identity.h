@@ -1,6 +1,7 @@
 // Who this node is, and whom it believes: the files of [tls], read once and checked.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,11 @@ class Identity {
   // Whether what somebody presents as `node` proves it, now: signed by one of the authorities, not
   // revoked, valid, for this side, and for that name. UNAUTHENTICATED (CERT_REJECTED) otherwise.
   Status Verify(const Chain& presented, const std::string& node, Side side) const;
+
+  // The uid of the user whom what somebody presents proves to be one of `node`'s, now: likewise
+  // signed, valid and not revoked, as a client's, and as Certificate::UserAt has it.
+  // UNAUTHENTICATED (CERT_REJECTED) otherwise.
+  Result<uint32_t> VerifyUser(const Chain& presented, const std::string& node) const;
 
   const std::string& ca() const { return ca_; }                    // PEM
   const std::string& certificate() const { return certificate_; }  // PEM, with those between

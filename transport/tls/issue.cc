@@ -180,31 +180,56 @@ Result<Issued> MakeAuthority(const std::string& name, std::chrono::hours valid_f
   return issued;
 }
 
-Result<Issued> IssueForNode(const Issued& authority, const std::string& node,
-                            std::chrono::hours valid_for) {
+namespace {
+
+struct Wanted {
+  std::string subject;
+  std::string usage;              // extendedKeyUsage
+  std::string alternative_names;  // as OpenSSL reads them
+};
+
+Result<Issued> Issue(const Issued& authority, const Wanted& wanted, std::chrono::hours valid_for) {
   ONECOPY_ASSIGN_OR_RETURN(const Signer signer, Open(authority));
   X509* const issuer = signer.certificate.x509();
   const Key key(EVP_EC_gen("P-256"));
   if (key == nullptr) return Failed("making a key");
   const WallTime until =
       std::min(std::chrono::system_clock::now() + valid_for, signer.certificate.NotAfter());
-  ONECOPY_ASSIGN_OR_RETURN(const X509Owner made, Begin(node, key.get(), until));
+  ONECOPY_ASSIGN_OR_RETURN(const X509Owner made, Begin(wanted.subject, key.get(), until));
   X509* const certificate = made.get();
-  const std::string names = "DNS:" + node + ",URI:" + std::string(kNodeUri) + node;
   if (X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) != 1 ||
       !Add(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !Add(certificate, issuer, NID_key_usage, "critical,digitalSignature") ||
-      !Add(certificate, issuer, NID_ext_key_usage, "serverAuth,clientAuth") ||
+      !Add(certificate, issuer, NID_ext_key_usage, wanted.usage) ||
       !Add(certificate, issuer, NID_subject_key_identifier, "hash") ||
       !Add(certificate, issuer, NID_authority_key_identifier, "keyid") ||
-      !Add(certificate, issuer, NID_subject_alt_name, names) ||
+      !Add(certificate, issuer, NID_subject_alt_name, wanted.alternative_names) ||
       X509_sign(certificate, signer.key.get(), EVP_sha256()) == 0) {
-    return Failed("issuing a certificate for " + node);
+    return Failed("issuing a certificate for " + wanted.subject);
   }
   Issued issued;
   ONECOPY_ASSIGN_OR_RETURN(issued.certificate, CertificateText(certificate));
   ONECOPY_ASSIGN_OR_RETURN(issued.key, KeyText(key.get()));
   return issued;
+}
+
+}  // namespace
+
+Result<Issued> IssueForNode(const Issued& authority, const std::string& node,
+                            std::chrono::hours valid_for) {
+  const std::string names = "DNS:" + node + ",URI:" + std::string(kNodeUri) + node;
+  return Issue(authority, {node, "serverAuth,clientAuth", names}, valid_for);
+}
+
+Result<Issued> IssueForUser(const Issued& authority, uint32_t uid,
+                            const std::vector<std::string>& nodes, std::chrono::hours valid_for) {
+  if (nodes.empty()) return Wrong("a user's certificate is for at least one node");
+  std::string names;
+  for (const std::string& node : nodes) {
+    names += (names.empty() ? "URI:" : ",URI:") + std::string(kUserUri) + std::to_string(uid) +
+             "@" + node;
+  }
+  return Issue(authority, {"user " + std::to_string(uid), "clientAuth", names}, valid_for);
 }
 
 Result<std::string> Revoke(const Issued& authority, std::string_view list, const Chain& revoked,

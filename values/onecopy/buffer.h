@@ -14,17 +14,27 @@
 
 namespace onecopy {
 
+// What a client's ordinary memory may be used for, by its own word.
+enum class MemoryAccess { kRead, kReadWrite };
+
 struct BufferInfo {
   std::string node;
   std::string name;
   std::string id;      // changes when a buffer is made anew under the same name
   std::string memory;  // "host", "cuda", "dmabuf"
-  std::string device;  // UUID of the GPU; empty for host memory
+  std::string device;  // UUID of the GPU; empty for host memory, and for "process-gpu"
   uint64_t bytes = 0;
   std::string owner;        // uid@node
   bool registered = false;  // a client's own memory, rather than allocated by the daemon
   WallTime create_time;
   uint32_t transfers = 0;  // that use it now
+  // Whether what arrives is kept for its owner until a watch has dealt with it.
+  bool keep_arrivals = false;
+  // Of a client's memory, how the daemon has it: "memfd" (which cannot shrink), "shm" (a memory
+  // file that may: sealing it with F_SEAL_SHRINK would rule that out), "process" (copied by the
+  // client's own threads, through a slab), "process-gpu" (likewise, from a GPU), "cuda-ipc",
+  // "cuda-vmm", "dmabuf". Empty: the daemon's own.
+  std::string form;
 };
 
 struct CreateBufferRequest {
@@ -33,6 +43,9 @@ struct CreateBufferRequest {
   std::string memory = {};      // "host", "cuda:N" (nvidia-smi's order), a PCI address, a UUID
   std::string request_id = {};  // as in TransferRequest
   bool validate_only = false;   // checks only: nothing is allocated, and what comes back has no id
+  std::string node = {};        // on which it is made; empty: the one that is asked
+  // Whether what arrives while nobody watches is kept, within [limits]; see Client::WatchArrivals.
+  bool keep_arrivals = false;
 };
 
 // Checksum of a range as it was when it was read.
@@ -61,6 +74,17 @@ struct CreateGrantRequest {
   bool read = false;
   bool write = false;
   std::optional<std::chrono::milliseconds> lifetime = {};  // absent: no end
+};
+
+// What a process's CUDA driver allocated in one piece, or mapped (cuMemMap) in one or several.
+struct CudaAllocation {
+  uintptr_t start = 0;
+  uint64_t bytes = 0;
+  // No other allocation of the process ever has it, also at the same address. Of several: made of
+  // all their numbers.
+  uint64_t id = 0;
+
+  friend bool operator==(const CudaAllocation&, const CudaAllocation&) = default;
 };
 
 }  // namespace onecopy

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "onecopy/topology.h"
@@ -29,8 +30,16 @@ struct Viability {
 
 // One device of one kind of memory; host memory is one device without UUID. A backend without any
 // device describes itself by one entry that is not viable.
+// Kinds of memory that its process alone reaches and copies: what it allocated itself, and of GPUs
+// what no other process can map.
+inline constexpr const char* kProcessKind = "process";
+inline constexpr const char* kProcessGpuKind = "process-gpu";
+inline bool IsOfProcess(std::string_view kind) {
+  return kind == kProcessKind || kind == kProcessGpuKind;
+}
+
 struct MemoryCapability {
-  std::string kind;      // "host", "cuda", "dmabuf"
+  std::string kind;      // "host", "cuda", "dmabuf", or as above
   std::string device;    // UUID of a GPU, "GPU-5f…"
   std::string name;      // "NVIDIA H200"
   std::string address;   // PCI address

@@ -43,7 +43,10 @@ struct StridedRange {
   friend bool operator==(const StridedRange&, const StridedRange&) = default;
 };
 
-inline constexpr size_t kMaxRanges = 65536;
+inline constexpr size_t kMaxRanges = 131072;
+// Buffers at one end of a request, and pairs of a source's and a destination's buffer that its
+// ranges make.
+inline constexpr size_t kMaxBuffers = 4096;
 
 // Bytes that move together: `source` in the request's source goes to `destination` in its
 // destination, both counted from where that end begins. Each is a plain range {offset, bytes} or a
@@ -55,6 +58,9 @@ inline constexpr size_t kMaxRanges = 65536;
 struct RangePair {
   StridedRange source = {};
   StridedRange destination = {};
+  // Which of the request's buffers: 0 is its `source`, i the `more_sources[i - 1]`; likewise there.
+  uint32_t source_buffer = 0;
+  uint32_t destination_buffer = 0;
 
   friend bool operator==(const RangePair&, const RangePair&) = default;
 };

@@ -14,6 +14,7 @@ inline constexpr std::string_view kBadConfig = "BAD_CONFIG";
 inline constexpr std::string_view kBadEndpoint = "BAD_ENDPOINT";
 inline constexpr std::string_view kBadHandle = "BAD_HANDLE";
 inline constexpr std::string_view kBadName = "BAD_NAME";
+inline constexpr std::string_view kBadPointer = "BAD_POINTER";
 inline constexpr std::string_view kBadPolicy = "BAD_POLICY";
 inline constexpr std::string_view kBadSize = "BAD_SIZE";
 inline constexpr std::string_view kNameTaken = "NAME_TAKEN";
@@ -24,12 +25,14 @@ inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
 inline constexpr std::string_view kSizeMismatch = "SIZE_MISMATCH";
 
 // NOT_FOUND
+inline constexpr std::string_view kBufferLost = "BUFFER_LOST";
 inline constexpr std::string_view kBufferNotFound = "BUFFER_NOT_FOUND";
 inline constexpr std::string_view kDeviceNotFound = "DEVICE_NOT_FOUND";
 inline constexpr std::string_view kFileNotFound = "FILE_NOT_FOUND";
 inline constexpr std::string_view kGrantNotFound = "GRANT_NOT_FOUND";
 inline constexpr std::string_view kPeerNotFound = "PEER_NOT_FOUND";
 inline constexpr std::string_view kTransferNotFound = "TRANSFER_NOT_FOUND";
+inline constexpr std::string_view kWatchNotFound = "WATCH_NOT_FOUND";
 
 // PERMISSION_DENIED, UNAUTHENTICATED
 inline constexpr std::string_view kAccessDenied = "ACCESS_DENIED";
@@ -44,22 +47,29 @@ inline constexpr std::string_view kDraining = "DRAINING";
 inline constexpr std::string_view kLinkDown = "LINK_DOWN";
 inline constexpr std::string_view kPeerDown = "PEER_DOWN";
 inline constexpr std::string_view kPeerIncompatible = "PEER_INCOMPATIBLE";
+inline constexpr std::string_view kSessionLost = "SESSION_LOST";
 
 // DATA_LOSS
 inline constexpr std::string_view kChecksumMismatch = "CHECKSUM_MISMATCH";
 
 // FAILED_PRECONDITION
 inline constexpr std::string_view kBufferInUse = "BUFFER_IN_USE";
+inline constexpr std::string_view kCalledFromCallback = "CALLED_FROM_CALLBACK";
 inline constexpr std::string_view kDeviceInUse = "DEVICE_IN_USE";
 inline constexpr std::string_view kDriverTooOld = "DRIVER_TOO_OLD";
+inline constexpr std::string_view kForked = "FORKED";
 inline constexpr std::string_view kGpuLost = "GPU_LOST";
 inline constexpr std::string_view kGpuNotPinnable = "GPU_NOT_PINNABLE";
 inline constexpr std::string_view kHasHoles = "HAS_HOLES";
 inline constexpr std::string_view kHostNotPinnable = "HOST_NOT_PINNABLE";
 inline constexpr std::string_view kInsecure = "INSECURE";
+inline constexpr std::string_view kNixlMissing = "NIXL_MISSING";
+inline constexpr std::string_view kNixlUnknown = "NIXL_UNKNOWN";
 inline constexpr std::string_view kNotShareable = "NOT_SHAREABLE";
+inline constexpr std::string_view kNotWatched = "NOT_WATCHED";
 inline constexpr std::string_view kPidNamespace = "PID_NAMESPACE";
 inline constexpr std::string_view kPolicyUnmet = "POLICY_UNMET";
+inline constexpr std::string_view kStreamCapturing = "STREAM_CAPTURING";
 
 // DEADLINE_EXCEEDED
 inline constexpr std::string_view kDeadline = "DEADLINE";

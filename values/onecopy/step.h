@@ -10,7 +10,8 @@ namespace onecopy {
 
 // `from` and `to` name memories (a GPU's UUID, "host", "dmabuf", "pinned", "kernel", "tls", "ucx",
 // "file"), `by` what did the work ("cpu", "copy-engine", "gpu-kernel", "wire", "client",
-// "unknown"). `node` is where it was done.
+// "unknown"), or several such, parted by commas, where each did part of it. `node` is where it was
+// done.
 struct Step {
   std::string node;
   std::string from;
@@ -21,6 +22,13 @@ struct Step {
 
   friend bool operator==(const Step&, const Step&) = default;
 };
+
+// Whether two steps of different bytes are one pass of the payload: equal but for what did the
+// work, which is no wire.
+bool IsOnePass(const Step& a, const Step& b);
+
+// Names in `into` also what did the work of `other`, which is one pass with it.
+void JoinPass(const Step& other, Step& into);
 
 // A step, and the payload that went through it.
 struct ExecutedStep {

@@ -53,7 +53,15 @@ struct Policy {
 struct TransferRequest {
   Endpoint source = {};
   Endpoint destination = {};
-  // Only these, at most 65,536; empty: all of the source. One transfer moves them all, with one
+  // Other buffers that ranges name, on the node of `source` and of `destination`; their own `node`
+  // is that one or empty. At most 4,096 at each end, and as many pairs of buffers; offsets count
+  // from where each begins. They need `ranges`, and BAD_ENDPOINT refuses another node's. What has
+  // more than one pair of buffers moves as parts, one for each pair, and is one transfer for
+  // everyone: one id, progress, cancellation, deadline, outcome and receipt. Where one part cannot
+  // be (rights, policy, ranges), nothing moves at all.
+  std::vector<Endpoint> more_sources = {};
+  std::vector<Endpoint> more_destinations = {};
+  // Only these, at most 131,072; empty: all of the source. One transfer moves them all, with one
   // negotiation; those that follow each other without a gap are joined. INVALID_ARGUMENT
   // (SIZE_MISMATCH) for a pair of unlike sizes, (BAD_SIZE) for a range without bytes, and
   // (RANGES_OVERLAP) for elements or destinations that share a byte with each other, or with a
@@ -66,6 +74,11 @@ struct TransferRequest {
   // A request repeated with the same id (at most 64 characters) starts nothing new, for ten minutes
   // at least unless the daemon's [limits] say otherwise. Empty: the library chooses one.
   std::string request_id = {};
+  // For the destination's owner, any bytes, at most 4,096 (kMaxArrivalMessageBytes): told once all
+  // of the payload is there, and never where the transfer fails; see Client::WatchArrivals. Needs
+  // somebody who watches the destination, or a buffer that keeps what arrives: FAILED_PRECONDITION
+  // (NOT_WATCHED) otherwise. Empty: none.
+  std::string message = {};
   // A series that this is a part of; see Client::OpenSeries. Policy, checksum and deadline are then
   // the series' and not to be set here.
   TransferId part_of = {};
@@ -120,7 +133,9 @@ struct LaneBytes {
 
 struct ChecksumResult {
   std::string algorithm;  // "xxh3-128"
-  std::string value;      // of the destination's range, in hexadecimal
+  // Of the destination's range, in hexadecimal. Of several buffers: of the parts' values, one after
+  // the other in the order of the pairs; the algorithm then says so.
+  std::string value;
   bool verified = false;  // whether it equalled the source's
 
   friend bool operator==(const ChecksumResult&, const ChecksumResult&) = default;
@@ -198,8 +213,12 @@ struct TransferInfo {
   TransferId id;
   TransferState state = TransferState::kPending;
   TransferRole role = TransferRole::kDestination;
-  Endpoint source;  // both ends in full; of ranges, from the first byte of any to the last
+  // Both ends in full; of ranges, from the first byte of any to the last; of several buffers, the
+  // first pair's.
+  Endpoint source;
   Endpoint destination;
+  uint64_t source_buffers = 1;  // how many there are
+  uint64_t destination_buffers = 1;
   uint64_t bytes = 0;
   uint64_t bytes_done = 0;  // arrived so far; up to a second late before the last state
   std::string owner;        // uid@node
@@ -209,7 +228,7 @@ struct TransferInfo {
   Receipt receipt;           // complete once the transfer SUCCEEDED
   Status error;              // of FAILED, CANCELLED and UNCONFIRMED
   TransferId part_of;        // the series that it is a part of; parts are in no list
-  uint64_t parts = 0;        // of a series: how many it has had so far
+  uint64_t parts = 0;        // of a series, or of several buffers: how many it has had so far
   std::string waits_for;     // what keeps its bytes from moving just now; empty: nothing
 };
 

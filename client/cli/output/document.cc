@@ -61,6 +61,19 @@ Json EvidenceToJson(const std::map<std::string, std::string>& evidence) {
   return object;
 }
 
+// What the text beside it cannot be trusted to say, where the bytes are no UTF-8.
+std::string Hex(const std::string& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
 Json TimeToJson(const std::optional<WallTime>& time) {
   const std::string text = time.has_value() ? FormatTime(*time) : "";
   return text.empty() ? Json(nullptr) : Json(text);
@@ -74,13 +87,18 @@ Json ErrorToJson(const Status& error) {
           {"refused", ListToJson(error.refusals())}};
 }
 
+// An end, and how many more buffers there are: "east:a@0+4096 and 2 more".
+std::string EndText(const Endpoint& end, uint64_t buffers) {
+  return end.ToString() + (buffers > 1 ? " and " + std::to_string(buffers - 1) + " more" : "");
+}
+
 }  // namespace
 
 Move MoveOf(const TransferInfo& transfer) {
   return {transfer.id,
           transfer.state,
-          transfer.source.ToString(),
-          transfer.destination.ToString(),
+          EndText(transfer.source, transfer.source_buffers),
+          EndText(transfer.destination, transfer.destination_buffers),
           transfer.bytes,
           transfer.receipt,
           transfer.parts};
@@ -146,8 +164,24 @@ Json ToJson(const BufferInfo& buffer) {
           {"bytes", buffer.bytes},
           {"owner", buffer.owner},
           {"registered", buffer.registered},
+          {"form", buffer.form},
           {"create_time", TimeToJson(buffer.create_time)},
-          {"transfers", buffer.transfers}};
+          {"transfers", buffer.transfers},
+          {"keep_arrivals", buffer.keep_arrivals}};
+}
+
+Json ToJson(const Arrival& arrival) {
+  return {{"buffer", arrival.buffer},
+          {"buffer_id", arrival.buffer_id},
+          {"sequence", arrival.sequence},
+          {"transfer", arrival.transfer.empty() ? Json(nullptr) : Json(arrival.transfer.str())},
+          {"from", arrival.from},
+          {"offset_bytes", arrival.range.offset},
+          {"bytes", arrival.range.bytes},
+          {"payload_bytes", arrival.bytes},
+          {"message", arrival.message},
+          {"message_hex", Hex(arrival.message)},
+          {"time", TimeToJson(arrival.time)}};
 }
 
 Json ToJson(const GrantInfo& grant) {
@@ -183,6 +217,10 @@ Json PlanToJson(const std::string& source, const std::string& destination, const
 
 void Print(std::ostream& out, const Json& document) {
   out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+void PrintLine(std::ostream& out, const Json& document) {
+  out << document.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
 }
 
 }  // namespace onecopy::cli

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/arrival.h"
 #include "onecopy/buffer.h"
 #include "onecopy/node.h"
 #include "onecopy/transfer.h"
@@ -33,6 +34,7 @@ Json ToJson(const Move& move);              // the receipt
 Json ToJson(const TransferInfo& transfer);  // the receipt, and what else is known
 Json ToJson(const BufferInfo& buffer);
 Json ToJson(const GrantInfo& grant);
+Json ToJson(const Arrival& arrival);
 Json ToJson(const NodeInfo& node);
 Json ToJson(const ProbeInfo& probe);
 Json ToJson(const PathRateInfo& rate);
@@ -48,5 +50,7 @@ Json ListToJson(const std::vector<Value>& values) {
 
 // One document and a new line. Bytes that are not UTF-8 are replaced.
 void Print(std::ostream& out, const Json& document);
+// The same in one line, written at once: one of many.
+void PrintLine(std::ostream& out, const Json& document);
 
 }  // namespace onecopy::cli

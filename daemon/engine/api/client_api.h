@@ -6,7 +6,7 @@
 #include <string>
 
 #include "daemon/engine/api/types.h"
-#include "transport/core/scatter.h"
+#include "transport/core/range_groups.h"
 
 namespace onecopy::engine {
 
@@ -18,9 +18,9 @@ class ClientApi {
 
   virtual ~ClientApi() = default;
 
-  // `ranges`: what the request's ranges come to, checked; null: it has none. The request itself
-  // need not hold them any more.
-  virtual void CreateTransfer(const Principal& who, TransferRequest request, ScatterRef ranges,
+  // `ranges`: what the request's ranges come to, checked. The request itself need not hold them any
+  // more.
+  virtual void CreateTransfer(const Principal& who, TransferRequest request, RangeGroups ranges,
                               Reply<TransferInfo> reply) = 0;
   virtual void GetTransfer(const Principal& who, TransferId id, Reply<TransferInfo> reply) = 0;
   virtual void ListTransfers(const Principal& who, PageRequest page,
@@ -45,7 +45,7 @@ class ClientApi {
                          Reply<BufferInfo> reply) = 0;
   virtual void ListBuffers(const Principal& who, std::string node, PageRequest page,
                            Reply<Page<BufferInfo>> reply) = 0;
-  virtual void DeleteBuffer(const Principal& who, std::string name, bool force,
+  virtual void DeleteBuffer(const Principal& who, std::string node, std::string name, bool force,
                             StatusReply reply) = 0;
   virtual void SumBuffer(const Principal& who, Endpoint range, Reply<BufferSum> reply) = 0;
 
@@ -56,6 +56,17 @@ class ClientApi {
   virtual void ListGrants(const Principal& who, std::string node, std::string buffer,
                           PageRequest page, Reply<Page<GrantInfo>> reply) = 0;
   virtual void DeleteGrant(const Principal& who, GrantId id, StatusReply reply) = 0;
+
+  // See onecopy.v1.ArrivalService. `news` runs whenever TakeArrivals may have something new to say,
+  // but not before this has returned.
+  virtual Result<WatchId> WatchArrivals(const Principal& who, const std::string& buffer,
+                                        std::function<void()> news) = 0;
+  // The next ones, bounded; nothing where there is no news, or no such watch.
+  virtual ArrivalsTold TakeArrivals(WatchId watch) = 0;
+  virtual void UnwatchArrivals(WatchId watch) = 0;  // one that has ended is no error
+  virtual void AcknowledgeArrivals(const Principal& who, WatchId watch, uint64_t count,
+                                   StatusReply reply) = 0;
+  virtual void SendMessage(const Principal& who, MessageRequest request, StatusReply reply) = 0;
 
   virtual void GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) = 0;
   // This node first, then its peers by name.

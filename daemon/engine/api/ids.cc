@@ -8,6 +8,10 @@ std::string BufferId::ToString() const {
   return std::to_string(slot) + "." + std::to_string(generation);
 }
 
+TransferId PartId(const TransferId& whole, size_t part) {
+  return TransferId(whole.str() + "." + std::to_string(part));
+}
+
 BufferId BufferId::Parse(const std::string& text) {
   BufferId id;
   const char* end = text.data() + text.size();

@@ -12,6 +12,9 @@ namespace onecopy::engine {
 // Unique on its node; not the session's secret token.
 using SessionId = NamedId<struct SessionTag>;
 
+// Of a part of a transfer of several buffers. Parts are known by it on both nodes.
+TransferId PartId(const TransferId& whole, size_t part);
+
 // A buffer of this node. The generation makes the id of a removed buffer fail although its slot is
 // used again.
 struct BufferId {

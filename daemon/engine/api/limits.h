@@ -19,7 +19,11 @@ struct Limits {
   Limit grants{8192, 65'536};       // given
   Limit transfers{16'384, 65'536};  // under way
   Limit rings{256, 1024};
-  Limit routes{1024, 8192};  // of rings
+  Limit routes{1024, 8192};      // of rings
+  Limit arrivals{4096, 65'536};  // that whoever watches has not dealt with
+  size_t arrivals_per_buffer = 1024;
+  Limit watches{1024, 8192};  // of arrivals
+  Limit slabs{64, 256};
   // Whose requests' ids are remembered.
   Limit request_ids{2'097'152, 8'388'608};
   // For how long at least: what the API promises.

@@ -40,6 +40,12 @@ struct HelloReply {
   Introduction self;
 };
 
+// What one part of a transfer of several buffers reads.
+struct SourcePart {
+  Endpoint source;
+  LayoutRef ranges;  // inside it, never null
+};
+
 struct ReserveRequest {
   TransferId id;
   Uid uid;
@@ -48,6 +54,7 @@ struct ReserveRequest {
   Endpoint source;
   LayoutRef ranges;  // inside the source, counted from where it begins; null: all of it
   bool validate_only = false;
+  std::vector<SourcePart> parts = {};  // instead of `source` and `ranges`
 };
 
 struct Reservation {
@@ -56,6 +63,14 @@ struct Reservation {
   Endpoint source;  // complete: node, buffer, offset, bytes; of ranges, what they span
   std::string memory;
   std::string device;
+  std::vector<Reservation> parts = {};  // of each part; the rest is then that of the first
+};
+
+// From one buffer to another, of a transfer of several.
+struct StartPart {
+  Reservation reservation;
+  uint32_t destination = 0;  // number of the buffer: see StartRequest::asked
+  ScatterRef ranges;         // never null
 };
 
 // The client's request, with what the source's node has answered. Where the bytes are is the
@@ -68,6 +83,10 @@ struct StartRequest {
   TransferRequest asked;
   ScatterRef ranges;  // inside the two ends, counted from where these begin; null: all of them
   std::optional<TransferInfo> series = {};  // that this is a part of, decided by the caller
+  // Of a transfer of several buffers, instead of `reservation` and `ranges`: which of
+  // asked.destination and asked.more_destinations each goes to.
+  std::vector<StartPart> parts = {};
+  uint64_t asked_ranges = 0;  // of all parts together, as the client asked
 };
 
 struct ConnectRequest {
@@ -168,6 +187,13 @@ struct OpenPushReply {
   LinkAccess access;  // for receipts
 };
 
+// A message alone, for a buffer of the node asked.
+struct PeerMessage {
+  Uid uid;
+  bool administrator = false;  // only ever set by a node that asks itself
+  MessageRequest asked;        // the destination's node is not read
+};
+
 // `caller` is the node that asks, as the connection proves it. Engine thread; every reply comes on
 // the engine's thread of the asking side, exactly once; a proxy bounds each call in time
 // (UNAVAILABLE, DEADLINE_EXCEEDED).
@@ -202,6 +228,11 @@ class PeerApi {
   virtual void Query(const std::string& caller, TransferId id, Reply<TransferInfo> reply) = 0;
   virtual void Cancel(const std::string& caller, Uid uid, TransferId id,
                       Reply<TransferInfo> reply) = 0;
+  // On behalf of that user of the caller's.
+  virtual void CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
+                            Reply<BufferInfo> reply) = 0;
+  virtual void DeleteBuffer(const std::string& caller, Uid uid, std::string name, bool force,
+                            StatusReply reply) = 0;
   virtual void GetBuffer(const std::string& caller, Uid uid, std::string name,
                          Reply<BufferInfo> reply) = 0;
   virtual void ListBuffers(const std::string& caller, Uid uid, PageRequest page,
@@ -210,6 +241,7 @@ class PeerApi {
                          Reply<BufferSum> reply) = 0;
   virtual void ListGrants(const std::string& caller, Uid uid, PageRequest page,
                           Reply<Page<GrantInfo>> reply) = 0;
+  virtual void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) = 0;
 };
 
 // How the engine reaches a peer.

@@ -21,9 +21,10 @@ struct RingGiven {
 
 // A way between two buffers that submissions may name.
 struct RingRoute {
-  uint64_t word = 0;     // as submissions name it
-  Endpoint source;       // what it may read: submissions count offsets in the buffer
-  Endpoint destination;  // what it may write
+  uint64_t word = 0;       // as submissions name it
+  Endpoint source;         // what it may read: submissions count offsets in the buffer
+  Endpoint destination;    // what it may write
+  uint64_t max_bytes = 0;  // of one submission
   Plan plan;
 };
 
@@ -35,7 +36,8 @@ class RingApi {
   // The session's ring: one at most.
   virtual void OpenRing(const SessionId& session, Reply<RingGiven> reply) = 0;
   // Fails as a transfer between the two would, and with NOT_APPLICABLE for one that no ring
-  // carries: over a link, or through slots.
+  // carries: through slots, or of more bytes, where the source says how many, than this route
+  // would.
   virtual void OpenRoute(const SessionId& session, Endpoint source, Endpoint destination,
                          Reply<RingRoute> reply) = 0;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/engine/api/ids.h"
+#include "onecopy/arrival.h"
 #include "onecopy/buffer.h"
 #include "onecopy/node.h"
 #include "onecopy/result.h"
@@ -32,6 +33,11 @@ struct Principal {
   std::string ToString() const { return uid.ToString() + "@" + node; }
 };
 
+struct DepositedAllocation {
+  uint64_t fd_handle = 0;  // from Sessions::Deposit
+  uint64_t bytes = 0;
+};
+
 struct RegisterBufferRequest {
   std::string request_id;
   std::string name;
@@ -41,17 +47,27 @@ struct RegisterBufferRequest {
   std::string device;  // as typed
   uint64_t offset = 0;
   uint64_t allocation_bytes = 0;
-  uint64_t fd_handle = 0;  // from Sessions::Deposit; 0: none
+  uint64_t fd_handle = 0;                 // from Sessions::Deposit; 0: none
+  std::vector<DepositedAllocation> more;  // as in ImportRequest
   std::string handle;
   uint64_t dmabuf_fd_handle = 0;  // likewise, of a dma-buf beside the handle
   uint64_t dmabuf_offset = 0;
   std::string dmabuf_refusal;  // why there is none, by the client's word
+  uint64_t region = 0;         // the client's name for memory of its process
+  bool read_only = false;
   bool validate_only = false;
+  bool keep_arrivals = false;  // as in CreateBufferRequest
 };
 
 struct PageRequest {
   int32_t size = 0;   // 0: 100; at most 1000
   std::string token;  // empty: from the start
+};
+
+// What a watch of arrivals has to tell just now.
+struct ArrivalsTold {
+  ArrivalBatch batch;
+  Status end;  // not OK: nothing comes after it, and why
 };
 
 template <typename T>

@@ -21,6 +21,9 @@ struct PeerOptions {
   std::string address;  // HOST:PORT; empty: it calls, and is not called before
   // The peer's domain of uids; absent: see Admission::DomainOf.
   std::optional<std::string> uid_domain;
+  // How much memory its users may have had allocated here, all together; absent: as much as users
+  // of this node where they are the same, else none.
+  std::optional<uint64_t> create_bytes = {};
 };
 
 struct Options {

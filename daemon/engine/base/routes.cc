@@ -42,4 +42,9 @@ void PrepareSmallCopyRoute(Context& context, const std::string& worker, const Re
   PrepareBy<SmallCopyRoute>(context, worker, from, to, &Memory::PrepareSmall, std::move(reply));
 }
 
+void PrepareLongCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+                          const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply) {
+  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Memory::PrepareLong, std::move(reply));
+}
+
 }  // namespace onecopy::engine

@@ -25,8 +25,10 @@ Status NothingCopies(const Context& context, const Region& from, const Region& t
 // does, and as NothingCopies.
 void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
                   const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply);
-// Likewise by Memory::PrepareSmall.
+// Likewise by Memory::PrepareSmall, and by Memory::PrepareLong.
 void PrepareSmallCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
                            const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply);
+void PrepareLongCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+                          const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply);
 
 }  // namespace onecopy::engine

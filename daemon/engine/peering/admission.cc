@@ -102,6 +102,13 @@ std::string Admission::OwnDomain() const {
   return host.empty() ? std::string() : "loopback " + host;
 }
 
+std::optional<uint64_t> Admission::CreateBytes(const std::string& node) const {
+  for (const PeerOptions* entry : {ByName(node), ByPattern(node)}) {
+    if (entry != nullptr && entry->create_bytes) return entry->create_bytes;
+  }
+  return std::nullopt;
+}
+
 std::string Admission::DomainOf(const std::string& node, const std::string& says) const {
   for (const PeerOptions* entry : {ByName(node), ByPattern(node)}) {
     if (entry != nullptr && entry->uid_domain) return *entry->uid_domain;

@@ -2,7 +2,9 @@
 // configuration and the kernel say, never by what a node says of itself.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ class Admission {
   // Of a peer: what the configuration says, by its name before a pattern; where it says nothing,
   // this node's own for one that is known to be on this machine and `says` the same; else none.
   std::string DomainOf(const std::string& node, const std::string& says) const;
+  // PeerOptions::create_bytes of a peer: by its name before a pattern.
+  std::optional<uint64_t> CreateBytes(const std::string& node) const;
 
  private:
   // What the configuration says of a node by its name; null: nothing.

@@ -35,7 +35,7 @@ Status Buffers::CheckNew(const std::string& name) const {
 }
 
 void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
-                     Reply<BufferInfo> reply) {
+                     Reply<BufferInfo> reply, std::optional<Account> account) {
   if (request.bytes == 0) {
     return reply(
         Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte"));
@@ -61,10 +61,13 @@ void Buffers::Create(const Principal& who, const CreateBufferRequest& request,
   draft.name = request.name;
   draft.owner = OwnerOf(who);
   draft.bytes = request.bytes;
-  const std::string content =
-      "create " + request.name + " " + std::to_string(request.bytes) + " " + request.memory;
+  draft.keep_arrivals = request.keep_arrivals;
+  const Owner payer = account ? account->payer : draft.owner;
+  const std::string content = "create " + request.name + " " + std::to_string(request.bytes) + " " +
+                              request.memory + (request.keep_arrivals ? " keep" : "");
   Make(
-      {request.request_id, content, request.validate_only, who.administrator, who.session},
+      {request.request_id, content, request.validate_only, who.administrator, who.session, payer,
+       account ? std::move(account->take_room) : TakeRoom()},
       std::move(draft), WorkerFor(memory->kind(), device),
       [memory, device, bytes = request.bytes] { return memory->Allocate(device, bytes); },
       std::move(reply));
@@ -81,11 +84,27 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   if (client == nullptr) {
     return reply(Status(Code::kUnauthenticated, reasons::kNoSession, "the session has ended"));
   }
+  if (client->remote) {
+    return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
+                        "memory of a program on another machine cannot be registered with node " +
+                            context_.node() + ": there is no way to pass it over a network",
+                        "let the daemon allocate the buffer (CreateBuffer), or register with the "
+                        "daemon of the program's own machine"));
+  }
   // First of all, so that they are closed where the request is refused.
   Result<os::PassedFd> fd = TakeIfNamed(who.session, request.fd_handle);
   Result<os::PassedFd> dmabuf = TakeIfNamed(who.session, request.dmabuf_fd_handle);
+  std::vector<Result<os::PassedFd>> taken;
+  for (const DepositedAllocation& one : request.more) {
+    taken.push_back(sessions_.Take(who.session, one.fd_handle));
+  }
   if (!fd.ok()) return reply(fd.status());
   if (!dmabuf.ok()) return reply(dmabuf.status());
+  std::vector<os::PassedFd> more;
+  for (Result<os::PassedFd>& one : taken) {
+    if (!one.ok()) return reply(one.status());
+    more.push_back(std::move(*one));
+  }
   if (request.bytes == 0) {
     return reply(
         Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer needs at least one byte"));
@@ -105,11 +124,15 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   import.bytes = request.bytes;
   import.offset = request.offset;
   import.allocation_bytes = request.allocation_bytes;
+  for (const DepositedAllocation& one : request.more) import.more.push_back({-1, one.bytes});
   import.handle = request.handle;
   import.dmabuf_offset = request.dmabuf_offset;
   import.dmabuf_refusal = request.dmabuf_refusal;
   import.owner_pid = client->pid;
   import.same_pid_namespace = client->same_pid_namespace;
+  import.slab = slabs_.Find(who.session);
+  import.region = request.region;
+  import.read_only = request.read_only;
 
   Buffer draft;
   draft.name = request.name;
@@ -119,17 +142,23 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
   draft.owner = OwnerOf(who);
   draft.bytes = request.bytes;
   draft.registered = true;
+  draft.form = request.form;
   draft.session = who.session;
+  draft.keep_arrivals = request.keep_arrivals;
   // A repetition passes its descriptor anew, so its number is not part of what was asked.
-  const std::string content = "register " + request.name + " " + std::to_string(request.bytes) +
-                              " " + request.form + " " + import.device + " " +
-                              std::to_string(request.offset) + " " + request.handle;
+  const std::string content =
+      "register " + request.name + " " + std::to_string(request.bytes) + " " + request.form + " " +
+      import.device + " " + std::to_string(request.offset) + " " + request.handle + " " +
+      std::to_string(request.region) + " " + std::to_string(request.more.size()) +
+      (request.read_only ? " read only" : "") + (request.keep_arrivals ? " keep" : "");
   Make(
-      {request.request_id, content, request.validate_only, who.administrator, who.session},
+      {request.request_id, content, request.validate_only, who.administrator, who.session,
+       OwnerOf(who)},
       std::move(draft), WorkerFor(memory->kind(), *device),
-      [memory, import = std::move(import), fd = std::move(*fd),
-       dmabuf = std::move(*dmabuf)]() mutable {
+      [memory, import = std::move(import), fd = std::move(*fd), dmabuf = std::move(*dmabuf),
+       more = std::move(more)]() mutable {
         import.fd = fd.get();
+        for (size_t i = 0; i < more.size(); ++i) import.more[i].fd = more[i].get();
         import.dmabuf_fd = dmabuf.get();
         return memory->Import(import);
       },
@@ -138,7 +167,7 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
 
 void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeRegion make,
                    Reply<BufferInfo> reply) {
-  const Owner who = draft.owner;
+  const Owner who = params.payer;
   if (!params.validate_only) {
     auto shared = std::make_shared<Reply<BufferInfo>>(std::move(reply));
     auto again = [this, shared, request = params.request_id](Result<BufferId> made) {
@@ -165,6 +194,11 @@ void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeR
   Result<Quota::Charge> charge = quota_.Take(who, params.administrator);
   if (!charge.ok()) return reply(charge.status());
   draft.charge = std::move(*charge);
+  if (params.take_room) {
+    auto room = params.take_room();
+    if (!room.ok()) return reply(room.status());
+    draft.room = std::move(*room);
+  }
   const std::string name = draft.name;
   making_.insert(name);
   context_.workers.Run<std::unique_ptr<Region>>(
@@ -234,6 +268,11 @@ Result<Buffer*> Buffers::Find(const std::string& name) {
                     " --size SIZE`");
 }
 
+std::set<BufferId> Buffers::RegisteredBy(const SessionId& session) const {
+  const auto of = by_session_.find(session);
+  return of == by_session_.end() ? std::set<BufferId>() : of->second;
+}
+
 void Buffers::Hold(BufferId id, const TransferId& transfer) {
   if (Buffer* buffer = FindById(id)) buffer->users.insert(transfer);
 }
@@ -259,10 +298,7 @@ void Buffers::Remove(BufferId id, bool force, Status why, StatusReply done) {
 }
 
 void Buffers::EndSession(const SessionId& session) {
-  const auto of = by_session_.find(session);
-  if (of == by_session_.end()) return;
-  const std::set<BufferId> ended = of->second;
-  for (const BufferId id : ended) {
+  for (const BufferId id : RegisteredBy(session)) {
     const Buffer* buffer = FindById(id);
     if (buffer == nullptr) continue;
     Remove(id, true,
@@ -297,12 +333,16 @@ BufferInfo Buffers::Describe(const Buffer& buffer) const {
   info.name = buffer.name;
   info.id = buffer.id.ToString();
   info.memory = buffer.region->place().kind;
+  // What a process has is host memory or a GPU's, whoever copies it.
+  if (IsOfProcess(info.memory)) info.memory = info.memory == kProcessGpuKind ? "cuda" : "host";
   info.device = buffer.region->place().device;
   info.bytes = buffer.bytes;
   info.owner = buffer.owner.ToString();
   info.registered = buffer.registered;
   info.create_time = buffer.create_time;
   info.transfers = static_cast<uint32_t>(buffer.users.size());
+  info.keep_arrivals = buffer.keep_arrivals;
+  info.form = buffer.region->form().empty() ? buffer.form : buffer.region->form();
   return info;
 }
 

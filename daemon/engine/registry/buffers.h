@@ -14,6 +14,7 @@
 #include "daemon/engine/base/quota.h"
 #include "daemon/engine/registry/request_log.h"
 #include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/registry/slabs.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
@@ -25,25 +26,38 @@ struct Buffer {
   RegionRef region;
   uint64_t bytes = 0;
   bool registered = false;
+  std::string form;   // of what was registered: see BufferInfo
   SessionId session;  // of the client that registered it
   WallTime create_time;
-  std::set<TransferId> users;  // transfers that hold it
-  Status removing;             // not OK once it is on its way out: why
-  Quota::Charge charge = {};   // of its owner
+  std::set<TransferId> users;       // transfers that hold it
+  Status removing;                  // not OK once it is on its way out: why
+  Quota::Charge charge = {};        // of its owner, or of the node that its owner is of
+  std::shared_ptr<void> room = {};  // of that node: see PeerRoom
+  bool keep_arrivals = false;       // see CreateBufferRequest
 };
 
 // Engine thread. Pointers to buffers are good until control returns to the loop.
 class Buffers {
  public:
-  Buffers(Context& context, Sessions& sessions, RequestMemory& memory)
+  Buffers(Context& context, Sessions& sessions, const Slabs& slabs, RequestMemory& memory)
       : context_(context),
         sessions_(sessions),
+        slabs_(slabs),
         quota_(context.node(), "buffers", context.options.limits.buffers,
                context.options.limits.reserved_percent),
         requests_(memory, "buffer") {}
 
+  // Room for a buffer that is going to be made, to be kept as long as it is.
+  using TakeRoom = std::function<Result<std::shared_ptr<void>>()>;
+  // Who pays for a buffer of another node's user: that node, whose word alone says which of its
+  // users asks.
+  struct Account {
+    Owner payer;
+    TakeRoom take_room;  // null: it takes none
+  };
   // Checked, then made on a worker's thread.
-  void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply);
+  void Create(const Principal& who, const CreateBufferRequest& request, Reply<BufferInfo> reply,
+              std::optional<Account> account = {});
   void Register(const Principal& who, const RegisterBufferRequest& request,
                 Reply<BufferInfo> reply);
 
@@ -57,6 +71,9 @@ class Buffers {
   void Remove(BufferId id, bool force, Status why, StatusReply done);
   // The session is over: what it registered goes, its transfers end with OWNER_DIED.
   void EndSession(const SessionId& session);
+
+  // Those that the session has registered.
+  std::set<BufferId> RegisteredBy(const SessionId& session) const;
 
   // A transfer holds a buffer from Hold to Release.
   void Hold(BufferId id, const TransferId& transfer);
@@ -98,6 +115,8 @@ class Buffers {
     bool validate_only = false;
     bool administrator = false;
     SessionId session;  // who waits for it
+    Owner payer;
+    TakeRoom take_room = {};
   };
   // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
   // adds it.
@@ -110,6 +129,7 @@ class Buffers {
 
   Context& context_;
   Sessions& sessions_;
+  const Slabs& slabs_;
   // Where the generations of this daemon's life begin: an id must not outlive its daemon and name
   // another buffer in the next one. Less than half of the range, so that none comes to 0.
   const uint32_t first_generation_ = static_cast<uint32_t>(os::RandomNumber() >> 33);

@@ -141,6 +141,18 @@ Result<std::optional<GrantId>> Grants::Check(const Principal& who, const Buffer&
                 HowToBeAllowed(asking, buffer.owner));
 }
 
+Status Grants::CheckWritesSome(const Principal& who, const Buffer& buffer) const {
+  bool writes = false;
+  if (const auto on = of_buffer_.find(buffer.id); on != of_buffer_.end()) {
+    owners_.ForEachSame(on->second, OwnerOf(who), [&](const Ids& ids) {
+      writes = writes || std::any_of(ids.begin(), ids.end(), [this](const std::string& id) {
+                 return grants_.at(id).write;
+               });
+    });
+  }
+  return writes ? OkStatus() : Check(who, buffer, {0, buffer.bytes}, Access::kWrite).status();
+}
+
 std::string Grants::HowToBeAllowed(const Owner& asking, const Owner& owner) const {
   const std::string domain = owners_.DomainRemedy(asking, owner);
   return "its owner " + owner.ToString() + " can allow it: onecopy grant add" +

@@ -49,6 +49,8 @@ class Grants {
   // PERMISSION_DENIED (NOT_OWNER, GRANT_EXPIRED) otherwise.
   Result<std::optional<GrantId>> Check(const Principal& who, const Buffer& buffer,
                                        const ByteRange& range, Access access) const;
+  // Likewise, at some of the buffer: who may write any of it may send messages to it.
+  Status CheckWritesSome(const Principal& who, const Buffer& buffer) const;
   // Whether `who` has any right on the buffer: it may then see it.
   bool Sees(const Principal& who, const Buffer& buffer) const;
   // A buffer by name or id, for one who has a right on it, or had one that ran out. For everybody

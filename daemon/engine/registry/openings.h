@@ -48,6 +48,7 @@ class Openings {
   void DropGrant(const GrantId& grant, const Status& why);
   void DropPeer(const std::string& node, const Status& why);
   void CloseAll(const Status& why);
+  bool any() const { return !entries_.empty(); }  // those that are closing, too
   // Runs `then` once no opening uses the buffer's memory, or rests on the grant: these have been
   // dropped.
   void WhenReleased(BufferId buffer, Task then);

@@ -44,12 +44,12 @@ class RequestLog {
       if (memory_.Knows(who, memory_.Digest(kind_, request_id))) return Forgotten(request_id);
       ONECOPY_ASSIGN_OR_RETURN(Quota::Charge room, memory_.Take(who, administrator));
       Entry& entry = entries_[key];
-      entry.content = content;
+      entry.content = memory_.ContentOf(content);
       entry.room = std::move(room);
       return Seen{};
     }
     Entry& entry = found->second;
-    if (entry.content != content) {
+    if (entry.content != memory_.ContentOf(content)) {
       return Status(Code::kInvalidArgument, reasons::kRequestIdReused,
                     "request id \"" + request_id + "\" was used before for another request",
                     "give each request an id of its own");
@@ -88,7 +88,7 @@ class RequestLog {
   static constexpr size_t kLatest = 4096;  // of one owner
   using Key = std::pair<Owner, std::string>;
   struct Entry {
-    std::string content;
+    RequestMemory::Content content;
     std::optional<Id> made;
     std::vector<Reply<Id>> waiting;
     Quota::Charge room;  // while it is under way

@@ -27,6 +27,11 @@ uint64_t RequestMemory::Digest(const std::string& kind, const std::string& reque
   return XXH3_64bits_withSeed(text.data(), text.size(), key_);
 }
 
+RequestMemory::Content RequestMemory::ContentOf(const std::string& content) const {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(content.data(), content.size(), key_);
+  return {hash.high64, hash.low64};
+}
+
 Result<Quota::Charge> RequestMemory::Take(const Owner& who, bool administrator) {
   return quota_.Take(who, administrator);
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/digest_set.h"
@@ -22,6 +23,10 @@ class RequestMemory {
   // What stands for a request's id, of one kind of request. Guessing another id with the same
   // digest takes 2^64 tries, since nobody knows the key.
   uint64_t Digest(const std::string& kind, const std::string& request_id) const;
+
+  // What stands for what a request asks for, which may be megabytes.
+  using Content = std::pair<uint64_t, uint64_t>;
+  Content ContentOf(const std::string& content) const;
 
   // Room for one request's digest; RESOURCE_EXHAUSTED (QUOTA).
   Result<Quota::Charge> Take(const Owner& who, bool administrator);

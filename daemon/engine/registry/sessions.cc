@@ -11,14 +11,16 @@ namespace {
 constexpr size_t kTokenBytes = 16;
 
 Status NoSuchSession() {
-  return {Code::kUnauthenticated, reasons::kNoSession, "no session is attached",
-          "attach again: a session ends with its connection to attach.sock"};
+  return {
+      Code::kUnauthenticated, reasons::kNoSession, "no session is attached",
+      "attach again: a session ends with its connection to attach.sock, or its OpenSession stream"};
 }
 
 }  // namespace
 
 std::string ClientIdentity::ToString() const {
-  std::string text = "pid " + std::to_string(pid) + " (" + program + ")";
+  const std::string where = pid == 0 ? entrance : "pid " + std::to_string(pid);
+  std::string text = where + " (" + program + ")";
   return cgroup.empty() ? text : text + ", cgroup " + cgroup;
 }
 
@@ -30,6 +32,7 @@ Sessions::Sessions(std::string node, uint32_t daemon_uid, const Limits& limits)
 
 bool Sessions::IsAdministrator(const ClientIdentity& identity) const {
   // In a container every program may be uid 0, or seem to be whom the daemon runs as.
+  if (identity.remote) return false;
   return identity.uid == Uid(0) || identity.uid == Uid(daemon_uid_);
 }
 

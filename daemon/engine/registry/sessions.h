@@ -12,14 +12,15 @@
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/quota.h"
 #include "daemon/engine/base/secret_digest.h"
+#include "transport/core/import_request.h"
 #include "transport/os/closer.h"
 
 namespace onecopy::engine {
 
-// What the kernel says about a client (SO_PEERCRED and /proc), and what the client says about
-// itself.
+// What the kernel says about a client (SO_PEERCRED and /proc), or its certificate, and what the
+// client says about itself.
 struct ClientIdentity {
-  int32_t pid = 0;
+  int32_t pid = 0;  // 0: of no process that is known, but of a connection to `entrance`
   Uid uid;
   uint32_t gid = 0;
   bool same_pid_namespace = true;
@@ -27,17 +28,23 @@ struct ClientIdentity {
   std::shared_ptr<const void> held_namespaces;
   // Who may present the session's token: see os::PresenterText.
   std::string presenter;
-  std::string cgroup;   // for logs
-  std::string program;  // likewise
+  // Comes from a network: known by a certificate, never an administrator, and without descriptors
+  // to pass.
+  bool remote = false;
+  std::string entrance;  // for logs, where there is no process: "api.sock", "ipv4:10.1.1.7:4711"
+  std::string cgroup;    // for logs
+  std::string program;   // likewise
 
-  // Beside its uid: "pid 17 (onecopy 1.0), cgroup /user.slice".
+  // Beside its uid: "pid 17 (onecopy 1.0), cgroup /user.slice", "api.sock (example 1.0)".
   std::string ToString() const;
 };
 
 // Engine thread.
 class Sessions {
  public:
-  static constexpr size_t kMaxDeposits = 64;  // descriptors of one session that wait to be used
+  // Descriptors of one session that wait to be used: those of one buffer in many allocations, and
+  // of others beside.
+  static constexpr size_t kMaxDeposits = kMaxAllocations + 256;
 
   struct Opened {
     SessionId id;

@@ -1,5 +1,10 @@
 #include "daemon/engine/registry/tickets.h"
 
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -8,7 +13,20 @@ namespace {
 
 // Long enough for a destination that waits for its turn with the staging slots.
 constexpr std::chrono::minutes kTicketLifetime{10};
-constexpr size_t kMaxTickets = 100'000;
+constexpr size_t kMaxTickets = 100'000;  // requests that have any
+constexpr char kPartMark = '.';          // before a part's number, in the text of its ticket
+
+// The secret, and which of its tickets is meant.
+std::pair<std::string, size_t> Split(const std::string& text) {
+  const size_t mark = text.find(kPartMark);
+  size_t part = 0;
+  if (mark == std::string::npos) return {text, part};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + mark + 1, end, part);
+  // What is no number names no ticket.
+  if (error != std::errc() || stop != end) part = std::numeric_limits<size_t>::max();
+  return {text.substr(0, mark), part};
+}
 
 }  // namespace
 
@@ -66,52 +84,109 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context_.node() + " is shutting down and takes no new transfers");
   }
-  ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, Evaluate(caller, request));
-  Reservation reservation = Describe(ticket);
+  std::vector<Ticket> tickets;
+  if (request.parts.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, Evaluate(caller, request));
+    tickets.push_back(std::move(ticket));
+  }
+  ReserveRequest one = request;
+  for (size_t i = 0; i < request.parts.size(); ++i) {
+    one.id = PartId(request.id, i);
+    one.source = request.parts[i].source;
+    one.ranges = request.parts[i].ranges;
+    ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, Evaluate(caller, one));
+    ticket.whole = request.id;
+    tickets.push_back(std::move(ticket));
+  }
+  Reservation reservation = Describe(tickets.front());
+  if (!request.parts.empty()) {
+    for (const Ticket& ticket : tickets) reservation.parts.push_back(Describe(ticket));
+  }
   if (request.validate_only) return reservation;
   if (tickets_.size() >= kMaxTickets) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   "node " + context_.node() + " has promised as many transfers as it can",
                   "try again later");
   }
-  reservation.ticket = os::RandomHex(16);
+  const std::string secret = os::RandomHex(16);
+  const os::Clock::time_point expires = os::Clock::now() + kTicketLifetime;
   reservation.lifetime = kTicketLifetime;
-  ticket.expires = os::Clock::now() + kTicketLifetime;
-  Keep(SecretDigest(reservation.ticket), std::move(ticket));
+  reservation.ticket = request.parts.empty() ? secret : std::string();
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    std::string text = secret;
+    if (!request.parts.empty()) {
+      text += kPartMark + std::to_string(i);
+      reservation.parts[i].ticket = text;
+      reservation.parts[i].lifetime = kTicketLifetime;
+    }
+    tickets[i].expires = expires;
+    Put(text, std::move(tickets[i]));
+  }
   return reservation;
 }
 
-void Tickets::Keep(const SecretDigest& secret, Ticket ticket) {
-  Kept& kept = tickets_[secret];
-  kept.ticket = std::move(ticket);
-  kept.timer = context_.loop.RunAt(kept.ticket.expires, [this, secret] { tickets_.erase(secret); });
+std::optional<Ticket>* Tickets::Find(const std::string& text) {
+  return const_cast<std::optional<Ticket>*>(std::as_const(*this).Find(text));
 }
 
-void Tickets::Forget(Table::const_iterator kept) {
-  context_.loop.CancelTimer(kept->second.timer);
-  tickets_.erase(kept);
+const std::optional<Ticket>* Tickets::Find(const std::string& text) const {
+  const auto [secret, part] = Split(text);
+  const auto found = tickets_.find(SecretDigest(secret));
+  if (found == tickets_.end() || part >= found->second.tickets.size()) return nullptr;
+  const std::optional<Ticket>& ticket = found->second.tickets[part];
+  const bool meant = ticket && ticket->part() == (text.size() != secret.size());
+  return meant ? &ticket : nullptr;
+}
+
+void Tickets::Put(const std::string& text, Ticket ticket) {
+  const auto [secret, part] = Split(text);
+  const SecretDigest digest(secret);
+  Kept& kept = tickets_[digest];
+  if (kept.tickets.size() <= part) kept.tickets.resize(part + 1);
+  if (kept.timer == 0) KeepUntil(digest, kept, ticket.expires);
+  kept.tickets[part] = std::move(ticket);
+}
+
+void Tickets::KeepUntil(const SecretDigest& secret, Kept& kept, os::Clock::time_point expires) {
+  context_.loop.CancelTimer(kept.timer);
+  kept.timer = context_.loop.RunAt(expires, [this, secret] { tickets_.erase(secret); });
+}
+
+void Tickets::Forget(const std::string& text) {
+  const SecretDigest secret(Split(text).first);
+  std::optional<Ticket>* const ticket = Find(text);
+  if (ticket == nullptr) return;
+  const bool part = (*ticket)->part();
+  ticket->reset();
+  const auto kept = tickets_.find(secret);
+  const auto& tickets = kept->second.tickets;
+  if (std::none_of(tickets.begin(), tickets.end(), [](const auto& one) { return one; })) {
+    context_.loop.CancelTimer(kept->second.timer);
+    tickets_.erase(kept);
+  } else if (part) {
+    KeepUntil(secret, kept->second, os::Clock::now() + kTicketLifetime);
+  }
 }
 
 void Tickets::DropBuffer(BufferId buffer, const Status& why) {
   for (auto& [secret, kept] : tickets_) {
-    if (kept.ticket.buffer == buffer) kept.ticket.lost = why;
+    for (std::optional<Ticket>& ticket : kept.tickets) {
+      if (ticket && ticket->buffer == buffer) ticket->lost = why;
+    }
   }
 }
 
-void Tickets::Restore(const std::string& text, Ticket ticket) {
-  Keep(SecretDigest(text), std::move(ticket));
-}
+void Tickets::Restore(const std::string& text, Ticket ticket) { Put(text, std::move(ticket)); }
 
 Result<Ticket> Tickets::Look(const std::string& reader, const std::string& text,
                              const TransferId& transfer) const {
-  const auto found = tickets_.find(SecretDigest(text));
-  if (found == tickets_.end() || found->second.ticket.destination_node != reader ||
-      found->second.ticket.transfer != transfer) {
+  const std::optional<Ticket>* const found = Find(text);
+  if (found == nullptr || (*found)->destination_node != reader || (*found)->transfer != transfer) {
     return Status(Code::kPermissionDenied, reasons::kAccessDenied,
                   "node " + reader + " has no ticket for reading from node " + context_.node(),
                   "the ticket may have expired: try again");
   }
-  const Ticket& ticket = found->second.ticket;
+  const Ticket& ticket = **found;
   const Buffer* buffer = buffers_.FindById(ticket.buffer);
   if (buffer != nullptr && !buffer->removing.ok()) return buffer->removing;
   if (buffer == nullptr) {
@@ -131,8 +206,8 @@ Result<Ticket> Tickets::Take(const std::string& reader, const std::string& text,
                              const TransferId& transfer) {
   Result<Ticket> ticket = Look(reader, text, transfer);
   const bool refused = !ticket.ok() && ticket.status().reason() == reasons::kAccessDenied;
-  const auto found = tickets_.find(SecretDigest(text));
-  if (found != tickets_.end() && !refused) Forget(found);
+  if (!refused) Forget(text);
+  if (ticket.ok() && ticket->part()) ticket->expires = os::Clock::now() + kTicketLifetime;
   return ticket;
 }
 

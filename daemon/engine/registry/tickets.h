@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/secret_digest.h"
@@ -22,9 +23,11 @@ struct Ticket {
   std::string initiator;
   Owner owner;                   // who asked
   std::optional<GrantId> grant;  // that the right rests on
+  TransferId whole = {};         // of several buffers, of which this is a part; empty: of none
   os::Clock::time_point expires = {};
   Status lost = {};  // why the buffer is gone, once it is
 
+  bool part() const { return !whole.empty(); }
   uint64_t payload() const { return layout == nullptr ? range.bytes : layout->bytes(); }
 };
 
@@ -34,7 +37,8 @@ class Tickets {
   Tickets(Context& context, Buffers& buffers, Grants& grants)
       : context_(context), buffers_(buffers), grants_(grants) {}
 
-  // Checks the right to read, on behalf of the node `caller`.
+  // Checks the right to read, on behalf of the node `caller`. Of parts each has a ticket of its
+  // own, for a transfer of its own (PartId), and each use of one lets the others live on.
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
   // The same check; what a ticket for that would say.
   Result<Ticket> Evaluate(const std::string& caller, const ReserveRequest& request) const;
@@ -56,14 +60,19 @@ class Tickets {
   void DropBuffer(BufferId buffer, const Status& why);
 
  private:
+  // By one secret: a ticket, or those of all parts, whose texts end in their numbers.
   struct Kept {
-    Ticket ticket;
+    std::vector<std::optional<Ticket>> tickets;
     os::EventLoop::TimerId timer = 0;
   };
   using Table = std::map<SecretDigest, Kept>;
 
-  void Keep(const SecretDigest& secret, Ticket ticket);
-  void Forget(Table::const_iterator kept);
+  // Where the ticket with that text is kept; null: nowhere.
+  std::optional<Ticket>* Find(const std::string& text);
+  const std::optional<Ticket>* Find(const std::string& text) const;
+  void Put(const std::string& text, Ticket ticket);
+  void Forget(const std::string& text);
+  void KeepUntil(const SecretDigest& secret, Kept& kept, os::Clock::time_point expires);
 
   Context& context_;
   Buffers& buffers_;

@@ -21,7 +21,7 @@ struct RouteRecord {
   std::shared_ptr<ring::Route> route;
   uint32_t place = 0;
   bool open = true;
-  std::vector<BufferId> buffers;  // of this node
+  std::vector<BufferId> buffers;  // of this node, the destination's last
   std::string peer;               // the other node, where it leads to one or comes from one
   TransferId push;                // where that gets what it is told to: of its ticket
   uint64_t connection = 0;        // likewise: as this node answered it

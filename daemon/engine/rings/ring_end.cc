@@ -3,12 +3,18 @@
 #include <utility>
 
 #include "daemon/engine/registry/tickets.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::engine {
 
 Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& who,
                             const Endpoint& end, Access access) {
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer, grants.FindKnown(buffers, who, end.buffer));
+  if (access == Access::kWrite && buffer->keep_arrivals) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "buffer \"" + buffer->name +
+                      "\" keeps what arrives in it, and nobody is told of what a ring carries");
+  }
   const ByteRange whole{0, buffer->bytes};
   auto all = grants.Check(who, *buffer, whole, access);
   if (all.ok()) return RingEnd{buffer, whole, std::move(*all)};

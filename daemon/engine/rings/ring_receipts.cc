@@ -78,16 +78,17 @@ void RingReceipts::FileAll(const std::vector<ClientRing*>& rings) {
   }
 }
 
-void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {
+TransferRecord* RingReceipts::AddEntry(ClientRing& ring, const ring::Entry& entry,
+                                       Status* outcome) {
   const auto found = ring.routes.find(entry.route);
-  if (found == ring.routes.end() && entry.route != 0) return;
+  if (found == ring.routes.end() && entry.route != 0) return nullptr;
   uint64_t& filed = ring.filed[entry.number % ring::Journal::kEntries];
-  if (std::exchange(filed, entry.number + 1) == entry.number + 1) return;
+  if (std::exchange(filed, entry.number + 1) == entry.number + 1) return nullptr;
   TransferInfo info;
   info.id = TransferId(ring.prefix + "-" + Hex(entry.number));
   info.source.node = info.destination.node = context_.node();
-  Status outcome = StatusOf(entry.outcome);
-  if (found != ring.routes.end()) outcome = DescribeEntry(found->second, entry, &info);
+  *outcome = StatusOf(entry.outcome);
+  if (found != ring.routes.end()) *outcome = DescribeEntry(found->second, entry, &info);
   info.source.offset_bytes = entry.from;
   info.destination.offset_bytes = entry.to;
   info.source.bytes = info.destination.bytes = info.bytes = entry.bytes;
@@ -97,13 +98,37 @@ void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {
       info.create_time + std::chrono::duration_cast<WallTime::duration>(entry.ended - entry.taken);
   info.receipt.evidence["submitted"] = "ring";
   info.receipt.negotiation_seconds = ToSeconds(entry.begun - entry.taken);
-  info.bytes_done = outcome.ok() ? entry.bytes : 0;
+  info.bytes_done = outcome->ok() ? entry.bytes : 0;
   info.receipt.attempts.push_back(
-      {info.receipt.path, outcome.ok() ? "SUCCEEDED" : outcome.reason(), info.bytes_done});
+      {info.receipt.path, outcome->ok() ? "SUCCEEDED" : outcome->reason(), info.bytes_done});
   auto record = transfers_.Add(std::move(info), ring.owner, context_.node(), {});
-  if (!record.ok()) return;
-  (*record)->logged = false;  // long after its end, and beside thousands of others
-  transfers_.Conclude(**record, outcome);
+  return record.ok() ? *record : nullptr;
+}
+
+void RingReceipts::FileEntry(ClientRing& ring, const ring::Entry& entry) {
+  Status outcome;
+  TransferRecord* const record = AddEntry(ring, entry, &outcome);
+  if (record == nullptr) return;
+  record->logged = false;  // long after its end, and beside thousands of others
+  transfers_.Conclude(*record, outcome);
+}
+
+void RingReceipts::Tell(ClientRing& ring, const ring::Entry& entry) {
+  Status outcome;
+  TransferRecord* const record = AddEntry(ring, entry, &outcome);
+  if (record == nullptr) return;
+  const auto route = ring.routes.find(entry.route);
+  const Buffer* const into =
+      route == ring.routes.end() ? nullptr : buffers_.FindById(route->second.buffers.back());
+  if (outcome.ok() && into != nullptr) {
+    Arrival arrival;
+    arrival.transfer = record->info.id;
+    arrival.from = record->info.owner;
+    arrival.range = {entry.to, entry.bytes};
+    arrival.bytes = entry.bytes;
+    arrivals_.Deliver(*into, std::move(arrival), {});
+  }
+  transfers_.Conclude(*record, outcome);
 }
 
 }  // namespace onecopy::engine

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/engine/arrivals/arrivals.h"
 #include "daemon/engine/base/context.h"
+#include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/rings/client_ring.h"
 #include "daemon/engine/transfers/transfers.h"
 
@@ -13,11 +15,13 @@ namespace onecopy::engine {
 // Engine thread. Puts entries of rings' journals into the table of transfers, each once.
 class RingReceipts {
  public:
-  RingReceipts(const Context& context, Transfers& transfers)
-      : context_(context), transfers_(transfers) {}
+  RingReceipts(const Context& context, Transfers& transfers, Buffers& buffers, Arrivals& arrivals)
+      : context_(context), transfers_(transfers), buffers_(buffers), arrivals_(arrivals) {}
 
   // The transfer with that number, if the ring's journal still has it.
   void File(ClientRing& ring, uint64_t number);
+  // A long one that has just ended: files it, as if it had been asked for by gRPC.
+  void Tell(ClientRing& ring, const ring::Entry& entry);
   // All that have not been filed yet, the oldest first, as if they had been there all the time; no
   // more of an owner's than the table keeps.
   void FileAll(const std::vector<ClientRing*>& rings);
@@ -29,10 +33,14 @@ class RingReceipts {
   };
 
   static void Collect(ClientRing& ring, std::vector<Unfiled>* unfiled);
+  // Null where nothing is known of it, or it is there already.
+  TransferRecord* AddEntry(ClientRing& ring, const ring::Entry& entry, Status* outcome);
   void FileEntry(ClientRing& ring, const ring::Entry& entry);
 
   const Context& context_;
   Transfers& transfers_;
+  Buffers& buffers_;
+  Arrivals& arrivals_;
 };
 
 }  // namespace onecopy::engine

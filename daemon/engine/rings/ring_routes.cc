@@ -6,6 +6,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/engine/peering/peer_opening.h"
 #include "daemon/engine/rings/ring_end.h"
+#include "daemon/log/log.h"
 #include "daemon/pipeline/small_pushes.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
@@ -13,6 +14,8 @@
 
 namespace onecopy::engine {
 namespace {
+
+Status TooLong() { return NotByRing("rings do not carry such long transfers by this route"); }
 
 RouteRecord NewRecord(uint64_t serial) {
   RouteRecord record;
@@ -27,16 +30,18 @@ void RingRoutes::Make(Params params, Reply<Made> reply) {
   const bool from_here = needs_.context.IsSelf(params.source.node);
   const bool to_here = needs_.context.IsSelf(params.destination.node);
   if (from_here && to_here) return MakeInside(params, std::move(reply));
+  if (params.source.bytes.value_or(0) > ring::kMaxBytes) return reply(TooLong());
   if (to_here) return MakeFrom(std::move(params), std::move(reply));
   if (from_here) return MakeTo(std::move(params), std::move(reply));
   reply(NotByRing("rings move bytes from a node or to it, and not between others"));
 }
 
-Result<plan::Path> RingRoutes::MakePlan(const Place& source, const Place& destination) const {
+Result<plan::Path> RingRoutes::MakePlan(const Place& source, const Place& destination,
+                                        uint64_t bytes) const {
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request request,
       needs_.planning.RequestFor(needs_.context.node(), {source.kind, source.device}, destination,
-                                 ring::kMaxBytes));
+                                 bytes));
   return plan::MakePlan(request);
 }
 
@@ -52,7 +57,7 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   if (!to.ok()) return reply(to.status());
   const RegionRef from_region = from->buffer->region;
   const RegionRef to_region = to->buffer->region;
-  Result<plan::Path> plan = MakePlan(from_region->place(), to_region->place());
+  Result<plan::Path> plan = MakePlan(from_region->place(), to_region->place(), ring::kMaxBytes);
   if (!plan.ok()) return reply(plan.status());
   if (plan->source_staged || plan->destination_staged || !plan->link.empty()) {
     return reply(NotByRing("rings do not carry " + plan->path));
@@ -73,11 +78,41 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   record.given.plan = std::move(*plan);
   PrepareSmallCopyRoute(
       needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region, to_region,
-      [record = std::move(record),
+      [this, from_region, to_region, bytes = params.source.bytes.value_or(0),
+       record = std::move(record),
        reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
         if (!way.ok()) return reply(way.status());
-        reply(Made{std::move(record), std::move(*way)});
+        AddLong(from_region, to_region, Made{std::move(record), std::move(*way), nullptr},
+                [bytes, reply = std::move(reply)](Result<Made> made) mutable {
+                  const bool short_only = made.ok() && made->long_way == nullptr;
+                  if (short_only && bytes > ring::kMaxBytes) return reply(TooLong());
+                  reply(std::move(made));
+                });
       });
+}
+
+void RingRoutes::AddLong(const RegionRef& from, const RegionRef& to, Made made,
+                         Reply<Made> reply) const {
+  const auto without = [from = from->step_name(), to = to->step_name()](const std::string& why) {
+    log::Debug("no long transfers by this route of a ring",
+               {{"from", from}, {"to", to}, {"why", why}});
+  };
+  const Result<plan::Path> plan = MakePlan(from->place(), to->place(), ring::kMaxLongBytes);
+  if (!plan.ok() || plan->path != made.record.given.plan.path) {
+    without(plan.ok() ? "they take " + plan->path : plan.status().ToString());
+    return reply(std::move(made));
+  }
+  PrepareLongCopyRoute(needs_.context, WorkerOf(from->place(), to->place()), from, to,
+                       [without, made = std::move(made), reply = std::move(reply)](
+                           Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
+                         // Whatever is in their way, the short ones go.
+                         if (way.ok()) {
+                           made.long_way = std::move(*way);
+                         } else {
+                           without(way.status().ToString());
+                         }
+                         reply(std::move(made));
+                       });
 }
 
 void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
@@ -110,7 +145,7 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
                                         route.from.offset, made->range},
             into, std::move(explain), std::move(failed));
         made->range.reset();
-        reply(Made{std::move(record), OnEngine(std::move(way))});
+        reply(Made{std::move(record), OnEngine(std::move(way)), nullptr});
       });
 }
 
@@ -178,7 +213,7 @@ void RingRoutes::Opened(const Params& params, uint64_t channel, RouteRecord reco
       pipeline::SmallPushes::Params{serving->connection, channel, std::move(planned),
                                     std::move(held)},
       FailureOf(params));
-  reply(Made{std::move(record), OnEngine(std::move(way))});
+  reply(Made{std::move(record), OnEngine(std::move(way)), nullptr});
 }
 
 // The other node closes what it had opened without a word. Asked for the right once more, it says

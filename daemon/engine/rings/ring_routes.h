@@ -45,6 +45,7 @@ class RingRoutes {
   struct Made {
     RouteRecord record;
     std::shared_ptr<SmallCopyRoute> way;
+    std::shared_ptr<SmallCopyRoute> long_way;  // null where there is none
   };
 
   explicit RingRoutes(const Needs& needs) : needs_(needs) {}
@@ -53,9 +54,11 @@ class RingRoutes {
   void Make(Params params, Reply<Made> reply);
 
  private:
-  Result<plan::Path> MakePlan(const Place& source, const Place& destination) const;
+  Result<plan::Path> MakePlan(const Place& source, const Place& destination, uint64_t bytes) const;
   Result<RingEnd> FindEnd(const Principal& who, const Endpoint& end, Access access) const;
   void MakeInside(const Params& params, Reply<Made> reply);
+  // Adds the way of long transfers, where they would take the same path.
+  void AddLong(const RegionRef& from, const RegionRef& to, Made made, Reply<Made> reply) const;
   void MakeFrom(Params params, Reply<Made> reply);
   void MakeTo(Params params, Reply<Made> reply);
   void Opened(const Params& params, uint64_t channel, RouteRecord record, OpenPushReply opened,

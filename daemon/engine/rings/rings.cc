@@ -59,7 +59,12 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   ring->administrator = who->administrator;
   ring->charge = std::move(*charge);
   ring->prefix = given.prefix;
-  ring->journal = std::make_shared<ring::Journal>();
+  ring->journal = std::make_shared<ring::Journal>(
+      [this, &loop = needs_.context.loop, known = std::weak_ptr(ring)] {
+        loop.Post([this, known] {
+          if (const RingRef current = known.lock()) TakeLongEnds(*current);
+        });
+      });
   thread_.Add(ring->id, std::move(*end), std::move(here), ring->journal,
               [&loop = needs_.context.loop, owner = ring->owner.ToString()] {
                 loop.Post([owner] {
@@ -124,6 +129,8 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
   RouteRecord& route = made.record;
   route.steps = made.way->steps();
   route.route->way = std::move(made.way);
+  route.route->long_way = std::move(made.long_way);
+  route.given.max_bytes = route.route->max_bytes();
   if (Status ended = WhatEnded(*ring, route); !ended.ok()) return reply(ended);
   const auto place = std::find(ring->used.begin(), ring->used.end(), false);
   if (place == ring->used.end()) {
@@ -160,18 +167,27 @@ void Rings::File(const TransferId& id) {
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + dash + 1, end, number, 16);
   if (parsed.ec != std::errc() || parsed.ptr != end) return;
+  TakeLongEnds(*ring->second);
   needs_.receipts.File(*ring->second, number);
 }
 
 void Rings::FileAll() {
   std::vector<ClientRing*> rings;
-  for (const auto& [prefix, ring] : by_prefix_) rings.push_back(ring.get());
+  for (const auto& [prefix, ring] : by_prefix_) {
+    TakeLongEnds(*ring);
+    rings.push_back(ring.get());
+  }
   needs_.receipts.FileAll(rings);
+}
+
+void Rings::TakeLongEnds(ClientRing& ring) {
+  while (const auto entry = ring.journal->long_ends().Take()) needs_.receipts.Tell(ring, *entry);
 }
 
 // The oldest routes that are gone. What went by them is filed while it can be described.
 void Rings::Forget(ClientRing& ring) {
   if (ring.routes.size() <= kMaxDescriptions) return;
+  TakeLongEnds(ring);
   needs_.receipts.FileAll({&ring});
   for (auto it = ring.routes.begin();
        it != ring.routes.end() && ring.routes.size() > kMaxDescriptions;) {
@@ -269,6 +285,7 @@ void Rings::EndSession(const SessionId& session) {
 }
 
 void Rings::Ended(const RingRef& ring) {
+  TakeLongEnds(*ring);
   needs_.receipts.FileAll({ring.get()});
   by_prefix_.erase(ring->prefix);
   ring->charge.GiveBack();

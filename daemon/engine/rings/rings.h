@@ -66,6 +66,8 @@ class Rings final : public RingApi {
  private:
   using RingRef = std::shared_ptr<ClientRing>;
 
+  // Tells of the long transfers that have ended since.
+  void TakeLongEnds(ClientRing& ring);
   // Gives a route that was made its place in the ring.
   void Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute> reply);
   // What went wrong with one of its copies would go wrong with the next.

@@ -24,7 +24,7 @@ std::string HowShared(const ImportRequest& memory) {
 }
 
 // Whatever it was: a transfer may take another path.
-Status CannotBorrow(const Status& why) {
+Status CannotImport(const Status& why) {
   return {Code::kFailedPrecondition, why.reason(), why.message(), why.remedy()};
 }
 
@@ -118,7 +118,7 @@ void MemoryImporter::Fetched(const Key& key, const std::string& how, Result<Regi
   if (!region.ok() || found->second.dropped) {
     const Status why = region.ok() ? Status(Code::kFailedPrecondition, reasons::kNotShareable,
                                             "node " + key.first + " has called that memory back")
-                                   : CannotBorrow(region.status());
+                                   : CannotImport(region.status());
     const std::shared_ptr<Answers> recalls = found->second.recalls;
     Forget(key);
     if (!region.ok()) Answer(*recalls);

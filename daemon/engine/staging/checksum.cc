@@ -121,20 +121,25 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     std::string worker;
   };
 
-  SlotSum(Context& context, Slots& slots, Params params, Reply<std::string> reply)
-      : context_(context), slots_(slots), params_(std::move(params)), reply_(std::move(reply)) {}
+  SlotSum(Context& context, std::shared_ptr<Slots> slots, Params params, Reply<std::string> reply)
+      : context_(context),
+        slots_(std::move(slots)),
+        params_(std::move(params)),
+        reply_(std::move(reply)) {}
 
   void Start() {
-    slots_.Slab([self = shared_from_this()](Result<RegionRef> slab) {
+    slots_->Slab([self = shared_from_this()](Result<RegionRef> slab) {
       if (!slab.ok()) return self->End(slab.status());
       self->slab_ = std::move(*slab);
       Slots::Params params;
-      params.purpose = Purpose::kReceive;
+      // Into a client's slab go copies by its client for sending alone: see process-memory.md.
+      const bool clients = self->params_.region->slab() != nullptr;
+      params.purpose = clients ? Purpose::kSend : Purpose::kReceive;
       params.owner = self->params_.owner;
       params.payload = self->payload();
       params.most = kSlots;
       params.executor = &self->context_.loop;
-      self->share_ = self->slots_.Open(std::move(params), [self] { self->TakeTurn(); });
+      self->share_ = self->slots_->Open(std::move(params), [self] { self->TakeTurn(); });
       self->LookForStop();
     });
   }
@@ -231,7 +236,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   }
 
   Context& context_;
-  Slots& slots_;
+  const std::shared_ptr<Slots> slots_;
   const Params params_;
   Reply<std::string> reply_;
   RegionRef slab_;
@@ -243,6 +248,12 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
 };
 
 }  // namespace
+
+std::string SumOf(const std::string& text) {
+  Hasher hasher;
+  hasher.Add(reinterpret_cast<const std::byte*>(text.data()), text.size());
+  return hasher.Hex();
+}
 
 void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
                     std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply) {
@@ -259,13 +270,15 @@ void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
         std::move(reply));
   }
   // What one of them leaves in slots is nobody else's business.
+  std::shared_ptr<Slots> slots = slots_.For(*region);
   SlotSum::Params params{std::move(region),
                          range,
                          std::move(layout),
                          std::move(stop),
                          "checksum " + std::to_string(++sums_),
                          worker};
-  std::make_shared<SlotSum>(context_, slots_, std::move(params), std::move(reply))->Start();
+  std::make_shared<SlotSum>(context_, std::move(slots), std::move(params), std::move(reply))
+      ->Start();
 }
 
 }  // namespace onecopy::engine

@@ -13,6 +13,9 @@ class Slots;
 
 inline constexpr const char* kChecksumAlgorithm = "xxh3-128";
 
+// Of a few bytes, in hexadecimal.
+std::string SumOf(const std::string& text);
+
 // Engine thread; the reading is done on a worker's. Memory that the processor cannot read goes
 // through slots.
 class Checksums {

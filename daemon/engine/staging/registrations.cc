@@ -32,6 +32,11 @@ void Registrations::Ensure(const std::string& link_name, const RegionRef& region
     return reply({Code::kFailedPrecondition, reasons::kLinkMissing,
                   "node " + context_.node() + " has no link \"" + link_name + "\""});
   }
+  if (region->slab() != nullptr) {
+    return reply({Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "no link reaches " + region->step_name() + " memory: its client copies it",
+                  "let it pass through slots"});
+  }
   std::erase_if(entries_, [](const auto& entry) {
     return entry.second.waiting.empty() && entry.second.region.expired();
   });

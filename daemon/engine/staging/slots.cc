@@ -14,11 +14,36 @@ namespace {
 // With which a transfer begins, where there are as many.
 constexpr uint32_t kFirst = 4;
 constexpr const char* kCleaner = "slots";  // worker
+// Of a client's slab: sixteen each way, and as large as that allows.
+constexpr uint64_t kClientSlots = 32;
+constexpr uint64_t kSlotUnit = 4096;
+
+uint64_t SlotBytesOf(const Context& context, const Region& slab) {
+  const uint64_t bytes = std::min(slab.bytes() / kClientSlots, context.options.slot_bytes);
+  return std::max(bytes / kSlotUnit * kSlotUnit, kSlotUnit);
+}
 
 }  // namespace
 
-Slots::Slots(Context& context) : context_(context) {
-  const uint32_t half = std::max(context.options.slots / 2, 1U);
+Slots::Slots(Context& context) : context_(context), slot_bytes_(context.options.slot_bytes) {
+  Divide(std::max(context.options.slots / 2, 1U));
+}
+
+Slots::Slots(Context& context, RegionRef slab)
+    : context_(context), slot_bytes_(SlotBytesOf(context, *slab)), slab_(std::move(slab)) {
+  Divide(static_cast<uint32_t>(slab_->bytes() / slot_bytes_ / 2));
+}
+
+std::shared_ptr<Slots> Slots::For(const Region& region) {
+  if (region.slab() == nullptr) return {std::shared_ptr<void>(), this};
+  std::erase_if(of_clients_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Slots>& known = of_clients_[region.slab().get()];
+  std::shared_ptr<Slots> slots = known.lock();
+  if (slots == nullptr) known = slots = std::make_shared<Slots>(context_, region.slab());
+  return slots;
+}
+
+void Slots::Divide(uint32_t half) {
   receive_.first = half;
   slots_.resize(size_t{half} * 2);
   for (Half* one : {&send_, &receive_}) {
@@ -81,10 +106,12 @@ void Slots::MakeSlab() {
 pipeline::SlotShareRef Slots::Open(Params params, Task begun) {
   const uint64_t id = next_id_++;
   pipeline::SlotShare::Pool pool;
-  pool.want = [this, id] { context_.loop.Post([this, id] { Want(id); }); };
-  pool.give_back = [this, id](std::vector<pipeline::UsedSlot> slots, bool closed) {
+  // A client's stay for as long as somebody uses them; nobody keeps the common ones.
+  const std::shared_ptr<Slots> keep = weak_from_this().lock();
+  pool.want = [this, keep, id] { context_.loop.Post([this, keep, id] { Want(id); }); };
+  pool.give_back = [this, keep, id](std::vector<pipeline::UsedSlot> slots, bool closed) {
     context_.loop.Post(
-        [this, id, slots = std::move(slots), closed] { GiveBack(id, slots, closed); });
+        [this, keep, id, slots = std::move(slots), closed] { GiveBack(id, slots, closed); });
   };
   const auto share = std::make_shared<pipeline::SlotShare>(
       id, *params.executor, slab_, slot_bytes(), static_cast<bool>(begun), std::move(pool));
@@ -97,7 +124,7 @@ pipeline::SlotShareRef Slots::Open(Params params, Task begun) {
   entry.begun = std::move(begun);
   if (entry.most > 0) {
     // Not from here: the caller has not got the share yet.
-    context_.loop.Post([this, id] { Want(id); });
+    context_.loop.Post([this, keep, id] { Want(id); });
   } else if (entry.begun) {
     context_.loop.Post(std::exchange(entry.begun, nullptr));
   }
@@ -260,9 +287,10 @@ void Slots::Hand(uint64_t id, std::vector<uint32_t> slots) {
 
 void Slots::ClearThenHand(uint64_t id, uint32_t slot) {
   std::byte* const at = slab_->address() + slot * slot_bytes();
-  Task clear = [this, id, slot, at, slab = slab_, bytes = slots_[slot].bytes] {
+  const std::shared_ptr<Slots> keep = weak_from_this().lock();
+  Task clear = [this, keep, id, slot, at, slab = slab_, bytes = slots_[slot].bytes] {
     std::memset(at, 0, bytes);
-    context_.loop.Post([this, id, slot] {
+    context_.loop.Post([this, keep, id, slot] {
       slots_[slot] = {};
       // A share lives until it has given back all that it was granted.
       Hand(id, {slot});
@@ -273,6 +301,9 @@ void Slots::ClearThenHand(uint64_t id, uint32_t slot) {
 }
 
 void Slots::Clear() {
+  for (const auto& [slab, weak] : std::exchange(of_clients_, {})) {
+    if (const std::shared_ptr<Slots> slots = weak.lock()) slots->Clear();
+  }
   shares_.clear();
   for_slab_.clear();
   slab_.reset();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,11 +27,19 @@ enum class Purpose { kSend, kReceive };
 // and gives some back, down to none, where others have less than their part. Who has none comes
 // first, in the order of asking: where there are more transfers than slots, they take turns, chunk
 // by chunk. What somebody left in a slot is cleared before it is given to somebody else.
-class Slots {
+//
+// Memory of a client's process goes through the slab that its client shares with this daemon
+// instead (Region::slab), which has slots of its own, likewise: see For.
+class Slots : public std::enable_shared_from_this<Slots> {
  public:
   explicit Slots(Context& context);
+  // Of a slab that is there.
+  Slots(Context& context, RegionRef slab);
 
-  uint64_t slot_bytes() const { return context_.options.slot_bytes; }
+  // Those through which such a region is copied: these, or its client's. Of the common slots alone.
+  std::shared_ptr<Slots> For(const Region& region);
+
+  uint64_t slot_bytes() const { return slot_bytes_; }
   uint32_t slots(Purpose purpose) const { return HalfOf(purpose).size; }
 
   // RESOURCE_EXHAUSTED when there can be no slab.
@@ -86,6 +95,7 @@ class Slots {
     Task begun;
   };
 
+  void Divide(uint32_t half);
   Half& HalfOf(Purpose purpose) { return purpose == Purpose::kSend ? send_ : receive_; }
   const Half& HalfOf(Purpose purpose) const { return purpose == Purpose::kSend ? send_ : receive_; }
   // That all network devices of links are near to, or without any all GPUs; -1 where there is none.
@@ -106,7 +116,9 @@ class Slots {
   void ClearThenHand(uint64_t id, uint32_t slot);
 
   Context& context_;
+  const uint64_t slot_bytes_;
   RegionRef slab_;
+  std::map<const Region*, std::weak_ptr<Slots>> of_clients_;  // by their slabs
   bool making_ = false;
   std::vector<Reply<RegionRef>> for_slab_;
   std::vector<Slot> slots_;

@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include <array>
+#include <memory>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
@@ -11,22 +13,35 @@
 namespace onecopy::engine {
 namespace {
 
-void Append(const Layout& layout, std::string* text) {
+void Append(const Layout& layout, XXH3_state_t* hash) {
   const std::vector<StridedRange>& pieces = layout.pieces();
-  text->append(reinterpret_cast<const char*>(&layout.extent()), sizeof layout.extent());
-  text->append(reinterpret_cast<const char*>(pieces.data()), pieces.size() * sizeof pieces[0]);
+  XXH3_128bits_update(hash, &layout.extent(), sizeof layout.extent());
+  XXH3_128bits_update(hash, pieces.data(), pieces.size() * sizeof pieces[0]);
 }
 
-std::string Digest(const Scatter& ranges) {
-  std::string text;
-  Append(ranges.source, &text);
-  Append(ranges.destination, &text);
+std::string Digest(const std::string& text) {
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return std::to_string(hash.high64) + "-" + std::to_string(hash.low64);
 }
 
+std::string Digest(const RangeGroups& ranges) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  for (const RangeGroup& group : ranges.groups) {
+    const std::array<uint64_t, 4> numbers = {group.source, group.destination,
+                                             group.ranges->source.pieces().size(),
+                                             group.ranges->destination.pieces().size()};
+    XXH3_128bits_update(state.get(), numbers.data(), sizeof numbers);
+    Append(group.ranges->source, state.get());
+    Append(group.ranges->destination, state.get());
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return std::to_string(hash.high64) + "-" + std::to_string(hash.low64);
+}
+
 // What makes two requests the same.
-std::string Content(const TransferRequest& request, const Scatter* ranges) {
+std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   std::string content = request.source.ToString() + " " + request.destination.ToString() + " " +
                         request.policy.path_glob + " " + request.policy.link + " ";
   content += request.policy.at_most_copies ? std::to_string(*request.policy.at_most_copies) : "any";
@@ -34,7 +49,13 @@ std::string Content(const TransferRequest& request, const Scatter* ranges) {
   content += request.checksum ? " checksum" : "";
   content += request.policy.client_file ? " file" : "";
   content += " " + request.part_of.str();
-  if (ranges != nullptr) content += " ranges " + Digest(*ranges);
+  if (!request.message.empty()) {
+    content += " message " + Digest(request.message);
+  }
+  for (const Endpoint& one : request.more_sources) content += " " + one.ToString();
+  content += " to";
+  for (const Endpoint& one : request.more_destinations) content += " " + one.ToString();
+  if (!ranges.empty()) content += " ranges " + Digest(ranges);
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
 
@@ -45,12 +66,70 @@ Status CheckEnd(const Endpoint& end, const char* which) {
           std::string("the ") + which + " names no buffer"};
 }
 
+// The others at an end whose first is `end`, whose node they get.
+Status CompleteMore(const Endpoint& end, const char* which, std::vector<Endpoint>* more) {
+  for (Endpoint& one : *more) {
+    ONECOPY_RETURN_IF_ERROR(CheckEnd(one, which));
+    if (!one.file.empty()) {
+      return {Code::kInvalidArgument, reasons::kBadEndpoint,
+              std::string("the ") + which + " names a file beside several buffers",
+              "copy a file from or to one buffer at a time"};
+    }
+    if (one.node.empty()) one.node = end.node;
+    if (one.node == end.node) continue;
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            std::string("the ") + which + " is on node " + end.node + " and on node " + one.node,
+            "ask for a transfer for each pair of nodes"};
+  }
+  return OkStatus();
+}
+
+// A request in which ranges of one pair of buffers alone are left becomes one of these two.
+void TakeOnlyPair(TransferRequest* request, RangeGroups* ranges) {
+  const RangeGroup& only = ranges->groups.front();
+  if (only.source > 0) request->source = request->more_sources[only.source - 1];
+  if (only.destination > 0) {
+    request->destination = request->more_destinations[only.destination - 1];
+  }
+  request->more_sources.clear();
+  request->more_destinations.clear();
+}
+
+const Endpoint& Nth(const Endpoint& first, const std::vector<Endpoint>& more, uint32_t number) {
+  return number == 0 ? first : more[number - 1];
+}
+
+Status CheckBuffers(const TransferRequest& request, const RangeGroups& ranges) {
+  const bool several = !request.more_sources.empty() || !request.more_destinations.empty();
+  if (several && ranges.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "several buffers are named, and no ranges of them",
+            "give each range the numbers of its buffers"};
+  }
+  if (ranges.groups.size() > 1 && !request.part_of.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "a part of a series is between two buffers, and this one names more"};
+  }
+  return OkStatus();
+}
+
+Status Muddled(const std::string& node) {
+  return {Code::kInternal, reasons::kInternal,
+          "node " + node + " was asked for the parts of a transfer, and answered for others"};
+}
+
+uint64_t PayloadOf(const RangeGroups& ranges) {
+  uint64_t bytes = 0;
+  for (const RangeGroup& group : ranges.groups) bytes += group.ranges->source.bytes();
+  return bytes;
+}
+
 }  // namespace
 
 struct Coordinator::Pending {
   Principal who;
   TransferRequest request;
-  ScatterRef ranges;
+  RangeGroups ranges;
   TransferId id;
   Reply<TransferInfo> reply;
   bool recorded = false;  // this node has a record of it, because another one decides it
@@ -59,6 +138,7 @@ struct Coordinator::Pending {
   std::string waits_for;
   bool given_up = false;
 
+  bool bundle() const { return ranges.groups.size() > 1; }
   // What is left of its deadline, if it has one.
   std::optional<std::chrono::milliseconds> Remaining() const {
     if (!request.deadline) return std::nullopt;
@@ -68,7 +148,7 @@ struct Coordinator::Pending {
   }
 };
 
-void Coordinator::Create(const Principal& who, TransferRequest request, ScatterRef ranges,
+void Coordinator::Create(const Principal& who, TransferRequest request, RangeGroups ranges,
                          Reply<TransferInfo> reply) {
   Status wrong = CheckEnd(request.source, "source");
   if (wrong.ok()) wrong = CheckEnd(request.destination, "destination");
@@ -80,10 +160,15 @@ void Coordinator::Create(const Principal& who, TransferRequest request, ScatterR
     wrong = {Code::kUnavailable, reasons::kDraining,
              "node " + context_.node() + " is shutting down and takes no new transfers"};
   }
-  if (!wrong.ok()) return reply(wrong);
   for (Endpoint* end : {&request.source, &request.destination}) {
     if (end->node.empty()) end->node = context_.node();
   }
+  if (wrong.ok()) wrong = CompleteMore(request.source, "source", &request.more_sources);
+  if (wrong.ok()) {
+    wrong = CompleteMore(request.destination, "destination", &request.more_destinations);
+  }
+  if (wrong.ok()) wrong = CheckBuffers(request, ranges);
+  if (!wrong.ok()) return reply(wrong);
 
   auto pending = std::make_shared<Pending>();
   pending->who = who;
@@ -99,7 +184,7 @@ void Coordinator::Create(const Principal& who, TransferRequest request, ScatterR
       (*shared)(RequestLog<TransferId>::Forgotten(request));
     };
     auto seen = requests_.Begin(OwnerOf(who), who.administrator, pending->request.request_id,
-                                Content(pending->request, pending->ranges.get()), again);
+                                Content(pending->request, pending->ranges), again);
     if (!seen.ok()) return (*shared)(seen.status());
     if (seen->action == RequestLog<TransferId>::Action::kWait) return;
     if (seen->action == RequestLog<TransferId>::Action::kRepeat) return again(*seen->made);
@@ -112,6 +197,7 @@ void Coordinator::Create(const Principal& who, TransferRequest request, ScatterR
   } else {
     pending->reply = std::move(reply);
   }
+  if (pending->ranges.groups.size() == 1) TakeOnlyPair(&pending->request, &pending->ranges);
   KeepDeadline(pending);
   Reserve(std::move(pending));
 }
@@ -160,14 +246,24 @@ void Coordinator::Reserve(std::shared_ptr<Pending> pending) {
     request.administrator = pending->who.administrator;
     request.destination_node = pending->request.destination.node;
     request.source = pending->request.source;
-    if (pending->ranges != nullptr) {
-      request.ranges = {pending->ranges, &pending->ranges->source};
+    for (const RangeGroup& group : pending->ranges.groups) {
+      const LayoutRef layout = {group.ranges, &group.ranges->source};
+      if (!pending->bundle()) {
+        request.ranges = layout;
+        break;
+      }
+      const TransferRequest& asked = pending->request;
+      request.parts.push_back({Nth(asked.source, asked.more_sources, group.source), layout});
     }
     request.validate_only = pending->request.validate_only;
     (*source)->Reserve(context_.node(), std::move(request),
                        [this, pending](Result<Reservation> reservation) {
                          if (pending->given_up) return;
                          if (!reservation.ok()) return Conclude(pending, reservation.status());
+                         const size_t parts = pending->bundle() ? pending->ranges.groups.size() : 0;
+                         if (reservation->parts.size() != parts) {
+                           return Conclude(pending, Muddled(pending->request.source.node));
+                         }
                          StartAt(pending, std::move(*reservation));
                        });
   });
@@ -188,8 +284,10 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
       info.role = RoleHere(asked);
       info.source = reservation.source;
       info.destination = asked.destination;
-      info.bytes = pending->ranges == nullptr ? reservation.source.bytes.value_or(0)
-                                              : pending->ranges->source.bytes();
+      info.bytes = pending->ranges.empty() ? reservation.source.bytes.value_or(0)
+                                           : PayloadOf(pending->ranges);
+      info.source_buffers = asked.more_sources.size() + 1;
+      info.destination_buffers = asked.more_destinations.size() + 1;
       info.owner = pending->who.ToString();
       info.create_time = std::chrono::system_clock::now();
       info.part_of = asked.part_of;
@@ -200,16 +298,26 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
                                                       context_.node(), std::move(*charge));
       if (!record.ok()) return Conclude(pending, record.status());
       pending->recorded = true;
+      (*record)->series = (*record)->bundle = pending->bundle();
       remote_transfers_.Await(**record, node, pending->Remaining());
     }
     StartRequest request;
     request.id = pending->id;
     request.uid = pending->who.uid;
     request.administrator = pending->who.administrator;
+    if (pending->bundle()) {
+      for (size_t i = 0; i < pending->ranges.groups.size(); ++i) {
+        const RangeGroup& group = pending->ranges.groups[i];
+        request.parts.push_back({std::move(reservation.parts[i]), group.destination, group.ranges});
+      }
+      reservation.parts.clear();
+    } else if (!pending->ranges.empty()) {
+      request.ranges = pending->ranges.groups.front().ranges;
+    }
+    request.asked_ranges = pending->ranges.asked;
     request.reservation = std::move(reservation);
     request.asked = asked;
     request.asked.deadline = pending->Remaining();
-    request.ranges = pending->ranges;
     if (!asked.part_of.empty()) request.series = series_.Find(asked.part_of);
     (*destination)
         ->Start(context_.node(), std::move(request), [this, pending](Result<TransferInfo> started) {

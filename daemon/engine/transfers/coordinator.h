@@ -29,7 +29,7 @@ class Coordinator {
         requests_(memory, "transfer") {}
 
   // See ClientApi::CreateTransfer.
-  void Create(const Principal& who, TransferRequest request, ScatterRef ranges,
+  void Create(const Principal& who, TransferRequest request, RangeGroups ranges,
               Reply<TransferInfo> reply);
 
  private:

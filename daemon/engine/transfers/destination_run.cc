@@ -359,11 +359,29 @@ void DestinationRun::Compare(const Result<std::string>& source, const Result<std
        "was either changed meanwhile? if not, suspect memory or network"});
 }
 
+void DestinationRun::TellArrival() {
+  const Buffer* const buffer = needs_.buffers.FindById(params_.buffer);
+  TransferInfo& info = record().info;
+  Arrival arrival;
+  arrival.transfer = info.part_of.empty() ? info.id : info.part_of;
+  arrival.from = info.owner;
+  arrival.range = {params_.destination.span.offset, params_.destination.span.bytes};
+  arrival.bytes = params_.destination.payload();
+  arrival.message = params_.request.asked.message;
+  const bool message = !arrival.message.empty();
+  const bool told = needs_.arrivals.Deliver(*buffer, std::move(arrival), std::move(params_.room));
+  if (message && !told) {
+    info.receipt.evidence["message"] = "told nobody: no one watched any more when the bytes came";
+  }
+}
+
 void DestinationRun::End(const Status& status) {
   if (std::exchange(ended_, true)) return;
   needs_.context.loop.CancelTimer(deadline_timer_);
   params_.destination.span.region.reset();
   if (params_.source_area) params_.source_area->span.region.reset();
+  if (status.ok() && params_.tell) TellArrival();
+  params_.room = {};
   TransferRecord& record = this->record();
   needs_.buffers.Release(params_.buffer, params_.request.id);
   if (params_.source_buffer) needs_.buffers.Release(*params_.source_buffer, params_.request.id);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/arrivals/arrivals.h"
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/path_rates.h"
@@ -34,6 +35,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     // When the source is on this node too: its bytes, held like the destination's.
     std::optional<BufferId> source_buffer;
     std::optional<Area> source_area;
+    bool tell = true;          // whether it is an arrival by itself: not a part of several buffers'
+    Arrivals::Room room = {};  // where its arrival must not be left out
   };
 
   struct Needs {
@@ -41,6 +44,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     Peers& peers;
     Transfers& transfers;
     Buffers& buffers;
+    Arrivals& arrivals;
     Checksums& checksums;
     Probes& probes;
     PathRates& path_rates;
@@ -73,6 +77,9 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void Verify(MoveOutcome outcome);
   void Compare(const Result<std::string>& source, const Result<std::string>& here);
   void End(const Status& status);
+  // Everything is there: before anybody hears that the transfer has ended, so that what its
+  // initiator does next comes after it.
+  void TellArrival();
   TransferRecord& record();
   void Note(MoveOutcome outcome);  // into the receipt
   // Keeps what the transfer made by its path, where nothing disturbed it, and says so where the

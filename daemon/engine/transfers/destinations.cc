@@ -65,11 +65,12 @@ Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller
 }
 
 Result<Destinations::Checked> Destinations::Check(const std::string& caller,
-                                                  const StartRequest& request) {
+                                                  const StartRequest& request, bool part) {
   Context& context = needs_.runs.context;
   // What has begun may end.
   const bool begun = request.series && needs_.runs.transfers.Find(request.series->id) != nullptr;
-  if (context.stopping || (context.draining && !request.asked.validate_only && !begun)) {
+  const bool may_begin = begun || part || request.asked.validate_only;
+  if (context.stopping || (context.draining && !may_begin)) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context.node() + " is shutting down and takes no new transfers");
   }
@@ -124,14 +125,16 @@ Result<Ticket> Destinations::OwnTicket(const std::string& caller,
                 "the ticket was not given to " + Owner{request.uid, caller}.ToString());
 }
 
-Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request) {
+Result<TransferInfo> Destinations::Accept(const std::string& caller, const StartRequest& request,
+                                          const TransferId& whole, OverlapBudget* budget) {
   if (!needs_.runs.context.IsSelf(request.reservation.source.node)) {
-    return AcceptFrom(caller, request, nullptr);
+    return AcceptFrom(caller, request, whole, nullptr, budget);
   }
   ONECOPY_ASSIGN_OR_RETURN(const Ticket ticket, OwnTicket(caller, request));
   StartRequest truth = request;
   truth.reservation = needs_.tickets.Describe(ticket);
-  ONECOPY_ASSIGN_OR_RETURN(TransferInfo accepted, AcceptFrom(caller, truth, &ticket));
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo accepted,
+                           AcceptFrom(caller, truth, whole, &ticket, budget));
   // Used up only by what begins.
   if (!request.asked.validate_only) {
     (void)needs_.tickets.Take(needs_.runs.context.node(), request.reservation.ticket, request.id);
@@ -140,9 +143,10 @@ Result<TransferInfo> Destinations::Accept(const std::string& caller, const Start
 }
 
 Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
-                                              const StartRequest& request, const Ticket* inside) {
+                                              const StartRequest& request, const TransferId& whole,
+                                              const Ticket* inside, OverlapBudget* budget) {
   Context& context = needs_.runs.context;
-  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
+  ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request, !whole.empty()));
   const auto& [buffer, area, grant] = checked;
   const ByteRange range{area.span.offset, area.span.bytes};
   const Reservation& source = request.reservation;
@@ -179,10 +183,11 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                         " bytes, and the destination takes " + std::to_string(area.payload()));
     }
     if (from == buffer) {
+      const PlacedLayout read{inside->layout.get(), inside->range.offset, inside->range.bytes};
+      const PlacedLayout written{area.layout.get(), range.offset, range.bytes};
       ONECOPY_RETURN_IF_ERROR(
-          CheckApart({inside->layout.get(), inside->range.offset, inside->range.bytes},
-                     {area.layout.get(), range.offset, range.bytes},
-                     "source and destination overlap in buffer \"" + buffer->name + "\""));
+          CheckApart({&read, 1}, {&written, 1},
+                     "source and destination overlap in buffer \"" + buffer->name + "\"", budget));
     }
     params.source_buffer = from->id;
     params.source_area =
@@ -198,10 +203,19 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                                                TransferRole::kDestination));
     info.part_of = request.series->id;
   }
-  ONECOPY_ASSIGN_OR_RETURN(
-      Quota::Charge charge,
-      needs_.runs.transfers.Take(Owner{request.uid, caller}, caller,
-                                 request.administrator && context.IsSelf(caller)));
+  params.tell = whole.empty();
+  const bool message = !request.asked.message.empty();
+  if (params.tell && (message || buffer->keep_arrivals)) {
+    ONECOPY_ASSIGN_OR_RETURN(params.room, needs_.runs.arrivals.Reserve(*buffer, message));
+  }
+  Quota::Charge charge;
+  if (whole.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(
+        charge, needs_.runs.transfers.Take(Owner{request.uid, caller}, caller,
+                                           request.administrator && context.IsSelf(caller)));
+  } else {
+    info.part_of = whole;
+  }
   ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
                            needs_.runs.transfers.Add(std::move(info), Owner{request.uid, caller},
                                                      caller, std::move(charge)));
@@ -214,7 +228,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                                    {"path", params.plan.path}});
   auto reporter = std::make_shared<Reporter>(needs_.runs.context, needs_.runs.peers,
                                              needs_.runs.transfers, request.id);
-  reporter->AddObserver(caller);
+  if (whole.empty()) reporter->AddObserver(caller);
   reporter->AddObserver(source.source.node);
   auto run = std::make_shared<DestinationRun>(needs_.runs, std::move(params));
   needs_.runs.transfers.BeginRun(*record, run);

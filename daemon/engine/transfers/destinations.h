@@ -30,6 +30,14 @@ class Destinations {
   // Fails before any byte moves, or accepts. With `validate_only` the answer is the plan.
   void Start(const std::string& caller, const StartRequest& request, Reply<TransferInfo> reply);
 
+  // The same of what is known already, at once. `whole`: the transfer of several buffers that this
+  // is a part of, which has been accepted; it has been charged, and is what others hear of.
+  // `budget`: that of all parts, where they are checked one after the other.
+  Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request,
+                              const TransferId& whole = {}, OverlapBudget* budget = nullptr);
+  // What has to be known about the ways between the two nodes before a plan is made.
+  Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
+
  private:
   // The destination's side of a request that may be carried out.
   struct Checked {
@@ -38,16 +46,15 @@ class Destinations {
     std::optional<GrantId> grant;
   };
 
-  Result<Checked> Check(const std::string& caller, const StartRequest& request);
-  // What has to be known about the ways between the two nodes before a plan is made.
-  Result<std::vector<plan::Wire>> Unknowns(const std::string& caller, const StartRequest& request);
-  Result<TransferInfo> Accept(const std::string& caller, const StartRequest& request);
+  // `part`: of a transfer that has been accepted.
+  Result<Checked> Check(const std::string& caller, const StartRequest& request, bool part = false);
   // The right to read of a transfer inside this node: the ticket's, which this node has given
   // itself. What else the request says of the source is its caller's word, and counts for nothing.
   Result<Ticket> OwnTicket(const std::string& caller, const StartRequest& request) const;
   // `inside`: that ticket; null where the source is another node's.
   Result<TransferInfo> AcceptFrom(const std::string& caller, const StartRequest& request,
-                                  const Ticket* inside);
+                                  const TransferId& whole, const Ticket* inside,
+                                  OverlapBudget* budget);
   Result<plan::Request> MakeRequest(const Reservation& source, const Area& destination,
                                     const ScatterRef& ranges, const Policy& policy,
                                     std::vector<plan::Exclusion> excluded) const;

@@ -65,18 +65,34 @@ void LocalMove::Start(Task running, Done done) {
   running_ = std::move(running);
   done_ = std::move(done);
   if (!path_.source_staged && !path_.destination_staged) return PrepareRoutes();
-  slots_.Slab([self = self_](Result<RegionRef> slab) {
+  AddBounces();
+  if (bounces_.size() > 1) return PrepareRoutes();
+  bounces_.front().slots->Slab([self = self_](Result<RegionRef> slab) {
     if (self->Over(slab.status())) return;
-    self->slab_ = std::move(*slab);
+    self->bounces_.front().slab = std::move(*slab);
     self->PrepareRoutes();
   });
 }
 
-void LocalMove::PrepareRoutes() {
-  Hops hops = {{source_.span.region, destination_.span.region}};
-  if (slab_ != nullptr) {
-    hops = {{source_.span.region, slab_}, {slab_, destination_.span.region}};
+// What a client copies into its slab and what it copies out of it have slots of their own: a copy
+// that was given up can then never fall into bytes that go the other way.
+void LocalMove::AddBounces() {
+  const Region& from = *source_.span.region;
+  const Region& to = *destination_.span.region;
+  if (from.slab() != nullptr) bounces_.push_back({slots_.For(from), Purpose::kSend, from.slab()});
+  if (to.slab() != nullptr && to.slab() != from.slab()) {
+    bounces_.push_back({slots_.For(to), Purpose::kReceive, to.slab()});
   }
+  if (bounces_.empty()) bounces_.push_back({slots_.For(to), Purpose::kReceive});
+}
+
+void LocalMove::PrepareRoutes() {
+  Hops hops;
+  RegionRef at = source_.span.region;
+  for (const Bounce& bounce : bounces_) {
+    hops.emplace_back(std::exchange(at, bounce.slab), bounce.slab);
+  }
+  hops.emplace_back(std::move(at), destination_.span.region);
   if (PreparedAtOnce(context_, hops)) {
     Result<NewRoutes> routes = PrepareAll(context_, hops, source_, destination_);
     if (Over(routes.status())) return;
@@ -102,16 +118,24 @@ void LocalMove::PrepareRoutes() {
 }
 
 void LocalMove::TakeSlots(Routes routes) {
-  if (slab_ == nullptr) return Run(routes);
-  Slots::Params params;
-  params.purpose = Purpose::kReceive;
-  params.owner = owner_;
-  params.payload = source_.payload();
-  params.most = kBounceSlots;
-  params.executor = &routes.back()->executor();
-  share_ = slots_.Open(std::move(params), [self = self_, routes = std::move(routes)] {
-    if (!self->Over()) self->Run(routes);
-  });
+  if (bounces_.empty()) return Run(routes);
+  // The last first: what is given for the first one has somewhere to go then.
+  for (size_t i = bounces_.size(); i-- > 0;) {
+    Bounce& bounce = bounces_[i];
+    Slots::Params params;
+    params.purpose = bounce.purpose;
+    params.owner = owner_;
+    params.payload = source_.payload();
+    params.most = kBounceSlots;
+    params.executor = &routes.back()->executor();
+    Task begun;
+    if (i == 0) {
+      begun = [self = self_, routes] {
+        if (!self->Over()) self->Run(routes);
+      };
+    }
+    bounce.share = bounce.slots->Open(std::move(params), std::move(begun));
+  }
 }
 
 void LocalMove::Run(const Routes& routes) {
@@ -120,15 +144,22 @@ void LocalMove::Run(const Routes& routes) {
   const uint64_t bytes = source_.payload();
   const LayoutRef& from = source_.layout;
   const LayoutRef& to = destination_.layout;
-  const uint64_t slot_bytes = slots_.slot_bytes();
-  const uint32_t together = pipeline::SlotsTogether(
-      slot_bytes, std::min(kBounceSlots, slots_.slots(Purpose::kReceive)), bytes);
-  const uint64_t chunk =
-      share_ != nullptr ? slot_bytes * together
-                        : ChunkFor(from.get(), to.get(), routes.front()->chunk_bytes(), kMaxCopies);
+  uint64_t chunk = ChunkFor(from.get(), to.get(), routes.front()->chunk_bytes(), kMaxCopies);
+  uint32_t together = 1;
+  if (bounces_.size() == 1) {
+    const Bounce& only = bounces_.front();
+    const uint64_t slot_bytes = only.slots->slot_bytes();
+    together = pipeline::SlotsTogether(
+        slot_bytes, std::min(kBounceSlots, only.slots->slots(only.purpose)), bytes);
+    chunk = slot_bytes * together;
+  } else if (!bounces_.empty()) {
+    chunk = std::min(bounces_.front().slots->slot_bytes(), bounces_.back().slots->slot_bytes());
+  }
   pipeline::Places places;
   places.source = std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from);
-  if (share_ != nullptr) places.between = std::make_unique<pipeline::SlotQueue>(share_, together);
+  for (const Bounce& bounce : bounces_) {
+    places.between.push_back(std::make_unique<pipeline::SlotQueue>(bounce.share, together));
+  }
   places.destination =
       std::make_unique<pipeline::DestinationRange>(destination_.span.offset, bytes, to);
   std::vector<pipeline::Stage> stages;
@@ -159,13 +190,19 @@ void LocalMove::Stop(const Status& why) {
 }
 
 uint64_t LocalMove::life() const {
-  const bool waits = share_ != nullptr && slots_.Waits(*share_);
-  return bytes_done() + (waits ? slots_.given(Purpose::kReceive) : 0);
+  uint64_t life = bytes_done();
+  for (const Bounce& bounce : bounces_) {
+    const bool waits = bounce.share != nullptr && bounce.slots->Waits(*bounce.share);
+    if (waits) life += bounce.slots->given(bounce.purpose);
+  }
+  return life;
 }
 
 std::string LocalMove::waits_for() const {
-  if (share_ != nullptr && slots_.Waits(*share_)) {
-    return WaitsForSlots(context_.node(), slots_.Ahead(*share_));
+  for (const Bounce& bounce : bounces_) {
+    if (bounce.share != nullptr && bounce.slots->Waits(*bounce.share)) {
+      return WaitsForSlots(context_.node(), bounce.slots->Ahead(*bounce.share));
+    }
   }
   if (chain_ != nullptr) return {};
   return "memory of node " + context_.node() + " to be made ready";
@@ -175,8 +212,7 @@ void LocalMove::End(MoveOutcome outcome) {
   const std::shared_ptr<LocalMove> keep = std::exchange(self_, nullptr);
   if (keep == nullptr) return;
   chain_.reset();
-  share_.reset();
-  slab_.reset();
+  bounces_.clear();
   source_.span.region.reset();
   destination_.span.region.reset();
   std::exchange(done_, nullptr)(std::move(outcome));

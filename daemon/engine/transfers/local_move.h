@@ -1,4 +1,4 @@
-// A move inside this node: one copy, or two through a pinned slot.
+// A move inside this node: one copy, two through a slot, or three through one of each end.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,15 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
  private:
   using Routes = std::vector<std::shared_ptr<CopyRoute>>;
 
+  // Slots between two copies: the common ones, or those of the client whose memory an end is.
+  struct Bounce {
+    std::shared_ptr<Slots> slots;
+    Purpose purpose = Purpose::kReceive;
+    RegionRef slab = {};
+    pipeline::SlotShareRef share = {};
+  };
+
+  void AddBounces();
   void PrepareRoutes();
   void TakeSlots(Routes routes);
   void Run(const Routes& routes);
@@ -42,8 +51,7 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   Area destination_;
   Task running_;
   Done done_;
-  RegionRef slab_;  // where the bytes go through slots
-  pipeline::SlotShareRef share_;
+  std::vector<Bounce> bounces_;  // on the way
   std::shared_ptr<pipeline::Chain> chain_;
   Status stopped_;
   std::shared_ptr<LocalMove> self_;

@@ -38,6 +38,7 @@ RemoteMove::RemoteMove(const Needs& needs, Params params, Area destination)
     : needs_(needs),
       params_(std::move(params)),
       destination_(std::move(destination)),
+      slots_(needs.slots.For(*destination_.span.region)),
       remote_source_(std::make_shared<RemoteSource>(needs.context, needs.peers, params_.source_node,
                                                     params_.transfer.id, params_.checksum)) {}
 
@@ -73,7 +74,7 @@ void RemoteMove::Connected() {
   lanes_ =
       needs_.planning.ChooseLanes(params_.source_node, WireTaken(), range_->connection()->lanes());
   if (!params_.path.destination_staged) return RegisterTarget();
-  needs_.slots.Slab([self = self_](Result<RegionRef> slab) {
+  slots_->Slab([self = self_](Result<RegionRef> slab) {
     if (!self->Over(slab.status())) self->Prepare(*slab);
   });
 }
@@ -105,7 +106,7 @@ void RemoteMove::AskSource() {
   request.connection = range_->connection_number();
   request.channel = channel_id_;
   request.staged = params_.path.source_staged;
-  if (request.staged) request.chunk_bytes = needs_.slots.slot_bytes();
+  if (request.staged) request.chunk_bytes = slots_->slot_bytes();
   request.deadline = params_.deadline;
   request.transfer = params_.transfer;
   request.series = needs_.series.Find(params_.transfer.part_of);
@@ -148,7 +149,7 @@ std::unique_ptr<pipeline::Source> RemoteMove::SourcePlace(const pipeline::Layout
                                                    first_key_);
   }
   const uint64_t chunk_bytes = range_->connection()->chunk_bytes();
-  const uint64_t most = slab_ != nullptr ? needs_.slots.slot_bytes() : chunk_bytes;
+  const uint64_t most = slab_ != nullptr ? slots_->slot_bytes() : chunk_bytes;
   return std::make_unique<pipeline::SourceRange>(
       0, bytes, ChunkForGets(gets, std::min(most, chunk_bytes)), gets.from);
 }
@@ -160,7 +161,7 @@ void RemoteMove::OpenShare() {
   params.payload = destination_.payload();
   params.most = range_->connection()->depth() * 2;
   params.executor = &range_->connection()->executor();
-  share_ = needs_.slots.Open(std::move(params));
+  share_ = slots_->Open(std::move(params));
 }
 
 void RemoteMove::Run() {
@@ -168,7 +169,7 @@ void RemoteMove::Run() {
   const uint64_t bytes = destination_.payload();
   const bool staged = params_.path.source_staged;
   const uint64_t slot_bytes = ready_->slot_bytes;
-  if (staged && (slot_bytes < kMinChunkBytes || slot_bytes > needs_.slots.slot_bytes())) {
+  if (staged && (slot_bytes < kMinChunkBytes || slot_bytes > slots_->slot_bytes())) {
     Over({Code::kUnavailable, reasons::kLinkDown,
           "node " + params_.source_node + " offers slots of " + std::to_string(slot_bytes) +
               " bytes"});
@@ -195,7 +196,7 @@ void RemoteMove::Run() {
        connection.depth()});
   if (slab_ != nullptr) {
     OpenShare();
-    places.between = std::make_unique<pipeline::SlotQueue>(share_);
+    places.between.push_back(std::make_unique<pipeline::SlotQueue>(share_));
     const unsigned depth = route_->depth();
     stages.push_back(
         {std::make_unique<pipeline::CopyMover>(route_, connection.executor(),
@@ -264,8 +265,8 @@ uint64_t RemoteMove::life() const {
       life += static_cast<uint64_t>(passed.count());
     }
   }
-  if (share_ != nullptr && needs_.slots.Waits(*share_)) {
-    life += needs_.slots.given(Purpose::kReceive);
+  if (share_ != nullptr && slots_->Waits(*share_)) {
+    life += slots_->given(Purpose::kReceive);
   }
   return life;
 }
@@ -278,8 +279,8 @@ std::string RemoteMove::waits_for() const {
   if (chain_ == nullptr && phase_ == Phase::kMemory) {
     return "memory of node " + needs_.context.node() + " to be made ready";
   }
-  if (share_ != nullptr && needs_.slots.Waits(*share_)) {
-    return WaitsForSlots(needs_.context.node(), needs_.slots.Ahead(*share_));
+  if (share_ != nullptr && slots_->Waits(*share_)) {
+    return WaitsForSlots(needs_.context.node(), slots_->Ahead(*share_));
   }
   if (!waiting_ || waiting_at_ != bytes_done()) {
     return chain_ == nullptr ? "node " + source + " to open the source" : "";

@@ -94,6 +94,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
   const Needs needs_;
   const Params params_;
   Area destination_;
+  const std::shared_ptr<Slots> slots_;  // where it is staged
   Task running_;
   Done done_;
 

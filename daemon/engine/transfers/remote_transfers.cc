@@ -101,6 +101,8 @@ void RemoteTransfers::Apply(TransferRecord& record, const TransferInfo& said) {
   if (record.series) {
     info.bytes = said.bytes;
     info.parts = said.parts;
+    info.source_buffers = said.source_buffers;
+    info.destination_buffers = said.destination_buffers;
     info.source.bytes = said.source.bytes;
   }
   info.plan = said.plan;

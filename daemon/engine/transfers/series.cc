@@ -252,8 +252,10 @@ void Series::Started(const TransferRecord& part) {
 }
 
 std::optional<TransferInfo> Series::Find(const TransferId& id) const {
-  if (!deciding_.contains(id)) return std::nullopt;
-  TransferInfo info = transfers_.Find(id)->info;
+  const TransferRecord* const record = transfers_.Find(id);
+  const bool bundle = record != nullptr && record->bundle && record->run != nullptr;
+  if (!deciding_.contains(id) && !bundle) return std::nullopt;
+  TransferInfo info = record->info;
   info.receipt = {};  // of no use to who learns of it
   info.plan.reset();
   return info;
@@ -268,7 +270,17 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
     return {Code::kInvalidArgument, reasons::kBadArgument, "a series without an id"};
   }
   if (const TransferRecord* known = transfers_.Find(said.id)) {
-    if (known->series && known->initiator == caller && known->owner == owner) return OkStatus();
+    // One of several buffers is known where it was ordered, and decided by the caller.
+    const bool theirs =
+        known->initiator == caller || remote_transfers_.DecidedBy(said.id) == caller;
+    if (known->series && theirs && known->owner == owner) {
+      if (IsFinal(known->info.state)) {
+        return {Code::kFailedPrecondition, reasons::kBadArgument,
+                "transfer " + said.id.str() + " has ended"};
+      }
+      KeepPartsOf(said.id);
+      return OkStatus();
+    }
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "transfer " + Printable(said.id.str()) + " is no series of node " + caller};
   }
@@ -289,6 +301,8 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
   info.bytes = said.bytes;
   info.bytes_done = said.bytes_done;
   info.parts = said.parts;
+  info.source_buffers = said.source_buffers;
+  info.destination_buffers = said.destination_buffers;
   info.owner = owner.ToString();
   info.create_time = std::chrono::system_clock::now();
   ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, transfers_.Take(owner, caller, false));

@@ -36,11 +36,15 @@ class Series {
   void Refused(const TransferId& series, const TransferId& part);
   void Started(const TransferRecord& part);
 
-  // What this node decides under that id, as others are told of it; absent where it decides none.
+  // What this node decides under that id, a series or a transfer of several buffers, as others are
+  // told of it; absent where it decides none.
   std::optional<TransferInfo> Find(const TransferId& id) const;
+  // From now on the newest parts of that transfer are kept when they have ended.
+  void KeepPartsOf(const TransferId& id) { ended_[id]; }
 
   // A part of `caller`'s series `said` comes to be here. INVALID_ARGUMENT for an id that is another
-  // transfer's, RESOURCE_EXHAUSTED (QUOTA) for too many at once.
+  // transfer's, FAILED_PRECONDITION for a series that has ended, RESOURCE_EXHAUSTED (QUOTA) for too
+  // many at once.
   Status Join(const std::string& caller, const TransferInfo& said, const Owner& owner,
               TransferRole role);
 

@@ -24,6 +24,7 @@ SourceRun::SourceRun(const Needs& needs, TransferId id, std::string destination,
       destination_(std::move(destination)),
       ticket_(ticket),
       region_(std::move(region)),
+      slots_(needs.slots.For(*region_)),
       link_(std::move(serving.link)),
       connection_(std::move(serving.connection)),
       lent_(connection_ == nullptr) {}
@@ -52,7 +53,7 @@ void SourceRun::Stage(const PrepareRequest& request) {
   params.connection = connection_;
   params.channel = channel_.get();
   params.chunk_bytes = request.chunk_bytes;
-  stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, needs_.slots,
+  stage_ = std::make_shared<StagedSource>(needs_.context, needs_.registrations, slots_,
                                           std::move(params));
   StagedSource::Events events;
   events.ready = [self = shared_from_this()](uint64_t chunk_bytes, const std::vector<Step>& steps) {
@@ -142,7 +143,7 @@ void SourceRun::TellWaiting() {
   if (waits->what == For::kMemory) {
     if (now - prepared_ > kMemoryPatience * stall_timeout) return;
   } else {
-    const uint64_t given = needs_.slots.given(Purpose::kSend);
+    const uint64_t given = slots_->given(Purpose::kSend);
     if (given == given_) return;  // nobody gets any
     given_ = given;
   }

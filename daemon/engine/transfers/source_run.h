@@ -91,6 +91,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   const std::string destination_;
   const Ticket ticket_;
   RegionRef region_;
+  const std::shared_ptr<Slots> slots_;  // where it is staged
   const std::string link_;
   const std::shared_ptr<Connection> connection_;
   std::string ticket_text_;

@@ -35,6 +35,11 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   }
   Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
+  // The whole is charged, and its parts are not.
+  if (ticket->part() && (!request.series || request.series->id != ticket->whole)) {
+    return refuse({Code::kInvalidArgument, reasons::kBadArgument,
+                   "the ticket is for a part of another transfer than the one that is named"});
+  }
   if (request.loan != 0) {
     if (Status lent = needs_.runs.exporter.Check(caller, ticket->buffer, request.loan);
         !lent.ok()) {
@@ -64,8 +69,10 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
       if (!joined.ok()) return refuse(joined);
       info.part_of = request.series->id;
     }
+    // One transfer is charged once, however many buffers it has.
     Result<Quota::Charge> charge =
-        needs_.runs.transfers.Take(ticket->owner, ticket->initiator, false);
+        ticket->part() ? Quota::Charge()
+                       : needs_.runs.transfers.Take(ticket->owner, ticket->initiator, false);
     if (!charge.ok()) return refuse(charge.status());
     Result<TransferRecord*> added = needs_.runs.transfers.Add(
         std::move(info), ticket->owner, ticket->initiator, std::move(*charge));

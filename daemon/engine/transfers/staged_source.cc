@@ -12,7 +12,7 @@ namespace onecopy::engine {
 
 void StagedSource::Start(Events events) {
   events_ = std::move(events);
-  slots_.Slab([self = shared_from_this()](Result<RegionRef> slab) {
+  slots_->Slab([self = shared_from_this()](Result<RegionRef> slab) {
     if (self->closing_) return;
     if (!slab.ok()) return self->Fail(slab.status());
     self->Prepare(*slab);
@@ -42,7 +42,7 @@ void StagedSource::TakeSlots() {
   params.payload = params_.area.payload();
   params.most = params_.connection->depth() * 2;
   params.executor = &params_.connection->executor();
-  share_ = slots_.Open(std::move(params), [self = shared_from_this()] {
+  share_ = slots_->Open(std::move(params), [self = shared_from_this()] {
     if (!self->closing_) self->Begin();
   });
   lent_slots_ = std::make_shared<pipeline::LentSlots>(params_.connection, share_);
@@ -52,7 +52,7 @@ void StagedSource::Begin() {
   const uint64_t bytes = params_.area.payload();
   const LayoutRef& layout = params_.area.layout;
   // A reader with smaller slots sets the size of the chunks.
-  const uint64_t chunk_bytes = std::min(slots_.slot_bytes(), params_.chunk_bytes);
+  const uint64_t chunk_bytes = std::min(slots_->slot_bytes(), params_.chunk_bytes);
   pipeline::Places places;
   places.source =
       std::make_unique<pipeline::SourceRange>(params_.area.span.offset, bytes, chunk_bytes, layout);
@@ -88,12 +88,12 @@ void StagedSource::Fail(const Status& why) {
 std::optional<pipeline::WaitingMessage> StagedSource::Waits() const {
   using For = pipeline::WaitingMessage::For;
   if (share_ == nullptr) return pipeline::WaitingMessage{For::kMemory, 0};
-  if (!slots_.Waits(*share_)) return std::nullopt;
-  return pipeline::WaitingMessage{For::kSlots, slots_.Ahead(*share_)};
+  if (!slots_->Waits(*share_)) return std::nullopt;
+  return pipeline::WaitingMessage{For::kSlots, slots_->Ahead(*share_)};
 }
 
 std::optional<os::Clock::time_point> StagedSource::OwesSlotsSince() const {
-  return share_ == nullptr ? std::nullopt : slots_.OwesSince(*share_);
+  return share_ == nullptr ? std::nullopt : slots_->OwesSince(*share_);
 }
 
 void StagedSource::Close(const Status& why,

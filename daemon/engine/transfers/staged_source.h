@@ -32,10 +32,11 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
     UniqueFunction<void(const Status&)> failed;
   };
 
-  StagedSource(Context& context, Registrations& registrations, Slots& slots, Params params)
+  StagedSource(Context& context, Registrations& registrations, std::shared_ptr<Slots> slots,
+               Params params)
       : context_(context),
         registrations_(registrations),
-        slots_(slots),
+        slots_(std::move(slots)),
         params_(std::move(params)) {}
 
   void Start(Events events);
@@ -59,7 +60,7 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
 
   Context& context_;
   Registrations& registrations_;
-  Slots& slots_;
+  const std::shared_ptr<Slots> slots_;
   Params params_;
   Events events_;
   std::shared_ptr<CopyRoute> route_;

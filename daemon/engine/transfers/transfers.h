@@ -46,7 +46,9 @@ struct TransferRecord {
   std::shared_ptr<Run> run;     // while something of it happens here
   std::vector<GrantId> grants;  // that its rights to buffers of this node rest on
   bool logged = true;           // whether the log is told of its end
-  bool series = false;
+  bool series = false;          // parts move its bytes
+  // Of those, one of several buffers: the destination's node decides it, as it does a transfer.
+  bool bundle = false;
   Quota::Charge charge = {};  // until its last state
   bool filed = false;         // its end was told
   bool forget = false;        // once its run has ended: it is not among those that are kept

@@ -95,6 +95,8 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
     CHECK(rows.at(work)[3].at("target") == (column ? 0.5 : 0.85));
     CHECK(rows.at(work)[3].at("floor").is_null() == column);
   }
+  CheckMeasured(rows.at("scattered 131,072 x 16 KiB").at(0), "local", 4 << 20);
+  CHECK(rows.at("scattered 131,072 x 16 KiB").at(0).at("details").at("ranges") == 256);
   for (const char* work :
        {"tcp gpu to gpu", "peer gpu to gpu", "peer gpu to gpu, bounced", "local host to gpu",
         "cpu tcp gpu to gpu", "direct to staged, peer", "allocate gpu memory",

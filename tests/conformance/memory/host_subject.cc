@@ -51,8 +51,6 @@ class HostSubject final : public Subject {
     REQUIRE(::pipe(ends.data()) == 0);
     const os::UniqueFd writer(ends[1]);
     return {
-        {"a memfd that can shrink", memfd(MFD_ALLOW_SEALING, 0)},
-        {"a memfd that cannot be sealed", memfd(0, 0)},
         {"a memfd that cannot be written", memfd(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_WRITE)},
         {"a pipe", Request(std::make_shared<os::UniqueFd>(ends[0]), 4096)},
         {"a file",

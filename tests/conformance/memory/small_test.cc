@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/memory/suite.h"
@@ -129,6 +130,47 @@ TEST_CASE("a short route keeps both its regions, and more marks than there is ro
   Await(*route, mark);
   route.reset();
   CHECK(kept.expired());
+}
+
+TEST_CASE("long copies reach every byte and no other, and short ones beside them, too") {
+  ONECOPY_SUBJECT(subject);
+  const Bytes source = Pattern((5 << 20) + 3, 66);
+  for (const std::string& device : subject.devices()) {
+    INFO(device);
+    const RegionRef from = AllocateOrFail(subject, device, source.size());
+    const RegionRef to = AllocateOrFail(subject, device, source.size());
+    const RegionRef host = HostRegion(source);
+    const RegionRef back = HostRegion(Bytes(source.size()));
+    const auto small = ShortOrNone(subject, from, to);
+    std::vector<std::unique_ptr<SmallCopyRoute>> routes;
+    for (const auto& [one, other] : {std::pair{host, from}, {from, to}, {to, back}}) {
+      auto route = subject.memory().PrepareLong(one, other);
+      if (!route.ok()) {
+        CHECK(route.status().code() == Code::kFailedPrecondition);
+        CHECK(route.status().reason() == reasons::kNotApplicable);
+        return;
+      }
+      routes.push_back(std::move(*route));
+    }
+    REQUIRE(small != nullptr);
+    CHECK(routes[1]->steps()->Get()->front().by == subject.copied_by());
+    REQUIRE_OK(routes[0]->Begin(0, 0, source.size()));
+    Await(*routes[0], routes[0]->Mark());
+    const uint64_t bytes = source.size() - 4099;
+    REQUIRE_OK(routes[1]->Begin(4097, 1, bytes));
+    const uint64_t mark = routes[1]->Mark();
+    REQUIRE_OK(small->Begin(5, bytes + 1, 4096));
+    Await(*small, small->Mark());
+    Await(*routes[1], mark);
+    CHECK(routes[1]->Begin(1, 0, source.size()).reason() == reasons::kRangeOutOfBuffer);
+    REQUIRE_OK(routes[2]->Begin(0, 0, source.size()));
+    Await(*routes[2], routes[2]->Mark());
+    Bytes expected(source.size());
+    std::copy_n(source.begin() + 4097, bytes, expected.begin() + 1);
+    std::copy_n(source.begin() + 5, 4096,
+                expected.begin() + 1 + static_cast<std::ptrdiff_t>(bytes));
+    CHECK(ReadAll(subject.memory(), back) == expected);
+  }
 }
 
 }  // namespace

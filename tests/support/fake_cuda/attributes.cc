@@ -53,9 +53,12 @@ CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t by
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   const std::lock_guard lock(TheState().mutex);
   const Range* const range = FindRange(address, 1);
-  if (range == nullptr || attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
-    return CUDA_ERROR_INVALID_VALUE;
+  if (range == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+    *static_cast<unsigned long long*>(data) = range->id;
+    return CUDA_SUCCESS;
   }
+  if (attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(data) = range->device;
   return CUDA_SUCCESS;
 }
@@ -91,6 +94,9 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
         *static_cast<CUmemoryPool*>(data[i]) = range != nullptr && range->kind == FAKE_CUDA_POOL
                                                    ? reinterpret_cast<CUmemoryPool>(uintptr_t{1})
                                                    : nullptr;
+        break;
+      case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        *static_cast<unsigned long long*>(data[i]) = range == nullptr ? 0 : range->id;
         break;
       case CU_POINTER_ATTRIBUTE_CONTEXT:
         *static_cast<CUcontext*>(data[i]) = nullptr;

@@ -38,8 +38,8 @@ enum FakeCudaKind {
   FAKE_CUDA_PINNED_HOST,    // cudaHostAlloc
 };
 
-// Memory of the calling process, as a user would have it. Never freed. With `adjacent`, two
-// allocations of `bytes` each, side by side.
+// Memory of the calling process, as a user would have it. Never freed. With so many
+// more `adjacent` allocations of `bytes` each behind it.
 typedef CUdeviceptr FakeCudaAllocate(FakeCudaKind kind, int device, size_t bytes, int adjacent);
 
 // Memory of another process, which that one has exported: `*handle` and `*fd` are what it would
@@ -57,6 +57,9 @@ struct FakeCudaDmaBuf {
 
 // Bytes of copies between GPUs that went through host memory, since the beginning.
 typedef size_t FakeCudaStagedBytes();
+
+// Lets a stream capture a graph, or end that.
+typedef void FakeCudaCapture(CUstream stream, bool capturing);
 
 // Things that were still open (streams, events, pins, IPC handles) when their context closed.
 typedef int FakeCudaLeaks();

@@ -60,16 +60,20 @@ constexpr size_t kGuardBytes = 4096;
 extern "C" {
 
 CUdeviceptr fakeCudaAllocate(FakeCudaKind kind, int device, size_t bytes, int adjacent) {
-  const int count = adjacent != 0 ? 2 : 1;
-  // With a page behind it that is no memory, so that nothing else is adjacent.
-  const size_t total = bytes * static_cast<size_t>(count) + kGuardBytes;
-  const int fd = fake_cuda::NewMemory(device, total);
-  const auto address =
-      reinterpret_cast<CUdeviceptr>(fake_cuda::MapMemory(fd, total, nullptr, true));
+  // With a page behind the last one that is no memory, so that nothing else is adjacent.
+  const auto count = static_cast<size_t>(adjacent) + 1;
+  const int first = fake_cuda::NewMemory(device, bytes * count + kGuardBytes);
+  const auto address = reinterpret_cast<CUdeviceptr>(
+      fake_cuda::MapMemory(first, bytes * count + kGuardBytes, nullptr, true));
   const std::lock_guard lock(TheState().mutex);
-  for (int i = 0; i < count; ++i) {
-    TheState().ranges[address + bytes * static_cast<size_t>(i)] = {bytes, kind,  device,
-                                                                   fd,    false, {device}};
+  for (size_t i = 0; i < count; ++i) {
+    const CUdeviceptr here = address + bytes * i;
+    int fd = first;
+    if (i > 0) {
+      fd = fake_cuda::NewMemory(device, bytes);
+      fake_cuda::MapMemory(fd, bytes, reinterpret_cast<void*>(here), true);
+    }
+    TheState().ranges[here] = {bytes, kind, device, fd, false, {device}};
   }
   return address;
 }

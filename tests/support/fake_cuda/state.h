@@ -28,6 +28,12 @@ struct Range {
   int fd = -1;               // the memfd behind it
   bool imported = false;     // from another process; `device` is then whose context opened it
   std::set<int> reached_by;  // VMM only
+  uint64_t id = NextId();
+
+  static uint64_t NextId() {
+    static std::atomic<uint64_t> last = 0;
+    return ++last;
+  }
 };
 
 struct Reservation {

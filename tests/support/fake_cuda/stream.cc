@@ -60,6 +60,10 @@ class Stream {
     }
   }
 
+ public:
+  std::atomic<bool> capturing{false};
+
+ private:
   Context* const context_;
   Mutex mutex_;
   Condition changed_;
@@ -77,17 +81,31 @@ struct Event {
 Stream* Of(CUstream stream) { return reinterpret_cast<Stream*>(stream); }
 Event* Of(CUevent event) { return reinterpret_cast<Event*>(event); }
 
-bool ReachesDevice(const Context& context, CUdeviceptr address, size_t bytes) {
-  const Range* const range = FindRange(address, bytes);
-  if (range == nullptr) return false;
-  if (range->kind == FAKE_CUDA_VMM || range->kind == FAKE_CUDA_VMM_NO_HANDLE) {
-    return range->reached_by.contains(context.device);
+bool Reaches(const Context& context, const Range& range) {
+  if (range.kind == FAKE_CUDA_VMM || range.kind == FAKE_CUDA_VMM_NO_HANDLE) {
+    return range.reached_by.contains(context.device);
   }
-  if (range->device == context.device) return true;
+  if (range.device == context.device) return true;
   for (const Context* peer : context.peers) {
-    if (peer->device == range->device) return true;
+    if (peer->device == range.device) return true;
   }
   return false;
+}
+
+// Mappings of cuMemCreate that lie side by side are as one.
+bool ReachesDevice(const Context& context, CUdeviceptr address, size_t bytes) {
+  for (bool first = true;; first = false) {
+    CUdeviceptr start = 0;
+    const Range* const range = FindRange(address, 1, &start);
+    if (range == nullptr || !Reaches(context, *range)) return false;
+    const bool mapped = range->kind == FAKE_CUDA_VMM || range->kind == FAKE_CUDA_VMM_NO_HANDLE;
+    if (!first && !mapped) return false;
+    const size_t here = start + range->bytes - address;
+    if (bytes <= here) return true;
+    if (!mapped) return false;
+    address += here;
+    bytes -= here;
+  }
 }
 
 // What the real driver does of its own accord where an end was opened in another GPU's context, or
@@ -188,6 +206,47 @@ CUresult cuStreamSynchronize(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  *status = Of(stream)->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  *context = reinterpret_cast<CUcontext>(Of(stream)->context());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  Of(stream)->Submit([ended = Of(event)->ended] {
+    while (!*ended) std::this_thread::yield();
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned) {
+  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  {
+    const std::lock_guard lock(TheState().mutex);
+    if (!fake_cuda::IsPinned(reinterpret_cast<void*>(address), sizeof value)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  Of(stream)->Submit([address, value] {
+    auto& word = *reinterpret_cast<cuuint32_t*>(address);
+    while (std::atomic_ref(word).load() != value) std::this_thread::yield();
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  Of(stream)->Submit([function, data] { function(data); });
+  return CUDA_SUCCESS;
+}
+
+void fakeCudaCapture(CUstream stream, bool capturing) { Of(stream)->capturing = capturing; }
+
 CUresult cuEventCreate(CUevent* event, unsigned) {
   Context* const context = Current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -207,6 +266,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
+  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   Of(event)->ended = std::make_shared<std::atomic<bool>>(false);
   Of(stream)->Submit([ended = Of(event)->ended] { *ended = true; });
   return CUDA_SUCCESS;

@@ -4,7 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
 #include "tests/support/fake_cuda/state.h"
 
@@ -19,6 +22,20 @@ namespace {
 
 bool IsVmm(const Range& range) {
   return range.kind == FAKE_CUDA_VMM || range.kind == FAKE_CUDA_VMM_NO_HANDLE;
+}
+
+// With the state's mutex held.
+bool IsReserved(CUdeviceptr address, size_t bytes) {
+  const auto after = TheState().reservations.upper_bound(address);
+  if (after == TheState().reservations.begin()) return false;
+  const auto& [start, reservation] = *std::prev(after);
+  return address + bytes <= start + reservation.bytes;
+}
+
+// The same: whether a mapping begins there.
+bool MappedWithin(CUdeviceptr address, size_t bytes) {
+  const auto next = TheState().ranges.lower_bound(address);
+  return next != TheState().ranges.end() && next->first < address + bytes;
 }
 
 }  // namespace
@@ -83,6 +100,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   if (found == TheState().reservations.end() || found->second.bytes != bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (MappedWithin(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   TheState().reservations.erase(found);
   ::munmap(reinterpret_cast<void*>(address), bytes);
   return CUDA_SUCCESS;
@@ -93,9 +111,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   const std::lock_guard lock(TheState().mutex);
   const auto found = TheState().allocations.find(handle);
   if (found == TheState().allocations.end() || offset != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > found->second.bytes || !TheState().reservations.contains(address)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (bytes > found->second.bytes || !IsReserved(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (MappedWithin(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   Range range = found->second;
   range.bytes = bytes;
   range.fd = ::fcntl(range.fd, F_DUPFD_CLOEXEC, 0);
@@ -120,17 +137,24 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
                         size_t count) {
   const std::lock_guard lock(TheState().mutex);
-  const auto found = TheState().ranges.find(address);
-  if (found == TheState().ranges.end() || found->second.bytes != bytes) {
-    return CUDA_ERROR_INVALID_VALUE;
+  // Whole mappings, one behind the other.
+  std::vector<Range*> mapped;
+  for (CUdeviceptr at = address; at < address + bytes; at += mapped.back()->bytes) {
+    const auto found = TheState().ranges.find(at);
+    if (found == TheState().ranges.end() || found->second.bytes > address + bytes - at) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    mapped.push_back(&found->second);
   }
   for (size_t i = 0; i < count; ++i) {
     const int device = access[i].location.id;
     if (device >= TheState().devices) return CUDA_ERROR_INVALID_DEVICE;
-    if (device != found->second.device && std::getenv("FAKE_CUDA_NO_PEER") != nullptr) {
-      return CUDA_ERROR_INVALID_DEVICE;
+    for (Range* const range : mapped) {
+      if (device != range->device && std::getenv("FAKE_CUDA_NO_PEER") != nullptr) {
+        return CUDA_ERROR_INVALID_DEVICE;
+      }
+      range->reached_by.insert(device);
     }
-    found->second.reached_by.insert(device);
   }
   ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
   return CUDA_SUCCESS;

@@ -7,45 +7,25 @@
 #include <memory>
 #include <utility>
 
-#include "client/lib/register_cuda.h"
 #include "client/lib/wire.h"
-#include "onecopy/client.h"
 #include "onecopy/reasons.h"
-#include "onecopy/v1/buffer.pb.h"
-#include "tests/support/catch.h"
-#include "tests/support/fake_cuda.h"
-#include "tests/support/served_cluster.h"
+#include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/gpus.h"
-#include "tests/unit/client/temp_dir.h"
 #include "transport/os/mapping.h"
-#include "transport/shim/cuda.h"
 
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::testing::MakeFakeRdma;
 using onecopy::testing::MakeTcpLink;
 using onecopy::testing::NodePlan;
-using onecopy::testing::ServedCluster;
-using onecopy::testing::TempDir;
 using onecopy::testing::WithGpus;
 
 namespace os = onecopy::os;
 
 namespace {
 
-struct CallsFixture {
-  TempDir dir;
-  ServedCluster daemon;
-  Client client;
-
-  explicit CallsFixture(const ServedCluster::Change& change = {})
-      : daemon(dir.path(), change), client(Connect(dir.path())) {}
-
-  static Client Connect(const std::string& run_dir) {
-    auto client = Client::Connect({.run_dir = run_dir});
-    REQUIRE_OK(client);
-    return std::move(*client);
-  }
+struct CallsFixture : onecopy::testing::ClientFixture {
+  using ClientFixture::ClientFixture;
 
   // What the daemon sees of a buffer.
   std::string Bytes(const std::string& name, uint64_t bytes) {
@@ -159,78 +139,6 @@ TEST_CASE("what is no descriptor is refused before the daemon sees it") {
     CHECK(status.reason() == onecopy::reasons::kBadHandle);
   }
   REQUIRE_OK(f.client.CreateHostBuffer("still-attached", 1));
-}
-
-TEST_CASE("GPU memory is registered in the form in which it can be shared") {
-  CallsFixture f;
-  const onecopy::client::RunDir run_dir = {f.dir.path(), {f.dir.path()}};
-  auto attach = onecopy::client::AttachSocket::Connect(run_dir, "test", std::chrono::seconds(5));
-  REQUIRE_OK(attach);
-  onecopy::shim::CudaExport exported;
-  exported.device_uuid = "GPU-5f";
-  exported.offset = 512;
-  onecopy::v1::RegisterBufferRequest request;
-  SECTION("an IPC handle") {
-    exported.form = "cuda-ipc";
-    exported.handle = std::string(64, 'h');
-    REQUIRE_OK(onecopy::client::AddCuda(*attach, exported, request));
-    CHECK(request.cuda_ipc().handle() == exported.handle);
-    CHECK(request.cuda_ipc().offset_bytes() == 512);
-    CHECK(request.cuda_ipc().device() == "GPU-5f");
-  }
-  SECTION("a descriptor") {
-    auto fd = os::SealedMemfd("stands for an allocation", 4096);
-    REQUIRE_OK(fd);
-    exported.form = "cuda-vmm";
-    exported.fd = std::move(*fd);
-    exported.allocation_bytes = 4096;
-    REQUIRE_OK(onecopy::client::AddCuda(*attach, exported, request));
-    CHECK(request.cuda_vmm().fd_handle() > 0);
-    CHECK(request.cuda_vmm().offset_bytes() == 512);
-    CHECK(request.cuda_vmm().allocation_bytes() == 4096);
-    CHECK(request.cuda_vmm().device() == "GPU-5f");
-  }
-  SECTION("a form that is not known") {
-    exported.form = "cuda-fabric";
-    CHECK(onecopy::client::AddCuda(*attach, exported, request).code() == Code::kInternal);
-  }
-}
-
-TEST_CASE("a pointer that is no GPU memory is not registered, with the reason") {
-  CallsFixture f;
-  int on_the_stack = 0;
-  const onecopy::Status status =
-      f.client.RegisterCuda("x", reinterpret_cast<uintptr_t>(&on_the_stack), sizeof on_the_stack)
-          .status();
-  // NOT_SHAREABLE where there is a driver, else the reason why there is none.
-  CHECK(status.code() == Code::kFailedPrecondition);
-  CHECK_FALSE(status.reason().empty());
-  CHECK(f.daemon.buffers().empty());
-}
-
-TEST_CASE("GPU memory is exported by the driver that the client names") {
-  const TempDir dir;
-  ServedCluster daemon(dir.path(), WithGpus());
-  const auto api = onecopy::shim::LoadCuda(onecopy::testing::FakeCudaPath());
-  REQUIRE_OK(api);
-  constexpr uint64_t kBytes = 2 << 20;
-  CUcontext context = nullptr;
-  REQUIRE((*api)->DevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-  const CUdeviceptr memory = onecopy::testing::FakeCudaFunction<FakeCudaAllocate>(
-      "fakeCudaAllocate")(FAKE_CUDA_VMM, 0, kBytes, 0);
-  auto client =
-      Client::Connect({.run_dir = dir.path(), .cuda_library = onecopy::testing::FakeCudaPath()});
-  REQUIRE_OK(client);
-  REQUIRE_OK(client->RegisterCuda("x", memory, kBytes));
-  REQUIRE(daemon.buffers().size() == 1);
-  CHECK(daemon.buffers().front().memory == "cuda");
-  CHECK(daemon.buffers().front().bytes == kBytes);
-  auto other = Client::Connect({.run_dir = dir.path(), .cuda_library = "/nonexistent/libcuda.so"});
-  REQUIRE_OK(other);
-  const onecopy::Status status = other->RegisterCuda("y", memory, kBytes).status();
-  CHECK(status.reason() == onecopy::reasons::kNoDriver);
-  CHECK(status.message().find("/nonexistent/libcuda.so") != std::string::npos);
-  (*api)->DevicePrimaryCtxRelease(0);
 }
 
 TEST_CASE("names that cannot be are refused here, with what is wrong") {

@@ -109,6 +109,16 @@ TEST_CASE("an empty receipt has empty lists and no checksum") {
   CHECK_FALSE(receipt.contains("parts"));
 }
 
+TEST_CASE("the receipt of several buffers says that there are more than the first") {
+  TransferInfo transfer;
+  transfer.source = {"east", "a", 0, 64};
+  transfer.destination = {"west", "b", 0, 64};
+  transfer.source_buffers = 3;
+  const cli::Move move = cli::MoveOf(transfer);
+  CHECK(move.source == "east:a@0+64 and 2 more");
+  CHECK(move.destination == "west:b@0+64");
+}
+
 TEST_CASE("the receipt of a file says of how many parts it was") {
   cli::Move move;
   move.parts = 2;
@@ -148,8 +158,32 @@ TEST_CASE("lists are lists, empty ones too") {
   const Json list = cli::ListToJson(std::vector<BufferInfo>{buffer});
   REQUIRE(list.size() == 1);
   CHECK(Keys(list[0]) == std::vector<std::string>{"node", "name", "id", "memory", "device", "bytes",
-                                                  "owner", "registered", "create_time",
-                                                  "transfers"});
+                                                  "owner", "registered", "form", "create_time",
+                                                  "transfers", "keep_arrivals"});
+}
+
+TEST_CASE("an arrival is told with its message as text and as it is") {
+  Arrival arrival;
+  arrival.buffer = "a";
+  arrival.transfer = TransferId("t");
+  arrival.range = {8, 16};
+  arrival.bytes = 12;
+  arrival.message = std::string(
+      "\x01\xff"
+      "A",
+      3);
+  const Json document = cli::ToJson(arrival);
+  CHECK(Keys(document) == std::vector<std::string>{"buffer", "buffer_id", "sequence", "transfer",
+                                                   "from", "offset_bytes", "bytes", "payload_bytes",
+                                                   "message", "message_hex", "time"});
+  CHECK(document["transfer"] == "t");
+  CHECK(document["bytes"] == 16);
+  CHECK(document["message_hex"] == "01ff41");
+  std::ostringstream line;
+  cli::PrintLine(line, document);
+  CHECK(line.str().find('\n') == line.str().size() - 1);
+  arrival.transfer = {};
+  CHECK(cli::ToJson(arrival)["transfer"].is_null());
 }
 
 TEST_CASE("a plan tells what the receipt would") {

@@ -1,4 +1,4 @@
-// A daemon, a client of it, and a folder for files.
+// A daemon, a client of it, and files in its folder.
 #pragma once
 
 #include <fstream>
@@ -6,25 +6,12 @@
 #include <string>
 
 #include "onecopy/file_copy.h"
-#include "tests/support/catch.h"
-#include "tests/support/served_cluster.h"
-#include "tests/unit/client/temp_dir.h"
+#include "tests/unit/client/client_fixture.h"
 
 namespace onecopy::testing {
 
-struct FileCopyFixture {
-  TempDir dir;
-  ServedCluster daemon;
-  Client client;
-
-  explicit FileCopyFixture(const ServedCluster::Change& change = {})
-      : daemon(dir.path(), change), client(Connect(dir.path())) {}
-
-  static Client Connect(const std::string& run_dir) {
-    auto client = Client::Connect({.run_dir = run_dir});
-    REQUIRE_OK(client);
-    return std::move(*client);
-  }
+struct FileCopyFixture : ClientFixture {
+  using ClientFixture::ClientFixture;
 
   std::string Write(const std::string& name, const std::string& content) {
     std::ofstream(dir / name, std::ios::binary) << content;

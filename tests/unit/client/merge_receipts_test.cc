@@ -52,6 +52,18 @@ TEST_CASE("parts of one payload become one receipt, with each step once") {
   CHECK(whole.seconds == 0);  // the caller knows how the parts overlapped
 }
 
+TEST_CASE("a pass that another engine made of another part is one pass, by both") {
+  Receipt engine = Part(10);
+  engine.steps[0].step.by = "copy-engine";
+  Receipt whole;
+  MergeReceipt(Part(5), whole);
+  MergeReceipt(engine, whole);
+  MergeReceipt(engine, whole);
+  REQUIRE(whole.copies() == 2);
+  CHECK(whole.steps[0].step.by == "cpu,copy-engine");
+  CHECK(whole.steps[0].bytes == 25);
+}
+
 TEST_CASE("two equal passes of one part stay two") {
   Receipt part;
   part.steps = {{Named("host", "host"), 10}, {Named("host", "host"), 10}};

@@ -3,7 +3,9 @@
 #include "onecopy/client.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/host_buffer.h"
+#include "onecopy/memory_resource.h"
 #include "onecopy/node.h"
+#include "onecopy/pool.h"
 #include "onecopy/reasons.h"
 #include "onecopy/transfer.h"
 

@@ -5,8 +5,7 @@
 #include "onecopy/reasons.h"
 #include "onecopy/v1/transfer.pb.h"
 #include "tests/support/catch.h"
-#include "tests/support/served_cluster.h"
-#include "tests/unit/client/temp_dir.h"
+#include "tests/unit/client/client_fixture.h"
 
 using onecopy::Client;
 using onecopy::Code;
@@ -19,20 +18,10 @@ using onecopy::testing::TempDir;
 
 namespace {
 
-struct TransfersFixture {
-  TempDir dir;
-  ServedCluster daemon;
-  Client client;
-
-  TransfersFixture() : daemon(dir.path()), client(Connect(dir.path())) {
+struct TransfersFixture : onecopy::testing::ClientFixture {
+  TransfersFixture() {
     daemon.AddBuffer("east", "a", 1000);
     daemon.AddBuffer("west", "b", 2000);
-  }
-
-  static Client Connect(const std::string& run_dir) {
-    auto client = Client::Connect({.run_dir = run_dir});
-    REQUIRE_OK(client);
-    return std::move(*client);
   }
 
   static TransferRequest Request() {
@@ -256,7 +245,7 @@ TEST_CASE("a daemon that goes away ends the waiting") {
   daemon->AddBuffer("east", "a", 10);
   daemon->AddBuffer("west", "b", 1000);
   daemon->Hold();
-  Client client = TransfersFixture::Connect(dir.path());
+  Client client = onecopy::testing::ConnectTo(dir.path());
   std::jthread killer([&] {
     daemon->AwaitHeld(1);
     daemon.reset();

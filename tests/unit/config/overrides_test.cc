@@ -174,8 +174,10 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
   CHECK(changes.now == std::vector<std::string>{
                            "log.level: \"debug\" -> \"info\"",
                            "peers.north.address: (not set) -> \"b:2\"",
+                           "peers.north.create_bytes: (not set) -> \"\"",
                            "peers.north.uid_domain: (not set) -> \"lab\"",
                            "peers.west.address: \"a:1\" -> (not set)",
+                           "peers.west.create_bytes: \"\" -> (not set)",
                            "peers.west.uid_domain: \"\" -> (not set)",
                        });
   CHECK(changes.at_restart == std::vector<std::string>{

@@ -116,6 +116,8 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:2: peers.west.address: \"10.0.0.2\" is not an address"},
       {"[peers.west]\naddress = \"10.0.0.2:0\"",
        "f.toml:1: peers.west: no peer is reached at port 0"},
+      {"[peers.west]\naddress = \"a:1\"\ncreate_bytes = \"much\"",
+       "f.toml:3: peers.west.create_bytes: "},
       {"[peers.west]\naddress = \"a:1\"\nuid_domain = \"a b\"",
        "f.toml:3: peers.west.uid_domain: must be of the form"},
       {"[peers.west]\naddress = \"a:1\"\nport = 1", "f.toml:3: there is no key peers.west.port"},
@@ -128,6 +130,14 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:2: tls: certificate and key must be set too: it takes all three files or none"},
       {"[tls]\nca = \"a\"\nkey = \"b\"", "f.toml:3: tls: certificate must be set too"},
       {"listen = \"127.0.0.1:65535\"", "f.toml:1: lanes must be set"},
+      {"api_listen = \"0.0.0.0:7703\"", "f.toml:1: api_listen is set, and [tls] is not"},
+      {"api_listen = \"7703\"", "f.toml:1: api_listen: \"7703\" is not an address"},
+      {"api_listen = \"127.0.0.1:80\"\nlisten = \"127.0.0.1:80\"\n[tls]\nca = \"a\"\n"
+       "certificate = \"b\"\nkey = \"c\"",
+       "f.toml:1: api_listen and listen must differ: both are 127.0.0.1:80"},
+      {"api_listen = \"127.0.0.1:81\"\nlisten = \"127.0.0.1:80\"\n[tls]\nca = \"a\"\n"
+       "certificate = \"b\"\nkey = \"c\"",
+       "f.toml:1: api_listen and lanes must differ: both are 127.0.0.1:81"},
       {"listen = \"127.0.0.1:80\"\nlanes = \"127.0.0.1:80\"",
        "f.toml:2: lanes and listen must differ: both are 127.0.0.1:80"},
       {"[peering]\nreconnect_most = \"50ms\"",

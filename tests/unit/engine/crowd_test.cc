@@ -86,6 +86,13 @@ class FakePeer final : public PeerApi {
     reply(No());
   }
   void Finish(const std::string&, FinishRequest, Reply<FinishReply> reply) override { reply(No()); }
+  void CreateBuffer(const std::string&, Uid, CreateBufferRequest,
+                    Reply<BufferInfo> reply) override {
+    reply(No());
+  }
+  void DeleteBuffer(const std::string&, Uid, std::string, bool, StatusReply reply) override {
+    reply(No());
+  }
   void Report(const std::string&, TransferInfo, StatusReply reply) override { reply(No()); }
   void Query(const std::string&, TransferId, Reply<TransferInfo> reply) override { reply(No()); }
   void Cancel(const std::string&, Uid, TransferId, Reply<TransferInfo> reply) override {
@@ -103,6 +110,7 @@ class FakePeer final : public PeerApi {
   void ListGrants(const std::string&, Uid, PageRequest, Reply<Page<GrantInfo>> reply) override {
     reply(No());
   }
+  void SendMessage(const std::string&, PeerMessage, StatusReply reply) override { reply(No()); }
 
  private:
   static Status No() {
@@ -240,7 +248,7 @@ TEST_CASE("a peer without a protocol in common is shown as that, and asked for n
       Principal who;
       who.uid = 1000;
       who.node = "here";
-      rig.engine->client().CreateTransfer(who, Request(from, to), nullptr, std::move(reply));
+      rig.engine->client().CreateTransfer(who, Request(from, to), {}, std::move(reply));
     });
   };
   CHECK(order("peer7:a", "here:b").status().reason() == reasons::kPeerIncompatible);

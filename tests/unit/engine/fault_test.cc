@@ -32,7 +32,7 @@ Result<TransferInfo> Cancel(EngineNode& node, const Principal& who, const Transf
 Status Delete(EngineNode& node, const Principal& who, const std::string& name, bool force) {
   return node
       .Ask<bool>([&](ClientApi& api, auto reply) {
-        api.DeleteBuffer(who, name, force,
+        api.DeleteBuffer(who, "", name, force,
                          [reply = std::move(reply)](const Status& status) mutable {
                            if (status.ok()) return reply(true);
                            reply(status);
@@ -70,6 +70,7 @@ struct Pair {
     auto started = node.Start(who, Staged());
     REQUIRE_OK(started);
     const TransferInfo moving = node.Wait(who, started->id, TransferState::kRunning);
+    INFO(moving.error.ToString());
     REQUIRE(moving.state == TransferState::kRunning);
     return started->id;
   }

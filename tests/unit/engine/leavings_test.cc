@@ -40,10 +40,11 @@ TEST_CASE("grants that are taken back, or whose buffer goes, leave no timer") {
       }));
     }
     REQUIRE_OK(east.Ask<bool>([&](ClientApi& api, auto reply) {
-      api.DeleteBuffer(alice, "a", false, [reply = std::move(reply)](const Status& gone) mutable {
-        if (gone.ok()) return reply(true);
-        reply(gone);
-      });
+      api.DeleteBuffer(alice, "", "a", false,
+                       [reply = std::move(reply)](const Status& gone) mutable {
+                         if (gone.ok()) return reply(true);
+                         reply(gone);
+                       });
     }));
     CHECK(Timers(east) <= before + kOthers);
   }

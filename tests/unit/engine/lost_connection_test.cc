@@ -208,3 +208,38 @@ TEST_CASE("a right that has ended since the first try is not there for the secon
   CHECK(asking.Prepare("west", reserved->ticket, number, 2).status().code() ==
         Code::kPermissionDenied);
 }
+
+TEST_CASE("a part's ticket is good for the transfer alone that it is a part of") {
+  Between nodes;
+  Asking asking(nodes.east);
+  ReserveRequest request;
+  request.id = TransferId("whole");
+  request.uid = 1000;
+  request.destination_node = "west";
+  request.parts = {{ParseEnd("east:a"), nullptr}, {ParseEnd("east:a"), nullptr}};
+  const auto reserved = asking.Ask<Reservation>(
+      [&](PeerApi& east, auto reply) { east.Reserve("west", request, std::move(reply)); });
+  REQUIRE_OK(reserved);
+  REQUIRE(reserved->parts.size() == 2);
+  const uint64_t number = asking.Connect("west");
+  const auto prepare = [&](size_t part, const std::string& series) {
+    PrepareRequest prepared;
+    prepared.ticket = reserved->parts[part].ticket;
+    prepared.id = PartId(request.id, part);
+    prepared.connection = number;
+    prepared.channel = 1 + part;
+    if (!series.empty()) {
+      prepared.series = TransferInfo();
+      prepared.series->id = TransferId(series);
+      prepared.series->source.node = "east";
+      prepared.series->destination.node = "west";
+    }
+    return asking
+        .Ask<PrepareReply>(
+            [&](PeerApi& east, auto reply) { east.Prepare("west", prepared, std::move(reply)); })
+        .status();
+  };
+  const std::string wrong = GENERATE("", "other");
+  CHECK(prepare(0, wrong).reason() == reasons::kBadArgument);
+  REQUIRE_OK(prepare(1, "whole"));
+}

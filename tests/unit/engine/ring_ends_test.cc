@@ -38,7 +38,7 @@ TEST_CASE("buffers at both ends of a route between nodes are let go before they 
   const bool by_ring = source != with.at_west;  // of the session whose ring it is
   SECTION("removed") {
     REQUIRE_OK(Between::In(node, [&](ClientApi& api, StatusReply reply) {
-      api.DeleteBuffer(owner, source ? "a" : "b", false, std::move(reply));
+      api.DeleteBuffer(owner, "", source ? "a" : "b", false, std::move(reply));
     }));
     CheckOver(with.Move());
     CheckOver(with.Move());  // the whole route is given up with that

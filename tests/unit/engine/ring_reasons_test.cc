@@ -11,7 +11,7 @@ namespace {
 
 Result<bool> Remove(EngineNode& node, const Principal& who, const std::string& buffer) {
   return Between::In(node, [&](ClientApi& api, StatusReply reply) {
-    api.DeleteBuffer(who, buffer, false, std::move(reply));
+    api.DeleteBuffer(who, "", buffer, false, std::move(reply));
   });
 }
 

@@ -143,7 +143,7 @@ TEST_CASE("a buffer that goes takes its routes along, before its removal is answ
   CHECK(ring.Move(route->word, 0, 0, 1).code == Code::kOk);
   SECTION("removed") {
     const auto removed = with.east.Ask<bool>([&](ClientApi& api, auto reply) {
-      api.DeleteBuffer(with.alice, "a", false,
+      api.DeleteBuffer(with.alice, "", "a", false,
                        [reply = std::move(reply)](const Status& status) mutable {
                          reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
                        });
@@ -183,7 +183,7 @@ TEST_CASE("a ring has a bounded number of routes, and gets room when one goes") 
   }
   CHECK(ring.OpenRoute("a", "b").status().reason() == reasons::kQuota);
   const auto removed = with.east.Ask<bool>([&](ClientApi& api, auto reply) {
-    api.DeleteBuffer(with.alice, "a", false,
+    api.DeleteBuffer(with.alice, "", "a", false,
                      [reply = std::move(reply)](const Status& status) mutable {
                        reply(status.ok() ? Result<bool>(true) : Result<bool>(status));
                      });

@@ -58,6 +58,10 @@ class SpyMemory final : public Memory {
                                                        const RegionRef& to) override {
     return memory_->PrepareSmall(from, to);
   }
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
+                                                      const RegionRef& to) override {
+    return memory_->PrepareLong(from, to);
+  }
   Status CloseDevice(const std::string& device) override { return memory_->CloseDevice(device); }
 
  private:

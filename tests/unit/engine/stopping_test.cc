@@ -78,7 +78,7 @@ TEST_CASE("a node that stops is no destination any more, not even of a plan") {
     rig.east.engine().loop().Post([&] {
       TransferRequest request = Request("from", "to");
       request.validate_only = true;
-      rig.east.engine().client().CreateTransfer(rig.in_east, request, nullptr,
+      rig.east.engine().client().CreateTransfer(rig.in_east, request, {},
                                                 [&](Result<TransferInfo> info) { answer = info; });
     });
   });

@@ -157,10 +157,11 @@ TEST_CASE("a buffer that a request made is not made again") {
   CHECK(create("b", "job").status().reason() == reasons::kRequestIdReused);
   REQUIRE_OK(east.Copy(alice, Small("a", "job")));  // another kind of request
   const auto removed = east.Ask<bool>([&](ClientApi& api, auto reply) {
-    api.DeleteBuffer(alice, "a", false, [reply = std::move(reply)](const Status& status) mutable {
-      if (status.ok()) return reply(true);
-      reply(status);
-    });
+    api.DeleteBuffer(alice, "", "a", false,
+                     [reply = std::move(reply)](const Status& status) mutable {
+                       if (status.ok()) return reply(true);
+                       reply(status);
+                     });
   });
   REQUIRE_OK(removed);
   const Status again = create("a", "job").status();
@@ -185,7 +186,7 @@ TEST_CASE("transfers under way, rings and their routes are limited for each user
   east.engine().loop().Post([&] {
     for (int i = 0; i < 3; ++i) {
       east.engine().client().CreateTransfer(
-          alice, Request("a", "b"), nullptr,
+          alice, Request("a", "b"), {},
           [&](Result<TransferInfo> info) { started.push_back(std::move(info)); });
     }
     asked.set_value();
@@ -240,4 +241,38 @@ TEST_CASE("what is queued for a client that has gone is not done any more") {
     some.bytes = 4096;
     api.SumBuffer(alice, some, std::move(reply));
   }));
+}
+
+TEST_CASE(
+    "room for a peer's buffers: one that is asked for again has it, and a check asks for it") {
+  EngineCluster cluster({"east", "west"}, [](const std::string& name, NodePlan& plan) {
+    if (name != "east") return;
+    for (PeerOptions& peer : plan.options.peers) peer.create_bytes = 8192;
+  });
+  EngineNode& west = cluster["west"];
+  cluster.WaitForPeer("west", "east", NodeState::kConnected);
+  cluster.WaitForPeer("east", "west", NodeState::kConnected);
+  const Principal alice = west.Attach();
+  const auto create = [&](const std::string& name, uint64_t bytes, const std::string& id,
+                          bool validate_only) {
+    return west.Ask<BufferInfo>([&](ClientApi& api, auto reply) {
+      CreateBufferRequest request;
+      request.node = "east";
+      request.name = name;
+      request.bytes = bytes;
+      request.memory = "host";
+      request.request_id = id;
+      request.validate_only = validate_only;
+      api.CreateBuffer(alice, request, std::move(reply));
+    });
+  };
+  CHECK(create("large", 8193, "", true).status().reason() == reasons::kQuota);
+  REQUIRE_OK(create("whole", 8192, "", true));
+  const auto first = create("whole", 8192, "id", false);
+  REQUIRE_OK(first);
+  const auto again = create("whole", 8192, "id", false);
+  REQUIRE_OK(again);
+  CHECK(again->id == first->id);
+  CHECK(create("more", 1, "", true).status().reason() == reasons::kQuota);
+  CHECK(create("more", 1, "", false).status().reason() == reasons::kQuota);
 }

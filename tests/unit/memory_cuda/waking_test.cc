@@ -1,5 +1,7 @@
 // What keeps copies from waiting: a driver that has been woken, and room for every mark.
+#include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -147,6 +149,44 @@ TEST_CASE("any number of small copies may be under way, and none waits for other
   REQUIRE_OK(failure);
   CHECK(synchronised == 0);
   CHECK(ReadAll(rig.memory(), to) == Pattern(kCopies, 4));
+}
+
+TEST_CASE("a long polled copy is made in pieces, which end as one or not at all") {
+  Rig rig;
+  constexpr uint64_t kBytes = (uint64_t{130} << 20) + 1;
+  const RegionRef from = rig.Allocate(0, kBytes + 3);
+  const RegionRef to = rig.Allocate(0, kBytes + 7);
+  auto* const source = reinterpret_cast<unsigned char*>(from->address());
+  auto* const target = reinterpret_cast<unsigned char*>(to->address());
+  for (uint64_t at = 0; at < kBytes + 3; at += 4096)
+    source[at] = static_cast<unsigned char>(at >> 12);
+  CountCopies(rig);
+  auto route = rig.memory().PrepareLong(from, to);
+  REQUIRE_OK(route);
+  copies = 0;
+  Status failure;
+  const auto copy = [&] {
+    const Status begun = (*route)->Begin(3, 7, kBytes);
+    const uint64_t mark = (*route)->Mark();
+    while (!(*route)->Reached(mark, &failure)) std::this_thread::yield();
+    return begun;
+  };
+  REQUIRE_OK(copy());
+  REQUIRE_OK(failure);
+  CHECK(copies == 3);
+  CHECK(std::memcmp(source + 3, target + 7, kBytes) == 0);
+
+  // The last piece is refused: what went before it has ended when that is said.
+  rig.api->MemcpyDtoDAsync = [](CUdeviceptr, CUdeviceptr, size_t bytes, CUstream) {
+    return bytes < uint64_t{64} << 20 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  };
+  rig.api->StreamSynchronize = [](CUstream stream) {
+    ++synchronised;
+    return fake->StreamSynchronize(stream);
+  };
+  synchronised = 0;
+  CHECK_FALSE(copy().ok());
+  CHECK(synchronised == 1);
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ TEST_CASE("every value keeps every field on its way through its message") {
   CheckRoundTrip<v1::Buffer>();
   CheckRoundTrip<v1::CreateBufferRequest>();
   CheckRoundTrip<v1::SumBufferResponse>();
+  CheckRoundTrip<v1::Arrival>();
+  CheckRoundTrip<v1::SendMessageRequest>();
   CheckRoundTrip<v1::Grant>();
   CheckRoundTrip<v1::CreateGrantRequest>();
   CheckRoundTrip<v1::Capabilities>();
@@ -223,8 +225,8 @@ TEST_CASE("ranges are pairs, and columns of unlike lengths are refused") {
   using Request = v1::CreateTransferRequest;
   const auto request = codec::Parse(Sample<Request>(), Field());
   REQUIRE_OK(request);
-  CHECK(request->ranges == std::vector<RangePair>{{{100, 4, 16, 3}, {500, 6, 10, 2}},
-                                                  {{300, 8, 24, 2}, {900, 4, 10, 4}}});
+  CHECK(request->ranges == std::vector<RangePair>{{{100, 4, 16, 3}, {500, 6, 10, 2}, 1, 1},
+                                                  {{300, 8, 24, 2}, {900, 4, 12, 4}, 0, 1}});
   const auto refused = [](auto spoil) {
     Request message = Sample<Request>();
     spoil(message);
@@ -241,6 +243,43 @@ TEST_CASE("ranges are pairs, and columns of unlike lengths are refused") {
           m.mutable_source_ranges()->Clear();
           m.mutable_destination_ranges()->Clear();
         }).reason() == reasons::kBadArgument);
+  CHECK(refused([](Request& m) { m.mutable_source_ranges()->add_buffer(0); })
+            .message()
+            .starts_with("source_ranges.buffer:"));
+  CHECK(refused([](Request& m) { m.mutable_destination_ranges()->clear_bytes(); })
+            .message()
+            .starts_with("destination_ranges.bytes:"));
+  CHECK(refused([](Request& m) { m.set_asked_ranges(1); }).message().starts_with("asked_ranges:"));
+  CHECK(refused([](Request& m) { m.set_asked_ranges(kMaxRanges + 1); })
+            .message()
+            .starts_with("asked_ranges:"));
+  CHECK(refused([](Request& m) {
+          while (m.more_sources_size() < static_cast<int>(kMaxBuffers)) m.add_more_sources();
+        })
+            .message()
+            .starts_with("more_sources:"));
+}
+
+TEST_CASE("a column in which all ranges are alike has one entry") {
+  TransferRequest request;
+  for (uint32_t i = 0; i < 1000; ++i) request.ranges.push_back({{i * 64, 32}, {i * 32, 32}, 0, 7});
+  v1::CreateTransferRequest message;
+  codec::Print(request, &message);
+  CHECK(message.source_ranges().offset_bytes_size() == 1000);
+  CHECK(message.source_ranges().bytes_size() == 1);
+  CHECK(message.source_ranges().count_size() == 0);
+  CHECK(message.source_ranges().buffer_size() == 0);
+  CHECK(message.destination_ranges().buffer_size() == 1);
+  message.mutable_source();
+  message.mutable_destination();
+  const auto read = codec::Parse(message, Field());
+  REQUIRE_OK(read);
+  CHECK(read->ranges == request.ranges);
+  // As a writer that does not know of it has them.
+  for (int i = 1; i < 1000; ++i) message.mutable_source_ranges()->add_bytes(32);
+  const auto whole = codec::Parse(message, Field());
+  REQUIRE_OK(whole);
+  CHECK(whole->ranges == request.ranges);
 }
 
 TEST_CASE("text that is no UTF-8, or longer than a reader takes, does not spoil a message") {

@@ -1,5 +1,6 @@
 // The thread that serves rings: real copies between host memories.
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "onecopy/reasons.h"
@@ -233,4 +234,49 @@ TEST_CASE("several threads submit and wait through one ring of a client each") {
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
   CHECK(testing::FirstWrong({to, 0, kBuffer}, 3) == kBuffer);
+}
+
+TEST_CASE("long transfers go by a way of their own, and short ones do not wait for them") {
+  Rig rig;
+  const RegionRef from = testing::HostRegion(kBuffer);
+  const RegionRef to = testing::HostRegion(kBuffer);
+  const Rig::Attached one = rig.Attach();
+  std::atomic<uint64_t> reached = 0;
+  auto route = Rig::Between(from, to);
+  route->from = route->to = {0, 2 * kMaxLongBytes};
+  auto held = std::make_shared<HeldRoute>(reached);
+  const std::weak_ptr<HeldRoute> kept = held;
+  route->long_way = std::move(held);
+  const uint64_t word = rig.Install(one.id, 0, route);
+  const uint64_t first = one.client->Submit(word, 0, 0, kMaxBytes + 1);
+  const uint64_t second = one.client->Submit(word, 0, 0, 4096);
+  CHECK(one.client->Next().number == second);
+  reached = 1;
+  const Ended ended = one.client->Next();
+  CHECK(ended.number == first);
+  CHECK(ended.code == Code::kOk);
+  one.client->Submit(word, 0, 0, kMaxLongBytes + 1);
+  ExpectRefusal(one.client->Next(), Code::kInvalidArgument, reasons::kBadSize);
+
+  SECTION("of which a client has a bounded number of bytes under way") {
+    constexpr uint64_t kHalf = uint64_t{1} << 29;
+    reached = 0;
+    for (int i = 0; i < 3; ++i) one.client->Submit(word, 0, 0, kHalf);
+    const uint64_t last = one.client->Submit(word, 0, 0, 4096);
+    const auto taken = [&] { return one.client->shared().taken.load(); };
+    while (taken() < last - 1) std::this_thread::yield();
+    ExpectServes(rig);  // by the same thread, which has looked at this ring as well
+    CHECK(taken() == last - 1);
+    reached = 100;
+    std::set<uint64_t> numbers;
+    for (int i = 0; i < 4; ++i) numbers.insert(one.client->Next().number);
+    CHECK(numbers == std::set<uint64_t>{last - 3, last - 2, last - 1, last});
+  }
+  SECTION("and both are let go with the route") {
+    route->Revoke({Code::kNotFound, reasons::kBufferNotFound, "gone"});
+    rig.Remove(one.id, 0);
+    CHECK(kept.expired());
+  }
+  reached = 100;
+  rig.End(one.id);
 }

@@ -8,6 +8,8 @@
 #include <array>
 #include <csignal>
 
+#include "daemon/rpc/limits.h"
+#include "daemon/rpc/local_presenters.h"
 #include "daemon/rpc/server.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "onecopy/reasons.h"
@@ -112,7 +114,8 @@ os::UniqueFd ConnectTcp(const std::string& address) {
 
 // The test's own user is the servers', and so an administrator; counted as if it were not.
 Result<Admitted> AdmitOrdinary(int fd) {
-  ONECOPY_ASSIGN_OR_RETURN(Admitted admitted, AdmitPresenter(fd));
+  static LocalPresenters presenters(std::make_shared<os::NamespaceNames>());
+  ONECOPY_ASSIGN_OR_RETURN(Admitted admitted, presenters.Admit(fd));
   CHECK(admitted.administrator);
   return Admitted{admitted.who};
 }
@@ -175,7 +178,8 @@ TEST_CASE("a message that cannot be read, one too long and an unknown method fai
   const std::string get_node = "/onecopy.v1.NodeService/GetNode";
   for (int i = 0; i < 3; ++i) {
     CHECK(call(get_node, "\xff\xff\xff nonsense") == grpc::StatusCode::INTERNAL);
-    CHECK(call(get_node, std::string((4 << 20) + 1, 'x')) == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    CHECK(call(get_node, std::string(kMaxMessageBytes + 1, 'x')) ==
+          grpc::StatusCode::RESOURCE_EXHAUSTED);
     CHECK(call("/onecopy.v1.NodeService/NoSuch", "") == grpc::StatusCode::UNIMPLEMENTED);
     CHECK(call("/onecopy.v1.PeerService/Hello", "") == grpc::StatusCode::UNIMPLEMENTED);
     CHECK(call(get_node, "") == grpc::StatusCode::OK);

@@ -30,7 +30,7 @@ TEST_CASE("CreateTransfer") {
   const auto reply = Ask<v1::Transfer>(rig, *rig.transfers, &Transfers::CreateTransfer, message);
   REQUIRE_OK(reply);
   CHECK(Difference(*reply, Sample<v1::Transfer>()).empty());
-  const auto [request, ranges] = Asked<TransferRequest, ScatterRef>(rig, "CreateTransfer");
+  const auto [request, ranges] = Asked<TransferRequest, RangeGroups>(rig, "CreateTransfer");
   CHECK(request.request_id == message.request_id());
   CheckEndpoint(request.source, message.source());
   CheckEndpoint(request.destination, message.destination());
@@ -43,6 +43,13 @@ TEST_CASE("CreateTransfer") {
   CHECK(request.deadline == Milliseconds(message.deadline()));
   CHECK(request.validate_only);
   CHECK(request.part_of.str() == message.part_of());
+  CHECK(request.message == message.message());
+  REQUIRE(request.more_sources.size() == static_cast<size_t>(message.more_sources_size()));
+  REQUIRE(request.more_destinations.size() ==
+          static_cast<size_t>(message.more_destinations_size()));
+  CheckEndpoint(request.more_sources[0], message.more_sources(0));
+  CheckEndpoint(request.more_destinations[0], message.more_destinations(0));
+  CHECK_FALSE(ranges.empty());
 }
 
 TEST_CASE("OpenSeries and EndSeries") {
@@ -122,12 +129,13 @@ TEST_CASE("CreateBuffer, RegisterBuffer and GetBuffer") {
   CHECK(request.memory == create.memory());
   CHECK(request.validate_only);
 
-  const auto enroll = Sample<v1::RegisterBufferRequest>();
+  auto enroll = Sample<v1::RegisterBufferRequest>();
+  enroll.mutable_dma_buf()->set_fd_handle(7);  // one form of several
   const auto registered = Ask<v1::Buffer>(rig, *rig.buffers, &Buffers::RegisterBuffer, enroll);
   REQUIRE_OK(registered);
   CHECK(Difference(*registered, Sample<v1::Buffer>()).empty());
   const auto [memory] = Asked<engine::RegisterBufferRequest>(rig, "RegisterBuffer");
-  CHECK(memory.form == "dmabuf");  // the last of the forms, which a sample of all fields ends with
+  CHECK(memory.form == "dmabuf");
   CHECK(memory.fd_handle == enroll.dma_buf().fd_handle());
 
   v1::GetBufferRequest get;
@@ -161,10 +169,12 @@ TEST_CASE("DeleteBuffer and SumBuffer") {
   ApiRig rig;
   rig.engine.Run([&] { rig.api.script.AnswerOk(); });
   v1::DeleteBufferRequest remove;
+  remove.set_node("west");
   remove.set_name("weights");
   remove.set_force(true);
   REQUIRE_OK(Ask<google::protobuf::Empty>(rig, *rig.buffers, &Buffers::DeleteBuffer, remove));
-  const auto [name, force] = Asked<std::string, bool>(rig, "DeleteBuffer");
+  const auto [node, name, force] = Asked<std::string, std::string, bool>(rig, "DeleteBuffer");
+  CHECK(node == "west");
   CHECK(name == "weights");
   CHECK(force);
 

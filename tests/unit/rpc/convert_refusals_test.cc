@@ -69,6 +69,18 @@ TEST_CASE("bad requests of clients are refused with the field's name") {
                          "memfd.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>([](Register& m) { m.mutable_cuda_vmm()->set_fd_handle(0); },
                          "cuda_vmm.fd_handle", reasons::kBadHandle);
+  CheckRefused<Register>(
+      [](Register& m) {
+        m.mutable_cuda_vmm()->set_fd_handle(1);
+        m.mutable_cuda_vmm()->add_more();
+      },
+      "cuda_vmm.more.fd_handle", reasons::kBadHandle);
+  CheckRefused<Register>(
+      [](Register& m) {
+        m.mutable_cuda_vmm()->set_fd_handle(1);
+        for (int i = 0; i < 512; ++i) m.mutable_cuda_vmm()->add_more()->set_fd_handle(1);
+      },
+      "cuda_vmm.more");
   CheckRefused<Register>([](Register& m) { m.mutable_dma_buf()->set_fd_handle(0); },
                          "dma_buf.fd_handle", reasons::kBadHandle);
   CheckRefused<Register>(
@@ -181,9 +193,19 @@ TEST_CASE("peers are not trusted either") {
 
   using Reserve = v1::ReserveRequest;
   CheckRefused<Reserve>([](Reserve& m) { m.set_destination_node(""); }, "destination_node");
-  CheckRefused<Reserve>([](Reserve& m) { m.clear_source(); }, "source");
+  CheckRefused<Reserve>(
+      [](Reserve& m) {
+        m.clear_source();
+        m.clear_parts();
+      },
+      "source");
   using Start = v1::StartRequest;
-  CheckRefused<Start>([](Start& m) { m.clear_reservation(); }, "reservation");
+  CheckRefused<Start>(
+      [](Start& m) {
+        m.clear_reservation();
+        m.clear_parts();
+      },
+      "reservation");
   CheckRefused<Start>([](Start& m) { m.clear_destination(); }, "destination");
   CheckRefused<Start>([](Start& m) { m.mutable_reservation()->set_ticket(kLongName); },
                       "reservation.ticket");
@@ -233,11 +255,14 @@ TEST_CASE("ranges of a request are read as pairs, and columns that do not fit ar
   using Create = v1::CreateTransferRequest;
   const auto [request, ranges] = Parsed(Sample<Create>());
   CHECK(request.ranges.empty());
-  REQUIRE(ranges != nullptr);
-  CHECK(ranges->ranges == 2);
-  CHECK(ranges->source.bytes() == 28);
-  CHECK(ranges->source.extent() == ByteRange{100, 232});
-  CHECK(ranges->destination.pieces() == std::vector<StridedRange>{{0, 6, 10, 2}, {400, 4, 10, 4}});
+  CHECK(ranges.asked == 2);
+  REQUIRE(ranges.groups.size() == 2);
+  CHECK(ranges.groups[0].source == 1);
+  CHECK(ranges.groups[0].destination == 1);
+  CHECK(ranges.groups[0].ranges->source.extent() == ByteRange{100, 36});
+  CHECK(ranges.groups[1].source == 0);
+  CHECK(ranges.groups[1].ranges->source.bytes() == 16);
+  CHECK(ranges.groups[1].ranges->destination.pieces() == std::vector<StridedRange>{{0, 4, 12, 4}});
   CheckRefused<Create>([](Create& m) { m.clear_source_ranges(); }, "source_ranges");
   CheckRefused<Create>([](Create& m) { m.clear_destination_ranges(); }, "destination_ranges");
   CheckRefused<Create>([](Create& m) { m.mutable_source_ranges()->add_bytes(1); },
@@ -255,6 +280,8 @@ TEST_CASE("ranges of a request are read as pairs, and columns that do not fit ar
         reasons::kSizeMismatch);
   CHECK(refused([](Create& m) { m.mutable_source_ranges()->set_stride_bytes(0, 3); }) ==
         reasons::kRangesOverlap);
+  CHECK(refused([](Create& m) { m.mutable_source_ranges()->set_buffer(0, 9); }) ==
+        reasons::kBadArgument);
   CHECK(refused([](Create& m) { m.mutable_destination_ranges()->set_offset_bytes(1, 505); }) ==
         reasons::kRangesOverlap);
   CHECK(refused([](Create& m) { m.mutable_source_ranges()->set_offset_bytes(0, ~uint64_t{0}); }) ==
@@ -263,4 +290,28 @@ TEST_CASE("ranges of a request are read as pairs, and columns that do not fit ar
   v1::StartRequest start = Sample<v1::StartRequest>();
   start.mutable_source_ranges()->set_count(0, 4);
   CHECK(Parse(start).status().reason() == reasons::kSizeMismatch);
+}
+
+TEST_CASE("parts of a transfer of several buffers are checked, whoever says that they are sound") {
+  using Start = v1::StartRequest;
+  REQUIRE(Sample<Start>().parts_size() > 1);
+  CheckRefused<Start>([](Start& m) { m.mutable_parts(1)->set_destination(7); }, "parts");
+  CheckRefused<Start>(
+      [](Start& m) {
+        auto* offsets = m.mutable_parts(1)->mutable_source_ranges()->mutable_offset_bytes();
+        while (offsets->size() <= static_cast<int>(kMaxRanges)) offsets->Add(0);
+      },
+      "parts[1].source_ranges");
+  CheckRefused<Start>(
+      [](Start& m) {
+        while (m.parts_size() <= static_cast<int>(kMaxBuffers)) m.add_parts();
+      },
+      "parts");
+  // Two of them into one destination.
+  Start overlapping = Sample<Start>();
+  for (auto& part : *overlapping.mutable_parts()) part.set_destination(0);
+  CHECK(Parse(overlapping).status().reason() == reasons::kRangesOverlap);
+  using Reserve = v1::ReserveRequest;
+  CheckRefused<Reserve>([](Reserve& m) { m.mutable_parts(0)->mutable_ranges()->add_count(1); },
+                        "parts[0].ranges.count");
 }

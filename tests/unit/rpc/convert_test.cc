@@ -62,7 +62,7 @@ TEST_CASE("what is absent stays absent") {
   create.mutable_destination();
   const auto [request, ranges] = Parsed(create);
   CHECK(request.ranges.empty());
-  CHECK(ranges == nullptr);
+  CHECK(ranges.empty());
   engine::HelloReply hello = Parsed(Sample<v1::HelloResponse>());
   hello.self.capabilities.reset();
   CHECK_FALSE(Printed<v1::HelloResponse>(hello).self().has_capabilities());
@@ -119,6 +119,8 @@ TEST_CASE("each form of registered memory becomes the engine's") {
   message.mutable_cuda_vmm()->set_offset_bytes(7);
   message.mutable_cuda_vmm()->set_device("GPU-2");
   message.mutable_cuda_vmm()->set_allocation_bytes(8);
+  message.mutable_cuda_vmm()->add_more()->set_fd_handle(9);
+  message.mutable_cuda_vmm()->mutable_more(0)->set_bytes(10);
   request = Parsed(message);
   CHECK(request.kind == "cuda");
   CHECK(request.form == "cuda-vmm");
@@ -126,6 +128,15 @@ TEST_CASE("each form of registered memory becomes the engine's") {
   CHECK(request.offset == 7);
   CHECK(request.device == "GPU-2");
   CHECK(request.allocation_bytes == 8);
+  REQUIRE(request.more.size() == 1);
+  CHECK(request.more[0].fd_handle == 9);
+  CHECK(request.more[0].bytes == 10);
+
+  message.mutable_process()->set_region(3);
+  CHECK(Parsed(message).form == "process");
+  message.mutable_process()->set_gpu(true);
+  CHECK(Parsed(message).kind == "process");
+  CHECK(Parsed(message).form == "process-gpu");
 
   message.mutable_dma_buf()->set_fd_handle(11);
   message.mutable_dma_buf()->set_offset_bytes(12);

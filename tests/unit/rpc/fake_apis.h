@@ -87,7 +87,7 @@ class FakeClientApi final : public engine::ClientApi {
   using Update = std::function<void(const TransferInfo&)>;
   std::map<WatchId, Update> watches;  // that go on
 
-  void CreateTransfer(const Principal& asker, TransferRequest request, ScatterRef ranges,
+  void CreateTransfer(const Principal& asker, TransferRequest request, RangeGroups ranges,
                       engine::Reply<TransferInfo> reply) override {
     Handle("CreateTransfer", asker, std::move(reply), std::move(request), std::move(ranges));
   }
@@ -137,9 +137,9 @@ class FakeClientApi final : public engine::ClientApi {
                    engine::Reply<engine::Page<BufferInfo>> reply) override {
     Handle("ListBuffers", asker, std::move(reply), std::move(node), std::move(page));
   }
-  void DeleteBuffer(const Principal& asker, std::string name, bool force,
+  void DeleteBuffer(const Principal& asker, std::string node, std::string name, bool force,
                     engine::StatusReply reply) override {
-    HandleStatus("DeleteBuffer", asker, std::move(reply), std::move(name), force);
+    HandleStatus("DeleteBuffer", asker, std::move(reply), std::move(node), std::move(name), force);
   }
   void SumBuffer(const Principal& asker, Endpoint range, engine::Reply<BufferSum> reply) override {
     Handle("SumBuffer", asker, std::move(reply), std::move(range));
@@ -155,6 +155,26 @@ class FakeClientApi final : public engine::ClientApi {
   }
   void DeleteGrant(const Principal& asker, GrantId id, engine::StatusReply reply) override {
     HandleStatus("DeleteGrant", asker, std::move(reply), std::move(id));
+  }
+  Result<WatchId> WatchArrivals(const Principal& asker, const std::string& buffer,
+                                std::function<void()> news) override {
+    who = asker;
+    script.Record("WatchArrivals", buffer);
+    if (!watch_failure.ok()) return watch_failure;
+    arrival_watches.emplace(++last_watch_, std::move(news));
+    return last_watch_;
+  }
+  engine::ArrivalsTold TakeArrivals(WatchId) override {
+    return on_take ? on_take() : std::exchange(told, {});
+  }
+  void UnwatchArrivals(WatchId watch) override { arrival_watches.erase(watch); }
+  void AcknowledgeArrivals(const Principal& asker, WatchId watch, uint64_t count,
+                           engine::StatusReply reply) override {
+    HandleStatus("AcknowledgeArrivals", asker, std::move(reply), watch, count);
+  }
+  void SendMessage(const Principal& asker, MessageRequest request,
+                   engine::StatusReply reply) override {
+    HandleStatus("SendMessage", asker, std::move(reply), std::move(request));
   }
   void GetNode(const Principal& asker, std::string name, engine::Reply<NodeInfo> reply) override {
     Handle("GetNode", asker, std::move(reply), std::move(name));
@@ -177,7 +197,10 @@ class FakeClientApi final : public engine::ClientApi {
   }
 
   Status watch_failure;
-  std::optional<TransferInfo> first_update;  // given at once to each watch
+  std::map<WatchId, std::function<void()>> arrival_watches;  // that go on
+  engine::ArrivalsTold told;                                 // next, to whichever asks first
+  std::function<engine::ArrivalsTold()> on_take;             // instead
+  std::optional<TransferInfo> first_update;                  // given at once to each watch
 
  private:
   template <typename T, typename... Ts>
@@ -251,7 +274,7 @@ class FakePeerApi final : public engine::PeerApi {
   }
   void ImportMemory(const std::string& asker, engine::ImportMemoryRequest request,
                     engine::Reply<engine::MemoryExport> reply) override {
-    Handle("Borrow", asker, std::move(reply), std::move(request));
+    Handle("ImportMemory", asker, std::move(reply), std::move(request));
   }
   void Recall(const std::string& asker, uint64_t loan, TransferId id,
               engine::StatusReply reply) override {
@@ -271,6 +294,16 @@ class FakePeerApi final : public engine::PeerApi {
               engine::Reply<TransferInfo> reply) override {
     Handle("Cancel", asker, std::move(reply), uid, std::move(id));
   }
+  void CreateBuffer(const std::string& asker, Uid uid, CreateBufferRequest request,
+                    engine::Reply<BufferInfo> reply) override {
+    Handle("CreateBuffer", asker, std::move(reply), uid, std::move(request));
+  }
+  void DeleteBuffer(const std::string& asker, Uid uid, std::string name, bool force,
+                    engine::StatusReply reply) override {
+    caller = asker;
+    script.Record("DeleteBuffer", uid, std::move(name), force);
+    script.ReplyStatus(std::move(reply));
+  }
   void GetBuffer(const std::string& asker, Uid uid, std::string name,
                  engine::Reply<BufferInfo> reply) override {
     Handle("GetBuffer", asker, std::move(reply), uid, std::move(name));
@@ -286,6 +319,12 @@ class FakePeerApi final : public engine::PeerApi {
   void ListGrants(const std::string& asker, Uid uid, engine::PageRequest page,
                   engine::Reply<engine::Page<GrantInfo>> reply) override {
     Handle("ListGrants", asker, std::move(reply), uid, std::move(page));
+  }
+  void SendMessage(const std::string& asker, engine::PeerMessage message,
+                   engine::StatusReply reply) override {
+    caller = asker;
+    script.Record("SendMessage", std::move(message));
+    script.ReplyStatus(std::move(reply));
   }
 
  private:

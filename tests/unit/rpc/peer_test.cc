@@ -69,7 +69,7 @@ TEST_CASE("Hello, Reserve, Start, Prepare and Finish keep every field both ways"
   CheckCall<v1::OpenProbeRequest, v1::OpenProbeResponse>("OpenProbe", &PeerApi::OpenProbe);
   CheckCall<v1::OpenRangeRequest, v1::OpenRangeResponse>("OpenRange", &PeerApi::OpenRange);
   CheckCall<v1::OpenPushRequest, v1::OpenPushResponse>("OpenPush", &PeerApi::OpenPush);
-  CheckCall<v1::ImportMemoryRequest, v1::MemoryExport>("Borrow", &PeerApi::ImportMemory);
+  CheckCall<v1::ImportMemoryRequest, v1::MemoryExport>("ImportMemory", &PeerApi::ImportMemory);
 }
 
 TEST_CASE("Recall tells of what") {
@@ -135,6 +135,42 @@ TEST_CASE("Report, QueryTransfer and CancelTransfer keep every field both ways")
   const auto [uid, id] = nodes.Asked<Uid, TransferId>("Cancel");
   CHECK(uid == 1000);
   CHECK(id == TransferId("u"));
+}
+
+TEST_CASE("CreateBuffer and DeleteBuffer keep every field both ways") {
+  Nodes nodes;
+  nodes.AnswerWith(SampleBuffer());
+  const auto sample = Sample<v1::CreateBufferRequest>();
+  CreateBufferRequest wanted;
+  wanted.name = sample.name();
+  wanted.bytes = sample.bytes();
+  wanted.memory = sample.memory();
+  wanted.request_id = sample.request_id();
+  wanted.validate_only = sample.validate_only();
+  const auto made = nodes.asking.Ask<BufferInfo>([&](engine::PeerApi& peer, auto reply) {
+    peer.CreateBuffer("east", Uid(1000, "pid7"), wanted, std::move(reply));
+  });
+  REQUIRE_OK(made);
+  CHECK(Difference(Printed<v1::Buffer>(*made), Sample<v1::Buffer>()).empty());
+  const auto [uid, request] = nodes.Asked<Uid, CreateBufferRequest>("CreateBuffer");
+  CHECK(uid == Uid(1000, "pid7"));
+  CHECK(request.name == wanted.name);
+  CHECK(request.bytes == wanted.bytes);
+  CHECK(request.memory == wanted.memory);
+  CHECK(request.request_id == wanted.request_id);
+  CHECK(request.validate_only == wanted.validate_only);
+
+  REQUIRE_OK(nodes.asking.Ask<bool>([](engine::PeerApi& peer, auto reply) {
+    peer.DeleteBuffer("east", 1000, "weights", true,
+                      [reply = std::move(reply)](const Status& status) mutable {
+                        if (status.ok()) return reply(true);
+                        reply(status);
+                      });
+  }));
+  const auto [remover, name, force] = nodes.Asked<Uid, std::string, bool>("DeleteBuffer");
+  CHECK(remover == 1000);
+  CHECK(name == "weights");
+  CHECK(force);
 }
 
 TEST_CASE("GetBuffer, ListBuffers and SumBuffer keep every field both ways") {

@@ -17,6 +17,7 @@
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "onecopy/v1/node.grpc.pb.h"
 #include "onecopy/v1/peer.grpc.pb.h"
+#include "onecopy/v1/session.grpc.pb.h"
 #include "onecopy/v1/transfer.grpc.pb.h"
 #include "proto/codec/protocol.h"
 #include "tests/support/catch.h"
@@ -27,7 +28,7 @@
 
 namespace onecopy::rpc {
 
-inline constexpr std::chrono::seconds kPatience{20};  // so that a test that fails ends
+inline constexpr std::chrono::seconds kPatience{120};  // so that a test that fails ends
 
 // What servers report, to be waited for.
 class Reports {
@@ -78,13 +79,16 @@ class EngineThread {
 
 class ApiRig {
  public:
-  explicit ApiRig(const std::function<void(ApiServerOptions&)>& change = {})
-      : sessions_("east", 998) {
+  explicit ApiRig(const std::function<void(ApiServerOptions&)>& change = {},
+                  const engine::Limits& limits = {})
+      : sessions("east", 998, limits) {
     ApiServerOptions options;
     options.path = path();
+    options.node = "east";
+    options.version = "1.2.3";
     options.report = reports.Sink();
     if (change) change(options);
-    auto started = ApiServer::Start(std::move(options), engine.loop(), api, sessions_);
+    auto started = ApiServer::Start(std::move(options), engine.loop(), api, sessions);
     REQUIRE_OK(started);
     server = std::move(*started);
     token = OpenSession();
@@ -113,7 +117,7 @@ class ApiRig {
     identity.program = "test";
     identity.presenter = "uid " + std::to_string(::geteuid());  // whatever uid it is to be
     std::string opened;
-    engine.Run([&] { opened = sessions_.Open(identity)->token; });
+    engine.Run([&] { opened = sessions.Open(identity)->token; });
     return opened;
   }
   // A context with this session's token, and patience.
@@ -134,10 +138,10 @@ class ApiRig {
   std::unique_ptr<v1::TransferService::Stub> transfers;
   std::unique_ptr<v1::BufferService::Stub> buffers;
   std::unique_ptr<v1::NodeService::Stub> nodes;
+  engine::Sessions sessions;  // used on the engine's thread alone
 
  private:
   testing::TempFolder folder_;
-  engine::Sessions sessions_;
 };
 
 }  // namespace onecopy::rpc

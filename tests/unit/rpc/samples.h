@@ -11,10 +11,18 @@ namespace onecopy::v1 {
 
 inline void Settle(ReserveRequest* request) {
   SettleRanges(request->mutable_source_ranges(), nullptr);
+  for (SourcePart& part : *request->mutable_parts()) SettleRanges(part.mutable_ranges(), nullptr);
 }
 inline void Settle(StartRequest* request) {
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
   Settle(request->mutable_series());
+  for (StartPart& part : *request->mutable_parts()) {
+    SettleRanges(part.mutable_source_ranges(), part.mutable_destination_ranges());
+  }
+  // Each to a destination of its own, and asked for together.
+  for (int i = 0; i < request->parts_size(); ++i) {
+    request->mutable_parts(i)->set_destination(static_cast<uint32_t>(i));
+  }
 }
 inline void Settle(Introduction* self) { Settle(self->mutable_capabilities()); }
 inline void Settle(HelloRequest* hello) { Settle(hello->mutable_self()); }

@@ -52,7 +52,7 @@ struct Rig {
                 bool force = false) {
     return cluster[node]
         .Ask<bool>([&](ClientApi& api, auto reply) {
-          api.DeleteBuffer(who, name, force,
+          api.DeleteBuffer(who, "", name, force,
                            [reply = std::move(reply)](const Status& status) mutable {
                              if (!status.ok()) return reply(status);
                              reply(true);
@@ -146,7 +146,7 @@ TEST_CASE("a GPU's memory of another daemon is copied from in place, and mapped 
   CHECK(again.receipt.checksum.value().verified);
   CHECK(rig.Holds("west", rig.bob, "b", 2));
   CHECK(rig.controls["west"]->imports() == 1);
-  CHECK(rig.cluster.calls("Borrow") == 1);
+  CHECK(rig.cluster.calls("ImportMemory") == 1);
 }
 
 TEST_CASE("ranges of lent memory begin and end where they should") {

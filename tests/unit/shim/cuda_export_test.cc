@@ -55,6 +55,36 @@ TEST_CASE("cudaMalloc memory is exported as a handle and an offset") {
   CHECK_FALSE(exported->fd);
 }
 
+TEST_CASE("an allocation is found from any of its bytes, and no two are the same") {
+  const Driver driver;
+  const auto kind = GENERATE(FAKE_CUDA_LEGACY, FAKE_CUDA_VMM);
+  const CUdeviceptr start = driver.allocate(kind, 1, kBytes, 0);
+  const auto first = shim::FindCudaAllocation(*driver.api, start);
+  REQUIRE_OK(first);
+  CHECK(first->start == start);
+  CHECK(first->bytes == kBytes);
+  CHECK(first->id != 0);
+  const auto last = shim::FindCudaAllocation(*driver.api, start + kBytes - 1);
+  REQUIRE_OK(last);
+  CHECK(last->start == start);
+  CHECK(last->id == first->id);
+  const auto other = shim::FindCudaAllocation(*driver.api, driver.allocate(kind, 1, kBytes, 0));
+  REQUIRE_OK(other);
+  CHECK(other->id != first->id);
+}
+
+TEST_CASE("what cannot be shared has no allocation to share") {
+  const Driver driver;
+  for (const auto kind : {FAKE_CUDA_POOL, FAKE_CUDA_MANAGED, FAKE_CUDA_PINNED_HOST}) {
+    const auto found = shim::FindCudaAllocation(*driver.api, driver.allocate(kind, 0, kBytes, 0));
+    CHECK(found.status().reason() == reasons::kNotShareable);
+  }
+  const int on_the_stack = 0;
+  CHECK(shim::FindCudaAllocation(*driver.api, reinterpret_cast<uintptr_t>(&on_the_stack))
+            .status()
+            .reason() == reasons::kNotShareable);
+}
+
 TEST_CASE("cuMemCreate memory is exported as a descriptor that can be imported") {
   const Driver driver;
   const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 0, kBytes, 0);
@@ -104,14 +134,89 @@ TEST_CASE("memory that cannot be shared is refused with its kind and what to use
                     "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
 }
 
-TEST_CASE("a range over several allocations is refused") {
+TEST_CASE("a range over several allocations of cudaMalloc is refused") {
   const Driver driver;
-  const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 0, kBytes, 1);
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_LEGACY, 0, kBytes, 1);
   CheckNotShareable(driver, start + 10, kBytes, "several allocations");
+  CHECK(shim::FindCudaAllocation(*driver.api, start + 10, kBytes).status().reason() ==
+        reasons::kNotShareable);
   REQUIRE_OK(shim::ExportCuda(*driver.api, start + 10, kBytes - 10));
   const auto second = shim::ExportCuda(*driver.api, start + kBytes, kBytes);
   REQUIRE_OK(second);
   CHECK(second->offset == 0);
+}
+
+TEST_CASE("allocations of cuMemCreate one behind the other are one memory") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 1, kBytes, 3);
+  const auto exported = shim::ExportCuda(*driver.api, start + kBytes + 10, 2 * kBytes);
+  REQUIRE_OK(exported);
+  CHECK(exported->form == "cuda-vmm");
+  CHECK(exported->offset == 10);
+  CHECK(exported->allocation_bytes == kBytes);
+  REQUIRE(exported->more.size() == 2);
+  CHECK(exported->more[0].bytes == kBytes);
+
+  auto* const bytes = reinterpret_cast<char*>(start);
+  bytes[kBytes + 10] = 'a';
+  bytes[2 * kBytes] = 'b';
+  bytes[3 * kBytes + 9] = 'c';
+  cuda::CudaMemory memory({"test", {}}, driver.api);
+  ImportRequest request;
+  request.form = exported->form;
+  request.device = exported->device_uuid;
+  request.bytes = 2 * kBytes;
+  request.offset = exported->offset;
+  request.allocation_bytes = exported->allocation_bytes;
+  request.fd = exported->fd.get();
+  for (const auto& one : exported->more) request.more.push_back({one.fd.get(), one.bytes});
+  {
+    const auto region = memory.Import(request);
+    REQUIRE_OK(region);
+    const auto* const seen = reinterpret_cast<const char*>((*region)->address());
+    CHECK(seen[0] == 'a');
+    CHECK(seen[kBytes - 10] == 'b');
+    CHECK(seen[2 * kBytes - 1] == 'c');
+    CHECK((*region)->Share().status().reason() == reasons::kNotShareable);
+  }
+  const auto refused = [&](auto spoil) {
+    ImportRequest wrong = request;
+    spoil(wrong);
+    return memory.Import(wrong).status().reason();
+  };
+  CHECK(refused([](auto& wrong) { wrong.more.pop_back(); }) == reasons::kRangeOutOfBuffer);
+  CHECK(refused([](auto& wrong) { wrong.more[1].fd = -1; }) == reasons::kBadHandle);
+  CHECK(refused([](auto& wrong) { wrong.more[0].bytes -= 1; }) == reasons::kBadHandle);
+  CHECK(refused([](auto& wrong) { wrong.more[0].bytes = 2 * kBytes; }) == reasons::kBadHandle);
+  CHECK(refused([](auto& wrong) { wrong.more[0].bytes = ~uint64_t{0} - 4; }) == reasons::kBadSize);
+  CHECK(refused([](auto& wrong) { wrong.more.resize(kMaxAllocations, wrong.more[0]); }) ==
+        reasons::kBadArgument);
+  REQUIRE_OK(memory.Import(request));
+}
+
+TEST_CASE("what lies behind the last allocation is not taken for one") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 0, kBytes, 1);
+  CHECK(shim::ExportCuda(*driver.api, start + 10, 2 * kBytes).status().reason() ==
+        reasons::kRangeOutOfBuffer);
+  REQUIRE_OK(shim::ExportCuda(*driver.api, start + 10, 2 * kBytes - 10));
+}
+
+TEST_CASE("several allocations have one number, of these alone") {
+  const Driver driver;
+  const CUdeviceptr start = driver.allocate(FAKE_CUDA_VMM, 0, kBytes, 2);
+  const auto find = [&](uint64_t offset, uint64_t bytes) {
+    return shim::FindCudaAllocation(*driver.api, start + offset, bytes);
+  };
+  const auto two = find(5, kBytes);
+  REQUIRE_OK(two);
+  CHECK(two->start == start);
+  CHECK(two->bytes == 2 * kBytes);
+  CHECK(*two == *find(0, 2 * kBytes));
+  CHECK(two->id != find(0, 1)->id);
+  CHECK(two->id != find(0, 3 * kBytes)->id);
+  CHECK(two->id != find(kBytes, 2 * kBytes)->id);
+  CHECK(find(kBytes, 2 * kBytes)->start == start + kBytes);
 }
 
 TEST_CASE("a range that ends beyond its allocation is out of range") {

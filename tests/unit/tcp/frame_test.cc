@@ -137,7 +137,7 @@ TEST_CASE("a key is a number and the memory's name, which is bounded") {
   }
 }
 
-TEST_CASE("a failure arrives with its code, reason and text, cut to its bound") {
+TEST_CASE("a failure arrives with its code, reason, remedy and text, cut to its bound") {
   const Status said(Code::kPermissionDenied, reasons::kNotOwner, "two\nlines");
   const auto read = [](const Status& status) {
     const std::string body = EncodeFailure(status);
@@ -147,9 +147,13 @@ TEST_CASE("a failure arrives with its code, reason and text, cut to its bound") 
   CHECK(read(said).code() == Code::kPermissionDenied);
   CHECK(read(said).reason() == reasons::kNotOwner);
   CHECK(read(said).message() == "two\nlines");
+  CHECK(read(said).remedy().empty());
+  const Status mendable(Code::kAborted, reasons::kMemoryFault, "two\nlines", "register it anew");
+  CHECK(read(mendable).message() == "two\nlines");
+  CHECK(read(mendable).remedy() == "register it anew");
   const Status late = read({Code::kUnavailable, reasons::kLinkDown, std::string(5000, 't')});
   CHECK(late.reason() == reasons::kLinkDown);
-  CHECK(late.message() == std::string(kMaxFailBytes - late.reason().size() - 1, 't'));
+  CHECK(late.message() == std::string(kMaxFailBytes - late.reason().size() - 2, 't'));
 }
 
 TEST_CASE("a failure is one, whatever its number and its text") {

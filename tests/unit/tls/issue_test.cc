@@ -149,3 +149,41 @@ TEST_CASE("lists of two authorities of one name are each believed of its own cer
   CHECK(foreign.code() == Code::kInvalidArgument);
   CHECK(foreign.message().find("not by this authority") != std::string::npos);
 }
+
+TEST_CASE("a user's certificate is for a client, at the nodes that it names, and for no node") {
+  const TempFolder folder;
+  const Issued authority = Make(MakeAuthority("a lab's authority", 10 * kYear));
+  const Issued west = Make(IssueForNode(authority, "west", kYear));
+  const Issued user = Make(IssueForUser(authority, 1000, {"west", "east"}, kYear));
+  const Files files = {Put(folder, "ca.pem", authority.certificate),
+                       Put(folder, "west.pem", west.certificate), Put(folder, "west.key", west.key),
+                       ""};
+  const auto identity = Identity::Load(files, "west");
+  REQUIRE_OK(identity);
+  const Chain presented = *ParseCertificates(user.certificate);
+  for (const char* node : {"west", "east"}) {
+    const auto uid = (*identity)->VerifyUser(presented, node);
+    REQUIRE_OK(uid);
+    CHECK(*uid == 1000);
+    CHECK((*identity)->Verify(presented, node, Side::kClient).reason() == reasons::kCertRejected);
+  }
+  CHECK((*identity)->VerifyUser(presented, "north").status().reason() == reasons::kCertRejected);
+  CHECK((*identity)->VerifyUser({}, "west").status().reason() == reasons::kCertRejected);
+  CHECK((*identity)->VerifyUser(*ParseCertificates(west.certificate), "west").status().reason() ==
+        reasons::kCertRejected);
+  // As a node's own it is refused at the start, too.
+  const Files wrong = {files.ca, Put(folder, "user.pem", user.certificate),
+                       Put(folder, "user.key", user.key), ""};
+  CHECK_FALSE(Identity::Load(wrong, "user/1000@west").ok());
+  CHECK(First(user.certificate).Names() ==
+        std::vector<std::string>{"URI:onecopy://user/1000@west", "URI:onecopy://user/1000@east"});
+  CHECK_FALSE(IssueForUser(authority, 1000, {}, kYear).ok());
+}
+
+TEST_CASE("a certificate for a user and a node is for neither") {
+  testing::Authority authority;
+  const auto both = authority.Issue("both", "DNS:west,URI:onecopy://user/1000@west");
+  const Certificate certificate = First(testing::ReadFile(both.certificate));
+  CHECK_FALSE(certificate.IsFor("west"));
+  CHECK_FALSE(certificate.UserAt("west").fault.empty());
+}

@@ -127,8 +127,69 @@ TEST_CASE("destination ranges that share a byte are refused, interleaved ones ar
   CHECK(check({{0, 4, 16, 100}, {8, 4, 16, 100}, {162, 8, 0, 1}}).reason() ==
         reasons::kRangesOverlap);
   std::vector<StridedRange> comb;
-  for (uint64_t i = 0; i < 10'000; ++i) comb.push_back({i * 2, 1, 100'000, 1000});
+  for (uint64_t i = 0; i < 10'000; ++i) comb.push_back({i * 2, 1, 30'000'000 + 2 * i, 1000});
   CHECK(check(comb).reason() == reasons::kQuota);
+}
+
+TEST_CASE("as many columns as there may be are told apart by their stride") {
+  const uint64_t stride = kMaxRanges * 2;
+  std::vector<StridedRange> columns;
+  for (uint64_t i = 0; i < kMaxRanges; ++i) columns.push_back({i * 2, 2, stride, 1000});
+  const auto layout = Layout::Make(columns, "destination");
+  REQUIRE_OK(layout);
+  CHECK(layout->CheckDisjoint("destination").ok());
+  // An array read by its columns, beside one that is written.
+  const uint64_t bytes = layout->bytes();
+  CHECK(CheckApart({&*layout, 0}, {nullptr, bytes, bytes}, "they overlap").ok());
+  CHECK(CheckApart({&*layout, bytes}, {nullptr, 0, bytes}, "they overlap").ok());
+  CHECK(CheckApart({&*layout, 0}, {nullptr, bytes - 1, bytes}, "they overlap").reason() ==
+        reasons::kRangesOverlap);
+  columns[77'777].bytes = 3;
+  const auto wide = Layout::Make(columns, "destination");
+  REQUIRE_OK(wide);
+  CHECK(wide->CheckDisjoint("destination").reason() == reasons::kRangesOverlap);
+  // The last column's elements end with the next stride's first.
+  columns[77'777].bytes = 2;
+  columns.back().bytes = 3;
+  const auto wrapped = Layout::Make(columns, "destination");
+  REQUIRE_OK(wrapped);
+  CHECK(wrapped->CheckDisjoint("destination").reason() == reasons::kRangesOverlap);
+}
+
+TEST_CASE("whichever way is left to look for a common byte, it is found, or nothing is said") {
+  std::mt19937 random(11);
+  const auto some = [&](uint64_t most) { return random() % (most + 1); };
+  int found = 0;
+  int none = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    std::vector<PlacedRange> ranges(2 + some(5));
+    for (PlacedRange& one : ranges) {
+      one = {{some(200), 1 + some(3), 0, 1 + some(5)}, static_cast<uint32_t>(some(1))};
+      one.range.stride = one.range.bytes + 1 + some(2) * 10;
+    }
+    for (const bool of_two_sides : {false, true}) {
+      bool truth = false;
+      for (size_t a = 0; a < ranges.size(); ++a) {
+        for (size_t b = 0; b < a; ++b) {
+          if (of_two_sides && ranges[a].side == ranges[b].side) continue;
+          truth = truth || PlainOverlap(ranges[a].range, ranges[b].range);
+        }
+      }
+      ++(truth ? found : none);
+      const CommonByte right = truth ? CommonByte::kFound : CommonByte::kNone;
+      OverlapBudget each;
+      OverlapBudget columns{0};
+      OverlapBudget elements{0, 0};
+      CHECK(FindCommonByte(ranges, of_two_sides, &each) == right);
+      CHECK(FindCommonByte(ranges, of_two_sides, &columns) == right);
+      CHECK(FindCommonByte(ranges, of_two_sides, &elements) == right);
+      OverlapBudget little{some(4), some(4), some(12), some(4)};
+      const CommonByte said = FindCommonByte(ranges, of_two_sides, &little);
+      CHECK((said == right || said == CommonByte::kGaveUp));
+    }
+  }
+  CHECK(found > 1'000);
+  CHECK(none > 1'000);
 }
 
 TEST_CASE("two sides of one buffer are compared where they lie, each alone is not") {

@@ -23,6 +23,30 @@ TEST_CASE("equal steps of different lists are one step, with their bytes added")
   CHECK(tally.entries()[1].bytes == 15);
 }
 
+TEST_CASE("what two engines did parts of is one pass, by both") {
+  const Step kernel{"east", "GPU-1", "pinned", "gpu-kernel"};
+  const Step engine{"east", "GPU-1", "pinned", "copy-engine"};
+  const Step in{"east", "pinned", "GPU-1", "copy-engine"};
+  StepTally tally;
+  tally.Add(List({kernel, in}), 10);
+  tally.Add(List({engine, in}), 2);
+  tally.Add(List({kernel, in}), 1);
+  REQUIRE(tally.entries().size() == 2);
+  CHECK(tally.entries()[0].step.by == "gpu-kernel,copy-engine");
+  CHECK(tally.entries()[0].bytes == 13);
+  CHECK(tally.entries()[1].step == in);
+  CHECK(tally.entries()[1].bytes == 13);
+}
+
+TEST_CASE("two engines within a list are two passes, and a wire is no engine") {
+  StepTally tally;
+  tally.Add(List({{"east", "host", "host", "cpu"}, {"east", "host", "host", "client"}}), 7);
+  REQUIRE(tally.entries().size() == 2);
+  CHECK(tally.entries()[1].step.by == "client");
+  tally.Add(List({{"east", "host", "host", "wire"}}), 7);
+  CHECK(tally.entries().size() == 3);
+}
+
 TEST_CASE("two passes of one kind within a list stay two steps") {
   StepTally tally;
   const StepList twice = List({{"east", "host", "host", "cpu"}, {"east", "host", "host", "cpu"}});

@@ -164,17 +164,25 @@ Result<Key> DecodeKey(const std::string& text) {
 }
 
 std::string EncodeFailure(const Status& status) {
-  std::string body = status.reason().substr(0, 64) + '\n' + status.message();
+  // A remedy in two lines is none of ours.
+  std::string body = status.reason().substr(0, 64) + '\n' +
+                     status.remedy().substr(0, status.remedy().find('\n')) + '\n' +
+                     status.message();
   body.resize(std::min<size_t>(body.size(), kMaxFailBytes));
   return body;
 }
 
 Status DecodeFailure(uint64_t code, std::span<const std::byte> body) {
   const std::string text(reinterpret_cast<const char*>(body.data()), body.size());
-  const size_t line = std::min(text.find('\n'), text.size());
+  const size_t reason = std::min(text.find('\n'), text.size());
+  const size_t remedy = std::min(text.find('\n', std::min(reason + 1, text.size())), text.size());
   Code known = CodeFromNumber(code <= 16 ? static_cast<int>(code) : -1);
   if (known == Code::kOk) known = Code::kUnknown;  // a failure cannot be a success
-  return {known, text.substr(0, line), line < text.size() ? text.substr(line + 1) : ""};
+  const auto between = [&text](size_t begin, size_t end) {
+    return begin < end ? text.substr(begin, end - begin) : std::string();
+  };
+  return {known, text.substr(0, reason), between(remedy + 1, text.size()),
+          between(reason + 1, remedy)};
 }
 
 }  // namespace onecopy::tcp

@@ -27,7 +27,7 @@ enum class FrameKind : uint8_t {
   kWelcome = 2,  // tag: index of the lane
   kGet = 3,      // tag: of the get; key, offset, bytes: what to send
   kData = 4,     // tag: of the get; body: its `bytes` bytes
-  kFail = 5,     // tag: of the get; key: code; body: reason and text
+  kFail = 5,     // tag: of the get; key: code; body: reason, remedy and text, a line each
   kMessage = 6,  // tag: channel; body: the message
   kReport = 7,   // tag: of the get; key: kCopied where the owner's kernel copied of it, or 0
   kEnd = 8,      // tag: of the get, whose DATA came before this; key: kReportFollows or 0

@@ -1,6 +1,7 @@
 #include "transport/memory/cuda/cuda_memory.h"
 
 #include <cassert>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -54,6 +55,31 @@ void WakeDriver(const CudaCopyRoute::Parts& parts) {
       [gpu = &*parts.gpu, direction = parts.direction, scratch, warm = std::move(warm)]() mutable {
         gpu->copier().WarmUp(direction, scratch, std::move(warm));
       });
+}
+
+// Of "cuda-vmm": that each has a descriptor, and the piece lies in all of them together.
+Status CheckAllocations(const ImportRequest& request,
+                        const std::vector<ImportRequest::Allocation>& allocations) {
+  if (allocations.size() > kMaxAllocations) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            std::to_string(allocations.size()) + " allocations; a buffer lies in up to " +
+                std::to_string(kMaxAllocations),
+            "register it in pieces"};
+  }
+  uint64_t all = 0;
+  for (const ImportRequest::Allocation& one : allocations) {
+    if (one.fd < 0) {
+      return {Code::kInvalidArgument, reasons::kBadHandle, "no descriptor was passed",
+              "pass the descriptor of cuMemExportToShareableHandle"};
+    }
+    if (one.bytes > std::numeric_limits<uint64_t>::max() - all) {
+      return {Code::kInvalidArgument, reasons::kBadSize,
+              "the allocations are longer than 64 bits can count"};
+    }
+    all += one.bytes;
+  }
+  return CheckWithin({request.offset, request.bytes}, all,
+                     allocations.size() == 1 ? "an allocation" : "the allocations");
 }
 
 }  // namespace
@@ -216,16 +242,12 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportIpc(const Device& device,
 
 Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
                                                       const ImportRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(
-      CheckWithin({request.offset, request.bytes}, request.allocation_bytes, "an allocation"));
-  if (request.fd < 0) {
-    return Status(Code::kInvalidArgument, reasons::kBadHandle, "no descriptor was passed",
-                  "pass the descriptor of cuMemExportToShareableHandle");
-  }
+  std::vector<ImportRequest::Allocation> allocations = request.more;
+  allocations.insert(allocations.begin(), {request.fd, request.allocation_bytes});
+  ONECOPY_RETURN_IF_ERROR(CheckAllocations(request, allocations));
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd original, Duplicate(request.fd));
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
-  ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Import(device.gpu, vmm_, request.fd,
-                                                                  request.allocation_bytes));
+  ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Import(device.gpu, vmm_, allocations));
   std::byte* const data = Pointer(mapping.address()) + request.offset;
   auto release = [use = std::move(use), mapping = std::move(mapping)]() mutable {
     mapping = VmmMapping();
@@ -234,7 +256,16 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
   auto region = std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
                                          std::move(release));
   ExportDmaBufOf(*region, device.gpu);
-  ShareDescriptor(*region, request, std::move(original));
+  if (request.more.empty()) {
+    ShareDescriptor(*region, request, std::move(original));
+  } else {
+    region->SetSharer([count = allocations.size()]() -> Result<ImportRequest> {
+      return Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                    "this GPU memory lies in " + std::to_string(count) +
+                        " allocations, and is shared with another daemon only where it is one",
+                    "allocate it in one piece (torch: without expandable_segments)");
+    });
+  }
   FlushIfNeeded(*region, device.gpu);
   return region;
 }
@@ -282,22 +313,37 @@ Result<std::unique_ptr<CopyRoute>> CudaMemory::Prepare(const RegionRef& from, co
       std::make_unique<CudaCopyRoute>(options_.node, std::move(parts)));
 }
 
-Result<std::unique_ptr<SmallCopyRoute>> CudaMemory::PrepareSmall(const RegionRef& from,
-                                                                 const RegionRef& to) {
+Result<CudaCopyRoute::Parts> CudaMemory::PreparePolled(const RegionRef& from, const RegionRef& to) {
   ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PrepareParts(from, to));
   if (parts.one_pass != nullptr && !one_pass_->Known(parts.way)) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "no copy from " + from->step_name() + " to " + to->step_name() +
                       " has shown yet that it is one pass");
   }
+  return parts;
+}
+
+Result<std::unique_ptr<SmallCopyRoute>> CudaMemory::PrepareSmall(const RegionRef& from,
+                                                                 const RegionRef& to) {
+  ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PreparePolled(from, to));
   const MutexLock lock(mutex_);
-  std::weak_ptr<SmallLane>& known = small_lanes_[&*parts.gpu];
-  std::shared_ptr<SmallLane> lane = known.lock();
+  std::weak_ptr<PolledLane>& known = small_lanes_[&*parts.gpu];
+  std::shared_ptr<PolledLane> lane = known.lock();
   if (lane == nullptr) {
     ONECOPY_ASSIGN_OR_RETURN(GpuUse use, parts.gpu->Use());
-    ONECOPY_ASSIGN_OR_RETURN(lane, SmallLane::Open(std::move(use)));
+    ONECOPY_ASSIGN_OR_RETURN(lane, PolledLane::Open(std::move(use)));
     known = lane;
   }
+  return std::unique_ptr<SmallCopyRoute>(
+      std::make_unique<CudaSmallCopyRoute>(options_.node, std::move(parts), std::move(lane)));
+}
+
+// A lane of its own, so that nobody's small copies wait behind long ones.
+Result<std::unique_ptr<SmallCopyRoute>> CudaMemory::PrepareLong(const RegionRef& from,
+                                                                const RegionRef& to) {
+  ONECOPY_ASSIGN_OR_RETURN(CudaCopyRoute::Parts parts, PreparePolled(from, to));
+  ONECOPY_ASSIGN_OR_RETURN(GpuUse use, parts.gpu->Use());
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<PolledLane> lane, PolledLane::Open(std::move(use)));
   return std::unique_ptr<SmallCopyRoute>(
       std::make_unique<CudaSmallCopyRoute>(options_.node, std::move(parts), std::move(lane)));
 }

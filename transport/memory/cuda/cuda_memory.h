@@ -16,7 +16,7 @@
 #include "transport/memory/cuda/ipc_cache.h"
 #include "transport/memory/cuda/one_pass.h"
 #include "transport/memory/cuda/peer_aliases.h"
-#include "transport/memory/cuda/small_lane.h"
+#include "transport/memory/cuda/polled_lane.h"
 #include "transport/memory/cuda/vmm.h"
 #include "transport/os/dma_buf.h"
 
@@ -71,6 +71,8 @@ class CudaMemory final : public Memory {
   // another route has proven such a way (NOT_APPLICABLE before).
   Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
                                                        const RegionRef& to) override;
+  Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
+                                                      const RegionRef& to) override;
 
   // The context closes by itself with the last use, so that nothing is left to do here but to say
   // that it is in use (DEVICE_IN_USE).
@@ -90,6 +92,8 @@ class CudaMemory final : public Memory {
   Result<std::unique_ptr<Region>> ImportVmm(const Device& device, const ImportRequest& request);
   // What a route between the two holds; see Prepare.
   Result<CudaCopyRoute::Parts> PrepareParts(const RegionRef& from, const RegionRef& to);
+  // Likewise, for copies that nothing is proved of one by one.
+  Result<CudaCopyRoute::Parts> PreparePolled(const RegionRef& from, const RegionRef& to);
   // Lets the route's GPU reach a destination on another one; NOT_ONE_PASS where it is known not to
   // be copied to in one pass.
   Status OpenPeer(const Device& from, const Device& to, CudaCopyRoute::Parts* parts);
@@ -107,7 +111,7 @@ class CudaMemory final : public Memory {
   std::vector<GpuInfo> infos_;
   std::vector<Device> devices_;  // as infos_
   Mutex mutex_;
-  std::map<const Gpu*, std::weak_ptr<SmallLane>> small_lanes_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<const Gpu*, std::weak_ptr<PolledLane>> small_lanes_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::cuda

@@ -8,7 +8,7 @@
 namespace onecopy::cuda {
 
 CudaSmallCopyRoute::CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::Parts parts,
-                                       std::shared_ptr<SmallLane> lane)
+                                       std::shared_ptr<PolledLane> lane)
     : parts_(std::move(parts)),
       lane_(std::move(lane)),
       steps_(std::make_shared<SmallSteps>(

@@ -1,4 +1,4 @@
-// Small copies that a GPU's copy engines make for the thread that asks.
+// Copies that a GPU's copy engines make for the thread that asks.
 #pragma once
 
 #include <memory>
@@ -6,14 +6,14 @@
 
 #include "transport/core/small_copy_route.h"
 #include "transport/memory/cuda/copy_route.h"
-#include "transport/memory/cuda/small_lane.h"
+#include "transport/memory/cuda/polled_lane.h"
 
 namespace onecopy::cuda {
 
 class CudaSmallCopyRoute final : public SmallCopyRoute {
  public:
   CudaSmallCopyRoute(const std::string& node, CudaCopyRoute::Parts parts,
-                     std::shared_ptr<SmallLane> lane);
+                     std::shared_ptr<PolledLane> lane);
 
   Status Begin(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override;
   uint64_t Mark() override { return lane_->Mark(); }
@@ -22,7 +22,7 @@ class CudaSmallCopyRoute final : public SmallCopyRoute {
 
  private:
   const CudaCopyRoute::Parts parts_;
-  const std::shared_ptr<SmallLane> lane_;
+  const std::shared_ptr<PolledLane> lane_;
   const std::shared_ptr<const SmallSteps> steps_;
 };
 

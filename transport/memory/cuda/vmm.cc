@@ -1,6 +1,8 @@
 #include "transport/memory/cuda/vmm.h"
 
+#include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -72,6 +74,43 @@ Status BadDescriptor(const std::string& why) {
           "pass the descriptor of cuMemExportToShareableHandle"};
 }
 
+// A client's allocation, as its descriptor gives it.
+struct Opened {
+  std::unique_ptr<Handle> handle;
+  uint64_t granularity = 0;
+};
+
+Result<Opened> Open(Gpu& gpu, const ImportRequest::Allocation& allocation) {
+  const shim::CudaApi& api = gpu.api();
+  auto handle = std::make_unique<Handle>(api);
+  CUresult error = api.MemImportFromShareableHandle(
+      &handle->value, reinterpret_cast<void*>(static_cast<uintptr_t>(allocation.fd)),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  handle->held = error == CUDA_SUCCESS;
+  CUmemAllocationProp properties{};
+  if (error == CUDA_SUCCESS) {
+    error = api.MemGetAllocationPropertiesFromHandle(&properties, handle->value);
+  }
+  if (error != CUDA_SUCCESS) {
+    return gpu.Failure(error, "the passed descriptor is not GPU memory that can be imported",
+                       Code::kInvalidArgument, reasons::kBadHandle,
+                       "pass the descriptor of cuMemExportToShareableHandle");
+  }
+  if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      properties.location.id != gpu.info().driver_ordinal) {
+    return BadDescriptor("the passed memory does not lie on " + gpu.ToString() +
+                         " but on the driver's device " + std::to_string(properties.location.id));
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t granularity, Granularity(gpu, properties));
+  if (allocation.bytes == 0 || allocation.bytes % granularity != 0 ||
+      allocation.bytes > gpu.info().total_bytes) {
+    return BadDescriptor(std::to_string(allocation.bytes) +
+                         " bytes cannot be the size of the allocation: sizes " +
+                         "are multiples of " + FormatBytes(granularity));
+  }
+  return Opened{std::move(handle), granularity};
+}
+
 }  // namespace
 
 void VmmMappings::Add(CUdeviceptr address, uint64_t bytes, int device, bool imported) {
@@ -118,9 +157,11 @@ CUresult VmmMappings::LetReach(const Gpu& gpu, CUdeviceptr address) {
 VmmMapping::~VmmMapping() {
   if (bytes_ == 0) return;
   const shim::CudaApi& api = gpu_->api();
-  if (mapped_) {
-    all_->Remove(address_);
-    api.MemUnmap(address_, bytes_);
+  all_->Remove(address_);
+  CUdeviceptr mapped = address_;
+  for (const uint64_t bytes : mapped_) {
+    api.MemUnmap(mapped, bytes);
+    mapped += bytes;
   }
   api.MemAddressFree(address_, bytes_);
 }
@@ -130,7 +171,7 @@ VmmMapping::VmmMapping(VmmMapping&& other) noexcept
       all_(std::move(other.all_)),
       address_(other.address_),
       bytes_(std::exchange(other.bytes_, 0)),
-      mapped_(other.mapped_) {}
+      mapped_(std::move(other.mapped_)) {}
 
 VmmMapping& VmmMapping::operator=(VmmMapping&& other) noexcept {
   std::swap(gpu_, other.gpu_);
@@ -141,18 +182,23 @@ VmmMapping& VmmMapping::operator=(VmmMapping&& other) noexcept {
   return *this;
 }
 
-CUresult VmmMapping::Map(CUmemGenericAllocationHandle handle, uint64_t bytes, uint64_t granularity,
-                         bool imported) {
-  const shim::CudaApi& api = gpu_->api();
-  CUresult error = api.MemAddressReserve(&address_, bytes, granularity, 0, 0);
-  if (error != CUDA_SUCCESS) return error;
-  bytes_ = bytes;
-  error = api.MemMap(address_, bytes, 0, handle, 0);
-  if (error != CUDA_SUCCESS) return error;
-  mapped_ = true;
-  all_->Add(address_, bytes, gpu_->info().driver_ordinal, imported);
+CUresult VmmMapping::Reserve(uint64_t bytes, uint64_t granularity) {
+  const CUresult error = gpu_->api().MemAddressReserve(&address_, bytes, granularity, 0, 0);
+  if (error == CUDA_SUCCESS) bytes_ = bytes;
+  return error;
+}
+
+CUresult VmmMapping::Append(CUmemGenericAllocationHandle handle, uint64_t bytes) {
+  const uint64_t behind = std::accumulate(mapped_.begin(), mapped_.end(), uint64_t{0});
+  const CUresult error = gpu_->api().MemMap(address_ + behind, bytes, 0, handle, 0);
+  if (error == CUDA_SUCCESS) mapped_.push_back(bytes);
+  return error;
+}
+
+CUresult VmmMapping::LetReach(bool imported) {
+  all_->Add(address_, bytes_, gpu_->info().driver_ordinal, imported);
   const CUmemAccessDesc access = ReadWriteBy(gpu_->info().driver_ordinal);
-  return api.MemSetAccess(address_, bytes, &access, 1);
+  return gpu_->api().MemSetAccess(address_, bytes_, &access, 1);
 }
 
 Result<VmmMapping> VmmMapping::Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
@@ -165,7 +211,9 @@ Result<VmmMapping> VmmMapping::Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<
   CUresult error = gpu->api().MemCreate(&handle.value, rounded, &properties, 0);
   handle.held = error == CUDA_SUCCESS;
   VmmMapping mapping(gpu, std::move(all));
-  if (error == CUDA_SUCCESS) error = mapping.Map(handle.value, rounded, granularity, false);
+  if (error == CUDA_SUCCESS) error = mapping.Reserve(rounded, granularity);
+  if (error == CUDA_SUCCESS) error = mapping.Append(handle.value, rounded);
+  if (error == CUDA_SUCCESS) error = mapping.LetReach(false);
   if (error == CUDA_ERROR_OUT_OF_MEMORY) return NoMemory(*gpu, bytes);
   if (error != CUDA_SUCCESS) {
     return gpu->Failure(error, "allocating " + FormatBytes(bytes) + " on " + gpu->ToString(),
@@ -175,35 +223,25 @@ Result<VmmMapping> VmmMapping::Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<
 }
 
 Result<VmmMapping> VmmMapping::Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
-                                      int fd, uint64_t bytes) {
-  const shim::CudaApi& api = gpu->api();
-  Handle handle(api);
-  CUresult error = api.MemImportFromShareableHandle(
-      &handle.value, reinterpret_cast<void*>(static_cast<uintptr_t>(fd)),
-      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  handle.held = error == CUDA_SUCCESS;
-  CUmemAllocationProp properties{};
-  if (error == CUDA_SUCCESS) {
-    error = api.MemGetAllocationPropertiesFromHandle(&properties, handle.value);
-  }
-  if (error != CUDA_SUCCESS) {
-    return gpu->Failure(error, "the passed descriptor is not GPU memory that can be imported",
-                        Code::kInvalidArgument, reasons::kBadHandle,
-                        "pass the descriptor of cuMemExportToShareableHandle");
-  }
-  if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      properties.location.id != gpu->info().driver_ordinal) {
-    return BadDescriptor("the passed memory does not lie on " + gpu->ToString() +
-                         " but on the driver's device " + std::to_string(properties.location.id));
-  }
-  ONECOPY_ASSIGN_OR_RETURN(const uint64_t granularity, Granularity(*gpu, properties));
-  if (bytes == 0 || bytes % granularity != 0 || bytes > gpu->info().total_bytes) {
-    return BadDescriptor(std::to_string(bytes) +
-                         " bytes cannot be the size of the allocation: sizes " +
-                         "are multiples of " + FormatBytes(granularity));
+                                      std::span<const ImportRequest::Allocation> allocations) {
+  std::vector<Opened> opened;
+  uint64_t granularity = 0;
+  uint64_t bytes = 0;
+  for (const ImportRequest::Allocation& one : allocations) {
+    ONECOPY_ASSIGN_OR_RETURN(Opened open, Open(*gpu, one));
+    if (one.bytes > gpu->info().total_bytes - bytes) {
+      return BadDescriptor("the passed memory is more than there is on " + gpu->ToString());
+    }
+    bytes += one.bytes;
+    granularity = std::max(granularity, open.granularity);
+    opened.push_back(std::move(open));
   }
   VmmMapping mapping(gpu, std::move(all));
-  error = mapping.Map(handle.value, bytes, granularity, true);
+  CUresult error = mapping.Reserve(bytes, granularity);
+  for (size_t i = 0; i < opened.size() && error == CUDA_SUCCESS; ++i) {
+    error = mapping.Append(opened[i].handle->value, allocations[i].bytes);
+  }
+  if (error == CUDA_SUCCESS) error = mapping.LetReach(true);
   if (error != CUDA_SUCCESS) {
     return gpu->Failure(
         error,

@@ -5,8 +5,11 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "onecopy/result.h"
+#include "transport/core/import_request.h"
 #include "transport/core/mutex.h"
 #include "transport/memory/cuda/gpu.h"
 
@@ -39,8 +42,8 @@ class VmmMappings {
   std::map<CUdeviceptr, Mapping> mappings_ ONECOPY_GUARDED_BY(mutex_);  // by address
 };
 
-// Ownership of one mapped allocation, readable and writable by its own GPU. Made while the context
-// of the GPU is open; may outlive that; any thread.
+// Ownership of one mapped allocation, or of several one behind the other, readable and writable by
+// its own GPU. Made while the context of the GPU is open; may outlive that; any thread.
 class VmmMapping {
  public:
   VmmMapping() = default;
@@ -51,10 +54,11 @@ class VmmMapping {
   // New memory of at least `bytes`, not cleared. NO_MEMORY.
   static Result<VmmMapping> Create(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
                                    uint64_t bytes);
-  // A client's allocation of exactly that size, whose descriptor stays the caller's.
-  // INVALID_ARGUMENT (BAD_HANDLE) for what is none, or lies elsewhere than on `gpu`.
+  // A client's allocations of exactly those sizes, whose descriptors stay the caller's; they are
+  // mapped one behind the other. At least one. INVALID_ARGUMENT (BAD_HANDLE) for what is none, or
+  // lies elsewhere than on `gpu`.
   static Result<VmmMapping> Import(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all,
-                                   int fd, uint64_t bytes);
+                                   std::span<const ImportRequest::Allocation> allocations);
 
   CUdeviceptr address() const { return address_; }
   uint64_t bytes() const { return bytes_; }  // of the whole mapping
@@ -63,15 +67,17 @@ class VmmMapping {
   VmmMapping(std::shared_ptr<Gpu> gpu, std::shared_ptr<VmmMappings> all)
       : gpu_(std::move(gpu)), all_(std::move(all)) {}
 
-  // Reserves addresses, maps `handle` there and lets the GPU reach it. The driver's own error.
-  CUresult Map(CUmemGenericAllocationHandle handle, uint64_t bytes, uint64_t granularity,
-               bool imported);
+  // In this order; the driver's own error: takes addresses, maps the next allocation there, lets
+  // the GPU reach all that is mapped.
+  CUresult Reserve(uint64_t bytes, uint64_t granularity);
+  CUresult Append(CUmemGenericAllocationHandle handle, uint64_t bytes);
+  CUresult LetReach(bool imported);
 
   std::shared_ptr<Gpu> gpu_;
   std::shared_ptr<VmmMappings> all_;
   CUdeviceptr address_ = 0;
-  uint64_t bytes_ = 0;  // reserved; 0: nothing is
-  bool mapped_ = false;
+  uint64_t bytes_ = 0;            // reserved; 0: nothing is
+  std::vector<uint64_t> mapped_;  // bytes of each allocation
 };
 
 }  // namespace onecopy::cuda

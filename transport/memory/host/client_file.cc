@@ -18,7 +18,7 @@ namespace {
 
 Status BadMemfd(const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadHandle, "the passed descriptor " + why,
-          "pass a memfd made with MFD_ALLOW_SEALING and sealed with F_SEAL_SHRINK"};
+          "pass a memfd, or POSIX shared memory, that is open for reading and writing"};
 }
 
 // With an offset of its own, where the client lets it be opened anew: looking for holes moves it.
@@ -37,10 +37,8 @@ Status CheckMemoryFile(const ImportRequest& request) {
   const int seals = ::fcntl(request.fd, F_GET_SEALS);
   if (seals < 0) {
     return BadMemfd(errno == EBADF ? "is open for nothing (O_PATH)"
-                                   : "is not a memory file (memfd)");
+                                   : "is not a memory file (memfd, shm_open)");
   }
-  if ((seals & F_SEAL_SHRINK) == 0)
-    return BadMemfd("is not sealed: it could shrink while it is in use");
   if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0)
     return BadMemfd("is sealed against writing");
   if ((::fcntl(request.fd, F_GETFL) & O_ACCMODE) != O_RDWR) {
@@ -51,6 +49,11 @@ Status CheckMemoryFile(const ImportRequest& request) {
     return os::ErrnoStatus(errno, "looking at the passed descriptor");
   return CheckWithin({request.offset, request.bytes}, static_cast<uint64_t>(facts.st_size),
                      "a memfd");
+}
+
+bool CannotShrink(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
 Result<std::unique_ptr<ClientFile>> ClientFile::Open(const ImportRequest& request,

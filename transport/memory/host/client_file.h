@@ -11,10 +11,14 @@
 
 namespace onecopy::host {
 
-// INVALID_ARGUMENT (BAD_HANDLE) unless the request's descriptor is a memory file (memfd) that
-// cannot shrink and may be written; OUT_OF_RANGE where the piece is not inside it. Asks nothing of
-// a file that is something else.
+// INVALID_ARGUMENT (BAD_HANDLE) unless the request's descriptor is a memory file (memfd, POSIX
+// shared memory) that may be written; OUT_OF_RANGE where the piece is not inside it. Asks nothing
+// of a file that is something else.
 Status CheckMemoryFile(const ImportRequest& request);
+
+// Whether it is sealed so. One that is not may be cut short at any time: whoever touches what is
+// then missing faults, which os::FaultGuard contains.
+bool CannotShrink(int fd);
 
 class ClientFile final : public Backing {
  public:

@@ -56,8 +56,7 @@ Result<std::unique_ptr<Region>> HostMemory::Allocate(const std::string& device, 
 Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request) {
   if (request.form != "memfd") {
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  "host memory cannot be shared as \"" + request.form + "\"",
-                  "pass a sealed memfd");
+                  "host memory cannot be shared as \"" + request.form + "\"", "pass a memfd");
   }
   ONECOPY_RETURN_IF_ERROR(CheckMemoryFile(request));
   ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<ClientFile> file, ClientFile::Open(request, *promises_));
@@ -68,6 +67,7 @@ Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request)
                            os::MapShared(file->fd(), pages * page, request.offset - lead));
   std::byte* const data = mapping.data() + lead;
   auto region = Guarded(data, request.bytes, std::move(mapping), {});
+  if (!CannotShrink(file->fd())) region->SetForm("shm");
   region->SetBacking(std::move(file));
   return region;
 }

@@ -1,5 +1,5 @@
-// Host memory: sealed memfds, the daemon's own and those that clients pass; copies between them by
-// a few threads. A page that is not to be had fails what needs it and nothing else
+// Host memory: sealed memfds of the daemon's own, and memory files that clients pass; copies
+// between them by a few threads. A page that is not to be had fails what needs it and nothing else
 // (os::FaultGuard).
 #pragma once
 
@@ -28,8 +28,8 @@ class HostMemory final : public Memory {
   // RESOURCE_EXHAUSTED when the machine, or this process's cgroup, has not that much left besides
   // what is already promised to buffers whose pages have not been touched yet.
   Result<std::unique_ptr<Region>> Allocate(const std::string& device, uint64_t bytes) override;
-  // Form "memfd": BAD_HANDLE unless it is one, sealed against shrinking, and writable. Bytes that
-  // have no memory yet are promised like the daemon's own.
+  // Form "memfd": BAD_HANDLE unless it is a memory file, and writable; one that may shrink has the
+  // form "shm" then. Bytes that have no memory yet are promised like the daemon's own.
   Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override;
   bool Copies(const Place& from, const Place& to) const override;
   Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from, const RegionRef& to) override;

@@ -19,15 +19,21 @@
 #include <string>
 #include <vector>
 
+#include "onecopy/arrival.h"
+#include "onecopy/arrival_watch.h"
+#include "onecopy/async.h"
 #include "onecopy/buffer.h"
 #include "onecopy/host_buffer.h"
 #include "onecopy/node.h"
+#include "onecopy/pool.h"
 #include "onecopy/result.h"
+#include "onecopy/session.h"
 #include "onecopy/transfer.h"
 
 namespace onecopy {
 
 namespace client {
+class AsyncLoop;
 class Connection;
 }  // namespace client
 
@@ -41,6 +47,11 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   // Whether small transfers may go by memory that is shared with the daemon; see RunTransfer.
   bool use_ring = true;
+  // Whether the buffers that this client registers keep what arrives in them; see WatchArrivals.
+  bool keep_arrivals = false;
+  // Threads that copy for RegisterMemory, at most; they are started as they are needed, and block
+  // all signals. 0: chosen from the number of cores.
+  unsigned copy_threads = 0;
   // The CUDA driver's library, for RegisterCuda: the one by which the memory was made. Empty: the
   // system's.
   std::string cuda_library = {};
@@ -49,8 +60,22 @@ struct ConnectOptions {
 // Thread-safe. Every method blocks until the daemon has answered; those that make the daemon work
 // (creating, registering, deleting and summing buffers, taking grants back, planning and starting
 // transfers) for as long as that takes, the others at most `ConnectOptions::timeout`
-// (DEADLINE_EXCEEDED). Any call may fail with UNAVAILABLE (DAEMON_UNREACHABLE) once the daemon has
-// gone: a Client does not reconnect, because what it had registered went too.
+// (DEADLINE_EXCEEDED).
+//
+// **When the daemon ends.** A call that is under way fails once with UNAVAILABLE (SESSION_LOST): it
+// may have been done. What only asks (Get…, List…, PlanTransfer, SumBuffer, ProbeNode, Ping) is
+// asked again by itself. Every later call connects again first, with UNAVAILABLE
+// (DAEMON_UNREACHABLE) and nothing done for as long as no daemon answers. With the session went
+// everything that was registered, with its grants, and the open series. A new session registers
+// HostBuffers again, with their bytes, under another id and the same name (a new one where the
+// daemon chose it); all else is for the caller to register again, and NOT_FOUND (BUFFER_LOST) where
+// it is named before. session() has the list. A new daemon knows nothing of earlier transfers.
+//
+// **After a fork** the child must not use its parent's Client: every call fails at once with
+// FAILED_PRECONDITION (FORKED), and destructors leave the parent's session as it is; the memory of
+// a HostBuffer is shared by both. A child can Connect for itself where no process before it has
+// used gRPC, by this library or otherwise; else that fails with FORKED, too, since gRPC's threads
+// did not come along. Processes that were started with exec are new ones.
 //
 // What the client registered lives until it is deleted or the connection ends: when the Client and
 // every HostBuffer made by it are gone, or the process ends. Transfers that were started go on
@@ -61,36 +86,76 @@ class Client {
   // no protocol version that this library speaks.
   static Result<Client> Connect(const ConnectOptions& options = {});
 
-  Client(Client&&) noexcept = default;
-  Client& operator=(Client&&) noexcept = default;
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  // Ends the futures that are not done with CANCELLED, while their transfers go on, and returns
+  // when their callbacks have; called by a callback, it lets the thread do so afterwards.
   ~Client();
 
   // Name of this node, the daemon's version, and the run directory that was found.
   const std::string& node() const;
-  const std::string& daemon_version() const;
+  std::string daemon_version() const;
   const std::string& run_dir() const;
+
+  // How often this client has connected, and what it lost thereby. Asks the daemon for nothing, and
+  // so does not see a restart that no call has met yet: Ping does.
+  SessionInfo session() const;
 
   // Asks the daemon for nothing: OK when it serves.
   Status Ping();
 
-  // A zeroed buffer that the daemon owns; it stays after this process. ALREADY_EXISTS (NAME_TAKEN),
-  // RESOURCE_EXHAUSTED, or the reason why the memory is not viable.
+  // A zeroed buffer that the daemon owns, here or on another node; it stays after this process.
+  // ALREADY_EXISTS (NAME_TAKEN), RESOURCE_EXHAUSTED, or the reason why the memory is not viable;
+  // PERMISSION_DENIED (NOT_OWNER) on a node where users of this one may make none.
   Result<BufferInfo> CreateBuffer(const CreateBufferRequest& request);
 
   // Memory of this process, made to be shared, zeroed. `name` empty: the daemon chooses one.
   Result<HostBuffer> CreateHostBuffer(const std::string& name, uint64_t bytes);
 
-  // A piece of the caller's own memfd, which must be sealed with F_SEAL_SHRINK and be open for
-  // reading and writing; `fd` is borrowed for the call. INVALID_ARGUMENT (BAD_HANDLE).
+  // Memory in pieces, of HostBuffers that are registered once each; see pool.h. INVALID_ARGUMENT
+  // (BAD_SIZE); with `initial_bytes`, as Pool::Grow.
+  Result<std::shared_ptr<Pool>> CreatePool(const PoolOptions& options = {});
+
+  // A piece of the caller's own memory file: a memfd, or POSIX shared memory (shm_open, torch's
+  // share_memory_()). It must be open for reading and writing; `fd` is borrowed for the call. One
+  // that is not sealed with F_SEAL_SHRINK may be cut short at any time: transfers that then miss
+  // bytes fail (MEMORY_FAULT), as does whatever comes after; a sealed one cannot.
+  // INVALID_ARGUMENT (BAD_HANDLE).
   Result<BufferInfo> RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes,
                                    uint64_t bytes);
 
+  // Ordinary memory of this process: of malloc, NumPy, a CPU tensor. `name` empty: the daemon
+  // chooses one. No daemon and no network device reaches such memory: threads of this library copy
+  // it, through memory that they share with the daemon (a slab, which the first such call makes).
+  // So a transfer takes one copy more than of a HostBuffer, which its receipt counts. Transfers of
+  // this process's buffers wait while it is stopped.
+  //
+  // The memory must stay until the buffer has been deleted or the connection has ended; both wait
+  // for the threads to have let go of it. Where it has been unmapped all the same, transfers fail
+  // (MEMORY_FAULT), but a copy that is under way at that moment ends this process.
+  // RESOURCE_EXHAUSTED where there can be no slab.
+  Result<BufferInfo> RegisterMemory(const std::string& name, void* pointer, uint64_t bytes,
+                                    MemoryAccess access = MemoryAccess::kReadWrite);
+
   // GPU memory of this process, at any offset inside an allocation of cudaMalloc, or of cuMemCreate
-  // with a POSIX file descriptor handle. Delete the buffer before the memory is freed.
-  // FAILED_PRECONDITION (NOT_SHAREABLE, PID_NAMESPACE) for memory that cannot be shared, with the
-  // remedy.
+  // with a POSIX file descriptor handle (several of these where they are mapped one right behind
+  // the other). Delete the buffer before the memory is freed.
+  //
+  // What no other process can map (cudaMallocAsync, managed memory, cuMemCreate without that
+  // handle, a MIG instance, cudaMalloc in another PID namespace than the daemon's) is copied by
+  // threads of this library, as RegisterMemory's: BufferInfo::form is "process-gpu" then, and
+  // receipts count the copy more and say how to have it fewer. Work that is queued on the memory is
+  // not waited for: synchronise first. FAILED_PRECONDITION (NOT_SHAREABLE) for what is no memory of
+  // a GPU, with the remedy.
   Result<BufferInfo> RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                   uint64_t bytes);
+
+  // Where the allocation begins and ends that GPU memory of this process lies in, and its identity:
+  // what is registered once for all of an allocation serves each of its pieces, for as long as this
+  // still gives the same id. Where the `bytes` go on into allocations that are mapped right behind
+  // (cuMemMap; so torch does with expandable_segments), all of these are told as one. As
+  // RegisterCuda.
+  Result<CudaAllocation> FindCudaAllocation(uintptr_t device_pointer, uint64_t bytes = 1) const;
 
   // A piece of a dma-buf: memory of another vendor's GPU, of an FPGA, of any driver that exports
   // it. The descriptor must be open for reading and writing; `fd` is borrowed for the call. The
@@ -109,7 +174,8 @@ class Client {
   // name.
   Result<std::vector<BufferInfo>> ListBuffers(const std::string& node = {});
   // FAILED_PRECONDITION (BUFFER_IN_USE) while a transfer uses it; `force` cancels those first.
-  Status DeleteBuffer(const std::string& name, bool force = false);
+  // `node` empty: this one.
+  Status DeleteBuffer(const std::string& name, bool force = false, const std::string& node = {});
   Result<BufferSum> SumBuffer(const Endpoint& range);
 
   Result<GrantInfo> CreateGrant(const CreateGrantRequest& request);
@@ -146,16 +212,36 @@ class Client {
   Result<TransferInfo> AwaitTransfer(const TransferId& id, const OnUpdate& on_update = {},
                                      std::stop_token stop = {});
 
+  // There is no stream order here: what the caller's streams still do to GPU memory of either end
+  // must have finished (cudaStreamSynchronize) before the transfer is asked for. RunTransferAsync
+  // takes a StreamOrder.
+  //
   // StartTransfer, then AwaitTransfer; CANCELLED, with nothing started, where the stop came first.
   //
-  // A transfer of at most 64 KiB between two buffers, at least one of them of this node, with its
-  // length said at the source and everything but the ends at its default, goes by a ring of shared
-  // memory from the second time on that these two buffers are named, where the daemon can have it
-  // so. It is checked, carried out and refused as any
-  // other; a waiting thread spins for a while before it sleeps. What is returned of it lacks the
-  // plan and, in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
+  // A transfer between two buffers, at least one of them of this node, with its length said at the
+  // source and everything but the ends at its default, goes by a ring of shared memory from the
+  // second time on that these two buffers are named, where the daemon can have it so: up to 64 KiB
+  // of any memory, and up to 4 GiB where a GPU's copy engine moves them inside this node. It is
+  // checked, carried out and refused as any other, but cannot be cancelled once it has begun; a
+  // waiting thread spins for a while before it sleeps. What is returned of it lacks the plan and,
+  // in the receipt, `refused`, `attempts` and `evidence`: GetTransfer has them.
   Result<TransferInfo> RunTransfer(const TransferRequest& request, const OnUpdate& on_update = {},
                                    std::stop_token stop = {});
+
+  // The same for callers that have more to do; see async.h. Neither blocks. What is returned at
+  // once is FORKED, or BAD_NAME, and then no callback runs; all else is in the future.
+  Result<TransferFuture> RunTransferAsync(const TransferRequest& request,
+                                          TransferCallbacks callbacks = {});
+  // Without a copy of the request, which is not null: for what is asked for again and again.
+  Result<TransferFuture> RunTransferAsync(std::shared_ptr<const TransferRequest> request,
+                                          TransferCallbacks callbacks = {});
+  // Ordered with work on CUDA streams, by no ring. FAILED_PRECONDITION (STREAM_CAPTURING) where one
+  // of them is capturing a graph, which goes on as before, and (DRIVER_FAILED, DRIVER_TOO_OLD) with
+  // what the driver says; nothing was queued then.
+  Result<TransferFuture> RunTransferAsync(const TransferRequest& request, const StreamOrder& order,
+                                          TransferCallbacks callbacks = {});
+  // As AwaitTransfer, of a transfer that anybody has started.
+  Result<TransferFuture> AwaitTransferAsync(const TransferId& id, TransferCallbacks callbacks = {});
 
   // Begins a transfer whose parts the caller orders with StartTransfer (`part_of`), one after
   // another or some at once. It is listed, watched and cancelled as one, and has one receipt, in
@@ -174,6 +260,32 @@ class Client {
   // it. One that has ended is returned unchanged.
   Result<TransferInfo> CancelTransfer(const TransferId& id);
 
+  // What arrives in a buffer of this node, from now on: every transfer that has written into it, of
+  // any node, once all of its bytes are there, and every message. `buffer` empty: in all that this
+  // client has registered, or registers later. For the buffer's owner and administrators.
+  //
+  // Each is told once, in the order in which they ended at this node. So what a writer does once
+  // its transfer has succeeded, or its message was sent, comes after that; of two that it has under
+  // way together, either may come first. Transfers of at most 64 KiB that have gone by a ring of
+  // shared memory (see RunTransfer) are not told: those with a message never go by it.
+  //
+  // What a watch has told stays counted until it is acknowledged (see ArrivalWatch). Where
+  // [limits] arrivals leave no room, transfers with a message and messages fail with
+  // RESOURCE_EXHAUSTED (QUOTA) before any byte moves, and so none is lost; arrivals without one are
+  // left out, and ArrivalBatch::missed says how many.
+  //
+  // While nobody watches, what arrives is told to no one, and what has a message is refused, unless
+  // the buffer was made to keep arrivals (CreateBufferRequest, ConnectOptions): then all of it
+  // waits for the next watch, within the same limits, and nothing goes into it by a ring.
+  Result<ArrivalWatch> WatchArrivals(const std::string& buffer = {});
+
+  // Tells whoever watches the destination; no bytes move. Needs the right to write into some of it.
+  // After a transfer that was seen to succeed, also by a ring, it comes after that transfer's
+  // bytes, and its arrival: so who has read from another node tells that node's owner that it is
+  // done. FAILED_PRECONDITION (NOT_WATCHED), RESOURCE_EXHAUSTED (QUOTA); after UNAVAILABLE or
+  // DEADLINE_EXCEEDED it may have been told, and is safely repeated where it has a request id.
+  Status SendMessage(const MessageRequest& request);
+
   // This node or a peer as seen from here, with its capabilities. `name` empty: this one.
   Result<NodeInfo> GetNode(const std::string& name = {});
 
@@ -186,13 +298,14 @@ class Client {
 
   // Administrators only: closes what a GPU holds open. FAILED_PRECONDITION (DEVICE_IN_USE).
   Status ReleaseDevice(const std::string& device);
-  // Administrators only: "trace", "debug", "info", "warning", "error"; returns the previous level.
+  // Administrators only: "debug", "info", "warning", "error"; returns the previous level.
   Result<std::string> SetLogLevel(const std::string& level);
 
  private:
   explicit Client(std::shared_ptr<client::Connection> connection);
 
   std::shared_ptr<client::Connection> connection_;
+  std::shared_ptr<client::AsyncLoop> loop_;
 };
 
 }  // namespace onecopy

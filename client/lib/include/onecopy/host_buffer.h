@@ -17,6 +17,7 @@ class Client;
 
 namespace client {
 class Connection;
+class HostMemory;
 }  // namespace client
 
 // Move-only ownership of a mapping and of its registration, made by Client::CreateHostBuffer. Keeps
@@ -24,30 +25,34 @@ class Connection;
 // a running transfer sees of concurrent writes is undefined.
 class HostBuffer {
  public:
-  HostBuffer(HostBuffer&&) noexcept = default;
+  HostBuffer(HostBuffer&& other) noexcept;
   HostBuffer& operator=(HostBuffer&& other) noexcept;
   // As Close; a failure means that the daemon has gone, and the registration with it.
   ~HostBuffer();
 
-  std::byte* data() const { return memory_.get(); }
-  uint64_t bytes() const { return memory_ == nullptr ? 0 : info_.bytes; }
-  const BufferInfo& info() const { return info_; }
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return data_ == nullptr ? 0 : as_made_.bytes; }
+  // As the present session knows it: after a restart of the daemon the id is another one, from the
+  // client's next call on.
+  BufferInfo info() const;
 
   // A range of it, for a transfer; absent `bytes`: up to its end.
   Endpoint endpoint(uint64_t offset_bytes = 0, std::optional<uint64_t> bytes = {}) const;
 
   // Blocks: cancels the transfers that use it, waits until they have let go, and ends the
-  // registration. The mapping stays until the destructor.
+  // registration. The mapping stays until the destructor. FAILED_PRECONDITION (FORKED) in a child
+  // of the process that made it, which keeps the bytes and leaves the registration to its parent.
   Status Close();
 
  private:
   friend class Client;
-  HostBuffer(std::shared_ptr<client::Connection> connection, std::shared_ptr<std::byte> memory,
-             BufferInfo info);
+  HostBuffer(std::shared_ptr<client::Connection> connection,
+             std::shared_ptr<client::HostMemory> memory);
 
   std::shared_ptr<client::Connection> connection_;  // null once closed
-  std::shared_ptr<std::byte> memory_;
-  BufferInfo info_;
+  std::shared_ptr<client::HostMemory> memory_;
+  std::byte* data_ = nullptr;
+  BufferInfo as_made_;  // and as it was when it was closed
 };
 
 }  // namespace onecopy

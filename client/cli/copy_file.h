@@ -1,0 +1,13 @@
+// One copy with a file of this process at one end.
+#pragma once
+
+#include "client/cli/move_options.h"
+#include "client/cli/output/document.h"
+#include "onecopy/file_copy.h"
+
+namespace onecopy::cli {
+
+// Whichever end of the two is the file.
+Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options);
+
+}  // namespace onecopy::cli

@@ -1,0 +1,263 @@
+#include "client/cli/cp_many.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "client/cli/copy_file.h"
+#include "client/cli/made_buffer.h"
+#include "client/cli/output/escape.h"
+#include "client/cli/output/report.h"
+#include "onecopy/reasons.h"
+#include "transport/core/name.h"
+#include "transport/os/error.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::cli {
+namespace {
+
+using Kind = ParsedEndpoint::Kind;
+
+ParsedEndpoint FileEnd(const FileInSet& file) {
+  ParsedEndpoint end;
+  end.kind = Kind::kFile;
+  end.typed = file.path;
+  end.path = file.path;
+  // What was looked at: a file that grows meanwhile must not reach into its neighbour's place.
+  end.offset_bytes = 0;
+  end.bytes = file.bytes;
+  return end;
+}
+
+// "west:", ":"; the node's name.
+std::optional<std::string> NodeAlone(const std::string& typed) {
+  if (typed.empty() || typed.back() != ':') return std::nullopt;
+  std::string node = typed.substr(0, typed.size() - 1);
+  if (!node.empty() && !IsName(node)) return std::nullopt;
+  return node;
+}
+
+// The deadline of all copies of a command, as that of each one.
+class Deadline {
+ public:
+  explicit Deadline(const FileCopyOptions& options) : options_(options) {
+    if (options_.deadline) until_ = Clock::now() + *options_.deadline;
+  }
+
+  // Of a copy that begins now. DEADLINE_EXCEEDED where that is too late.
+  Result<FileCopyOptions> Next() {
+    if (!until_) return options_;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until_ - Clock::now());
+    if (left <= left.zero()) {
+      return Status(Code::kDeadlineExceeded, reasons::kDeadline, "the deadline has passed",
+                    "allow more time with a later --deadline");
+    }
+    options_.deadline = left;
+    return options_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  FileCopyOptions options_;
+  std::optional<Clock::time_point> until_;
+};
+
+// The copy of one file, which a failure names.
+Result<Move> CopyNext(Client& client, const MoveEnds& ends, Deadline& deadline) {
+  const Result<FileCopyOptions> options = deadline.Next();
+  Result<Move> move = options.ok() ? CopyFile(client, ends, *options) : options.status();
+  if (!move.ok()) return move.status().WithContext(ends.source.path);
+  return move;
+}
+
+// Moves of one command, as they are printed.
+class Printed {
+ public:
+  explicit Printed(Session& session) : session_(session) {}
+
+  void Add(const Move& move) {
+    if (session_.json()) {
+      copies_.push_back(ToJson(move));
+    } else if (!session_.quiet()) {
+      PrintReceipt(session_.out(), move);
+    }
+  }
+  void End(Json more) {
+    if (!session_.json()) return;
+    more["copies"] = std::move(copies_);
+    Print(session_.out(), more);
+  }
+
+ private:
+  Session& session_;
+  Json copies_ = Json::array();
+};
+
+// One after the other; `made` is what was made for them, also where one fails.
+Status CopyAll(Session& session, Client& client, const ManyCopies& copies, const std::string& node,
+               const std::map<std::string, const FileInSet*>& by_name,
+               const FileCopyOptions& options, std::vector<BufferInfo>& made) {
+  Deadline deadline(options);
+  Printed printed(session);
+  for (const auto& [name, file] : by_name) {
+    MoveEnds ends;
+    ends.source = FileEnd(*file);
+    ends.destination.node = node;
+    ends.destination.name = name;
+    ends.destination.typed = (node.empty() ? "" : node + ":") + name;
+    if (copies.create) {
+      ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
+      ONECOPY_ASSIGN_OR_RETURN(BufferInfo buffer,
+                               MakeBuffer(client, ends.destination, bytes, *copies.create));
+      made.push_back(std::move(buffer));
+    }
+    ONECOPY_ASSIGN_OR_RETURN(const Move move, CopyNext(client, ends, deadline));
+    printed.Add(move);
+  }
+  printed.End(Json::object());
+  return OkStatus();
+}
+
+Status CopyEach(Session& session, Client& client, const ManyCopies& copies, const std::string& node,
+                const std::vector<FileInSet>& files, const FileCopyOptions& options) {
+  if (!copies.message.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--message is for whoever watches one buffer, and each of these files goes to its own",
+            "leave --message out, or copy all into one buffer: DST as NODE:NAME"};
+  }
+  // All names before the first byte.
+  std::map<std::string, const FileInSet*> by_name;
+  for (const FileInSet& file : files) {
+    ONECOPY_ASSIGN_OR_RETURN(const std::string name, BufferNameOf(file));
+    const auto [other, fresh] = by_name.emplace(name, &file);
+    if (!fresh) {
+      return {Code::kInvalidArgument, reasons::kNameTaken,
+              Quote(other->second->path) + " and " + Quote(file.path) +
+                  " would both go to buffer " + Quote(name),
+              "copy all into one buffer: DST as NODE:NAME"};
+    }
+  }
+  std::vector<BufferInfo> made;
+  Status status = CopyAll(session, client, copies, node, by_name, options, made);
+  if (status.ok() || copies.keep_failed) return status;
+  for (const BufferInfo& each : made) status = Unmake(client, each, status);
+  return status;
+}
+
+// Bytes of this process into the buffer's beginning.
+Status Put(Client& client, const Endpoint& buffer, const std::string& bytes, Deadline& deadline) {
+  ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions options, deadline.Next());
+  const os::UniqueFd fd(::memfd_create("onecopy-index", MFD_CLOEXEC));
+  if (!fd) return os::ErrnoStatus(errno, "making room for the index");
+  if (::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return os::ErrnoStatus(errno, "writing the index");
+  }
+  Endpoint beginning = buffer;
+  beginning.offset_bytes = 0;
+  beginning.bytes = bytes.size();
+  return CopyFileToBuffer(client, {"the index", fd.get()}, beginning, options).status();
+}
+
+Status CopyPack(Client& client, const ParsedEndpoint& destination, const Pack& pack,
+                Deadline& deadline, Printed& printed) {
+  // Until the new index is there, there is none: what an older one says is overwritten.
+  const std::string none(sizeof(uint64_t), '\0');
+  ONECOPY_RETURN_IF_ERROR(Put(client, destination.ToEndpoint(), none, deadline));
+  for (const FileInSet& file : pack.files) {
+    if (file.bytes == 0) continue;
+    MoveEnds ends;
+    ends.source = FileEnd(file);
+    ends.destination = destination;
+    ends.destination.offset_bytes = file.offset_bytes;
+    ends.destination.bytes = file.bytes;
+    ends.destination.typed +=
+        "@" + std::to_string(file.offset_bytes) + "+" + std::to_string(file.bytes);
+    ONECOPY_ASSIGN_OR_RETURN(const Move move, CopyNext(client, ends, deadline));
+    printed.Add(move);
+  }
+  return Put(client, destination.ToEndpoint(), pack.index, deadline);
+}
+
+Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies,
+                      std::vector<FileInSet> files, const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint destination, ParseEndpoint(copies.destination));
+  if (destination.kind != Kind::kBuffer || destination.offset_bytes.has_value()) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            Quote(copies.destination) + " is no whole buffer, and several files go there",
+            "write NODE: for a buffer each, or NODE:NAME for one with an index"};
+  }
+  const Pack pack = MakePack(std::move(files));
+  std::optional<BufferInfo> made;
+  if (copies.create) {
+    ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, destination, pack.bytes, *copies.create));
+  } else {
+    ONECOPY_ASSIGN_OR_RETURN(const BufferInfo buffer,
+                             client.GetBuffer(destination.node, destination.name));
+    if (buffer.bytes < pack.bytes) {
+      return {Code::kInvalidArgument, reasons::kSizeMismatch,
+              "the files and their index have " + std::to_string(pack.bytes) + " bytes, and " +
+                  buffer.node + ":" + buffer.name + " has room for " + std::to_string(buffer.bytes),
+              "make a larger buffer, or have it made: --create"};
+    }
+  }
+  Printed printed(session);
+  Deadline deadline(options);
+  if (const Status status = CopyPack(client, destination, pack, deadline, printed); !status.ok()) {
+    return made && !copies.keep_failed ? Unmake(client, *made, status) : status;
+  }
+  if (!copies.message.empty()) {
+    const Status told = client.SendMessage(
+        {.destination = {destination.node, destination.name}, .message = copies.message});
+    if (!told.ok()) return told.WithContext("the bytes have arrived, the message has not");
+  }
+  Json listed = Json::array();
+  for (const FileInSet& file : pack.files) {
+    listed.push_back({{"name", file.name}, {"offset", file.offset_bytes}, {"bytes", file.bytes}});
+  }
+  printed.End({{"index_bytes", pack.index.size()}, {"files", std::move(listed)}});
+  if (!session.json() && !session.quiet()) {
+    session.out() << pack.files.size() << " files and their index are in "
+                  << Printable(copies.destination) << '\n';
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+bool IsOfMany(const std::vector<std::string>& sources, const std::string& destination) {
+  if (sources.size() > 1 || NodeAlone(destination)) return true;
+  const Result<ParsedEndpoint> source = ParseEndpoint(sources.front());
+  std::error_code error;
+  return source.ok() && source->kind == Kind::kFile &&
+         std::filesystem::is_directory(source->path, error);
+}
+
+Result<std::vector<FileInSet>> FilesOf(const ManyCopies& copies) {
+  std::vector<std::string> paths;
+  for (const std::string& typed : copies.sources) {
+    ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint source, ParseEndpoint(typed));
+    if (source.kind != Kind::kFile || source.offset_bytes.has_value()) {
+      return Status(
+          Code::kInvalidArgument, reasons::kBadEndpoint,
+          "of several sources each is a file or a folder here, and " + Quote(typed) + " is none",
+          "write ./NAME or /path/NAME; copy buffers one by one");
+    }
+    paths.push_back(source.path);
+  }
+  return FindFiles(paths);
+}
+
+Status CopyMany(Session& session, Client& client, const ManyCopies& copies,
+                std::vector<FileInSet> files, const FileCopyOptions& options) {
+  if (const auto node = NodeAlone(copies.destination)) {
+    return CopyEach(session, client, copies, *node, files, options);
+  }
+  return CopyAllIntoOne(session, client, copies, std::move(files), options);
+}
+
+}  // namespace onecopy::cli

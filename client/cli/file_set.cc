@@ -1,0 +1,158 @@
+#include "client/cli/file_set.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "client/cli/output/document.h"
+#include "client/cli/output/escape.h"
+#include "onecopy/reasons.h"
+#include "transport/core/name.h"
+#include "transport/os/error.h"
+
+namespace onecopy::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFiles = 65'536;
+constexpr uint64_t kFileAlignment = 64;
+constexpr uint64_t kIndexAlignment = 4096;
+constexpr size_t kLengthBytes = 8;
+
+uint64_t RoundUp(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+Status Failed(const std::error_code& error, const std::string& path) {
+  return os::ErrnoStatus(error.value(), "looking at " + path);
+}
+
+Status NoFile(const std::string& path) {
+  return {Code::kInvalidArgument, reasons::kBadEndpoint,
+          Quote(path) + " is neither a regular file nor a folder",
+          "name files and folders of this machine, as ./NAME or /path/NAME"};
+}
+
+// Whether it can stand in JSON.
+bool IsUtf8(const std::string& name) {
+  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)) == Json(name);
+}
+
+// Adds the file of that name.
+Status Add(const fs::path& path, const std::string& name, std::vector<FileInSet>& files) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    return error ? Failed(error, path.string()) : NoFile(path.string());
+  }
+  if (!IsUtf8(name)) {
+    return {Code::kInvalidArgument, reasons::kBadName,
+            "the name of " + Quote(path.string()) + " is not UTF-8", "rename it"};
+  }
+  const uint64_t bytes = fs::file_size(path, error);
+  if (error) return Failed(error, path.string());
+  if (files.size() >= kMaxFiles) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "there are more than " + std::to_string(kMaxFiles) + " files",
+            "copy them as several sets, or as one file (tar)"};
+  }
+  files.push_back({path.string(), name, bytes});
+  return OkStatus();
+}
+
+Status AddFolder(const fs::path& folder, std::vector<FileInSet>& files) {
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, error);
+       entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (error) return Failed(error, folder.string());
+    if (entry->is_directory(error)) {
+      if (!entry->is_symlink(error)) continue;
+      return NoFile(entry->path().string());
+    }
+    ONECOPY_RETURN_IF_ERROR(
+        Add(entry->path(), entry->path().lexically_relative(folder).generic_string(), files));
+  }
+  return error ? Failed(error, folder.string()) : OkStatus();
+}
+
+std::string IndexOf(const std::vector<FileInSet>& files) {
+  Json list = Json::array();
+  for (const FileInSet& file : files) {
+    list.push_back({{"name", file.name}, {"offset", file.offset_bytes}, {"bytes", file.bytes}});
+  }
+  return Json{{"onecopy", "pack"}, {"version", 1}, {"files", std::move(list)}}.dump();
+}
+
+// Places the files behind an index of that many bytes; where the last one ends.
+uint64_t Place(uint64_t index_bytes, std::vector<FileInSet>& files) {
+  uint64_t end = index_bytes;
+  for (FileInSet& file : files) {
+    file.offset_bytes = RoundUp(end, kFileAlignment);
+    end = file.offset_bytes + file.bytes;
+  }
+  return end;
+}
+
+}  // namespace
+
+Result<std::vector<FileInSet>> FindFiles(const std::vector<std::string>& typed) {
+  std::vector<FileInSet> files;
+  for (const std::string& text : typed) {
+    const fs::path path(text);
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      ONECOPY_RETURN_IF_ERROR(AddFolder(path, files));
+    } else {
+      ONECOPY_RETURN_IF_ERROR(Add(path, path.filename().string(), files));
+    }
+  }
+  if (files.empty()) {
+    std::string names;
+    for (const std::string& text : typed) names += (names.empty() ? "" : ", ") + Printable(text);
+    return Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                  "there are no files to copy in " + names,
+                  "name files, or folders with files in them");
+  }
+  std::sort(files.begin(), files.end(),
+            [](const FileInSet& a, const FileInSet& b) { return a.name < b.name; });
+  const auto twice =
+      std::adjacent_find(files.begin(), files.end(),
+                         [](const FileInSet& a, const FileInSet& b) { return a.name == b.name; });
+  if (twice == files.end()) return files;
+  return Status(Code::kInvalidArgument, reasons::kNameTaken,
+                Quote(twice->path) + " and " + Quote(std::next(twice)->path) +
+                    " would both be called " + Quote(twice->name),
+                "copy them one after the other, or rename one");
+}
+
+Result<std::string> BufferNameOf(const FileInSet& file) {
+  std::string name = file.name;
+  std::replace(name.begin(), name.end(), '/', '.');
+  if (IsName(name)) return name;
+  return Status(Code::kInvalidArgument, reasons::kBadName,
+                "a buffer for " + Quote(file.path) + " would be called " + Quote(name) +
+                    ", which is no name of one",
+                "buffers are called by letters, digits, '.', '_' and '-', at most 63, and begin "
+                "with a letter or digit; or copy all into one buffer: DST as NODE:NAME");
+}
+
+Pack MakePack(std::vector<FileInSet> files) {
+  Pack pack;
+  std::string text;
+  // Offsets are part of the index before them: more room makes no digit fewer, so this ends.
+  for (uint64_t room = kIndexAlignment;;
+       room = RoundUp(kLengthBytes + text.size(), kIndexAlignment)) {
+    pack.bytes = Place(room, files);
+    text = IndexOf(files);
+    if (kLengthBytes + text.size() > room) continue;
+    for (size_t i = 0; i < kLengthBytes; ++i) {
+      pack.index += static_cast<char>(text.size() >> (8 * i) & 0xff);
+    }
+    pack.index += text;
+    pack.index.resize(room, '\0');
+    pack.files = std::move(files);
+    return pack;
+  }
+}
+
+}  // namespace onecopy::cli

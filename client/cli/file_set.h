@@ -1,0 +1,39 @@
+// Several files and folders as one thing to copy: which files there are, and where each goes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "onecopy/result.h"
+
+namespace onecopy::cli {
+
+struct FileInSet {
+  std::string path;  // to open
+  std::string name;  // of a file: its last part; of one in a folder: its path from there
+  uint64_t bytes = 0;
+  uint64_t offset_bytes = 0;  // in a pack
+};
+
+// What people type, files and folders, as files by name. Links are followed to files, not to
+// folders. INVALID_ARGUMENT (NAME_TAKEN) where two have one name, BAD_ENDPOINT for what is no file,
+// and for too many.
+Result<std::vector<FileInSet>> FindFiles(const std::vector<std::string>& typed);
+
+// The name of a buffer for the file: its own, with '.' for '/'. INVALID_ARGUMENT (BAD_NAME) where
+// that is none.
+Result<std::string> BufferNameOf(const FileInSet& file);
+
+// All files in one buffer: an index, then each at a multiple of 64 bytes, in the order of the
+// names. The index is 8 bytes with a length, least byte first, so many bytes of JSON, and zeros up
+// to a multiple of 4096:
+//   {"onecopy": "pack", "version": 1, "files": [{"name": "a/b", "offset": 4096, "bytes": 7}, …]}
+struct Pack {
+  std::vector<FileInSet> files;  // with their offsets
+  std::string index;
+  uint64_t bytes = 0;
+};
+Pack MakePack(std::vector<FileInSet> files);
+
+}  // namespace onecopy::cli

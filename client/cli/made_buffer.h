@@ -1,0 +1,24 @@
+// The buffer that `cp --create` makes for its bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/cli/endpoint.h"
+#include "onecopy/client.h"
+
+namespace onecopy::cli {
+
+// How many bytes a file, a buffer or a range of either has; INVALID_ARGUMENT for a stream, which
+// nobody knows it of, and for none at all.
+Result<uint64_t> BytesOf(Client& client, const ParsedEndpoint& source);
+
+// A new buffer for `bytes`. INVALID_ARGUMENT where `where` is no whole buffer; ALREADY_EXISTS
+// (NAME_TAKEN) where there is one.
+Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint64_t bytes,
+                              const std::string& memory);
+
+// The copy has failed: removes what was made for it. `why`, and if that fails, too, that.
+Status Unmake(Client& client, const BufferInfo& made, const Status& why);
+
+}  // namespace onecopy::cli

@@ -1,0 +1,56 @@
+#include "client/lib/fork_guard.h"
+
+#include <grpc/grpc.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "onecopy/reasons.h"
+
+namespace onecopy::client {
+namespace {
+
+// Constant-initialised: they count before any constructor runs.
+std::atomic<uint64_t> generation{0};
+std::atomic<bool> used{false};       // in this process or an ancestor of it
+std::atomic<bool> inherited{false};  // used by an ancestor, before it forked
+
+// The program may use the same gRPC without us. Asked before the fork, as its lock may be held by
+// nobody afterwards.
+void BeforeFork() {
+  if (::grpc_is_initialized() != 0) used = true;
+}
+
+void InChild() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  if (used) inherited = true;
+}
+
+// Cannot fail but for want of memory, before the program has begun.
+[[maybe_unused]] const int registered = ::pthread_atfork(BeforeFork, nullptr, InChild);
+
+Status Forked(const char* what) {
+  return {Code::kFailedPrecondition, reasons::kForked, what,
+          "start such processes with exec (multiprocessing's \"spawn\" or \"forkserver\"), or let "
+          "each process connect for the first time after it was forked"};
+}
+
+}  // namespace
+
+uint64_t ForkGuard::Generation() { return generation.load(std::memory_order_relaxed); }
+
+Status ForkGuard::CheckProcess() {
+  if (!inherited.load(std::memory_order_relaxed)) return OkStatus();
+  return Forked(
+      "this process was forked by one that had used gRPC, whose threads it lacks: it cannot have a "
+      "client of its own");
+}
+
+Status ForkGuard::CheckObject(uint64_t made_in) {
+  if (made_in == Generation()) return OkStatus();
+  return Forked("this client was made before the process forked, and is its parent's");
+}
+
+void ForkGuard::NoteUse() { used = true; }
+
+}  // namespace onecopy::client

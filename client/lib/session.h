@@ -1,0 +1,99 @@
+// One session with the daemon, and the stubs of the daemon's services. It ends with the daemon;
+// what outlives it is Connection's.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "client/lib/attach.h"
+#include "client/lib/own_memory.h"
+#include "client/lib/run_dir.h"
+#include "client/lib/small_transfers.h"
+#include "client/lib/status_decode.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "onecopy/client.h"
+#include "onecopy/v1/arrival.grpc.pb.h"
+#include "onecopy/v1/buffer.grpc.pb.h"
+#include "onecopy/v1/node.grpc.pb.h"
+#include "onecopy/v1/transfer.grpc.pb.h"
+
+namespace onecopy::client {
+
+// How long a call may take: kQuick ones are answered from what the daemon knows, the others make it
+// work.
+enum class Patience { kQuick, kUnlimited };
+
+// Thread-safe.
+class Session {
+ public:
+  // `number`: this is the connection's 1st, 2nd, …
+  static Result<std::shared_ptr<Session>> Open(const RunDir& run_dir, const ConnectOptions& options,
+                                               uint64_t number);
+
+  AttachSocket& attach() { return attach_; }
+  SmallTransfers& small() { return small_; }
+  OwnMemory& own_memory() { return own_memory_; }
+  uint64_t number() const { return number_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }  // of what is quick
+  // Of what is registered: see ConnectOptions.
+  bool keep_arrivals() const { return keep_arrivals_; }
+  template <typename Stub>
+  Stub& stub() const {
+    return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
+
+  // Whether the daemon has ended it. One system call.
+  bool Ended() const { return attach_.Ended(); }
+  // After a call that failed: whether that is because the session has ended. The daemon's sockets
+  // close one after another, so that it may take a moment until this is known.
+  bool EndedBy(const Status& failure) const;
+
+  // Makes `context` one of this session, with the time limit that `patience` gives.
+  void Prepare(grpc::ClientContext& context, Patience patience) const;
+
+  // The daemon, for messages: "the onecopyd in /run/onecopy".
+  std::string Peer() const { return "the onecopyd in " + run_dir_; }
+  Status Decode(const grpc::Status& status) const { return DecodeStatus(status, Peer()); }
+
+  // One call: Call(&v1::BufferService::Stub::GetBuffer, request, Patience::kQuick).
+  template <typename Stub, typename Request, typename Reply>
+  Result<Reply> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                     const Request& request, Patience patience) const {
+    grpc::ClientContext context;
+    Prepare(context, patience);
+    Reply reply;
+    const grpc::Status status = (stub<Stub>().*method)(&context, request, &reply);
+    if (!status.ok()) return Decode(status);
+    return reply;
+  }
+
+ private:
+  Session(AttachSocket attach, std::string run_dir, const ConnectOptions& options, uint64_t number);
+
+  AttachSocket attach_;
+  SmallTransfers small_;
+  OwnMemory own_memory_;
+  mutable std::atomic<bool> waited_for_end_{false};
+  const std::string run_dir_;
+  const std::chrono::milliseconds timeout_;
+  const bool keep_arrivals_;
+  const uint64_t number_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::tuple<std::unique_ptr<v1::ArrivalService::Stub>, std::unique_ptr<v1::BufferService::Stub>,
+             std::unique_ptr<v1::NodeService::Stub>,
+             std::unique_ptr<grpc::health::v1::Health::Stub>,
+             std::unique_ptr<v1::TransferService::Stub>>
+      stubs_;
+};
+using SessionRef = std::shared_ptr<Session>;
+
+// gRPC's name for a Unix socket, in which other characters than these must be escaped as in a URI.
+std::string UnixTarget(const std::string& path);
+
+}  // namespace onecopy::client

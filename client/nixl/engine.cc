@@ -1,0 +1,345 @@
+#include "client/nixl/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <string_view>
+#include <vector>
+
+#include "client/nixl/outcome.h"
+#include "onecopy/reasons.h"
+
+namespace onecopy::nixl::abi {
+
+// Of a descriptor that was registered here, or loaded from another agent.
+class Metadata {
+ public:
+  std::shared_ptr<const Place> place;
+  std::shared_ptr<const Memory> memory;  // of this agent's; else null
+  uintptr_t address = 0;                 // where the descriptor begins
+};
+
+// One transfer as NIXL's user made it, to be posted once or again and again.
+class Request {
+ public:
+  std::string agent;
+  Requests requests;
+  std::shared_ptr<Posting> posting;  // the last one; null: not posted yet
+  std::chrono::steady_clock::time_point posted;
+  bool told = false;  // whether its end was told
+};
+
+}  // namespace onecopy::nixl::abi
+
+namespace onecopy::nixl {
+namespace {
+
+using abi::Outcome;
+
+// How long Release waits for a transfer to let go of its memory.
+constexpr std::chrono::seconds kReleaseLimit(10);
+// So long a core is kept from others by looks at a transfer.
+constexpr std::chrono::microseconds kPolite(20);
+// Notifications that can be under way at a time.
+constexpr unsigned kWorkers = 16;
+
+// Nothing of ours may throw through code of others.
+template <typename F>
+Outcome Guarded(std::string_view what, F&& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    return Say(what, {Code::kInternal, reasons::kInternal, error.what()});
+  } catch (...) {
+    return Say(what, {Code::kInternal, reasons::kInternal, "unknown exception"});
+  }
+}
+
+std::vector<Piece> Pieces(const abi::TransferList& list) {
+  std::vector<Piece> pieces;
+  pieces.reserve(list.items.size());
+  for (const abi::TransferDescriptor& item : list.items) {
+    pieces.push_back({item.metadata->place.get(), item.address, item.bytes});
+  }
+  return pieces;
+}
+
+ConnectOptions OptionsFor(const Settings& settings, const std::string& agent) {
+  ConnectOptions options;
+  options.run_dir = settings.run_dir;
+  options.program = "nixl agent " + agent;
+  return options;
+}
+
+}  // namespace
+
+Engine::Core::Core(Settings chosen, const std::string& agent)
+    : settings(std::move(chosen)), memories(settings.grant_to), mailbox(agent, settings.grant_to) {}
+
+Status Engine::Core::Restore(Client& client) {
+  ONECOPY_RETURN_IF_ERROR(memories.Restore(client));
+  return mailbox.Restore(client);
+}
+
+Result<std::unique_ptr<Engine>> Engine::Create(const abi::InitParameters& init) {
+  ONECOPY_ASSIGN_OR_RETURN(
+      Settings settings,
+      ParseSettings(init.parameters == nullptr ? abi::Parameters{} : *init.parameters));
+  auto core = std::make_unique<Core>(std::move(settings), init.agent);
+  ONECOPY_ASSIGN_OR_RETURN(core->session, Session::Open(OptionsFor(core->settings, init.agent),
+                                                        [raw = core.get()](Client& client) {
+                                                          return raw->Restore(client);
+                                                        }));
+  ONECOPY_RETURN_IF_ERROR(core->mailbox.Open(*core->session));
+  return std::unique_ptr<Engine>(new Engine(init, std::move(core)));
+}
+
+Engine::Engine(const abi::InitParameters& init, std::unique_ptr<Core> core)
+    : abi::Engine(init), core_(std::move(core)), workers_(kWorkers) {}
+
+Engine::~Engine() {
+  std::vector<std::shared_ptr<Posting>> running;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& each : postings_) {
+      if (auto posting = each.lock()) running.push_back(std::move(posting));
+    }
+  }
+  for (const auto& posting : running) posting->Cancel();
+  const auto deadline = std::chrono::steady_clock::now() + kReleaseLimit;
+  for (const auto& posting : running) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    static_cast<void>(posting->WaitForEnd(std::max(left, left.zero())));
+    posting->Abandon();
+  }
+}
+
+abi::Segments Engine::SupportedSegments() const {
+  return {abi::Segment::kDram, abi::Segment::kVram};
+}
+
+Outcome Engine::Register(const abi::RegisteredDescriptor& memory, const abi::Segment& segment,
+                         abi::Metadata*& out) {
+  return Guarded("registering memory", [&] {
+    const auto register_it = [&]() -> Status {
+      ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
+      auto made = core_->memories.Register(*client, segment, memory.address, memory.bytes);
+      ONECOPY_RETURN_IF_ERROR(core_->session->Note(made.status()));
+      auto metadata = std::make_unique<abi::Metadata>();
+      metadata->memory = *made;
+      metadata->place = std::shared_ptr<const Place>(*made, &(*made)->place);
+      metadata->address = memory.address;
+      out = metadata.release();
+      return OkStatus();
+    };
+    return Say("registering memory", register_it());
+  });
+}
+
+Outcome Engine::Deregister(abi::Metadata* metadata) {
+  return Guarded("deregistering memory", [&] {
+    const std::unique_ptr<abi::Metadata> owned(metadata);
+    const auto deregister = [&]() -> Status {
+      const auto client = core_->session->Get();
+      if (!client) {  // what the daemon had of it has gone with the daemon
+        core_->memories.Drop(owned->memory);
+        return OkStatus();
+      }
+      return core_->session->Note(core_->memories.Forget(**client, owned->memory));
+    };
+    return Say("deregistering memory", deregister());
+  });
+}
+
+Outcome Engine::Connect(const std::string& agent) {
+  return Guarded("connecting", [&] {
+    const auto connect = [&]() -> Status {
+      ONECOPY_ASSIGN_OR_RETURN(const AgentPlace place, Find(agent));
+      ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
+      return core_->session->Note(client->GetNode(place.node).status());
+    };
+    return Say("connecting to agent " + agent, connect());
+  });
+}
+
+Outcome Engine::Disconnect(const std::string& agent) {
+  return Guarded("disconnecting", [&] {
+    const MutexLock lock(mutex_);
+    peers_.erase(agent);
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::Unload(abi::Metadata* metadata) {
+  delete metadata;
+  return Outcome::kSuccess;
+}
+
+Outcome Engine::Prepare(const abi::Operation& operation, const abi::TransferList& local,
+                        const abi::TransferList& remote, const std::string& agent,
+                        abi::Request*& out, const abi::Options* /*options*/) const {
+  return Guarded("preparing a transfer", [&] {
+    const auto prepare = [&]() -> Status {
+      auto request = std::make_unique<abi::Request>();
+      request->agent = agent;
+      ONECOPY_ASSIGN_OR_RETURN(
+          std::vector<TransferRequest> made,
+          MakeRequests(operation, Pieces(local), Pieces(remote), core_->settings.policy));
+      for (TransferRequest& each : made) {
+        request->requests.push_back(std::make_shared<const TransferRequest>(std::move(each)));
+      }
+      out = request.release();
+      return OkStatus();
+    };
+    return Say("preparing a transfer with agent " + agent, prepare());
+  });
+}
+
+Outcome Engine::Post(const abi::Operation& /*operation*/, const abi::TransferList& /*local*/,
+                     const abi::TransferList& /*remote*/, const std::string& agent,
+                     abi::Request*& request, const abi::Options* options) const {
+  return Guarded("posting a transfer", [&] {
+    if (request == nullptr) return Outcome::kBadArgument;
+    if (request->posting != nullptr && !request->posting->Outcome()) return Outcome::kStillActive;
+    std::function<Status()> then;
+    if (options != nullptr && options->has_notification) {
+      then = [this, agent, message = options->notification] { return Send(agent, message); };
+    }
+    request->told = false;
+    request->posted = std::chrono::steady_clock::now();
+    request->posting =
+        Posting::Start(*core_->session, workers_, request->requests, std::move(then));
+    const MutexLock lock(mutex_);
+    if (postings_.size() >= sweep_at_) {
+      std::erase_if(postings_, [](const auto& posting) { return posting.expired(); });
+      sweep_at_ = std::max(kLeastSweep, 2 * postings_.size());
+    }
+    postings_.push_back(request->posting);
+    return Outcome::kInProgress;
+  });
+}
+
+Outcome Engine::Check(abi::Request* request) const {
+  return Guarded("looking at a transfer", [&] {
+    if (request == nullptr || request->posting == nullptr) return Outcome::kNotPosted;
+    const std::optional<Status> ended = request->posting->Outcome();
+    if (!ended) {
+      // Who only looks, again and again, may have the core that the copying needs.
+      if (std::chrono::steady_clock::now() - request->posted > kPolite) ::sched_yield();
+      return Outcome::kInProgress;
+    }
+    if (request->told) return OutcomeFor(*ended);
+    request->told = true;
+    return Say("a transfer with agent " + request->agent, *ended);
+  });
+}
+
+Outcome Engine::Release(abi::Request* request) const {
+  return Guarded("releasing a transfer", [&] {
+    if (request == nullptr) return Outcome::kSuccess;
+    if (request->posting != nullptr && !request->posting->Outcome()) {
+      request->posting->Cancel();
+      if (!request->posting->WaitForEnd(kReleaseLimit)) {
+        return Say("releasing a transfer with agent " + request->agent,
+                   {Code::kDeadlineExceeded, reasons::kStalled,
+                    "it was cancelled and has not let go of its memory yet",
+                    "keep the memory, and release the transfer again"});
+      }
+    }
+    delete request;
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::PublicData(const abi::Metadata* metadata, std::string& out) const {
+  return Guarded("describing memory", [&] {
+    const Place& place = *metadata->place;
+    out = Encode(MemoryPlace{place.buffer, metadata->address - place.address});
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::ConnectionInfo(std::string& out) const {
+  return Guarded("describing the agent", [&] {
+    out = Encode(AgentPlace{core_->session->node(), core_->mailbox.buffer()});
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::LoadConnectionInfo(const std::string& agent, const std::string& info) {
+  return Guarded("loading an agent's place", [&] {
+    const auto place = DecodeAgent(info);
+    if (!place) return Say("metadata of agent " + agent, place.status());
+    const MutexLock lock(mutex_);
+    peers_[agent] = Peer{*place, {}};
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::LoadRemote(const abi::RegisteredDescriptor& memory, const abi::Segment& /*segment*/,
+                           const std::string& agent, abi::Metadata*& out) {
+  return Guarded("loading an agent's memory", [&] {
+    const auto found = DecodeMemory(memory.blob);
+    if (!found) return Say("metadata of agent " + agent, found.status());
+    const MutexLock lock(mutex_);
+    const auto peer = peers_.find(agent);
+    if (peer == peers_.end()) return Outcome::kNotFound;
+    const std::string& node = peer->second.place.node;
+    auto metadata = std::make_unique<abi::Metadata>();
+    // Descriptors in one buffer have one place, so that a transfer of many takes few requests.
+    std::shared_ptr<const Place>& place = peer->second.memories[found->buffer];
+    if (place == nullptr) {
+      place = std::make_shared<Place>(Place{node == core_->session->node() ? "" : node,
+                                            found->buffer, memory.address - found->offset_bytes});
+    }
+    if (place->address != memory.address - found->offset_bytes) {
+      return Say("metadata of agent " + agent,
+                 {Code::kInvalidArgument, reasons::kBadArgument,
+                  "two descriptors in buffer " + found->buffer + " contradict each other"});
+    }
+    metadata->place = place;
+    metadata->address = memory.address;
+    out = metadata.release();
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::LoadLocal(abi::Metadata* local, abi::Metadata*& out) {
+  return Guarded("loading memory of one's own", [&] {
+    out = new abi::Metadata(*local);
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::TakeNotifications(abi::Notifications& out) {
+  return Guarded("taking notifications", [&] {
+    core_->mailbox.Take(out);
+    return Outcome::kSuccess;
+  });
+}
+
+Outcome Engine::Notify(const std::string& to, const std::string& message) const {
+  return Guarded("notifying",
+                 [&] { return Say("a notification for agent " + to, Send(to, message)); });
+}
+
+Result<AgentPlace> Engine::Find(const std::string& name) const {
+  if (name == agent()) return AgentPlace{core_->session->node(), core_->mailbox.buffer()};
+  const MutexLock lock(mutex_);
+  const auto peer = peers_.find(name);
+  if (peer != peers_.end()) return peer->second.place;
+  return Status(Code::kNotFound, reasons::kPeerNotFound,
+                "the metadata of agent " + name + " has no place that was loaded",
+                "load the agent's metadata first (add_remote_agent)");
+}
+
+Status Engine::Send(const std::string& to, const std::string& message) const {
+  ONECOPY_ASSIGN_OR_RETURN(const AgentPlace place, Find(to));
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
+  return core_->session->Note(core_->mailbox.Send(*client, place, message));
+}
+
+}  // namespace onecopy::nixl

@@ -1,0 +1,9 @@
+#include "client/nixl/names.h"
+
+#include "transport/os/machine.h"
+
+namespace onecopy::nixl {
+
+std::string RandomName() { return "nixl-" + os::RandomHex(8); }
+
+}  // namespace onecopy::nixl

@@ -1,0 +1,11 @@
+// Names of buffers that nobody else has.
+#pragma once
+
+#include <string>
+
+namespace onecopy::nixl {
+
+// "nixl-" and 16 random digits.
+std::string RandomName();
+
+}  // namespace onecopy::nixl

@@ -1,0 +1,25 @@
+// What a user of NIXL can set of this backend: create_backend("ONECOPY", {"run_dir": …}).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/nixl/abi.h"
+#include "onecopy/result.h"
+#include "onecopy/transfer.h"
+
+namespace onecopy::nixl {
+
+struct Settings {
+  std::string run_dir = {};                // of the daemon; empty: as every client finds it
+  Policy policy = {};                      // of every transfer: "at_most", "path"
+  std::vector<std::string> grant_to = {};  // other owners who may read and write what is registered
+};
+
+// Every setting with its default, as NIXL shows them.
+abi::Parameters DefaultParameters();
+
+// INVALID_ARGUMENT (BAD_CONFIG) for a setting that there is not, and for a bad value.
+Result<Settings> ParseSettings(const abi::Parameters& parameters);
+
+}  // namespace onecopy::nixl

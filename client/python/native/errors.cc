@@ -1,0 +1,28 @@
+#include "client/python/native/errors.h"
+
+#include <nanobind/stl/string.h>
+
+#include "client/cli/output/document.h"
+
+namespace onecopy::python {
+
+namespace nb = nanobind;
+
+nb::object ToException(const Status& status) {
+  const std::string document =
+      cli::ToJson(status).dump(-1, ' ', false, cli::Json::error_handler_t::replace);
+  return nb::module_::import_("onecopy._errors").attr("build")(document);
+}
+
+void RegisterErrors() {
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const StatusError& error) {
+      const nb::object exception = ToException(error.status());
+      PyErr_SetObject(exception.type().ptr(), exception.ptr());
+    }
+  });
+}
+
+}  // namespace onecopy::python

@@ -1,0 +1,41 @@
+#include "client/python/native/memory.h"
+
+#include "client/cli/output/document.h"
+#include "client/python/native/errors.h"
+
+namespace onecopy::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+  const Memory* memory = nb::inst_ptr<Memory>(self);
+  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(memory->address()),
+                           static_cast<Py_ssize_t>(memory->bytes()), 0, flags);
+}
+
+}  // namespace
+
+Memory::~Memory() {
+  // Ends the registration, which waits for the daemon.
+  const nb::gil_scoped_release released;
+  static_cast<void>(buffer_.Close());
+}
+
+std::string Memory::Document() const {
+  return cli::ToJson(buffer_.info()).dump(-1, ' ', false, cli::Json::error_handler_t::replace);
+}
+
+void Memory::Close() {
+  const nb::gil_scoped_release released;
+  Check(buffer_.Close());
+}
+
+PyType_Slot* MemorySlots() {
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
+                                {0, nullptr}};
+  return slots;
+}
+
+}  // namespace onecopy::python

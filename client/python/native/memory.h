@@ -1,0 +1,34 @@
+// Memory of this process that the daemon maps, too, with Python's buffer protocol.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "onecopy/host_buffer.h"
+
+namespace onecopy::python {
+
+// Needs the GIL. The bytes stay until the last view of them is gone, also after Close.
+class Memory {
+ public:
+  explicit Memory(HostBuffer buffer) : buffer_(std::move(buffer)), bytes_(buffer_.bytes()) {}
+  ~Memory();
+
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(buffer_.data()); }
+  uint64_t bytes() const { return bytes_; }
+  std::string id() const { return buffer_.info().id; }  // of the buffer, as it is now
+  std::string Document() const;  // of the buffer, as `onecopy --json` prints it
+  void Close();
+
+ private:
+  HostBuffer buffer_;
+  const uint64_t bytes_;
+};
+
+// The slots of its type that give out views.
+PyType_Slot* MemorySlots();
+
+}  // namespace onecopy::python

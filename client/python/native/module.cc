@@ -1,0 +1,158 @@
+// The module onecopy._native: what the package's Python files are made of. Private.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+
+#include "client/python/native/errors.h"
+#include "client/python/native/memory.h"
+#include "client/python/native/node.h"
+#include "client/python/native/pool.h"
+#include "client/python/native/tensor.h"
+#include "onecopy/size.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace onecopy::python;
+
+namespace {
+
+void BindTransfers(nb::module_& module) {
+  nb::class_<std::stop_source>(module, "Stop")
+      .def(nb::init<>())
+      .def("request", [](std::stop_source& stop) { stop.request_stop(); })
+      .def_prop_ro("requested", [](const std::stop_source& stop) { return stop.stop_requested(); });
+  nb::class_<TransferSnapshot>(module, "Transfer")
+      .def_prop_ro("id", [](const TransferSnapshot& self) { return self.info().id.str(); })
+      .def_prop_ro("state",
+                   [](const TransferSnapshot& self) {
+                     return std::string(onecopy::StateName(self.info().state));
+                   })
+      .def_prop_ro("is_final",
+                   [](const TransferSnapshot& self) { return onecopy::IsFinal(self.info().state); })
+      .def_prop_ro("bytes", [](const TransferSnapshot& self) { return self.info().bytes; })
+      .def_prop_ro("bytes_done",
+                   [](const TransferSnapshot& self) { return self.info().bytes_done; })
+      .def_prop_ro("error",
+                   [](const TransferSnapshot& self) -> nb::object {
+                     const onecopy::Status outcome = OutcomeOf(self.info());
+                     if (outcome.ok() || !onecopy::IsFinal(self.info().state)) return nb::none();
+                     return ToException(outcome);
+                   })
+      .def("text", &TransferSnapshot::Text)
+      .def("document", &TransferSnapshot::Document)
+      .def("plan_text", &TransferSnapshot::TextOfPlan)
+      .def("plan_document", &TransferSnapshot::DocumentOfPlan);
+}
+
+void BindMemory(nb::module_& module) {
+  nb::class_<Memory>(module, "Memory", nb::type_slots(MemorySlots()), nb::is_weak_referenceable())
+      .def_prop_ro("address", &Memory::address)
+      .def_prop_ro("bytes", &Memory::bytes)
+      .def_prop_ro("id", &Memory::id)
+      .def("document", &Memory::Document)
+      .def("close", &Memory::Close);
+  nb::class_<PoolPiece>(module, "PoolPiece", nb::type_slots(PoolPieceSlots()),
+                        nb::is_weak_referenceable())
+      .def_prop_ro("address", &PoolPiece::address)
+      .def_prop_ro("bytes", &PoolPiece::bytes)
+      .def("place", &PoolPiece::Place);
+  nb::class_<PoolHandle>(module, "Pool")
+      .def("allocate", &PoolHandle::Allocate, "bytes"_a)
+      .def("grow", &PoolHandle::Grow, "bytes"_a)
+      .def("trim", &PoolHandle::Trim, "keep_bytes"_a)
+      .def("slabs", &PoolHandle::Slabs)
+      .def("statistics", &PoolHandle::Statistics);
+  nb::class_<Tensor>(module, "Tensor")
+      .def_ro("address", &Tensor::address)
+      .def_ro("bits", &Tensor::bits)
+      .def_ro("shape", &Tensor::shape)
+      .def_ro("strides", &Tensor::strides)
+      .def_ro("read_only", &Tensor::read_only)
+      .def_ro("protocol", &Tensor::protocol)
+      .def_prop_ro("device",
+                   [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
+  module.def("import_tensor", &ImportTensor, "array"_a);
+  module.def(
+      "export_tensor",
+      [](const nb::object& owner, uint64_t address, std::pair<int32_t, int32_t> device,
+         std::tuple<uint8_t, uint8_t, uint16_t> type, const std::vector<int64_t>& shape,
+         const std::vector<int64_t>& strides, bool read_only, bool versioned) {
+        return ExportTensor(owner, address, {device.first, device.second},
+                            {std::get<0>(type), std::get<1>(type), std::get<2>(type)}, shape,
+                            strides, read_only, versioned);
+      },
+      "owner"_a, "address"_a, "device"_a, "type"_a, "shape"_a, "strides"_a, "read_only"_a,
+      "versioned"_a);
+}
+
+void BindNode(nb::module_& module) {
+  nb::class_<Queued>(module, "Queued")
+      .def_prop_ro("done", &Queued::done)
+      .def("wait", &Queued::Await, "stop"_a, nb::sig("def wait(self, stop: Stop) -> Transfer"))
+      .def("cancel", &Queued::Cancel);
+  nb::class_<Node>(module, "Node")
+      .def(nb::init<const std::string&, const std::string&, int64_t, bool>(), "run_dir"_a,
+           "program"_a, "timeout_ms"_a, "use_ring"_a)
+      .def_prop_ro("name", [](const Node& self) { return self.client().node(); })
+      .def_prop_ro("daemon_version",
+                   [](const Node& self) { return self.client().daemon_version(); })
+      .def_prop_ro("run_dir", [](const Node& self) { return self.client().run_dir(); })
+      .def_prop_ro("session", [](const Node& self) { return self.client().session().number; })
+      .def("ping", &Node::Ping)
+      .def("create_buffer", &Node::CreateBuffer, "name"_a, "bytes"_a, "memory"_a, "node"_a = "")
+      .def("create_memory", &Node::CreateMemory, "name"_a, "bytes"_a)
+      .def("create_pool", &Node::CreatePool, "name"_a, "slab_bytes"_a, "initial_bytes"_a,
+           "limit_bytes"_a)
+      .def("register_memfd", &Node::RegisterMemfd, "name"_a, "fd"_a, "offset_bytes"_a, "bytes"_a)
+      .def("register_memory", &Node::RegisterMemory, "name"_a, "address"_a, "bytes"_a, "writable"_a)
+      .def("register_cuda", &Node::RegisterCuda, "name"_a, "pointer"_a, "bytes"_a)
+      .def("cuda_allocation", &Node::CudaAllocationOf, "pointer"_a, "bytes"_a)
+      .def("register_dmabuf", &Node::RegisterDmaBuf, "name"_a, "fd"_a, "offset_bytes"_a, "bytes"_a)
+      .def("get_buffer", &Node::GetBuffer, "node"_a, "name"_a)
+      .def("list_buffers", &Node::ListBuffers, "node"_a)
+      .def("delete_buffer", &Node::DeleteBuffer, "name"_a, "force"_a, "node"_a = "")
+      .def("sum_buffer", &Node::SumBuffer, "range"_a,
+           nb::sig("def sum_buffer(self, range: tuple[object, ...]) -> str"))
+      .def(
+          "create_grant", &Node::CreateGrant, "range"_a, "to"_a, "read"_a, "write"_a,
+          "lifetime_ms"_a.none(),
+          nb::sig(
+              "def create_grant(self, range: tuple[object, ...], to: str, read: bool, write: bool, "
+              "lifetime_ms: int | None) -> str"))
+      .def("list_grants", &Node::ListGrants, "buffer"_a, "node"_a)
+      .def("delete_grant", &Node::DeleteGrant, "id"_a)
+      .def("plan", &Node::Plan, "request"_a,
+           nb::sig("def plan(self, request: tuple[object, ...]) -> tuple[str, str]"))
+      .def("run", &Node::Run, "request"_a, "on_update"_a.none(), "stop"_a,
+           nb::sig("def run(self, request: tuple[object, ...], on_update: object, stop: Stop) -> "
+                   "Transfer"))
+      .def("start", &Node::Start, "request"_a,
+           nb::sig("def start(self, request: tuple[object, ...]) -> Transfer"))
+      .def("enqueue", &Node::Enqueue, "request"_a, "after"_a.none(), "then"_a.none(),
+           nb::sig("def enqueue(self, request: tuple[object, ...], after: int | None, then: int | "
+                   "None) -> Queued"))
+      .def("wait", &Node::Await, "id"_a, "on_update"_a.none(), "stop"_a)
+      .def("get_transfer", &Node::GetTransfer, "id"_a)
+      .def("list_transfers", &Node::ListTransfers)
+      .def("cancel", &Node::Cancel, "id"_a)
+      .def("get_node", &Node::GetNode, "name"_a)
+      .def("list_nodes", &Node::ListNodes);
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+  RegisterErrors();
+  BindTransfers(module);
+  BindMemory(module);
+  BindNode(module);
+  module.def(
+      "parse_bytes", [](const std::string& text) { return Must(onecopy::ParseBytes(text)); },
+      "text"_a);
+}

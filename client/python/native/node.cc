@@ -1,0 +1,268 @@
+#include "client/python/native/node.h"
+
+#include <sstream>
+
+#include "client/cli/output/document.h"
+#include "client/cli/output/report.h"
+#include "client/python/native/errors.h"
+#include "client/python/native/request.h"
+
+namespace onecopy::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+constexpr uint64_t kQuickBytes = uint64_t{4} << 30;  // as in client.h, of rings
+constexpr size_t kMostPairsSeen = 4096;
+
+std::string Dump(const cli::Json& document) {
+  return document.dump(-1, ' ', false, cli::Json::error_handler_t::replace);
+}
+
+// The value of a call that is made without the GIL.
+template <typename Call>
+auto Unlocked(const Call& call) {
+  const nb::gil_scoped_release released;
+  return Must(call());
+}
+
+template <typename Call>
+void CheckUnlocked(const Call& call) {
+  const nb::gil_scoped_release released;
+  Check(call());
+}
+
+OnUpdate ToOnUpdate(const nb::object& callback) {
+  if (callback.is_none()) return {};
+  return [&callback](const TransferInfo& transfer) { callback(TransferSnapshot(transfer)); };
+}
+
+TransferSnapshot Ended(Result<TransferInfo> result) {
+  TransferInfo transfer = Must(std::move(result));
+  Check(OutcomeOf(transfer));
+  return TransferSnapshot(std::move(transfer));
+}
+
+Client Connected(const ConnectOptions& options) {
+  return Unlocked([&] { return Client::Connect(options); });
+}
+
+}  // namespace
+
+std::string TransferSnapshot::Text() const {
+  std::ostringstream text;
+  cli::PrintReceipt(text, cli::MoveOf(info_));
+  return text.str();
+}
+
+std::string TransferSnapshot::Document() const { return Dump(cli::ToJson(info_)); }
+
+std::string TransferSnapshot::TextOfPlan() const {
+  if (!info_.plan.has_value()) return {};
+  std::ostringstream text;
+  cli::PrintPlan(text, info_.source.ToString(), info_.destination.ToString(), *info_.plan);
+  return text.str();
+}
+
+std::string TransferSnapshot::DocumentOfPlan() const {
+  if (!info_.plan.has_value()) return "null";
+  return Dump(cli::PlanToJson(info_.source.ToString(), info_.destination.ToString(), *info_.plan));
+}
+
+Node::Node(const std::string& run_dir, const std::string& program, int64_t timeout_ms,
+           bool use_ring)
+    : client_(Connected({.run_dir = run_dir,
+                         .program = program,
+                         .timeout = std::chrono::milliseconds(timeout_ms),
+                         .use_ring = use_ring})) {}
+
+Node::~Node() {
+  // The connection's end waits for what threads of the library do.
+  const nb::gil_scoped_release released;
+  const Client gone = std::move(client_);
+}
+
+void Node::Ping() {
+  CheckUnlocked([&] { return client_.Ping(); });
+}
+
+std::string Node::CreateBuffer(const std::string& name, uint64_t bytes, const std::string& memory,
+                               const std::string& node) {
+  return Dump(cli::ToJson(Unlocked([&] {
+    return client_.CreateBuffer({.name = name, .bytes = bytes, .memory = memory, .node = node});
+  })));
+}
+
+std::unique_ptr<Memory> Node::CreateMemory(const std::string& name, uint64_t bytes) {
+  return std::make_unique<Memory>(Unlocked([&] { return client_.CreateHostBuffer(name, bytes); }));
+}
+
+std::unique_ptr<PoolHandle> Node::CreatePool(const std::string& name, uint64_t slab_bytes,
+                                             uint64_t initial_bytes, uint64_t limit_bytes) {
+  return std::make_unique<PoolHandle>(Unlocked([&] {
+    return client_.CreatePool({.name = name,
+                               .slab_bytes = slab_bytes,
+                               .initial_bytes = initial_bytes,
+                               .limit_bytes = limit_bytes});
+  }));
+}
+
+std::string Node::RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes,
+                                uint64_t bytes) {
+  return Dump(
+      cli::ToJson(Unlocked([&] { return client_.RegisterMemfd(name, fd, offset_bytes, bytes); })));
+}
+
+std::string Node::RegisterMemory(const std::string& name, uint64_t address, uint64_t bytes,
+                                 bool writable) {
+  const MemoryAccess access = writable ? MemoryAccess::kReadWrite : MemoryAccess::kRead;
+  return Dump(cli::ToJson(Unlocked([&] {
+    return client_.RegisterMemory(name, reinterpret_cast<void*>(address), bytes, access);
+  })));
+}
+
+std::string Node::RegisterCuda(const std::string& name, uint64_t pointer, uint64_t bytes) {
+  return Dump(cli::ToJson(Unlocked([&] { return client_.RegisterCuda(name, pointer, bytes); })));
+}
+
+std::optional<std::tuple<uint64_t, uint64_t, uint64_t>> Node::CudaAllocationOf(
+    uint64_t pointer, uint64_t bytes) const {
+  const Result<CudaAllocation> found = client_.FindCudaAllocation(pointer, bytes);
+  if (!found.ok()) return std::nullopt;
+  return std::tuple(found->start, found->bytes, found->id);
+}
+
+std::string Node::RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
+                                 uint64_t bytes) {
+  return Dump(
+      cli::ToJson(Unlocked([&] { return client_.RegisterDmaBuf(name, fd, offset_bytes, bytes); })));
+}
+
+std::string Node::GetBuffer(const std::string& node, const std::string& name) {
+  return Dump(cli::ToJson(Unlocked([&] { return client_.GetBuffer(node, name); })));
+}
+
+std::string Node::ListBuffers(const std::string& node) {
+  return Dump(cli::ListToJson(Unlocked([&] { return client_.ListBuffers(node); })));
+}
+
+void Node::DeleteBuffer(const std::string& name, bool force, const std::string& node) {
+  CheckUnlocked([&] { return client_.DeleteBuffer(name, force, node); });
+}
+
+std::string Node::SumBuffer(const nb::tuple& range) {
+  const Endpoint end = ToEndpoint(range);
+  const BufferSum sum = Unlocked([&] { return client_.SumBuffer(end); });
+  return Dump({{"algorithm", sum.algorithm}, {"value", sum.value}, {"bytes", sum.bytes}});
+}
+
+std::string Node::CreateGrant(const nb::tuple& range, const std::string& to, bool read, bool write,
+                              std::optional<int64_t> lifetime_ms) {
+  CreateGrantRequest request{ToEndpoint(range), to, read, write, {}};
+  if (lifetime_ms) request.lifetime = std::chrono::milliseconds(*lifetime_ms);
+  return Dump(cli::ToJson(Unlocked([&] { return client_.CreateGrant(request); })));
+}
+
+std::string Node::ListGrants(const std::string& buffer, const std::string& node) {
+  return Dump(cli::ListToJson(Unlocked([&] { return client_.ListGrants(buffer, node); })));
+}
+
+void Node::DeleteGrant(const std::string& id) {
+  CheckUnlocked([&] { return client_.DeleteGrant(GrantId(id)); });
+}
+
+std::pair<std::string, std::string> Node::Plan(const nb::tuple& request) {
+  const TransferRequest wanted = ToRequest(request);
+  const onecopy::Plan plan = Unlocked([&] { return client_.PlanTransfer(wanted); });
+  const std::string source = wanted.source.ToString();
+  const std::string destination = wanted.destination.ToString();
+  std::ostringstream text;
+  cli::PrintPlan(text, source, destination, plan);
+  return {text.str(), Dump(cli::PlanToJson(source, destination, plan))};
+}
+
+TransferSnapshot Node::Run(const nb::tuple& request, const nb::object& on_update,
+                           const std::stop_source& stop) {
+  const TransferRequest wanted = ToRequest(request);
+  if (on_update.is_none() && !stop.stop_requested() && IsQuick(wanted)) {
+    // Not RunTransfer, which with a stop would not go by shared memory.
+    const TransferFuture future = Unlocked([&] { return client_.RunTransferAsync(wanted); });
+    return Ended(Wait(future, stop));
+  }
+  TransferSnapshot ended = Ended(Wait(
+      [&](const Client::OnUpdate& note, std::stop_token token) {
+        return client_.RunTransfer(wanted, note, std::move(token));
+      },
+      ToOnUpdate(on_update), stop));
+  NoteQuick(wanted);
+  return ended;
+}
+
+TransferSnapshot Node::Start(const nb::tuple& request) {
+  const TransferRequest wanted = ToRequest(request);
+  return TransferSnapshot(Unlocked([&] { return client_.StartTransfer(wanted); }));
+}
+
+Queued Node::Enqueue(const nb::tuple& request, std::optional<uint64_t> after,
+                     std::optional<uint64_t> then) {
+  const TransferRequest wanted = ToRequest(request);
+  return Queued(Unlocked([&] {
+    return client_.RunTransferAsync(wanted, StreamOrder{after, then});
+  }));
+}
+
+TransferSnapshot Queued::Await(const std::stop_source& stop) const {
+  return Ended(Wait(future_, stop));
+}
+
+TransferSnapshot Node::Await(const std::string& id, const nb::object& on_update,
+                             const std::stop_source& stop) {
+  return Ended(Wait(
+      [&](const Client::OnUpdate& note, std::stop_token token) {
+        return client_.AwaitTransfer(TransferId(id), note, std::move(token));
+      },
+      ToOnUpdate(on_update), stop));
+}
+
+TransferSnapshot Node::GetTransfer(const std::string& id) {
+  return TransferSnapshot(Unlocked([&] { return client_.GetTransfer(TransferId(id)); }));
+}
+
+std::vector<TransferSnapshot> Node::ListTransfers() {
+  std::vector<TransferSnapshot> list;
+  for (TransferInfo& each : Unlocked([&] { return client_.ListTransfers(); })) {
+    list.emplace_back(std::move(each));
+  }
+  return list;
+}
+
+TransferSnapshot Node::Cancel(const std::string& id) {
+  return TransferSnapshot(Unlocked([&] { return client_.CancelTransfer(TransferId(id)); }));
+}
+
+std::string Node::GetNode(const std::string& name) {
+  return Dump(cli::ToJson(Unlocked([&] { return client_.GetNode(name); })));
+}
+
+std::string Node::ListNodes() {
+  return Dump(cli::ListToJson(Unlocked([&] { return client_.ListNodes(); })));
+}
+
+bool Node::IsQuick(const TransferRequest& request) {
+  if (!request.source.bytes || *request.source.bytes > kQuickBytes || !request.ranges.empty() ||
+      request.checksum || request.deadline || request.policy != Policy{}) {
+    return false;
+  }
+  const MutexLock lock(mutex_);
+  return seen_.contains({request.source.buffer, request.destination.buffer});
+}
+
+void Node::NoteQuick(const TransferRequest& request) {
+  if (!request.source.bytes || *request.source.bytes > kQuickBytes) return;
+  const MutexLock lock(mutex_);
+  if (seen_.size() >= kMostPairsSeen) seen_.clear();
+  seen_.emplace(request.source.buffer, request.destination.buffer);
+}
+
+}  // namespace onecopy::python

@@ -1,0 +1,236 @@
+#include "client/python/native/tensor.h"
+
+#include <memory>
+#include <utility>
+
+namespace onecopy::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+using dlpack::ManagedTensor;
+using dlpack::ManagedTensorVersioned;
+
+[[noreturn]] void ThrowBufferError(const std::string& text) {
+  throw nb::buffer_error(text.c_str());
+}
+
+// `strides` in units of `unit_bits`; null: compact.
+std::vector<int64_t> StridesOf(const int64_t* strides, const std::vector<int64_t>& shape,
+                               int64_t unit_bits, int64_t item_bits) {
+  std::vector<int64_t> found(shape.size());
+  int64_t next = item_bits;
+  for (size_t i = shape.size(); i-- > 0;) {
+    found[i] = strides != nullptr ? strides[i] * unit_bits : next;
+    next *= shape[i];
+  }
+  return found;
+}
+
+Tensor Describe(const dlpack::Tensor& from, uint64_t flags, const std::string& protocol) {
+  Tensor tensor;
+  tensor.address = reinterpret_cast<uintptr_t>(from.data) + from.byte_offset;
+  tensor.device = from.device;
+  // Values of less than a byte lie in a byte each, where the flag says so.
+  const bool padded = (flags & ManagedTensorVersioned::kSubBytePadded) != 0 && from.type.bits < 8;
+  tensor.bits = (padded ? 8ULL : from.type.bits) * from.type.lanes;
+  if (from.dimensions > 0) tensor.shape.assign(from.shape, from.shape + from.dimensions);
+  tensor.strides = StridesOf(from.strides, tensor.shape, static_cast<int64_t>(tensor.bits),
+                             static_cast<int64_t>(tensor.bits));
+  tensor.read_only = (flags & ManagedTensorVersioned::kReadOnly) != 0;
+  tensor.protocol = protocol;
+  return tensor;
+}
+
+template <typename Managed>
+Tensor Take(Managed* managed, uint64_t flags, const std::string& protocol) {
+  const auto release = [managed] {
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  };
+  Tensor tensor = Describe(managed->tensor, flags, protocol);
+  tensor.release = release;
+  return tensor;
+}
+
+Tensor TakeVersioned(ManagedTensorVersioned* managed, const std::string& protocol) {
+  if (managed->version.major != 1) {
+    const uint32_t major = managed->version.major;
+    if (managed->deleter != nullptr) managed->deleter(managed);
+    ThrowBufferError("this array speaks DLPack " + std::to_string(major) +
+                     ", and version 1 is known here: update onecopy");
+  }
+  return Take(managed, managed->flags, protocol);
+}
+
+Tensor FromCapsule(const nb::object& capsule) {
+  PyObject* const object = capsule.ptr();
+  if (PyCapsule_IsValid(object, ManagedTensorVersioned::kName) != 0) {
+    auto* managed = static_cast<ManagedTensorVersioned*>(
+        PyCapsule_GetPointer(object, ManagedTensorVersioned::kName));
+    PyCapsule_SetName(object, ManagedTensorVersioned::kUsedName);
+    return TakeVersioned(managed, "dlpack");
+  }
+  if (PyCapsule_IsValid(object, ManagedTensor::kName) != 0) {
+    auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(object, ManagedTensor::kName));
+    PyCapsule_SetName(object, ManagedTensor::kUsedName);
+    return Take(managed, 0, "dlpack-legacy");
+  }
+  if (PyCapsule_IsValid(object, ManagedTensorVersioned::kUsedName) != 0 ||
+      PyCapsule_IsValid(object, ManagedTensor::kUsedName) != 0) {
+    ThrowBufferError(
+        "this DLPack capsule was consumed before, and a capsule can be consumed only once: pass "
+        "the array itself, or a new capsule of it");
+  }
+  const char* name = PyCapsule_GetName(object);
+  ThrowBufferError("a capsule named '" + std::string(name == nullptr ? "" : name) +
+                   "' holds no DLPack tensor: pass the array itself");
+}
+
+// Null where its type has none that we know.
+const dlpack::ExchangeApi* ExchangeApiOf(const nb::object& array) {
+  const nb::object found = nb::getattr(array.type(), "__dlpack_c_exchange_api__", nb::none());
+  if (PyCapsule_IsValid(found.ptr(), dlpack::ExchangeApi::kName) == 0) return nullptr;
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(
+      PyCapsule_GetPointer(found.ptr(), dlpack::ExchangeApi::kName));
+  while (api != nullptr && api->version.major != 1) api = api->previous;
+  return api;
+}
+
+nb::object CapsuleOf(const nb::object& array) {
+  const nb::object method = nb::getattr(array, "__dlpack__");
+  try {
+    return method(nb::arg("max_version") = nb::make_tuple(1, 0));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+  }
+  return method();  // of before version 1
+}
+
+Tensor FromBuffer(const nb::object& array) {
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(array.ptr(), view.get(), PyBUF_FULL_RO) != 0) nb::raise_python_error();
+  Py_buffer* const held = view.release();
+  Tensor tensor;
+  tensor.release = [held] {
+    PyBuffer_Release(held);
+    delete held;
+  };
+  if (held->suboffsets != nullptr) {
+    for (int i = 0; i < held->ndim; ++i) {
+      if (held->suboffsets[i] >= 0) {
+        ThrowBufferError("a buffer of pointers to rows is not one memory: copy it to a plain one");
+      }
+    }
+  }
+  tensor.address = reinterpret_cast<uintptr_t>(held->buf);
+  tensor.bits = 8 * static_cast<uint64_t>(held->itemsize);
+  for (int i = 0; i < held->ndim; ++i) tensor.shape.push_back(held->shape[i]);
+  std::vector<int64_t> strides;
+  for (int i = 0; held->strides != nullptr && i < held->ndim; ++i) {
+    strides.push_back(held->strides[i]);
+  }
+  tensor.strides = StridesOf(strides.empty() ? nullptr : strides.data(), tensor.shape, 8,
+                             static_cast<int64_t>(tensor.bits));
+  tensor.read_only = held->readonly != 0;
+  tensor.protocol = "buffer";
+  return tensor;
+}
+
+// An exported tensor: all that it points to, and what keeps its memory.
+template <typename Managed>
+struct Exported {
+  Managed managed = {};
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  PyObject* owner = nullptr;  // a reference of its own
+
+  static void Delete(Managed* managed) {
+    auto* exported = static_cast<Exported*>(managed->context);
+    // Other threads of a consumer may end it; after Python's end there is nothing to give back.
+    if (Py_IsInitialized() != 0) {
+      const PyGILState_STATE state = PyGILState_Ensure();
+      Py_DECREF(exported->owner);
+      PyGILState_Release(state);
+    }
+    delete exported;
+  }
+
+  // Of a capsule that nobody consumed.
+  static void DeleteCapsule(PyObject* capsule) {
+    if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;
+    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
+    managed->deleter(managed);
+  }
+};
+
+template <typename Managed>
+nb::object ToCapsule(const nb::object& owner, const dlpack::Tensor& tensor,
+                     const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
+                     Managed managed) {
+  auto exported = std::make_unique<Exported<Managed>>();
+  exported->shape = shape;
+  exported->strides = strides;
+  exported->managed = managed;
+  exported->managed.tensor = tensor;
+  exported->managed.tensor.shape = exported->shape.data();
+  exported->managed.tensor.strides = exported->strides.data();
+  exported->managed.context = exported.get();
+  exported->managed.deleter = &Exported<Managed>::Delete;
+  PyObject* capsule =
+      PyCapsule_New(&exported->managed, Managed::kName, &Exported<Managed>::DeleteCapsule);
+  if (capsule == nullptr) nb::raise_python_error();
+  exported->owner = nb::object(owner).release().ptr();
+  static_cast<void>(exported.release());
+  return nb::steal(capsule);
+}
+
+}  // namespace
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  std::swap(address, other.address);
+  std::swap(device, other.device);
+  std::swap(bits, other.bits);
+  std::swap(shape, other.shape);
+  std::swap(strides, other.strides);
+  std::swap(read_only, other.read_only);
+  std::swap(protocol, other.protocol);
+  std::swap(release, other.release);
+  return *this;
+}
+
+Tensor::~Tensor() {
+  if (release) release();
+}
+
+Tensor ImportTensor(const nb::object& array) {
+  if (PyCapsule_CheckExact(array.ptr())) return FromCapsule(array);
+  if (const dlpack::ExchangeApi* api = ExchangeApiOf(array)) {
+    ManagedTensorVersioned* managed = nullptr;
+    if (api->from_object(array.ptr(), &managed) != 0) nb::raise_python_error();
+    return TakeVersioned(managed, "dlpack-c");
+  }
+  if (nb::hasattr(array, "__dlpack__")) return FromCapsule(CapsuleOf(array));
+  return FromBuffer(array);
+}
+
+nb::object ExportTensor(const nb::object& owner, uint64_t address, const dlpack::Device& device,
+                        const dlpack::DataType& type, const std::vector<int64_t>& shape,
+                        const std::vector<int64_t>& strides, bool read_only, bool versioned) {
+  const dlpack::Tensor tensor = {reinterpret_cast<void*>(address),
+                                 device,
+                                 static_cast<int32_t>(shape.size()),
+                                 type,
+                                 nullptr,
+                                 nullptr,
+                                 0};
+  if (versioned) {
+    ManagedTensorVersioned managed = {};
+    managed.version = {1, 0};
+    managed.flags = read_only ? ManagedTensorVersioned::kReadOnly : 0;
+    return ToCapsule(owner, tensor, shape, strides, managed);
+  }
+  return ToCapsule(owner, tensor, shape, strides, ManagedTensor());
+}
+
+}  // namespace onecopy::python

@@ -1,0 +1,43 @@
+// Where the bytes of somebody's array are.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/python/native/dlpack.h"
+
+namespace onecopy::python {
+
+// Move-only. Keeps the array's memory alive; needs the GIL where it ends.
+struct Tensor {
+  Tensor() = default;
+  Tensor(Tensor&& other) noexcept { *this = std::move(other); }
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor();
+
+  uint64_t address = 0;
+  dlpack::Device device = {dlpack::kCpu, 0};
+  uint64_t bits = 8;  // of an element, all lanes
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // in bits, one for each dimension
+  bool read_only = false;
+  std::string protocol;           // which handed it over
+  std::function<void()> release;  // of what keeps the memory
+};
+
+// By the C exchange API of the object's type, a versioned or an old DLPack capsule (also where the
+// object is one), or the buffer protocol, whichever comes first. Throws BufferError and TypeError
+// with what to do.
+Tensor ImportTensor(const nanobind::object& array);
+
+// A DLPack capsule of memory that `owner` keeps; `strides` in elements. Versioned from 1.0 on.
+nanobind::object ExportTensor(const nanobind::object& owner, uint64_t address,
+                              const dlpack::Device& device, const dlpack::DataType& type,
+                              const std::vector<int64_t>& shape,
+                              const std::vector<int64_t>& strides, bool read_only, bool versioned);
+
+}  // namespace onecopy::python

@@ -1,0 +1,119 @@
+#include "client/python/native/waiting.h"
+
+#include <nanobind/nanobind.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "transport/core/mutex.h"
+
+namespace onecopy::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+// A signal's handler in C only notes the signal; this often is looked whether there was one.
+constexpr std::chrono::milliseconds kSignalsEvery{20};
+
+// What the thread that blocks tells the one that waits for it.
+class Shared {
+ public:
+  void Note(const TransferInfo& transfer) {
+    const MutexLock lock(mutex_);
+    update_ = transfer;
+    changed_.NotifyAll();
+  }
+  void End(Result<TransferInfo> result) {
+    const MutexLock lock(mutex_);
+    result_ = std::move(result);
+    changed_.NotifyAll();
+  }
+  // Until there is something to do, or it is time to look for signals. The newest update, if there
+  // is one that was not taken yet, and whether the call has ended.
+  std::pair<std::optional<TransferInfo>, bool> Wait() {
+    const auto deadline = std::chrono::steady_clock::now() + kSignalsEvery;
+    const MutexLock lock(mutex_);
+    while (!update_.has_value() && !result_.has_value()) {
+      if (!changed_.WaitUntil(mutex_, deadline)) break;
+    }
+    return {std::exchange(update_, std::nullopt), result_.has_value()};
+  }
+  // After the end.
+  Result<TransferInfo> TakeResult() {
+    const MutexLock lock(mutex_);
+    return *std::move(result_);
+  }
+
+ private:
+  Mutex mutex_;
+  Condition changed_;
+  std::optional<TransferInfo> update_ ONECOPY_GUARDED_BY(mutex_);
+  std::optional<Result<TransferInfo>> result_ ONECOPY_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+bool IsMainThread() {
+  const nb::module_ threading = nb::module_::import_("threading");
+  return threading.attr("current_thread")().is(threading.attr("main_thread")());
+}
+
+Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
+                          const std::stop_source& stop) {
+  if (!on_update && !IsMainThread()) {
+    const nb::gil_scoped_release released;
+    return call({}, stop.get_token());
+  }
+  Shared shared;
+  std::stop_source own = stop;  // the same state
+  Client::OnUpdate note;
+  if (on_update) note = [&shared](const TransferInfo& transfer) { shared.Note(transfer); };
+  std::thread blocked(
+      [&shared, &call, &note, token = own.get_token()] { shared.End(call(note, token)); });
+  std::exception_ptr thrown;
+  try {
+    for (bool ended = false; !ended;) {
+      std::optional<TransferInfo> update;
+      {
+        const nb::gil_scoped_release released;
+        std::tie(update, ended) = shared.Wait();
+      }
+      if (update.has_value()) on_update(*update);
+      if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+    }
+  } catch (...) {
+    thrown = std::current_exception();
+    own.request_stop();
+  }
+  {
+    const nb::gil_scoped_release released;
+    blocked.join();
+  }
+  if (thrown) std::rethrow_exception(thrown);
+  return shared.TakeResult();
+}
+
+Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_source& stop) {
+  const std::stop_callback on_stop(stop.get_token(), [&future] { future.Cancel(); });
+  const auto wait = [&future](std::chrono::nanoseconds limit) {
+    const nb::gil_scoped_release released;
+    return future.WaitFor(limit);
+  };
+  if (IsMainThread()) {
+    while (!wait(kSignalsEvery)) {
+      if (PyErr_CheckSignals() == 0) continue;
+      nb::python_error raised;  // takes what the handler has raised
+      future.Cancel();
+      while (!wait(std::chrono::hours(1))) continue;  // what moves uses memory of the caller
+      throw raised;
+    }
+  }
+  const nb::gil_scoped_release released;
+  return future.Get();
+}
+
+}  // namespace onecopy::python

@@ -1,0 +1,67 @@
+"""Moves memory between machines with as few copies as really possible, and proves how many it took.
+
+    import onecopy
+    node = onecopy.connect()
+    array = node.empty((1024, 1024), "float32")
+    done = node.transfer(array, "west:weights", at_most=3)
+    print(done.receipt)
+"""
+
+from importlib.metadata import version as _version
+
+from . import aio
+from ._errors import (
+    Aborted,
+    AlreadyExists,
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+    Unknown,
+)
+from ._node import End, Node, connect, diagnose, program
+from ._pool import Pool, PoolArray, PoolStatistics
+from ._shared import SharedArray
+from ._streams import Queued
+from ._transfer import Transfer
+from ._values import (
+    Attempt,
+    Buffer,
+    Checksum,
+    Diagnosis,
+    Endpoint,
+    Finding,
+    Grant,
+    Lane,
+    Plan,
+    Receipt,
+    Refusal,
+    Step,
+    Sum,
+)
+
+__version__ = _version("onecopy")
+
+
+def doctor() -> Diagnosis:
+    """What keeps this machine from the one-copy path, whether or not a daemon runs."""
+    return diagnose()
+
+
+__all__ = [
+    "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
+    "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant", "Internal", "InvalidArgument",
+    "Lane", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Queued",
+    "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
+    "connect", "doctor", "program",
+]

@@ -1,0 +1,116 @@
+"""The same for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import _native
+from ._transfer import Transfer
+from ._values import Buffer, Plan
+
+if TYPE_CHECKING:
+    from ._node import End, Node, Progress
+    from ._shared import SharedArray
+
+_T = TypeVar("_T")
+_MOST_AT_ONCE = 64  # transfers that are waited for; others wait for their turn
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(_process: int) -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="onecopy")
+
+
+async def _call(function: Callable[[], _T], stop: _native.Stop | None = None) -> _T:
+    """On another thread, which does without the GIL. Cancelled: requests the stop, and waits until nothing moves."""
+    work = asyncio.get_running_loop().run_in_executor(_pool(os.getpid()), function)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if stop is None:
+            raise
+        stop.request()
+        while not work.done():  # a second cancellation must not leave memory in use
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                continue
+            except Exception:
+                break
+        if not work.cancelled():
+            work.exception()  # seen
+        raise
+
+
+class AsyncNode:
+    """A Node whose calls are awaited; made by `connect` of onecopy.aio, or `Node.aio`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        """The same, for calls that block."""
+        return self._node
+
+    @property
+    def name(self) -> str:
+        return self._node.name
+
+    async def ping(self) -> None:
+        await _call(self._node.ping)
+
+    async def create(self, name: str, size: int | str, memory: str = "host", node: str = "") -> Buffer:
+        return await _call(lambda: self._node.create(name, size, memory, node))
+
+    async def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> SharedArray:
+        return await _call(lambda: self._node.empty(shape, dtype, name))
+
+    async def register(self, array: Any, name: str = "") -> Buffer:
+        return await _call(lambda: self._node.register(array, name))
+
+    async def buffer(self, name: str, node: str = "") -> Buffer:
+        return await _call(lambda: self._node.buffer(name, node))
+
+    async def buffers(self, node: str = "") -> list[Buffer]:
+        return await _call(lambda: self._node.buffers(node))
+
+    async def delete(self, buffer: str | Buffer, *, force: bool = False) -> None:
+        await _call(lambda: self._node.delete(buffer, force=force))
+
+    async def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "",
+                       link: str = "", allow_emulated: bool = False, checksum: bool = False,
+                       deadline: float | None = None, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+                       progress: Progress | None = None) -> Transfer:
+        """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
+        is called on the loop's thread, and what it raises is only reported."""
+        stop = _native.Stop()
+        note = None
+        if progress is not None:
+            call, loop = progress, asyncio.get_running_loop()
+
+            def note(update: Transfer) -> None:
+                loop.call_soon_threadsafe(call, update)
+
+        return await _call(
+            lambda: self._node._transfer(
+                stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+                checksum=checksum, deadline=deadline, ranges=ranges),
+            stop)
+
+    async def explain(self, source: End, destination: End, **policy: Any) -> Plan:
+        """As Node.explain."""
+        return await _call(lambda: self._node.explain(source, destination, **policy))
+
+
+async def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0,
+                  program: str = "") -> AsyncNode:
+    """As onecopy.connect."""
+    from ._node import connect as blocking
+
+    return AsyncNode(await _call(lambda: blocking(run_dir, timeout=timeout, program=program)))

@@ -1,0 +1,248 @@
+"""Where the bytes of an array are, and which ranges of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from . import _native
+from ._errors import FailedPrecondition, InvalidArgument
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's kinds of devices
+_ON_HOST = (CPU, CUDA_HOST)
+MOST_RANGES = 131072
+
+Range = tuple[int, int, int, int]  # offset, bytes, stride, count
+
+
+class View(NamedTuple):
+    """An array's memory, while this lives. Strides are in bytes. Without elements there is no memory."""
+
+    address: int
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: tuple[int, int]
+    read_only: bool
+    protocol: str  # that it came by
+    keeps: object
+
+    @property
+    def bytes(self) -> int:
+        return self.itemsize * math.prod(self.shape)
+
+    @property
+    def on_host(self) -> bool:
+        return self.device[0] in _ON_HOST
+
+
+def is_array(value: object) -> bool:
+    """Whether `view` has a way to look at it."""
+    kind = type(value)
+    if any(hasattr(kind, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__")):
+        return True
+    if kind.__name__ == "PyCapsule" or any(
+            hasattr(value, name) for name in ("__cuda_array_interface__", "__array_interface__")):
+        return True
+    try:
+        memoryview(value).release()  # type: ignore[arg-type]
+    except (TypeError, BufferError):
+        return False
+    return True
+
+
+def view(array: Any) -> View:
+    """The memory of an array of any framework, without a copy.
+
+    Tried in turn: DLPack's C exchange API, the CUDA array interface, DLPack's capsules, the buffer protocol, NumPy's
+    array interface.
+    """
+    if not hasattr(type(array), "__dlpack_c_exchange_api__"):
+        cuda = getattr(array, "__cuda_array_interface__", None)
+        if cuda is not None:
+            return _of_interface(cuda, (CUDA, _cuda_ordinal(array)), "cuda-array-interface", array)
+    try:
+        return _of_tensor(_native.import_tensor(array))
+    except (TypeError, BufferError, ValueError, RuntimeError) as failure:
+        interface = getattr(array, "__array_interface__", None)
+        if interface is not None:  # of elements that neither has a word for: dates, structures
+            return _of_interface(interface, (CPU, 0), "array-interface", array)
+        remedy = "pass an array of NumPy, torch, CuPy, JAX, Numba or Arrow, or anything with a buffer"
+        if "grad" in str(failure):
+            remedy = "pass array.detach()"
+        raise InvalidArgument(f"the memory of a {type(array).__name__} cannot be looked at: {failure}",
+                              "BAD_ARGUMENT", remedy) from failure
+
+
+def has_storage(array: object) -> bool:
+    """Whether it is a tensor of torch, whose memory belongs to a storage."""
+    kind = type(array)
+    return hasattr(kind, "untyped_storage") and not is_storage(array)
+
+
+def is_storage(owner: object) -> bool:
+    """Of torch. It has no protocol to look at its memory by."""
+    return type(owner).__name__ == "UntypedStorage"
+
+
+def storage_view(storage: Any, part: View) -> View:
+    """All bytes of a storage of torch, which `part` lies in."""
+    return View(storage.data_ptr(), 1, (storage.nbytes(),), (1,), part.device, part.read_only, "storage", storage)
+
+
+def _of_tensor(tensor: _native.Tensor) -> View:
+    if tensor.bits % 8 != 0:
+        raise InvalidArgument(
+            f"elements of {tensor.bits} bits are less than a byte", "BAD_ARGUMENT",
+            "view the array as bytes first: array.view(uint8)")
+    return View(tensor.address, tensor.bits // 8, tuple(tensor.shape), tuple(each // 8 for each in tensor.strides),
+                tensor.device, tensor.read_only, tensor.protocol, tensor)
+
+
+def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: str, array: object) -> View:
+    """NumPy's array interface and CUDA's (version 3) have the same fields."""
+    if fields.get("mask") is not None:
+        raise InvalidArgument("an array with a mask is two memories", "BAD_ARGUMENT", "pass its data, then its mask")
+    if fields.get("data") is None:
+        raise InvalidArgument(f"a {type(array).__name__} does not say where its data is", "BAD_ARGUMENT",
+                              "pass the array that it was made of")
+    address, read_only = fields["data"]
+    kind, length = fields["typestr"][1], fields["typestr"][2:].partition("[")[0]  # "<M8[s]"
+    if kind == "O":
+        raise InvalidArgument("an array of Python objects has pointers, and no bytes of its own", "BAD_ARGUMENT",
+                              "convert it to a type of numbers, or to bytes: pickle.dumps")
+    itemsize = int(length) * (4 if kind == "U" else 1)  # NumPy counts these in characters
+    shape = tuple(fields["shape"])
+    strides = fields.get("strides")
+    return View(address or 0, itemsize, shape, tuple(strides) if strides is not None else compact(shape, itemsize),
+                device, read_only, protocol, array)
+
+
+def _cuda_ordinal(array: Any) -> int:
+    device = getattr(array, "device", None)
+    found = getattr(device, "id", getattr(device, "index", None))
+    return int(found) if isinstance(found, int) else 0
+
+
+def compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides of an array without gaps, the last dimension fastest."""
+    strides: list[int] = []
+    step = itemsize
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
+
+
+def check(found: View, what: str, written: bool) -> None:
+    """Refuses what cannot be moved, before anything happens. `what`: "the source"."""
+    if found.bytes == 0:
+        raise InvalidArgument(f"{what} has no bytes: its shape is {found.shape}", "BAD_SIZE",
+                              "leave arrays without elements out")
+    if written and found.read_only:
+        raise InvalidArgument(f"{what} is read-only", "BAD_ARGUMENT",
+                              "pass an array that may be written: array.copy(), or onecopy.empty")
+    for length, stride in zip(found.shape, found.strides, strict=True):
+        if length > 1 and stride < 0:
+            raise InvalidArgument(f"{what} runs backwards: its strides are {found.strides}", "BAD_ARGUMENT",
+                                  "pass it forwards, or a copy: numpy.ascontiguousarray(array)")
+        if length > 1 and stride == 0:
+            raise InvalidArgument(f"{what} repeats its elements: its strides are {found.strides}", "BAD_ARGUMENT",
+                                  "pass the array before it was broadcast, or a copy of it")
+    if found.device[0] not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
+        raise FailedPrecondition(
+            f"{what} is on a device of DLPack's kind {found.device[0]}, which onecopy cannot reach", "NOT_SHAREABLE",
+            "copy it to the CPU or to a GPU of NVIDIA first")
+
+
+def extent(found: View) -> tuple[int, int]:
+    """The first address, and the number of bytes to the end of the last element. Strides must not be negative."""
+    last = sum((length - 1) * stride for length, stride in zip(found.shape, found.strides, strict=True))
+    return found.address, last + found.itemsize
+
+
+def runs(found: View) -> list[Range]:
+    """The array's bytes in order of its elements, as ranges from its first address; one where it has no gaps."""
+    length = found.itemsize
+    outer: list[tuple[int, int]] = []  # (count, stride) of what is not part of one run, the fastest first
+    for count, stride in zip(reversed(found.shape), reversed(found.strides), strict=True):
+        if count == 1:
+            continue
+        if not outer and stride == length:
+            length *= count
+        elif outer and outer[-1][0] * outer[-1][1] == stride:
+            outer[-1] = (outer[-1][0] * count, outer[-1][1])
+        else:
+            outer.append((count, stride))
+    if not outer:
+        return [(0, length, 0, 1)]
+    (count, stride), rest = outer[0], outer[1:]
+    total = math.prod(each for each, _ in rest)
+    if total > MOST_RANGES:
+        raise InvalidArgument(
+            f"this array is {total} pieces that no common stride joins, and a transfer takes {MOST_RANGES}", "BAD_SIZE",
+            "move it in parts, or a copy without gaps: numpy.ascontiguousarray(array)")
+    return [(offset, length, stride, count) for offset in _offsets(rest)]
+
+
+def _offsets(outer: list[tuple[int, int]]) -> Iterator[int]:
+    """Of every combination, the first of `outer` fastest."""
+    if not outer:
+        yield 0
+        return
+    for slow in _offsets(outer[1:]):
+        for index in range(outer[0][0]):
+            yield slow + index * outer[0][1]
+
+
+def _size(piece: Range) -> int:
+    return piece[1] * piece[3]
+
+
+def _elements(offset: int, length: int, stride: int, count: int) -> Range:
+    return offset, length, stride if count > 1 else 0, count
+
+
+def _fit(piece: Range, size: int) -> int:
+    """The most bytes up to `size` with which a piece can begin as one range: a part of one element, or whole ones."""
+    _, length, _, count = piece
+    return size if count == 1 or size < length else size - size % length
+
+
+def _cut(piece: Range, size: int) -> tuple[Range, list[Range]]:
+    """The piece's first bytes, as many as fit, and what is left."""
+    offset, length, stride, count = piece
+    if size == _size(piece):
+        return piece, []
+    if size < length:
+        left = [(offset + size, length - size, 0, 1)]
+        if count > 1:
+            left.append(_elements(offset + stride, length, stride, count - 1))
+        return (offset, size, 0, 1), left
+    whole = size // length
+    return _elements(offset, length, stride, whole), [
+        _elements(offset + whole * stride, length, stride, count - whole)]
+
+
+def pairs(source: list[Range], destination: list[Range]) -> list[tuple[Range, Range]]:
+    """Ranges of two arrays of as many bytes, cut so that each has its like."""
+    made: list[tuple[Range, Range]] = []
+    ends = [list(reversed(source)), list(reversed(destination))]
+    while ends[0]:
+        tops = [each.pop() for each in ends]
+        size, before = min(map(_size, tops)), 0
+        while size != before:
+            before = size
+            size = min(_fit(each, size) for each in tops)
+        heads = []
+        for end, top in zip(ends, tops, strict=True):
+            head, left = _cut(top, size)
+            heads.append(head)
+            end.extend(reversed(left))
+        made.append((heads[0], heads[1]))
+        if len(made) > MOST_RANGES:
+            raise InvalidArgument(
+                f"the two arrays have more than {MOST_RANGES} pieces in common", "BAD_SIZE",
+                "give both the same layout, or move a copy without gaps: numpy.ascontiguousarray(array)")
+    return made

@@ -1,0 +1,495 @@
+"""The connection to a daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from . import _arrays, _errors, _native, _pieces, _pool, _registrations, _shared, _streams
+from ._errors import InvalidArgument, NotFound
+from ._transfer import Transfer
+from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
+
+if TYPE_CHECKING:
+    from ._aio import AsyncNode
+
+End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
+"""What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
+
+Progress: TypeAlias = "Callable[[Transfer], object]"
+_T = TypeVar("_T")
+
+
+def _milliseconds(seconds: float | None, what: str) -> int | None:
+    if seconds is None:
+        return None
+    if not math.isfinite(seconds) or seconds <= 0:
+        raise InvalidArgument(f"{what} of {seconds} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
+    return max(1, math.ceil(seconds * 1000))
+
+
+class _Place:
+    """One end of a transfer, found: a range of a buffer and, of an array with gaps, its pieces in it."""
+
+    __slots__ = ("bytes", "endpoint", "keeps", "pool", "registration", "runs")
+
+    def __init__(self, endpoint: _pieces.Place, bytes: int | None, runs: list[_arrays.Range] | None, keeps: object,
+                 registration: _registrations.Registration | None = None, pool: _pool.Pool | None = None) -> None:
+        self.endpoint = endpoint
+        self.bytes = bytes  # None: not known here
+        self.runs = runs
+        self.keeps = keeps
+        self.registration = registration  # of memory that was not made to be shared
+        self.pool = pool  # that it lies in
+
+
+class _Keeps:
+    """What must live as long as a transfer, and the pools that it is of."""
+
+    __slots__ = ("ends", "pools")
+
+    def __init__(self, places: Iterable[_Place]) -> None:
+        self.ends = [each.keeps for each in places]
+        self.pools = {each.pool for each in places if each.pool is not None}
+
+
+class Node:
+    """A node of the cluster, by a connection to its daemon; made by `connect`. Any thread may use it.
+
+    A call that waits leaves the GIL to others. On the main thread Ctrl-C ends it: what was moving is cancelled, and the
+    call raises KeyboardInterrupt when nothing moves any more.
+    """
+
+    def __init__(self, native: _native.Node, *, most_registrations: int = 4096) -> None:
+        self._native = native
+        self._registrations = _registrations.Registrations(
+            self._register_view_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
+            most_registrations)
+        self._running = _streams.Running()
+
+    @property
+    def name(self) -> str:
+        return self._native.name
+
+    @property
+    def daemon_version(self) -> str:
+        return self._native.daemon_version
+
+    @property
+    def run_dir(self) -> str:
+        """Of the daemon."""
+        return self._native.run_dir
+
+    @property
+    def aio(self) -> AsyncNode:
+        """The same, for asyncio."""
+        from ._aio import AsyncNode
+
+        return AsyncNode(self)
+
+    def ping(self) -> None:
+        """Raises Unavailable where the daemon does not serve."""
+        self._native.ping()
+
+    # ---- buffers
+
+    def create(self, name: str, size: int | str, memory: str = "host", node: str = "") -> Buffer:
+        """A zeroed buffer that the daemon owns, which stays after this process. `size`: bytes, or "64MiB"; `memory`:
+        "host", "cuda:N", a GPU's PCI address or UUID; `node`: another one, which lets the caller make it."""
+        bytes = _native.parse_bytes(size) if isinstance(size, str) else size
+        return self._buffer(self._native.create_buffer(name, bytes, memory, node))
+
+    def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> _shared.SharedArray:
+        """A zeroed array in memory that the daemon reads and writes in place. `dtype`: a name ("bfloat16"), or a type of
+        NumPy or torch; `name`: of its buffer, chosen by the daemon where it is empty."""
+        return _shared.empty(self._native, shape, dtype, name)
+
+    def pool(self, name: str = "", *, slab: int | str = "64MiB", initial: int | str = 0,
+             limit: int | str | None = None) -> _pool.Pool:
+        """Memory for many arrays that is registered slab by slab, rather than array by array: Pool.empty takes no call of
+        the daemon but for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …; `slab`: of bytes ("64MiB"), larger
+        for larger arrays; `initial`: registered at once; `limit`: of all slabs together, beside the daemon's."""
+        return _pool.create(self._native, name, slab, initial, limit)
+
+    def register(self, array: Any, name: str = "") -> Buffer:
+        """Makes the memory of an array a buffer. Done by transfers by themselves; here for a name that others can use.
+
+        The memory is registered as a whole, once; it stays registered while the object that owns it lives. What has only
+        a buffer (bytearray, mmap) cannot be resized or closed until it is unregistered.
+        """
+        if isinstance(array, _shared.SharedArray):
+            if name and array.buffer.name != name:
+                raise InvalidArgument(
+                    f"this array is buffer {array.buffer.name} already", "NAME_TAKEN", "name it as it is made: empty(…, name=…)")
+            return array.buffer
+        found = _arrays.view(array)
+        _arrays.check(found, "the array", written=False)
+        buffer = self._registrations.find(array, found, name).buffer
+        if self._knows(buffer.id):
+            return buffer
+        self._registrations.lose(buffer.id)
+        return self._registrations.find(array, found, name).buffer
+
+    def unregister(self, array: Any) -> bool:
+        """Ends the registration of an array's memory before that goes; transfers that use it are cancelled, and waited
+        for. False where there was none."""
+        return self._registrations.forget(array)
+
+    def buffer(self, name: str, node: str = "") -> Buffer:
+        """By its name or id; `node` empty: of this node."""
+        return self._buffer(self._native.get_buffer(node, name))
+
+    def buffers(self, node: str = "") -> list[Buffer]:
+        """Those that the caller owns or has a grant on."""
+        return [Buffer._of(each) for each in json.loads(self._native.list_buffers(node))]
+
+    def delete(self, buffer: str | Buffer, *, force: bool = False) -> None:
+        """`force` cancels transfers that use it, rather than failing. By name: of this node."""
+        if isinstance(buffer, str):
+            self._native.delete_buffer(buffer, force)
+        else:
+            self._native.delete_buffer(buffer.id, force, buffer.node)
+
+    def sum(self, range: str | Endpoint | Buffer) -> Sum:
+        """The checksum of a range."""
+        return known(Sum, json.loads(self._native.sum_buffer(self._range(range)._tuple())))
+
+    # ---- grants
+
+    def grant(self, range: str | Endpoint | Buffer, to: str, *, read: bool = False, write: bool = False,
+              seconds: float | None = None) -> Grant:
+        """Gives another owner ("1000@west") a right on a range of a buffer of this node."""
+        lifetime = _milliseconds(seconds, "a lifetime")
+        return Grant._of(json.loads(self._native.create_grant(self._range(range)._tuple(), to, read, write, lifetime)))
+
+    def grants(self, buffer: str = "", node: str = "") -> list[Grant]:
+        return [Grant._of(each) for each in json.loads(self._native.list_grants(buffer, node))]
+
+    def revoke(self, grant: str | Grant) -> None:
+        """Ends transfers that use it, too."""
+        self._native.delete_grant(grant if isinstance(grant, str) else grant.id)
+
+    # ---- transfers
+
+    def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+                 progress: Progress | None = None) -> Transfer:
+        """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
+
+        at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
+        compare both ends; deadline: in seconds; ranges: pairs of (offset, bytes) or (offset, bytes, stride, count), for
+        parts of two buffers; progress: called with the transfer as it goes, may raise to cancel it.
+
+        Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. The sources are
+        of one node, and so are the destinations; arrays without elements are left out.
+        """
+        return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
+                              allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges)
+
+    def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
+                  **options: Any) -> Transfer:
+        def run(request: _pieces.Request, keeps: _Keeps) -> Transfer:
+            note = None
+            if progress is not None:
+                call = progress
+
+                def note(update: _native.Transfer) -> None:
+                    call(Transfer(self._native, update, keeps))
+
+            return Transfer(self._native, self._native.run(request, note, stop), None)
+
+        return self._with_request(run, source, destination, **options)
+
+    def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+              ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Transfer:
+        """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
+        def run(request: _pieces.Request, keeps: _Keeps) -> Transfer:
+            started = self._native.start(request)
+            for pool in keeps.pools:
+                pool._hold(started.id, keeps)
+            return Transfer(self._native, started, keeps)
+
+        return self._with_request(
+            run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+            checksum=checksum, deadline=deadline, ranges=ranges)
+
+    def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
+                at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
+                checksum: bool = False, deadline: float | None = None,
+                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> _streams.Queued:
+        """As `transfer`, but in the order of CUDA streams, and without waiting: it begins when what is queued on the
+        stream `after` now has been done, and what is queued on the stream `then` from now on waits for its end on the
+        GPU. `stream` is both. A stream goes on however the transfer ends: Queued.wait says how, or raises.
+
+        Streams: of torch, CuPy or Numba, what has `__cuda_stream__`, or a handle as an int; 0 is the default stream of
+        the current device. Raises FailedPrecondition (STREAM_CAPTURING) for one that is capturing a graph, which goes
+        on as before.
+        """
+        before, behind = (stream if each is None else each for each in (after, then))
+
+        def run(request: _pieces.Request, keeps: _Keeps) -> _streams.Queued:
+            native = self._native.enqueue(request, None if before is None else _streams.number(before),
+                                          None if behind is None else _streams.number(behind))
+            queued = _streams.Queued(self._native, native, keeps)
+            self._running.add(queued)
+            return queued
+
+        return self._with_request(
+            run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+            checksum=checksum, deadline=deadline, ranges=ranges)
+
+    def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Plan:
+        """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
+        where no path is acceptable."""
+        text, document = self._with_request(
+            lambda request, _: self._native.plan(request), source, destination, at_most=at_most, path=path, link=link,
+            allow_emulated=allow_emulated, checksum=False, deadline=None, ranges=ranges)
+        return Plan._of(json.loads(document), text)
+
+    def transfer_of(self, id: str) -> Transfer:
+        """As it is now."""
+        return Transfer(self._native, self._native.get_transfer(id), None)
+
+    def transfers(self) -> list[Transfer]:
+        """The caller's, the newest first."""
+        return [Transfer(self._native, each, None) for each in self._native.list_transfers()]
+
+    # ---- the node
+
+    def info(self, name: str = "") -> dict[str, Any]:
+        """What `onecopy --json node show` prints."""
+        found: dict[str, Any] = json.loads(self._native.get_node(name))
+        return found
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """This node first, then its peers."""
+        found: list[dict[str, Any]] = json.loads(self._native.list_nodes())
+        return found
+
+    def doctor(self) -> Diagnosis:
+        """What keeps this node from the one-copy path."""
+        return diagnose(self.run_dir)
+
+    def __repr__(self) -> str:
+        return f"<onecopy.Node {self.name}, {self.run_dir}>"
+
+    # ---- how
+
+    @staticmethod
+    def _buffer(document: str) -> Buffer:
+        return Buffer._of(json.loads(document))
+
+    @staticmethod
+    def _range(range: str | Endpoint | Buffer) -> Endpoint:
+        if isinstance(range, str):
+            return Endpoint.parse(range)
+        return range.endpoint() if isinstance(range, Buffer) else range
+
+    @staticmethod
+    def _register_view_of(native: _native.Node) -> Callable[[_arrays.View, int, int, str], Buffer]:
+        """Does not keep the Node: its end is that of its registrations."""
+
+        def register(found: _arrays.View, start: int, bytes: int, name: str) -> Buffer:
+            if found.device[0] in (_arrays.CUDA, _arrays.CUDA_MANAGED):
+                return Node._buffer(native.register_cuda(name, start, bytes))
+            return Node._buffer(native.register_memory(name, start, bytes, not found.read_only))
+
+        return register
+
+    def _place(self, end: End, what: str, written: bool) -> _Place:
+        if isinstance(end, str):
+            end = Endpoint.parse(end)
+        if isinstance(end, Buffer):
+            # With its length: what a ring carries must say it.
+            return _Place((end.node, end.id, 0, end.bytes), end.bytes, None, None)
+        if isinstance(end, Endpoint):
+            return _Place(end._tuple(), end.bytes, None, None)
+        if isinstance(end, _shared.SharedArray):
+            if end.nbytes == 0:
+                raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
+                                      "leave arrays without elements out")
+            pool = end._pool if isinstance(end, _pool.PoolArray) else None
+            return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end, pool=pool)
+        found = _arrays.view(end)
+        _arrays.check(found, what, written)
+        start, bytes = _arrays.extent(found)
+        runs = _arrays.runs(found)
+        shared = _shared.find(start, bytes) if found.on_host else None
+        registration, pool = None, None
+        if shared is not None:
+            buffer, offset, pool = shared
+        else:
+            registration = self._registrations.find(end, found)
+            buffer, offset = registration.buffer, start - registration.start
+            found = found._replace(keeps=(found.keeps, registration))
+        gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
+        return _Place((buffer.node, buffer.id, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
+
+    def _with_request(self, call: Callable[[_pieces.Request, _Keeps], _T], source: End, destination: End, *,
+                      ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), **options: Any) -> _T:
+        """Makes a call that names the memory of arrays; once more where the daemon does not know that any more, as it
+        was started since."""
+        pieces = list(ranges)
+        request, keeps = self._request(source, destination, ranges=pieces, **options)
+        try:
+            return call(request, keeps)
+        except NotFound as failure:
+            if failure.reason not in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
+                raise
+            self._lose_unknown(request)
+            again, keeps = self._request(source, destination, ranges=pieces, **options)
+            if _pieces.places(again) == _pieces.places(request):
+                raise
+        return call(again, keeps)
+
+    def _lose_unknown(self, request: _pieces.Request) -> None:
+        """Forgets the registrations of arrays that a request names, where the daemon has."""
+        for id in self._registrations.ids().intersection(each[1] for each in _pieces.places(request)):
+            if not self._knows(id):
+                self._registrations.lose(id)
+
+    def _knows(self, id: str) -> bool:
+        try:
+            self._native.get_buffer("", id)
+        except NotFound:
+            return False
+        return True
+
+    def _request(self, source: End, destination: End, *, at_most: int | None, path: str, link: str,
+                 allow_emulated: bool, checksum: bool, deadline: float | None,
+                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[_pieces.Request, _Keeps]:
+        """What the native part takes, and what must live as long as the transfer."""
+        pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
+        ends: _pieces.Ends
+        if isinstance(source, (list, tuple)) or isinstance(destination, (list, tuple)):
+            if pieces:
+                raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
+                                      "pass ranges with one source and one destination, or none")
+            ends, places = self._many(source, destination)
+        else:
+            from_ = self._place(source, "the source", written=False)
+            to = self._place(destination, "the destination", written=True)
+            if from_.runs is not None or to.runs is not None:
+                if pieces:
+                    raise InvalidArgument("an array with gaps has ranges of its own", "BAD_ARGUMENT",
+                                          "pass ranges with arrays without gaps, or none")
+                pieces = _joined(from_, to)
+            elif not pieces and from_.bytes is not None and to.bytes is not None:
+                _check_sizes(from_, to)
+            ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces)
+            places = [from_, to]
+        return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
+                               checksum=checksum, deadline_ms=_milliseconds(deadline, "a deadline")), _Keeps(places)
+
+    def _many(self, sources: Any, destinations: Any) -> tuple[_pieces.Ends, list[_Place]]:
+        """Of two lists, each of which has what the other's like goes to or comes from."""
+        for each, what in ((sources, "source"), (destinations, "destination")):
+            if not isinstance(each, (list, tuple)):
+                raise InvalidArgument(f"of several ends the {what} is one: a {type(each).__name__}", "BAD_ARGUMENT",
+                                      "pass two lists")
+        if len(sources) != len(destinations):
+            raise InvalidArgument(f"{len(sources)} sources have {len(destinations)} destinations", "SIZE_MISMATCH",
+                                  "pass lists of one length")
+        joining = _pieces.Joining(self.name)
+        places: list[_Place] = []
+        for number, pair in enumerate(zip(sources, destinations, strict=True)):
+            if all(_is_empty(each) for each in pair):
+                continue
+            from_ = self._place(pair[0], f"source {number}", written=False)
+            to = self._place(pair[1], f"destination {number}", written=True)
+            if from_.bytes is None and to.bytes is None:
+                raise InvalidArgument(f"how much goes from source {number} to its destination is not known", "BAD_SIZE",
+                                      "pass a Buffer, or write the range: west:weights@0+4096")
+            if from_.runs is None and to.runs is None and from_.bytes is not None and to.bytes is not None:
+                _check_sizes(from_, to)
+            joining.add(from_.endpoint, to.endpoint, _joined(from_, to))
+            places += [from_, to]
+        if not places:
+            raise InvalidArgument("there is nothing to move: all arrays are without elements", "BAD_SIZE",
+                                  "leave arrays without elements out")
+        return joining.ends(), places
+
+
+def _is_empty(end: End) -> bool:
+    """Whether it is an array without elements."""
+    if isinstance(end, _shared.SharedArray):
+        return end.nbytes == 0
+    shape = None if isinstance(end, (str, Buffer, Endpoint)) else getattr(end, "shape", None)
+    return shape is not None and 0 in tuple(shape)
+
+
+def _check_sizes(source: _Place, destination: _Place) -> None:
+    """Two whole arrays have as many bytes, and an array fits into what it is put into."""
+    assert source.bytes is not None and destination.bytes is not None
+    if source.keeps is None and destination.keeps is None:  # the daemon says what is wrong
+        return
+    if source.bytes > destination.bytes or (destination.keeps is not None and source.bytes != destination.bytes):
+        raise InvalidArgument(
+            f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
+            "pass ends of as many bytes: a slice of the longer one")
+
+
+def _piece(fields: Sequence[int]) -> _arrays.Range:
+    if len(fields) == 2:
+        return fields[0], fields[1], 0, 1
+    if len(fields) == 4:
+        return fields[0], fields[1], fields[2], fields[3]
+    raise InvalidArgument(f"{tuple(fields)} is no range", "BAD_ARGUMENT",
+                          "write (offset, bytes), or (offset, bytes, stride, count)")
+
+
+def _joined(source: _Place, destination: _Place) -> list[tuple[_arrays.Range, ...]]:
+    """The ranges of two ends of which one, at least, is an array with gaps."""
+    size = source.bytes if source.runs is not None or source.keeps is not None else destination.bytes
+    if size is None:
+        size = source.bytes
+    assert size is not None
+    for place in (source, destination):
+        if place.bytes is not None and place.bytes != size and (place.keeps is not None or place.bytes < size):
+            raise InvalidArgument(
+                f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
+                "pass ends of as many bytes: a slice of the longer one")
+    plain: list[_arrays.Range] = [(0, size, 0, 1)]
+    return list(_arrays.pairs(source.runs or plain, destination.runs or plain))
+
+
+def program() -> pathlib.Path:
+    """The command-line program that the wheel brings."""
+    return pathlib.Path(__file__).parent / "bin" / "onecopy"
+
+
+def diagnose(run_dir: str = "") -> Diagnosis:
+    """What `onecopy doctor` says of this node, whether or not a daemon runs."""
+    command = [os.fspath(program()), *(["--run-dir", run_dir] if run_dir else []), "--json", "doctor"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        return Diagnosis._of(done.stdout)
+    except (ValueError, KeyError, TypeError) as failure:
+        with contextlib.suppress(ValueError, KeyError):
+            raise _errors.build(done.stdout) from failure
+        raise _errors.Internal(
+            f"`{' '.join(command)}` ended with status {done.returncode}: {done.stderr.strip()}", "INTERNAL") from failure
+
+
+def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0, program: str = "") -> Node:
+    """The daemon of this machine: that of `run_dir`; else of $ONECOPY_RUN_DIR; else the system's, in /run/onecopy; else
+    the user's. Raises Unavailable where none answers, and says how to get one.
+
+    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log.
+    """
+    limit = _milliseconds(timeout, "a timeout")
+    name = program or f"python {os.path.basename(sys.argv[0] or 'interactive')}"
+    return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True))
+
+
+__all__ = ["End", "Node", "connect", "diagnose", "program"]

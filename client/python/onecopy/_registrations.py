@@ -1,0 +1,261 @@
+"""Memory of other people's arrays, registered once for each allocation."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from . import _arrays
+from ._errors import Error, FailedPrecondition, InvalidArgument
+from ._values import Buffer
+
+_Key = tuple[int, int, int]  # the owner's, or less than 0 the allocation's; where its memory begins, and its bytes
+
+
+def owner_of(array: Any) -> Any:
+    """The object that owns the memory which `array` is a view of: the last of what NumPy calls its base, and torch's
+    storage, which tensors share that know nothing of each other (detach)."""
+    for _ in range(64):  # of a chain that has no end by mistake
+        if _arrays.has_storage(array):
+            return array.untyped_storage()
+        base = getattr(array, "base", None)
+        # A capsule is no array any more once another one was made of it, which then keeps the memory.
+        if base is None or type(base).__name__ == "PyCapsule" or not _arrays.is_array(base):
+            return array
+        array = base
+    return array
+
+
+@dataclasses.dataclass(eq=False)
+class Registration:
+    """A range of memory that the daemon knows as a buffer."""
+
+    start: int
+    bytes: int
+    buffer: Buffer
+    holds: object = None  # what must not change its memory meanwhile
+    pins: int = 0  # by those who told others of the buffer
+    of_allocation: bool = False  # of a GPU, which arrays of several owners lie in
+    owners: dict[int, weakref.finalize[Any, Any]] = dataclasses.field(default_factory=dict)  # with the last it ends
+
+
+def _is_lasting(owner: Any, whole: _arrays.View) -> bool:
+    """Whether memory stays where it is while its owner lives, and the owner's end can be seen. What has a buffer and no
+    more (bytearray, array) may take other memory as it grows."""
+    if whole.protocol == "buffer":
+        return False
+    try:
+        weakref.ref(owner)
+    except TypeError:
+        return False
+    return True
+
+
+def _whole(owner: Any, part: _arrays.View) -> _arrays.View:
+    """All the memory of the owner of an array, which `part` is of that."""
+    return _arrays.storage_view(owner, part) if _arrays.is_storage(owner) else _arrays.view(owner)
+
+
+def _detach(registration: Registration) -> None:
+    for finalizer in registration.owners.values():
+        finalizer.detach()
+    registration.owners.clear()
+
+
+def _owner_ended(registrations: weakref.ref[Registrations], key: _Key, owner: int) -> None:
+    found = registrations()
+    if found is not None:
+        found._disown(key, owner)
+
+
+class Registrations:
+    """Of one node: found by what owns the memory and by where that is now, so that memory which has gone and come again
+    elsewhere is another one; slices share it. On a GPU all arrays of an allocation share it, which the driver's number
+    tells from a later one at the same address. It ends with the owner, or the last of these; where there are too many,
+    those go that were not used for longest. Any thread. A child of the process that made it leaves all to that: the lock may be held there by a
+    thread that the child lacks."""
+
+    def __init__(self, register: Callable[[_arrays.View, int, int, str], Buffer], delete: Callable[[str, bool], None],
+                 session: Callable[[], int], allocation: Callable[[int, int], tuple[int, int, int] | None],
+                 most: int) -> None:
+        """session: the number of the present session with the daemon, with which all registrations end; allocation: the
+        start, the bytes and the number of what so many bytes from an address of a GPU on lie in."""
+        self._process = os.getpid()
+        self._register = register
+        self._delete = delete
+        self._session = session
+        self._known_session = session()
+        self._allocation = allocation
+        self._most = most
+        self._lock = threading.RLock()  # a finalizer may run while it is held
+        self._of: collections.OrderedDict[_Key, Registration] = collections.OrderedDict()
+
+    def _forked(self) -> bool:
+        return os.getpid() != self._process
+
+    def __len__(self) -> int:
+        if self._forked():
+            return 0
+        with self._lock:
+            return len(self._of)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # Python may be ending
+            self.clear()
+
+    def find(self, array: Any, found: _arrays.View, name: str = "") -> Registration:
+        """Of the memory of `array`, which `found` describes; made where there is none yet. With a name it lasts until it
+        is forgotten or its owner ends; what has no name, and cannot be watched, lasts as long as what is returned."""
+        owner = owner_of(array)
+        whole = found if owner is array else _whole(owner, found)
+        start, bytes = _arrays.extent(found)
+        first, size = _arrays.extent(whole) if min(whole.strides, default=0) >= 0 else (start, bytes)
+        if not first <= start <= start + bytes <= first + size:  # its base is not what it says
+            owner, whole, first, size = array, found, start, bytes
+        lasting = _is_lasting(owner, whole)
+        key = (id(owner), first, size)
+        shared = self._allocation_of(found, start, bytes) if lasting and not name else None
+        if shared is not None:
+            key, (_, first, size) = shared, shared
+        if self._forked():
+            return Registration(first, size, self._register(whole, first, size, name))  # which says so
+        with self._lock:
+            if self._session() != self._known_session:  # the daemon was started again, and knows none of them
+                self._known_session = self._session()
+                self.clear()
+            known = self._of.get(key)
+            if known is not None:
+                self._of.move_to_end(key)
+                if name and known.buffer.name != name:
+                    raise InvalidArgument(f"this memory is registered as {known.buffer.name}", "NAME_TAKEN",
+                                          "use that name, or unregister the array first")
+                self._own(known, key, owner)
+                return known
+            made = Registration(first, size, self._register(whole, first, size, name), of_allocation=shared is not None)
+            if not lasting and not name:
+                weakref.finalize(made, self._end, made.buffer.id, True).atexit = False
+                return made
+            if lasting:
+                self._own(made, key, owner)
+            else:
+                made.holds = whole
+            self._of[key] = made
+            self._make_room(key)
+            return made
+
+    def _allocation_of(self, found: _arrays.View, start: int, bytes: int) -> _Key | None:
+        """Of the driver, where the range lies in one."""
+        allocation = self._allocation(start, bytes) if found.device[0] == _arrays.CUDA else None
+        if allocation is None or start + bytes > allocation[0] + allocation[1]:
+            return None
+        return -allocation[2], allocation[0], allocation[1]
+
+    def _own(self, registration: Registration, key: _Key, owner: Any) -> None:
+        """The registration lives as long as this owner, too."""
+        if id(owner) in registration.owners or registration.holds is not None:
+            return
+        finalizer = weakref.finalize(owner, _owner_ended, weakref.ref(self), key, id(owner))
+        finalizer.atexit = False
+        registration.owners[id(owner)] = finalizer
+
+    def _disown(self, key: _Key, owner: int) -> None:
+        if self._forked():
+            return
+        with self._lock:
+            known = self._of.get(key)
+            if known is None or known.owners.pop(owner, None) is None or known.owners:
+                return
+            self._drop(key, force=True)
+
+    def ids(self) -> set[str]:
+        """Of the buffers."""
+        if self._forked():
+            return set()
+        with self._lock:
+            return {each.buffer.id for each in self._of.values()}
+
+    def pin(self, registration: Registration) -> None:
+        """Keeps it from making room for others, until as many unpins. Its owner's end ends it nevertheless."""
+        if self._forked():
+            return
+        with self._lock:
+            registration.pins += 1
+
+    def unpin(self, registration: Registration, *, end: bool = False) -> None:
+        """end: also ends the registration where nobody else has pinned it, and it is no allocation that other arrays
+        may lie in; transfers that use it are cancelled, and waited for."""
+        if self._forked():
+            return
+        with self._lock:
+            registration.pins -= 1
+            if end and registration.pins == 0 and not registration.of_allocation:
+                for key in [key for key, each in self._of.items() if each is registration]:
+                    self._drop(key, force=True)
+
+    def forget(self, array: Any) -> bool:
+        """Ends the registration of the memory that `array` is a view of, if there is one."""
+        if self._forked():
+            return False
+        wanted = id(owner_of(array))
+        with self._lock:
+            keys = [key for key, each in self._of.items() if key[0] == wanted or wanted in each.owners]
+            for key in keys:
+                self._drop(key, force=True)
+        return bool(keys)
+
+    def clear(self) -> None:
+        if self._forked():
+            return
+        with self._lock:
+            for key in list(self._of):
+                self._drop(key, force=True)
+
+    def lose(self, id: str) -> bool:
+        """The daemon does not know that buffer any more: its memory is registered anew when it is next of use. False
+        where it is none of these."""
+        if self._forked():
+            return False
+        with self._lock:
+            gone = [key for key, each in self._of.items() if each.buffer.id == id]
+            dropped = [self._of.pop(key) for key in gone]
+        for each in dropped:
+            _detach(each)
+        if dropped:
+            self._end(id, True)  # the library may hold on to the memory still
+        return bool(dropped)
+
+    def _make_room(self, kept: _Key) -> None:
+        """Ends the oldest that no transfer uses."""
+        for key in list(self._of):
+            if len(self._of) <= self._most:
+                return
+            if key != kept and self._of[key].pins == 0:
+                with contextlib.suppress(FailedPrecondition):  # it is in use
+                    self._drop(key, force=False)
+
+    def _drop(self, key: _Key, *, force: bool) -> None:
+        if self._forked():
+            return
+        with self._lock:
+            gone = self._of.get(key)
+            if gone is None:
+                return
+            self._end(gone.buffer.id, force)
+            self._of.pop(key, None)
+        _detach(gone)
+
+    def _end(self, id: str, force: bool) -> None:
+        if self._forked():
+            return
+        try:
+            self._delete(id, force)
+        except FailedPrecondition:
+            raise
+        except Error:  # the daemon has gone, or has ended it before: the library lets go of the memory all the same
+            return

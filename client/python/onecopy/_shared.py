@@ -1,0 +1,203 @@
+"""Arrays in memory that this process and the daemon both map."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import json
+import math
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from . import _arrays, _dtypes, _native
+from ._errors import InvalidArgument, Unavailable
+from ._values import Buffer, Endpoint
+
+if TYPE_CHECKING:
+    import numpy
+
+    from ._pool import Pool
+
+_lock = threading.RLock()  # a finalizer may run while it is held
+_starts: list[int] = []
+_blocks: dict[int, _Block] = {}  # by address
+
+
+class _Block:
+    """Shared memory, which it does not keep."""
+
+    __slots__ = ("_buffer", "_memory", "end", "pool", "start")
+
+    def __init__(self, memory: Any, pool: Pool | None) -> None:
+        self.start = memory.address
+        self.end = memory.address + memory.bytes
+        self.pool = pool  # that it is a piece of
+        self._memory = weakref.ref(memory)
+        self._buffer = Buffer._of(json.loads(memory.document())) if pool is None else None
+
+    def place(self) -> tuple[Buffer, int] | None:
+        """Its buffer, as the daemon of now knows it, and where in that it begins; None where the memory has gone."""
+        memory = self._memory()
+        if memory is None:
+            return None
+        if self.pool is not None:
+            return self.pool._place(memory)
+        if self._buffer is None or memory.id != self._buffer.id:  # the library has registered it with a new daemon
+            self._buffer = Buffer._of(json.loads(memory.document()))
+        return self._buffer, 0
+
+
+def _note(memory: Any, pool: Pool | None) -> _Block:
+    start = memory.address
+    block = _Block(memory, pool)
+    with _lock:
+        bisect.insort(_starts, start)
+        _blocks[start] = block
+    weakref.finalize(memory, _forget, start).atexit = False
+    return block
+
+
+def _in_child() -> None:
+    """Of a fork: another thread may have been in the midst of it. What the parent shares, the child cannot move."""
+    global _lock
+    _lock = threading.RLock()
+    _starts.clear()
+    _blocks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _forget(start: int) -> None:
+    with _lock:
+        if _blocks.pop(start, None) is not None:
+            _starts.remove(start)
+
+
+def find(address: int, bytes: int) -> tuple[Buffer, int, Pool | None] | None:
+    """The buffer of the living shared memory that has these bytes, where in it they begin, and the pool that it is of;
+    None where none has. The caller keeps the memory alive."""
+    with _lock:
+        at = bisect.bisect_right(_starts, address) - 1
+        if at < 0:
+            return None
+        block = _blocks[_starts[at]]
+        if address + bytes > block.end:
+            return None
+    place = block.place()
+    return None if place is None else (place[0], place[1] + address - block.start, block.pool)
+
+
+class SharedArray:
+    """An array whose memory the daemon reads and writes in place: no copy on this side of a transfer.
+
+    What it is for NumPy, torch and others: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory).
+    All share the memory, and keep it: it goes with the last of them, or stops being known to the daemon by close().
+    """
+
+    def __init__(self, memory: Any, shape: tuple[int, ...], dtype: _dtypes.DType, pool: Pool | None = None) -> None:
+        self._memory = memory
+        self._shape = shape
+        self._dtype = dtype
+        self._block = _note(memory, pool)
+
+    @property
+    def buffer(self) -> Buffer:
+        """As which the daemon knows it: after a restart of that the id is another one, from the next call on."""
+        place = self._block.place()
+        assert place is not None  # its memory is kept here
+        return place[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> str:
+        """The name of the type of its elements."""
+        return self._dtype.name
+
+    @property
+    def nbytes(self) -> int:
+        return self._dtype.itemsize * math.prod(self._shape)
+
+    @property
+    def memory(self) -> memoryview:
+        """Its bytes."""
+        exporter: Any = self._memory  # with a slot for views, which types do not show
+        return memoryview(exporter)[:self.nbytes]
+
+    def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
+        """A range of its bytes, for a transfer."""
+        return self.buffer.endpoint(offset, bytes)
+
+    def numpy(self) -> numpy.ndarray[Any, Any]:
+        """The same memory as an array of NumPy."""
+        import numpy
+
+        return numpy.asarray(self)
+
+    def close(self) -> None:
+        """Cancels the transfers that use it, waits for them, and ends the registration. The memory stays while views of
+        it are left."""
+        _forget(self._memory.address)
+        with contextlib.suppress(Unavailable):  # the daemon has gone, and the registration with it
+            self._memory.close()
+
+    def __enter__(self) -> SharedArray:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of an array without dimensions")
+        return self._shape[0]
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if not self._dtype.typestr:
+            raise AttributeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
+        return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (self._memory.address, False),
+                "strides": None}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _arrays.CPU, 0
+
+    def __dlpack__(self, *, stream: object = None, max_version: tuple[SupportsIndex, SupportsIndex] | None = None,
+                   dl_device: tuple[SupportsIndex, SupportsIndex] | None = None, copy: bool | None = None) -> object:
+        if stream is not None:
+            raise BufferError("memory of the CPU has no stream: leave it out")
+        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != (_arrays.CPU, 0):
+            raise BufferError("this array is in host memory; copy it to the device by the framework that reads it")
+        if copy:
+            raise BufferError("this array is handed over without a copy; copy it afterwards")
+        strides = [each // self._dtype.itemsize for each in _arrays.compact(self._shape, self._dtype.itemsize)]
+        return _native.export_tensor(
+            self._memory, self._memory.address, (_arrays.CPU, 0),
+            (self._dtype.code, self._dtype.bits, self._dtype.lanes), list(self._shape), strides, False,
+            max_version is not None and int(max_version[0]) >= 1)
+
+    def __repr__(self) -> str:
+        return (f"<onecopy.{type(self).__name__} {self._dtype.name}{list(self._shape)}, "
+                f"buffer {self.buffer.node}:{self.buffer.name}>")
+
+
+def dimensions(shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as a tuple."""
+    dims = (shape,) if isinstance(shape, int) else tuple(int(each) for each in shape)
+    if any(each < 0 for each in dims):
+        raise InvalidArgument(f"an array cannot have the shape {dims}", "BAD_SIZE", "use lengths of 0 and more")
+    return dims
+
+
+def empty(node: _native.Node, shape: int | tuple[int, ...], dtype: object, name: str) -> SharedArray:
+    """See Node.empty."""
+    dims = dimensions(shape)
+    kind = _dtypes.of(dtype)
+    memory = node.create_memory(name, max(1, math.prod(dims) * kind.itemsize))
+    return SharedArray(memory, dims, kind)

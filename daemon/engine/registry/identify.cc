@@ -1,0 +1,33 @@
+#include "daemon/engine/registry/identify.h"
+
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "transport/os/namespaces.h"
+
+namespace onecopy::engine {
+
+Result<Identified> Identify(int socket, const os::PeerProcess& peer, os::NamespaceNames& names) {
+  Identified identified;
+  ONECOPY_ASSIGN_OR_RETURN(identified.pidfd, os::UnixPeerPidfd(socket, peer));
+  ClientIdentity& identity = identified.identity;
+  identity.pid = peer.pid;
+  identity.gid = peer.gid;
+  const os::ProcessNamespaces seen = os::LookAtNamespaces(peer.pid, identified.pidfd);
+  os::NamespaceNames::Name name = names.Of(seen);
+  identity.uid = {peer.uid, std::move(name.text)};
+  identity.held_namespaces = std::move(name.held);
+  identity.same_pid_namespace = seen.pid.own;
+  identity.cgroup = seen.cgroup;
+  identity.presenter = os::PresenterText(peer.uid, seen);
+  identified.alone = name.alone;
+  identified.own_namespaces = seen.user.own && seen.pid.own;
+  // Only now is it sure that this was about that process, and not about a later one with its
+  // number.
+  if (identified.pidfd && os::HasEnded(identified.pidfd)) {
+    return Status(Code::kAborted, reasons::kOwnerDied, "the client has ended");
+  }
+  return identified;
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,24 @@
+// Who is at the other end of a Unix socket.
+#pragma once
+
+#include "daemon/engine/registry/sessions.h"
+#include "onecopy/result.h"
+#include "transport/os/namespace_names.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::engine {
+
+struct Identified {
+  ClientIdentity identity;
+  os::UniqueFd pidfd;  // empty for a client that cannot be seen from here
+  // Nothing tells its namespaces from another's but this connection itself.
+  bool alone = false;
+  // In the daemon's own namespaces.
+  bool own_namespaces = false;
+};
+
+// What the kernel says of the process behind a connection. ABORTED (OWNER_DIED) for one that has
+// ended. Any thread.
+Result<Identified> Identify(int socket, const os::PeerProcess& peer, os::NamespaceNames& names);
+
+}  // namespace onecopy::engine

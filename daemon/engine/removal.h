@@ -1,0 +1,40 @@
+// The end of a buffer at its owner's wish, whoever brings it.
+#pragma once
+
+#include <string>
+
+#include "daemon/engine/api/types.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/openings.h"
+#include "daemon/engine/rings/rings.h"
+#include "daemon/engine/sharing/memory_exporter.h"
+
+namespace onecopy::engine {
+
+// Engine thread.
+class Removal {
+ public:
+  struct Needs {
+    const Owners& owners;
+    Buffers& buffers;
+    const Grants& grants;
+    Rings& rings;
+    Openings& openings;
+    MemoryExporter& exporter;
+  };
+
+  explicit Removal(const Needs& needs) : needs_(needs) {}
+
+  // The buffer of this node, if `who` owns it. PERMISSION_DENIED (NOT_OWNER) otherwise.
+  Result<Buffer*> FindOwn(const Principal& who, const std::string& name) const;
+
+  // As Buffers::Remove; answers when nothing that another daemon or a ring has of it is open.
+  void Remove(const Principal& who, const std::string& name, bool force, StatusReply reply);
+
+ private:
+  const Needs needs_;
+};
+
+}  // namespace onecopy::engine

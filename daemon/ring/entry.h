@@ -1,0 +1,25 @@
+// One transfer of a ring, as its thread saw it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "daemon/ring/outcome.h"
+
+namespace onecopy::ring {
+
+using Clock = std::chrono::steady_clock;
+
+struct Entry {
+  uint64_t number = 0;
+  uint64_t route = 0;  // Route::serial; 0: it named none
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t bytes = 0;
+  Outcome outcome = Outcome::kSucceeded;
+  Clock::time_point taken;
+  Clock::time_point begun;  // as `taken` where nothing was begun
+  Clock::time_point ended;
+};
+
+}  // namespace onecopy::ring

@@ -1,0 +1,62 @@
+// The long transfers of one ring that have ended, until the engine has taken them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "daemon/ring/entry.h"
+
+namespace onecopy::ring {
+
+// One thread puts, another one takes: none is lost, since whoever puts sees to the room.
+class LongEnds {
+ public:
+  // `news` runs on the putting thread when there is something to take, and then not again until
+  // somebody has begun to take.
+  explicit LongEnds(std::function<void()> news) : news_(std::move(news)) {}
+
+  // Putting thread, as Put and Tell.
+  bool HasRoomFor(uint64_t more) const {
+    return put_.load(std::memory_order_relaxed) - taken_.load(std::memory_order_acquire) + more <=
+           kPlaces;
+  }
+  // Where there is room.
+  void Put(const Entry& entry) {
+    const uint64_t at = put_.load(std::memory_order_relaxed);
+    (*entries_)[at % kPlaces] = entry;
+    put_.store(at + 1, std::memory_order_release);
+    untold_ = true;
+  }
+  // Before anybody else hears of what was put.
+  void Tell() {
+    if (std::exchange(untold_, false) && !told_.exchange(true)) news_();
+  }
+
+  // Taking thread.
+  std::optional<Entry> Take() {
+    told_.exchange(false);  // what is put from here on is told anew, or seen below
+    const uint64_t at = taken_.load(std::memory_order_relaxed);
+    if (at == put_.load(std::memory_order_acquire)) return std::nullopt;
+    const Entry entry = (*entries_)[at % kPlaces];
+    taken_.store(at + 1, std::memory_order_release);
+    return entry;
+  }
+
+ private:
+  static constexpr uint64_t kPlaces = 512;
+
+  const std::function<void()> news_;
+  const std::unique_ptr<std::array<Entry, kPlaces>> entries_ =
+      std::make_unique<std::array<Entry, kPlaces>>();
+  std::atomic<uint64_t> put_{0};
+  std::atomic<uint64_t> taken_{0};
+  std::atomic<bool> told_{false};
+  bool untold_ = false;  // the putting thread's
+};
+
+}  // namespace onecopy::ring

@@ -1,0 +1,61 @@
+#include "daemon/rpc/local_presenters.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "daemon/engine/registry/identify.h"
+#include "daemon/rpc/doors.h"
+#include "onecopy/reasons.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::rpc {
+
+Result<Admitted> LocalPresenters::Admit(int fd) {
+  ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(fd));
+  auto identified = engine::Identify(fd, peer, *names_);
+  if (!identified.ok()) {
+    if (identified.status().reason() != reasons::kOwnerDied) return identified.status();
+    return Status(Code::kUnavailable, reasons::kLinkDown, "the client has ended");
+  }
+  const std::string who = identified->identity.presenter;
+  Known known{std::move(identified->identity), identified->alone};
+  known.identity.pid = 0;  // others of the same user come by the same door
+  known.identity.entrance = "api.sock";
+  const MutexLock lock(mutex_);
+  std::shared_ptr<const Known> kept = known_[who].lock();
+  if (kept == nullptr) {
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    kept = std::make_shared<const Known>(std::move(known));
+    known_[who] = kept;
+  }
+  const bool administrator =
+      identified->own_namespaces && (peer.uid == 0 || peer.uid == ::geteuid());
+  return Admitted{who, administrator, std::move(kept)};
+}
+
+Result<std::string> LocalPresenters::Presenter(const grpc::ServerContext& context) {
+  return WhoCalls(context);
+}
+
+Result<engine::ClientIdentity> LocalPresenters::Identity(const grpc::ServerContext& context) {
+  std::shared_ptr<const Known> known;
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = known_.find(WhoCalls(context)); found != known_.end()) {
+      known = found->second.lock();
+    }
+  }
+  if (known == nullptr) {
+    return Status(Code::kUnavailable, reasons::kLinkDown, "the client's connection has ended");
+  }
+  if (known->alone) {
+    return Status(Code::kPermissionDenied, reasons::kAccessDenied,
+                  "the kernel does not tell this client's namespaces from those of others, so that "
+                  "no session can be opened over api.sock",
+                  "attach over attach.sock, where the connection itself tells the client");
+  }
+  return known->identity;
+}
+
+}  // namespace onecopy::rpc

@@ -1,0 +1,30 @@
+// SessionService: sessions that begin and end with a call.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/engine/registry/sessions.h"
+#include "daemon/rpc/call.h"
+#include "daemon/rpc/call_quota.h"
+#include "daemon/rpc/presenters.h"
+#include "onecopy/v1/session.grpc.pb.h"
+#include "transport/core/executor.h"
+
+namespace onecopy::rpc {
+
+struct SessionCalls {
+  Executor& executor;          // the engine's
+  engine::Sessions& sessions;  // used there alone
+  std::shared_ptr<CallQuota> calls;
+  std::shared_ptr<Presenters> presenters;
+  std::string node;     // told to clients, as is the version
+  std::string version;  // of the daemon's program
+};
+
+// Serves OpenSession. A session ends with its stream: then the client has gone or wants no more, or
+// the daemon ends, or the client's connection proves nothing any more.
+void ServeSessions(v1::SessionService::AsyncService& service, const Serving& serving,
+                   SessionCalls there);
+
+}  // namespace onecopy::rpc

@@ -1,0 +1,129 @@
+"""Two real daemons on this machine, east and west, that know each other."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+import onecopy
+
+collect_ignore = ["grpc_only"]  # which has packages and a conftest of its own
+BIN = pathlib.Path(os.environ["ONECOPY_BIN_DIR"])
+
+
+class Daemon:
+    """An onecopyd that serves."""
+
+    def __init__(self, name, folder, arguments=()):
+        self.name = name
+        self.run_dir = folder / "run"
+        self._folder = folder
+        self._arguments = arguments
+        self._log = (folder / "log").open("w")
+        self._start("127.0.0.1:0")
+
+    def _start(self, listen):
+        self.process = subprocess.Popen(
+            [BIN / "onecopyd", "--name", self.name, "--listen", listen, "--lanes", "127.0.0.1:0", "--run-dir",
+             self.run_dir, *self._arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, text=True)
+        ready = self.process.stdout.readline()
+        if not ready.startswith(f"ready name={self.name} "):
+            raise RuntimeError(f"onecopyd does not serve: {ready}{(self._folder / 'log').read_text()}")
+        self.address = dict(word.split("=", 1) for word in ready.split()[1:])["listen"]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def start_again(self):
+        """After kill: another one, at the same address."""
+        self._start(self.address)
+
+    def cli(self, *words):
+        """onecopy --json WORDS…, by the program of the build."""
+        done = subprocess.run([BIN / "onecopy", "--run-dir", self.run_dir, "--json", *words], capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout) if done.stdout else None
+
+    def wait_for_peer(self, name):
+        """Until this node sees that one connected."""
+        deadline = time.monotonic() + 60
+        while not any(each["name"] == name and each["state"] == "CONNECTED" for each in self.cli("node", "ls")):
+            assert time.monotonic() < deadline, f"{self.name} does not see {name}"
+            time.sleep(0.02)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self._log.close()
+
+
+class Pair:
+    """east and west, connected."""
+
+    def __init__(self, folder):
+        for name in ("west", "east"):
+            (folder / name).mkdir()
+        self.west = Daemon("west", folder / "west")
+        try:
+            self.east = Daemon("east", folder / "east", ["--peer", f"west={self.west.address}"])
+        except BaseException:
+            self.west.end()
+            raise
+        for one, other in ((self.east, "west"), (self.west, "east")):
+            one.wait_for_peer(other)
+
+    def end(self):
+        self.east.end()
+        self.west.end()
+
+
+@pytest.fixture
+def folder():
+    """A folder with a short name: a socket's path has little room."""
+    with tempfile.TemporaryDirectory(prefix="onecopy-py.") as path:
+        yield pathlib.Path(path)
+
+
+@pytest.fixture(scope="session")
+def pair():
+    with tempfile.TemporaryDirectory(prefix="onecopy-py.") as path:
+        made = Pair(pathlib.Path(path))
+        yield made
+        made.end()
+
+
+@pytest.fixture
+def east(pair):
+    return onecopy.connect(pair.east.run_dir)
+
+
+@pytest.fixture
+def west(pair):
+    return onecopy.connect(pair.west.run_dir)
+
+
+@pytest.fixture
+def daemon(folder):
+    """One for a test that treats it badly."""
+    (folder / "lone").mkdir()
+    made = Daemon("lone", folder / "lone")
+    yield made
+    made.end()

@@ -1,0 +1,160 @@
+"""How memory of GPUs is found again, without one: by what the driver says of it."""
+
+import gc
+
+import pytest
+
+from onecopy import _arrays, _registrations
+from onecopy._values import Buffer
+
+MIB = 1 << 20
+
+
+class Array:
+    """Some memory at an address."""
+
+    def __init__(self, address, size, device=_arrays.CUDA):
+        self.found = _arrays.View(address, 1, (size,), (1,), (device, 0), False, "dlpack", None)
+
+
+class Driver:
+    """Allocations, and what was registered of them."""
+
+    def __init__(self, most=100):
+        self.allocations = {}  # by start: bytes and number
+        self.mapped = set()  # starts of those that go on from the one before
+        self.registered = {}  # by id: start and bytes
+        self.session = 1
+        self._last = 0
+        self.registrations = _registrations.Registrations(
+            self._register, self._delete, lambda: self.session, self._allocation, most)
+
+    def allocate(self, start, size):
+        self._last += 1
+        self.allocations[start] = (size, self._last)
+
+    def find(self, array, name=""):
+        return self.registrations.find(array, array.found, name)
+
+    def _allocation(self, address, bytes):
+        for start, (size, number) in self.allocations.items():
+            if start <= address < start + size:
+                while address + bytes > start + size and start + size in self.mapped:  # right behind
+                    more, behind = self.allocations[start + size]
+                    size, number = size + more, number * 1000 + behind
+                return start, size, number
+        return None
+
+    def _register(self, found, start, size, name):
+        del found
+        self._last += 1
+        id = f"b{self._last}"
+        self.registered[id] = (start, size)
+        return Buffer("east", name or id, id, "cuda", "GPU-0", size, "0@east", True, None, 0)
+
+    def _delete(self, id, force):
+        del force
+        self.registered.pop(id, None)
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def test_arrays_of_one_allocation_share_its_registration(driver):
+    driver.allocate(16 * MIB, 20 * MIB)
+    arrays = [Array(16 * MIB + at * MIB, MIB) for at in range(20)]
+    found = {driver.find(each).buffer.id for each in arrays}
+    assert len(found) == 1
+    assert list(driver.registered.values()) == [(16 * MIB, 20 * MIB)]
+    assert driver.find(arrays[3]).start == 16 * MIB
+
+
+def test_it_ends_with_the_last_of_them(driver):
+    driver.allocate(0, 20 * MIB)
+    one, other = Array(0, MIB), Array(MIB, MIB)
+    driver.find(one)
+    driver.find(other)
+    driver.find(one)
+    del one
+    gc.collect()
+    assert len(driver.registered) == 1
+    del other
+    gc.collect()
+    assert not driver.registered
+    assert len(driver.registrations) == 0
+
+
+def test_another_allocation_at_the_same_address_is_another_one(driver):
+    driver.allocate(0, 2 * MIB)
+    kept = Array(0, MIB)  # an owner that outlives its memory
+    first = driver.find(kept).buffer.id
+    driver.allocate(0, 2 * MIB)
+    assert driver.find(kept).buffer.id != first
+
+
+def test_what_has_a_name_is_registered_alone(driver):
+    driver.allocate(0, 20 * MIB)
+    array = Array(MIB, MIB)
+    whole = driver.find(array)
+    named = driver.find(array, "weights")
+    assert (named.start, named.bytes, named.buffer.name) == (MIB, MIB, "weights")
+    assert (whole.start, whole.bytes) == (0, 20 * MIB)
+
+
+def test_what_goes_beyond_an_allocation_is_registered_as_it_is(driver):
+    driver.allocate(0, 2 * MIB)
+    array = Array(MIB, 4 * MIB)
+    made = driver.find(array)
+    assert (made.start, made.bytes) == (MIB, 4 * MIB)
+    unknown = Array(100 * MIB, MIB)
+    assert driver.find(unknown).bytes == MIB
+
+
+def test_what_lies_in_several_allocations_is_registered_with_all_of_them(driver):
+    for at in range(0, 60, 20):
+        driver.allocate(at * MIB, 20 * MIB)
+        driver.mapped.add(at * MIB)
+    one, other = Array(19 * MIB, 2 * MIB), Array(25 * MIB, MIB)
+    made = driver.find(one)
+    assert (made.start, made.bytes) == (0, 40 * MIB)
+    assert driver.find(one) is made
+    assert driver.find(Array(18 * MIB, 10 * MIB)) is made
+    assert (driver.find(other).start, driver.find(other).bytes) == (20 * MIB, 20 * MIB)
+    driver.allocate(20 * MIB, 20 * MIB)  # mapped anew, at the same address
+    assert driver.find(one) is not made
+
+
+def test_forgetting_an_array_ends_it_for_all_and_they_come_again(driver):
+    driver.allocate(0, 4 * MIB)
+    one, other = Array(0, MIB), Array(MIB, MIB)
+    first = driver.find(one).buffer.id
+    driver.find(other)
+    assert driver.registrations.forget(other)
+    assert not driver.registered
+    assert driver.find(one).buffer.id != first
+
+
+def test_the_daemon_of_now_is_asked_again(driver):
+    driver.allocate(0, 4 * MIB)
+    array = Array(0, MIB)
+    first = driver.find(array).buffer.id
+    driver.session = 2
+    assert driver.find(array).buffer.id != first
+    assert len(driver.registrations) == 1
+
+
+def test_the_oldest_makes_room():
+    driver = Driver(most=2)
+    arrays = [Array(at * 10 * MIB, MIB) for at in range(3)]
+    for at in range(3):
+        driver.allocate(at * 10 * MIB, MIB)
+        driver.find(arrays[at])
+    assert [start for start, _ in driver.registered.values()] == [10 * MIB, 20 * MIB]
+
+
+def test_memory_of_the_host_has_no_allocation(driver):
+    driver.allocate(0, 4 * MIB)
+    array = Array(MIB, MIB, _arrays.CPU)
+    assert driver.find(array).bytes == MIB

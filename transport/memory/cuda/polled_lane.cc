@@ -1,0 +1,108 @@
+#include "transport/memory/cuda/polled_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "onecopy/reasons.h"
+
+namespace onecopy::cuda {
+
+Result<std::shared_ptr<PolledLane>> PolledLane::Open(GpuUse gpu) {
+  std::shared_ptr<PolledLane> lane(new PolledLane(std::move(gpu)));
+  ONECOPY_RETURN_IF_ERROR(lane->Make());
+  return lane;
+}
+
+Status PolledLane::Make() {
+  const shim::CudaApi& api = gpu_->api();
+  const shim::ScopedCudaContext scope(api, gpu_->context());
+  CUresult error = scope.outcome();
+  if (error == CUDA_SUCCESS) error = api.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (error == CUDA_SUCCESS) return OkStatus();
+  return gpu_->Failure(error, "making a stream for small copies on " + gpu_->ToString(),
+                       Code::kFailedPrecondition, reasons::kDriverFailed);
+}
+
+PolledLane::~PolledLane() {
+  const shim::CudaApi& api = gpu_->api();
+  const shim::ScopedCudaContext scope(api, gpu_->context());
+  if (scope.outcome() != CUDA_SUCCESS) return;  // lost: nothing can be given back
+  for (CUevent event : events_) {
+    if (event != nullptr) api.EventDestroy(event);
+  }
+  if (stream_ != nullptr) api.StreamDestroy(stream_);
+}
+
+Status PolledLane::Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+  if (!broken_.ok()) return broken_;
+  const CUresult error = Submit(direction, from, to, bytes);
+  if (error == CUDA_SUCCESS) {
+    begun_ = true;
+    return OkStatus();
+  }
+  // Pieces that were submitted must not outlive the copy's end.
+  if (bytes > kPieceBytes) gpu_->api().StreamSynchronize(stream_);
+  return gpu_->WorkFailure(error, "starting a copy on " + gpu_->ToString());
+}
+
+CUresult PolledLane::Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes) {
+  const shim::CudaApi& api = gpu_->api();
+  // Each time: the thread serves other GPUs too, and the context may be another one under the same
+  // handle.
+  CUresult error = api.CtxSetCurrent(gpu_->context());
+  for (uint64_t at = 0; error == CUDA_SUCCESS && at < bytes; at += kPieceBytes) {
+    error =
+        SubmitCopy(api, direction, from + at, to + at, std::min(kPieceBytes, bytes - at), stream_);
+  }
+  return error;
+}
+
+uint64_t PolledLane::Mark() {
+  if (!std::exchange(begun_, false)) return marked_;
+  const shim::CudaApi& api = gpu_->api();
+  if (marked_ - reached_ == events_.size()) Grow();
+  const uint64_t mark = ++marked_;
+  CUevent& event = EventOf(mark);
+  CUresult error =
+      event != nullptr ? CUDA_SUCCESS : api.EventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (error == CUDA_SUCCESS) error = api.EventRecord(event, stream_);
+  // Nothing would tell when the memory is let go.
+  if (error != CUDA_SUCCESS) Break(error);
+  return mark;
+}
+
+void PolledLane::Grow() {
+  std::vector<CUevent> fewer(2 * events_.size());
+  fewer.swap(events_);
+  for (uint64_t mark = reached_ + 1; mark <= marked_; ++mark) {
+    EventOf(mark) = fewer[mark % fewer.size()];
+  }
+}
+
+void PolledLane::Break(CUresult error) {
+  const Status failure = gpu_->WorkFailure(error, "copying on " + gpu_->ToString());
+  if (broken_.ok()) broken_ = failure;
+  gpu_->api().StreamSynchronize(stream_);
+  reached_ = marked_;
+}
+
+bool PolledLane::Reached(uint64_t mark, Status* failure) {
+  if (mark > reached_) {
+    // The oldest first: one look each at what has ended.
+    while (reached_ < marked_) {
+      const CUresult result = gpu_->api().EventQuery(EventOf(reached_ + 1));
+      if (result == CUDA_ERROR_NOT_READY) break;
+      if (result != CUDA_SUCCESS) {
+        Break(result);
+        break;
+      }
+      ++reached_;
+      if (reached_ >= mark) break;
+    }
+    if (mark > reached_) return false;
+  }
+  if (!broken_.ok()) *failure = broken_;
+  return true;
+}
+
+}  // namespace onecopy::cuda

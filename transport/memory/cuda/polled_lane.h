@@ -1,0 +1,53 @@
+// Copies of one GPU that the asking thread begins and looks after: a stream of their own, and
+// events.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "onecopy/result.h"
+#include "transport/memory/cuda/copier.h"
+#include "transport/memory/cuda/gpu.h"
+#include "transport/shim/cuda.h"
+
+namespace onecopy::cuda {
+
+// Made and let go on a thread that may block; else used by one thread, the same for all routes that
+// share it. In order, whatever the direction.
+class PolledLane {
+ public:
+  static Result<std::shared_ptr<PolledLane>> Open(GpuUse gpu);
+  ~PolledLane();
+  PolledLane(const PolledLane&) = delete;
+  PolledLane& operator=(const PolledLane&) = delete;
+
+  // As SmallCopyRoute. Long ones in pieces, between which the GPU sees to its other streams.
+  Status Begin(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
+  uint64_t Mark();
+  bool Reached(uint64_t mark, Status* failure);
+
+ private:
+  // That one client can need; there are more once there are more clients.
+  static constexpr uint64_t kEvents = 256;
+  static constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
+
+  explicit PolledLane(GpuUse gpu) : gpu_(std::move(gpu)) {}
+  Status Make();
+  CUresult Submit(Direction direction, uintptr_t from, uintptr_t to, uint64_t bytes);
+  CUevent& EventOf(uint64_t mark) { return events_[mark % events_.size()]; }
+  // More room for events, where all are in use: nobody waits for the GPU.
+  void Grow();
+  // The GPU can do nothing more: its copies will never end by themselves.
+  void Break(CUresult error);
+
+  GpuUse gpu_;
+  CUstream stream_ = nullptr;
+  std::vector<CUevent> events_ = std::vector<CUevent>(kEvents);  // made when first used
+  uint64_t marked_ = 0;                                          // the last mark
+  uint64_t reached_ = 0;
+  bool begun_ = false;  // something, since the last mark
+  Status broken_;
+};
+
+}  // namespace onecopy::cuda

@@ -1,0 +1,33 @@
+#include "transport/memory/process/factory.h"
+
+#include "transport/memory/process/process_memory.h"
+
+namespace onecopy::process {
+
+Backend<Memory> Describe() {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  Backend<Memory> backend;
+  backend.name = kProcessKind;
+  backend.settings = {
+      {.key = "slab_bytes",
+       .type = SettingType::kBytes,
+       .fallback = 64 * kMiB,
+       .doc = "Memory shared with each client that registers ordinary memory of its process, "
+              "through which its library copies.",
+       .least = 2 * kMiB,
+       .most = 4096 * kMiB},
+      {.key = "patience",
+       .type = SettingType::kDuration,
+       .fallback = int64_t{10'000},
+       .doc = "How long such a client may copy nothing before transfers of its memory fail.",
+       .least = 100,
+       .most = 3'600'000},
+  };
+  backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Memory>> {
+    return std::unique_ptr<Memory>(std::make_unique<ProcessMemory>(
+        context.node, context.settings.Bytes("slab_bytes"), context.settings.Duration("patience")));
+  };
+  return backend;
+}
+
+}  // namespace onecopy::process

@@ -1,0 +1,238 @@
+#include "transport/memory/process/slab.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "onecopy/size.h"
+#include "transport/os/error.h"
+#include "transport/os/fault_guard.h"
+#include "transport/os/machine.h"
+#include "transport/os/mapping.h"
+#include "transport/os/unix_socket.h"
+
+namespace onecopy::process {
+namespace {
+
+// Whose pages are there from the beginning.
+Result<std::unique_ptr<Region>> MakeRegion(int fd, uint64_t bytes) {
+  if (os::AvailableMemoryBytes() < bytes) {
+    return Status(Code::kResourceExhausted, reasons::kNoMemory,
+                  "the machine, or the daemon's control group, has less than " +
+                      FormatBytes(bytes) + " left for the slab of a client's ordinary memory",
+                  "make room, or allocate less in [process] slots and slot_bytes");
+  }
+  if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    return os::ErrnoStatus(errno, "allocating " + FormatBytes(bytes) + " for a client's slab");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd, bytes));
+  // The client can punch holes into it, for which there may be no memory later.
+  const auto faulted = std::make_shared<std::atomic<bool>>(false);
+  os::FaultGuard guard(mapping.data(), mapping.bytes(), faulted);
+  std::byte* const data = mapping.data();
+  auto region =
+      std::make_unique<Region>(Place{"host", {}}, data, bytes, true,
+                               [mapping = std::move(mapping), guard = std::move(guard)]() mutable {
+                                 guard = os::FaultGuard();
+                                 // A client that keeps the descriptor must not keep the memory.
+                                 (void)::madvise(mapping.data(), mapping.bytes(), MADV_REMOVE);
+                                 mapping = os::Mapping();
+                               });
+  region->SetFaultFlag(faulted);
+  region->SetStepName("slab");
+  return region;
+}
+
+Status StatusOf(orders::Outcome outcome) {
+  switch (outcome) {
+    case orders::Outcome::kCopied:
+      return OkStatus();
+    case orders::Outcome::kUnknownRegion:
+      return {Code::kAborted, reasons::kMemoryFault,
+              "the client has taken back the memory that the buffer lies in",
+              "keep the memory registered until its transfers have ended"};
+    case orders::Outcome::kOutOfRegion:
+      return {
+          Code::kAborted, reasons::kMemoryFault,
+          "the client's library refused to copy: the bytes are not of the buffer, or may not be "
+          "written"};
+    case orders::Outcome::kUnmapped:
+      return {Code::kAborted, reasons::kMemoryFault,
+              "the client has unmapped memory that the buffer lies in",
+              "keep the memory until the buffer has been deleted, and register it anew"};
+    case orders::Outcome::kVoid:
+      break;
+  }
+  return {Code::kAborted, reasons::kMemoryFault, "the client's library did not copy"};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Slab>> Slab::Make(std::shared_ptr<Shared> all, uint64_t bytes,
+                                         const ShareRegion& share) {
+  ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd memory, os::SealedMemfd("onecopy-slab", bytes));
+  ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> region, MakeRegion(memory.get(), bytes));
+  ONECOPY_ASSIGN_OR_RETURN(orders::DaemonEnd end, orders::DaemonEnd::Make());
+  return std::shared_ptr<Slab>(
+      new Slab(std::move(all), std::move(memory), share(std::move(region)), std::move(end)));
+}
+
+Result<ClientSlab::Ends> Slab::OpenEnds() {
+  int pair[2];
+  // Two open files: what the client sets on its own does nothing to the daemon's.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+    return os::ErrnoStatus(errno, "making the socket of a client's slab");
+  }
+  os::UniqueFd here(pair[0]);
+  os::UniqueFd there(pair[1]);
+  (void)os::RefuseDescriptors(here.get());  // where that cannot be, none is taken
+  os::UniqueFd orders = os::UniqueFd::DuplicateOf(orders_.memory());
+  if (!orders) return os::ErrnoStatus(errno, "duplicating a descriptor");
+  socket_ = std::move(here);
+  executor().Post([self = shared_from_this()] { self->Watch(); });
+  return Ends{memory_.Release(), orders.Release(), there.Release()};
+}
+
+void Slab::Watch() {
+  if (!ended_.ok()) return;
+  const Status watched =
+      all_->thread.loop().Watch(socket_.get(), EPOLLIN, [weak = weak_from_this()](uint32_t) {
+        if (const auto self = weak.lock()) self->OnSocket();
+      });
+  if (!watched.ok()) EndHere(watched);
+}
+
+void Slab::Copy(orders::Way way, uint64_t region, std::vector<StridedCopy> copies,
+                UniqueFunction<void(Status)> done) {
+  executor().Post(
+      [self = shared_from_this(), way, region, copies = std::move(copies),
+       done = std::move(done)]() mutable { self->Add(way, region, copies, std::move(done)); });
+}
+
+void Slab::Add(orders::Way way, uint64_t region, const std::vector<StridedCopy>& copies,
+               UniqueFunction<void(Status)> done) {
+  if (!ended_.ok()) return done(ended_);
+  if (given_up_ > 0) {
+    return done({Code::kDeadlineExceeded, reasons::kStalled,
+                 "the client whose memory this is does not copy: it has not answered for copies "
+                 "that were given up",
+                 "see whether its process is stopped"});
+  }
+  const auto batch = std::make_shared<Batch>();
+  batch->done = std::move(done);
+  const bool into = way == orders::Way::kIntoSlab;
+  for (const StridedCopy& copy : copies) {
+    if (copy.bytes == 0 || copy.count == 0) continue;
+    ++batch->left;
+    waiting_.emplace_back(orders::Order{.number = 0,
+                                        .way = way,
+                                        .region = region,
+                                        .offset = into ? copy.from : copy.to,
+                                        .slab = into ? copy.to : copy.from,
+                                        .bytes = copy.bytes,
+                                        .region_stride = into ? copy.from_stride : copy.to_stride,
+                                        .slab_stride = into ? copy.to_stride : copy.from_stride,
+                                        .count = copy.count},
+                          batch);
+  }
+  if (batch->left == 0) return std::exchange(batch->done, nullptr)(OkStatus());
+  if (under_way_.empty()) heard_ = os::Clock::now();
+  Pump();
+  LookAtTime();
+}
+
+void Slab::Pump() {
+  while (!waiting_.empty()) {
+    const std::optional<uint64_t> number = orders_.Place(waiting_.front().first);
+    if (!number) break;
+    under_way_.emplace(*number, std::move(waiting_.front().second));
+    waiting_.pop_front();
+  }
+  orders_.Publish();
+}
+
+void Slab::OnSocket() {
+  std::array<char, 4096> bytes;
+  const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (got == 0) {
+    return EndHere({Code::kAborted, reasons::kOwnerDied,
+                    "the client whose memory this is has closed its slab"});
+  }
+  Collect();
+}
+
+void Slab::Collect() {
+  const auto self = shared_from_this();
+  do {
+    while (const auto answer = orders_.Reap()) {
+      heard_ = os::Clock::now();
+      auto node = under_way_.extract(answer->number);
+      if (node.empty()) continue;
+      if (node.mapped() == nullptr) {
+        --given_up_;
+      } else {
+        Ended(node.mapped(), StatusOf(answer->outcome));
+      }
+    }
+    Pump();
+  } while (!orders_.Sleep());
+}
+
+void Slab::Ended(const BatchRef& batch, const Status& status) {
+  if (batch->failure.ok()) batch->failure = status;
+  if (--batch->left == 0) std::exchange(batch->done, nullptr)(std::move(batch->failure));
+}
+
+// A timer runs while something is under way that has not been given up.
+void Slab::LookAtTime() {
+  if (timer_ != 0 || !ended_.ok() || under_way_.size() == given_up_) return;
+  timer_ = all_->thread.loop().RunAt(heard_ + all_->patience, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->timer_ = 0;
+    if (os::Clock::now() - self->heard_ >= self->all_->patience) {
+      self->GiveUp({Code::kDeadlineExceeded, reasons::kStalled,
+                    "the client whose memory this is has copied nothing for " +
+                        std::to_string(self->all_->patience.count()) + " ms",
+                    "see whether its process is stopped; [process] patience says how long it may "
+                    "take"});
+    }
+    self->LookAtTime();
+  });
+}
+
+void Slab::GiveUp(const Status& why) {
+  orders_.VoidAll();
+  std::vector<BatchRef> batches;
+  for (auto& [number, batch] : under_way_) {
+    if (batch == nullptr) continue;
+    ++given_up_;
+    batches.push_back(std::exchange(batch, nullptr));
+  }
+  for (auto& [order, batch] : std::exchange(waiting_, {})) batches.push_back(std::move(batch));
+  for (const BatchRef& batch : batches) Ended(batch, why);
+}
+
+void Slab::End(const Status& why) {
+  executor().Post([self = shared_from_this(), why] { self->EndHere(why); });
+}
+
+void Slab::EndHere(const Status& why) {
+  if (!ended_.ok()) return;
+  const auto self = shared_from_this();
+  ended_ = why;
+  all_->thread.loop().CancelTimer(std::exchange(timer_, 0));
+  if (socket_) all_->thread.loop().Unwatch(socket_.get());
+  socket_.Reset();
+  GiveUp(why);
+  orders_.End();
+}
+
+}  // namespace onecopy::process
