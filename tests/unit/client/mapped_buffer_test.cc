@@ -133,8 +133,8 @@ TEST_CASE("a mapping outlives the client that made it, and goes with its daemon"
   f->EndClient();
   REQUIRE_OK(mapped->CheckValid());
   f.reset();
-  // In this process the daemon stops, and says so.
-  CheckRefused(mapped->CheckValid(), Code::kUnavailable, reasons::kDraining);
+  // This one ends its sessions first.
+  CheckRefused(mapped->CheckValid(), Code::kUnauthenticated, reasons::kNoSession);
   static_cast<unsigned char*>(mapped->data())[0] = 1;
 }
 

@@ -70,7 +70,7 @@ struct MapRig {
     INFO(status.ToString());
     CHECK(status.code() == code);
     CHECK(status.reason() == reason);
-    CHECK(status.message().find(words) != std::string::npos);
+    CHECK(status.ToString().find(words) != std::string::npos);
   }
 
   EngineCluster cluster;

@@ -46,8 +46,8 @@ class MappedBuffer {
   MappedBuffer& operator=(MappedBuffer&& other) noexcept;
   ~MappedBuffer();  // as Close
 
-  // Of host memory, the processor's; of GPU memory, the driver's, for kernels on that GPU and
-  // copies by it. Null once closed, as with all below down to revocation_fd.
+  // The processor's address of host memory; of GPU memory the driver's, for kernels on that GPU and
+  // copies by it. Null once closed; what follows is then empty.
   void* data() const;
   uint64_t bytes() const;
   const BufferInfo& info() const;  // as it was when it was mapped
