@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from . import _arrays, _dtypes, _native, _shared
 from ._errors import Cancelled, InvalidArgument
@@ -13,12 +13,14 @@ from ._values import Buffer, Endpoint
 if TYPE_CHECKING:
     import numpy
 
+    _Array: TypeAlias = numpy.ndarray[Any, Any]
+
 
 class MappedArray:
     """A buffer's memory as an array, without a copy; made by Node.map.
 
-    In host memory: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). On a GPU: torch.from_dlpack,
-    cupy.asarray, or whoever knows __cuda_array_interface__; kernels use the memory where it lies.
+    In host memory: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). On a GPU:
+    torch.from_dlpack, cupy.asarray, or whoever knows __cuda_array_interface__; kernels use the memory where it lies.
 
     Each of these is a view that keeps the memory mapped. close() gives no further ones; the memory is unmapped, and the
     daemon told so, with the last of them. A view by __cuda_array_interface__ keeps this array instead, so that close()
@@ -85,7 +87,7 @@ class MappedArray:
         """A range of its bytes, for a transfer."""
         return self._buffer.endpoint(offset, bytes)
 
-    def numpy(self) -> numpy.ndarray[Any, Any]:
+    def numpy(self) -> _Array:
         """The same memory as an array of NumPy."""
         import numpy
 
@@ -106,14 +108,14 @@ class MappedArray:
             raise TypeError("len() of an array without dimensions")
         return self._shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> _Array:
         import numpy
 
         if self._device is not None:
             raise TypeError("this array is in a GPU's memory: use cupy.asarray, or torch.from_dlpack")
         if not self._dtype.typestr:
             raise TypeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
-        view: numpy.ndarray[Any, Any] = numpy.ndarray(self._shape, numpy.dtype(self._dtype.typestr), buffer=self.memory)
+        view: _Array = numpy.ndarray(self._shape, numpy.dtype(self._dtype.typestr), buffer=self.memory)
         wanted = view.dtype if dtype is None else numpy.dtype(dtype)
         if wanted != view.dtype:
             if copy is False:
