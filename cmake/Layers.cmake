@@ -32,6 +32,9 @@ set(ONECOPY_LAYER_daemon_engine_base daemon/engine/api daemon/pipeline transport
 set(ONECOPY_LAYER_daemon_engine_registry daemon/engine/api daemon/engine/base daemon/log transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_arrivals
     daemon/engine/api daemon/engine/base daemon/engine/registry transport/core transport/os)
+set(ONECOPY_LAYER_daemon_engine_mapping
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/handover daemon/log transport/core
+    transport/os)
 set(ONECOPY_LAYER_daemon_engine_peering
     daemon/engine/api daemon/engine/base daemon/log daemon/plan transport/core transport/os)
 set(ONECOPY_LAYER_daemon_engine_staging
@@ -51,7 +54,7 @@ set(ONECOPY_LAYER_daemon_engine_rings
     daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/log daemon/pipeline daemon/plan
     daemon/ring transport/core transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_engine
-    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/peering
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/engine/arrivals daemon/engine/mapping daemon/engine/peering
     daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
     transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach

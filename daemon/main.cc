@@ -124,6 +124,7 @@ engine::Limits EngineLimits(const config::Limits& limits) {
   mapped.arrivals_per_buffer = limits.arrivals_per_buffer;
   mapped.watches = LimitOf(limits.watches);
   mapped.slabs = LimitOf(limits.slabs);
+  mapped.mappings = LimitOf(limits.mappings);
   mapped.request_ids = LimitOf(limits.request_ids);
   mapped.request_memory = limits.request_memory;
   mapped.reserved_percent = limits.reserved_percent;
@@ -286,7 +287,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   ONECOPY_ASSIGN_OR_RETURN(
       const auto attach,
       attach::AttachServer::Start(std::move(attach_options), engine.loop(), engine.sessions(),
-                                  &engine.rings(), &engine.slabs()));
+                                  &engine.rings(), &engine.slabs(), &engine.mappings()));
 
   engine.Start(peers->address().ToString());
   BeginWatchdog(engine.loop());

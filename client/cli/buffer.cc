@@ -200,7 +200,8 @@ void AddBuffer(CLI::App& program, Command& chosen) {
 
   CLI::App* remove = group->add_subcommand("rm", "Remove buffers");
   remove->add_option("NAME", options->names, "NAME, or NODE:NAME")->required();
-  remove->add_flag("--force,-f", options->force, "Cancel the transfers that use them");
+  remove->add_flag("--force,-f", options->force,
+                   "Cancel the transfers that use them, and take their mappings back");
   remove->footer("Example: onecopy buffer rm frame --force");
   remove->callback([options, &chosen] {
     chosen = [options](Session& s) { return Remove(s, options->names, options->force); };

@@ -15,6 +15,7 @@
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "transport/os/error.h"
+#include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
 
 namespace onecopy::client {
@@ -59,12 +60,10 @@ ssize_t Send(int socket, const std::string& packet, int fd) {
   return sent;
 }
 
-constexpr size_t kMaxFds = 3;
-
 ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds) {
   packet.resize(kMaxAttachBytes);
   iovec room{packet.data(), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(os::kMaxPassedFds * sizeof(int))> control;
   msghdr message{};
   message.msg_iov = &room;
   message.msg_iovlen = 1;
@@ -105,6 +104,7 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       version_(std::move(other.version_)),
       ring_layout_(other.ring_layout_),
       slab_layout_(other.slab_layout_),
+      maps_(other.maps_),
       socket_(std::move(other.socket_)) {}
 
 AttachSocket::~AttachSocket() {
@@ -172,6 +172,7 @@ Status AttachSocket::Greet(const std::string& program) {
   version_ = welcome.version();
   ring_layout_ = welcome.ring_layout();
   slab_layout_ = welcome.slab_layout();
+  maps_ = welcome.maps();
   return OkStatus();
 }
 

@@ -45,7 +45,10 @@ class AttachSocket {
   // How the orders for its slabs are; 0 where it has none.
   uint32_t slab_layout() const { return slab_layout_; }
 
-  // One request about rings or slabs, its reply, and the descriptors that came with it.
+  // Whether it lets clients map buffers.
+  bool maps() const { return maps_; }
+
+  // One request about rings, slabs or mappings, its reply, and the descriptors that came with it.
   Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
 
   // Gives the daemon a duplicate of `fd`; the number names it in one RegisterBuffer call.
@@ -65,6 +68,7 @@ class AttachSocket {
   std::string version_;
   uint32_t ring_layout_ = 0;
   uint32_t slab_layout_ = 0;
+  bool maps_ = false;
   Mutex mutex_;  // a request and its reply belong together
   os::UniqueFd socket_;
   // A reply was missed, so that the next one would answer the wrong request. The socket stays open,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/attach/connection.h"
+#include "daemon/attach/engine_session.h"
 #include "daemon/engine/registry/identify.h"
 #include "onecopy/reasons.h"
 #include "transport/os/acceptor.h"
@@ -28,13 +29,12 @@ constexpr mode_t kMode = 0666;  // everybody may attach; who it is decides what 
 // Thread `attach`, but for Start and Stop.
 class AttachServer::Core {
  public:
-  Core(Options options, Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
-       engine::SlabApi* slabs)
+  Core(Options options, Executor& engine, engine::Sessions& sessions,
+       const EngineSession::Asked& asked)
       : options_(std::move(options)),
         engine_(engine),
         sessions_(sessions),
-        rings_(rings),
-        slabs_(slabs),
+        asked_(asked),
         thread_(std::make_shared<os::LoopThread>("attach")) {}
   ~Core() { Stop(); }
 
@@ -83,7 +83,7 @@ class AttachServer::Core {
         options_, thread_, closer_,
         Connection::Client{std::move(socket), std::move(identified->pidfd),
                            std::move(identified->identity)},
-        std::make_unique<EngineSession>(engine_, sessions_, rings_, slabs_, thread_),
+        std::make_unique<EngineSession>(engine_, sessions_, asked_, thread_),
         [this, number] { Ended(number); });
     connections_.emplace(number, connection);
     MakeRoomFor(payer);
@@ -146,8 +146,7 @@ class AttachServer::Core {
   const Options options_;
   Executor& engine_;
   engine::Sessions& sessions_;
-  engine::RingApi* const rings_;
-  engine::SlabApi* const slabs_;
+  const EngineSession::Asked asked_;
   std::shared_ptr<os::LoopThread> thread_;
   const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
   bool stopped_ = false;
@@ -165,8 +164,10 @@ AttachServer::~AttachServer() = default;
 Result<std::unique_ptr<AttachServer>> AttachServer::Start(Options options, Executor& engine,
                                                           engine::Sessions& sessions,
                                                           engine::RingApi* rings,
-                                                          engine::SlabApi* slabs) {
-  auto core = std::make_unique<Core>(std::move(options), engine, sessions, rings, slabs);
+                                                          engine::SlabApi* slabs,
+                                                          engine::MappingApi* mappings) {
+  auto core = std::make_unique<Core>(std::move(options), engine, sessions,
+                                     EngineSession::Asked{rings, slabs, mappings});
   ONECOPY_RETURN_IF_ERROR(core->Start());
   return std::unique_ptr<AttachServer>(new AttachServer(std::move(core)));
 }

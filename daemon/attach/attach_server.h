@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/registry/sessions.h"
@@ -40,13 +41,14 @@ struct Options {
 // may still hold the socket.
 class AttachServer {
  public:
-  // `sessions`, `rings` and `slabs` are used on `engine` alone. All must outlive the tasks that are
-  // posted to `engine`, the last of them by Stop. Without `rings`, or `slabs`, clients are told
-  // that there are none.
+  // `sessions`, `rings`, `slabs` and `mappings` are used on `engine` alone. All must outlive the
+  // tasks that are posted to `engine`, the last of them by Stop. Without `rings`, `slabs`, or
+  // `mappings`, clients are told that there are none.
   static Result<std::unique_ptr<AttachServer>> Start(Options options, Executor& engine,
                                                      engine::Sessions& sessions,
                                                      engine::RingApi* rings = nullptr,
-                                                     engine::SlabApi* slabs = nullptr);
+                                                     engine::SlabApi* slabs = nullptr,
+                                                     engine::MappingApi* mappings = nullptr);
   ~AttachServer();
   AttachServer(const AttachServer&) = delete;
   AttachServer& operator=(const AttachServer&) = delete;

@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "daemon/attach/mapping_messages.h"
 #include "daemon/attach/ring_messages.h"
 #include "onecopy/reasons.h"
 #include "proto/codec/codec.h"
@@ -137,6 +138,8 @@ void Connection::OnPacket(os::Packet packet) {
       return OnOpenRoute(request.open_route(), passed);
     case v1::AttachRequest::kOpenSlab:
       return OnOpenSlab(passed);
+    case v1::AttachRequest::kMapBuffer:
+      return OnMapBuffer(request.map_buffer(), passed);
     case v1::AttachRequest::REQUEST_NOT_SET:
       return Refuse(Bad("a packet has no request that this daemon knows"));
   }
@@ -165,6 +168,7 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& pa
                    welcome.set_version(self->options_.version);
                    welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
                    welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
+                   welcome.set_maps(self->session_->maps());
                    self->Answer(reply);
                  });
 }
@@ -263,6 +267,26 @@ void Connection::OnOpenSlab(const Passed& passed) {
     reply.mutable_slab()->set_bytes(given->bytes);
     self->Answer(reply, std::array{given->slab.get(), given->orders.get(), given->socket.get()});
   });
+}
+
+void Connection::OnMapBuffer(const v1::AttachRequest::MapBuffer& request, const Passed& passed) {
+  if (Refuses(passed, "mappings", session_->maps())) return;
+  const codec::Field at;
+  for (const auto& [text, field] :
+       {std::pair(&request.node(), at / "node"), std::pair(&request.buffer(), at / "buffer")}) {
+    const Status good = codec::CheckText(*text, field);
+    if (!good.ok()) return Reply(ErrorReply(good));
+  }
+  BeginAsking();
+  session_->MapBuffer(request.node(), request.buffer(),
+                      [weak = weak_from_this()](const Result<engine::MappingGiven>& given) {
+                        const auto self = weak.lock();
+                        if (!self || self->state_ == State::kClosed) return;
+                        if (!given.ok()) return self->Answer(ErrorReply(given.status()));
+                        std::vector<int> fds = {given->lease.get()};
+                        for (const os::UniqueFd& fd : given->fds) fds.push_back(fd.get());
+                        self->Answer(MappedReply(*given), fds);
+                      });
 }
 
 void Connection::BeginAsking() {

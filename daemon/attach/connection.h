@@ -67,8 +67,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnOpenRing(const Passed& passed);
   void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed);
   void OnOpenSlab(const Passed& passed);
+  void OnMapBuffer(const v1::AttachRequest::MapBuffer& request, const Passed& passed);
   // Refuses what may not be asked for yet, or carries what it should not; true where it did.
-  // `what`: rings, or slabs, which this daemon `has`.
+  // `what`: rings, slabs, mappings,
+  // which this daemon `has`.
   bool Refuses(const Passed& passed, const std::string& what, bool has);
   bool RefusesRing(const Passed& passed) { return Refuses(passed, "rings", session_->has_rings()); }
   // Answers once they are closed: so a client that passes what cannot be closed waits by itself.

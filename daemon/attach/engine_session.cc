@@ -6,11 +6,10 @@
 
 namespace onecopy::attach {
 
-EngineSession::EngineSession(Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
-                             engine::SlabApi* slabs, std::shared_ptr<os::LoopThread> thread)
+EngineSession::EngineSession(Executor& engine, engine::Sessions& sessions, const Asked& asked,
+                             std::shared_ptr<os::LoopThread> thread)
     : engine_(engine),
-      rings_(rings),
-      slabs_(slabs),
+      asked_(asked),
       there_(std::make_shared<There>(sessions)),
       thread_(std::move(thread)) {}
 
@@ -64,16 +63,16 @@ engine::Reply<T> EngineSession::Bring(std::string what, std::string on, Answer<T
 }
 
 void EngineSession::OpenRing(Answer<engine::RingGiven> answer) {
-  engine_.Post(
-      [rings = rings_, there = there_, reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
-        rings->OpenRing(there->id.value_or(engine::SessionId()), std::move(reply));
-      });
+  engine_.Post([rings = asked_.rings, there = there_,
+                reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
+    rings->OpenRing(there->id.value_or(engine::SessionId()), std::move(reply));
+  });
 }
 
 void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
                               Answer<engine::RingRoute> answer) {
   std::string on = source.ToString() + " -> " + destination.ToString();
-  engine_.Post([rings = rings_, there = there_, source = std::move(source),
+  engine_.Post([rings = asked_.rings, there = there_, source = std::move(source),
                 destination = std::move(destination),
                 reply = Bring("OpenRoute", std::move(on), std::move(answer))]() mutable {
     rings->OpenRoute(there->id.value_or(engine::SessionId()), std::move(source),
@@ -82,10 +81,20 @@ void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
 }
 
 void EngineSession::OpenSlab(Answer<engine::SlabGiven> answer) {
-  engine_.Post(
-      [slabs = slabs_, there = there_, reply = Bring("OpenSlab", {}, std::move(answer))]() mutable {
-        slabs->OpenSlab(there->id.value_or(engine::SessionId()), std::move(reply));
-      });
+  engine_.Post([slabs = asked_.slabs, there = there_,
+                reply = Bring("OpenSlab", {}, std::move(answer))]() mutable {
+    slabs->OpenSlab(there->id.value_or(engine::SessionId()), std::move(reply));
+  });
+}
+
+void EngineSession::MapBuffer(std::string node, std::string buffer,
+                              Answer<engine::MappingGiven> answer) {
+  std::string on = node.empty() ? buffer : node + ":" + buffer;
+  engine_.Post([mappings = asked_.mappings, there = there_, node = std::move(node),
+                buffer = std::move(buffer),
+                reply = Bring("MapBuffer", std::move(on), std::move(answer))]() mutable {
+    mappings->MapBuffer(there->id.value_or(engine::SessionId()), node, buffer, std::move(reply));
+  });
 }
 
 }  // namespace onecopy::attach

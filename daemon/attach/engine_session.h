@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/registry/sessions.h"
@@ -23,9 +24,16 @@ class EngineSession {
   template <typename T>
   using Answer = UniqueFunction<void(Result<T>)>;
 
+  // What the engine has beside sessions; null: it has none of it.
+  struct Asked {
+    engine::RingApi* rings = nullptr;
+    engine::SlabApi* slabs = nullptr;
+    engine::MappingApi* mappings = nullptr;
+  };
+
   // Answers run on `thread`, unless it has ended.
-  EngineSession(Executor& engine, engine::Sessions& sessions, engine::RingApi* rings,
-                engine::SlabApi* slabs, std::shared_ptr<os::LoopThread> thread);
+  EngineSession(Executor& engine, engine::Sessions& sessions, const Asked& asked,
+                std::shared_ptr<os::LoopThread> thread);
   ~EngineSession();  // ends the session
   EngineSession(const EngineSession&) = delete;
   EngineSession& operator=(const EngineSession&) = delete;
@@ -35,12 +43,15 @@ class EngineSession {
   // After Open was answered with success. Answers with the number that names the descriptor.
   void Deposit(os::PassedFd fd, Answer<uint64_t> answer);
   // Likewise, where there are rings.
-  bool has_rings() const { return rings_ != nullptr; }
+  bool has_rings() const { return asked_.rings != nullptr; }
   void OpenRing(Answer<engine::RingGiven> answer);
   void OpenRoute(Endpoint source, Endpoint destination, Answer<engine::RingRoute> answer);
   // Likewise, where there are slabs.
-  bool has_slabs() const { return slabs_ != nullptr; }
+  bool has_slabs() const { return asked_.slabs != nullptr; }
   void OpenSlab(Answer<engine::SlabGiven> answer);
+  // Likewise, where there are mappings.
+  bool maps() const { return asked_.mappings != nullptr; }
+  void MapBuffer(std::string node, std::string buffer, Answer<engine::MappingGiven> answer);
 
  private:
   // On the engine's thread.
@@ -61,8 +72,7 @@ class EngineSession {
   engine::Reply<T> Bring(std::string what, std::string on, Answer<T> answer);
 
   Executor& engine_;
-  engine::RingApi* const rings_;
-  engine::SlabApi* const slabs_;
+  const Asked asked_;
   std::shared_ptr<There> there_;
   std::shared_ptr<os::LoopThread> thread_;
 };

@@ -62,6 +62,7 @@ struct Limits {
   uint32_t arrivals_per_buffer = 0;
   Limit watches;
   Limit slabs;
+  Limit mappings;
   Limit request_ids;
   std::chrono::milliseconds request_memory{0};
   uint32_t health_watches = 0;

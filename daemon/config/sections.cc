@@ -70,6 +70,7 @@ SectionSpec LimitsSection() {
   AddLimit(
       &keys, "slabs", {64, 256},
       "Clients that register ordinary memory of their process, each with [process] slab_bytes");
+  AddLimit(&keys, "mappings", {1024, 4096}, "Buffers that clients use in place (MapBuffer)");
   AddLimit(&keys, "request_ids", {2'097'152, 8'388'608},
            "Requests that are remembered by their ids, so that none is carried out twice");
   keys.push_back(Number("request_memory", SettingType::kDuration, 600 * kSecond, {kSecond, kDay},
@@ -85,13 +86,19 @@ SectionSpec LimitsSection() {
 }  // namespace
 
 const std::vector<LimitKey>& LimitKeys() {
-  static const std::vector<LimitKey> keys = {
-      {"sessions", &Limits::sessions}, {"descriptors", &Limits::descriptors},
-      {"requests", &Limits::requests}, {"buffers", &Limits::buffers},
-      {"grants", &Limits::grants},     {"transfers", &Limits::transfers},
-      {"rings", &Limits::rings},       {"routes", &Limits::routes},
-      {"slabs", &Limits::slabs},       {"arrivals", &Limits::arrivals},
-      {"watches", &Limits::watches},   {"request_ids", &Limits::request_ids}};
+  static const std::vector<LimitKey> keys = {{"sessions", &Limits::sessions},
+                                             {"descriptors", &Limits::descriptors},
+                                             {"requests", &Limits::requests},
+                                             {"buffers", &Limits::buffers},
+                                             {"grants", &Limits::grants},
+                                             {"transfers", &Limits::transfers},
+                                             {"rings", &Limits::rings},
+                                             {"routes", &Limits::routes},
+                                             {"slabs", &Limits::slabs},
+                                             {"mappings", &Limits::mappings},
+                                             {"arrivals", &Limits::arrivals},
+                                             {"watches", &Limits::watches},
+                                             {"request_ids", &Limits::request_ids}};
   return keys;
 }
 

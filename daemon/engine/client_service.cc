@@ -257,7 +257,9 @@ void ClientService::DeleteGrant(const Principal& who, GrantId id, StatusReply re
       id, {Code::kPermissionDenied, reasons::kNotOwner,
            "the right to buffer \"" + buffer->name + "\" was taken back by its owner"});
   // Small transfers of other nodes read without asking: until that has ended, the right has not.
-  needs_.openings.WhenReleased(id, [reply = std::move(reply)]() mutable { reply(OkStatus()); });
+  needs_.openings.WhenReleased(id, [this, id, reply = std::move(reply)]() mutable {
+    needs_.mappings.WhenReleased(id, [reply = std::move(reply)]() mutable { reply(OkStatus()); });
+  });
 }
 
 Result<ClientApi::WatchId> ClientService::WatchArrivals(const Principal& who,

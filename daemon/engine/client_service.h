@@ -7,6 +7,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/inventory.h"
+#include "daemon/engine/mapping/mappings.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/nodes.h"
 #include "daemon/engine/peering/peers.h"
@@ -47,6 +48,7 @@ class ClientService final : public ClientApi {
     Series& series;
     Rings& rings;
     Openings& openings;
+    Mappings& mappings;
     Removal& removal;
   };
 

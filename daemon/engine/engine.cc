@@ -9,6 +9,7 @@
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/client_service.h"
 #include "daemon/engine/inventory.h"
+#include "daemon/engine/mapping/mappings.h"
 #include "daemon/engine/peer_service.h"
 #include "daemon/engine/peering/catalog.h"
 #include "daemon/engine/peering/connections.h"
@@ -79,6 +80,7 @@ struct Engine::State {
         slabs(context, sessions),
         buffers(context, sessions, slabs, request_memory),
         grants(context, owners, sessions),
+        mappings({context, owners, sessions, buffers, grants}),
         arrivals(context, buffers),
         messages(context, buffers, grants, arrivals, request_memory),
         catalog(context),
@@ -123,14 +125,14 @@ struct Engine::State {
         ring_receipts(context, transfers, buffers, arrivals),
         rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
               context.options.ring_spin),
-        removal({owners, buffers, grants, rings, openings, exporter}),
+        removal({owners, buffers, grants, mappings, rings, openings, exporter}),
         self({context,          owners,   peers,        connections, tickets,
               buffers,          grants,   inventory,    messages,    transfers,
               remote_transfers, sources,  destinations, bundles,     probe_slabs,
               ring_server,      openings, exporter,     importer,    removal}),
-        client({context, owners, sessions, buffers, grants, inventory, arrivals, catalog, peers,
-                nodes, probes, path_rates, transfers, remote_transfers, orders, series, rings,
-                openings, removal}) {}
+        client({context, owners, sessions, buffers,  grants,     inventory, arrivals,
+                catalog, peers,  nodes,    probes,   path_rates, transfers, remote_transfers,
+                orders,  series, rings,    openings, mappings,   removal}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -150,6 +152,7 @@ struct Engine::State {
   Slabs slabs;
   Buffers buffers;
   Grants grants;
+  Mappings mappings;
   Arrivals arrivals;
   Messages messages;
   Catalog catalog;
@@ -198,6 +201,7 @@ void Engine::State::Wire() {
     rings.EndSession(session);
     arrivals.EndSession(session);
     slabs.EndSession(session);
+    mappings.EndSession(session);
     buffers.EndSession(session);
   });
   buffers.OnEvict(end);
@@ -212,10 +216,12 @@ void Engine::State::Wire() {
     arrivals.DropBuffer(buffer, gone);
     rings.DropBuffer(buffer, gone);
     openings.DropBuffer(buffer, gone);
+    mappings.DropBuffer(buffer, gone);
   });
   grants.OnEnded([this, end](const Grants::Grant& grant, const Status& why) {
     rings.DropGrant(grant.id, why);
     openings.DropGrant(grant.id, why);
+    mappings.DropGrant(grant.id, why);
     for (TransferRecord* record : transfers.Running()) {
       const std::vector<GrantId>& rests_on = record->grants;
       if (std::find(rests_on.begin(), rests_on.end(), grant.id) != rests_on.end()) {
@@ -315,6 +321,7 @@ PeerApi& Engine::node() { return state_->self; }
 Sessions& Engine::sessions() { return state_->sessions; }
 RingApi& Engine::rings() { return state_->rings; }
 SlabApi& Engine::slabs() { return state_->slabs; }
+MappingApi& Engine::mappings() { return state_->mappings; }
 Status Engine::AdmitPeer(const std::string& node, bool local) {
   return state_->peers.Admit(node, local);
 }
@@ -334,6 +341,9 @@ void Engine::Drain(Task done) {
     state->openings.CloseAll(
         {Code::kUnavailable, reasons::kDraining,
          "node " + state->context.node() + " is shutting down and takes no new transfers"});
+    state->mappings.EndAll(
+        {Code::kUnavailable, reasons::kDraining,
+         "node " + state->context.node() + " is shutting down, and its buffers go with it"});
     log::Info("draining", {{"transfers", std::to_string(state->transfers.running())}});
     const auto timer = state->context.loop.RunAfter(state->context.options.drain_timeout, [state] {
       state->CancelAll(
@@ -381,6 +391,7 @@ void Engine::Stop() {
     state->connections.Clear();
     state->slots.Clear();
     state->slabs.Clear();
+    state->mappings.Clear();
     state->buffers.Clear();
   });
   state->thread.StopAndJoin();

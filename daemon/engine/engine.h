@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/engine/api/client_api.h"
+#include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/api/slab_api.h"
@@ -35,6 +36,7 @@ class Engine {
   Sessions& sessions();
   RingApi& rings();
   SlabApi& slabs();
+  MappingApi& mappings();
   // Whether calls of that node may be made: see Admission.
   Status AdmitPeer(const std::string& node, bool local);
 

@@ -19,12 +19,14 @@ void Removal::Remove(const Principal& who, const std::string& name, bool force, 
   Result<Buffer*> buffer = FindOwn(who, name);
   if (!buffer.ok()) return reply(buffer.status());
   const BufferId id = (*buffer)->id;
-  // Memory that another daemon still has open must not be freed by its owner.
+  // Memory that another process still has open must not be freed by its owner.
   auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
     needs_.exporter.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
-      needs_.rings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
-        needs_.openings.WhenReleased(
-            id, [status, reply = std::move(reply)]() mutable { reply(status); });
+      needs_.mappings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
+        needs_.rings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
+          needs_.openings.WhenReleased(
+              id, [status, reply = std::move(reply)]() mutable { reply(status); });
+        });
       });
     });
   };

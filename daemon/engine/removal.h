@@ -5,6 +5,7 @@
 
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
+#include "daemon/engine/mapping/mappings.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
@@ -20,6 +21,7 @@ class Removal {
     const Owners& owners;
     Buffers& buffers;
     const Grants& grants;
+    Mappings& mappings;
     Rings& rings;
     Openings& openings;
     MemoryExporter& exporter;
@@ -30,7 +32,8 @@ class Removal {
   // The buffer of this node, if `who` owns it. PERMISSION_DENIED (NOT_OWNER) otherwise.
   Result<Buffer*> FindOwn(const Principal& who, const std::string& name) const;
 
-  // As Buffers::Remove; answers when nothing that another daemon or a ring has of it is open.
+  // As Buffers::Remove; answers when nothing that another daemon or a ring has of it is open, and
+  // its clients have unmapped it, or had the time to.
   void Remove(const Principal& who, const std::string& name, bool force, StatusReply reply);
 
  private:

@@ -34,8 +34,9 @@ ServedCluster::ServedCluster(std::string run_dir, const Change& change)
   attach.node = kServed;
   attach.version = "9.9.9";
   attach.report = [](const Status&) {};
-  auto attaching = attach::AttachServer::Start(std::move(attach), engine.loop(), engine.sessions(),
-                                               &engine.rings(), &engine.slabs());
+  auto attaching =
+      attach::AttachServer::Start(std::move(attach), engine.loop(), engine.sessions(),
+                                  &engine.rings(), &engine.slabs(), &engine.mappings());
   REQUIRE_OK(attaching);
   attach_ = std::move(*attaching);
 }

@@ -84,9 +84,9 @@ class Region {
   // block.
   using Sharer = UniqueFunction<Result<ImportRequest>()>;
   void SetSharer(Sharer sharer) { share_ = std::move(sharer); }
-  // One thread at a time. What the other process's Memory imports to have these very bytes; its
-  // `fd` is the caller's to close. Fails with the reason why these bytes stay in this process
-  // (NOT_SHAREABLE).
+  // One thread at a time. What the other process imports to have these very bytes; its descriptors
+  // (`fd`, and those of `more`) are the caller's to close. Fails with the reason why these bytes
+  // stay in this process (NOT_SHAREABLE).
   Result<ImportRequest> Share();
 
   // What makes bytes that network devices have written here visible to whoever reads them next; set

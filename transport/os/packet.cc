@@ -12,9 +12,6 @@
 namespace onecopy::os {
 namespace {
 
-constexpr size_t kMaxFds = 16;           // that are sent
-constexpr size_t kMaxFdsReceived = 253;  // that the kernel lets anybody send (SCM_MAX_FD)
-
 std::vector<UniqueFd> TakeFds(msghdr& message) {
   std::vector<UniqueFd> fds;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
@@ -47,7 +44,7 @@ Status Send(int fd, const msghdr& message) {
 Result<std::optional<Packet>> ReceivePacket(int fd, size_t most_bytes) {
   Packet packet;
   packet.bytes.resize(most_bytes);
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxFdsReceived * sizeof(int))> control;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxPassedFds * sizeof(int))> control;
   iovec room{packet.bytes.data(), packet.bytes.size()};
   msghdr message{};
   message.msg_iov = &room;
@@ -79,12 +76,12 @@ Status SendPacket(int fd, std::string_view bytes) {
 }
 
 Status SendPacket(int fd, std::string_view bytes, std::span<const int> passed_fds) {
-  if (passed_fds.size() > kMaxFds) {
+  if (passed_fds.size() > kMaxPassedFds) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "too many descriptors for one packet"};
   }
   if (passed_fds.empty()) return SendPacket(fd, bytes);
   iovec data{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxPassedFds * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;

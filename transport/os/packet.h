@@ -13,6 +13,9 @@
 
 namespace onecopy::os {
 
+// That the kernel lets anybody send in one packet (SCM_MAX_FD).
+inline constexpr size_t kMaxPassedFds = 253;
+
 struct Packet {
   std::string bytes;
   std::vector<UniqueFd> fds;  // close-on-exec
@@ -28,7 +31,7 @@ Result<std::optional<Packet>> ReceivePacket(int fd, size_t most_bytes);
 // Does not block: RESOURCE_EXHAUSTED when the far end has too much to read already, UNAVAILABLE
 // when it has closed.
 Status SendPacket(int fd, std::string_view bytes);
-// Likewise, with descriptors: 16 at most.
+// Likewise, with descriptors: kMaxPassedFds at most.
 Status SendPacket(int fd, std::string_view bytes, std::span<const int> passed_fds);
 inline Status SendPacket(int fd, std::string_view bytes, int passed_fd) {
   return SendPacket(fd, bytes, std::span<const int>(&passed_fd, 1));

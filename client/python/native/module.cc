@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "client/python/native/errors.h"
+#include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
@@ -57,6 +58,14 @@ void BindMemory(nb::module_& module) {
       .def_prop_ro("id", &Memory::id)
       .def("document", &Memory::Document)
       .def("close", &Memory::Close);
+  nb::class_<Mapped>(module, "Mapped", nb::type_slots(MappedSlots()))
+      .def_prop_ro("address", &Mapped::address)
+      .def_prop_ro("bytes", &Mapped::bytes)
+      .def_prop_ro("cuda_device", &Mapped::cuda_device)
+      .def_prop_ro("revocation_fd", &Mapped::revocation_fd)
+      .def_prop_ro("valid", &Mapped::IsValid)
+      .def("check", &Mapped::CheckValid)
+      .def("document", &Mapped::Document);
   nb::class_<PoolPiece>(module, "PoolPiece", nb::type_slots(PoolPieceSlots()),
                         nb::is_weak_referenceable())
       .def_prop_ro("address", &PoolPiece::address)
@@ -114,6 +123,7 @@ void BindNode(nb::module_& module) {
       .def("register_cuda", &Node::RegisterCuda, "name"_a, "pointer"_a, "bytes"_a)
       .def("cuda_allocation", &Node::CudaAllocationOf, "pointer"_a, "bytes"_a)
       .def("register_dmabuf", &Node::RegisterDmaBuf, "name"_a, "fd"_a, "offset_bytes"_a, "bytes"_a)
+      .def("map_buffer", &Node::MapBuffer, "buffer"_a, "device"_a.none())
       .def("get_buffer", &Node::GetBuffer, "node"_a, "name"_a)
       .def("list_buffers", &Node::ListBuffers, "node"_a)
       .def("delete_buffer", &Node::DeleteBuffer, "name"_a, "force"_a, "node"_a = "")

@@ -139,6 +139,11 @@ std::string Node::RegisterDmaBuf(const std::string& name, int fd, uint64_t offse
       cli::ToJson(Unlocked([&] { return client_.RegisterDmaBuf(name, fd, offset_bytes, bytes); })));
 }
 
+std::unique_ptr<Mapped> Node::MapBuffer(const std::string& buffer, std::optional<int> device) {
+  return std::make_unique<Mapped>(
+      Unlocked([&] { return client_.MapBuffer(buffer, {.cuda_device = device}); }));
+}
+
 std::string Node::GetBuffer(const std::string& node, const std::string& name) {
   return Dump(cli::ToJson(Unlocked([&] { return client_.GetBuffer(node, name); })));
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/pool.h"
 #include "client/python/native/waiting.h"
@@ -74,6 +75,8 @@ class Node {
                                                                            uint64_t bytes) const;
   std::string RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
                              uint64_t bytes);
+  // `buffer`: "weights" or "east:weights"; `device`: as this process numbers GPUs.
+  std::unique_ptr<Mapped> MapBuffer(const std::string& buffer, std::optional<int> device);
   std::string GetBuffer(const std::string& node, const std::string& name);
   std::string ListBuffers(const std::string& node);
   void DeleteBuffer(const std::string& name, bool force, const std::string& node);

@@ -29,6 +29,7 @@ from ._errors import (
     Unimplemented,
     Unknown,
 )
+from ._mapped import MappedArray
 from ._node import End, Node, connect, diagnose, program
 from ._pool import Pool, PoolArray, PoolStatistics
 from ._shared import SharedArray
@@ -61,7 +62,7 @@ def doctor() -> Diagnosis:
 __all__ = [
     "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
     "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant", "Internal", "InvalidArgument",
-    "Lane", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Queued",
+    "Lane", "MappedArray", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Queued",
     "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
     "connect", "doctor", "program",
 ]

@@ -14,6 +14,7 @@ from ._transfer import Transfer
 from ._values import Buffer, Plan
 
 if TYPE_CHECKING:
+    from ._mapped import MappedArray
     from ._node import End, Node, Progress
     from ._shared import SharedArray
 
@@ -73,6 +74,10 @@ class AsyncNode:
 
     async def register(self, array: Any, name: str = "") -> Buffer:
         return await _call(lambda: self._node.register(array, name))
+
+    async def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = "uint8", *,
+                  device: int | str | None = None) -> MappedArray:
+        return await _call(lambda: self._node.map(buffer, shape, dtype, device=device))
 
     async def buffer(self, name: str, node: str = "") -> Buffer:
         return await _call(lambda: self._node.buffer(name, node))

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from . import _arrays, _errors, _native, _pieces, _pool, _registrations, _shared, _streams
+from . import _arrays, _errors, _mapped, _native, _pieces, _pool, _registrations, _shared, _streams
 from ._errors import InvalidArgument, NotFound
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
@@ -142,6 +142,17 @@ class Node:
         for. False where there was none."""
         return self._registrations.forget(array)
 
+    def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = "uint8", *,
+            device: int | str | None = None) -> _mapped.MappedArray:
+        """The memory of a buffer of this node as an array, be it the daemon's or another process's: no copy, and what one
+        writes the other sees. Takes the right to read and to write all of it. `shape`: all of it where it is None;
+        `device`: the GPU of this process whose kernels use GPU memory, where it is another than the memory's own.
+
+        The daemon takes it back when the buffer, its owner's process or the right to it goes: see MappedArray.check.
+        Raises FailedPrecondition for memory that no other process can map (NOT_SHAREABLE, PID_NAMESPACE), and for
+        another node's (OTHER_NODE)."""
+        return _mapped.create(self._native, buffer, shape, dtype, device)
+
     def buffer(self, name: str, node: str = "") -> Buffer:
         """By its name or id; `node` empty: of this node."""
         return self._buffer(self._native.get_buffer(node, name))
@@ -151,7 +162,7 @@ class Node:
         return [Buffer._of(each) for each in json.loads(self._native.list_buffers(node))]
 
     def delete(self, buffer: str | Buffer, *, force: bool = False) -> None:
-        """`force` cancels transfers that use it, rather than failing. By name: of this node."""
+        """`force` cancels transfers that use it and takes mappings back, rather than failing. By name: of this node."""
         if isinstance(buffer, str):
             self._native.delete_buffer(buffer, force)
         else:
@@ -314,7 +325,7 @@ class Node:
             return _Place((end.node, end.id, 0, end.bytes), end.bytes, None, None)
         if isinstance(end, Endpoint):
             return _Place(end._tuple(), end.bytes, None, None)
-        if isinstance(end, _shared.SharedArray):
+        if isinstance(end, (_shared.SharedArray, _mapped.MappedArray)):
             if end.nbytes == 0:
                 raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
                                       "leave arrays without elements out")
@@ -422,7 +433,7 @@ class Node:
 
 def _is_empty(end: End) -> bool:
     """Whether it is an array without elements."""
-    if isinstance(end, _shared.SharedArray):
+    if isinstance(end, (_shared.SharedArray, _mapped.MappedArray)):
         return end.nbytes == 0
     shape = None if isinstance(end, (str, Buffer, Endpoint)) else getattr(end, "shape", None)
     return shape is not None and 0 in tuple(shape)

@@ -24,6 +24,7 @@ struct Limits {
   size_t arrivals_per_buffer = 1024;
   Limit watches{1024, 8192};  // of arrivals
   Limit slabs{64, 256};
+  Limit mappings{1024, 4096};  // of buffers, by clients that use them in place
   // Whose requests' ids are remembered.
   Limit request_ids{2'097'152, 8'388'608};
   // For how long at least: what the API promises.

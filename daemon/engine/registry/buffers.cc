@@ -16,6 +16,13 @@ std::string WorkerFor(const std::string& kind, const std::string& device) {
 }
 
 Status InUse(const Buffer& buffer) {
+  if (buffer.users.empty()) {
+    return {Code::kFailedPrecondition, reasons::kBufferInUse,
+            "buffer \"" + buffer.name + "\" is mapped by " +
+                std::to_string(buffer.mapped_by.size()) + " client(s), the first of them " +
+                buffer.mapped_by.begin()->second,
+            "have them close their mappings, or remove with --force, which takes them back"};
+  }
   return {Code::kFailedPrecondition, reasons::kBufferInUse,
           "buffer \"" + buffer.name + "\" is used by " + std::to_string(buffer.users.size()) +
               " transfer(s), the first of them " + buffer.users.begin()->str(),
@@ -287,7 +294,9 @@ void Buffers::Release(BufferId id, const TransferId& transfer) {
 void Buffers::Remove(BufferId id, bool force, Status why, StatusReply done) {
   Buffer* buffer = FindById(id);
   if (buffer == nullptr) return done(OkStatus());
-  if (!buffer->users.empty() && !force) return done(InUse(*buffer));
+  if (!force && (!buffer->users.empty() || !buffer->mapped_by.empty())) {
+    return done(InUse(*buffer));
+  }
   removals_[id].push_back(std::move(done));
   if (!buffer->removing.ok()) return;
   buffer->removing = std::move(why);

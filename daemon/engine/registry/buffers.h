@@ -29,8 +29,9 @@ struct Buffer {
   std::string form;   // of what was registered: see BufferInfo
   SessionId session;  // of the client that registered it
   WallTime create_time;
-  std::set<TransferId> users;       // transfers that hold it
-  Status removing;                  // not OK once it is on its way out: why
+  std::set<TransferId> users;                      // transfers that hold it
+  std::map<uint64_t, std::string> mapped_by = {};  // clients that have mapped it: see Mappings
+  Status removing;                                 // not OK once it is on its way out: why
   Quota::Charge charge = {};        // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
   bool keep_arrivals = false;       // see CreateBufferRequest
@@ -66,8 +67,8 @@ class Buffers {
   Buffer* FindById(BufferId id);
 
   // Ends the buffer: at once when no transfer holds it, else when the last one lets go. With
-  // transfers, and without `force`, FAILED_PRECONDITION (BUFFER_IN_USE). `done` runs when it is
-  // gone.
+  // transfers, or while a client has it mapped, and without `force`, FAILED_PRECONDITION
+  // (BUFFER_IN_USE). `done` runs when it is gone.
   void Remove(BufferId id, bool force, Status why, StatusReply done);
   // The session is over: what it registered goes, its transfers end with OWNER_DIED.
   void EndSession(const SessionId& session);

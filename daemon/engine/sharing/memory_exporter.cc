@@ -41,23 +41,34 @@ void MemoryExporter::Lend(const std::string& caller, const ImportMemoryRequest& 
   }
   // Found a moment ago, with the ticket.
   const RegionRef region = buffers_.FindById(id)->region;
-  context_.workers.Run<ImportRequest>(
-      WorkerOf(region->place()), [region] { return region->Share(); },
-      [this, caller, id, reply = std::move(reply)](Result<ImportRequest> shared) mutable {
+  if (region->place().device.empty()) {
+    return reply(Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                        "memory of " + region->step_name() + " is not shared with other daemons"));
+  }
+  context_.workers.Run<SharedMemory>(
+      WorkerOf(region->place()), [region] { return Share(*region); },
+      [this, caller, id, reply = std::move(reply)](Result<SharedMemory> shared) mutable {
         reply(Hand(caller, id, std::move(shared)));
       });
 }
 
 Result<MemoryExport> MemoryExporter::Hand(const std::string& caller, BufferId buffer,
-                                          Result<ImportRequest> shared) {
+                                          Result<SharedMemory> shared) {
   if (!shared.ok()) {
     // Whatever it was: memory that stays in its process may be read another way.
     const Status& why = shared.status();
     return Status(Code::kFailedPrecondition, why.reason(), why.message(), why.remedy());
   }
-  os::UniqueFd fd(shared->fd);
   if (buffers_.FindById(buffer) == nullptr) return NotLent(caller);
-  ONECOPY_ASSIGN_OR_RETURN(handover::Address address, server_.Offer(*shared, std::move(fd)));
+  if (shared->fds.size() > 1) {
+    return Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                  "this GPU memory lies in " + std::to_string(shared->fds.size()) +
+                      " allocations, and is shared with another daemon only where it is one",
+                  "allocate it in one piece (torch: without expandable_segments)");
+  }
+  os::UniqueFd fd;
+  if (!shared->fds.empty()) fd = std::move(shared->fds.front());
+  ONECOPY_ASSIGN_OR_RETURN(handover::Address address, server_.Offer(shared->memory, std::move(fd)));
   Lent& lent = lent_[buffer];
   while (lent.id == 0) lent.id = os::RandomNumber();
   lent.importers.insert(caller);

@@ -9,6 +9,7 @@
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/context.h"
+#include "daemon/engine/base/shared_memory.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/handover/server.h"
@@ -48,7 +49,7 @@ class MemoryExporter {
 
   void Ask(const std::string& importer, BufferId buffer, const TransferId& id, Task done);
   Result<MemoryExport> Hand(const std::string& caller, BufferId buffer,
-                            Result<ImportRequest> shared);
+                            Result<SharedMemory> shared);
 
   Context& context_;
   Peers& peers_;

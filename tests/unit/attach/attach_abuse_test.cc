@@ -44,17 +44,20 @@ os::UniqueFd SomeFd() { return os::UniqueFd(::open("/dev/null", O_RDONLY | O_CLO
 
 }  // namespace
 
-TEST_CASE("a daemon without rings says so, and refuses who asks for one all the same") {
+TEST_CASE("a daemon without rings or mappings says so, and refuses who asks for one all the same") {
   Rig rig;
   v1::AttachRequest request;
   SECTION("a ring") { request.mutable_open_ring(); }
   SECTION("a route") { request.mutable_open_route(); }
+  SECTION("a mapping") { request.mutable_map_buffer(); }
   Client early(rig.path());
   early.Send(request);
   ExpectRefusal(early, Code::kUnauthenticated, reasons::kNoSession);
   Client client(rig.path());
   client.SendHello();
-  CHECK(client.Receive().welcome().ring_layout() == 0);
+  const v1::AttachReply welcome = client.Receive();
+  CHECK(welcome.welcome().ring_layout() == 0);
+  CHECK_FALSE(welcome.welcome().maps());
   client.Send(request);
   ExpectRefusal(client, Code::kInvalidArgument, reasons::kBadArgument);
   ExpectStillServing(rig);

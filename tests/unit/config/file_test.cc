@@ -89,6 +89,7 @@ TEST_CASE("an empty file gives the documented defaults") {
   CHECK(config.limits.arrivals == Limit{4096, 65'536});
   CHECK(config.limits.arrivals_per_buffer == 1024);
   CHECK(config.limits.watches == Limit{1024, 8192});
+  CHECK(config.limits.mappings == Limit{1024, 4096});
   CHECK(config.limits.request_ids == Limit{2'097'152, 8'388'608});
   CHECK(config.limits.request_memory == milliseconds(600'000));
   CHECK(config.limits.health_watches == 256);

@@ -6,6 +6,7 @@
 
 #include "onecopy/reasons.h"
 #include "tests/unit/memory_cuda/rig.h"
+#include "transport/memory/cuda/region_access.h"
 #include "transport/os/mapping.h"
 namespace onecopy::cuda {
 namespace {
@@ -110,7 +111,7 @@ TEST_CASE("a client's dma-buf that is none is refused, and a client without one 
   CHECK(status.message().find("the driver has none") != std::string::npos);
 }
 
-TEST_CASE("another daemon can import what a region shares, and sees the same bytes") {
+TEST_CASE("another process can import what a region shares, and sees the same bytes") {
   Rig rig;
   os::UniqueFd keep;
   RegionRef own = rig.Allocate(0, 5000);
@@ -123,11 +124,46 @@ TEST_CASE("another daemon can import what a region shares, and sees the same byt
     REQUIRE_OK(shared);
     const os::UniqueFd fd(shared->fd);
     CHECK(shared->form == "cuda-vmm");
+    // Of the daemon's nothing else is opened; of the client's all of its allocation is.
+    CHECK(shared->owner_only.empty() == (region == own));
     const auto there = rig.memory().Import(*shared);
     REQUIRE_OK(there);
     CHECK((*there)->address() != region->address());
     CHECK(std::memcmp((*there)->address(), Pattern(5000, 6).data(), 5000) == 0);
     CHECK((*there)->place() == region->place());
+  }
+}
+
+TEST_CASE("a client's memory in several allocations is shared with all of them, up to a number") {
+  Rig rig;
+  for (const size_t count : {size_t{3}, kMaxKeptAllocations + 1}) {
+    std::vector<os::UniqueFd> kept(count);
+    ImportRequest request = Foreign(rig, FAKE_CUDA_VMM, kept.front());
+    for (size_t i = 1; i < count; ++i) {
+      const ImportRequest more = Foreign(rig, FAKE_CUDA_VMM, kept[i]);
+      request.more.push_back({more.fd, more.allocation_bytes});
+    }
+    request.offset = 0;
+    request.bytes = count * request.allocation_bytes;
+    const auto imported = rig.memory().Import(request);
+    REQUIRE_OK(imported);
+    kept.clear();
+    auto shared = (*imported)->Share();
+    if (count > kMaxKeptAllocations) {
+      CHECK(shared.status().reason() == reasons::kNotShareable);
+      continue;
+    }
+    REQUIRE_OK(shared);
+    CHECK(shared->owner_only.empty());
+    REQUIRE(shared->more.size() == count - 1);
+    std::vector<os::UniqueFd> fds;
+    fds.emplace_back(shared->fd);
+    for (const ImportRequest::Allocation& one : shared->more) fds.emplace_back(one.fd);
+    const auto there = rig.memory().Import(*shared);
+    REQUIRE_OK(there);
+    const uint64_t last = request.bytes - 1;
+    (*imported)->address()[last] = std::byte{0x42};  // the fake's memory is the host's
+    CHECK((*there)->address()[last] == std::byte{0x42});
   }
 }
 
@@ -163,6 +199,7 @@ TEST_CASE("memory of a legacy handle is shared by that very handle") {
   CHECK(shared->offset == 4099);
   CHECK(shared->bytes == 5000);
   CHECK(shared->owner_pid == 4711);
+  CHECK_FALSE(shared->owner_only.empty());
   CHECK(shared->fd == -1);
 }
 

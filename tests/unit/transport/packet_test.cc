@@ -1,9 +1,13 @@
 #include "transport/os/packet.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "tests/support/catch.h"
 
@@ -46,6 +50,25 @@ TEST_CASE("packets keep their borders and their descriptors") {
   CHECK(two.bytes == "two");
   REQUIRE(two.fds.size() == 1);
   CHECK((::fcntl(two.fds[0].get(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("a packet carries as many descriptors as the kernel takes, in their order, and no more") {
+  const PacketPair pair;
+  std::vector<os::UniqueFd> kept;
+  std::vector<int> fds;
+  for (size_t i = 0; i < os::kMaxPassedFds; ++i) {
+    kept.emplace_back(::memfd_create(std::to_string(i).c_str(), MFD_CLOEXEC));
+    REQUIRE(::ftruncate(kept.back().get(), static_cast<off_t>(i)) == 0);
+    fds.push_back(kept.back().get());
+  }
+  REQUIRE_OK(os::SendPacket(pair.a.get(), "many", fds));
+  const os::Packet many = Receive(pair.b);
+  REQUIRE(many.fds.size() == os::kMaxPassedFds);
+  for (size_t i = 0; i < many.fds.size(); ++i) {
+    CHECK(::lseek(many.fds[i].get(), 0, SEEK_END) == static_cast<off_t>(i));
+  }
+  fds.push_back(fds.front());
+  CHECK(os::SendPacket(pair.a.get(), "more", fds).code() == Code::kInvalidArgument);
 }
 
 TEST_CASE("a packet longer than its room says so") {

@@ -245,7 +245,7 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
   std::vector<ImportRequest::Allocation> allocations = request.more;
   allocations.insert(allocations.begin(), {request.fd, request.allocation_bytes});
   ONECOPY_RETURN_IF_ERROR(CheckAllocations(request, allocations));
-  ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd original, Duplicate(request.fd));
+  ONECOPY_ASSIGN_OR_RETURN(Descriptors originals, KeepDescriptors(allocations));
   ONECOPY_ASSIGN_OR_RETURN(GpuUse use, device.gpu->Use());
   ONECOPY_ASSIGN_OR_RETURN(VmmMapping mapping, VmmMapping::Import(device.gpu, vmm_, allocations));
   std::byte* const data = Pointer(mapping.address()) + request.offset;
@@ -256,16 +256,7 @@ Result<std::unique_ptr<Region>> CudaMemory::ImportVmm(const Device& device,
   auto region = std::make_unique<Region>(Place{kind_, request.device}, data, request.bytes, false,
                                          std::move(release));
   ExportDmaBufOf(*region, device.gpu);
-  if (request.more.empty()) {
-    ShareDescriptor(*region, request, std::move(original));
-  } else {
-    region->SetSharer([count = allocations.size()]() -> Result<ImportRequest> {
-      return Status(Code::kFailedPrecondition, reasons::kNotShareable,
-                    "this GPU memory lies in " + std::to_string(count) +
-                        " allocations, and is shared with another daemon only where it is one",
-                    "allocate it in one piece (torch: without expandable_segments)");
-    });
-  }
+  ShareDescriptors(*region, request, std::move(originals));
   FlushIfNeeded(*region, device.gpu);
   return region;
 }

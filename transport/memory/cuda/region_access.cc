@@ -13,12 +13,20 @@
 namespace onecopy::cuda {
 namespace {
 
-Status NotShareable(std::string why) {
+Status NotShareable(std::string why, std::string remedy = {}) {
   return {Code::kFailedPrecondition, reasons::kNotShareable,
-          "this GPU memory cannot be shared with another daemon: " + std::move(why)};
+          "this GPU memory cannot be shared with another process: " + std::move(why),
+          std::move(remedy)};
 }
 
-// What the other daemon needs; how network devices reach the memory is this daemon's affair.
+// See ImportRequest::owner_only.
+std::string OpensMore(const ImportRequest& piece, uint64_t allocation_bytes) {
+  if (piece.offset == 0 && piece.bytes == allocation_bytes) return {};
+  return "it is a piece of GPU memory that was allocated as " + FormatBytes(allocation_bytes) +
+         ", all of which a mapping would open";
+}
+
+// What the other process needs; how network devices reach the memory is this daemon's affair.
 ImportRequest AsShared(ImportRequest request) {
   request.fd = -1;
   request.dmabuf_fd = -1;
@@ -131,18 +139,50 @@ void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu) {
   });
 }
 
-void ShareDescriptor(Region& region, const ImportRequest& request, os::UniqueFd original) {
+Result<Descriptors> KeepDescriptors(std::span<const ImportRequest::Allocation> allocations) {
+  Descriptors kept;
+  if (allocations.size() > kMaxKeptAllocations) return kept;
+  for (const ImportRequest::Allocation& one : allocations) {
+    ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(one.fd));
+    kept.push_back(std::move(copy));
+  }
+  return kept;
+}
+
+void ShareDescriptors(Region& region, const ImportRequest& request, Descriptors originals) {
+  ImportRequest shared = AsShared(request);
+  uint64_t all = request.allocation_bytes;
+  for (ImportRequest::Allocation& one : shared.more) {
+    all += one.bytes;
+    one.fd = -1;
+  }
+  shared.owner_only = OpensMore(request, all);
   region.SetSharer(
-      [shared = AsShared(request), original = std::move(original)]() -> Result<ImportRequest> {
-        ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(original.get()));
-        ImportRequest with_fd = shared;
-        with_fd.fd = copy.Release();
-        return with_fd;
+      [shared = std::move(shared), originals = std::move(originals)]() -> Result<ImportRequest> {
+        if (originals.empty()) {
+          return NotShareable("it lies in " + std::to_string(shared.more.size() + 1) +
+                                  " allocations, and can be shared where it is in up to " +
+                                  std::to_string(kMaxKeptAllocations),
+                              "allocate it in fewer pieces, or register pieces of it");
+        }
+        Descriptors copies;
+        for (const os::UniqueFd& original : originals) {
+          ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd copy, Duplicate(original.get()));
+          copies.push_back(std::move(copy));
+        }
+        ImportRequest with_fds = shared;
+        with_fds.fd = copies.front().Release();
+        for (size_t i = 1; i < copies.size(); ++i) with_fds.more[i - 1].fd = copies[i].Release();
+        return with_fds;
       });
 }
 
 void ShareHandle(Region& region, const ImportRequest& request) {
-  region.SetSharer([shared = AsShared(request)]() -> Result<ImportRequest> { return shared; });
+  ImportRequest shared = AsShared(request);
+  shared.owner_only =
+      "its client may free memory of cudaMalloc at any time, under whoever has mapped it (use "
+      "memory of cuMemCreate, or of the daemon)";
+  region.SetSharer([shared = std::move(shared)]() -> Result<ImportRequest> { return shared; });
 }
 
 void FlushIfNeeded(Region& region, std::shared_ptr<Gpu> gpu) {

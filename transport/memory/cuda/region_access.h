@@ -1,11 +1,13 @@
 // How others than this process reach a region of GPU memory: network devices (a dma-buf), other
-// daemons of the host, and whoever reads what a network device has written.
+// processes of the host, and whoever reads what a network device has written.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "transport/core/import_request.h"
 #include "transport/core/region.h"
@@ -37,12 +39,19 @@ Result<KeptDmaBuf> KeepDmaBuf(const ImportRequest& request,
                               const std::function<Result<uint64_t>(int fd)>& bytes_of);
 void LendDmaBufOf(Region& region, KeptDmaBuf dmabuf);
 
-// Another daemon maps memory of the daemon's own by a new descriptor, or, where that has none,
+// Of a client's allocations, in their order. Their number is bounded: a buffer holds one of them
+// open for each, for as long as it lives.
+inline constexpr size_t kMaxKeptAllocations = 64;
+using Descriptors = std::vector<os::UniqueFd>;
+// Empty where there are more than are kept.
+Result<Descriptors> KeepDescriptors(std::span<const ImportRequest::Allocation> allocations);
+
+// Another process maps memory of the daemon's own by a new descriptor, or, where that has none,
 // opens a new legacy handle; a client's by the client's original one, or opens the client's
 // original handle.
 void ShareOwn(Region& region, std::shared_ptr<Gpu> gpu);
 void ShareOwnHandle(Region& region, std::shared_ptr<Gpu> gpu);
-void ShareDescriptor(Region& region, const ImportRequest& request, os::UniqueFd original);
+void ShareDescriptors(Region& region, const ImportRequest& request, Descriptors originals);
 void ShareHandle(Region& region, const ImportRequest& request);
 
 // Where the GPU does not order remote writes for all who may read them here.

@@ -62,6 +62,14 @@ Result<std::unique_ptr<Region>> DmaBufMemory::Import(const ImportRequest& reques
     if (!copy) return os::ErrnoStatus(errno, "duplicating a descriptor");
     return DmaBuf{copy.Release(), imported->offset()};
   });
+  region->SetSharer([]() -> Result<ImportRequest> {
+    return Status(Code::kFailedPrecondition, reasons::kNotShareable,
+                  "it is a dma-buf: what processors see of it needs brackets around each access "
+                  "(DMA_BUF_IOCTL_SYNC), which a plain mapping has none of, and its exporter may "
+                  "take pages away from under whoever maps it",
+                  "have its owner pass you the descriptor, or transfer it into a buffer of the "
+                  "daemon's");
+  });
   imported_->Add(*region, imported);
   return region;
 }

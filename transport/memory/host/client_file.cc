@@ -11,6 +11,7 @@
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::host {
@@ -72,6 +73,36 @@ Result<std::unique_ptr<ClientFile>> ClientFile::Open(const ImportRequest& reques
     ONECOPY_ASSIGN_OR_RETURN(file->promise_, promises.Make(file->fd(), request.bytes));
   }
   return file;
+}
+
+Result<ImportRequest> ClientFile::Share(uint64_t bytes) const {
+  ImportRequest shared;
+  shared.form = "memfd";
+  shared.bytes = bytes;
+  shared.offset = offset_;
+  struct stat facts {};
+  const int seals = ::fcntl(fd_.get(), F_GET_SEALS);
+  if (seals < 0 || ::fstat(fd_.get(), &facts) != 0) {
+    return os::ErrnoStatus(errno, "looking at a client's memory file");
+  }
+  constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  if (offset_ != 0 || bytes != size) {
+    shared.owner_only = "it is a piece of a memory file of " + FormatBytes(size) +
+                        ", all of which a mapping would open";
+  } else if ((seals & kSizeSeals) != kSizeSeals) {
+    shared.owner_only =
+        "its client may change the size of the memory file at any time, which would end whoever "
+        "has mapped it (seal it: F_SEAL_SHRINK and F_SEAL_GROW)";
+  } else if (huge_) {
+    shared.owner_only =
+        "its client may give its huge pages back at any time, which would end whoever has mapped "
+        "it";
+  }
+  os::UniqueFd copy = fd_.Duplicate();
+  if (!copy) return os::ErrnoStatus(errno, "duplicating a client's memory file");
+  shared.fd = copy.Release();
+  return shared;
 }
 
 bool ClientFile::IsFull() const {

@@ -28,6 +28,8 @@ class ClientFile final : public Backing {
   static Result<std::unique_ptr<ClientFile>> Open(const ImportRequest& request, Promises& promises);
 
   int fd() const { return fd_.get(); }
+  // For another process that maps the piece; see Region::Share.
+  Result<ImportRequest> Share(uint64_t bytes) const;
   // What mappings of it are measured in.
   uint64_t page_bytes() const { return page_bytes_; }
 

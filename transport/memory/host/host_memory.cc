@@ -5,6 +5,7 @@
 #include "onecopy/reasons.h"
 #include "transport/memory/host/client_file.h"
 #include "transport/memory/host/copy_route.h"
+#include "transport/memory/host/own_file.h"
 #include "transport/memory/host/small_copy_route.h"
 #include "transport/os/fault_guard.h"
 #include "transport/os/machine.h"
@@ -46,11 +47,14 @@ Result<std::unique_ptr<Region>> HostMemory::Allocate(const std::string& device, 
   ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Promise> promise, promises_->Make(fd.get(), bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
   std::byte* const data = mapping.data();
-  return Guarded(data, bytes, std::move(mapping),
-                 [fd = std::move(fd), promise = std::move(promise)]() mutable {
-                   promise.reset();
-                   fd.Reset();
-                 });
+  const auto own = std::make_shared<OwnFile>(std::move(fd), bytes);
+  auto region =
+      Guarded(data, bytes, std::move(mapping), [own, promise = std::move(promise)]() mutable {
+        promise.reset();
+        own->TakeBack();
+      });
+  region->SetSharer([own] { return own->Share(); });
+  return region;
 }
 
 Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request) {
@@ -68,6 +72,8 @@ Result<std::unique_ptr<Region>> HostMemory::Import(const ImportRequest& request)
   std::byte* const data = mapping.data() + lead;
   auto region = Guarded(data, request.bytes, std::move(mapping), {});
   if (!CannotShrink(file->fd())) region->SetForm("shm");
+  // The region has it, and so it lives as long.
+  region->SetSharer([known = file.get(), bytes = request.bytes] { return known->Share(bytes); });
   region->SetBacking(std::move(file));
   return region;
 }

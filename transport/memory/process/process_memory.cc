@@ -57,6 +57,16 @@ Result<std::unique_ptr<Region>> ProcessMemory::Import(const ImportRequest& reque
   auto region =
       std::make_unique<Region>(Place{request.form, {}}, nullptr, request.bytes, false, [] {});
   region->SetSlab(slab->region());
+  region->SetSharer([form = request.form]() -> Result<ImportRequest> {
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotShareable,
+        "it is memory that only the process which registered it can map",
+        form == kProcessGpuKind
+            ? "have that process allocate it with cudaMalloc, or cuMemCreate with a POSIX "
+              "file descriptor handle; or transfer it into a buffer of the daemon's"
+            : "have that process register memory that was made to be shared "
+              "(CreateHostBuffer, a memfd); or transfer it into a buffer of the daemon's");
+  });
   const auto faulted = std::make_shared<std::atomic<bool>>(false);
   region->SetFaultFlag(faulted);
   region->OnRelease([table = table_, key = region.get()] {

@@ -24,6 +24,7 @@
 #include "onecopy/async.h"
 #include "onecopy/buffer.h"
 #include "onecopy/host_buffer.h"
+#include "onecopy/mapped_buffer.h"
 #include "onecopy/node.h"
 #include "onecopy/pool.h"
 #include "onecopy/result.h"
@@ -164,6 +165,15 @@ class Client {
   Result<BufferInfo> RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
                                     uint64_t bytes);
 
+  // The memory of a buffer of this node in this process, be it the daemon's or another process's,
+  // without a copy: for whoever may read and write all of it; see mapped_buffer.h. `buffer`: a name
+  // or an id, also with this node's name ("east:a"). NOT_FOUND, PERMISSION_DENIED;
+  // RESOURCE_EXHAUSTED (QUOTA, [limits] mappings); FAILED_PRECONDITION (NOT_SHAREABLE) for memory
+  // that no other process can map, or that its owner alone may, (PID_NAMESPACE) for memory of
+  // cudaMalloc across PID namespaces, (OTHER_NODE) for another node's, and (NO_PEER_ACCESS,
+  // DRIVER_FAILED) where that GPU does not reach it.
+  Result<MappedBuffer> MapBuffer(const std::string& buffer, const MapOptions& options = {});
+
   // `node` empty: this one. `name` may be an id. CANCELLED once a stop is requested,
   // DEADLINE_EXCEEDED where it takes longer than `limit`, which is not more than
   // ConnectOptions::timeout.
@@ -173,7 +183,8 @@ class Client {
   // Buffers of the node that the caller owns or has a grant on (all, for an administrator), by
   // name.
   Result<std::vector<BufferInfo>> ListBuffers(const std::string& node = {});
-  // FAILED_PRECONDITION (BUFFER_IN_USE) while a transfer uses it; `force` cancels those first.
+  // FAILED_PRECONDITION (BUFFER_IN_USE) while a transfer uses it or a client has it mapped; `force`
+  // cancels those first, and takes the mappings back, for which their clients have 2 s.
   // `node` empty: this one.
   Status DeleteBuffer(const std::string& name, bool force = false, const std::string& node = {});
   Result<BufferSum> SumBuffer(const Endpoint& range);

@@ -1,0 +1,41 @@
+#include "client/lib/given_memory.h"
+
+#include <utility>
+
+#include "client/lib/wire.h"
+#include "onecopy/reasons.h"
+#include "onecopy/v1/attach.pb.h"
+
+namespace onecopy::client {
+
+Result<GivenMemory> ReadGiven(const v1::AttachReply& reply, std::vector<os::UniqueFd> fds) {
+  if (!reply.has_mapped()) {
+    return Status(Code::kUnavailable, reasons::kPeerIncompatible,
+                  "onecopyd answers with an unknown message",
+                  "install the same version of onecopyd and of its clients");
+  }
+  const v1::AttachReply::Mapped& mapped = reply.mapped();
+  GivenMemory given;
+  ONECOPY_ASSIGN_OR_RETURN(given.buffer, Read(mapped.buffer()));
+  given.form = mapped.form();
+  given.offset = mapped.offset_bytes();
+  given.handle = mapped.handle();
+  const size_t allocations =
+      given.form == "cuda-ipc" ? 0 : 1 + static_cast<size_t>(mapped.more_allocation_bytes_size());
+  if (fds.size() != 1 + allocations) {
+    return Status(Code::kResourceExhausted, reasons::kQuota,
+                  "of the " + std::to_string(1 + allocations) + " descriptors of buffer \"" +
+                      given.buffer.name + "\" this process could open " +
+                      std::to_string(fds.size()),
+                  "raise the limit on open files (ulimit -n)");
+  }
+  given.lease = std::move(fds.front());
+  for (size_t i = 0; i < allocations; ++i) {
+    const uint64_t bytes =
+        i == 0 ? mapped.allocation_bytes() : mapped.more_allocation_bytes(static_cast<int>(i) - 1);
+    given.allocations.push_back({std::move(fds[1 + i]), bytes});
+  }
+  return given;
+}
+
+}  // namespace onecopy::client

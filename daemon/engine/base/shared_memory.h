@@ -1,0 +1,21 @@
+// What another process gets to have a region's bytes, with its descriptors owned.
+#pragma once
+
+#include <vector>
+
+#include "onecopy/result.h"
+#include "transport/core/import_request.h"
+#include "transport/core/region.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::engine {
+
+struct SharedMemory {
+  ImportRequest memory;           // its descriptors are these
+  std::vector<os::UniqueFd> fds;  // the memory's, in the order of its allocations
+};
+
+// As Region::Share; on the worker of the memory.
+Result<SharedMemory> Share(Region& region);
+
+}  // namespace onecopy::engine

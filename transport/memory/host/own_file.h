@@ -1,0 +1,33 @@
+// The memory file behind a buffer of the daemon's own.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "onecopy/result.h"
+#include "transport/core/import_request.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::host {
+
+// One thread at a time. Nobody else has the file until it is shared.
+class OwnFile {
+ public:
+  // `fd` is sealed against any change of its size.
+  OwnFile(os::UniqueFd fd, uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+
+  // See Region::Share.
+  Result<ImportRequest> Share();
+
+  // At the end of the buffer: gives the memory back to the machine, also where a process that the
+  // file was shared with still maps it. That one sees zeroes from then on, and what it touches is
+  // memory of its own account; it does not fault.
+  void TakeBack();
+
+ private:
+  os::UniqueFd fd_;
+  const uint64_t bytes_;
+  bool shared_ = false;
+};
+
+}  // namespace onecopy::host
