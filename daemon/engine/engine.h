@@ -21,7 +21,8 @@ class Engine {
  public:
   // Takes the backends that exist here; `dialer` must outlive the engine.
   Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
-         std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer);
+         std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer,
+         std::vector<std::unique_ptr<Store>> stores = {});
   ~Engine();  // Stop() first
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -35,6 +36,7 @@ class Engine {
   Sessions& sessions();
   RingApi& rings();
   SlabApi& slabs();
+  bool has_stores() const;  // any thread
   // Whether calls of that node may be made: see Admission.
   Status AdmitPeer(const std::string& node, bool local);
 
