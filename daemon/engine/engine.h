@@ -13,6 +13,7 @@
 #include "daemon/engine/registry/sessions.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
+#include "transport/core/store.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
