@@ -1,4 +1,4 @@
-# onecopy_backend(KIND memory|link NAMESPACE ns)
+# onecopy_backend(KIND memory|link|store NAMESPACE ns)
 #
 # Declares that the current folder is a backend: its factory.h has `Backend<…> onecopy::<ns>::Describe()`.
 # onecopy_generate_backends() writes the list of them all, which the daemon's composition root takes.
@@ -23,6 +23,7 @@ function(onecopy_generate_backends target)
     list(GET parts 2 namespace)
     set(list_memory memories)
     set(list_link links)
+    set(list_store stores)
     string(APPEND includes "#include \"${folder}/factory.h\"\n")
     string(APPEND entries "  all.${list_${kind}}.push_back(${namespace}::Describe());\n")
     onecopy_target_name("${folder}" library)

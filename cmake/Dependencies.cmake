@@ -11,6 +11,7 @@ pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++)
 find_library(ONECOPY_GRPC_REFLECTION grpc++_reflection REQUIRED)  # of libgrpc++-dev, without a .pc
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.7)
 
 find_program(ONECOPY_PROTOC_GRPC grpc_cpp_plugin REQUIRED)

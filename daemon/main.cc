@@ -218,12 +218,13 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   const SignalHandlers handlers;
   ONECOPY_ASSIGN_OR_RETURN(auto memories, Open(backends.memories, configured, topology));
   ONECOPY_ASSIGN_OR_RETURN(auto links, Open(backends.links, configured, topology));
+  ONECOPY_ASSIGN_OR_RETURN(auto stores, Open(backends.stores, configured, topology));
   for (const std::string& signal : handlers.Restore()) {
     log::Info("a library's signal handler was removed", {{"signal", signal}});
   }
   rpc::Dialer dialer(credentials);
   engine::Engine engine(EngineOptions(configured, std::move(topology)), std::move(memories),
-                        std::move(links), dialer);
+                        std::move(links), dialer, std::move(stores));
   dialer.AnswerOn(engine.loop());
 
   auto report = [](const char* what) {
@@ -282,6 +283,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   attach_options.path = run_dir.AttachSocket();
   attach_options.node = config.name;
   attach_options.version = kVersion;
+  attach_options.files = engine.has_stores();
   attach_options.namespace_names = namespace_names;
   attach_options.report = report("a client was not let in");
   ONECOPY_ASSIGN_OR_RETURN(
@@ -343,6 +345,7 @@ Ended Run(const CommandLine& line) {
   config::Schema schema;
   AddTo(schema, backends.memories);
   AddTo(schema, backends.links);
+  AddTo(schema, backends.stores);
   if (line.what == CommandLine::Do::kPrintDefaultConfig) {
     std::fputs(config::PrintDefault(schema).c_str(), stdout);
     return {OkStatus()};

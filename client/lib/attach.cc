@@ -105,6 +105,7 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       ring_layout_(other.ring_layout_),
       slab_layout_(other.slab_layout_),
       maps_(other.maps_),
+      files_(other.files_),
       socket_(std::move(other.socket_)) {}
 
 AttachSocket::~AttachSocket() {
@@ -173,16 +174,17 @@ Status AttachSocket::Greet(const std::string& program) {
   ring_layout_ = welcome.ring_layout();
   slab_layout_ = welcome.slab_layout();
   maps_ = welcome.maps();
+  files_ = welcome.files();
   return OkStatus();
 }
 
-Result<uint64_t> AttachSocket::PassDescriptor(int fd) {
+Result<uint64_t> AttachSocket::PassDescriptor(int fd, bool file) {
   if (fd < 0) {
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
                   std::to_string(fd) + " is no file descriptor");
   }
   v1::AttachRequest request;
-  request.mutable_pass_descriptor();
+  request.mutable_pass_descriptor()->set_file(file);
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, fd));
   if (!reply.has_passed()) return Unreachable(run_dir_, "it answers with an unknown message");
   return reply.passed().fd_handle();

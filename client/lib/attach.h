@@ -48,11 +48,15 @@ class AttachSocket {
   // Whether it lets clients map buffers.
   bool maps() const { return maps_; }
 
+  // Whether it moves files that are passed to it.
+  bool files() const { return files_; }
+
   // One request about rings, slabs or mappings, its reply, and the descriptors that came with it.
   Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
 
-  // Gives the daemon a duplicate of `fd`; the number names it in one RegisterBuffer call.
-  Result<uint64_t> PassDescriptor(int fd);
+  // Gives the daemon a duplicate of `fd`; the number names it in one RegisterBuffer call, or, of a
+  // file, in one CreateTransfer call.
+  Result<uint64_t> PassDescriptor(int fd, bool file = false);
 
  private:
   AttachSocket(os::UniqueFd socket, RunDir run_dir);
@@ -69,6 +73,7 @@ class AttachSocket {
   uint32_t ring_layout_ = 0;
   uint32_t slab_layout_ = 0;
   bool maps_ = false;
+  bool files_ = false;
   Mutex mutex_;  // a request and its reply belong together
   os::UniqueFd socket_;
   // A reply was missed, so that the next one would answer the wrong request. The socket stays open,

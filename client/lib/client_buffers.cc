@@ -58,6 +58,29 @@ Result<BufferInfo> RegisterFd(Connection& connection,
 
 }  // namespace
 
+bool Client::moves_files() const {
+  const Result<client::SessionRef> session = connection_->Latest();
+  return session.ok() && (*session)->attach().files();
+}
+
+Result<Endpoint> Client::PassFile(const std::string& name, int fd, int direct_fd) {
+  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
+  if (!session->attach().files()) {
+    return Status(Code::kUnimplemented, reasons::kNotServed,
+                  "the onecopyd in " + run_dir() + " moves no files of its clients",
+                  "install the same version of onecopyd and of its clients");
+  }
+  Endpoint end;
+  end.node = node();
+  end.file = name;
+  ONECOPY_ASSIGN_OR_RETURN(end.fd_handle, session->attach().PassDescriptor(fd, true));
+  if (direct_fd >= 0) {
+    ONECOPY_ASSIGN_OR_RETURN(end.direct_fd_handle,
+                             session->attach().PassDescriptor(direct_fd, true));
+  }
+  return end;
+}
+
 Result<BufferInfo> Client::CreateBuffer(const CreateBufferRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.name));
   ONECOPY_RETURN_IF_ERROR(CheckText("the memory", request.memory));

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "client/lib/input_file.h"
+#include "client/lib/moved_file.h"
 #include "client/lib/remote_range.h"
 #include "client/lib/windows.h"
 #include "onecopy/file_copy.h"
@@ -10,6 +11,7 @@
 namespace onecopy {
 namespace {
 
+using client::FilePart;
 using client::InputFile;
 using client::RemoteRange;
 using client::Windows;
@@ -65,6 +67,11 @@ Status Pump(InputFile& input, const RemoteRange& range, uint64_t window_bytes, W
   return OkStatus();
 }
 
+FilePart PartOf(const Client& client, const LocalFile& file, const InputFile& input) {
+  return {client::FileEnd(client, file).file, input.fd(), input.at(), input.bytes().value_or(0),
+          false};
+}
+
 uint64_t WindowBytes(const InputFile& input, const RemoteRange& range,
                      const FileCopyOptions& options) {
   return std::max<uint64_t>(
@@ -81,6 +88,10 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, destination, waiter.get()));
   ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
+  if (const FilePart part = PartOf(client, source, input);
+      input.bytes() && client::DaemonMoves(client, part, range, options)) {
+    return client::MoveFile(client, part, range, options, *waiter);
+  }
   const uint64_t window_bytes = WindowBytes(input, range, options);
   const Windows::Copy copy{client::FileEnd(client, source), range.whole(), input.bytes()};
   ONECOPY_ASSIGN_OR_RETURN(const auto windows,
@@ -96,6 +107,10 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(source));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, destination));
   ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
+  if (const FilePart part = PartOf(client, source, input);
+      input.bytes() && client::DaemonMoves(client, part, range, options)) {
+    return client::PlanFile(client, part, range, options);
+  }
   const uint64_t window_bytes = WindowBytes(input, range, options);
   ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window, client.CreateHostBuffer("", window_bytes));
   const uint64_t bytes = std::min(window_bytes, input.bytes().value_or(range.bytes));

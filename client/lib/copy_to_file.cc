@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/lib/moved_file.h"
 #include "client/lib/output_file.h"
 #include "client/lib/remote_range.h"
 #include "client/lib/windows.h"
@@ -9,6 +10,7 @@
 namespace onecopy {
 namespace {
 
+using client::FilePart;
 using client::OutputFile;
 using client::RemoteRange;
 using client::Windows;
@@ -39,6 +41,11 @@ Status Pump(const RemoteRange& range, uint64_t window_bytes, OutputFile& output,
   return output.Commit();
 }
 
+FilePart PartOf(const Client& client, const LocalFile& file, int fd, uint64_t at,
+                const RemoteRange& range) {
+  return {client::FileEnd(client, file).file, fd, at, range.bytes, true};
+}
+
 uint64_t WindowBytes(const RemoteRange& range, const FileCopyOptions& options) {
   return std::max<uint64_t>(1, std::min(options.window_bytes, range.bytes));
 }
@@ -51,6 +58,13 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, source, waiter.get()));
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, range.bytes));
+  if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), range);
+      client::DaemonMoves(client, part, range, options)) {
+    ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
+                             client::MoveFile(client, part, range, options, *waiter));
+    ONECOPY_RETURN_IF_ERROR(output.Commit());
+    return copy;
+  }
   const uint64_t window_bytes = WindowBytes(range, options);
   const Windows::Copy copy{range.whole(), client::FileEnd(client, destination), range.bytes};
   ONECOPY_ASSIGN_OR_RETURN(const auto windows,
@@ -64,7 +78,12 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
 Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,
                               const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, source));
-  ONECOPY_RETURN_IF_ERROR(OutputFile::Check(destination, range.bytes));
+  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd sample, OutputFile::Sample(destination, range.bytes));
+  if (const FilePart part =
+          PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), range);
+      client::DaemonMoves(client, part, range, options)) {
+    return client::PlanFile(client, part, range, options);
+  }
   const uint64_t bytes = std::min(WindowBytes(range, options), range.bytes);
   ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window,
                            client.CreateHostBuffer("", std::max<uint64_t>(1, bytes)));

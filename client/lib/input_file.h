@@ -24,6 +24,11 @@ class InputFile {
   // Bytes that Read will give; absent for a stream without end in sight.
   std::optional<uint64_t> bytes() const { return bytes_; }
 
+  // Where the bytes are, for who reads them without Read: the next one's place in a file that has
+  // places, and -1 for what must be read one after the other.
+  int fd() const { return kind_ == Kind::kSeekable ? fd_ : -1; }
+  uint64_t at() const { return at_; }
+
   // Fills `to` with the next bytes; fewer than `bytes` only at the end. Fails like Waiter::Check,
   // and with DATA_LOSS (IO_ERROR) where a file ends before the length that it had.
   Result<uint64_t> Read(std::byte* to, uint64_t bytes, const Waiter& waiter);

@@ -115,6 +115,15 @@ Status OutputFile::Check(const LocalFile& file, uint64_t bytes) {
   return Inspect(file, bytes).status();
 }
 
+Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes) {
+  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes));
+  if (target.kind == Kind::kStream) return os::UniqueFd();
+  if (file.fd >= 0) return os::UniqueFd::DuplicateOf(file.fd);
+  if (target.kind == Kind::kInPlace) return target.place.Reopen(O_WRONLY);
+  return os::UniqueFd(
+      ::openat(target.place.folder.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
 Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes));
   OutputFile output(file.path);
@@ -170,7 +179,7 @@ Status OutputFile::OpenTemporary(Target target) {
   // The kernel's umask makes a new file's mode.
   const mode_t mode = target.exists ? 0600 : 0666;
   owned_ = os::UniqueFd(
-      ::openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+      ::openat(folder_.get(), temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!owned_) return NoSpaceAware(errno, "writing " + temporary + " beside " + name_);
   temporary_ = temporary;
   fd_ = owned_.get();

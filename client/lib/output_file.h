@@ -22,6 +22,10 @@ class OutputFile {
   // for a range of a file, or a folder, that does not exist; PERMISSION_DENIED.
   static Status Check(const LocalFile& file, uint64_t bytes);
 
+  // Likewise, and a descriptor of such a file: the very one where a range of it would be written,
+  // else one without a name in the same folder. Empty where the file system has none.
+  static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes);
+
   // Likewise, and opens it and reserves the space: RESOURCE_EXHAUSTED (NO_SPACE) where the file
   // system can tell beforehand. Blocks for a FIFO without reader.
   static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes);
@@ -30,6 +34,10 @@ class OutputFile {
   ~OutputFile();
 
   const std::string& name() const { return name_; }
+
+  // For who writes the bytes without Write: -1 for what must be written one after the other.
+  int fd() const { return kind_ == Kind::kStream ? -1 : fd_; }
+  uint64_t at() const { return at_; }
 
   // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE).
   Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);

@@ -22,6 +22,8 @@ struct Options {
   std::string path;     // of the socket; a stale one is replaced (see RunDir)
   std::string node;     // told to clients, as is the version
   std::string version;  // of the daemon's program
+  // Whether clients may pass descriptors of files, to be read and written by the daemon.
+  bool files = false;
   // Connections. Where there are more, the oldest that has not said Hello has to go; where there is
   // none such, the newest.
   size_t most_per_uid = 1024;

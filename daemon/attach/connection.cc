@@ -131,7 +131,7 @@ void Connection::OnPacket(os::Packet packet) {
     case v1::AttachRequest::kHello:
       return OnHello(request.hello(), passed);
     case v1::AttachRequest::kPassDescriptor:
-      return OnPassDescriptor(std::move(passed));
+      return OnPassDescriptor(request.pass_descriptor().file(), std::move(passed));
     case v1::AttachRequest::kOpenRing:
       return OnOpenRing(passed);
     case v1::AttachRequest::kOpenRoute:
@@ -169,11 +169,12 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& pa
                    welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
                    welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
                    welcome.set_maps(self->session_->maps());
+                   welcome.set_files(self->options_.files);
                    self->Answer(reply);
                  });
 }
 
-void Connection::OnPassDescriptor(Passed passed) {
+void Connection::OnPassDescriptor(bool file, Passed passed) {
   if (state_ == State::kNew) {
     return Refuse({Code::kUnauthenticated, reasons::kNoSession,
                    "the first message of a connection must be Hello"});
@@ -183,14 +184,20 @@ void Connection::OnPassDescriptor(Passed passed) {
     return RefuseDescriptors(std::move(passed),
                              Bad("PassDescriptor carries exactly one descriptor, not " + count));
   }
-  if (const int fd = passed.fds.front().get(); os::KindOf(fd) == os::DescriptorKind::kOther) {
+  if (file && !options_.files) {
+    return RefuseDescriptors(std::move(passed),
+                             Bad("this daemon moves no files, as its Welcome said"));
+  }
+  // What a file's is, is asked where its file system may take its time to answer.
+  if (const int fd = passed.fds.front().get();
+      !file && os::KindOf(fd) == os::DescriptorKind::kOther) {
     Status why(Code::kInvalidArgument, reasons::kBadHandle,
                "the passed descriptor is not a memory file: it is " + os::DescribeDescriptor(fd),
                "pass a memfd, a dma-buf, or what a GPU's driver exports memory as");
     return RefuseDescriptors(std::move(passed), std::move(why));
   }
   BeginAsking();
-  session_->Deposit(std::move(passed.fds.front()),
+  session_->Deposit(std::move(passed.fds.front()), file,
                     [weak = weak_from_this()](Result<uint64_t> fd_handle) {
                       const auto self = weak.lock();
                       if (!self || self->state_ == State::kClosed) return;

@@ -63,7 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   void OnPacket(os::Packet packet);
   void OnHello(const v1::AttachRequest::Hello& hello, const Passed& passed);
-  void OnPassDescriptor(Passed passed);
+  void OnPassDescriptor(bool file, Passed passed);
   void OnOpenRing(const Passed& passed);
   void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed);
   void OnOpenSlab(const Passed& passed);

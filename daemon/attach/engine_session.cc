@@ -35,11 +35,11 @@ void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> an
   });
 }
 
-void EngineSession::Deposit(os::PassedFd fd, Answer<uint64_t> answer) {
-  engine_.Post([there = there_, thread = thread_, fd = std::move(fd),
+void EngineSession::Deposit(os::PassedFd fd, bool file, Answer<uint64_t> answer) {
+  engine_.Post([there = there_, thread = thread_, fd = std::move(fd), file,
                 answer = std::move(answer)]() mutable {
     Result<uint64_t> fd_handle =
-        there->sessions.Deposit(there->id.value_or(engine::SessionId()), std::move(fd));
+        there->sessions.Deposit(there->id.value_or(engine::SessionId()), std::move(fd), file);
     thread->loop().Post([fd_handle = std::move(fd_handle), answer = std::move(answer)]() mutable {
       answer(std::move(fd_handle));
     });

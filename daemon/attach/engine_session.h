@@ -40,8 +40,9 @@ class EngineSession {
 
   // Once. Answers with the session's token.
   void Open(engine::ClientIdentity identity, Answer<std::string> answer);
-  // After Open was answered with success. Answers with the number that names the descriptor.
-  void Deposit(os::PassedFd fd, Answer<uint64_t> answer);
+  // After Open was answered with success. Answers with the number that names the descriptor,
+  // of a file or of memory.
+  void Deposit(os::PassedFd fd, bool file, Answer<uint64_t> answer);
   // Likewise, where there are rings.
   bool has_rings() const { return asked_.rings != nullptr; }
   void OpenRing(Answer<engine::RingGiven> answer);

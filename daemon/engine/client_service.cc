@@ -23,6 +23,24 @@ Status AdministratorsOnly(const std::string& what) {
 
 void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
                                    RangeGroups ranges, Reply<TransferInfo> reply) {
+  if (!Files::HasFile(request)) {
+    return Order(who, std::move(request), std::move(ranges), std::move(reply));
+  }
+  needs_.files.Open(who, std::move(request),
+                    [this, who, ranges = std::move(ranges),
+                     reply = std::move(reply)](Result<TransferRequest> opened) mutable {
+                      if (!opened.ok()) return reply(opened.status());
+                      Order(who, *opened, std::move(ranges),
+                            [this, request = *opened,
+                             reply = std::move(reply)](Result<TransferInfo> made) mutable {
+                              needs_.files.Settle(request);
+                              reply(std::move(made));
+                            });
+                    });
+}
+
+void ClientService::Order(const Principal& who, TransferRequest request, RangeGroups ranges,
+                          Reply<TransferInfo> reply) {
   if (request.validate_only)
     return needs_.orders.Create(who, std::move(request), std::move(ranges), std::move(reply));
   needs_.orders.Create(who, std::move(request), std::move(ranges),

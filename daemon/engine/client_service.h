@@ -14,6 +14,7 @@
 #include "daemon/engine/probing/path_rates.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/sessions.h"
@@ -34,6 +35,7 @@ class ClientService final : public ClientApi {
     const Owners& owners;
     const Sessions& sessions;
     Buffers& buffers;
+    Files& files;
     Grants& grants;
     Inventory& inventory;
     Arrivals& arrivals;
@@ -100,6 +102,8 @@ class ClientService final : public ClientApi {
   void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
 
  private:
+  void Order(const Principal& who, TransferRequest request, RangeGroups ranges,
+             Reply<TransferInfo> reply);
   // Answers with a transfer that was made; a small one inside this node when it has ended, if that
   // is soon.
   void AnswerSmall(Result<TransferInfo> made, Reply<TransferInfo> reply);

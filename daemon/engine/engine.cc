@@ -20,6 +20,7 @@
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/request_memory.h"
@@ -46,6 +47,7 @@
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/file_copier.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
@@ -66,19 +68,23 @@ std::vector<T*> Pointers(const std::vector<std::unique_ptr<T>>& owned) {
 // In order of creation; destroyed the other way round, after the loop's thread has ended.
 struct Engine::State {
   State(Options options, std::vector<std::unique_ptr<Memory>> memories_in,
-        std::vector<std::unique_ptr<Link>> links_in, PeerDialer& dialer)
+        std::vector<std::unique_ptr<Link>> links_in, std::vector<std::unique_ptr<Store>> stores_in,
+        PeerDialer& dialer)
       : memories(std::move(memories_in)),
         links(std::move(links_in)),
+        stores(std::move(stores_in)),
+        file_copier(options.node),
         thread("engine"),
         workers(thread.loop()),
         context{std::move(options), os::RandomHex(16), std::chrono::system_clock::now(),
                 thread.loop(),      workers,           Pointers(memories),
-                Pointers(links)},
+                Pointers(links),    Pointers(stores),  file_copier},
         sessions(context.node(), context.options.daemon_uid, context.options.limits),
         owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
         request_memory(context),
         slabs(context, sessions),
         buffers(context, sessions, slabs, request_memory),
+        files(context, sessions, buffers),
         grants(context, owners, sessions),
         mappings({context, owners, sessions, buffers, grants}),
         arrivals(context, buffers),
@@ -130,9 +136,9 @@ struct Engine::State {
               buffers,          grants,   inventory,    messages,    transfers,
               remote_transfers, sources,  destinations, bundles,     probe_slabs,
               ring_server,      openings, exporter,     importer,    removal}),
-        client({context, owners, sessions, buffers,  grants,     inventory, arrivals,
-                catalog, peers,  nodes,    probes,   path_rates, transfers, remote_transfers,
-                orders,  series, rings,    openings, mappings,   removal}) {}
+        client({context,          owners,  sessions, buffers, files,    grants,     inventory,
+                arrivals,         catalog, peers,    nodes,   probes,   path_rates, transfers,
+                remote_transfers, orders,  series,   rings,   openings, mappings, removal}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -143,6 +149,8 @@ struct Engine::State {
 
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::unique_ptr<Store>> stores;
+  FileCopier file_copier;
   os::LoopThread thread;
   Workers workers;
   Context context;
@@ -151,6 +159,7 @@ struct Engine::State {
   RequestMemory request_memory;
   Slabs slabs;
   Buffers buffers;
+  Files files;
   Grants grants;
   Mappings mappings;
   Arrivals arrivals;
@@ -307,9 +316,10 @@ void Engine::State::When(std::function<bool()> so, os::Clock::duration patience,
 }
 
 Engine::Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
-               std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer)
+               std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer,
+               std::vector<std::unique_ptr<Store>> stores)
     : state_(std::make_unique<State>(std::move(options), std::move(memories), std::move(links),
-                                     dialer)) {
+                                     std::move(stores), dialer)) {
   state_->thread.RunSync([this] { state_->Wire(); });
 }
 
@@ -322,6 +332,7 @@ Sessions& Engine::sessions() { return state_->sessions; }
 RingApi& Engine::rings() { return state_->rings; }
 SlabApi& Engine::slabs() { return state_->slabs; }
 MappingApi& Engine::mappings() { return state_->mappings; }
+bool Engine::has_stores() const { return !state_->stores.empty(); }
 Status Engine::AdmitPeer(const std::string& node, bool local) {
   return state_->peers.Admit(node, local);
 }

@@ -14,6 +14,7 @@
 #include "daemon/engine/registry/sessions.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
+#include "transport/core/store.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
@@ -22,7 +23,8 @@ class Engine {
  public:
   // Takes the backends that exist here; `dialer` must outlive the engine.
   Engine(Options options, std::vector<std::unique_ptr<Memory>> memories,
-         std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer);
+         std::vector<std::unique_ptr<Link>> links, PeerDialer& dialer,
+         std::vector<std::unique_ptr<Store>> stores = {});
   ~Engine();  // Stop() first
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -37,6 +39,7 @@ class Engine {
   RingApi& rings();
   SlabApi& slabs();
   MappingApi& mappings();
+  bool has_stores() const;  // any thread
   // Whether calls of that node may be made: see Admission.
   Status AdmitPeer(const std::string& node, bool local);
 

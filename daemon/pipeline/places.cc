@@ -11,16 +11,25 @@ constexpr uint64_t kMinSlots = 8;
 // Of a payload, for the first and the last one not to matter.
 constexpr uint64_t kMinChunks = 64;
 
+// Bytes up to the next multiple of the grain, or as many whole grains as there are.
+uint64_t PieceUpTo(uint64_t most, uint64_t position, uint64_t grain) {
+  const uint64_t begun = position % grain;
+  if (begun != 0) return std::min(most, grain - begun);
+  return most < grain ? most : most / grain * grain;
+}
+
 }  // namespace
 
-SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout)
-    : at_(at), bytes_(bytes), chunk_bytes_(chunk_bytes), layout_(std::move(layout)) {
-  assert(chunk_bytes > 0);
+SourceRange::SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout,
+                         Cut cut)
+    : at_(at), bytes_(bytes), chunk_bytes_(chunk_bytes), layout_(std::move(layout)), cut_(cut) {
+  assert(chunk_bytes > 0 && cut.grain > 0);
 }
 
 std::optional<Chunk> SourceRange::Peek() {
   if (next_ == bytes_) return std::nullopt;
-  return Chunk{next_, std::min(chunk_bytes_, bytes_ - next_), 0,
+  const uint64_t most = std::min(chunk_bytes_, bytes_ - next_);
+  return Chunk{next_, PieceUpTo(most, cut_.phase + next_, cut_.grain), 0,
                layout_ == nullptr ? at_ + next_ : at_};
 }
 

@@ -13,12 +13,21 @@
 
 namespace onecopy::pipeline {
 
+// Where pieces should begin and end: at multiples of `grain`, where the payload begins `phase`
+// bytes behind one.
+struct Cut {
+  uint64_t grain = 1;
+  uint64_t phase = 0;
+};
+
 // The payload where it lies: `bytes` from `at` on, handed out in pieces of at most `chunk_bytes`.
-// For the source's memory, and for memory of the peer that is read in place. With a layout they lie
-// as that says, from `at` on.
+// Where `cut` says so, whole grains go together, and what is before the first and behind the last
+// of them by itself. For the source's memory, and for memory of the peer that is read in place.
+// With a layout they lie as that says, from `at` on.
 class SourceRange final : public Source {
  public:
-  SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout = nullptr);
+  SourceRange(uint64_t at, uint64_t bytes, uint64_t chunk_bytes, LayoutRef layout = nullptr,
+              Cut cut = {});
 
   std::optional<Chunk> Peek() override;
   void Take(uint64_t bytes) override;
@@ -29,6 +38,7 @@ class SourceRange final : public Source {
   const uint64_t bytes_;
   const uint64_t chunk_bytes_;
   const LayoutRef layout_;
+  const Cut cut_;
   uint64_t next_ = 0;
 };
 

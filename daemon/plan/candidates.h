@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/plan/estimates.h"
+#include "daemon/plan/file_end.h"
 #include "daemon/plan/ladder.h"
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
@@ -55,6 +56,9 @@ Assessment Refused(const Rung& rung, Viability why);
 // Viable where both are; else the first end's reason and what both say, so that who reads it mends
 // both at once.
 Viability Both(Viability source, const Viability& destination);
+
+// storage-*: between that file and memory of its node.
+Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file);
 
 // local, peer-*: inside one node, and peer-direct between two daemons of one host.
 Assessment AssessInNode(const Rung& rung, const Ends& ends);

@@ -11,6 +11,7 @@ namespace onecopy::plan {
 namespace {
 
 std::string Text(const End& end) {
+  if (end.kind == kFileKind) return "a file of " + end.node->node;
   return (end.device.empty() ? end.kind + " memory" : end.device) + " of " + end.node->node;
 }
 

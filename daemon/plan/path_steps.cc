@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "transport/core/file_copier.h"
+
 namespace onecopy::plan {
 namespace {
 
@@ -91,6 +93,25 @@ Path PathInNode(const Rung& rung, const Ends& ends, Staging staging) {
   }
   walk.Copy(StepName(ends.destination), last_copier, ends.destination_node);
   return PathOf(rung, {}, staging, walk.Done());
+}
+
+Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
+  const bool reads = file.use == FileUse::kRead;
+  const MemoryCapability& memory = reads ? ends.destination : ends.source;
+  const std::string& node = ends.source_node.node;
+  const bool staged = !IsHost(memory);
+  const std::string beside = staged ? SlotsOf(memory) : StepName(memory);
+  std::vector<Step> steps = StepsOf(file.pass, file.use, node, beside);
+  if (staged) {
+    Step copy;
+    copy.node = node;
+    copy.from = reads ? beside : StepName(memory);
+    copy.to = reads ? StepName(memory) : beside;
+    copy.by = CopierOf(memory);
+    steps.insert(reads ? steps.end() : steps.begin(), std::move(copy));
+  }
+  const Staging staging{.source = staged && !reads, .destination = staged && reads};
+  return PathOf(rung, {}, staging, std::move(steps));
 }
 
 Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,

@@ -33,6 +33,9 @@ std::string Describe(const MemoryCapability& memory, const NodeCapability& node)
 // One pass, two through a slot, or three through one of each end.
 Path PathInNode(const Rung& rung, const Ends& ends, Staging staging);
 
+// Between a file and host memory, or by way of a slot.
+Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file);
+
 // At which ends of a wire the daemon itself encrypts and decrypts, a pass of its own each.
 struct Sealing {
   bool source = false;

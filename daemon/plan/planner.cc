@@ -56,13 +56,18 @@ bool NamesRdmaLink(const std::string& name, const Ends& ends) {
          (destination != nullptr && IsRdmaLink(*destination));
 }
 
-Assessment AssessRung(const Rung& rung, const Ends& ends, const Policy& policy) {
+Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request) {
+  const Policy& policy = request.policy;
   const bool between_nodes = rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp;
+  if (request.file) {
+    if (rung.carrier == Carrier::kStorage) return AssessStorage(rung, ends, *request.file);
+    return Refused(rung, reasons::kNotApplicable,
+                   "one end is a file, which storage paths alone begin or end at");
+  }
   if (rung.carrier == Carrier::kStorage) {
     return Refused(rung, reasons::kNotApplicable,
                    policy.client_file
-                       ? "the file is the client's, which copies between it and memory of its own: "
-                         "no daemon opens files"
+                       ? "the client reads or writes the file itself, through memory of its own"
                        : "both ends are buffers: a storage path begins or ends at a file");
   }
   if (!between_nodes) return AssessInNode(rung, ends);
@@ -95,7 +100,14 @@ void Exclude(Assessment& assessment, const Rung& rung, const std::vector<Exclusi
   assessment.refusal = std::move(refusal);
 }
 
+// A file has no device and no memory of the node's: what it needs is asked of the stores.
 const MemoryCapability* MemoryOf(const End& end) {
+  static const MemoryCapability file = [] {
+    MemoryCapability any;
+    any.kind = kFileKind;
+    return any;
+  }();
+  if (end.kind == kFileKind) return &file;
   return end.node->FindMemory(end.kind, end.device);
 }
 
@@ -114,7 +126,7 @@ Assessments AssessAll(const Request& request) {
     }
     const Ends ends{*request.source.node, *request.destination.node, *source, *destination,
                     request.estimates};
-    all[i] = AssessRung(rung, ends, request.policy);
+    all[i] = AssessRung(rung, ends, request);
     Exclude(all[i], rung, request.excluded);
   }
   return all;

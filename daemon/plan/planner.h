@@ -13,10 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/plan/estimates.h"
+#include "daemon/plan/file_end.h"
 #include "daemon/plan/path.h"
 #include "daemon/plan/wire.h"
 #include "onecopy/capability.h"
@@ -47,6 +49,7 @@ struct Exclusion {
 struct Request {
   End source;
   End destination;
+  std::optional<FileEnd> file;  // where one of these is one
   uint64_t bytes = 0;
   // Into how many pieces without a gap the payload falls at each end.
   uint64_t source_pieces = 1;

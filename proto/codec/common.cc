@@ -23,7 +23,7 @@ Result<Endpoint> Parse(const v1::Endpoint& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.buffer(), at / "buffer"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.file(), at / "file", kMaxText));
-  Endpoint value{in.node(), in.buffer(), {}, {}, in.file()};
+  Endpoint value{in.node(), in.buffer(), {}, {}, in.file(), in.fd_handle(), in.direct_fd_handle()};
   if (in.has_offset_bytes()) value.offset_bytes = in.offset_bytes();
   if (in.has_bytes()) value.bytes = in.bytes();
   return value;
@@ -36,6 +36,8 @@ void Print(const Endpoint& value, v1::Endpoint* out) {
   if (value.offset_bytes) out->set_offset_bytes(*value.offset_bytes);
   if (value.bytes) out->set_bytes(*value.bytes);
   out->set_file(CutUtf8(ToUtf8(value.file), kMaxText));
+  out->set_fd_handle(value.fd_handle);
+  out->set_direct_fd_handle(value.direct_fd_handle);
 }
 
 Result<Policy> Parse(const v1::Policy& in, const Field& at) {

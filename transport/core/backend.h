@@ -12,6 +12,7 @@
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
 #include "transport/core/settings.h"
+#include "transport/core/store.h"
 
 namespace onecopy::tls {
 class Trust;  // for links that encrypt; see transport/tls
@@ -46,6 +47,7 @@ struct Backend {
 struct Backends {
   std::vector<Backend<Memory>> memories;
   std::vector<Backend<Link>> links;
+  std::vector<Backend<Store>> stores;
 };
 
 // Of this build. Defined in the generated list.

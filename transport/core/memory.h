@@ -10,61 +10,16 @@
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
 #include "transport/core/client_slab.h"
-#include "transport/core/executor.h"
+#include "transport/core/copier.h"
 #include "transport/core/import_request.h"
 #include "transport/core/region.h"
-#include "transport/core/scatter.h"
-#include "transport/core/small_copy_route.h"
-#include "transport/core/step.h"
 
 namespace onecopy {
 
-// A prepared way from one region to another of the same node. Holds both regions and whatever the
-// copies need (a pin, peer access, an open device) for as long as it lives; let it go on a thread
-// that may block.
-class CopyRoute {
+// Threads: Describe and FindDevice are safe on any thread and do not block. Allocate, Import and
+// CloseDevice may block and are safe on any thread. For copies see Copier.
+class Memory : public Copier {
  public:
-  // `steps` is what the copy really did. Runs exactly once per Copy, on executor(), after the
-  // hardware has let go of both pieces. Must not block.
-  using Done = UniqueFunction<void(Status, const StepList& steps)>;
-
-  virtual ~CopyRoute() = default;
-
-  // Any thread; does not block. The pieces lie inside the regions; one that does not is not copied,
-  // and fails with INTERNAL (RANGE_OUT_OF_BUFFER). Copies of one route may complete in any order.
-  virtual void Copy(uint64_t from_offset, uint64_t to_offset, uint64_t bytes, Done done) = 0;
-
-  // Many copies as one piece of work: `from` and `to` are offsets inside the regions. No two write
-  // the same byte, and none reads what another writes; the order is the route's. Otherwise like
-  // Copy.
-  virtual void CopyMany(std::vector<StridedCopy> copies, Done done) = 0;
-
-  // The steps that a copy is expected to take.
-  virtual const StepList& steps() const = 0;
-
-  // Makes sure that copies are what the steps say, where that can only be seen: looks at these
-  // bytes being copied, which the caller is going to copy anyhow, and leaves the others alone.
-  // Quick where it is known. Blocks; before the first copy. NOT_ONE_PASS, with the figures.
-  virtual Status Prove(uint64_t /*from_offset*/, uint64_t /*to_offset*/, uint64_t /*bytes*/) {
-    return OkStatus();
-  }
-  // What was seen, for the receipt; empty where there is nothing to be seen. After Prove.
-  virtual std::string proof() const { return {}; }
-
-  // How many copies should be in flight, and of what size, for full speed.
-  virtual unsigned depth() const = 0;
-  virtual uint64_t chunk_bytes() const = 0;
-
-  // Where completions run; a transfer with no link in it lives there.
-  virtual Executor& executor() = 0;
-};
-
-// Threads: Describe, FindDevice and Copies are safe on any thread and do not block. Allocate,
-// Import, Prepare and CloseDevice may block and are safe on any thread.
-class Memory {
- public:
-  virtual ~Memory() = default;
-
   virtual const std::string& kind() const = 0;
 
   // One entry per device, in order; never empty.
@@ -87,36 +42,6 @@ class Memory {
   virtual Result<std::shared_ptr<ClientSlab>> OpenSlab(const ShareRegion& /*share*/) {
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   kind() + " memory needs no slab");
-  }
-
-  // Whether Prepare can make a route between two such places.
-  virtual bool Copies(const Place& from, const Place& to) const = 0;
-
-  // Fails with the reason why one pass is impossible (NO_PEER_ACCESS, HOST_NOT_PINNABLE, GPU_LOST,
-  // …).
-  virtual Result<std::unique_ptr<CopyRoute>> Prepare(const RegionRef& from,
-                                                     const RegionRef& to) = 0;
-
-  // Whether Prepare, and the end of its routes, neither block nor ask a driver: no thread has to
-  // wait for them.
-  virtual bool prepares_at_once() const { return false; }
-
-  // The same for small copies that the asking thread makes by itself. NOT_APPLICABLE where this
-  // memory's copies take another thread.
-  virtual Result<std::unique_ptr<SmallCopyRoute>> PrepareSmall(const RegionRef& from,
-                                                               const RegionRef& to) {
-    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "copies from " + from->step_name() + " to " + to->step_name() +
-                      " are made by threads of their own");
-  }
-
-  // As PrepareSmall, for copies of any length, in an order of their own. NOT_APPLICABLE where the
-  // asking thread would make them itself.
-  virtual Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
-                                                              const RegionRef& to) {
-    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
-                  "long copies from " + from->step_name() + " to " + to->step_name() +
-                      " are made by threads of their own");
   }
 
   // Gives back what the device holds open (a GPU's context). FAILED_PRECONDITION while a region or

@@ -24,6 +24,8 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
+class StoreFile;  // see transport/core/store.h
+
 // A descriptor by which a network device reaches a region's bytes without their address. `fd` is
 // the caller's to close.
 struct DmaBuf {
@@ -65,6 +67,11 @@ class Region {
   // somebody else. Null for all other; set before the region is shared.
   const std::shared_ptr<Region>& slab() const { return slab_; }
   void SetSlab(std::shared_ptr<Region> slab) { slab_ = std::move(slab); }
+
+  // What is no memory: a file, whose bytes only its store reaches, and which has no address. Null
+  // for all else; set before the region is shared.
+  const std::shared_ptr<StoreFile>& file() const { return file_; }
+  void SetFile(std::shared_ptr<StoreFile> file) { file_ = std::move(file); }
 
   // The name of this memory in a receipt's steps: a GPU's UUID, else what SetStepName said, else
   // the kind.
@@ -126,6 +133,7 @@ class Region {
   std::string step_name_;
   std::string form_;
   std::shared_ptr<Region> slab_;
+  std::shared_ptr<StoreFile> file_;
   DmaBufExporter export_dmabuf_;
   Sharer share_;
   Flush flush_;

@@ -7,9 +7,10 @@ namespace {
 
 constexpr size_t kNone = SIZE_MAX;
 
-bool DifferInFromAlone(const Step& a, Step b) {
+// Whether these end one pass, the longer way of which began elsewhere.
+bool DifferInBeginning(const Step& a, Step b) {
   b.from = a.from;
-  return a == b;
+  return IsOnePass(a, b);
 }
 
 }  // namespace
@@ -41,8 +42,9 @@ std::vector<size_t> StepTally::Place(const std::vector<Step>& list) {
     }
     for (size_t at = 0; at < entries_.size() && place == kNone; ++at) {
       const bool one_begins = (i == 0) != begins_[at];
-      if (!one_begins || !free(at) || !DifferInFromAlone(entries_[at].step, list[i])) continue;
+      if (!one_begins || !free(at) || !DifferInBeginning(entries_[at].step, list[i])) continue;
       if (begins_[at]) entries_[at].step.from = list[i].from;
+      JoinPass(list[i], entries_[at].step);
       place = at;
     }
     if (place != kNone && i > 0) begins_[place] = false;

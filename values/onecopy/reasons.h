@@ -104,6 +104,7 @@ inline constexpr std::string_view kLinkVersions = "LINK_VERSIONS";
 inline constexpr std::string_view kMoreCopies = "MORE_COPIES";
 inline constexpr std::string_view kNicUnreachable = "NIC_UNREACHABLE";
 inline constexpr std::string_view kNoDriver = "NO_DRIVER";
+inline constexpr std::string_view kNoGds = "NO_GDS";
 inline constexpr std::string_view kNoGpu = "NO_GPU";
 inline constexpr std::string_view kNoPeerAccess = "NO_PEER_ACCESS";
 inline constexpr std::string_view kNotOnePass = "NOT_ONE_PASS";

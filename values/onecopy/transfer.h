@@ -29,8 +29,13 @@ struct Endpoint {
   std::optional<uint64_t> offset_bytes = {};  // absent: 0
   // Absent: up to the buffer's end or, at a destination, as long as the source.
   std::optional<uint64_t> bytes = {};
-  // Instead of `buffer`, in a series alone: a file of the client on that node, or "-".
+  // Instead of `buffer`: a file of the client on that node, or "-". In a request, other than a
+  // series, with a descriptor of it that was passed to the daemon.
   std::string file = {};
+  // That descriptor, and another one of the same file that was opened with O_DIRECT; 0: none. Good
+  // once, in the session that passed them, and never told of a transfer.
+  uint64_t fd_handle = 0;
+  uint64_t direct_fd_handle = 0;
 
   // As people type it: "east:a@4096+64", "a".
   std::string ToString() const;

@@ -20,7 +20,8 @@ void Context::EndLeases(const RegionRef& region) const {
   for (Link* link : links) link->EndLeases(region);
 }
 
-Memory* Context::CopierFor(const Place& from, const Place& to) const {
+Copier* Context::CopierFor(const Place& from, const Place& to) const {
+  if (files.Copies(from, to)) return &files;
   for (Memory* memory : memories) {
     if (memory->Copies(from, to)) return memory;
   }

@@ -9,6 +9,7 @@
 #include "daemon/engine/base/workers.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
+#include "transport/core/store.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
@@ -22,6 +23,8 @@ struct Context {
   Workers& workers;
   std::vector<Memory*> memories;
   std::vector<Link*> links;
+  std::vector<Store*> stores;
+  Copier& files;  // between them and memory
   bool draining = false;
   bool stopping = false;         // nothing begins any more, be it a part of what has begun
   size_t reports_under_way = 0;  // about transfers, to other nodes
@@ -33,8 +36,8 @@ struct Context {
   Link* FindLink(const std::string& name) const;
   // See Link::EndLeases, of all links.
   void EndLeases(const RegionRef& region) const;
-  // The backend that copies between these two, null when none does.
-  Memory* CopierFor(const Place& from, const Place& to) const;
+  // What copies between these two, null when nothing does.
+  Copier* CopierFor(const Place& from, const Place& to) const;
 };
 
 }  // namespace onecopy::engine

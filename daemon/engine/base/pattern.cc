@@ -23,7 +23,7 @@ uint64_t WordAt(uint64_t index, uint64_t seed) {
 // Copies the first `bytes` of one region, from there on, to the other's beginning.
 Status CopyAcross(Context& context, const RegionRef& from, uint64_t from_offset,
                   const RegionRef& to, uint64_t bytes) {
-  Memory* memory = context.CopierFor(from->place(), to->place());
+  Copier* memory = context.CopierFor(from->place(), to->place());
   if (memory == nullptr) {
     return {Code::kFailedPrecondition, reasons::kNotApplicable,
             "nothing here copies from " + from->step_name() + " to " + to->step_name()};

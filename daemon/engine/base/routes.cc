@@ -10,13 +10,13 @@ namespace {
 template <typename Route>
 void PrepareBy(Context& context, const std::string& worker, const RegionRef& from,
                const RegionRef& to,
-               Result<std::unique_ptr<Route>> (Memory::*prepare)(const RegionRef&,
+               Result<std::unique_ptr<Route>> (Copier::*prepare)(const RegionRef&,
                                                                  const RegionRef&),
                Reply<std::shared_ptr<Route>> reply) {
-  Memory* const memory = context.CopierFor(from->place(), to->place());
-  if (memory == nullptr) return reply(NothingCopies(context, *from, *to));
+  Copier* const copier = context.CopierFor(from->place(), to->place());
+  if (copier == nullptr) return reply(NothingCopies(context, *from, *to));
   context.workers.Run<std::unique_ptr<Route>>(
-      worker, [memory, prepare, from, to] { return (memory->*prepare)(from, to); },
+      worker, [copier, prepare, from, to] { return (copier->*prepare)(from, to); },
       [&workers = context.workers, worker,
        reply = std::move(reply)](Result<std::unique_ptr<Route>> made) mutable {
         if (!made.ok()) return reply(made.status());
@@ -34,17 +34,17 @@ Status NothingCopies(const Context& context, const Region& from, const Region& t
 
 void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
                   const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply) {
-  PrepareBy<CopyRoute>(context, worker, from, to, &Memory::Prepare, std::move(reply));
+  PrepareBy<CopyRoute>(context, worker, from, to, &Copier::Prepare, std::move(reply));
 }
 
 void PrepareSmallCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
                            const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply) {
-  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Memory::PrepareSmall, std::move(reply));
+  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Copier::PrepareSmall, std::move(reply));
 }
 
 void PrepareLongCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
                           const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply) {
-  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Memory::PrepareLong, std::move(reply));
+  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Copier::PrepareLong, std::move(reply));
 }
 
 }  // namespace onecopy::engine

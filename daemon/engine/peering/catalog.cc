@@ -85,6 +85,7 @@ void Catalog::Refresh() {
     now.links.push_back(link->Describe());
     AddProven(now.links.back());
   }
+  for (const Store* store : context_.stores) now.stores.push_back(store->Describe());
   const std::vector<std::string> rdma_devices = os::RdmaDevices();
   for (const std::string_view name : plan::kRdmaLinks) {
     if (now.FindLink(std::string(name)) == nullptr) {

@@ -239,6 +239,13 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
     return Status(Code::kAborted, reasons::kOwnerDied,
                   "the client went away while its memory was registered");
   }
+  Buffer& buffer = Place(std::move(draft));
+  by_name_[buffer.name] = buffer.id;
+  by_owner_[buffer.owner].insert(buffer.name);
+  return Describe(buffer);
+}
+
+Buffer& Buffers::Place(Buffer draft) {
   uint32_t slot = 0;
   if (free_slots_.empty()) {
     slot = static_cast<uint32_t>(slots_.size());
@@ -249,11 +256,30 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
   }
   draft.id = {slot, ++slots_[slot].generation};
   draft.create_time = std::chrono::system_clock::now();
-  by_name_[draft.name] = draft.id;
-  by_owner_[draft.owner].insert(draft.name);
   if (draft.registered) by_session_[draft.session].insert(draft.id);
-  slots_[slot].buffer = std::move(draft);
-  return Describe(*slots_[slot].buffer);
+  return slots_[slot].buffer.emplace(std::move(draft));
+}
+
+Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
+                                  std::unique_ptr<Region> file) {
+  if (sessions_.Identity(who.session) == nullptr) {
+    return Status(Code::kAborted, reasons::kOwnerDied,
+                  "the client went away while its file was looked at");
+  }
+  Buffer draft;
+  draft.name = name;
+  draft.owner = OwnerOf(who);
+  draft.bytes = file->bytes();
+  draft.registered = draft.file = true;
+  draft.session = who.session;
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(draft.owner, who.administrator));
+  draft.region = std::move(file);
+  return Place(std::move(draft)).id;
+}
+
+void Buffers::DropUnused(BufferId file) {
+  Buffer* buffer = FindById(file);
+  if (buffer != nullptr && buffer->file && buffer->users.empty()) Erase(*buffer);
 }
 
 Buffer* Buffers::FindById(BufferId id) {
@@ -288,7 +314,8 @@ void Buffers::Release(BufferId id, const TransferId& transfer) {
   Buffer* buffer = FindById(id);
   if (buffer == nullptr) return;
   buffer->users.erase(transfer);
-  if (!buffer->removing.ok() && buffer->users.empty()) Erase(*buffer);
+  const bool over = buffer->file || !buffer->removing.ok();
+  if (over && buffer->users.empty()) Erase(*buffer);
 }
 
 void Buffers::Remove(BufferId id, bool force, Status why, StatusReply done) {
@@ -320,10 +347,12 @@ void Buffers::EndSession(const SessionId& session) {
 void Buffers::Erase(Buffer& buffer) {
   const BufferId id = buffer.id;
   const Status why = buffer.removing;
-  by_name_.erase(buffer.name);
-  const auto owned = by_owner_.find(buffer.owner);
-  owned->second.erase(buffer.name);
-  if (owned->second.empty()) by_owner_.erase(owned);
+  if (!buffer.file) {
+    by_name_.erase(buffer.name);
+    const auto owned = by_owner_.find(buffer.owner);
+    owned->second.erase(buffer.name);
+    if (owned->second.empty()) by_owner_.erase(owned);
+  }
   if (const auto of = by_session_.find(buffer.session); of != by_session_.end()) {
     of->second.erase(id);
     if (of->second.empty()) by_session_.erase(of);

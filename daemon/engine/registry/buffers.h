@@ -35,6 +35,7 @@ struct Buffer {
   Quota::Charge charge = {};        // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
   bool keep_arrivals = false;       // see CreateBufferRequest
+  bool file = false;  // a client's file, called as the client does: for one transfer, in no list
 };
 
 // Engine thread. Pointers to buffers are good until control returns to the loop.
@@ -61,6 +62,12 @@ class Buffers {
               std::optional<Account> account = {});
   void Register(const Principal& who, const RegisterBufferRequest& request,
                 Reply<BufferInfo> reply);
+
+  // A file that a client has opened, until the first transfer lets go of it, or DropUnused; it is
+  // found by its id alone. Fails where its owner may have no more buffers.
+  Result<BufferId> AddFile(const Principal& who, const std::string& name,
+                           std::unique_ptr<Region> file);
+  void DropUnused(BufferId file);  // anything else is left alone
 
   // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out.
   Result<Buffer*> Find(const std::string& name);
@@ -126,6 +133,7 @@ class Buffers {
   // The same, but for a client that has gone before its turn came nothing is made.
   MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const std::string& worker);
+  Buffer& Place(Buffer draft);
   void Erase(Buffer& buffer);
 
   Context& context_;

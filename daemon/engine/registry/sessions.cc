@@ -90,7 +90,7 @@ std::shared_ptr<const std::atomic<bool>> Sessions::Gone(const SessionId& id) con
   return found == sessions_.end() ? nullptr : found->second.gone;
 }
 
-Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd) {
+Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd, bool file) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return NoSuchSession();
   Session& session = found->second;
@@ -103,21 +103,23 @@ Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd) {
   ONECOPY_RETURN_IF_ERROR(descriptors_.TakeInto(session.deposited, {session.identity.uid, node_},
                                                 IsAdministrator(session.identity)));
   const uint64_t fd_handle = session.next_deposit++;
-  session.deposits.emplace(fd_handle, std::move(fd));
+  session.deposits.emplace(fd_handle, Deposited{std::move(fd), file});
   return fd_handle;
 }
 
-Result<os::PassedFd> Sessions::Take(const SessionId& id, uint64_t fd_handle) {
+Result<os::PassedFd> Sessions::Take(const SessionId& id, uint64_t fd_handle, bool file) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return NoSuchSession();
   auto deposit = found->second.deposits.extract(fd_handle);
-  if (deposit.empty()) {
+  if (deposit.empty() || deposit.mapped().file != file) {
+    if (!deposit.empty()) found->second.deposited.GiveBack(1);
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                  "fd_handle " + std::to_string(fd_handle) + " names no descriptor of this session",
+                  "fd_handle " + std::to_string(fd_handle) + " names no descriptor of " +
+                      (file ? "a file" : "memory") + " in this session",
                   "pass the descriptor on attach.sock first; each one can be used once");
   }
   found->second.deposited.GiveBack(1);
-  return std::move(deposit.mapped());
+  return std::move(deposit.mapped().fd);
 }
 
 }  // namespace onecopy::engine

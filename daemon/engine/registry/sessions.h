@@ -71,19 +71,24 @@ class Sessions {
   // any more. Null for a session that is not open.
   std::shared_ptr<const std::atomic<bool>> Gone(const SessionId& id) const;
 
-  // Keeps a descriptor until it is taken or the session ends; the number names it.
-  Result<uint64_t> Deposit(const SessionId& id, os::PassedFd fd);
-  // INVALID_ARGUMENT (BAD_HANDLE) for a number that names none.
-  Result<os::PassedFd> Take(const SessionId& id, uint64_t fd_handle);
+  // Keeps a descriptor until it is taken or the session ends; the number names it. `file`: it is a
+  // file's, and counts for no memory.
+  Result<uint64_t> Deposit(const SessionId& id, os::PassedFd fd, bool file = false);
+  // INVALID_ARGUMENT (BAD_HANDLE) for a number that names none, or none of that kind.
+  Result<os::PassedFd> Take(const SessionId& id, uint64_t fd_handle, bool file = false);
 
   // Called with each session that ends.
   void OnClosed(std::function<void(const SessionId&)> listener) { closed_ = std::move(listener); }
 
  private:
+  struct Deposited {
+    os::PassedFd fd;
+    bool file = false;
+  };
   struct Session {
     ClientIdentity identity;
     SecretDigest token;
-    std::map<uint64_t, os::PassedFd> deposits;
+    std::map<uint64_t, Deposited> deposits;
     uint64_t next_deposit = 1;
     Quota::Charge charge;
     Quota::Charge deposited;

@@ -74,6 +74,10 @@ Reservation Tickets::Describe(const Ticket& ticket) const {
   const Buffer& buffer = *buffers_.FindById(ticket.buffer);
   Reservation reservation;
   reservation.source = {context_.node(), buffer.name, ticket.range.offset, ticket.range.bytes};
+  if (buffer.file) {
+    reservation.source.buffer = buffer.id.ToString();
+    reservation.source.file = buffer.name;
+  }
   reservation.memory = buffer.region->place().kind;
   reservation.device = buffer.region->place().device;
   return reservation;

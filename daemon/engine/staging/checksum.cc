@@ -181,7 +181,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
   // The worker's. Copies run ahead of the reading by as many slots as there are.
   Result<bool> Read() {
     if (route_ == nullptr) {
-      Memory* memory = context_.CopierFor(params_.region->place(), slab_->place());
+      Copier* memory = context_.CopierFor(params_.region->place(), slab_->place());
       ONECOPY_ASSIGN_OR_RETURN(route_, memory->Prepare(params_.region, slab_));
     }
     struct Copying {

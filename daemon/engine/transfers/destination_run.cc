@@ -287,6 +287,8 @@ plan::PathKey DestinationRun::WayTaken() const {
 
 void DestinationRun::Rate(bool source_shared) {
   const plan::Path& path = params_.plan;
+  // How fast a file is depends on where it lies, and on what of it is in memory already.
+  if (plan::CarrierOf(path.path) == plan::Carrier::kStorage) return;
   const std::string& node = params_.request.reservation.source.node;
   Receipt& receipt = record().info.receipt;
   const uint64_t bytes = params_.destination.payload();

@@ -162,6 +162,8 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   info.role = TransferRole::kDestination;
   info.source = source.source;
   info.destination = {context.node(), buffer->name, range.offset, range.bytes};
+  if (buffer->file) info.destination.file = std::exchange(info.destination.buffer, {});
+  if (!info.source.file.empty()) info.source.buffer.clear();
   info.bytes = area.payload();
   info.owner = Owner{request.uid, caller}.ToString();
   info.create_time = std::chrono::system_clock::now();
@@ -241,6 +243,36 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
   return accepted;
 }
 
+std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
+                                                     const Area& destination) const {
+  const auto end_of = [](FileUse use, const StoreFile& file, const ByteRange& range,
+                         const std::byte* memory, bool pieces) {
+    FilePass pass = file.PassOf(range, memory);
+    // Where pieces begin and end is not looked at: the worse counts.
+    if (pieces && pass == FilePass::kDirect) pass = FilePass::kPageCache;
+    return plan::FileEnd{use, pass};
+  };
+  const auto address_of = [](const Region& region, uint64_t offset) {
+    // Slots lie as files want it.
+    return region.cpu_addressable() && region.place().kind == "host" ? region.address() + offset
+                                                                     : nullptr;
+  };
+  const Span& to = destination.span;
+  const bool pieces = destination.layout != nullptr;
+  if (source.memory == kFileKind) {
+    const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer);
+    if (!from.ok()) return std::nullopt;
+    return end_of(FileUse::kRead, *(*from)->region->file(),
+                  {source.source.offset_bytes.value_or(0), source.source.bytes.value_or(0)},
+                  address_of(*to.region, to.offset), pieces);
+  }
+  if (to.region->file() == nullptr) return std::nullopt;
+  const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer);
+  if (!from.ok()) return std::nullopt;
+  return end_of(FileUse::kWrite, *to.region->file(), {to.offset, to.bytes},
+                address_of(*(*from)->region, source.source.offset_bytes.value_or(0)), pieces);
+}
+
 Result<plan::Path> Destinations::MakePlan(const Reservation& source, const Area& destination,
                                           const ScatterRef& ranges, const Policy& policy,
                                           std::vector<plan::Exclusion> excluded) const {
@@ -260,6 +292,7 @@ Result<plan::Request> Destinations::MakeRequest(const Reservation& source, const
     request.source_pieces = PiecesOf(ranges->source);
     request.destination_pieces = PiecesOf(ranges->destination);
   }
+  request.file = FileEndOf(source, destination);
   request.policy = policy;
   request.excluded = std::move(excluded);
   return request;

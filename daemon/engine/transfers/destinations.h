@@ -58,6 +58,8 @@ class Destinations {
   Result<plan::Request> MakeRequest(const Reservation& source, const Area& destination,
                                     const ScatterRef& ranges, const Policy& policy,
                                     std::vector<plan::Exclusion> excluded) const;
+  // How a file that is one of the ends is reached; nothing where none is.
+  std::optional<plan::FileEnd> FileEndOf(const Reservation& source, const Area& destination) const;
   Result<plan::Path> MakePlan(const Reservation& source, const Area& destination,
                               const ScatterRef& ranges, const Policy& policy,
                               std::vector<plan::Exclusion> excluded) const;

@@ -7,6 +7,7 @@
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/places.h"
+#include "transport/core/store.h"
 
 namespace onecopy::engine {
 namespace {
@@ -21,11 +22,11 @@ Result<NewRoutes> PrepareAll(const Context& context, const Hops& hops, const Are
                              const Area& destination) {
   NewRoutes routes;
   for (const auto& [from, to] : hops) {
-    Memory* memory = context.CopierFor(from->place(), to->place());
-    if (memory == nullptr) return NothingCopies(context, *from, *to);
+    Copier* copier = context.CopierFor(from->place(), to->place());
+    if (copier == nullptr) return NothingCopies(context, *from, *to);
     ONECOPY_RETURN_IF_ERROR(from->CheckUsable());
     ONECOPY_RETURN_IF_ERROR(to->CheckUsable());
-    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, memory->Prepare(from, to));
+    ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<CopyRoute> route, copier->Prepare(from, to));
     routes.push_back(std::move(route));
   }
   if (routes.size() == 1) {
@@ -37,8 +38,8 @@ Result<NewRoutes> PrepareAll(const Context& context, const Hops& hops, const Are
 
 bool PreparedAtOnce(const Context& context, const Hops& hops) {
   return std::all_of(hops.begin(), hops.end(), [&](const auto& hop) {
-    const Memory* memory = context.CopierFor(hop.first->place(), hop.second->place());
-    return memory != nullptr && memory->prepares_at_once();
+    const Copier* copier = context.CopierFor(hop.first->place(), hop.second->place());
+    return copier != nullptr && copier->prepares_at_once();
   });
 }
 
@@ -138,6 +139,15 @@ void LocalMove::TakeSlots(Routes routes) {
   }
 }
 
+// As the file wants it that is one of the ends, if there is one.
+pipeline::Cut LocalMove::CutFor(const Routes& routes) const {
+  pipeline::Cut cut;
+  for (const auto& route : routes) cut.grain = std::max(cut.grain, route->grain());
+  const bool reads = source_.span.region->file() != nullptr;
+  cut.phase = (reads ? source_ : destination_).span.offset % cut.grain;
+  return cut;
+}
+
 void LocalMove::Run(const Routes& routes) {
   Executor& executor = routes.back()->executor();
   std::string proof = routes.front()->proof();
@@ -156,7 +166,9 @@ void LocalMove::Run(const Routes& routes) {
     chunk = std::min(bounces_.front().slots->slot_bytes(), bounces_.back().slots->slot_bytes());
   }
   pipeline::Places places;
-  places.source = std::make_unique<pipeline::SourceRange>(source_.span.offset, bytes, chunk, from);
+  places.source = std::make_unique<pipeline::SourceRange>(
+      source_.span.offset, bytes, chunk, from,
+      from == nullptr && to == nullptr ? CutFor(routes) : pipeline::Cut());
   for (const Bounce& bounce : bounces_) {
     places.between.push_back(std::make_unique<pipeline::SlotQueue>(bounce.share, together));
   }
@@ -175,6 +187,10 @@ void LocalMove::Run(const Routes& routes) {
       MoveOutcome outcome;
       outcome.began = true;
       if (!proof.empty()) outcome.evidence["one_pass"] = proof;
+      for (const Area* end : {&self->source_, &self->destination_}) {
+        const auto& file = end->span.region->file();
+        if (file != nullptr) outcome.evidence["storage"] = file->how();
+      }
       AddReport(report, {}, &outcome);
       self->End(std::move(outcome));
     });

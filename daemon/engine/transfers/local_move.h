@@ -8,6 +8,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/staging/slots.h"
+#include "daemon/pipeline/places.h"
 #include "daemon/pipeline/slot_share.h"
 
 namespace onecopy::engine {
@@ -38,6 +39,7 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   void AddBounces();
   void PrepareRoutes();
   void TakeSlots(Routes routes);
+  pipeline::Cut CutFor(const Routes& routes) const;
   void Run(const Routes& routes);
   // True when the move has been stopped or has failed meanwhile, and has been brought to its end.
   bool Over(const Status& step = {});

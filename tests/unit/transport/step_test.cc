@@ -47,6 +47,27 @@ TEST_CASE("two engines within a list are two passes, and a wire is no engine") {
   CHECK(tally.entries().size() == 3);
 }
 
+TEST_CASE(
+    "bytes that took a detour first end in the pass of those that did not, whoever moved it") {
+  // A file: whole blocks by its device, what is left over by way of the page cache.
+  const StepList direct = List({{"east", "file", "host", "storage"}});
+  const StepList cached =
+      List({{"east", "file", "page-cache", "storage"}, {"east", "page-cache", "host", "cpu"}});
+  for (const bool direct_first : {true, false}) {
+    INFO(direct_first);
+    StepTally tally;
+    if (direct_first) tally.Add(direct, 4096);
+    tally.Add(cached, 10);
+    if (!direct_first) tally.Add(direct, 4096);
+    REQUIRE(tally.entries().size() == 2);
+    CHECK(tally.entries()[0].step.to == "page-cache");
+    CHECK(tally.entries()[0].bytes == 10);
+    CHECK(tally.entries()[1].step.from == "page-cache");
+    CHECK(tally.entries()[1].step.to == "host");
+    CHECK(tally.entries()[1].bytes == 4106);
+  }
+}
+
 TEST_CASE("two passes of one kind within a list stay two steps") {
   StepTally tally;
   const StepList twice = List({{"east", "host", "host", "cpu"}, {"east", "host", "host", "cpu"}});

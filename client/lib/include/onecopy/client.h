@@ -173,6 +173,16 @@ class Client {
   // cudaMalloc across PID namespaces, (OTHER_NODE) for another node's, and (NO_PEER_ACCESS,
   // DRIVER_FAILED) where that GPU does not reach it.
   Result<MappedBuffer> MapBuffer(const std::string& buffer, const MapOptions& options = {});
+  // Whether the daemon reads and writes files of its clients itself, as far as the last session
+  // told.
+  bool moves_files() const;
+  // An open file as one end of a transfer of this node, which then moves its bytes without a pass
+  // of this process: set offset_bytes and bytes, and use it once. It counts with the rights with
+  // which it was opened; both descriptors are borrowed for the call. `direct_fd`: the same file
+  // opened with O_DIRECT, for the way past the page cache; -1: none. `name` is for messages and
+  // lists. UNIMPLEMENTED (NOT_SERVED) where the daemon moves no files. file_copy.h does all this by
+  // itself.
+  Result<Endpoint> PassFile(const std::string& name, int fd, int direct_fd = -1);
 
   // `node` empty: this one. `name` may be an id. CANCELLED once a stop is requested,
   // DEADLINE_EXCEEDED where it takes longer than `limit`, which is not more than

@@ -1,6 +1,8 @@
-// Files of this process to and from buffers of any node. The bytes go through transient host
-// buffers ("windows"), so that a file of any size needs little memory: one window is read or
-// written here while another is on its way.
+// Files of this process to and from buffers of any node. A regular file, and a buffer of this node,
+// the daemon moves itself (path storage-bounce), by a descriptor of the caller's. All else goes
+// through transient host buffers ("windows"), so that a file of any size needs little memory: one
+// window is read or written here while another is on its way. A policy that asks for another path
+// than storage-bounce asks for windows.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -29,9 +31,10 @@ struct LocalFile {
 };
 
 struct FileCopyOptions {
-  // at_most_copies counts the pass between file and window, too.
+  // at_most_copies counts the passes between file and memory, too.
   Policy policy = {};
-  // Compare checksums of what was read or written here and of every window's other end.
+  // Compare checksums of both ends: of what was read or written here and of every window's other
+  // end, or of the file, read once more, and the buffer.
   bool checksum = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
   uint64_t window_bytes = uint64_t{32} << 20;
@@ -45,12 +48,12 @@ struct FileCopyOptions {
 
 struct FileCopy {
   TransferId id;         // of the whole
-  uint64_t windows = 0;  // number of parts
+  uint64_t windows = 0;  // number of parts; 0 where the daemon moved the file
   uint64_t bytes = 0;
-  // Of all windows together. `steps` has each step once, with the bytes of all, and between file
-  // and window one by "client", first or last; lanes, refusals and counters are merged likewise.
-  // `seconds` is the time on the clock from the first read to the last write, waiting for a slow
-  // pipe included; `negotiation_seconds` adds up.
+  // Of windows, of all together: `steps` has each step once, with the bytes of all, and between
+  // file and window one by "client", first or last; lanes, refusals and counters are merged
+  // likewise. `seconds` is the time on the clock from the first read to the last write, waiting for
+  // a slow pipe included; `negotiation_seconds` adds up.
   Receipt receipt;
 };
 

@@ -1,0 +1,96 @@
+#include "client/lib/moved_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <utility>
+
+#include "client/lib/windows.h"
+#include "transport/core/glob.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::client {
+namespace {
+
+constexpr const char* kPath = "storage-bounce";
+// For less, the page cache is as good.
+constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
+
+bool IsServable(const FilePart& file, const FileCopyOptions& options) {
+  struct stat facts {};
+  struct statfs system {};
+  const int flags = ::fcntl(file.fd, F_GETFL);
+  if (flags < 0 || (flags & (O_APPEND | O_DIRECT)) != 0) return false;
+  if (file.writes && options.checksum && (flags & O_ACCMODE) != O_RDWR) return false;
+  return ::fstat(file.fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+         ::fstatfs(file.fd, &system) == 0 &&
+         static_cast<unsigned long>(system.f_type) != FUSE_SUPER_MAGIC;
+}
+
+// An open file of its own, so that nobody who shares the caller's finds it changed. Empty where the
+// file system has no such way.
+os::UniqueFd DirectTwin(const FilePart& file) {
+  if (file.bytes < kMinDirectBytes) return {};
+  const int access = ::fcntl(file.fd, F_GETFL) & O_ACCMODE;
+  const std::string link = "/proc/self/fd/" + std::to_string(file.fd);
+  return os::UniqueFd(::open(link.c_str(), access | O_DIRECT | O_CLOEXEC));
+}
+
+Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const RemoteRange& range,
+                                   const FileCopyOptions& options) {
+  const os::UniqueFd direct = DirectTwin(file);
+  ONECOPY_ASSIGN_OR_RETURN(Endpoint end, client.PassFile(file.name, file.fd, direct.get()));
+  end.offset_bytes = file.offset;
+  end.bytes = file.bytes;
+  TransferRequest request;
+  request.source = file.writes ? range.Piece(0, file.bytes) : end;
+  request.destination = file.writes ? end : range.Piece(0, file.bytes);
+  request.policy = options.policy;
+  request.checksum = options.checksum;
+  return request;
+}
+
+}  // namespace
+
+bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
+                 const FileCopyOptions& options) {
+  const Policy& policy = options.policy;
+  return client.moves_files() && range.buffer.node == client.node() && policy.link.empty() &&
+         (policy.path_glob.empty() || MatchesGlob(policy.path_glob, kPath)) &&
+         IsServable(file, options);
+}
+
+Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,
+                          const FileCopyOptions& options, const Waiter& waiter) {
+  ONECOPY_RETURN_IF_ERROR(waiter.Check());
+  ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, RequestFor(client, file, range, options));
+  request.deadline = waiter.Remaining();
+  Client::OnUpdate on_update;
+  if (options.on_progress) {
+    on_update = [&options, total = file.bytes](const TransferInfo& transfer) {
+      options.on_progress(transfer.bytes_done, total);
+    };
+  }
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer,
+                           client.RunTransfer(request, on_update, waiter.stop()));
+  if (const Status outcome = OutcomeOf(transfer); !outcome.ok()) {
+    if (transfer.bytes_done == 0) return outcome;
+    return outcome.WithContext("after " + std::to_string(transfer.bytes_done) +
+                               " bytes had arrived");
+  }
+  FileCopy copy;
+  copy.id = transfer.id;
+  copy.bytes = transfer.bytes;
+  copy.receipt = std::move(transfer.receipt);
+  return copy;
+}
+
+Result<Plan> PlanFile(Client& client, const FilePart& file, const RemoteRange& range,
+                      const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(const TransferRequest request, RequestFor(client, file, range, options));
+  return client.PlanTransfer(request);
+}
+
+}  // namespace onecopy::client

@@ -1,0 +1,35 @@
+// Copies whose file the daemon itself reads or writes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/lib/remote_range.h"
+#include "client/lib/waiter.h"
+#include "onecopy/client.h"
+#include "onecopy/file_copy.h"
+
+namespace onecopy::client {
+
+// A part of an open file; the descriptor is borrowed.
+struct FilePart {
+  std::string name;
+  int fd = -1;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  bool writes = false;  // into the file
+};
+
+// Whether the daemon does this one: it must offer to, and the file must be a regular one of a file
+// system that answers, the buffer one of this node, and the policy one that storage paths can meet.
+// Everything else goes through windows.
+bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
+                 const FileCopyOptions& options);
+
+// Blocks, as file_copy.h says.
+Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,
+                          const FileCopyOptions& options, const Waiter& waiter);
+Result<Plan> PlanFile(Client& client, const FilePart& file, const RemoteRange& range,
+                      const FileCopyOptions& options);
+
+}  // namespace onecopy::client

@@ -1,0 +1,105 @@
+#include "daemon/engine/registry/files.h"
+
+#include <memory>
+#include <utility>
+
+#include "daemon/engine/base/names.h"
+#include "onecopy/reasons.h"
+#include "transport/core/file_copier.h"
+#include "transport/core/store.h"
+
+namespace onecopy::engine {
+namespace {
+
+// Both descriptors of one file.
+struct Passed {
+  os::PassedFd plain;
+  os::PassedFd direct;
+};
+
+}  // namespace
+
+Status Files::Check(const TransferRequest& request) const {
+  if (request.source.fd_handle != 0 && request.destination.fd_handle != 0) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint, "both ends are files",
+            "copy a file from or to a buffer"};
+  }
+  const Endpoint& end = request.source.fd_handle != 0 ? request.source : request.destination;
+  if (!end.buffer.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "an end names a buffer, " + Printable(end.buffer) + ", and a descriptor"};
+  }
+  if (!request.more_sources.empty() || !request.more_destinations.empty() ||
+      !request.part_of.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "a file is copied from or to one buffer at a time, and not as a part of anything"};
+  }
+  for (const Endpoint* end : {&request.source, &request.destination}) {
+    if (context_.IsSelf(end->node)) continue;
+    return {Code::kFailedPrecondition, reasons::kNotApplicable,
+            "a file of node " + context_.node() + " is not moved to or from node " + end->node +
+                " by the daemon itself",
+            "let the client read or write it through memory of its own, as `onecopy cp` does"};
+  }
+  if (!context_.stores.empty()) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kNotServed, "this onecopyd moves no files"};
+}
+
+void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRequest> reply) {
+  const bool reads = request.source.fd_handle != 0;
+  Endpoint& end = reads ? request.source : request.destination;
+  auto passed = std::make_shared<Passed>();
+  Status wrong = Check(request);
+  for (Endpoint* one : {&request.source, &request.destination}) {
+    const uint64_t plain = std::exchange(one->fd_handle, 0);
+    const uint64_t direct = std::exchange(one->direct_fd_handle, 0);
+    const auto take = [&](uint64_t fd_handle, os::PassedFd& to) {
+      if (fd_handle == 0) return;
+      Result<os::PassedFd> fd = sessions_.Take(who.session, fd_handle, true);
+      if (fd.ok()) to = std::move(*fd);
+      if (!fd.ok() && wrong.ok()) wrong = fd.status();
+    };
+    take(plain, passed->plain);
+    take(direct, passed->direct);
+  }
+  const ClientIdentity* const client = sessions_.Identity(who.session);
+  if (!wrong.ok()) return reply(wrong);
+  if (client == nullptr) {
+    return reply(Status(Code::kUnauthenticated, reasons::kNoSession, "the session has ended"));
+  }
+  if (end.file.empty()) end.file = "-";
+  OpenFileRequest asked;
+  asked.fd = passed->plain.get();
+  asked.direct_fd = passed->direct.get();
+  asked.keeps = passed;
+  asked.name = end.file;
+  asked.use = reads ? FileUse::kRead : FileUse::kWrite;
+  asked.read_back = request.checksum;
+  asked.offset_bytes = end.offset_bytes.value_or(0);
+  asked.bytes = end.bytes;
+  if (asked.use == FileUse::kWrite && !asked.bytes) asked.bytes = request.source.bytes;
+  asked.owner = client->uid;
+  asked.gid = client->gid;
+  auto shared = std::make_shared<Reply<TransferRequest>>(std::move(reply));
+  context_.stores.front()->Open(
+      std::move(asked), [this, who, request = std::move(request), reads,
+                         shared](Result<std::shared_ptr<StoreFile>> opened) mutable {
+        context_.loop.Post([this, who, request = std::move(request), reads, shared,
+                            opened = std::move(opened)]() mutable {
+          if (!opened.ok()) return (*shared)(opened.status());
+          Endpoint& end = reads ? request.source : request.destination;
+          Result<BufferId> id = buffers_.AddFile(who, end.file, RegionOf(std::move(*opened)));
+          if (!id.ok()) return (*shared)(id.status());
+          end.buffer = id->ToString();
+          (*shared)(std::move(request));
+        });
+      });
+}
+
+void Files::Settle(const TransferRequest& opened) {
+  for (const Endpoint* end : {&opened.source, &opened.destination}) {
+    if (!end->file.empty()) buffers_.DropUnused(BufferId::Parse(end->buffer));
+  }
+}
+
+}  // namespace onecopy::engine

@@ -1,0 +1,36 @@
+// Files that clients have opened, as ends of their transfers.
+#pragma once
+
+#include "daemon/engine/base/context.h"
+#include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/sessions.h"
+
+namespace onecopy::engine {
+
+// Engine thread. A file is a buffer without a name in any list, for one transfer: it goes with its
+// last user, or with its client.
+class Files {
+ public:
+  Files(Context& context, Sessions& sessions, Buffers& buffers)
+      : context_(context), sessions_(sessions), buffers_(buffers) {}
+
+  static bool HasFile(const TransferRequest& request) {
+    return request.source.fd_handle != 0 || request.destination.fd_handle != 0;
+  }
+
+  // The request, with the end that is a file named as a buffer. Takes the descriptors, whatever
+  // comes of it. BAD_ENDPOINT where both ends are files; NOT_APPLICABLE where the other end is on
+  // another node; fails also as Sessions::Take and Store::Open.
+  void Open(const Principal& who, TransferRequest request, Reply<TransferRequest> reply);
+  // The transfer has begun, or nothing came of it: a file that no transfer holds is let go.
+  void Settle(const TransferRequest& opened);
+
+ private:
+  Status Check(const TransferRequest& request) const;
+
+  Context& context_;
+  Sessions& sessions_;
+  Buffers& buffers_;
+};
+
+}  // namespace onecopy::engine

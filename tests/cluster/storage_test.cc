@@ -1,0 +1,234 @@
+// Files that the daemon moves itself: both ways, whose rights count, and what is told of it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "onecopy/file_copy.h"
+#include "tests/cluster/pair.h"
+#include "tests/cluster/receipts.h"
+#include "tests/cluster/users.h"
+#include "tests/support/catch.h"
+#include "transport/os/unique_fd.h"
+
+namespace {
+
+using namespace onecopy::testing;
+using onecopy::Client;
+using onecopy::Endpoint;
+namespace os = onecopy::os;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// A node that reads files as the configuration says, with a folder on a disk.
+struct Stored {
+  explicit Stored(const std::string& io)
+      : node("east", {.config = "[posix]\nio = \"" + io + "\"\n"}) {}
+
+  Node node;
+  TempFolder folder;
+
+  void Create(const std::string& name, uint64_t bytes) {
+    node.Do({"buffer", "create", name, "--size", std::to_string(bytes)});
+  }
+};
+
+os::UniqueFd OpenFile(const std::string& path, int flags) {
+  os::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
+  REQUIRE(fd);
+  return fd;
+}
+
+// Copies of a receipt: what its steps say, each of them of no more than the payload, the last of
+// all of it.
+void CheckSteps(const Json& receipt, uint64_t bytes) {
+  CHECK(receipt.at("path") == "storage-bounce");
+  CHECK(receipt.at("copies") == receipt.at("steps").size());
+  if (bytes == 0) return;
+  REQUIRE_FALSE(receipt.at("steps").empty());
+  CHECK(receipt.at("steps").size() <= 2);
+  for (const Json& step : receipt.at("steps")) {
+    CHECK(step.at("bytes").get<uint64_t>() <= bytes);
+    CHECK(step.at("by") != "client");
+  }
+  const bool reads = receipt.at("steps").front().at("from") == "file";
+  const Json& whole = reads ? receipt.at("steps").back() : receipt.at("steps").front();
+  if (receipt.at("steps").size() == 1) CHECK(whole.at("bytes") == bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a file of any size and place goes into a buffer and back, byte for byte") {
+  for (const char* io : {"auto", "threads"}) {
+    Stored with(io);
+    with.Create("b", 8 * kMiB);
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{4096},
+                                 65537 * uint64_t{1}, 3 * kMiB, 5 * kMiB + 7}) {
+      INFO(io << ", " << bytes << " bytes");
+      const std::string payload = Payload(bytes, bytes + 1);
+      WriteFile(with.folder / "in", payload);
+      const Json in =
+          with.node.Do({"cp", with.folder / "in", "b@13+" + std::to_string(bytes), "--checksum"});
+      CheckSteps(in, bytes);
+      CHECK(in.at("bytes") == bytes);
+      CHECK(in.at("checksum").at("verified") == true);
+      CHECK(in.at("evidence").at("storage").get<std::string>().starts_with("posix: "));
+      CHECK(Contents(with.node, "b@13+" + std::to_string(bytes)) == payload);
+      const Json out =
+          with.node.Do({"cp", "b@13+" + std::to_string(bytes), with.folder / "out", "--checksum"});
+      CheckSteps(out, bytes);
+      CHECK(out.at("checksum").at("verified") == true);
+      CHECK(ReadFile(with.folder / "out") == payload);
+    }
+    // Nothing is left of them that a list would show.
+    CHECK(with.node.Do({"buffer", "ls"}).size() == 1);
+    const Json listed = with.node.Do({"transfer", "ls"});
+    CHECK(listed.front().at("destination") ==
+          "east:" + std::string(with.folder / "out") + "@0+" + std::to_string(5 * kMiB + 7));
+  }
+}
+
+TEST_CASE("ranges of a file are read and written in place") {
+  Stored with("auto");
+  with.Create("b", kMiB);
+  const std::string payload = Payload(kMiB, 3);
+  WriteFile(with.folder / "f", payload);
+  CheckSteps(with.node.Do({"cp", with.folder / "f@1001+5000", "b@77+5000"}), 5000);
+  CHECK(Contents(with.node, "b@77+5000") == payload.substr(1001, 5000));
+  CheckSteps(with.node.Do({"cp", "b@77+5000", with.folder / "f@3+5000"}), 5000);
+  std::string expected = payload;
+  expected.replace(3, 5000, payload.substr(1001, 5000));
+  CHECK(ReadFile(with.folder / "f") == expected);
+}
+
+TEST_CASE("a sparse file of a gibibyte is moved whole") {
+  Stored with("auto");
+  constexpr uint64_t kBytes = uint64_t{1} << 30;
+  with.Create("b", kBytes);
+  const std::string file = with.folder / "sparse";
+  WriteFile(file, "begins");
+  std::filesystem::resize_file(file, kBytes);
+  {
+    const os::UniqueFd fd = OpenFile(file, O_WRONLY);
+    REQUIRE(::pwrite(fd.get(), "ends", 4, kBytes - 4) == 4);
+  }
+  const Json in = with.node.Do({"cp", file, "b"});
+  CheckSteps(in, kBytes);
+  CHECK(Contents(with.node, "b@0+6") == "begins");
+  CHECK(Contents(with.node, "b@" + std::to_string(kBytes - 4) + "+4") == "ends");
+  CHECK(Contents(with.node, "b@536870912+4096") == std::string(4096, '\0'));
+}
+
+TEST_CASE("policies hold for files, and plans say what will be done") {
+  Stored with("auto");
+  with.Create("b", kMiB);
+  WriteFile(with.folder / "f", Payload(1000));
+  const Json plan = with.node.Do({"cp", with.folder / "f", "b", "--dry-run"});
+  CHECK(plan.at("path") == "storage-bounce");
+  const Json done = with.node.Do({"cp", with.folder / "f", "b"});
+  CHECK(plan.at("copies") == done.at("copies"));
+  CHECK(with.node.Do({"cp", "b", with.folder / "new", "--dry-run"}).at("path") == "storage-bounce");
+  CHECK_FALSE(std::filesystem::exists(with.folder / "new"));
+  CHECK(with.node.Do({"cp", with.folder / "f", "b", "--path", "storage-bounce"}).at("path") ==
+        "storage-bounce");
+  if (done.at("copies") == 2) {
+    const CommandResult one = with.node.Run({"cp", with.folder / "f", "b", "--at-most", "1"});
+    CheckRefused(one, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
+  }
+  // Another path is the client's own, through its memory.
+  const Json local = with.node.Do({"cp", with.folder / "f", "b", "--path", "local"});
+  CHECK(local.at("path") == "local");
+  CHECK(local.at("steps").front().at("by") == "client");
+}
+
+TEST_CASE("a file that is not whole is no success, and nothing is left of it") {
+  Stored with("auto");
+  with.Create("b", 64 * kMiB);
+  // The daemon sees its length when it opens it; what it does not have then is told at once.
+  WriteFile(with.folder / "f", Payload(kMiB));
+  Client client = with.node.Connect();
+  const os::UniqueFd fd = OpenFile(with.folder / "f", O_RDONLY);
+  Endpoint end = Must(client.PassFile("f", fd.get()));
+  end.offset_bytes = 0;
+  end.bytes = 2 * kMiB;
+  const auto longer = client.RunTransfer({.source = end, .destination = {"", "b", 0, 2 * kMiB}});
+  REQUIRE_FALSE(longer.ok());
+  CHECK(longer.status().code() == onecopy::Code::kOutOfRange);
+  CHECK(longer.status().message().find("\"f\"") != std::string::npos);
+  CHECK(with.node.Do({"buffer", "ls"}).size() == 1);
+  CHECK(with.node.Do({"transfer", "ls"}).empty());
+}
+
+TEST_CASE("a descriptor counts once, in its own session, and with its own rights") {
+  Stored with("auto");
+  with.Create("b", 4096);
+  WriteFile(with.folder / "f", std::string(4096, 'f'));
+  Client client = with.node.Connect();
+  Client other = with.node.Connect();
+  const os::UniqueFd reads = OpenFile(with.folder / "f", O_RDONLY);
+  const Endpoint buffer{"", "b", 0, 4096};
+  const auto refused = [&](Client& by, const Endpoint& source, const Endpoint& destination,
+                           onecopy::Code code) {
+    const auto run = by.RunTransfer({.source = source, .destination = destination});
+    REQUIRE_FALSE(run.ok());
+    CHECK(run.status().code() == code);
+  };
+  // Another session, of the same user.
+  const Endpoint first = Must(client.PassFile("f", reads.get()));
+  refused(other, first, buffer, onecopy::Code::kInvalidArgument);
+  // Not to be written.
+  Endpoint target = Must(client.PassFile("f", reads.get()));
+  refused(client, buffer, target, onecopy::Code::kPermissionDenied);
+  CHECK(ReadFile(with.folder / "f") == std::string(4096, 'f'));
+  // Once, and not again.
+  CHECK(Must(client.RunTransfer({.source = first, .destination = buffer})).state ==
+        onecopy::TransferState::kSucceeded);
+  refused(client, first, buffer, onecopy::Code::kInvalidArgument);
+  // No file, or two ends that are.
+  refused(client, Must(client.PassFile("null", OpenFile("/dev/null", O_RDONLY).get())), buffer,
+          onecopy::Code::kInvalidArgument);
+  refused(client, Must(client.PassFile("a", reads.get())), Must(client.PassFile("b", reads.get())),
+          onecopy::Code::kInvalidArgument);
+  // Memory is no file, and a file no memory.
+  CHECK_FALSE(client.RegisterMemfd("m", reads.get(), 0, 4096).ok());
+  CHECK(with.node.Do({"buffer", "ls"}).size() == 1);
+}
+
+TEST_CASE("buffers of other users are as closed to files as to all else") {
+  REQUIRE_ROOT();
+  Stored with("auto");
+  OpenTo(with.node);
+  std::filesystem::permissions(with.folder.path(), std::filesystem::perms(0777));
+  CommandAs(kOwner, with.node, {"buffer", "create", "theirs", "--size", "4096"});
+  WriteFile(with.folder / "f", std::string(4096, 'f'));
+  std::filesystem::permissions(with.folder / "f", std::filesystem::perms(0644));
+  CHECK(RunAs(kOther, with.node, {"cp", with.folder / "f", "theirs"}).exit_status == 3);
+  CheckSteps(CommandAs(kOwner, with.node, {"cp", with.folder / "f", "theirs"}), 4096);
+  CheckSteps(CommandAs(kOwner, with.node, {"cp", "theirs", with.folder / "out"}), 4096);
+  struct stat facts {};
+  REQUIRE(::stat((with.folder / "out").c_str(), &facts) == 0);
+  CHECK(facts.st_uid == kOwner);
+  CHECK(ReadFile(with.folder / "out") == std::string(4096, 'f'));
+}
+
+TEST_CASE("a client that goes takes the file with it") {
+  Stored with("auto");
+  with.Create("b", 4096);
+  WriteFile(with.folder / "f", std::string(4096, 'f'));
+  {
+    Client client = with.node.Connect();
+    const os::UniqueFd fd = OpenFile(with.folder / "f", O_RDONLY);
+    Must(client.PassFile("f", fd.get()));
+  }
+  // Nobody has it open any more: not even the daemon.
+  WaitUntil("the daemon has closed it", [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             "/proc/" + std::to_string(with.node.process().pid()) + "/fd")) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(entry.path(), gone) == with.folder / "f") return false;
+    }
+    return true;
+  });
+}

@@ -1,0 +1,102 @@
+// Access to files: how one is opened, read into regions, and written from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "onecopy/capability.h"
+#include "onecopy/range.h"
+#include "onecopy/result.h"
+#include "transport/core/executor.h"
+#include "transport/core/region.h"
+#include "transport/core/uid.h"
+#include "transport/core/unique_function.h"
+
+namespace onecopy {
+
+// The kind of a place that is a file: Region::file() is then set.
+inline constexpr const char* kFileKind = "file";
+
+// How bytes come out of a file, or get into it.
+enum class FilePass {
+  kDirect,     // the device reads or writes the memory itself: one copy
+  kPageCache,  // by way of the page cache: two
+  kMemory,     // the file is memory, as on tmpfs: one, by the processor
+};
+
+// One open file. Any thread, unless something else is said; nothing blocks.
+class StoreFile {
+ public:
+  // Runs exactly once, on executor(), after nothing touches the memory any more; says how the bytes
+  // went. Must not block.
+  using Done = UniqueFunction<void(Status, FilePass)>;
+
+  virtual ~StoreFile() = default;
+
+  virtual const std::string& name() const = 0;  // for messages
+  // When it was opened. Of one that is written, how far it may grow.
+  virtual uint64_t bytes() const = 0;
+
+  // Reads fill the whole span: DATA_LOSS (IO_ERROR) where the file has become too short. The spans
+  // are of memory that the processor reaches. Reads and writes of one file complete in any order,
+  // so the same bytes are not written while anything else of them is under way. PERMISSION_DENIED
+  // for what the file was not opened for.
+  virtual void Read(uint64_t offset, Span into, Done done) = 0;
+  virtual void Write(uint64_t offset, Span from, Done done) = 0;
+
+  // How these bytes of the file would go, as far as that can be known beforehand. `memory`: where
+  // they would lie; null: at an address that fits.
+  virtual FilePass PassOf(const ByteRange& range, const std::byte* memory) const = 0;
+  // Pieces that begin and end at multiples of this go the best way.
+  virtual uint64_t grain() const = 0;
+  // How many pieces should be under way, and of what size.
+  virtual unsigned depth() const = 0;
+  virtual uint64_t chunk_bytes() const = 0;
+
+  // What does the work, for the receipt's evidence: "posix: io_uring, O_DIRECT".
+  virtual std::string how() const = 0;
+
+  virtual Executor& executor() = 0;
+};
+
+enum class FileUse { kRead, kWrite };
+
+// A descriptor that somebody has opened, whose rights alone count.
+struct OpenFileRequest {
+  int fd = -1;
+  // Another one of the same file, opened with O_DIRECT; -1: there is none, and the store does
+  // without: opening the file anew might take rights that its owner has and the daemon has not.
+  int direct_fd = -1;
+  std::shared_ptr<const void> keeps;  // the descriptors open; let go without a wait
+  std::string name;                   // for messages
+  FileUse use = FileUse::kRead;
+  bool read_back = false;     // what was written will be read, too
+  uint64_t offset_bytes = 0;  // what will be read, as far as the caller knows
+  std::optional<uint64_t> bytes;
+  // Whose it is: reads and writes count against that user's limits and quotas, and what hangs holds
+  // up nobody else.
+  Uid owner;
+  uint32_t gid = 0;
+};
+
+// Any thread; nothing blocks.
+class Store {
+ public:
+  using Opened = UniqueFunction<void(Result<std::shared_ptr<StoreFile>>)>;
+
+  virtual ~Store() = default;
+
+  virtual StoreCapability Describe() const = 0;
+
+  // `done` runs exactly once, on a thread of the store's, when the file system has answered.
+  // INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file, a descriptor that appends, or two of
+  // different files; PERMISSION_DENIED for one that was not opened for `use`; RESOURCE_EXHAUSTED;
+  // FAILED_PRECONDITION (NOT_APPLICABLE) for a file that a user's program serves (FUSE): it may
+  // never answer, and what has begun could not be ended.
+  virtual void Open(OpenFileRequest request, Opened done) = 0;
+};
+
+}  // namespace onecopy

@@ -1,0 +1,81 @@
+#include "transport/store/posix/lane.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "transport/os/acting_user.h"
+#include "transport/store/posix/ring.h"
+
+namespace onecopy::posix {
+namespace {
+
+// By threads that wait.
+class WaitingIo final : public Io {
+ public:
+  WaitingIo(Pool& pool, os::EventLoop& loop) : pool_(pool), loop_(loop) {}
+
+  void Submit(IoRequest request) override {
+    auto shared = std::make_shared<IoRequest>(std::move(request));
+    const bool posted = pool_.Post([&loop = loop_, shared] {
+      const size_t bytes = std::min(shared->bytes, kMostAtOnce);
+      const auto offset = static_cast<off_t>(shared->offset);
+      const ssize_t moved = shared->write ? ::pwrite(shared->fd, shared->at, bytes, offset)
+                                          : ::pread(shared->fd, shared->at, bytes, offset);
+      loop.Post([shared, result = moved < 0 ? int64_t{-errno} : int64_t{moved}] {
+        shared->ended(result);
+      });
+    });
+    if (!posted) loop_.Post([shared] { shared->ended(-EAGAIN); });
+  }
+
+ private:
+  Pool& pool_;
+  os::EventLoop& loop_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ring) {
+  std::shared_ptr<Lane> lane(new Lane);
+  ONECOPY_ASSIGN_OR_RETURN(lane->thread_, os::LoopThread::Make("store"));
+  const auto act = [owner, gid] { os::ActFor(owner, gid); };
+  lane->pool_ = std::make_unique<Pool>("store-io", kThreads, act);
+  lane->thread_->RunSync([&] {
+    act();
+    os::EventLoop& loop = lane->thread_->loop();
+    lane->waiting_io_ = std::make_unique<WaitingIo>(*lane->pool_, loop);
+    if (!ring) return;
+    // A ring that cannot be had is no failure: limits on locked memory are a user's, on kernels
+    // before 5.12, and may be used up by then.
+    Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth);
+    if (made.ok()) lane->ring_ = std::move(*made);
+  });
+  return lane;
+}
+
+Lane::~Lane() { thread_->StopAndJoin(); }
+
+void Lane::Submit(IoRequest request) {
+  if (running_ == kDepth) return waiting_.push_back(std::move(request));
+  Begin(std::move(request));
+}
+
+void Lane::Begin(IoRequest request) {
+  ++running_;
+  request.ended = [this, ended = std::move(request.ended)](int64_t result) mutable {
+    --running_;
+    if (!waiting_.empty()) {
+      IoRequest next = std::move(waiting_.front());
+      waiting_.pop_front();
+      Begin(std::move(next));
+    }
+    ended(result);
+  };
+  Io& io = ring_ == nullptr || request.waits ? *waiting_io_ : *ring_;
+  io.Submit(std::move(request));
+}
+
+}  // namespace onecopy::posix

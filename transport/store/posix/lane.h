@@ -1,0 +1,50 @@
+// What one user's files have for themselves: a thread, a ring or threads that wait, and a bound on
+// what is under way. So whatever a file system never answers holds up its own user alone.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "onecopy/result.h"
+#include "transport/core/uid.h"
+#include "transport/os/event_loop.h"
+#include "transport/store/posix/io.h"
+#include "transport/store/posix/pool.h"
+
+namespace onecopy::posix {
+
+class Lane {
+ public:
+  // Pieces under way at a time, and threads that wait where there is no ring.
+  static constexpr unsigned kDepth = 32;
+  static constexpr size_t kThreads = 8;
+
+  // Everything is done as this user. `ring`: by io_uring, where that can be had for this user's
+  // files too. RESOURCE_EXHAUSTED.
+  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, bool ring);
+  // Any thread but its own, with nothing under way.
+  ~Lane();
+
+  os::EventLoop& loop() { return thread_->loop(); }
+  bool has_ring() const { return ring_ != nullptr; }
+
+  // The loop's thread.
+  void Submit(IoRequest request);
+  // Any thread; the task may wait, as this user. False where there is no thread to be had.
+  bool Wait(Task task) { return pool_->Post(std::move(task)); }
+
+ private:
+  Lane() = default;
+  void Begin(IoRequest request);
+
+  std::unique_ptr<os::LoopThread> thread_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Io> waiting_io_;
+  std::unique_ptr<Io> ring_;  // goes first
+  unsigned running_ = 0;
+  std::deque<IoRequest> waiting_;
+};
+
+}  // namespace onecopy::posix

@@ -1,0 +1,165 @@
+#include "transport/store/posix/open_descriptor.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "onecopy/reasons.h"
+#include "transport/os/descriptor_kind.h"
+#include "transport/os/error.h"
+
+namespace onecopy::posix {
+namespace {
+
+// Below, opening the way to the device costs more than the page cache's copy.
+constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
+
+#ifndef XFS_SUPER_MAGIC
+constexpr unsigned long XFS_SUPER_MAGIC = 0x58465342;
+#endif
+
+// Of the kernel's making: they are as long as what is read of them turns out to be.
+constexpr std::array<unsigned long, 8> kWithoutLength = {
+    PROC_SUPER_MAGIC,   SYSFS_MAGIC,         DEBUGFS_MAGIC,    TRACEFS_MAGIC,
+    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, SECURITYFS_MAGIC, BPF_FS_MAGIC};
+constexpr std::array<unsigned long, 3> kInMemory = {TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC};
+// Where O_DIRECT is known to do what it says. Others take it and go through the page cache all the
+// same, or are slower by it.
+constexpr std::array<unsigned long, 2> kDirect = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC};
+
+template <size_t N>
+bool IsOneOf(const std::array<unsigned long, N>& types, const struct statfs& system) {
+  return std::find(types.begin(), types.end(), static_cast<unsigned long>(system.f_type)) !=
+         types.end();
+}
+
+Status BadHandle(const std::string& what) {
+  return {Code::kInvalidArgument, reasons::kBadHandle, what,
+          "pass a descriptor of a regular file, opened for reading or for writing"};
+}
+
+Status CheckFlags(const OpenFileRequest& request, int flags) {
+  if ((flags & O_PATH) != 0) return BadHandle(request.name + " was opened with O_PATH");
+  const int access = flags & O_ACCMODE;
+  const bool write = request.use == FileUse::kWrite;
+  const bool both = write && request.read_back;
+  if (access != O_RDWR && (both || access != (write ? O_WRONLY : O_RDONLY))) {
+    return {Code::kPermissionDenied, reasons::kAccessDenied,
+            request.name + " was not opened for " +
+                (both    ? "reading and writing, as a checksum needs"
+                 : write ? "writing"
+                         : "reading"),
+            "a descriptor gives the rights with which it was opened, and no others"};
+  }
+  if (write && (flags & O_APPEND) != 0) {
+    return BadHandle(request.name +
+                     " was opened for appending (O_APPEND), and is written in place");
+  }
+  if ((flags & O_DIRECT) != 0) return BadHandle(request.name + " was opened with O_DIRECT");
+  return OkStatus();
+}
+
+// The kernel's cachestat(2), from 6.5 on.
+struct CacheRange {
+  uint64_t offset;
+  uint64_t bytes;
+};
+struct CacheCounts {
+  uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+constexpr long kCachestat = 451;
+
+uint64_t CachedPages(int fd, uint64_t offset, uint64_t bytes) {
+  CacheRange range{offset, bytes};
+  CacheCounts counts{};
+  return ::syscall(kCachestat, fd, &range, &counts, 0) == 0 ? counts.cached : 0;
+}
+
+// Whether the device really reads into memory: a file system may take O_DIRECT and do otherwise, as
+// ext4 does for a file that is encrypted or journalled.
+bool ReadsDirectly(int direct_fd, const ByteRange& range) {
+  const uint64_t at = (range.offset + range.bytes / 2) / kGrain * kGrain;
+  if (at < range.offset || at + kGrain > range.offset + range.bytes) return false;
+  if (IsCached(direct_fd, at, kGrain)) return true;  // nothing is to be seen there
+  const std::unique_ptr<void, decltype(&std::free)> block(std::aligned_alloc(kGrain, kGrain),
+                                                          &std::free);
+  if (block == nullptr) return false;
+  const ssize_t got = ::pread(direct_fd, block.get(), kGrain, static_cast<off_t>(at));
+  return got == static_cast<ssize_t>(kGrain) && !IsCached(direct_fd, at, kGrain);
+}
+
+Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& file,
+                           const struct statfs& system) {
+  if (request.direct_fd < 0) return false;
+  struct stat other {};
+  const int flags = ::fcntl(request.direct_fd, F_GETFL);
+  if (flags < 0 || ::fstat(request.direct_fd, &other) != 0 || other.st_dev != file.st_dev ||
+      other.st_ino != file.st_ino || (flags & O_DIRECT) == 0) {
+    return BadHandle("the second descriptor for " + request.name +
+                     " is not the same file, opened with O_DIRECT");
+  }
+  ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags & ~O_DIRECT));
+  if (!IsOneOf(kDirect, system)) return false;
+  const auto size = static_cast<uint64_t>(file.st_size);
+  const uint64_t offset = request.offset_bytes;
+  if (request.use == FileUse::kWrite) return request.bytes.value_or(0) >= kMinDirectBytes;
+  const uint64_t rest = size - std::min(size, offset);
+  const ByteRange range{offset, std::min(rest, request.bytes.value_or(rest))};
+  if (range.bytes < kMinDirectBytes) return false;
+  // What is mostly in memory comes faster from there.
+  if (CachedPages(request.direct_fd, range.offset, range.bytes) > range.bytes / kGrain / 2) {
+    return false;
+  }
+  return ReadsDirectly(request.direct_fd, range);
+}
+
+}  // namespace
+
+bool IsCached(int fd, uint64_t offset, uint64_t bytes) {
+  return CachedPages(fd, offset, bytes) > 0;
+}
+
+Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
+  const int flags = ::fcntl(request.fd, F_GETFL);
+  if (flags < 0) return os::ErrnoStatus(errno, "looking at " + request.name);
+  ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags));
+  struct stat file {};
+  if (::fstat(request.fd, &file) != 0) return os::ErrnoStatus(errno, "looking at " + request.name);
+  if (!S_ISREG(file.st_mode)) {
+    return BadHandle(request.name + " is no regular file: it is " +
+                     os::DescribeDescriptor(request.fd));
+  }
+  struct statfs system {};
+  if (::fstatfs(request.fd, &system) != 0) {
+    return os::ErrnoStatus(errno, "looking at the file system of " + request.name);
+  }
+  if (static_cast<unsigned long>(system.f_type) == FUSE_SUPER_MAGIC) {
+    return Status(
+        Code::kFailedPrecondition, reasons::kNotApplicable,
+        request.name + " is served by a program (FUSE), which may never answer",
+        "let the client read or write it through memory of its own, as `onecopy cp` does");
+  }
+  if (IsOneOf(kWithoutLength, system)) {
+    return BadHandle(request.name + " is a file of the kernel's making, which has no length");
+  }
+  FileFacts facts;
+  facts.bytes = request.use == FileUse::kWrite
+                    ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
+                    : static_cast<uint64_t>(file.st_size);
+  facts.in_memory = IsOneOf(kInMemory, system);
+  ONECOPY_ASSIGN_OR_RETURN(facts.direct, MayGoDirectly(request, file, system));
+  return facts;
+}
+
+}  // namespace onecopy::posix

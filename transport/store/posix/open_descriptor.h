@@ -1,0 +1,28 @@
+// What a descriptor is that somebody has passed, as what a file can be read or written through.
+#pragma once
+
+#include <cstdint>
+
+#include "onecopy/result.h"
+#include "transport/core/store.h"
+
+namespace onecopy::posix {
+
+// What goes directly begins, ends and lies at multiples of this: no device asks for more, and what
+// goes through the page cache beside it is never in one page with it.
+inline constexpr uint64_t kGrain = 4096;
+
+struct FileFacts {
+  uint64_t bytes = 0;
+  bool in_memory = false;  // tmpfs and the like: the page cache is the file
+  bool direct = false;     // the second descriptor is worth using for this
+};
+
+// May block for as long as the file system likes. Fails as Store::Open.
+Result<FileFacts> InspectDescriptor(const OpenFileRequest& request);
+
+// Whether a part of this range is in the page cache; false where the kernel does not say. A call
+// that does not wait.
+bool IsCached(int fd, uint64_t offset, uint64_t bytes);
+
+}  // namespace onecopy::posix

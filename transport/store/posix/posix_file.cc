@@ -1,0 +1,159 @@
+#include "transport/store/posix/posix_file.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "transport/os/error.h"
+
+namespace onecopy::posix {
+namespace {
+
+bool WholeGrains(uint64_t offset, const std::byte* memory, uint64_t bytes) {
+  return (offset | reinterpret_cast<uintptr_t>(memory) | bytes) % kGrain == 0;
+}
+
+}  // namespace
+
+PosixFile::PosixFile(OpenFileRequest request, const FileFacts& facts, std::shared_ptr<Lane> lane)
+    : request_(std::move(request)), facts_(facts), lane_(std::move(lane)), direct_(facts.direct) {}
+
+FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) const {
+  if (facts_.in_memory) return FilePass::kMemory;
+  return direct_ && WholeGrains(range.offset, memory, range.bytes) ? FilePass::kDirect
+                                                                   : FilePass::kPageCache;
+}
+
+std::string PosixFile::how() const {
+  return std::string("posix: ") + (lane_->has_ring() ? "io_uring" : "threads") +
+         (facts_.in_memory ? ", a file in memory"
+          : direct_        ? ", O_DIRECT"
+                           : ", page cache");
+}
+
+void PosixFile::Read(uint64_t offset, Span into, Done done) {
+  Move(false, offset, std::move(into), std::move(done));
+}
+
+void PosixFile::Write(uint64_t offset, Span from, Done done) {
+  Move(true, offset, std::move(from), std::move(done));
+}
+
+void PosixFile::Move(bool write, uint64_t offset, Span span, Done done) {
+  auto piece = std::make_shared<Piece>();
+  piece->write = write;
+  piece->offset = offset;
+  piece->span = std::move(span);
+  piece->done = std::move(done);
+  lane_->loop().Post([self = shared_from_this(), piece = std::move(piece)]() mutable {
+    self->Begin(std::move(piece));
+  });
+}
+
+void PosixFile::Begin(PieceRef piece) {
+  const Span& span = piece->span;
+  const bool reads = request_.use == FileUse::kRead || request_.read_back;
+  if (piece->write ? request_.use == FileUse::kRead : !reads) {
+    return piece->done(
+        Status(Code::kPermissionDenied, reasons::kAccessDenied,
+               request_.name + " is not open for " + (piece->write ? "writing" : "reading")),
+        PassOf({}, nullptr));
+  }
+  if (span.bytes == 0) return piece->done(OkStatus(), PassOf({}, nullptr));
+  piece->direct = direct_ && WholeGrains(piece->offset, span.address(), span.bytes);
+  const bool beside = running_ > 0 && piece->direct != running_direct_;
+  if (exclusive() && (beside || !waiting_.empty())) return waiting_.push_back(std::move(piece));
+  ++running_;
+  running_direct_ = piece->direct;
+  Continue(piece);
+}
+
+void PosixFile::Continue(const PieceRef& piece) {
+  const Span& span = piece->span;
+  IoRequest request;
+  request.write = piece->write;
+  request.direct = piece->direct;
+  request.waits = piece->waits;
+  request.fd = piece->direct ? request_.direct_fd : request_.fd;
+  request.offset = piece->offset + piece->moved;
+  request.at = span.address() + piece->moved;
+  request.bytes = span.bytes - piece->moved;
+  request.ended = [self = shared_from_this(), piece](int64_t result) {
+    self->Continued(piece, result);
+  };
+  lane_->Submit(std::move(request));
+}
+
+void PosixFile::Continued(const PieceRef& piece, int64_t result) {
+  if (result == -EINTR) return Continue(piece);
+  if (result == -EAGAIN && !piece->waits) {
+    // A descriptor that must not wait (O_NONBLOCK), which a ring takes at its word.
+    piece->waits = true;
+    return Continue(piece);
+  }
+  if (piece->direct && result == -EINVAL) {
+    // A device with larger blocks than any that was thought of.
+    direct_ = piece->direct = false;
+    return Continue(piece);
+  }
+  if (result < 0) return End(piece, Failure(static_cast<int>(-result), *piece));
+  piece->moved += static_cast<uint64_t>(result);
+  if (result > 0 && piece->moved < piece->span.bytes) {
+    // What is left of one that ended inside a block is asked for again; where it ends there once
+    // more, the disk or the file does.
+    if (piece->direct && piece->moved % kGrain != 0) {
+      const uint64_t whole = piece->moved / kGrain * kGrain;
+      if (static_cast<uint64_t>(result) < kGrain) return End(piece, Short(*piece));
+      piece->moved = whole;
+    }
+    return Continue(piece);
+  }
+  if (piece->moved == piece->span.bytes) return End(piece, OkStatus());
+  End(piece, Short(*piece));
+}
+
+Status PosixFile::Short(const Piece& piece) const {
+  if (piece.write) return Failure(EIO, piece);
+  return {Code::kDataLoss, reasons::kIo,
+          request_.name + " ended at byte " + std::to_string(piece.offset + piece.moved) +
+              ", before byte " + std::to_string(piece.offset + piece.span.bytes) +
+              ", which it had when it was opened",
+          "copy it when nothing else changes it"};
+}
+
+void PosixFile::End(const PieceRef& piece, Status status) {
+  // What was written directly is in no cache; where it is, it went that way.
+  if (piece->write && piece->direct && status.ok() &&
+      IsCached(request_.direct_fd, piece->offset, piece->span.bytes)) {
+    direct_ = piece->direct = false;
+  }
+  const FilePass pass = facts_.in_memory ? FilePass::kMemory
+                        : piece->direct  ? FilePass::kDirect
+                                         : FilePass::kPageCache;
+  --running_;
+  piece->done(std::move(status), pass);
+  // Those that waited, in order, as long as they go the same way.
+  while (!waiting_.empty() && (running_ == 0 || waiting_.front()->direct == running_direct_)) {
+    const PieceRef next = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++running_;
+    running_direct_ = next->direct;
+    Continue(next);
+  }
+}
+
+Status PosixFile::Failure(int error, const Piece& piece) const {
+  if (error == EFAULT) {
+    return {Code::kAborted, reasons::kMemoryFault,
+            "a page of " + piece.span.region->step_name() +
+                " memory was not there when a file was to be " +
+                (piece.write ? "written from it" : "read into it"),
+            "its client took it away: remove the buffer and register memory anew"};
+  }
+  const std::string what = (piece.write ? "writing " : "reading ") + request_.name;
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return os::ErrnoStatus(error, what, full ? "free some space, or write elsewhere" : "");
+}
+
+}  // namespace onecopy::posix

@@ -1,0 +1,102 @@
+#include "transport/store/posix/posix_store.h"
+
+#include <deque>
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "transport/store/posix/open_descriptor.h"
+#include "transport/store/posix/posix_file.h"
+#include "transport/store/posix/ring.h"
+
+namespace onecopy::posix {
+namespace {
+
+// Whether a ring can be had, found out by having one.
+Status TryRing() {
+  ONECOPY_ASSIGN_OR_RETURN(const auto thread, os::LoopThread::Make("store-try"));
+  Status tried;
+  thread->RunSync([&] { tried = Ring::Make(thread->loop(), 1).status(); });
+  return tried;
+}
+
+// Lanes with something under way that may never end, for good.
+std::deque<std::shared_ptr<Lane>>& Abandoned() {
+  static auto* const lanes = new std::deque<std::shared_ptr<Lane>>;
+  return *lanes;
+}
+
+}  // namespace
+
+PosixStore::PosixStore(Io io) {
+  capability_.name = "posix";
+  capability_.attributes["io"] = "threads";
+  if (io == Io::kThreads) return;
+  const Status tried = TryRing();
+  ring_ = tried.ok();
+  if (ring_) {
+    capability_.attributes["io"] = "io_uring";
+    return;
+  }
+  capability_.attributes["no_io_uring"] = tried.message();
+  if (io == Io::kRing) {
+    capability_.viability = Viability::No(tried.reason(), tried.message(), tried.remedy());
+  }
+}
+
+PosixStore::~PosixStore() {
+  const MutexLock lock(mutex_);
+  for (auto& [owner, lane] : lanes_) {
+    if (lane.use_count() == 1) continue;
+    lane->loop().Stop();  // nobody hears of what ends now
+    Abandoned().push_back(std::move(lane));
+  }
+}
+
+Result<std::shared_ptr<Lane>> PosixStore::LaneFor(const Uid& owner, uint32_t gid) {
+  const MutexLock lock(mutex_);
+  std::shared_ptr<Lane>& lane = lanes_[{owner, gid}];
+  if (lane != nullptr) return lane;
+  // A lane that nobody else holds has nothing under way, and gets nothing but from here.
+  if (lanes_.size() > kMostLanes) {
+    std::erase_if(lanes_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
+  if (lanes_.size() > kMostLanes) {
+    lanes_.erase({owner, gid});
+    return Status(Code::kResourceExhausted, reasons::kQuota,
+                  std::to_string(kMostLanes) + " users have files open, and no more may",
+                  "try again later");
+  }
+  Result<std::shared_ptr<Lane>> made = Lane::Make(owner, gid, ring_);
+  if (made.ok()) {
+    lane = *made;
+  } else {
+    lanes_.erase({owner, gid});
+  }
+  return made;
+}
+
+void PosixStore::Open(OpenFileRequest request, Opened done) {
+  if (!capability_.viability.viable) {
+    const Viability& why = capability_.viability;
+    return done(Status(Code::kFailedPrecondition, why.reason, why.detail, why.remedy));
+  }
+  Result<std::shared_ptr<Lane>> lane = LaneFor(request.owner, request.gid);
+  if (!lane.ok()) return done(lane.status());
+  auto shared = std::make_shared<Opened>(std::move(done));
+  const bool waits = (*lane)->Wait([lane = *lane, request = std::move(request), shared]() mutable {
+    const Result<FileFacts> facts = InspectDescriptor(request);
+    // What is held is let go by the lane's own thread at the latest, never by one that waits.
+    lane->loop().Post([lane, request = std::move(request), facts, shared]() mutable {
+      if (!facts.ok()) return (*shared)(facts.status());
+      (*shared)(std::shared_ptr<StoreFile>(
+          std::make_shared<PosixFile>(std::move(request), *facts, std::move(lane))));
+    });
+  });
+  if (!waits) {
+    (*shared)(Status(Code::kResourceExhausted, reasons::kNoMemory,
+                     "this process may have no more threads to wait for files",
+                     "raise its limit on threads (TasksMax, ulimit -u)"));
+  }
+}
+
+}  // namespace onecopy::posix

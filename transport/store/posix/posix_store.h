@@ -1,0 +1,39 @@
+// Files as the kernel serves them: ext4, xfs, tmpfs, NFS and all others, by io_uring or by threads
+// that wait. A lane for each user, so that what hangs holds up its owner alone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "transport/core/mutex.h"
+#include "transport/core/store.h"
+#include "transport/store/posix/lane.h"
+
+namespace onecopy::posix {
+
+class PosixStore final : public Store {
+ public:
+  enum class Io { kAuto, kRing, kThreads };
+
+  // Users with files open at a time.
+  static constexpr size_t kMostLanes = 256;
+
+  explicit PosixStore(Io io);
+  // Files that are still open answer no more.
+  ~PosixStore() override;
+
+  // Not viable where `io` asks for a ring that this process may not have.
+  StoreCapability Describe() const override { return capability_; }
+  void Open(OpenFileRequest request, Opened done) override;
+
+ private:
+  Result<std::shared_ptr<Lane>> LaneFor(const Uid& owner, uint32_t gid);
+
+  StoreCapability capability_;
+  bool ring_ = false;
+  Mutex mutex_;
+  std::map<std::pair<Uid, uint32_t>, std::shared_ptr<Lane>> lanes_ ONECOPY_GUARDED_BY(mutex_);
+};
+
+}  // namespace onecopy::posix

@@ -1,0 +1,91 @@
+#include "transport/store/posix/ring.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "onecopy/reasons.h"
+#include "transport/os/error.h"
+
+namespace onecopy::posix {
+namespace {
+
+// What comes out of the page cache is copied by whoever submits it, unless the kernel is told to
+// use a thread of its own: from this size on several copy faster than one.
+constexpr uint64_t kOwnThreadFrom = uint64_t{64} << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<Ring>> Ring::Make(os::EventLoop& loop, unsigned depth) {
+  io_uring made{};
+  if (const int error = -::io_uring_queue_init(depth, &made, 0); error != 0) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "io_uring: " + os::ErrnoText(error),
+                  "allow io_uring: kernel.io_uring_disabled=0, and a seccomp profile that has it");
+  }
+  std::unique_ptr<Ring> ring(new Ring(loop, made));
+  // 5.6 has everything; older ones have a ring that reads nothing.
+  io_uring_probe* probe = ::io_uring_get_probe_ring(&ring->ring_);
+  const bool able = probe != nullptr && ::io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
+                    ::io_uring_opcode_supported(probe, IORING_OP_WRITE) != 0;
+  if (probe != nullptr) ::io_uring_free_probe(probe);
+  if (!able) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "io_uring: this kernel's cannot read and write files", "use Linux 5.6 or later");
+  }
+  ONECOPY_RETURN_IF_ERROR(
+      loop.Watch(ring->ring_.ring_fd, EPOLLIN, [raw = ring.get()](uint32_t) { raw->Reap(); }));
+  return ring;
+}
+
+Ring::~Ring() {
+  loop_.Unwatch(ring_.ring_fd);
+  ::io_uring_queue_exit(&ring_);
+}
+
+void Ring::Submit(IoRequest request) {
+  io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
+  assert(entry != nullptr);  // each is submitted at once
+  const auto bytes = static_cast<unsigned>(std::min(request.bytes, kMostAtOnce));
+  if (request.write) {
+    ::io_uring_prep_write(entry, request.fd, request.at, bytes, request.offset);
+  } else {
+    ::io_uring_prep_read(entry, request.fd, request.at, bytes, request.offset);
+  }
+  if (!request.direct && bytes >= kOwnThreadFrom) {
+    ::io_uring_sqe_set_flags(entry, IOSQE_ASYNC);
+  }
+  const uint64_t id = next_++;
+  ::io_uring_sqe_set_data64(entry, id);
+  running_.emplace(id, std::move(request));
+  int submitted = 0;
+  do {
+    submitted = ::io_uring_submit(&ring_);
+  } while (submitted == -EINTR);
+  if (submitted == 1) return;
+  // The kernel has no room for it. What stays in the ring goes with the next one, and must do
+  // nothing then.
+  ::io_uring_prep_nop(entry);
+  ::io_uring_sqe_set_data64(entry, 0);
+  loop_.Post([this, id, error = submitted < 0 ? submitted : -ENOMEM] {
+    auto lost = running_.extract(id);
+    lost.mapped().ended(error);
+  });
+}
+
+void Ring::Reap() {
+  io_uring_cqe* entry = nullptr;
+  while (::io_uring_peek_cqe(&ring_, &entry) == 0) {
+    const uint64_t id = ::io_uring_cqe_get_data64(entry);
+    const int64_t result = entry->res;
+    ::io_uring_cqe_seen(&ring_, entry);
+    auto ended = running_.extract(id);
+    if (!ended.empty()) ended.mapped().ended(result);
+  }
+}
+
+}  // namespace onecopy::posix

@@ -1,0 +1,37 @@
+// io_uring on a loop's thread.
+#pragma once
+
+#include <liburing.h>
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "onecopy/result.h"
+#include "transport/os/event_loop.h"
+#include "transport/store/posix/io.h"
+
+namespace onecopy::posix {
+
+class Ring final : public Io {
+ public:
+  // The loop's thread. What is submitted runs with that thread's rights. FAILED_PRECONDITION
+  // (NOT_APPLICABLE) where this process may have no ring: a container, or seccomp.
+  static Result<std::unique_ptr<Ring>> Make(os::EventLoop& loop, unsigned depth);
+  // The loop's thread, or any once that has ended; with nothing under way.
+  ~Ring() override;
+
+  // At most `depth` at a time.
+  void Submit(IoRequest request) override;
+
+ private:
+  Ring(os::EventLoop& loop, const io_uring& ring) : loop_(loop), ring_(ring) {}
+  void Reap();
+
+  os::EventLoop& loop_;
+  io_uring ring_;
+  std::unordered_map<uint64_t, IoRequest> running_;
+  uint64_t next_ = 1;
+};
+
+}  // namespace onecopy::posix
