@@ -1,11 +1,13 @@
 // GPU memory of a daemon in another process, by a driver that has no GPU.
 #include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include "onecopy/reasons.h"
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "transport/shim/cuda.h"
 
 namespace {
 
@@ -28,6 +30,12 @@ struct Gpus {
   static bool Holds(const MappedBuffer& mapped, uint64_t seed) {
     return IsPayload(static_cast<const std::byte*>(mapped.data()), kBytes, seed);
   }
+  static std::string UuidOf(int ordinal) {
+    const auto api = Must(onecopy::shim::LoadCuda(FakeCudaPath()));
+    CUdevice device = 0;
+    if (api->DeviceGet(&device, ordinal) != CUDA_SUCCESS) throw std::runtime_error("cuDeviceGet");
+    return Must(onecopy::shim::ReadCudaUuid(*api, device)).text;
+  }
 
   Node east;
   Client client;
@@ -40,7 +48,10 @@ TEST_CASE("a program uses a daemon's GPU memory in place, in either form") {
   INFO(allocation);
   Gpus gpus(allocation);
   MappedBuffer mapped = Must(gpus.client.MapBuffer("a"));
-  CHECK(mapped.cuda_device() == 1);
+  // The daemon counts GPUs by their PCI addresses, this process as its driver does.
+  REQUIRE(mapped.cuda_device().has_value());
+  const int own = *mapped.cuda_device();
+  CHECK(Gpus::UuidOf(own) == mapped.info().device);
   CHECK(Gpus::Holds(mapped, 1));
   gpus.east.Do({"cp", "-", "a"}, Payload(kBytes, 2));
   CHECK(Gpus::Holds(mapped, 2));
@@ -48,8 +59,8 @@ TEST_CASE("a program uses a daemon's GPU memory in place, in either form") {
   CHECK(Contents(gpus.east, "a") == Payload(kBytes, 3));
   // Once more, and on the other GPU: the driver opens a handle once in a context.
   MappedBuffer again = Must(gpus.client.MapBuffer("a"));
-  MappedBuffer peer = Must(gpus.client.MapBuffer("a", {.cuda_device = 0}));
-  CHECK(peer.cuda_device() == 0);
+  MappedBuffer peer = Must(gpus.client.MapBuffer("a", {.cuda_device = 1 - own}));
+  CHECK(peer.cuda_device() == 1 - own);
   CHECK(Gpus::Holds(again, 3));
   CHECK(Gpus::Holds(peer, 3));
   Must(mapped.Close());
