@@ -24,6 +24,9 @@ Status AdministratorsOnly(const std::string& what) {
 void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
                                    RangeGroups ranges, Reply<TransferInfo> reply) {
   if (!Files::HasFile(request)) {
+    // The word of who passed a descriptor alone makes an end a file.
+    request.source.file.clear();
+    request.destination.file.clear();
     return Order(who, std::move(request), std::move(ranges), std::move(reply));
   }
   needs_.files.Open(who, std::move(request),

@@ -59,8 +59,9 @@ bool NamesRdmaLink(const std::string& name, const Ends& ends) {
 Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request) {
   const Policy& policy = request.policy;
   const bool between_nodes = rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp;
-  if (request.file) {
-    if (rung.carrier == Carrier::kStorage) return AssessStorage(rung, ends, *request.file);
+  if (request.file || ends.source.kind == kFileKind || ends.destination.kind == kFileKind) {
+    if (request.file && rung.carrier == Carrier::kStorage)
+      return AssessStorage(rung, ends, *request.file);
     return Refused(rung, reasons::kNotApplicable,
                    "one end is a file, which storage paths alone begin or end at");
   }

@@ -191,6 +191,11 @@ TEST_CASE("a descriptor counts once, in its own session, and with its own rights
           onecopy::Code::kInvalidArgument);
   refused(client, Must(client.PassFile("a", reads.get())), Must(client.PassFile("b", reads.get())),
           onecopy::Code::kInvalidArgument);
+  // A name that nobody passed a descriptor for makes no end a file.
+  const auto called = Must(client.RunTransfer(
+      {.source = {"", "b", 0, 10, "/etc/passwd"}, .destination = {"", "b", 20, 10}}));
+  CHECK(called.source.file.empty());
+  CHECK(called.source.buffer == "b");
   // Memory is no file, and a file no memory.
   CHECK_FALSE(client.RegisterMemfd("m", reads.get(), 0, 4096).ok());
   CHECK(with.node.Do({"buffer", "ls"}).size() == 1);

@@ -287,13 +287,14 @@ Buffer* Buffers::FindById(BufferId id) {
   return slots_[id.slot].buffer ? &*slots_[id.slot].buffer : nullptr;
 }
 
-Result<Buffer*> Buffers::Find(const std::string& name) {
+Result<Buffer*> Buffers::Find(const std::string& name, bool files) {
   const auto named = by_name_.find(name);
   // No name is an id, since ids begin with a digit, hold one dot and nothing but digits; where one
   // does, it wins.
   Buffer* buffer =
       named != by_name_.end() ? FindById(named->second) : FindById(BufferId::Parse(name));
-  if (buffer != nullptr && buffer->removing.ok()) return buffer;
+  const bool meant = buffer != nullptr && (files || !buffer->file);
+  if (meant && buffer->removing.ok()) return buffer;
   return Status(Code::kNotFound, reasons::kBufferNotFound,
                 "node " + context_.node() + " has no buffer \"" + Printable(name) + "\"",
                 "see `onecopy buffer ls " + context_.node() + "`, or make it on node " +

@@ -69,8 +69,9 @@ class Buffers {
                            std::unique_ptr<Region> file);
   void DropUnused(BufferId file);  // anything else is left alone
 
-  // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out.
-  Result<Buffer*> Find(const std::string& name);
+  // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out, and for a
+  // file unless `files`: it has no address, and is an end of its own transfer alone.
+  Result<Buffer*> Find(const std::string& name, bool files = false);
   Buffer* FindById(BufferId id);
 
   // Ends the buffer: at once when no transfer holds it, else when the last one lets go. With

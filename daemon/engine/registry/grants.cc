@@ -168,9 +168,9 @@ bool Grants::Knows(const Principal& who, const Buffer& buffer) const {
          });
 }
 
-Result<Buffer*> Grants::FindKnown(Buffers& buffers, const Principal& who,
-                                  const std::string& name) const {
-  const Result<Buffer*> found = buffers.Find(name);
+Result<Buffer*> Grants::FindKnown(Buffers& buffers, const Principal& who, const std::string& name,
+                                  bool files) const {
+  const Result<Buffer*> found = buffers.Find(name, files);
   if (found.ok() && Knows(who, **found)) return found;
   if (found.ok()) NoteRefusal(who, **found);
   std::string remedy = "see `onecopy buffer ls " + context_.node() + "`, make it on node " +

@@ -55,8 +55,9 @@ class Grants {
   bool Sees(const Principal& who, const Buffer& buffer) const;
   // A buffer by name or id, for one who has a right on it, or had one that ran out. For everybody
   // else NOT_FOUND (BUFFER_NOT_FOUND), the same whether there is such a buffer or not; only the
-  // audit log hears that there is.
-  Result<Buffer*> FindKnown(Buffers& buffers, const Principal& who, const std::string& name) const;
+  // audit log hears that there is. `files` as in Buffers::Find.
+  Result<Buffer*> FindKnown(Buffers& buffers, const Principal& who, const std::string& name,
+                            bool files = false) const;
   // The buffers that `who` has any right on by grants.
   std::set<BufferId> GrantedTo(const Principal& who) const;
 

@@ -49,8 +49,11 @@ Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
 
 Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest& request) const {
   const Principal who{request.uid, caller, request.administrator && context_.IsSelf(caller), {}};
+  // A file is read by its own transfer, inside this node, and by no other.
+  const bool file = context_.IsSelf(caller) && context_.IsSelf(request.destination_node) &&
+                    !request.source.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* buffer,
-                           grants_.FindKnown(buffers_, who, request.source.buffer));
+                           grants_.FindKnown(buffers_, who, request.source.buffer, file));
   const std::string what = "buffer \"" + buffer->name + "\"";
   const Layout* const layout = request.ranges.get();
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range,

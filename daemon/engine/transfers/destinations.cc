@@ -79,9 +79,12 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   const ByteRange source_range{*source.source.offset_bytes, *source.source.bytes};
 
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
+  // As Tickets::Evaluate has it.
+  const bool file = context.IsSelf(caller) && context.IsSelf(source.source.node) &&
+                    !request.asked.destination.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(
       Buffer* const buffer,
-      needs_.grants.FindKnown(needs_.runs.buffers, who, request.asked.destination.buffer));
+      needs_.grants.FindKnown(needs_.runs.buffers, who, request.asked.destination.buffer, file));
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
   const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
@@ -245,32 +248,24 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
 
 std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
                                                      const Area& destination) const {
-  const auto end_of = [](FileUse use, const StoreFile& file, const ByteRange& range,
-                         const std::byte* memory, bool pieces) {
-    FilePass pass = file.PassOf(range, memory);
-    // Where pieces begin and end is not looked at: the worse counts.
-    if (pieces && pass == FilePass::kDirect) pass = FilePass::kPageCache;
-    return plan::FileEnd{use, pass};
-  };
-  const auto address_of = [](const Region& region, uint64_t offset) {
-    // Slots lie as files want it.
-    return region.cpu_addressable() && region.place().kind == "host" ? region.address() + offset
-                                                                     : nullptr;
-  };
   const Span& to = destination.span;
-  const bool pieces = destination.layout != nullptr;
-  if (source.memory == kFileKind) {
-    const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer);
-    if (!from.ok()) return std::nullopt;
-    return end_of(FileUse::kRead, *(*from)->region->file(),
-                  {source.source.offset_bytes.value_or(0), source.source.bytes.value_or(0)},
-                  address_of(*to.region, to.offset), pieces);
-  }
-  if (to.region->file() == nullptr) return std::nullopt;
-  const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer);
+  const bool reads = source.memory == kFileKind;
+  if (!reads && to.region->file() == nullptr) return std::nullopt;
+  const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer, true);
   if (!from.ok()) return std::nullopt;
-  return end_of(FileUse::kWrite, *to.region->file(), {to.offset, to.bytes},
-                address_of(*(*from)->region, source.source.offset_bytes.value_or(0)), pieces);
+  const ByteRange read{source.source.offset_bytes.value_or(0), source.source.bytes.value_or(0)};
+  const ByteRange written{to.offset, to.bytes};
+  const Region& memory = reads ? *to.region : *(*from)->region;
+  // Slots lie as files want it.
+  const std::byte* const address =
+      memory.place().kind == "host" ? memory.address() + (reads ? written : read).offset : nullptr;
+  const StoreFile& file = reads ? *(*from)->region->file() : *to.region->file();
+  plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
+                    file.PassOf(reads ? read : written, address)};
+  // Where pieces begin and end is not looked at: the worse counts.
+  const bool pieces = destination.layout != nullptr;
+  if (pieces && end.pass == FilePass::kDirect) end.pass = FilePass::kPageCache;
+  return end;
 }
 
 Result<plan::Path> Destinations::MakePlan(const Reservation& source, const Area& destination,

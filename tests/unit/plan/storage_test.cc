@@ -29,7 +29,7 @@ Request FileTo(const NodeCapability& node, const std::string& kind, const std::s
   return request;
 }
 
-std::string StepsOf(const Path& path) {
+std::string StepsTaken(const Path& path) {
   std::string text;
   for (const Step& step : path.steps) {
     text += (text.empty() ? "" : ", ") + step.from + ">" + step.to + " by " + step.by;
@@ -37,7 +37,7 @@ std::string StepsOf(const Path& path) {
   return text;
 }
 
-std::string FirstGpu(const NodeCapability& node) {
+std::string GpuOf(const NodeCapability& node) {
   for (const MemoryCapability& memory : node.memories) {
     if (memory.kind == "cuda" && memory.viability.viable) return memory.device;
   }
@@ -52,18 +52,18 @@ TEST_CASE("a file and host memory meet without a slot, and the page cache is a c
   const auto direct = MakePlan(FileTo(node, "host", {}, FilePass::kDirect));
   REQUIRE_OK(direct);
   CHECK(direct->path == "storage-bounce");
-  CHECK(StepsOf(*direct) == "file>host by storage");
+  CHECK(StepsTaken(*direct) == "file>host by storage");
   CHECK_FALSE(direct->source_staged);
   CHECK_FALSE(direct->destination_staged);
   const auto cached = MakePlan(FileTo(node, "host", {}, FilePass::kPageCache));
   REQUIRE_OK(cached);
-  CHECK(StepsOf(*cached) == "file>page-cache by storage, page-cache>host by cpu");
+  CHECK(StepsTaken(*cached) == "file>page-cache by storage, page-cache>host by cpu");
   const auto out = MakePlan(FileTo(node, "host", {}, FilePass::kPageCache, FileUse::kWrite));
   REQUIRE_OK(out);
-  CHECK(StepsOf(*out) == "host>page-cache by cpu, page-cache>file by storage");
+  CHECK(StepsTaken(*out) == "host>page-cache by cpu, page-cache>file by storage");
   const auto memory = MakePlan(FileTo(node, "host", {}, FilePass::kMemory));
   REQUIRE_OK(memory);
-  CHECK(StepsOf(*memory) == "file>host by cpu");
+  CHECK(StepsTaken(*memory) == "file>host by cpu");
   for (const Refusal& refusal : memory->refused) {
     INFO(refusal.path);
     CHECK(refusal.reason == "NOT_APPLICABLE");
@@ -72,17 +72,17 @@ TEST_CASE("a file and host memory meet without a slot, and the page cache is a c
 
 TEST_CASE("a file and a GPU meet in a slot") {
   const NodeCapability node = WithStore("rail-a");
-  const std::string gpu = FirstGpu(node);
+  const std::string gpu = GpuOf(node);
   const auto in = MakePlan(FileTo(node, "cuda", gpu, FilePass::kDirect));
   REQUIRE_OK(in);
   CHECK(in->path == "storage-bounce");
-  CHECK(StepsOf(*in) == "file>pinned by storage, pinned>" + gpu + " by copy-engine");
+  CHECK(StepsTaken(*in) == "file>pinned by storage, pinned>" + gpu + " by copy-engine");
   CHECK_FALSE(in->source_staged);
   CHECK(in->destination_staged);
   CHECK(RefusalOf(in->refused, "storage-direct").reason == "NO_GDS");
   const auto out = MakePlan(FileTo(node, "cuda", gpu, FilePass::kDirect, FileUse::kWrite));
   REQUIRE_OK(out);
-  CHECK(StepsOf(*out) == gpu + ">pinned by copy-engine, pinned>file by storage");
+  CHECK(StepsTaken(*out) == gpu + ">pinned by copy-engine, pinned>file by storage");
   CHECK(out->source_staged);
 }
 

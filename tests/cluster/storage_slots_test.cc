@@ -1,0 +1,94 @@
+// Files and memory that only something else reaches: through slots, with a driver that has no GPU,
+// and through the slab of a process.
+#include <vector>
+
+#include "onecopy/file_copy.h"
+#include "tests/cluster/pair.h"
+#include "tests/cluster/receipts.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_cuda.h"
+
+namespace {
+
+using namespace onecopy::testing;
+
+// Far more than the slots hold, and no whole number of anything.
+constexpr uint64_t kBytes = (uint64_t{150} << 20) + 4097;
+
+struct WithGpu {
+  Node node{"east", {.config = "[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n"}};
+  TempFolder folder;
+};
+
+// The copies of a pass by way of a slot: the page cache's, where a byte went there, is one more.
+void CheckSlots(const Json& receipt, const std::string& file_end, const std::string& slots) {
+  INFO(receipt.dump(2));
+  CHECK(receipt.at("path") == "storage-bounce");
+  const Json& steps = receipt.at("steps");
+  CHECK(receipt.at("copies") == steps.size());
+  REQUIRE(steps.size() >= 2);
+  REQUIRE(steps.size() <= 3);
+  const bool reads = file_end == "from";
+  const Json& beside = reads ? steps.back() : steps.front();
+  CHECK(beside.at(reads ? "from" : "to").get<std::string>() == slots);
+  CHECK(beside.at("bytes") == kBytes);
+  CHECK((reads ? steps.front() : steps.back()).at(file_end) == "file");
+}
+
+}  // namespace
+
+TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for byte") {
+  WithGpu with;
+  const std::string payload = Payload(kBytes, 5);
+  WriteFile(with.folder / "in", payload);
+  with.node.Do({"buffer", "create", "g", "--size", std::to_string(kBytes), "--memory", "cuda:0"});
+  const Json plan = with.node.Do({"cp", with.folder / "in", "g", "--dry-run"});
+  const Json in = with.node.Do({"cp", with.folder / "in", "g", "--checksum"});
+  // Whether the step into a slot says so depends on whether slots could be locked.
+  CheckSlots(in, "from", in.at("steps").back().at("from"));
+  CHECK(in.at("steps").back().at("to").get<std::string>().starts_with("GPU-"));
+  CHECK(in.at("copies") == plan.at("copies"));
+  CHECK(in.at("checksum").at("verified") == true);
+  bool told = false;
+  for (const Json& refusal : in.at("refused")) {
+    if (refusal.at("path") == "storage-direct") told = refusal.at("reason") == "NO_GDS";
+  }
+  CHECK(told);
+  CHECK(Contents(with.node, "g") == payload);
+  const Json out = with.node.Do({"cp", "g", with.folder / "out", "--checksum"});
+  CheckSlots(out, "to", out.at("steps").front().at("to"));
+  CHECK(ReadFile(with.folder / "out") == payload);
+  const CommandResult one = with.node.Run({"cp", with.folder / "in", "g", "--at-most", "1"});
+  CheckRefused(one, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
+}
+
+TEST_CASE("a range of a file that begins and ends anywhere goes through slots") {
+  WithGpu with;
+  const std::string payload = Payload(kBytes, 6);
+  WriteFile(with.folder / "f", payload);
+  with.node.Do({"buffer", "create", "g", "--size", std::to_string(kBytes), "--memory", "cuda:0"});
+  constexpr uint64_t kPart = (uint64_t{40} << 20) + 3;
+  const std::string part = "+" + std::to_string(kPart);
+  with.node.Do({"cp", with.folder / "f@1001" + part, "g@77" + part, "--checksum"});
+  CHECK(Contents(with.node, "g@77" + part) == payload.substr(1001, kPart));
+  with.node.Do({"cp", "g@77" + part, with.folder / "f@5" + part});
+  std::string expected = payload;
+  expected.replace(5, kPart, payload.substr(1001, kPart));
+  CHECK(ReadFile(with.folder / "f") == expected);
+}
+
+TEST_CASE("a file and ordinary memory of a process meet in its slab") {
+  WithGpu with;
+  const std::string payload = Payload(kBytes, 7);
+  WriteFile(with.folder / "in", payload);
+  onecopy::Client client = with.node.Connect();
+  std::vector<char> memory(kBytes);
+  Must(client.RegisterMemory("array", memory.data(), kBytes));
+  const Json in = with.node.Do({"cp", with.folder / "in", "array"});
+  CheckSlots(in, "from", "slab");
+  CHECK(in.at("steps").back().at("by") == "client");
+  CHECK(std::string(memory.data(), memory.size()) == payload);
+  CheckSlots(with.node.Do({"cp", "array", with.folder / "out"}), "to", "slab");
+  CHECK(ReadFile(with.folder / "out") == payload);
+  Must(client.DeleteBuffer("array"));
+}

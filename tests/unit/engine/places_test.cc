@@ -1,0 +1,39 @@
+// Where a payload is cut into chunks.
+#include <utility>
+#include <vector>
+
+#include "daemon/pipeline/places.h"
+#include "tests/support/catch.h"
+
+using namespace onecopy::pipeline;
+
+namespace {
+
+using Pieces = std::vector<std::pair<uint64_t, uint64_t>>;  // where each lies, and how long it is
+
+Pieces PiecesOf(SourceRange source) {
+  Pieces pieces;
+  while (const auto chunk = source.Peek()) {
+    pieces.emplace_back(chunk->at, chunk->bytes);
+    source.Take(chunk->bytes);
+  }
+  return pieces;
+}
+
+}  // namespace
+
+TEST_CASE("a payload is cut into chunks, and by no grain unless it is asked for") {
+  CHECK(PiecesOf({7, 25, 10}) == Pieces{{7, 10}, {17, 10}, {27, 5}});
+  CHECK(PiecesOf({7, 0, 10}).empty());
+}
+
+TEST_CASE("whole grains go together, and what is left over at either end by itself") {
+  CHECK(PiecesOf({100, 30, 8, nullptr, {4, 0}}) ==
+        Pieces{{100, 8}, {108, 8}, {116, 8}, {124, 4}, {128, 2}});
+  // The payload begins three bytes behind a multiple.
+  CHECK(PiecesOf({100, 12, 8, nullptr, {4, 3}}) == Pieces{{100, 1}, {101, 8}, {109, 3}});
+  CHECK(PiecesOf({100, 1, 8, nullptr, {4, 2}}) == Pieces{{100, 1}});
+  CHECK(PiecesOf({100, 3, 8, nullptr, {4, 0}}) == Pieces{{100, 3}});
+  // Chunks that are no whole number of grains carry as many as fit.
+  CHECK(PiecesOf({0, 20, 10, nullptr, {4, 0}}) == Pieces{{0, 8}, {8, 8}, {16, 4}});
+}
