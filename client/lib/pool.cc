@@ -17,7 +17,9 @@ namespace onecopy {
 
 struct Pool::State {
   State(Client client, const PoolOptions& options, client::PoolCoreOptions core_options)
-      : slabs(std::move(client), options.name), core(core_options, slabs, order) {}
+      : cuda_device(options.cuda_device),
+        slabs(std::move(client), options.name),
+        core(core_options, slabs, order) {}
 
   // The caller's lock may be another process's, held for ever: this comes before any.
   Status CheckProcess() const { return client::ForkGuard::CheckObject(made_in); }
@@ -30,6 +32,7 @@ struct Pool::State {
         "wait for the stream first, and leave it out"};
   }
 
+  const std::optional<int> cuda_device;
   const uint64_t made_in = client::ForkGuard::Generation();
   client::HostSlabs slabs;
   client::NoStreams order;
@@ -83,6 +86,13 @@ Result<uint64_t> Pool::Trim(uint64_t keep_bytes) {
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   return state_->core.Trim(keep_bytes);
 }
+
+Status Pool::ReleaseStream(StreamHandle stream) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckCall(stream));
+  return state_->core.ReleaseStream(stream);
+}
+
+std::optional<int> Pool::cuda_device() const { return state_->cuda_device; }
 
 std::vector<PoolSlab> Pool::slabs() const {
   return state_->CheckProcess().ok() ? state_->slabs.List() : std::vector<PoolSlab>();

@@ -112,7 +112,7 @@ class Client {
   // Memory of this process, made to be shared, zeroed. `name` empty: the daemon chooses one.
   Result<HostBuffer> CreateHostBuffer(const std::string& name, uint64_t bytes);
 
-  // Memory in pieces, of HostBuffers that are registered once each; see pool.h. INVALID_ARGUMENT
+  // Memory in pieces, of host or GPU memory that is registered once; see pool.h. INVALID_ARGUMENT
   // (BAD_SIZE); with `initial_bytes`, as Pool::Grow.
   Result<std::shared_ptr<Pool>> CreatePool(const PoolOptions& options = {});
 
