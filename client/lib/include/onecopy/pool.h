@@ -107,7 +107,7 @@ class Pool final : public MemoryResource {
   struct State;
   explicit Pool(std::unique_ptr<State> state);
 
-  const std::unique_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace onecopy
