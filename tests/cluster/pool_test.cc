@@ -70,7 +70,8 @@ TEST_CASE("pieces of a pool move in place, and are no registrations of their own
   // A part of a piece.
   const auto part = Must(from->endpoint(pieces[9].source + 100, 1000));
   CHECK(part.buffer == slabs[0].buffer.id);
-  CHECK(part.offset_bytes == static_cast<uint64_t>(pieces[9].source + 100 - slabs[0].data));
+  CHECK(part.offset_bytes ==
+        static_cast<uint64_t>(pieces[9].source + 100 - static_cast<std::byte*>(slabs[0].data)));
   CHECK(part.bytes == 1000);
 }
 

@@ -30,33 +30,56 @@ class Client;
 struct PoolOptions {
   // Slabs are buffers NAME.1, NAME.2, …; empty: as the daemon calls them.
   std::string name = {};
+  // Memory of that GPU, by its number in this process (cuDeviceGet's); absent: host memory.
+  std::optional<int> cuda_device = {};
+  // Of host memory: the CUDA driver pins the slabs, so that copies between them and a GPU go at the
+  // bus' full rate.
+  bool pinned = false;
+  // Of GPU memory: slabs that do not fit there are managed memory (cuMemAllocManaged), which the
+  // library's threads copy (form process-gpu: one copy more, which receipts count).
+  bool managed_overflow = false;
   uint64_t slab_bytes = uint64_t{64} << 20;  // of a slab; larger ones for what does not fit
   uint64_t initial_bytes = 0;                // registered when the pool is made
   uint64_t limit_bytes = UINT64_MAX;         // of all slabs; the daemon's [limits] hold beside it
 };
 
 struct PoolSlab {
-  std::byte* data = nullptr;
-  BufferInfo buffer;  // as the present session knows it
+  void* data = nullptr;
+  BufferInfo buffer;     // as the present session knows it
+  bool managed = false;  // managed memory, since the GPU had no room
 };
 
-// Host memory that the daemon maps, too. Slabs are HostBuffers: made as they are needed, registered
-// anew after a restart of the daemon (an endpoint() is then asked for anew), and kept until Trim or
-// the pool's end. Thread-safe, and keeps the client's connection. A call blocks for the daemon
-// where a slab is made or goes, and then the others with it.
+// Memory that the daemon maps, too: of the host, or of one GPU. Slabs are made as they are needed,
+// registered anew after a restart of the daemon (an endpoint() is then asked for anew), and kept
+// until Trim or the pool's end. Thread-safe, and keeps the client's connection. A call blocks for
+// the daemon where a slab is made or goes, and then the others with it. In a child of the process
+// that made it, every call fails with FAILED_PRECONDITION (FORKED), as the memory is shared with
+// the parent.
 //
 // Host memory has no streams: a `stream` other than 0 is INVALID_ARGUMENT (BAD_ARGUMENT); what uses
-// a piece, GPU or transfer, must have ended before it is given back. In a child of the process that
-// made it, every call fails with FAILED_PRECONDITION (FORKED), as the memory is shared with the
-// parent.
+// a piece, GPU or transfer, must have ended before it is given back.
+//
+// GPU memory follows them: what is given back may still be used by what the stream named there was
+// given before, and only what comes after that on the GPU has it again. Transfers are no work of a
+// stream: one must have ended before its piece is given back, or be ordered with the stream
+// (RunTransferAsync with a StreamOrder whose `then` is the stream). 0 and 1 are the default stream,
+// 2 is that of the calling thread; others are of the GPU's primary context, which is the CUDA
+// runtime's: FAILED_PRECONDITION (DRIVER_FAILED) for another one's, whose memory stays allocated.
+// A stream that captures a graph is given what is free for all, what it freed while it captured,
+// and new slabs; what it frees then is for its captures alone until ReleaseStream. No call spoils a
+// capture, on any thread. The memory is not zeroed.
+//
+// The GPU's slabs lie in one range of addresses that is reserved when the pool is made: of
+// limit_bytes, but of no more than twice the GPU's memory. It and pinned host memory need the CUDA
+// driver (ConnectOptions::cuda_library), and hold its primary context open.
 class Pool final : public MemoryResource {
  public:
   // The pieces go with it, also those not given back; transfers that use them are cancelled, and
   // waited for.
   ~Pool() override;
 
-  // RESOURCE_EXHAUSTED (QUOTA) for the pool's limit, or the daemon's on buffers, and (NO_MEMORY);
-  // as Client for a daemon that has gone.
+  // RESOURCE_EXHAUSTED (QUOTA) for the pool's limit, or the daemon's on buffers, and (NO_MEMORY)
+  // with what is free where a GPU is full; as Client for a daemon that has gone.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) override;
   Status Deallocate(void* pointer, uint64_t bytes = 0, StreamHandle stream = 0) override;
 
@@ -71,7 +94,14 @@ class Pool final : public MemoryResource {
   // went.
   Result<uint64_t> Trim(uint64_t keep_bytes = 0);
 
-  std::vector<PoolSlab> slabs() const;  // by address
+  // Of GPU memory, before a stream is destroyed: waits for what it was given until it last gave
+  // memory back, and that is anybody's from then on; so is what it freed while it captured graphs,
+  // which must have ended and are launched no more. Without it what is known of the stream stays.
+  // FAILED_PRECONDITION (STREAM_CAPTURING) while it captures.
+  Status ReleaseStream(StreamHandle stream);
+
+  std::optional<int> cuda_device() const;  // as PoolOptions
+  std::vector<PoolSlab> slabs() const;     // by address
   PoolStatistics statistics() const;
 
  private:
@@ -79,7 +109,7 @@ class Pool final : public MemoryResource {
   struct State;
   explicit Pool(std::unique_ptr<State> state);
 
-  const std::unique_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace onecopy

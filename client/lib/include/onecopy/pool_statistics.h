@@ -10,6 +10,7 @@ namespace onecopy {
 struct PoolStatistics {
   uint64_t slabs = 0;
   uint64_t bytes_reserved = 0;  // of the slabs
+  uint64_t bytes_managed = 0;   // of them, managed memory, as the GPU had no room
   uint64_t bytes_in_use = 0;    // of blocks, each a multiple of the alignment
   uint64_t bytes_asked = 0;     // of them, what callers asked for
   uint64_t peak_bytes = 0;      // the most that was in use at once
