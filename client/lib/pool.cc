@@ -94,6 +94,12 @@ Status Pool::ReleaseStream(StreamHandle stream) {
 
 std::optional<int> Pool::cuda_device() const { return state_->cuda_device; }
 
+Status Pool::Follow(StreamHandle later, StreamHandle earlier) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckCall(later));
+  ONECOPY_RETURN_IF_ERROR(state_->CheckCall(earlier));
+  return later == earlier ? OkStatus() : state_->core.Follow(later, earlier);
+}
+
 std::vector<PoolSlab> Pool::slabs() const {
   return state_->CheckProcess().ok() ? state_->slabs.List() : std::vector<PoolSlab>();
 }

@@ -102,6 +102,11 @@ Status PoolCore::Grow(uint64_t bytes) {
   return AddSlab(bytes);
 }
 
+Status PoolCore::Follow(StreamHandle later, StreamHandle earlier) {
+  const MutexLock lock(mutex_);
+  return order_.Follow(later, earlier);
+}
+
 Status PoolCore::ReleaseStream(StreamHandle stream) {
   const MutexLock lock(mutex_);
   const auto found = streams_.find(stream);

@@ -74,6 +74,8 @@ class PoolCore final : public MemoryResource {
 
   // One more slab, beforehand.
   Status Grow(uint64_t bytes);
+  // As StreamOrder's.
+  Status Follow(StreamHandle later, StreamHandle earlier);
   // Before a stream is destroyed: waits for all, and what it has freed is for all from then on.
   Status ReleaseStream(StreamHandle stream);
   // Waits for the streams and gives back every slab that is free as a whole, as long as more than

@@ -22,7 +22,7 @@ _REQUIREMENTS = {
     "python-matrix": "requirements-matrix.txt",
 }
 _WITHOUT_DEPENDENCIES = "requirements-alone.txt"  # which ask for more than what is used of them
-TARGETS = ("onecopyd", "onecopy")  # of the build, as CMake has them
+TARGETS = ("onecopyd", "onecopy", "onecopy_fake_cuda")  # of the build, as CMake has them
 _BUILD_SECONDS = 3600
 _TIME_LIMIT = 1500
 _LOG_LINES = 200

@@ -94,6 +94,9 @@ class Pool final : public MemoryResource {
   // went.
   Result<uint64_t> Trim(uint64_t keep_bytes = 0);
 
+  // Of GPU memory: what is given to `later` from now on begins after all that was given to
+  // `earlier` until now. The host waits for nothing.
+  Status Follow(StreamHandle later, StreamHandle earlier);
   // Of GPU memory, before a stream is destroyed: waits for the GPU, and what was given back to that
   // stream is anybody's from then on.
   Status ReleaseStream(StreamHandle stream);
