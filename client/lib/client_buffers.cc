@@ -18,25 +18,20 @@ using BufferStub = v1::BufferService::Stub;
 namespace {
 
 // What was passed over the session's socket counts in that session alone.
-Result<BufferInfo> Register(Connection& connection, Session& session,
-                            v1::RegisterBufferRequest request) {
-  Result<BufferInfo> info = client::RegisterIn(session, std::move(request));
+Result<BufferInfo> Noted(Connection& connection, Session& session, Result<BufferInfo> info) {
   if (!info.ok()) return connection.Explain(session, info.status());
   connection.registrations().Add(*info, session.number());
   return info;
 }
 
-// What the session's own threads copy, under the number that they know it by.
+Result<BufferInfo> Register(Connection& connection, Session& session,
+                            v1::RegisterBufferRequest request) {
+  return Noted(connection, session, client::RegisterIn(session, std::move(request)));
+}
+
 Result<BufferInfo> RegisterOwn(Connection& connection, Session& session, uint64_t region,
                                v1::RegisterBufferRequest request) {
-  request.mutable_process()->set_region(region);
-  Result<BufferInfo> buffer = Register(connection, session, std::move(request));
-  if (buffer.ok()) {
-    session.own_memory().SetBuffer(region, *buffer);
-  } else {
-    session.own_memory().Remove(region);
-  }
-  return buffer;
+  return Noted(connection, session, client::RegisterOwnIn(session, region, std::move(request)));
 }
 
 // `memory`: the part of the request that says what the descriptor is of.
@@ -79,10 +74,7 @@ Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t by
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
   const auto memory = std::make_shared<client::HostMemory>(std::move(fd), std::move(mapping), name);
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
-  Result<BufferInfo> info = memory->Register(*session);
-  if (!info.ok()) return connection_->Explain(*session, info.status());
-  connection_->registrations().Add(*info, session->number(), memory);
+  ONECOPY_RETURN_IF_ERROR(client::RegisterFirst(*connection_, memory).status());
   return HostBuffer(connection_, memory);
 }
 

@@ -1,6 +1,5 @@
 #include "onecopy/host_buffer.h"
 
-#include <tuple>
 #include <utility>
 
 #include "client/lib/connection.h"
@@ -41,20 +40,7 @@ Endpoint HostBuffer::endpoint(uint64_t offset_bytes, std::optional<uint64_t> byt
 Status HostBuffer::Close() {
   if (connection_ == nullptr) return OkStatus();
   const std::shared_ptr<client::Connection> connection = std::move(connection_);
-  ONECOPY_RETURN_IF_ERROR(connection->CheckProcess());
-  // Before the connection may meet a new daemon, with which nothing would end it.
-  uint64_t registered_in = 0;
-  std::tie(as_made_, registered_in) = memory_->Retire();
-  connection->registrations().Remove(as_made_.id);
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection->Current());
-  if (session->number() != registered_in) return OkStatus();  // it went with that
-  v1::DeleteBufferRequest request;
-  request.set_name(as_made_.id);
-  request.set_force(true);
-  const Status done =
-      session->Call(&v1::BufferService::Stub::DeleteBuffer, request, client::Patience::kUnlimited)
-          .status();
-  return done.ok() ? done : connection->Explain(*session, done);
+  return client::EndRegistration(*connection, *memory_, &as_made_);
 }
 
 }  // namespace onecopy

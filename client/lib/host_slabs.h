@@ -7,41 +7,42 @@
 #include <string>
 #include <vector>
 
-#include "client/lib/pool_core.h"
+#include "client/lib/gpu_device.h"
+#include "client/lib/pool_slabs.h"
 #include "onecopy/client.h"
-#include "onecopy/pool.h"
 #include "transport/core/mutex.h"
 
 namespace onecopy::client {
 
-// Thread-safe.
-class HostSlabs final : public SlabSource {
+class HostSlabs final : public PoolSlabs {
  public:
-  // `name`: of the slabs, before a dot and a number; empty: the daemon chooses.
-  HostSlabs(Client client, std::string name) : client_(std::move(client)), name_(std::move(name)) {}
+  // `pinned_by`: the GPU whose driver pins each slab, for all GPUs; null: none does.
+  HostSlabs(Client client, std::string name, GpuDeviceRef pinned_by = nullptr)
+      : client_(std::move(client)), gpu_(std::move(pinned_by)), names_(std::move(name)) {}
 
   Result<Slab> Make(uint64_t bytes) override;
   Status Free(const Slab& slab) override;
-
-  // Of the slab that begins there; nothing where none does.
   std::optional<Endpoint> EndpointOf(const std::byte* slab, uint64_t offset_bytes,
-                                     uint64_t bytes) const;
-  std::vector<PoolSlab> List() const;
+                                     uint64_t bytes) const override;
+  std::vector<PoolSlab> List() const override;
 
  private:
+  // RESOURCE_EXHAUSTED (NO_MEMORY) where the system has no more pages to pin; FAILED_PRECONDITION
+  // (HOST_NOT_PINNABLE).
+  Status Pin(const Slab& slab) const;
+
   Client client_;
-  const std::string name_;
+  const GpuDeviceRef gpu_;
   mutable Mutex mutex_;
-  uint64_t made_ ONECOPY_GUARDED_BY(mutex_) = 0;
+  SlabNames names_ ONECOPY_GUARDED_BY(mutex_);
   std::map<const std::byte*, HostBuffer> buffers_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // Host memory knows no order but that of the caller.
 class NoStreams final : public StreamOrder {
  public:
-  bool Stays(StreamHandle) const override { return true; }
   Status Follow(StreamHandle, StreamHandle) override { return OkStatus(); }
-  Status Synchronize() override { return OkStatus(); }
+  Status Wait(StreamHandle) override { return OkStatus(); }
 };
 
 }  // namespace onecopy::client

@@ -5,25 +5,6 @@
 namespace onecopy::client {
 namespace {
 
-// A program may capture a graph on another thread, which copies here must not spoil.
-class NotCapturing {
- public:
-  explicit NotCapturing(const shim::CudaApi& api) : api_(api) { Exchange(); }
-  ~NotCapturing() { Exchange(); }
-  NotCapturing(const NotCapturing&) = delete;
-  NotCapturing& operator=(const NotCapturing&) = delete;
-
- private:
-  void Exchange() {
-    if (api_.ThreadExchangeStreamCaptureMode != nullptr) {
-      api_.ThreadExchangeStreamCaptureMode(&mode_);
-    }
-  }
-
-  const shim::CudaApi& api_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
 CUDA_MEMCPY2D Plane(const StridedCopy& copy, uintptr_t gpu, std::byte* host, bool to_gpu) {
   CUDA_MEMCPY2D plane{};
   const uint64_t from_pitch = copy.from_stride;
@@ -51,34 +32,31 @@ CUDA_MEMCPY2D Plane(const StridedCopy& copy, uintptr_t gpu, std::byte* host, boo
 Result<std::shared_ptr<GpuCopies>> GpuCopies::Open(std::shared_ptr<const shim::CudaApi> api,
                                                    const shim::CudaOwn& own) {
   std::shared_ptr<GpuCopies> made(new GpuCopies(std::move(api)));
-  made->device_ = own.device;
   made->context_ = own.context;
   if (own.context == nullptr) {
-    const CUresult error = made->api_->DevicePrimaryCtxRetain(&made->context_, own.device);
-    if (error != CUDA_SUCCESS) {
-      return Status(Code::kFailedPrecondition, reasons::kDriverFailed,
-                    "opening the context of a GPU: " + shim::CudaErrorText(*made->api_, error));
+    const auto& primary = made->primary_.emplace(*made->api_, own.device);
+    if (primary.outcome() != CUDA_SUCCESS) {
+      return Status(
+          Code::kFailedPrecondition, reasons::kDriverFailed,
+          "opening the context of a GPU: " + shim::CudaErrorText(*made->api_, primary.outcome()));
     }
-    made->retained_ = true;
+    made->context_ = primary.get();
   }
   return made;
 }
 
 GpuCopies::~GpuCopies() {
   if (context_ == nullptr) return;
-  {
-    const shim::ScopedCudaContext scope(*api_, context_);
-    const NotCapturing relaxed(*api_);
-    const MutexLock lock(mutex_);
-    for (CUstream stream : idle_) api_->StreamDestroy(stream);
-    if (pinned_ != nullptr) api_->MemHostUnregister(pinned_);
-  }
-  if (retained_) api_->DevicePrimaryCtxRelease(device_);
+  const shim::ScopedCudaContext scope(*api_, context_);
+  const shim::NotCapturing relaxed(*api_);
+  const MutexLock lock(mutex_);
+  for (CUstream stream : idle_) api_->StreamDestroy(stream);
+  if (pinned_ != nullptr) api_->MemHostUnregister(pinned_);
 }
 
 void GpuCopies::Pin(void* host, uint64_t bytes) {
   const shim::ScopedCudaContext scope(*api_, context_);
-  const NotCapturing relaxed(*api_);
+  const shim::NotCapturing relaxed(*api_);
   if (scope.outcome() != CUDA_SUCCESS) return;
   if (api_->MemHostRegister(host, bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS) {
     pinned_ = host;
@@ -110,7 +88,7 @@ bool GpuCopies::IsStill(uintptr_t gpu, uint64_t id) const {
 
 bool GpuCopies::Copy(const StridedCopy& copy, uintptr_t gpu, std::byte* host, bool to_gpu) {
   const shim::ScopedCudaContext scope(*api_, context_);
-  const NotCapturing relaxed(*api_);
+  const shim::NotCapturing relaxed(*api_);
   if (scope.outcome() != CUDA_SUCCESS) return false;
   CUstream stream = TakeStream();
   if (stream == nullptr) return false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,9 +43,8 @@ class GpuCopies {
   void GiveBack(CUstream stream);
 
   const std::shared_ptr<const shim::CudaApi> api_;
-  CUdevice device_ = 0;
+  std::optional<shim::PrimaryCudaContext> primary_;  // where it is that one
   CUcontext context_ = nullptr;
-  bool retained_ = false;
   void* pinned_ = nullptr;
   Mutex mutex_;
   std::vector<CUstream> idle_ ONECOPY_GUARDED_BY(mutex_);

@@ -38,6 +38,8 @@ PoolCore::PoolCore(PoolCoreOptions options, SlabSource& source, StreamOrder& ord
     : options_(options), source_(source), order_(order) {}
 
 PoolCore::~PoolCore() {
+  const MutexLock lock(mutex_);
+  static_cast<void>(Synchronize());
   for (const auto& [data, row] : rows_) static_cast<void>(source_.Free(row->slab));
 }
 
@@ -102,11 +104,6 @@ Status PoolCore::Grow(uint64_t bytes) {
   return AddSlab(bytes);
 }
 
-Status PoolCore::Follow(StreamHandle later, StreamHandle earlier) {
-  const MutexLock lock(mutex_);
-  return order_.Follow(later, earlier);
-}
-
 Status PoolCore::ReleaseStream(StreamHandle stream) {
   const MutexLock lock(mutex_);
   const auto found = streams_.find(stream);
@@ -114,7 +111,7 @@ Status PoolCore::ReleaseStream(StreamHandle stream) {
   JoinRecent(*found->second);
   if (!found->second->by_size.empty()) {
     ++counts_.synchronized;
-    ONECOPY_RETURN_IF_ERROR(order_.Synchronize());
+    ONECOPY_RETURN_IF_ERROR(order_.Wait(stream));
     MakeCommon(*found->second);
   }
   last_ = nullptr;
@@ -124,8 +121,11 @@ Status PoolCore::ReleaseStream(StreamHandle stream) {
 
 Result<uint64_t> PoolCore::Trim(uint64_t keep_bytes) {
   const MutexLock lock(mutex_);
-  ONECOPY_RETURN_IF_ERROR(Synchronize());
-  return FreeSlabs(keep_bytes);
+  const Status waited = Synchronize();
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t freed, FreeSlabs(keep_bytes));
+  // What captured graphs use is in use.
+  if (freed > 0 || waited.ok() || waited.reason() == reasons::kStreamCapturing) return freed;
+  return waited;
 }
 
 std::optional<PoolCore::Place> PoolCore::Find(const void* pointer) const {
@@ -202,7 +202,7 @@ PoolCore::Block* PoolCore::TakeAny(uint64_t bytes, StreamHandle stream) {
   if (Block* block = Take(own, bytes)) return block;
   if (Block* block = Take(common_, bytes)) return block;
   for (const auto& [other, list] : streams_) {
-    if (other == stream || !order_.Stays(other)) continue;
+    if (other == stream) continue;
     JoinRecent(*list);
     if (list->by_size.lower_bound(bytes) == list->by_size.end()) continue;
     if (!order_.Follow(stream, other).ok()) continue;  // it stays the other's
@@ -216,16 +216,17 @@ Result<PoolCore::Block*> PoolCore::TakeAfterGrowth(uint64_t bytes, StreamHandle 
   const Status growth = AddSlab(bytes);
   if (growth.ok()) return TakeAny(bytes, stream);
   if (growth.code() != Code::kResourceExhausted) return growth;
-  if (const Status waited = Synchronize(); !waited.ok()) {
-    return growth.WithContext("what streams have freed cannot be waited for (" + waited.message() +
-                              ")");
-  }
+  const Status waited = Synchronize();
   if (Block* block = Take(common_, bytes)) return block;
   // What is free lies in pieces that are too small: whole slabs can make room for a larger one.
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t freed, FreeSlabs(0));
-  if (freed == 0) return growth;
-  ONECOPY_RETURN_IF_ERROR(AddSlab(bytes));
-  return TakeAny(bytes, stream);
+  if (freed > 0) {
+    ONECOPY_RETURN_IF_ERROR(AddSlab(bytes));
+    return TakeAny(bytes, stream);
+  }
+  if (waited.ok()) return growth;
+  return growth.WithContext("what streams have freed cannot be waited for (" + waited.message() +
+                            ")");
 }
 
 void* PoolCore::Use(Block* block, uint64_t asked) {
@@ -321,34 +322,36 @@ void PoolCore::MakeCommon(FreeBlocks& list) {
 }
 
 Status PoolCore::Synchronize() {
+  Status failure;
   bool any = false;
   for (const auto& [stream, list] : streams_) {
     JoinRecent(*list);
-    any = any || !list->by_size.empty();
+    if (list->by_size.empty()) continue;
+    any = true;
+    if (Status waited = order_.Wait(stream); waited.ok()) {
+      MakeCommon(*list);
+    } else {
+      failure = std::move(waited);
+    }
   }
-  if (!any) return OkStatus();
-  ++counts_.synchronized;
-  ONECOPY_RETURN_IF_ERROR(order_.Synchronize());
-  for (const auto& [stream, list] : streams_) MakeCommon(*list);
-  return OkStatus();
+  if (any) ++counts_.synchronized;
+  return failure;
 }
 
 Result<uint64_t> PoolCore::FreeSlabs(uint64_t keep_bytes) {
   uint64_t freed = 0;
   for (auto at = rows_.begin(); at != rows_.end();) {
-    Row& row = *at->second;
-    if (row.used != 0 || counts_.bytes_reserved - row.slab.bytes < keep_bytes) {
+    const Row& row = *at->second;
+    Block* const block = row.first;
+    const bool free = block->after == nullptr && block->state == State::kFree && block->common;
+    if (!free || counts_.bytes_reserved - row.slab.bytes < keep_bytes) {
       ++at;
       continue;
     }
     ONECOPY_RETURN_IF_ERROR(source_.Free(row.slab));
-    for (Block* block = row.first; block != nullptr;) {
-      Block* const after = block->after;
-      ListOf(*block).by_size.erase(block);
-      in_order_.erase(block->data);
-      blocks_.erase(block->data);
-      block = after;
-    }
+    common_.by_size.erase(block);
+    in_order_.erase(block->data);
+    blocks_.erase(block->data);
     freed += row.slab.bytes;
     counts_.bytes_reserved -= row.slab.bytes;
     ++counts_.trimmed;

@@ -39,17 +39,16 @@ class SlabSource {
   virtual Status Free(const Slab& slab) = 0;
 };
 
-// What streams have still to do. Called with the pool's lock held; blocks in Synchronize alone.
+// What streams have still to do, each as the pool's callers name it. Called with the pool's lock
+// held; blocks in Wait alone. Where either fails, what the stream has freed stays its own.
 class StreamOrder {
  public:
   virtual ~StreamOrder() = default;
-  // Whether the stream can never end while the pool lives, so that it may be named at any time.
-  virtual bool Stays(StreamHandle stream) const = 0;
-  // What is given to `later` from now on begins after all that was given to `earlier` until now.
-  // The host waits for nothing.
+  // What is given to `later` from now on begins after all that was given to `earlier` before it
+  // last freed something. The host waits for nothing.
   virtual Status Follow(StreamHandle later, StreamHandle earlier) = 0;
-  // Returns when all streams have done everything that was given to them.
-  virtual Status Synchronize() = 0;
+  // Returns when the stream has done all that it was given before it last freed something.
+  virtual Status Wait(StreamHandle stream) = 0;
 };
 
 struct PoolCoreOptions {
@@ -62,21 +61,21 @@ struct PoolCoreOptions {
 class PoolCore final : public MemoryResource {
  public:
   PoolCore(PoolCoreOptions options, SlabSource& source, StreamOrder& order);
-  // Frees all slabs, also of what is in use: nothing may touch it any more.
+  // Waits for what was freed, and frees all slabs, also of what is in use: nothing may touch it any
+  // more.
   ~PoolCore() override;
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
 
-  // What the stream has freed, then what is free for all, then what streams that stay have freed,
-  // then a new slab; where there can be none: after a wait for all streams, what any has freed.
+  // What the stream has freed, then what is free for all, then what other streams have freed that
+  // it can follow, then a new slab; where there can be none: after a wait for all streams, what any
+  // has freed.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream) override;
   Status Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) override;
 
   // One more slab, beforehand.
   Status Grow(uint64_t bytes);
-  // As StreamOrder's.
-  Status Follow(StreamHandle later, StreamHandle earlier);
-  // Before a stream is destroyed: waits for all, and what it has freed is for all from then on.
+  // Waits for a stream; what it has freed is for all from then on, and it is forgotten.
   Status ReleaseStream(StreamHandle stream);
   // Waits for the streams and gives back every slab that is free as a whole, as long as more than
   // `keep_bytes` are left. The bytes that went.
@@ -142,6 +141,8 @@ class PoolCore final : public MemoryResource {
   Status AddSlab(uint64_t bytes) ONECOPY_REQUIRES(mutex_);
   // What is in the list becomes free for all.
   void MakeCommon(FreeBlocks& list) ONECOPY_REQUIRES(mutex_);
+  // Waits for all streams. What those have freed that could be waited for is for all then; the
+  // failure of another.
   Status Synchronize() ONECOPY_REQUIRES(mutex_);
   Result<uint64_t> FreeSlabs(uint64_t keep_bytes) ONECOPY_REQUIRES(mutex_);
   Block* AddBlock(Block block) ONECOPY_REQUIRES(mutex_);

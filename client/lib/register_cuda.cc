@@ -26,6 +26,15 @@ void AddDmaBuf(AttachSocket& attach, const shim::CudaExport& exported,
 
 }  // namespace
 
+void AddCudaVmm(uint64_t fd_handle, const std::string& device_uuid, uint64_t offset_bytes,
+                uint64_t allocation_bytes, v1::RegisterBufferRequest& request) {
+  auto& vmm = *request.mutable_cuda_vmm();
+  vmm.set_fd_handle(fd_handle);
+  vmm.set_offset_bytes(offset_bytes);
+  vmm.set_device(device_uuid);
+  vmm.set_allocation_bytes(allocation_bytes);
+}
+
 Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
                v1::RegisterBufferRequest& request) {
   if (exported.form == "cuda-ipc") {
@@ -38,11 +47,8 @@ Status AddCuda(AttachSocket& attach, const shim::CudaExport& exported,
   }
   if (exported.form == "cuda-vmm") {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, attach.PassDescriptor(exported.fd.get()));
+    AddCudaVmm(handle, exported.device_uuid, exported.offset, exported.allocation_bytes, request);
     auto& vmm = *request.mutable_cuda_vmm();
-    vmm.set_fd_handle(handle);
-    vmm.set_offset_bytes(exported.offset);
-    vmm.set_device(exported.device_uuid);
-    vmm.set_allocation_bytes(exported.allocation_bytes);
     for (const shim::CudaExport::Allocation& one : exported.more) {
       ONECOPY_ASSIGN_OR_RETURN(const uint64_t behind, attach.PassDescriptor(one.fd.get()));
       auto& more = *vmm.add_more();

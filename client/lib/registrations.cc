@@ -4,9 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "client/lib/wire.h"
 #include "onecopy/reasons.h"
-#include "transport/os/machine.h"
 
 namespace onecopy::client {
 namespace {
@@ -23,53 +21,8 @@ Status WentWithItsSession() {
 
 }  // namespace
 
-Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request) {
-  request.set_request_id(os::RandomHex(16));
-  request.set_keep_arrivals(session.keep_arrivals());
-  ONECOPY_ASSIGN_OR_RETURN(
-      const v1::Buffer buffer,
-      session.Call(&v1::BufferService::Stub::RegisterBuffer, request, Patience::kUnlimited));
-  return Read(buffer);
-}
-
-HostMemory::HostMemory(os::UniqueFd fd, os::Mapping mapping, std::string name)
-    : fd_(std::move(fd)), mapping_(std::move(mapping)), name_(std::move(name)) {}
-
-Result<BufferInfo> HostMemory::Register(Session& session) {
-  const MutexLock registering(registering_);
-  if (retired_) {
-    return Status(Code::kFailedPrecondition, reasons::kNotApplicable, "the HostBuffer was closed");
-  }
-  v1::RegisterBufferRequest request;
-  request.set_name(name_);
-  request.set_bytes(mapping_.bytes());
-  ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, session.attach().PassDescriptor(fd_.get()));
-  request.mutable_memfd()->set_fd_handle(handle);
-  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, RegisterIn(session, std::move(request)));
-  session_ = session.number();
-  const MutexLock lock(mutex_);
-  info_ = info;
-  return info;
-}
-
-BufferInfo HostMemory::info() const {
-  const MutexLock lock(mutex_);
-  return info_;
-}
-
-std::pair<BufferInfo, uint64_t> HostMemory::Retire() {
-  const MutexLock registering(registering_);
-  retired_ = true;
-  return {info(), session_};
-}
-
-bool HostMemory::retired() {
-  const MutexLock registering(registering_);
-  return retired_;
-}
-
 void Registrations::Add(const BufferInfo& info, uint64_t session,
-                        std::weak_ptr<HostMemory> memory) {
+                        std::weak_ptr<RegisteredMemory> memory) {
   const MutexLock lock(mutex_);
   Entry entry{info, std::move(memory)};
   if (session != number_) return Lose(std::move(entry), WentWithItsSession());
@@ -174,7 +127,7 @@ Status Registrations::Explain(Status failure, const std::vector<std::string>& na
       return {Code::kNotFound, reasons::kBufferLost,
               "buffer " + name + " went with a session that has ended, and is now " +
                   found->now.node + ":" + found->now.name + ", id " + found->now.id,
-              "ask HostBuffer::endpoint() for it anew"};
+              "ask HostBuffer::endpoint() or Pool::endpoint() for it anew"};
     }
   }
   return failure;

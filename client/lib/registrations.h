@@ -3,52 +3,23 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "client/lib/registered_memory.h"
 #include "client/lib/session.h"
 #include "onecopy/buffer.h"
 #include "onecopy/session.h"
 #include "transport/core/mutex.h"
-#include "transport/os/mapping.h"
-#include "transport/os/unique_fd.h"
 
 namespace onecopy::client {
-
-// Memory of the library, and what the daemon knows of it now. Thread-safe.
-class HostMemory {
- public:
-  HostMemory(os::UniqueFd fd, os::Mapping mapping, std::string name);
-
-  std::byte* data() const { return mapping_.data(); }
-  // Makes it known to the daemon of this session, anew where it was before. FAILED_PRECONDITION
-  // once retired.
-  Result<BufferInfo> Register(Session& session);
-  BufferInfo info() const;
-  // As it was last registered, and in which session; no other one registers it any more. Waits for
-  // one that is about to.
-  std::pair<BufferInfo, uint64_t> Retire();
-  bool retired();
-
- private:
-  const os::UniqueFd fd_;
-  const os::Mapping mapping_;
-  const std::string name_;  // as the caller chose it; empty: the daemon chooses
-  Mutex registering_;       // before mutex_; while the daemon is asked
-  bool retired_ ONECOPY_GUARDED_BY(registering_) = false;
-  uint64_t session_ ONECOPY_GUARDED_BY(registering_) = 0;
-  mutable Mutex mutex_;
-  BufferInfo info_ ONECOPY_GUARDED_BY(mutex_);
-};
 
 // Thread-safe.
 class Registrations {
  public:
   // `session`: the number of the one that it was registered in; where that has ended already, it is
-  // lost with it. `memory`: of the library's own buffers, which can be registered again.
-  void Add(const BufferInfo& info, uint64_t session, std::weak_ptr<HostMemory> memory = {});
+  // lost with it. `memory`: of the library's own, which can be registered again.
+  void Add(const BufferInfo& info, uint64_t session, std::weak_ptr<RegisteredMemory> memory = {});
   // By name or id: the caller has deleted it.
   void Remove(const std::string& name);
 
@@ -67,11 +38,11 @@ class Registrations {
  private:
   struct Entry {
     BufferInfo info;
-    std::weak_ptr<HostMemory> memory;
+    std::weak_ptr<RegisteredMemory> memory;
   };
   struct Lost {
     LostBuffer told;
-    std::weak_ptr<HostMemory> memory;
+    std::weak_ptr<RegisteredMemory> memory;
   };
   using LostByName = std::multimap<std::string, Lost>;
 
@@ -87,8 +58,5 @@ class Registrations {
   std::vector<RestoredBuffer> restored_ ONECOPY_GUARDED_BY(mutex_);
   LostByName lost_ ONECOPY_GUARDED_BY(mutex_);
 };
-
-// One registration, whose descriptors were passed in the same session.
-Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request);
 
 }  // namespace onecopy::client

@@ -33,6 +33,7 @@ namespace onecopy::shim {
   X(CtxSetCurrent, cuCtxSetCurrent)                                               \
   X(CtxPushCurrent, cuCtxPushCurrent_v2)                                          \
   X(CtxPopCurrent, cuCtxPopCurrent_v2)                                            \
+  X(CtxSynchronize, cuCtxSynchronize)                                             \
   X(CtxEnablePeerAccess, cuCtxEnablePeerAccess)                                   \
   X(MemGetInfo, cuMemGetInfo_v2)                                                  \
   X(MemAlloc, cuMemAlloc_v2)                                                      \
@@ -86,7 +87,12 @@ namespace onecopy::shim {
   X(StreamGetCtx, cuStreamGetCtx)                                       \
   X(StreamWaitEvent, cuStreamWaitEvent)                                 \
   X(StreamWaitValue32, cuStreamWaitValue32_v2)                          \
-  X(LaunchHostFunc, cuLaunchHostFunc)
+  X(LaunchHostFunc, cuLaunchHostFunc)                                   \
+  X(StreamGetId, cuStreamGetId)                                         \
+  X(EventSynchronize, cuEventSynchronize)                               \
+  X(MemAllocManaged, cuMemAllocManaged)                                 \
+  X(MemAllocAsync, cuMemAllocAsync)                                     \
+  X(MemFreeAsync, cuMemFreeAsync)
 
 // The driver's functions. A plain value: a test takes a copy and wraps the calls that it watches.
 struct CudaApi {
@@ -144,6 +150,47 @@ class ScopedCudaContext {
  private:
   const CudaApi& api_;
   const CUresult outcome_;
+};
+
+// Holds a device's primary context open, which the CUDA runtime uses, too.
+class PrimaryCudaContext {
+ public:
+  PrimaryCudaContext(const CudaApi& api, CUdevice device)
+      : api_(api), device_(device), outcome_(api.DevicePrimaryCtxRetain(&context_, device)) {}
+  ~PrimaryCudaContext() {
+    if (outcome_ == CUDA_SUCCESS) api_.DevicePrimaryCtxRelease(device_);
+  }
+  PrimaryCudaContext(const PrimaryCudaContext&) = delete;
+  PrimaryCudaContext& operator=(const PrimaryCudaContext&) = delete;
+
+  CUresult outcome() const { return outcome_; }
+  CUcontext get() const { return context_; }
+
+ private:
+  const CudaApi& api_;
+  const CUdevice device_;
+  CUcontext context_ = nullptr;
+  const CUresult outcome_;
+};
+
+// A program may capture a graph on another thread, which calls of this one must not spoil: for as
+// long as it lives, whatever such a capture allows no other thread to call is allowed to this one.
+class NotCapturing {
+ public:
+  explicit NotCapturing(const CudaApi& api) : api_(api) { Exchange(); }
+  ~NotCapturing() { Exchange(); }
+  NotCapturing(const NotCapturing&) = delete;
+  NotCapturing& operator=(const NotCapturing&) = delete;
+
+ private:
+  void Exchange() {
+    if (api_.ThreadExchangeStreamCaptureMode != nullptr) {
+      api_.ThreadExchangeStreamCaptureMode(&mode_);
+    }
+  }
+
+  const CudaApi& api_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
 }  // namespace onecopy::shim

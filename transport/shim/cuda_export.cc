@@ -66,27 +66,18 @@ Result<Facts> Query(const CudaApi& api, CUdeviceptr pointer) {
 // Holds a device's primary context, and makes it current for a scope.
 class PrimaryContext {
  public:
-  PrimaryContext(const CudaApi& api, CUdevice device) : api_(api), device_(device) {
-    outcome_ = api_.DevicePrimaryCtxRetain(&context_, device_);
+  PrimaryContext(const CudaApi& api, CUdevice device)
+      : context_(api, device), outcome_(context_.outcome()) {
     if (outcome_ != CUDA_SUCCESS) return;
-    scope_.emplace(api_, context_);
-    if (scope_->outcome() != CUDA_SUCCESS) outcome_ = scope_->outcome();
+    outcome_ = scope_.emplace(api, context_.get()).outcome();
   }
-  ~PrimaryContext() {
-    scope_.reset();
-    if (context_ != nullptr) api_.DevicePrimaryCtxRelease(device_);
-  }
-  PrimaryContext(const PrimaryContext&) = delete;
-  PrimaryContext& operator=(const PrimaryContext&) = delete;
 
   CUresult outcome() const { return outcome_; }
 
  private:
-  const CudaApi& api_;
-  const CUdevice device_;
-  CUcontext context_ = nullptr;
+  const PrimaryCudaContext context_;
+  CUresult outcome_;
   std::optional<ScopedCudaContext> scope_;
-  CUresult outcome_ = CUDA_SUCCESS;
 };
 
 // The same, for a thread whose current context (none, or another GPU's) does not let the driver see

@@ -12,6 +12,7 @@ namespace nb = nanobind;
 namespace {
 
 constexpr StreamHandle kLegacyStream = 1;  // CU_STREAM_LEGACY, which is stream 0 by another name
+constexpr StreamHandle kPerThread = 2;     // CU_STREAM_PER_THREAD: on each thread another one
 
 int GetPieceBuffer(PyObject* self, Py_buffer* view, int flags) {
   const PoolPiece* piece = nb::inst_ptr<PoolPiece>(self);
@@ -48,7 +49,11 @@ StreamHandle Known(StreamHandle stream) { return stream == kLegacyStream ? 0 : s
 
 PoolPiece::PoolPiece(std::shared_ptr<Pool> pool, void* data, uint64_t bytes, StreamHandle stream,
                      nb::object keeps)
-    : pool_(std::move(pool)), data_(data), bytes_(bytes), stream_(Known(stream)) {
+    : pool_(std::move(pool)),
+      data_(data),
+      bytes_(bytes),
+      stream_(Known(stream)),
+      waits_(stream == kPerThread) {
   keeps_.push_back(std::move(keeps));
 }
 
@@ -62,7 +67,7 @@ PoolPiece::~PoolPiece() {
 bool PoolPiece::SettleUses() const {
   const auto follows = [this](StreamHandle other) { return pool_->Follow(stream_, other).ok(); };
   if (!waits_ && std::ranges::all_of(others_, follows)) return true;
-  return pool_->ReleaseStream(stream_).ok();
+  return pool_->Synchronize().ok();
 }
 
 std::pair<std::string, uint64_t> PoolPiece::Place() const {
@@ -78,7 +83,7 @@ void PoolPiece::HandTo(StreamHandle stream) const {
 void PoolPiece::UsedBy(StreamHandle stream, const nb::object& owner) {
   stream = Known(stream);
   if (stream == stream_) return;
-  if (owner.is_none() && stream != 0) {
+  if (stream == kPerThread || (owner.is_none() && stream != 0)) {
     waits_ = true;
     return;
   }
@@ -92,6 +97,8 @@ void PoolPiece::MoveTo(StreamHandle stream, const nb::object& owner) {
   HandTo(stream);
   keeps_.push_back(owner);
   stream_ = stream;
+  waits_ = stream == kPerThread;
+  others_.clear();
 }
 
 PoolHandle::~PoolHandle() {

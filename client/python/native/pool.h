@@ -18,7 +18,7 @@ namespace onecopy::python {
 // allocated for. Needs the GIL, as its buffer's methods do, and is without it where it may wait.
 class PoolPiece {
  public:
-  // `keeps`: what must live as long as the piece, beside the pool.
+  // `keeps`: what must live as long as the piece, beside the pool; the stream is of it.
   PoolPiece(std::shared_ptr<Pool> pool, void* data, uint64_t bytes, StreamHandle stream,
             nanobind::object keeps);
   ~PoolPiece();
@@ -37,7 +37,8 @@ class PoolPiece {
   // `stream` uses the piece, too, which goes back after what it was given by then. `owner` keeps it
   // from being destroyed; none: that may be, and then the host waits for the GPU instead.
   void UsedBy(StreamHandle stream, const nanobind::object& owner);
-  // It goes back in the order of that stream, which is made to follow the present one.
+  // It goes back in the order of that stream, which is made to follow the present one, and of no
+  // other: what uses it from now on must be given to that stream.
   void MoveTo(StreamHandle stream, const nanobind::object& owner);
   // It goes back when the GPU has done everything that it was given by then.
   void WaitAtEnd() { waits_ = true; }

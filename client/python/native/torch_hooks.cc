@@ -64,7 +64,7 @@ class Registry {
     }
     const auto follows = [&](StreamHandle other) { return block.pool->Follow(stream, other).ok(); };
     // What cannot be ordered is not given back rather than too early.
-    if (!std::ranges::all_of(block.used_by, follows) && !block.pool->ReleaseStream(stream).ok()) {
+    if (!std::ranges::all_of(block.used_by, follows) && !block.pool->Synchronize().ok()) {
       return;
     }
     const Status done = block.pool->Deallocate(pointer, 0, stream);

@@ -87,9 +87,9 @@ class AnyPool:
         now = self.statistics
         return (f"<onecopy.{type(self).__name__} {now.bytes_asked} of {now.bytes_reserved} bytes in {now.slabs} slabs>")
 
-    def _piece(self, bytes: int, stream: int = 0) -> _native.PoolPiece:
-        """Memory that goes back with what is returned, which keeps the pool."""
-        return self._native.allocate(max(1, bytes), stream, self)
+    def _piece(self, bytes: int, stream: Any = None) -> _native.PoolPiece:
+        """Memory that goes back with what is returned, which keeps the pool and the stream."""
+        return self._native.allocate(max(1, bytes), 0 if stream is None else _streams.number(stream), (self, stream))
 
     def _place(self, piece: Any) -> tuple[Buffer, int]:
         """The buffer that the piece lies in, as the present session knows it, and where."""
@@ -148,13 +148,12 @@ class DevicePool(AnyPool):
         return found
 
     def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", *, stream: Any = None) -> _device.DeviceArray:
-        """An array for work that is given to `stream` from now on (of torch, CuPy or Numba, what has __cuda_stream__, a
-        handle; None: the default stream). Its bytes are what was there before. Raises ResourceExhausted at the pool's
-        limit, the daemon's, or where the GPU is full."""
+        """An array for work that is given to `stream` from now on: one of torch, CuPy or Numba, what has __cuda_stream__,
+        or a handle, whose stream must then stay until the array has gone; None: the default stream. Its bytes are what
+        was there before. Raises ResourceExhausted at the pool's limit, the daemon's, or where the GPU is full."""
         dims, kind, size = _layout(shape, dtype)
         self._let_go()
-        number = 0 if stream is None else _streams.number(stream)
-        return _device.DeviceArray(self, self._piece(size, number), dims, kind)
+        return _device.DeviceArray(self, self._piece(size, stream), dims, kind)
 
     def release_stream(self, stream: Any) -> None:
         """Before a stream is destroyed: waits for the GPU, and what was given back to that stream is anybody's then."""

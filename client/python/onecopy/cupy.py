@@ -33,7 +33,7 @@ class Allocator:
             return self._before(size)
         if size == 0:
             return _cupy.cuda.MemoryPointer(_cupy.cuda.UnownedMemory(0, 0, self, device), 0)
-        piece = self._pools.of(device)._piece(size, int(_cupy.cuda.get_current_stream().ptr))
+        piece = self._pools.of(device)._piece(size, _cupy.cuda.get_current_stream())
         return _cupy.cuda.MemoryPointer(_cupy.cuda.UnownedMemory(piece.address, size, piece, device), 0)
 
     @property

@@ -55,23 +55,24 @@ class HeapSlabs final : public SlabSource {
   std::map<std::byte*, uint64_t> slabs_;
 };
 
-// Streams below 100 stay; writes down what was asked of it.
+// Streams below 100 can be followed; writes down what was asked of it.
 class NotedOrder final : public StreamOrder {
  public:
-  bool Stays(StreamHandle stream) const override { return stream < 100; }
   Status Follow(StreamHandle later, StreamHandle earlier) override {
+    if (earlier >= 100) return {Code::kFailedPrecondition, reasons::kStreamCapturing, "a graph"};
     follows.emplace_back(later, earlier);
     return follow;
   }
-  Status Synchronize() override {
-    ++synchronized;
-    return synchronize;
+  Status Wait(StreamHandle stream) override {
+    waits.push_back(stream);
+    return stream == refused ? wait : OkStatus();
   }
 
   std::vector<std::pair<StreamHandle, StreamHandle>> follows;
-  int synchronized = 0;
+  std::vector<StreamHandle> waits;
   Status follow;
-  Status synchronize;
+  StreamHandle refused = 0;
+  Status wait;
 };
 
 struct Fixture {
@@ -135,7 +136,7 @@ TEST_CASE("what the same stream freed last is had again at once") {
   CHECK(fixture.Have(65536, 7) == one);
   CHECK(fixture.pool.statistics().from_recent == 1);
   CHECK(fixture.order.follows.empty());
-  CHECK(fixture.order.synchronized == 0);
+  CHECK(fixture.order.waits.empty());
 }
 
 TEST_CASE("free neighbours become one block again") {
@@ -161,26 +162,26 @@ TEST_CASE("the smallest block that fits is taken, and of those the lowest") {
   CHECK(fixture.Have(2048) == parts[0]);
 }
 
-TEST_CASE("a stream that stays hands over in order, without a wait of the host") {
+TEST_CASE("a stream that can be followed hands over in order, without a wait of the host") {
   Fixture fixture({.slab_bytes = kMiB, .limit_bytes = kMiB});
   std::byte* const all = fixture.Have(kMiB, 1);
   fixture.Give(all, 1);
   CHECK(fixture.Have(kMiB, 2) == all);
   CHECK(fixture.order.follows == std::vector<std::pair<StreamHandle, StreamHandle>>{{2, 1}});
-  CHECK(fixture.order.synchronized == 0);
+  CHECK(fixture.order.waits.empty());
   CHECK(fixture.pool.statistics().from_others == 1);
 }
 
-TEST_CASE(
-    "what a stream freed that may be gone is taken after a wait, once there is no room left") {
+TEST_CASE("what cannot be followed is taken after a wait, once there is no room left") {
   Fixture fixture({.slab_bytes = kMiB, .limit_bytes = 2 * kMiB});
   std::byte* const first = fixture.Have(kMiB, 1000);
   fixture.Give(first, 1000);
   std::byte* const second = fixture.Have(kMiB, 2000);
   CHECK(second != first);
-  CHECK(fixture.order.synchronized == 0);
+  CHECK(fixture.order.waits.empty());
   CHECK(fixture.Have(kMiB, 3000) == first);
-  CHECK(fixture.order.synchronized == 1);
+  CHECK(fixture.order.waits == std::vector<StreamHandle>{1000});
+  CHECK(fixture.pool.statistics().synchronized == 1);
   CHECK(fixture.order.follows.empty());
 }
 
@@ -191,10 +192,11 @@ TEST_CASE("where an order cannot be had, the block stays where it was") {
   fixture.Give(all, 1);
   SECTION("and a wait does instead") {
     CHECK(fixture.Have(kMiB, 2) == all);
-    CHECK(fixture.order.synchronized == 1);
+    CHECK(fixture.order.waits == std::vector<StreamHandle>{1});
   }
   SECTION("and it is refused where a wait fails, too, and stays the stream's") {
-    fixture.order.synchronize = Status(Code::kInternal, reasons::kDriverFailed, "a capture");
+    fixture.order.refused = 1;
+    fixture.order.wait = Status(Code::kInternal, reasons::kDriverFailed, "a capture");
     const Result<void*> refused = fixture.pool.Allocate(kMiB, 2);
     REQUIRE(!refused.ok());
     CHECK(refused.status().code() == Code::kResourceExhausted);
@@ -208,10 +210,10 @@ TEST_CASE("a stream that is released leaves what it freed to all") {
   std::byte* const all = fixture.Have(kMiB, 1000);
   fixture.Give(all, 1000);
   CHECK(fixture.pool.ReleaseStream(1000).ok());
-  CHECK(fixture.order.synchronized == 1);
+  CHECK(fixture.order.waits == std::vector<StreamHandle>{1000});
   fixture.CheckTables();
   CHECK(fixture.Have(kMiB, 2000) == all);
-  CHECK(fixture.order.synchronized == 1);
+  CHECK(fixture.order.waits.size() == 1);
   CHECK(fixture.pool.ReleaseStream(4000).ok());  // never heard of
 }
 
@@ -223,7 +225,32 @@ TEST_CASE("free blocks of two streams are not joined until both have been waited
   fixture.Give(high, 2);
   CHECK(fixture.pool.statistics().largest_free == kMiB / 2);
   CHECK(fixture.Have(kMiB, 1) == low);
-  CHECK(fixture.order.synchronized == 1);
+  CHECK(std::set<StreamHandle>(fixture.order.waits.begin(), fixture.order.waits.end()) ==
+        std::set<StreamHandle>{1, 2});
+  CHECK(fixture.pool.statistics().synchronized == 1);
+}
+
+TEST_CASE("what cannot be waited for holds up nothing else, and its slab stays") {
+  Fixture fixture({.slab_bytes = kMiB, .limit_bytes = 2 * kMiB});
+  fixture.order.refused = 1000;
+  fixture.order.wait = Status(Code::kFailedPrecondition, reasons::kStreamCapturing, "a graph");
+  std::byte* const graphs = fixture.Have(kMiB, 1000);
+  std::byte* const plain = fixture.Have(kMiB, 2000);
+  fixture.Give(graphs, 1000);
+  fixture.Give(plain, 2000);
+  CHECK(fixture.Have(kMiB, 3000) == plain);
+  fixture.Give(plain, 3000);
+  const Result<uint64_t> trimmed = fixture.pool.Trim(0);
+  REQUIRE(trimmed.ok());
+  CHECK(*trimmed == kMiB);
+  CHECK(*fixture.pool.Trim(0) == 0);
+  fixture.CheckTables();
+  CHECK(fixture.Have(kMiB, 1000) == graphs);
+  fixture.Give(graphs, 1000);
+  fixture.order.wait = Status(Code::kInternal, reasons::kDriverFailed, "the driver");
+  CHECK(fixture.pool.Trim(0).status().message() == "the driver");
+  fixture.order.refused = 0;
+  CHECK(*fixture.pool.Trim(0) == kMiB);
 }
 
 TEST_CASE("an exhausted pool says what it has, and goes on") {

@@ -95,8 +95,12 @@ class Pool final : public MemoryResource {
   Result<uint64_t> Trim(uint64_t keep_bytes = 0);
 
   // Of GPU memory: what is given to `later` from now on begins after all that was given to
-  // `earlier` until now. The host waits for nothing.
+  // `earlier` until now, and the host waits for nothing. Fails as Allocate for streams, and with
+  // FAILED_PRECONDITION (STREAM_CAPTURING) where one of them captures a graph.
   Status Follow(StreamHandle later, StreamHandle earlier);
+  // Of GPU memory: the host waits for all that the GPU was given in this process, whichever streams
+  // there are or were.
+  Status Synchronize();
   // Of GPU memory, before a stream is destroyed: waits for the GPU, and what was given back to that
   // stream is anybody's from then on.
   Status ReleaseStream(StreamHandle stream);
@@ -110,7 +114,7 @@ class Pool final : public MemoryResource {
   struct State;
   explicit Pool(std::unique_ptr<State> state);
 
-  const std::unique_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace onecopy

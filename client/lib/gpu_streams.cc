@@ -1,0 +1,202 @@
+#include "client/lib/gpu_streams.h"
+
+#include <string>
+
+#include "onecopy/reasons.h"
+
+namespace onecopy::client {
+namespace {
+
+constexpr StreamHandle kLegacyKey = 0;
+constexpr StreamHandle kPerThread = 2;
+// Keys are ids twice, with this bit for what is freed while capturing, and never the legacy one.
+constexpr StreamHandle kCaptured = 1;
+
+// By its own name: what 0 means depends on how a program was compiled.
+CUstream Legacy() { return CU_STREAM_LEGACY; }
+
+bool IsLegacy(StreamHandle stream) { return stream <= 1; }
+bool IsCaptured(StreamHandle key) { return (key & kCaptured) != 0; }
+CUstream Of(StreamHandle stream) {
+  return IsLegacy(stream) ? Legacy() : reinterpret_cast<CUstream>(stream);
+}
+
+Status Capturing(const char* what) {
+  return {Code::kFailedPrecondition, reasons::kStreamCapturing, what,
+          "end the capture first; ReleaseStream gives back what its graphs used"};
+}
+
+}  // namespace
+
+GpuStreams::~GpuStreams() {
+  const GpuDevice::Scope scope(*gpu_);
+  if (!scope.status().ok()) return;
+  const MutexLock lock(mutex_);
+  for (const auto& [key, known] : known_) {
+    if (known.freed != nullptr) gpu_->api().EventDestroy(known.freed);
+  }
+}
+
+Status GpuStreams::CheckDriver(StreamHandle stream) const {
+  const shim::CudaApi& api = gpu_->api();
+  const char* lacks = nullptr;
+  if (api.StreamIsCapturing == nullptr) lacks = "cuStreamIsCapturing";
+  if (api.StreamWaitEvent == nullptr) lacks = "cuStreamWaitEvent";
+  if (api.EventSynchronize == nullptr) lacks = "cuEventSynchronize";
+  // The handle is another stream on each thread.
+  if (api.StreamGetId == nullptr && stream == kPerThread) lacks = "cuStreamGetId";
+  if (lacks == nullptr) return OkStatus();
+  return {Code::kFailedPrecondition, reasons::kDriverTooOld,
+          std::string("the driver cannot tell what this stream does: it lacks ") + lacks,
+          "leave the stream out: the default one needs no such call"};
+}
+
+Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) const {
+  if (IsLegacy(stream)) return kLegacyKey;
+  ONECOPY_RETURN_IF_ERROR(CheckDriver(stream));
+  const shim::CudaApi& api = gpu_->api();
+  const shim::ScopedCudaContext scope(api, gpu_->context());
+  CUresult error = scope.outcome();
+  unsigned long long id = stream;
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (error == CUDA_SUCCESS) error = api.StreamIsCapturing(Of(stream), &capturing);
+  if (error == CUDA_SUCCESS && api.StreamGetId != nullptr) {
+    error = api.StreamGetId(Of(stream), &id);
+  }
+  if (error != CUDA_SUCCESS) return gpu_->Failure("asking what a stream does", error);
+  const bool free = capturing == CU_STREAM_CAPTURE_STATUS_NONE;
+  return 2 * (static_cast<StreamHandle>(id) + 1) + (free ? 0 : kCaptured);
+}
+
+Result<StreamHandle> GpuStreams::KeyOf(StreamHandle stream) {
+  ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
+  if (key == kLegacyKey) return key;
+  const MutexLock lock(mutex_);
+  known_[key].handle = stream;
+  return key;
+}
+
+Result<StreamHandle> GpuStreams::KeyOfFreeing(StreamHandle stream) {
+  ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
+  if (key == kLegacyKey) return key;
+  const MutexLock lock(mutex_);
+  Known& known = known_[key];
+  known.handle = stream;
+  if (IsCaptured(key)) return key;
+  ONECOPY_RETURN_IF_ERROR(Record(&known.freed, Of(stream)));
+  return key;
+}
+
+// The event, made where there is none yet.
+Status GpuStreams::Record(CUevent* event, CUstream stream) const {
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  CUresult error = CUDA_SUCCESS;
+  if (*event == nullptr) error = gpu_->api().EventCreate(event, CU_EVENT_DISABLE_TIMING);
+  if (error == CUDA_SUCCESS) error = gpu_->api().EventRecord(*event, stream);
+  if (error == CUDA_SUCCESS) return OkStatus();
+  Status failure = gpu_->Failure("noting what a stream has still to do", error);
+  return {failure.code(), failure.reason(), failure.message(),
+          "pass a stream of the GPU's primary context, which cudaSetDevice opens"};
+}
+
+// Any use of the legacy default stream would wait for a stream that captures, unless that was made
+// not to block; this question does not spoil the capture.
+Status GpuStreams::CheckDefault() const {
+  if (gpu_->api().StreamIsCapturing == nullptr) return CheckDriver(kLegacyKey);
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult error = gpu_->api().StreamIsCapturing(Legacy(), &capturing);
+  if (error == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE) return OkStatus();
+  if (error == CUDA_SUCCESS || error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+    return Capturing("the default stream waits for one that is capturing a graph");
+  }
+  return gpu_->Failure("asking what the default stream does", error);
+}
+
+Result<CUevent> GpuStreams::EventOf(StreamHandle key) {
+  if (IsCaptured(key)) {
+    return Capturing("it was given back while its stream captured a graph, which may be launched");
+  }
+  Known& known = known_[key];
+  if (key == kLegacyKey) {
+    ONECOPY_RETURN_IF_ERROR(CheckDefault());
+    ONECOPY_RETURN_IF_ERROR(Record(&known.freed, Legacy()));
+  }
+  if (known.freed != nullptr) return known.freed;
+  return Status(Code::kInternal, reasons::kInternal, "a stream that is not known has freed memory");
+}
+
+Status GpuStreams::Follow(StreamHandle later, StreamHandle earlier) {
+  if (IsCaptured(later)) return Capturing("the stream is capturing a graph");
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
+  if (later == kLegacyKey) ONECOPY_RETURN_IF_ERROR(CheckDefault());
+  const MutexLock lock(mutex_);
+  ONECOPY_ASSIGN_OR_RETURN(CUevent const event, EventOf(earlier));
+  CUstream const stream = later == kLegacyKey ? Legacy() : Of(known_[later].handle);
+  const CUresult error = gpu_->api().StreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT);
+  if (error == CUDA_SUCCESS) return OkStatus();
+  return gpu_->Failure("letting a stream wait for another one", error);
+}
+
+Status GpuStreams::FollowNow(StreamHandle later, StreamHandle earlier) {
+  for (const StreamHandle stream : {later, earlier}) {
+    ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
+    if (IsCaptured(key)) return Capturing("the stream is capturing a graph");
+    if (key == kLegacyKey) ONECOPY_RETURN_IF_ERROR(CheckDefault());
+  }
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
+  CUevent now = nullptr;
+  Status recorded = Record(&now, Of(earlier));
+  CUresult error = CUDA_SUCCESS;
+  if (recorded.ok()) {
+    error = gpu_->api().StreamWaitEvent(Of(later), now, CU_EVENT_WAIT_DEFAULT);
+  }
+  if (now != nullptr) gpu_->api().EventDestroy(now);  // who waits for it has been queued
+  if (!recorded.ok() || error == CUDA_SUCCESS) return recorded;
+  return gpu_->Failure("letting a stream wait for another one", error);
+}
+
+Status GpuStreams::WaitForAll() const {
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  const CUresult error = gpu_->api().CtxSynchronize();
+  return error == CUDA_SUCCESS ? OkStatus() : gpu_->Failure("waiting for the GPU", error);
+}
+
+Status GpuStreams::Wait(StreamHandle stream) {
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
+  MutexLock lock(mutex_);
+  if (IsCaptured(stream) && known_[stream].captures_end) return OkStatus();
+  ONECOPY_ASSIGN_OR_RETURN(CUevent const event, EventOf(stream));
+  lock.Unlock();
+  const CUresult error = gpu_->api().EventSynchronize(event);
+  return error == CUDA_SUCCESS ? OkStatus() : gpu_->Failure("waiting for a stream", error);
+}
+
+Result<GpuStreams::Keys> GpuStreams::EndCaptures(StreamHandle stream) {
+  ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
+  if (IsCaptured(key)) return Capturing("the stream is capturing a graph");
+  if (key == kLegacyKey) return Keys{key, key};
+  const MutexLock lock(mutex_);
+  known_[key | kCaptured].captures_end = true;
+  return Keys{key, key | kCaptured};
+}
+
+void GpuStreams::Forget(const Keys& keys) {
+  const GpuDevice::Scope scope(*gpu_);
+  const MutexLock lock(mutex_);
+  for (const StreamHandle key : {keys.own, keys.captured}) {
+    if (key == kLegacyKey) continue;
+    const auto found = known_.extract(key);
+    if (found.empty() || found.mapped().freed == nullptr || !scope.status().ok()) continue;
+    gpu_->api().EventDestroy(found.mapped().freed);
+  }
+}
+
+}  // namespace onecopy::client

@@ -1,0 +1,72 @@
+// The order of a GPU's streams, for a pool.
+//
+// Only work that the pool's callers have named a stream for counts, and only until that stream last
+// gave memory back: an event is recorded there then, since at no later time the stream is known to
+// exist. So streams may be destroyed, and none is asked what it does, which would spoil a capture.
+// The legacy default stream alone always exists: its event is recorded when another one needs it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "client/lib/gpu_device.h"
+#include "client/lib/pool_core.h"
+#include "transport/core/mutex.h"
+
+namespace onecopy::client {
+
+// Thread-safe. The core knows streams by keys, which no two streams ever have in common. What a
+// stream that captures a graph frees is that graph's, and of those that it captures later, whenever
+// they are launched: it goes by a key of its own, which nothing can follow or wait for.
+class GpuStreams final : public StreamOrder {
+ public:
+  explicit GpuStreams(GpuDeviceRef gpu) : gpu_(std::move(gpu)) {}
+  ~GpuStreams() override;
+
+  // Of memory that the stream asks for. For the legacy default stream (0, 1) no call of the driver.
+  // FAILED_PRECONDITION (DRIVER_TOO_OLD, DRIVER_FAILED).
+  Result<StreamHandle> KeyOf(StreamHandle stream);
+  // The same of memory that it gives back: what it was given until now may still use that.
+  Result<StreamHandle> KeyOfFreeing(StreamHandle stream);
+
+  // Before a stream goes: its key, and that of what it captured, whose graphs are launched no more.
+  // FAILED_PRECONDITION (STREAM_CAPTURING).
+  struct Keys {
+    StreamHandle own = 0;
+    StreamHandle captured = 0;
+  };
+  Result<Keys> EndCaptures(StreamHandle stream);
+  // The core knows these no more.
+  void Forget(const Keys& keys);
+
+  // By their handles, of what `earlier` was given until now. FAILED_PRECONDITION (STREAM_CAPTURING)
+  // where one of them captures.
+  Status FollowNow(StreamHandle later, StreamHandle earlier);
+  // The host waits for all streams of the GPU, of which no handle is named.
+  Status WaitForAll() const;
+
+  // FAILED_PRECONDITION (STREAM_CAPTURING) where one of them captures, or a stream does that the
+  // legacy default one would wait for.
+  Status Follow(StreamHandle later, StreamHandle earlier) override;
+  Status Wait(StreamHandle stream) override;
+
+ private:
+  struct Known {
+    StreamHandle handle = 0;  // as it was last named
+    CUevent freed = nullptr;  // when it last gave memory back
+    bool captures_end = false;
+  };
+
+  Status CheckDriver(StreamHandle stream) const;
+  Result<StreamHandle> AskKey(StreamHandle stream) const;
+  Status CheckDefault() const;
+  Status Record(CUevent* event, CUstream stream) const;
+  // That a stream was where it last freed something.
+  Result<CUevent> EventOf(StreamHandle key) ONECOPY_REQUIRES(mutex_);
+
+  const GpuDeviceRef gpu_;
+  Mutex mutex_;
+  std::unordered_map<StreamHandle, Known> known_ ONECOPY_GUARDED_BY(mutex_);  // by key
+};
+
+}  // namespace onecopy::client

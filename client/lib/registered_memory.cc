@@ -1,0 +1,103 @@
+#include "client/lib/registered_memory.h"
+
+#include <tuple>
+
+#include "client/lib/connection.h"
+#include "client/lib/wire.h"
+#include "onecopy/reasons.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::client {
+
+Result<BufferInfo> RegisteredMemory::Register(Session& session) {
+  const MutexLock registering(registering_);
+  if (retired_) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable, "the memory was closed");
+  }
+  v1::RegisterBufferRequest request;
+  request.set_name(name_);
+  request.set_bytes(bytes_);
+  ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, RegisterAs(session, std::move(request)));
+  session_ = session.number();
+  const MutexLock lock(mutex_);
+  info_ = info;
+  return info;
+}
+
+BufferInfo RegisteredMemory::info() const {
+  const MutexLock lock(mutex_);
+  return info_;
+}
+
+std::pair<BufferInfo, uint64_t> RegisteredMemory::Retire() {
+  const MutexLock registering(registering_);
+  retired_ = true;
+  return {info(), session_};
+}
+
+bool RegisteredMemory::retired() {
+  const MutexLock registering(registering_);
+  return retired_;
+}
+
+HostMemory::HostMemory(os::UniqueFd fd, os::Mapping mapping, std::string name)
+    : RegisteredMemory(std::move(name), mapping.bytes()),
+      fd_(std::move(fd)),
+      mapping_(std::move(mapping)) {}
+
+Result<BufferInfo> HostMemory::RegisterAs(Session& session,
+                                          v1::RegisterBufferRequest request) const {
+  ONECOPY_ASSIGN_OR_RETURN(const uint64_t handle, session.attach().PassDescriptor(fd_.get()));
+  request.mutable_memfd()->set_fd_handle(handle);
+  return RegisterIn(session, std::move(request));
+}
+
+Result<BufferInfo> RegisterFirst(Connection& connection,
+                                 const std::shared_ptr<RegisteredMemory>& memory) {
+  ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection.Current());
+  Result<BufferInfo> info = memory->Register(*session);
+  if (!info.ok()) return connection.Explain(*session, info.status());
+  connection.registrations().Add(*info, session->number(), memory);
+  return info;
+}
+
+Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferInfo* last) {
+  ONECOPY_RETURN_IF_ERROR(connection.CheckProcess());
+  // Before the connection may meet a new daemon, with which nothing would end it.
+  uint64_t registered_in = 0;
+  std::tie(*last, registered_in) = memory.Retire();
+  connection.registrations().Remove(last->id);
+  ONECOPY_ASSIGN_OR_RETURN(const SessionRef session, connection.Current());
+  if (session->number() != registered_in) return OkStatus();  // it went with that
+  v1::DeleteBufferRequest request;
+  request.set_name(last->id);
+  request.set_force(true);
+  const Status done =
+      session->Call(&v1::BufferService::Stub::DeleteBuffer, request, Patience::kUnlimited).status();
+  // Nor may a daemon that has gone have left orders for memory that its owner is about to free.
+  session->own_memory().RemoveBuffer(last->id);
+  return done.ok() ? done : connection.Explain(*session, done);
+}
+
+Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request) {
+  request.set_request_id(os::RandomHex(16));
+  request.set_keep_arrivals(session.keep_arrivals());
+  ONECOPY_ASSIGN_OR_RETURN(
+      const v1::Buffer buffer,
+      session.Call(&v1::BufferService::Stub::RegisterBuffer, request, Patience::kUnlimited));
+  return Read(buffer);
+}
+
+Result<BufferInfo> RegisterOwnIn(Session& session, uint64_t region,
+                                 v1::RegisterBufferRequest request) {
+  request.mutable_process()->set_region(region);
+  Result<BufferInfo> buffer = RegisterIn(session, std::move(request));
+  if (buffer.ok()) {
+    session.own_memory().SetBuffer(region, *buffer);
+  } else {
+    session.own_memory().Remove(region);
+  }
+  return buffer;
+}
+
+}  // namespace onecopy::client
