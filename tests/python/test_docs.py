@@ -107,6 +107,20 @@ def test_send_a_state_dict(pair):
     assert sent.splitlines()[-1].rpartition(": ")[2] == got.splitlines()[-1].rpartition(": ")[2]
 
 
+@pytest.mark.skipif(not present("torch"), reason="torch is not installed")
+def test_a_mem_pool(pair, west):
+    import torch
+
+    west.create("docs-weights", 8 << 20)
+    done = run(pair, EXAMPLES / "mem_pool.py", "west:docs-weights")
+    if torch.cuda.is_available():
+        assert done.returncode == 0, done.stderr
+        assert "4 tensors, 0 registrations" in done.stdout
+    else:
+        assert done.returncode == 1
+        assert done.stderr.startswith(("NO_DRIVER", "NO_GPU"))
+
+
 @pytest.mark.skipif(not present("nixl"), reason="NIXL's wheel is not installed")
 def test_the_kv_cache(pair, tmp_path):
     folder = subprocess.run([onecopy.program(), "nixl-plugin-dir", "--cache", tmp_path], capture_output=True, text=True,
