@@ -16,6 +16,8 @@ class GpuDevice {
   // As LoadCuda for a driver that cannot be had; NOT_FOUND (DEVICE_NOT_FOUND) where it has no such
   // GPU; FAILED_PRECONDITION (DRIVER_FAILED) where its context cannot be opened.
   static Result<std::shared_ptr<const GpuDevice>> Open(const std::string& cuda_library, int number);
+  static Result<std::shared_ptr<const GpuDevice>> OpenWith(std::shared_ptr<const shim::CudaApi> api,
+                                                           int number);
   // One whose context this process has open already, or else the first.
   static Result<std::shared_ptr<const GpuDevice>> OpenAny(const std::string& cuda_library);
 
@@ -55,9 +57,6 @@ class GpuDevice {
  private:
   GpuDevice(std::shared_ptr<const shim::CudaApi> api, CUdevice device, int number)
       : api_(std::move(api)), device_(device), number_(number), context_(*api_, device) {}
-
-  static Result<std::shared_ptr<const GpuDevice>> OpenWith(std::shared_ptr<const shim::CudaApi> api,
-                                                           int number);
 
   const std::shared_ptr<const shim::CudaApi> api_;
   const CUdevice device_;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "tests/support/fake_cuda/state.h"
@@ -24,6 +25,9 @@ int Number(const char* variable, int fallback) {
   return text == nullptr ? fallback : std::atoi(text);
 }
 
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local int spoils = 0;
+
 bool Exists(int device) { return device >= 0 && device < TheState().devices; }
 
 }  // namespace
@@ -31,6 +35,13 @@ bool Exists(int device) { return device >= 0 && device < TheState().devices; }
 State& TheState() {
   static State* const state = new State;  // outlives the threads of streams
   return *state;
+}
+
+Use::Use(size_t of) : bytes(of) { TheState().used += bytes; }
+Use::~Use() { TheState().used -= bytes; }
+
+void NoteUnsafe() {
+  if (TheState().captures > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++spoils;
 }
 
 Context* Current() { return context_stack.empty() ? nullptr : context_stack.back(); }
@@ -146,6 +157,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
       *value = std::getenv("FAKE_CUDA_NO_FLUSH") == nullptr ? 1 : 0;
       return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+      *value = std::getenv("FAKE_CUDA_NO_POSIX_FD") == nullptr ? 1 : 0;
+      return CUDA_SUCCESS;
     default:
       *value = 1;
       return CUDA_SUCCESS;
@@ -178,6 +192,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  if (TheState().ended) return CUDA_ERROR_DEINITIALIZED;
   const std::lock_guard lock(TheState().mutex);
   Context& primary = TheState().contexts[device];
   if (primary.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -204,6 +219,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  if (TheState().ended) return CUDA_ERROR_DEINITIALIZED;
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   fake_cuda::context_stack.push_back(Transparent(context));
   return CUDA_SUCCESS;
@@ -226,6 +242,15 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
   return self->peers.insert(Transparent(peer)).second ? CUDA_SUCCESS
                                                       : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(*mode, fake_cuda::capture_mode);
+  return CUDA_SUCCESS;
+}
+
+int fakeCudaSpoils() { return fake_cuda::spoils; }
+void fakeCudaSetRoom(size_t bytes) { TheState().room = bytes == 0 ? 0 : TheState().used + bytes; }
+void fakeCudaEnd(bool ended) { TheState().ended = ended; }
 
 int fakeCudaLeaks() {
   const std::lock_guard lock(TheState().mutex);

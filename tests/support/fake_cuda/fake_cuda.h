@@ -16,6 +16,7 @@
 //   FAKE_CUDA_NO_PCIE_FLAG  set: dma-bufs are not exported with flags
 //   FAKE_CUDA_ORDERING      of remote writes, as the attribute says it; default 200
 //   FAKE_CUDA_NO_FLUSH      set: no device flushes remote writes
+//   FAKE_CUDA_NO_POSIX_FD   set: no device exports descriptors of its memory
 //   FAKE_CUDA_NO_KERNEL     set: no device takes the scatter kernel's image
 //   FAKE_CUDA_STAGES        which other copies between GPUs go through host memory: "imported": all
 //                           to memory behind a legacy handle; "all"
@@ -60,6 +61,19 @@ typedef size_t FakeCudaStagedBytes();
 
 // Lets a stream capture a graph, or end that.
 typedef void FakeCudaCapture(CUstream stream, bool capturing);
+
+// Calls of the calling thread that spoiled a capture of another one, as the real driver lets them;
+// since the beginning.
+typedef int FakeCudaSpoils();
+
+// Calls that named a stream which had been destroyed, with which the real driver crashes.
+typedef int FakeCudaDeadStreams();
+
+// How much more cuMemCreate may have of all devices together; 0: no bound but that of a single one.
+typedef void FakeCudaSetRoom(size_t bytes);
+
+// Whether the driver has ended, as it does before a process's last objects do.
+typedef void FakeCudaEnd(bool ended);
 
 // Things that were still open (streams, events, pins, IPC handles) when their context closed.
 typedef int FakeCudaLeaks();

@@ -86,11 +86,22 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned flags) {
+  const Context* const context = Current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (bytes == 0 || flags != CU_MEM_ATTACH_GLOBAL) return CUDA_ERROR_INVALID_VALUE;
+  fake_cuda::NoteUnsafe();
+  *address = fakeCudaAllocate(FAKE_CUDA_MANAGED, context->device, bytes, 0);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr address) {
   if (Current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  fake_cuda::NoteUnsafe();
   const std::lock_guard lock(TheState().mutex);
   const auto found = TheState().ranges.find(address);
-  if (found == TheState().ranges.end() || found->second.kind != FAKE_CUDA_LEGACY) {
+  if (found == TheState().ranges.end() ||
+      (found->second.kind != FAKE_CUDA_LEGACY && found->second.kind != FAKE_CUDA_MANAGED)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ::munmap(reinterpret_cast<void*>(address), found->second.bytes + kGuardBytes);
@@ -102,7 +113,8 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (Current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *total = fake_cuda::kDeviceBytes;
-  *free = fake_cuda::kDeviceBytes / 2;
+  const size_t room = TheState().room;
+  *free = room == 0 ? fake_cuda::kDeviceBytes / 2 : room - std::min<size_t>(room, TheState().used);
   return CUDA_SUCCESS;
 }
 
@@ -118,6 +130,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* start, size_t* bytes, CUdeviceptr 
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned flags) {
   Context* const context = Current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  fake_cuda::NoteUnsafe();
   // Mapped or not: addresses are one on all platforms that this driver plays.
   if ((flags | CU_MEMHOSTREGISTER_DEVICEMAP) !=
       (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -20,6 +21,15 @@ namespace fake_cuda {
 inline constexpr size_t kGranularity = size_t{2} << 20;
 inline constexpr size_t kDeviceBytes = size_t{4} << 30;
 
+// Of a device's memory by cuMemCreate, counted while anything of it is left.
+struct Use {
+  explicit Use(size_t of);
+  ~Use();
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  const size_t bytes;
+};
+
 // A range of addresses that the driver knows.
 struct Range {
   size_t bytes = 0;
@@ -29,6 +39,7 @@ struct Range {
   bool imported = false;     // from another process; `device` is then whose context opened it
   std::set<int> reached_by;  // VMM only
   uint64_t id = NextId();
+  std::shared_ptr<Use> use = {};
 
   static uint64_t NextId() {
     static std::atomic<uint64_t> last = 0;
@@ -61,9 +72,16 @@ struct State {
   CUmemGenericAllocationHandle next_allocation = 1;
   int leaks = 0;
   size_t staged_bytes = 0;  // of copies that took a detour through host memory
+  std::atomic<size_t> room = 0;
+  std::atomic<size_t> used = 0;
+  std::atomic<bool> ended = false;
+  std::atomic<int> captures = 0;  // streams that capture
 };
 
 State& TheState();
+
+// Notes a call that a capture of another thread does not stand.
+void NoteUnsafe();
 
 // The calling thread's current context; null when there is none.
 Context* Current();

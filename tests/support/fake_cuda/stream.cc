@@ -1,9 +1,13 @@
 // The fake driver's streams (a thread each), events and copies.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +28,8 @@ namespace {
 
 class Stream {
  public:
-  explicit Stream(Context* context) : context_(context), thread_([this] { Run(); }) {}
+  explicit Stream(Context* context, bool blocking = false)
+      : blocking(blocking), context_(context), thread_([this] { Run(); }) {}
   ~Stream() {
     Submit(nullptr);
     thread_.join();
@@ -44,6 +49,11 @@ class Stream {
   }
 
  private:
+  static unsigned long long NextId() {
+    static std::atomic<unsigned long long> last = 0;
+    return ++last;
+  }
+
   void Run() {
     MutexLock lock(mutex_);
     while (true) {
@@ -62,6 +72,8 @@ class Stream {
 
  public:
   std::atomic<bool> capturing{false};
+  const bool blocking;  // with the legacy default stream
+  const unsigned long long id = NextId();
 
  private:
   Context* const context_;
@@ -78,7 +90,65 @@ struct Event {
   std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(true);
 };
 
-Stream* Of(CUstream stream) { return reinterpret_cast<Stream*>(stream); }
+// What a handle is: those of destroyed streams are had again, the last one first.
+struct Handle {
+  Stream* stream = nullptr;
+};
+
+struct Streams {
+  std::mutex mutex;
+  std::vector<Handle*> free;
+  std::set<Stream*> live;
+  std::map<Context*, std::unique_ptr<Stream>> defaults;
+  std::atomic<int> dead_named = 0;
+};
+
+Streams& TheStreams() {
+  static Streams* const streams = new Streams;  // outlives the threads of streams
+  return *streams;
+}
+
+thread_local std::map<Context*, std::unique_ptr<Stream>> own_defaults;
+
+Stream* Default(std::map<Context*, std::unique_ptr<Stream>>& of) {
+  if (Current() == nullptr) return nullptr;
+  std::unique_ptr<Stream>& stream = of[Current()];
+  if (stream == nullptr) stream = std::make_unique<Stream>(Current());
+  return stream.get();
+}
+
+// Null for none; the default streams are the current context's.
+Stream* Of(CUstream stream) {
+  if (stream == CU_STREAM_PER_THREAD) return Default(own_defaults);
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) {
+    const std::lock_guard lock(TheStreams().mutex);
+    return Default(TheStreams().defaults);
+  }
+  Stream* const found = reinterpret_cast<Handle*>(stream)->stream;
+  if (found == nullptr) ++TheStreams().dead_named;
+  return found;
+}
+
+// Whether the legacy default stream cannot be used, as one that it waits for captures.
+bool IsBlocked(CUstream stream) {
+  if (stream != nullptr && stream != CU_STREAM_LEGACY) return false;
+  const std::lock_guard lock(TheStreams().mutex);
+  return std::any_of(TheStreams().live.begin(), TheStreams().live.end(), [](const Stream* each) {
+    return each->blocking && each->capturing && each->context() == Current();
+  });
+}
+
+// What stands in the way of giving work to a stream.
+CUresult Check(CUstream stream) {
+  const Stream* const found = Of(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (IsBlocked(stream)) {
+    fake_cuda::NoteUnsafe();
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  return found->capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
 Event* Of(CUevent event) { return reinterpret_cast<Event*>(event); }
 
 bool Reaches(const Context& context, const Range& range) {
@@ -132,7 +202,7 @@ void CopyThroughHost(void* to, const void* from, size_t bytes) {
 CUresult Copy(uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
               CUstream stream) {
   const Context* const context = Current();
-  if (context == nullptr || Of(stream)->context() != context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!fake_cuda::IsCurrent(stream)) return CUDA_ERROR_INVALID_CONTEXT;
   bool staged = false;
   {
     const std::lock_guard lock(TheState().mutex);
@@ -174,7 +244,8 @@ bool Reaches(const Context& context, uintptr_t address, size_t bytes) {
 }
 
 bool IsCurrent(CUstream stream) {
-  return Current() != nullptr && Of(stream)->context() == Current();
+  const Stream* const found = Of(stream);
+  return Current() != nullptr && found != nullptr && found->context() == Current();
 }
 
 void Submit(CUstream stream, std::function<void()> work) { Of(stream)->Submit(std::move(work)); }
@@ -186,38 +257,74 @@ extern "C" {
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   Context* const context = Current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  *stream = reinterpret_cast<CUstream>(new Stream(context));
+  auto* const made = new Stream(context, flags != CU_STREAM_NON_BLOCKING);
+  {
+    const std::lock_guard lock(TheStreams().mutex);
+    std::vector<Handle*>& free = TheStreams().free;
+    if (free.empty()) free.push_back(new Handle);
+    free.back()->stream = made;
+    *stream = reinterpret_cast<CUstream>(free.back());
+    free.pop_back();
+    TheStreams().live.insert(made);
+  }
   const std::lock_guard lock(TheState().mutex);
   ++context->streams;
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  Context* const context = Of(stream)->context();
-  delete Of(stream);
+  Stream* const found = Of(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Context* const context = found->context();
+  {
+    const std::lock_guard lock(TheStreams().mutex);
+    TheStreams().live.erase(found);
+  }
+  delete found;
+  {
+    const std::lock_guard lock(TheStreams().mutex);
+    auto* const handle = reinterpret_cast<Handle*>(stream);
+    handle->stream = nullptr;
+    TheStreams().free.push_back(handle);
+  }
   const std::lock_guard lock(TheState().mutex);
   --context->streams;
   return CUDA_SUCCESS;
 }
 
+int fakeCudaDeadStreams() { return TheStreams().dead_named; }
+
 CUresult cuStreamSynchronize(CUstream stream) {
+  fake_cuda::NoteUnsafe();
+  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
   Of(stream)->Synchronize();
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  *status = Of(stream)->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  const Stream* const found = Of(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (IsBlocked(stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  *status = found->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
+  const Stream* const found = Of(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *id = found->id;
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  *context = reinterpret_cast<CUcontext>(Of(stream)->context());
+  const Stream* const found = Of(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *context = reinterpret_cast<CUcontext>(found->context());
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
   Of(stream)->Submit([ended = Of(event)->ended] {
     while (!*ended) std::this_thread::yield();
   });
@@ -225,7 +332,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 }
 
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned) {
-  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
   {
     const std::lock_guard lock(TheState().mutex);
     if (!fake_cuda::IsPinned(reinterpret_cast<void*>(address), sizeof value)) {
@@ -240,12 +347,16 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
   Of(stream)->Submit([function, data] { function(data); });
   return CUDA_SUCCESS;
 }
 
-void fakeCudaCapture(CUstream stream, bool capturing) { Of(stream)->capturing = capturing; }
+void fakeCudaCapture(CUstream stream, bool capturing) {
+  if (Of(stream)->capturing.exchange(capturing) != capturing) {
+    TheState().captures += capturing ? 1 : -1;
+  }
+}
 
 CUresult cuEventCreate(CUevent* event, unsigned) {
   Context* const context = Current();
@@ -266,13 +377,22 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  if (Of(stream)->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
+  if (Of(stream)->context() != Of(event)->context) return CUDA_ERROR_INVALID_HANDLE;
   Of(event)->ended = std::make_shared<std::atomic<bool>>(false);
   Of(stream)->Submit([ended = Of(event)->ended] { *ended = true; });
   return CUDA_SUCCESS;
 }
 
+CUresult cuEventSynchronize(CUevent event) {
+  fake_cuda::NoteUnsafe();
+  const std::shared_ptr<std::atomic<bool>> ended = Of(event)->ended;
+  while (!*ended) std::this_thread::yield();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuEventQuery(CUevent event) {
+  fake_cuda::NoteUnsafe();
   return *Of(event)->ended ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -301,6 +421,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
     const std::lock_guard lock(TheState().mutex);
     if (!ReachesDevice(*context, to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   }
+  if (const CUresult error = Check(stream); error != CUDA_SUCCESS) return error;
   Of(stream)->Submit([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return CUDA_SUCCESS;
 }

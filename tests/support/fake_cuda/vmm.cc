@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <vector>
 
 #include "tests/support/fake_cuda/state.h"
@@ -52,7 +53,10 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long) {
   if (bytes % kGranularity != 0) return CUDA_ERROR_INVALID_VALUE;
+  fake_cuda::NoteUnsafe();
   if (bytes > fake_cuda::kDeviceBytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+  const size_t room = TheState().room;
+  if (room != 0 && TheState().used + bytes > room) return CUDA_ERROR_OUT_OF_MEMORY;
   const int device = properties->location.id;
   const bool exportable =
       properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -65,6 +69,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
   *handle = TheState().next_allocation++;
   TheState().allocations[*handle] = {
       bytes, exportable ? FAKE_CUDA_VMM : FAKE_CUDA_VMM_NO_HANDLE, device, fd, false, {}};
+  TheState().allocations[*handle].use = std::make_shared<fake_cuda::Use>(bytes);
   return CUDA_SUCCESS;
 }
 #endif
@@ -108,6 +113,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long) {
+  fake_cuda::NoteUnsafe();
   const std::lock_guard lock(TheState().mutex);
   const auto found = TheState().allocations.find(handle);
   if (found == TheState().allocations.end() || offset != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -122,6 +128,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 }
 
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  fake_cuda::NoteUnsafe();
   const std::lock_guard lock(TheState().mutex);
   const auto found = TheState().ranges.find(address);
   if (found == TheState().ranges.end() || found->second.bytes != bytes) {
@@ -136,6 +143,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
                         size_t count) {
+  fake_cuda::NoteUnsafe();
   const std::lock_guard lock(TheState().mutex);
   // Whole mappings, one behind the other.
   std::vector<Range*> mapped;
