@@ -2,6 +2,7 @@
 
 import gc
 import os
+import weakref
 
 import fake_gpus
 import numpy
@@ -247,14 +248,30 @@ class TestStreams:
         assert gpu_pool.empty(1000, "uint8", stream=stream).pointer == address
         gate.set()
 
-    def test_and_by_another_only_when_it_is_safe(self, gpu_pool, gpu_driver):
+    def test_and_by_another_one_in_order_after_it(self, gpu_node, gpu_driver):
+        pool = gpu_node.pool(device=0, slab="2MiB", limit="2MiB")
         one, two = gpu_driver.stream(), gpu_driver.stream()
-        array = gpu_pool.empty(1000, "uint8", stream=one)
+        array = pool.empty(2 * MIB, "uint8", stream=one)
         address = array.pointer
         gate = one.hold_up()
         del array
-        assert gpu_pool.empty(1000, "uint8", stream=two).pointer != address
+        assert pool.empty(2 * MIB, "uint8", stream=two).pointer == address
+        reached = two.mark()
+        assert not reached.is_set()
         gate.set()
+        assert reached.wait(60)
+        assert pool.statistics.from_others == 1
+
+    def test_its_stream_lives_as_long_as_the_array(self, gpu_pool, gpu_driver):
+        stream = gpu_driver.stream()
+        seen = weakref.ref(stream)
+        array = gpu_pool.empty(1000, "uint8", stream=stream)
+        del stream
+        gc.collect()
+        assert seen() is not None
+        del array
+        gc.collect()
+        assert seen() is None
 
     def test_a_stream_that_was_recorded_is_waited_for_on_the_gpu(self, gpu_pool, gpu_driver):
         ours, theirs = gpu_driver.stream(), gpu_driver.stream()
