@@ -154,4 +154,4 @@ def gpu_driver(gpus):
 
 @pytest.fixture
 def gpu_pool(gpu_node):
-    return gpu_node.pool("mine", device=0, slab="2MiB")
+    return gpu_node.pool(device=0, slab="2MiB")

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import threading
 import types
 
 import fake_gpus
-import numpy
 import pytest
 from users import present
 
@@ -47,11 +47,11 @@ def torch_calls(gpu_pool):
 class TestWhatTorchCalls:
     def test_memory_of_the_pool_is_found_by_its_address(self, gpu_node, gpu_pool, torch_calls):
         address = torch_calls.malloc(5000, 0, None)
-        target = numpy.zeros(100, "uint8")
+        target = gpu_node.empty(100, "uint8")
         fake_gpus.write(address, bytes(range(100)) * 50)
         before = {each.id for each in gpu_node.buffers()}
         gpu_node.transfer(fake_gpus.Foreign(address + 1000, (100,)), target)
-        assert target.tobytes() == bytes(range(100))
+        assert bytes(target.memory) == bytes(range(100))
         assert {each.id for each in gpu_node.buffers()} == before
         assert gpu_pool.statistics.blocks_in_use == _native.torch_hooks()[0] == 1
         torch_calls.free(address, 5000, 0, None)
@@ -248,11 +248,13 @@ class TestCupy:
 
 class TestNumba:
     @pytest.fixture
-    def ours(self):
+    def ours(self, monkeypatch):
         if not present("numba.cuda"):
             pytest.skip("numba is not installed")
         import onecopy.numba as module
 
+        # Made as Numba opens the driver.
+        monkeypatch.setattr(module._driver, "_logger", logging.getLogger("numba"), raising=False)
         return module
 
     def test_it_is_a_plug_in(self, ours, gpu_pool):
@@ -264,7 +266,7 @@ class TestNumba:
         context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
         manager = made(context=context)
         memory = manager.memalloc(1000)
-        assert _pool.find(int(memory.handle), 1000, on_host=False).pool is gpu_pool
+        assert _pool.find(memory.device_ctypes_pointer.value, 1000, on_host=False).pool is gpu_pool
         with pytest.raises(onecopy.FailedPrecondition, match="transfer"):
             manager.get_ipc_handle(memory)
         with manager.defer_cleanup():
