@@ -165,7 +165,8 @@ def test_types():
     """The examples, and the package as it is installed, hold what their types say."""
     package = pathlib.Path(onecopy.__file__).parent
     assert (package / "py.typed").exists()
-    for what in ([EXAMPLES / "send_array.py"], [EXAMPLES / "pipeline.py"], ["-p", "onecopy"]):
+    for what in ([EXAMPLES / "send_array.py"], [EXAMPLES / "pipeline.py"], [EXAMPLES / "mem_pool.py"],
+                 ["-p", "onecopy"]):
         done = subprocess.run(
             [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", os.devnull, *what],
             capture_output=True, text=True, check=False, cwd=EXAMPLES)

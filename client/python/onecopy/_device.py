@@ -68,7 +68,7 @@ class DeviceArray(_ranges.PoolRange):
         self._dtype = dtype
 
     @property
-    def _memory(self) -> _native.PoolPiece:  # type: ignore[override]
+    def _memory(self) -> _native.PoolPiece:
         if self._piece is None:
             raise InvalidArgument("this array was freed", "BAD_POINTER", "take another one of the pool")
         return self._piece

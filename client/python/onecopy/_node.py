@@ -335,13 +335,14 @@ class Node:
             if end.nbytes == 0:
                 raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
                                       "leave arrays without elements out")
-            pool = end._pool if isinstance(end, _ranges.PoolRange) else None
-            return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end, pool=pool)
+            return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end,
+                          pool=end._pool if isinstance(end, _ranges.PoolRange) else None)
         found = _arrays.view(end)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
         runs = _arrays.runs(found)
-        registration, pool = None, None
+        registration: _registrations.Registration | None = None
+        pool: _pool.AnyPool | None = None
         shared = _shared.find(start, bytes) if found.on_host else None
         pooled = _pool.find(start, bytes, on_host=found.on_host) if shared is None else None
         if shared is not None:
