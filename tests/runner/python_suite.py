@@ -1,7 +1,7 @@
 """The suites of the Python package: its wheel is built, installed beside other people's packages, and tested by pytest.
 
 `python` has the packages of tests/python/requirements.txt (150 MB are fetched, once); `python-matrix` also torch with its
-CUDA libraries, and Ray (3 GB). The virtual environments are kept in the build folder.
+CUDA libraries, Ray, CuPy, Numba and RMM (3 GB). The virtual environments are kept in the build folder.
 """
 
 import hashlib
