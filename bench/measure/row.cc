@@ -42,6 +42,8 @@ std::string_view UnitName(Unit unit) {
       return "s/GB";
     case Unit::kBytesPerByte:
       return "B/B";
+    case Unit::kPerSecond:
+      return "1/s";
   }
   return "";
 }

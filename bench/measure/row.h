@@ -12,7 +12,7 @@
 
 namespace onecopy::bench {
 
-// Of a row's values. kBytesPerSecond: more is better; the others: less is.
+// Of a row's values. kBytesPerSecond, kPerSecond: more is better; the others: less is.
 enum class Unit {
   kBytesPerSecond,
   kBytes,
@@ -20,6 +20,7 @@ enum class Unit {
   kSeconds,
   kSecondsPerGigabyte,  // of CPU time, per 10^9 bytes of payload
   kBytesPerByte,        // through a memory, per byte of payload
+  kPerSecond,           // how often in a second
 };
 
 // "B/s" and the like.

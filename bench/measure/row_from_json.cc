@@ -104,8 +104,8 @@ Value OneOf(Reader& reader, const char* key, const std::array<Value, kCount>& va
 RecordedRow Read(Reader& reader) {
   using enum RowStatus;
   using enum Unit;
-  constexpr std::array kUnits = {kBytesPerSecond,     kBytes,       kCores, kSeconds,
-                                 kSecondsPerGigabyte, kBytesPerByte};
+  constexpr std::array kUnits = {kBytesPerSecond,     kBytes,        kCores,    kSeconds,
+                                 kSecondsPerGigabyte, kBytesPerByte, kPerSecond};
   RecordedRow recorded;
   Row& row = recorded.row;
   row.work = reader.Text("work", false);

@@ -43,6 +43,9 @@ std::string ValueText(Unit unit, double value) {
       return Formatted("%.3f", value) + " s/GB";
     case Unit::kBytesPerByte:
       return Formatted("%.2f", value) + " B/B";
+    case Unit::kPerSecond:
+      return value < 1e6 ? Formatted("%.1f", value / 1e3) + " k/s"
+                         : Formatted("%.2f", value / 1e6) + " M/s";
   }
   return {};
 }

@@ -43,6 +43,7 @@ const std::vector<Work>& AllWorks() {
         {"clients' gpu memory", ClientsGpuMemory, true},
         {"beside kernels", BesideKernels, true},
         {"registration", Registration},
+        {"pool allocate+free", PoolAllocation},
         {"first byte", FirstByte},
         {"ceiling check", CeilingChecks},
         {"competitor", Competitors, true},

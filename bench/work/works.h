@@ -33,6 +33,8 @@ std::vector<Row> ClientsGpuMemory(const Settings& settings);
 std::vector<Row> BesideKernels(const Settings& settings);
 // registration.cc
 std::vector<Row> Registration(const Settings& settings);
+// pool.cc
+std::vector<Row> PoolAllocation(const Settings& settings);
 // first_byte.cc
 std::vector<Row> FirstByte(const Settings& settings);
 // ceiling_checks.cc
