@@ -18,17 +18,18 @@ _LEGACY, _NO_ORDER = 1, -1  # streams, as the array API and the CUDA array inter
 def ordinal(device: Any) -> int:
     """The number of a GPU in this process: of an int, "cuda:1", or a device of torch, CuPy or Numba. Without a number
     ("cuda") the current one."""
+    number: object = None
     if isinstance(device, int) and not isinstance(device, bool):
-        number: object = device
+        number = device
     elif isinstance(device, str):
-        kind, _, text = device.partition(":")
-        number = None if kind != "cuda" else int(text) if text.isdecimal() else current() if device == "cuda" else None
-    elif getattr(device, "type", "cuda") != "cuda":  # torch's
-        number = None
-    else:
-        number = getattr(device, "index", None) if hasattr(device, "type") else getattr(device, "id", None)
-        if number is None and hasattr(device, "type"):
-            number = current()
+        kind, colon, text = device.partition(":")
+        if kind == "cuda":
+            number = (int(text) if text.isdecimal() else None) if colon else current()
+    elif hasattr(device, "type"):  # torch's
+        if device.type == "cuda":
+            number = current() if device.index is None else device.index
+    else:  # CuPy's, Numba's
+        number = getattr(device, "id", None)
     if not isinstance(number, int) or number < 0:
         raise InvalidArgument(f"{device!r} is no GPU", "BAD_ARGUMENT",
                               'pass its number, "cuda:0", or a device of torch, CuPy or Numba')
