@@ -143,6 +143,16 @@ def gpus():
 
 
 @pytest.fixture
+def gpu_daemon(folder):
+    """One of those for a test that treats it badly."""
+    if not fake_gpus.LIBRARY.exists():
+        pytest.skip("the driver without a GPU is not built: target onecopy_fake_cuda")
+    made = Daemon("lone", folder, fake_gpus.config(folder))
+    yield made
+    made.end()
+
+
+@pytest.fixture
 def gpu_node(gpus):
     return onecopy.connect(gpus.run_dir, cuda_library=fake_gpus.LIBRARY)
 

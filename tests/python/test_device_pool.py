@@ -117,6 +117,22 @@ class TestArrays:
         gc.collect()
         assert id not in ids(node)
 
+    def test_it_outlives_its_daemon(self, gpu_daemon):
+        node = onecopy.connect(gpu_daemon.run_dir, cuda_library=fake_gpus.LIBRARY)
+        pool = node.pool("p", device=0, slab="2MiB")
+        one, two = pool.empty(1000, "uint8"), pool.empty(1000, "uint8")
+        fake_gpus.write(one.pointer, pattern(1000).tobytes())
+        before = one.buffer.id
+        node.transfer(fake_gpus.Foreign(one.pointer, (500,)), fake_gpus.Foreign(two.pointer, (500,)))
+        gpu_daemon.kill()
+        gpu_daemon.start_again()
+        node.ping()
+        node.transfer(fake_gpus.Foreign(one.pointer, (1000,)), fake_gpus.Foreign(two.pointer, (1000,)))
+        assert fake_gpus.read(two.pointer, 1000) == pattern(1000).tobytes()
+        assert one.buffer.id != before
+        assert one.buffer.name == "p.1"
+        assert len(node._registrations) == 0
+
     def test_a_child_is_refused(self, gpu_pool):
         array = gpu_pool.empty(10, "uint8")
         child = os.fork()
@@ -277,8 +293,9 @@ class TestStreams:
         ours, theirs = gpu_driver.stream(), gpu_driver.stream()
         array = gpu_pool.empty(1000, "uint8", stream=ours)
         array.record_stream(theirs)
+        capsule = array.__dlpack__(stream=theirs.handle)  # known already
         gate = theirs.hold_up()
-        del array
+        del array, capsule
         reached = ours.mark()
         assert not reached.is_set()
         gate.set()

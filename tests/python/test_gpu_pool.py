@@ -456,9 +456,8 @@ class TestStreams:
         side, main = torch.cuda.Stream(), torch.cuda.Stream()
         array = pool.empty(MIB, "uint8", stream=main)
         array.record_stream(side)
-        tensor = torch.from_dlpack(type("Taken", (), {  # without an order of its own
-            "__dlpack__": lambda self, **_: array.__dlpack__(stream=-1, max_version=(1, 0)),
-            "__dlpack_device__": lambda self: (2, 0)})())
+        with torch.cuda.stream(side):
+            tensor = torch.from_dlpack(array)
         hold_up(side)
         with torch.cuda.stream(side):
             tensor.fill_(9)

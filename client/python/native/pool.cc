@@ -82,12 +82,11 @@ void PoolPiece::HandTo(StreamHandle stream) const {
 
 void PoolPiece::UsedBy(StreamHandle stream, const nb::object& owner) {
   stream = Known(stream);
-  if (stream == stream_) return;
+  if (stream == stream_ || std::ranges::find(others_, stream) != others_.end()) return;
   if (stream == kPerThread || (owner.is_none() && stream != 0)) {
     waits_ = true;
     return;
   }
-  if (std::ranges::find(others_, stream) != others_.end()) return;
   others_.push_back(stream);
   keeps_.push_back(owner);
 }
