@@ -17,17 +17,17 @@ constexpr int kSlowPairs = 200;   // of what goes to the kernel
 constexpr int kWarmUpPairs = 10;  // before each sample
 
 // Allocates and frees once.
-using Pair = std::function<Status(uint64_t bytes)>;
+using HaveOnce = std::function<Status(uint64_t bytes)>;
 
 // One way to have memory. `finish`: after each sample, outside its time.
-struct Way {
+struct WayToHave {
   std::string name;
   int pairs = kPairs;
-  Pair pair;
+  HaveOnce pair;
   std::function<Status()> finish = [] { return OkStatus(); };
 };
 
-Result<double> PairsPerSecond(const Way& way, uint64_t bytes) {
+Result<double> PairsPerSecond(const WayToHave& way, uint64_t bytes) {
   for (int i = 0; i < kWarmUpPairs; ++i) ONECOPY_RETURN_IF_ERROR(way.pair(bytes));
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < way.pairs; ++i) ONECOPY_RETURN_IF_ERROR(way.pair(bytes));
@@ -38,8 +38,8 @@ Result<double> PairsPerSecond(const Way& way, uint64_t bytes) {
 }
 
 // Both take turns, and who begins takes turns, too.
-Row Held(Row row, const Way& work, const Way& ceiling, const Settings& settings) {
-  const auto take = [&row](const Way& way, std::vector<double>& into) -> Status {
+Row Held(Row row, const WayToHave& work, const WayToHave& ceiling, const Settings& settings) {
+  const auto take = [&row](const WayToHave& way, std::vector<double>& into) -> Status {
     ONECOPY_ASSIGN_OR_RETURN(const double rate, PairsPerSecond(way, row.bytes));
     into.push_back(rate);
     return OkStatus();
@@ -62,14 +62,14 @@ Row Held(Row row, const Way& work, const Way& ceiling, const Settings& settings)
   return Evaluated(std::move(row));
 }
 
-Way OfPool(Pool& pool, StreamHandle stream) {
+WayToHave OfPool(Pool& pool, StreamHandle stream) {
   return {.name = "pool", .pair = [&pool, stream](uint64_t bytes) -> Status {
             ONECOPY_ASSIGN_OR_RETURN(void* const piece, pool.Allocate(bytes, stream));
             return pool.Deallocate(piece, bytes, stream);
           }};
 }
 
-Way OfDriver(const shim::CudaApi& api) {
+WayToHave OfDriver(const shim::CudaApi& api) {
   return {.name = "cuMemAlloc+cuMemFree",
           .pairs = kSlowPairs,
           .pair = [&api](uint64_t bytes) -> Status {
@@ -79,7 +79,7 @@ Way OfDriver(const shim::CudaApi& api) {
           }};
 }
 
-Way OfDriversPool(const shim::CudaApi& api, CUstream stream) {
+WayToHave OfDriversPool(const shim::CudaApi& api, CUstream stream) {
   return {.name = "cuMemAllocAsync+cuMemFreeAsync",
           .pair = [&api, stream](uint64_t bytes) -> Status {
             CUdeviceptr memory = 0;
@@ -139,7 +139,7 @@ std::vector<Row> Measured(const std::shared_ptr<Gpu>& gpu, Pool& pool, const Set
                                      "the driver has no cuMemAllocAsync"});
     }
     CUstream const stream = own_stream ? own : nullptr;
-    const Way work = OfPool(pool, reinterpret_cast<StreamHandle>(stream));
+    const WayToHave work = OfPool(pool, reinterpret_cast<StreamHandle>(stream));
     return Held(std::move(row), work, async ? OfDriversPool(api, stream) : OfDriver(api), settings);
   });
   if (made.ok()) {

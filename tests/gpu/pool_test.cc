@@ -4,8 +4,8 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -281,34 +281,54 @@ TEST_CASE("what is trimmed is the GPU's again") {
   CHECK(Must(pool->Allocate(64 * kMiB)) == pieces.front());
 }
 
-TEST_CASE("a GPU that is full is told, and what does not fit is managed memory") {
+TEST_CASE("a GPU that is full is told, with what is free") {
   ONECOPY_NEEDS_GPUS(1);
   Node east("east");
   Client client = east.Connect();
   const OnGpu gpu(0);
-  const auto pool = MakePool(client, {.slab_bytes = 2 * kMiB, .limit_bytes = 512 * kMiB});
-  const auto overflowing = MakePool(
-      client, {.managed_overflow = true, .slab_bytes = 512 * kMiB, .limit_bytes = 512 * kMiB});
-  void* const source = Must(pool->Allocate(2 * kMiB));
-  gpu.Put(source, Payload(2 * kMiB, 5));
+  const auto pool = MakePool(client, {.slab_bytes = 2 * kMiB, .limit_bytes = 1024 * kMiB});
+  void* const piece = Must(pool->Allocate(2 * kMiB));
   CUdeviceptr rest = 0;
   Must(gpu.api->MemAlloc(&rest, gpu.FreeBytes() - 256 * kMiB));
-  const Status full = pool->Allocate(400 * kMiB).status();
+  const Status full = pool->Allocate(512 * kMiB).status();
   CHECK(full.code() == Code::kResourceExhausted);
   CHECK(full.reason() == "NO_MEMORY");
   CHECK(full.message().find("are free") != std::string::npos);
-  void* const managed = Must(overflowing->Allocate(2 * kMiB));
-  CHECK(overflowing->statistics().bytes_managed == 512 * kMiB);
-  REQUIRE(overflowing->slabs().size() == 1);
-  CHECK(overflowing->slabs()[0].managed);
-  CHECK(overflowing->slabs()[0].buffer.form == "process-gpu");
+  Must(gpu.api->MemFree(rest));
+  void* const large = Must(pool->Allocate(512 * kMiB));
+  Must(pool->Deallocate(large));
+  Must(pool->Deallocate(piece));
+}
+
+// Not by a GPU that is full: managed memory that does not fit can hang one.
+TEST_CASE("what finds no addresses in one piece is managed memory, copied once more") {
+  ONECOPY_NEEDS_GPUS(1);
+  Node east("east");
+  Client client = east.Connect();
+  const OnGpu gpu(0);
+  const auto pool =
+      MakePool(client, {.managed_overflow = true, .slab_bytes = 2 * kMiB, .limit_bytes = 8 * kMiB});
+  void* const source = Must(pool->Allocate(2 * kMiB));
+  void* const between = Must(pool->Allocate(2 * kMiB));
+  Must(pool->Allocate(2 * kMiB).status());
+  Must(pool->Deallocate(between));
+  CHECK(Must(pool->Trim()) == 2 * kMiB);
+  gpu.Put(source, Payload(2 * kMiB, 5));
+  void* const managed = Must(pool->Allocate(4 * kMiB));
+  CHECK(pool->statistics().bytes_managed == 4 * kMiB);
+  for (const PoolSlab& slab : pool->slabs()) {
+    CHECK(slab.managed == (slab.data == managed));
+    CHECK(slab.buffer.form == (slab.managed ? "process-gpu" : "cuda-vmm"));
+  }
   const TransferInfo done =
       Must(client.RunTransfer({.source = Must(pool->endpoint(source)),
-                               .destination = Must(overflowing->endpoint(managed))}));
+                               .destination = Must(pool->endpoint(managed, 2 * kMiB))}));
   Must(OutcomeOf(done));
   CHECK(done.receipt.steps.size() == 2);
   CHECK(std::memcmp(managed, Payload(2 * kMiB, 5).data(), 2 * kMiB) == 0);
-  Must(gpu.api->MemFree(rest));
+  Must(pool->Deallocate(managed));
+  CHECK(Must(pool->Trim()) == 4 * kMiB);
+  CHECK(pool->statistics().bytes_managed == 0);
 }
 
 TEST_CASE("a pinned pool's memory is known to the driver, and moves to a GPU's") {

@@ -156,7 +156,8 @@ class DevicePool(AnyPool):
         return _device.DeviceArray(self, self._piece(size, stream), dims, kind)
 
     def release_stream(self, stream: Any) -> None:
-        """Before a stream is destroyed: waits for the GPU, and what was given back to that stream is anybody's then."""
+        """Before a stream is destroyed: waits for what it had to do when it last gave memory back, and all of that is
+        anybody's then."""
         self._native.release_stream(_streams.number(stream))
 
 

@@ -67,9 +67,10 @@ struct ConnectOptions {
 // asked again by itself. Every later call connects again first, with UNAVAILABLE
 // (DAEMON_UNREACHABLE) and nothing done for as long as no daemon answers. With the session went
 // everything that was registered, with its grants, and the open series. A new session registers
-// HostBuffers again, with their bytes, under another id and the same name (a new one where the
-// daemon chose it); all else is for the caller to register again, and NOT_FOUND (BUFFER_LOST) where
-// it is named before. session() has the list. A new daemon knows nothing of earlier transfers.
+// HostBuffers and pools again, with their bytes, under another id and the same name (a new one
+// where the daemon chose it); all else is for the caller to register again, and NOT_FOUND
+// (BUFFER_LOST) where it is named before. session() has the list. A new daemon knows nothing of
+// earlier transfers.
 //
 // **After a fork** the child must not use its parent's Client: every call fails at once with
 // FAILED_PRECONDITION (FORKED), and destructors leave the parent's session as it is; the memory of
@@ -113,7 +114,9 @@ class Client {
   Result<HostBuffer> CreateHostBuffer(const std::string& name, uint64_t bytes);
 
   // Memory in pieces, of host or GPU memory that is registered once; see pool.h. INVALID_ARGUMENT
-  // (BAD_SIZE); with `initial_bytes`, as Pool::Grow.
+  // (BAD_SIZE, BAD_ARGUMENT); with `initial_bytes`, as Pool::Grow. Of GPU or pinned memory also
+  // NOT_FOUND (DEVICE_NOT_FOUND), FAILED_PRECONDITION (NOT_SHAREABLE) for a GPU whose memory no
+  // other process maps, (HOST_NOT_PINNABLE), and what keeps the driver from working (NO_DRIVER, …).
   Result<std::shared_ptr<Pool>> CreatePool(const PoolOptions& options = {});
 
   // A piece of the caller's own memory file: a memfd, or POSIX shared memory (shm_open, torch's

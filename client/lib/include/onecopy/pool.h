@@ -60,18 +60,18 @@ struct PoolSlab {
 // a piece, GPU or transfer, must have ended before it is given back.
 //
 // GPU memory follows them: what is given back may still be used by what the stream named there was
-// given before, and only what must come after that has it again. Transfers are no work of a stream:
-// one must have ended before its piece is given back, or be ordered with the stream
-// (RunTransferAsync with a StreamOrder whose `then` is the stream). Streams are of the GPU's
-// primary context, which is the CUDA runtime's, and open: FAILED_PRECONDITION (DRIVER_FAILED) for
-// another one. 0, 1 and 2 are the driver's default streams. For a stream that captures a graph only
-// what the same stream freed, what is free for all, and new slabs are allocated: the capture goes
-// on.
+// given before, and only what comes after that on the GPU has it again. Transfers are no work of a
+// stream: one must have ended before its piece is given back, or be ordered with the stream
+// (RunTransferAsync with a StreamOrder whose `then` is the stream). 0 and 1 are the default stream,
+// 2 is that of the calling thread; others are of the GPU's primary context, which is the CUDA
+// runtime's: FAILED_PRECONDITION (DRIVER_FAILED) for another one's, whose memory stays allocated.
+// A stream that captures a graph is given what is free for all, what it freed while it captured,
+// and new slabs; what it frees then is for its captures alone until ReleaseStream. No call spoils a
+// capture, on any thread. The memory is not zeroed.
 //
 // The GPU's slabs lie in one range of addresses that is reserved when the pool is made: of
-// limit_bytes, or, without a limit, of twice the GPU's memory. It and the pinned host's slabs need
-// the CUDA driver (ConnectOptions::cuda_library): without it CreatePool fails with what LoadCuda
-// would say (NO_DRIVER, NO_GPU, …).
+// limit_bytes, but of no more than twice the GPU's memory. It and pinned host memory need the CUDA
+// driver (ConnectOptions::cuda_library), and hold its primary context open.
 class Pool final : public MemoryResource {
  public:
   // The pieces go with it, also those not given back; transfers that use them are cancelled, and
@@ -101,8 +101,10 @@ class Pool final : public MemoryResource {
   // Of GPU memory: the host waits for all that the GPU was given in this process, whichever streams
   // there are or were.
   Status Synchronize();
-  // Of GPU memory, before a stream is destroyed: waits for the GPU, and what was given back to that
-  // stream is anybody's from then on.
+  // Of GPU memory, before a stream is destroyed: waits for what it was given until it last gave
+  // memory back, and that is anybody's from then on; so is what it freed while it captured graphs,
+  // which must have ended and are launched no more. Without it what is known of the stream stays.
+  // FAILED_PRECONDITION (STREAM_CAPTURING) while it captures.
   Status ReleaseStream(StreamHandle stream);
 
   std::optional<int> cuda_device() const;  // as PoolOptions
