@@ -140,6 +140,33 @@ Status GpuStreams::Follow(StreamHandle later, StreamHandle earlier) {
   return gpu_->Failure("letting a stream wait for another one", error);
 }
 
+Status GpuStreams::FollowNow(StreamHandle later, StreamHandle earlier) {
+  for (const StreamHandle stream : {later, earlier}) {
+    ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
+    if (IsCaptured(key)) return Capturing("the stream is capturing a graph");
+    if (key == kLegacyKey) ONECOPY_RETURN_IF_ERROR(CheckDefault());
+  }
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
+  CUevent now = nullptr;
+  Status recorded = Record(&now, Of(earlier));
+  CUresult error = CUDA_SUCCESS;
+  if (recorded.ok()) {
+    error = gpu_->api().StreamWaitEvent(Of(later), now, CU_EVENT_WAIT_DEFAULT);
+  }
+  if (now != nullptr) gpu_->api().EventDestroy(now);  // who waits for it has been queued
+  if (!recorded.ok() || error == CUDA_SUCCESS) return recorded;
+  return gpu_->Failure("letting a stream wait for another one", error);
+}
+
+Status GpuStreams::WaitForAll() const {
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  const CUresult error = gpu_->api().CtxSynchronize();
+  return error == CUDA_SUCCESS ? OkStatus() : gpu_->Failure("waiting for the GPU", error);
+}
+
 Status GpuStreams::Wait(StreamHandle stream) {
   const GpuDevice::Scope scope(*gpu_);
   ONECOPY_RETURN_IF_ERROR(scope.status());

@@ -39,6 +39,12 @@ class GpuStreams final : public StreamOrder {
   // The core knows these no more.
   void Forget(const Keys& keys);
 
+  // By their handles, of what `earlier` was given until now. FAILED_PRECONDITION (STREAM_CAPTURING)
+  // where one of them captures.
+  Status FollowNow(StreamHandle later, StreamHandle earlier);
+  // The host waits for all streams of the GPU, of which no handle is named.
+  Status WaitForAll() const;
+
   // FAILED_PRECONDITION (STREAM_CAPTURING) where one of them captures, or a stream does that the
   // legacy default one would wait for.
   Status Follow(StreamHandle later, StreamHandle earlier) override;

@@ -110,6 +110,18 @@ Status Pool::ReleaseStream(StreamHandle stream) {
 
 std::optional<int> Pool::cuda_device() const { return state_->cuda_device; }
 
+Status Pool::Follow(StreamHandle later, StreamHandle earlier) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
+  if (later == earlier) return OkStatus();
+  if (state_->streams == nullptr) return state_->KeyOf(later != 0 ? later : earlier).status();
+  return state_->streams->FollowNow(later, earlier);
+}
+
+Status Pool::Synchronize() {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
+  return state_->streams == nullptr ? OkStatus() : state_->streams->WaitForAll();
+}
+
 std::vector<PoolSlab> Pool::slabs() const {
   return state_->CheckProcess().ok() ? state_->slabs->List() : std::vector<PoolSlab>();
 }

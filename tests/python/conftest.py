@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 
+import fake_gpus
 import pytest
 
 import onecopy
@@ -127,3 +128,40 @@ def daemon(folder):
     made = Daemon("lone", folder / "lone")
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def gpus():
+    """A daemon with GPUs that are none."""
+    if not fake_gpus.LIBRARY.exists():
+        pytest.skip("the driver without a GPU is not built: target onecopy_fake_cuda")
+    with tempfile.TemporaryDirectory(prefix="onecopy-py.") as path:
+        folder = pathlib.Path(path)
+        made = Daemon("gpus", folder, fake_gpus.config(folder))
+        yield made
+        made.end()
+
+
+@pytest.fixture
+def gpu_daemon(folder):
+    """One of those for a test that treats it badly."""
+    if not fake_gpus.LIBRARY.exists():
+        pytest.skip("the driver without a GPU is not built: target onecopy_fake_cuda")
+    made = Daemon("lone", folder, fake_gpus.config(folder))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def gpu_node(gpus):
+    return onecopy.connect(gpus.run_dir, cuda_library=fake_gpus.LIBRARY)
+
+
+@pytest.fixture
+def gpu_driver(gpus):
+    return fake_gpus.Driver()
+
+
+@pytest.fixture
+def gpu_pool(gpu_node):
+    return gpu_node.pool(device=0, slab="2MiB")

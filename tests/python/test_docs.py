@@ -107,6 +107,20 @@ def test_send_a_state_dict(pair):
     assert sent.splitlines()[-1].rpartition(": ")[2] == got.splitlines()[-1].rpartition(": ")[2]
 
 
+@pytest.mark.skipif(not present("torch"), reason="torch is not installed")
+def test_a_mem_pool(pair, west):
+    import torch
+
+    west.create("docs-weights", 8 << 20)
+    done = run(pair, EXAMPLES / "mem_pool.py", "west:docs-weights")
+    if torch.cuda.is_available():
+        assert done.returncode == 0, done.stderr
+        assert "4 tensors, 0 registrations" in done.stdout
+    else:
+        assert done.returncode == 1
+        assert done.stderr.startswith(("NO_DRIVER", "NO_GPU"))
+
+
 @pytest.mark.skipif(not present("nixl"), reason="NIXL's wheel is not installed")
 def test_the_kv_cache(pair, tmp_path):
     folder = subprocess.run([onecopy.program(), "nixl-plugin-dir", "--cache", tmp_path], capture_output=True, text=True,
@@ -151,7 +165,8 @@ def test_types():
     """The examples, and the package as it is installed, hold what their types say."""
     package = pathlib.Path(onecopy.__file__).parent
     assert (package / "py.typed").exists()
-    for what in ([EXAMPLES / "send_array.py"], [EXAMPLES / "pipeline.py"], ["-p", "onecopy"]):
+    for what in ([EXAMPLES / "send_array.py"], [EXAMPLES / "pipeline.py"], [EXAMPLES / "mem_pool.py"],
+                 ["-p", "onecopy"]):
         done = subprocess.run(
             [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", os.devnull, *what],
             capture_output=True, text=True, check=False, cwd=EXAMPLES)

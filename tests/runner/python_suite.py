@@ -1,7 +1,7 @@
 """The suites of the Python package: its wheel is built, installed beside other people's packages, and tested by pytest.
 
 `python` has the packages of tests/python/requirements.txt (150 MB are fetched, once); `python-matrix` also torch with its
-CUDA libraries, and Ray (3 GB). The virtual environments are kept in the build folder.
+CUDA libraries, Ray, CuPy, Numba and RMM (3 GB). The virtual environments are kept in the build folder.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _REQUIREMENTS = {
     "python-matrix": "requirements-matrix.txt",
 }
 _WITHOUT_DEPENDENCIES = "requirements-alone.txt"  # which ask for more than what is used of them
-TARGETS = ("onecopyd", "onecopy")  # of the build, as CMake has them
+TARGETS = ("onecopyd", "onecopy", "onecopy_fake_cuda")  # of the build, as CMake has them
 _BUILD_SECONDS = 3600
 _TIME_LIMIT = 1500
 _LOG_LINES = 200

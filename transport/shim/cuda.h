@@ -33,6 +33,7 @@ namespace onecopy::shim {
   X(CtxSetCurrent, cuCtxSetCurrent)                                               \
   X(CtxPushCurrent, cuCtxPushCurrent_v2)                                          \
   X(CtxPopCurrent, cuCtxPopCurrent_v2)                                            \
+  X(CtxSynchronize, cuCtxSynchronize)                                             \
   X(CtxEnablePeerAccess, cuCtxEnablePeerAccess)                                   \
   X(MemGetInfo, cuMemGetInfo_v2)                                                  \
   X(MemAlloc, cuMemAlloc_v2)                                                      \

@@ -15,6 +15,7 @@
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
 #include "client/python/native/tensor.h"
+#include "client/python/native/torch_hooks.h"
 #include "onecopy/size.h"
 
 namespace nb = nanobind;
@@ -66,17 +67,6 @@ void BindMemory(nb::module_& module) {
       .def_prop_ro("valid", &Mapped::IsValid)
       .def("check", &Mapped::CheckValid)
       .def("document", &Mapped::Document);
-  nb::class_<PoolPiece>(module, "PoolPiece", nb::type_slots(PoolPieceSlots()),
-                        nb::is_weak_referenceable())
-      .def_prop_ro("address", &PoolPiece::address)
-      .def_prop_ro("bytes", &PoolPiece::bytes)
-      .def("place", &PoolPiece::Place);
-  nb::class_<PoolHandle>(module, "Pool")
-      .def("allocate", &PoolHandle::Allocate, "bytes"_a)
-      .def("grow", &PoolHandle::Grow, "bytes"_a)
-      .def("trim", &PoolHandle::Trim, "keep_bytes"_a)
-      .def("slabs", &PoolHandle::Slabs)
-      .def("statistics", &PoolHandle::Statistics);
   nb::class_<Tensor>(module, "Tensor")
       .def_ro("address", &Tensor::address)
       .def_ro("bits", &Tensor::bits)
@@ -100,14 +90,52 @@ void BindMemory(nb::module_& module) {
       "versioned"_a);
 }
 
+void BindPools(nb::module_& module) {
+  nb::class_<PoolPiece>(module, "PoolPiece", nb::type_slots(PoolPieceSlots()),
+                        nb::is_weak_referenceable())
+      .def_prop_ro("address", &PoolPiece::address)
+      .def_prop_ro("bytes", &PoolPiece::bytes)
+      .def_prop_ro("stream", &PoolPiece::stream)
+      .def("place", &PoolPiece::Place)
+      .def("hand_to", &PoolPiece::HandTo, "stream"_a)
+      .def("used_by", &PoolPiece::UsedBy, "stream"_a, "owner"_a.none())
+      .def("move_to", &PoolPiece::MoveTo, "stream"_a, "owner"_a.none())
+      .def("wait_at_end", &PoolPiece::WaitAtEnd);
+  nb::class_<PoolHandle>(module, "Pool")
+      .def_prop_ro("cuda_device", [](const PoolHandle& self) { return self.pool()->cuda_device(); })
+      .def("allocate", &PoolHandle::Allocate, "bytes"_a, "stream"_a = 0,
+           "keeps"_a.none() = nb::none())
+      .def("allocate_bytes", &PoolHandle::AllocateBytes, "bytes"_a, "stream"_a)
+      .def("deallocate", &PoolHandle::Deallocate, "address"_a, "bytes"_a, "stream"_a)
+      .def("find", &PoolHandle::Find, "address"_a, "bytes"_a)
+      .def("grow", &PoolHandle::Grow, "bytes"_a)
+      .def("trim", &PoolHandle::Trim, "keep_bytes"_a)
+      .def("release_stream", &PoolHandle::ReleaseStream, "stream"_a)
+      .def("slabs", &PoolHandle::Slabs)
+      .def("statistics", &PoolHandle::Statistics);
+  module.def(
+      "set_torch_pool",
+      [](int device, const PoolHandle* pool) {
+        std::shared_ptr<onecopy::Pool> chosen = pool == nullptr ? nullptr : pool->pool();
+        const nb::gil_scoped_release released;  // the last of another one may go, and waits
+        SetTorchPool(device, std::move(chosen));
+      },
+      "device"_a, "pool"_a.none());
+  // Blocks that torch has, allocations that failed, and why the last one did.
+  module.def("torch_hooks", [] {
+    const TorchHooks now = TorchHooksNow();
+    return std::tuple(now.blocks, now.failures, now.last_error);
+  });
+}
+
 void BindNode(nb::module_& module) {
   nb::class_<Queued>(module, "Queued")
       .def_prop_ro("done", &Queued::done)
       .def("wait", &Queued::Await, "stop"_a, nb::sig("def wait(self, stop: Stop) -> Transfer"))
       .def("cancel", &Queued::Cancel);
   nb::class_<Node>(module, "Node")
-      .def(nb::init<const std::string&, const std::string&, int64_t, bool>(), "run_dir"_a,
-           "program"_a, "timeout_ms"_a, "use_ring"_a)
+      .def(nb::init<const std::string&, const std::string&, int64_t, bool, const std::string&>(),
+           "run_dir"_a, "program"_a, "timeout_ms"_a, "use_ring"_a, "cuda_library"_a = "")
       .def_prop_ro("name", [](const Node& self) { return self.client().node(); })
       .def_prop_ro("daemon_version",
                    [](const Node& self) { return self.client().daemon_version(); })
@@ -116,8 +144,8 @@ void BindNode(nb::module_& module) {
       .def("ping", &Node::Ping)
       .def("create_buffer", &Node::CreateBuffer, "name"_a, "bytes"_a, "memory"_a, "node"_a = "")
       .def("create_memory", &Node::CreateMemory, "name"_a, "bytes"_a)
-      .def("create_pool", &Node::CreatePool, "name"_a, "slab_bytes"_a, "initial_bytes"_a,
-           "limit_bytes"_a)
+      .def("create_pool", &Node::CreatePool, "name"_a, "cuda_device"_a.none(), "pinned"_a,
+           "managed_overflow"_a, "slab_bytes"_a, "initial_bytes"_a, "limit_bytes"_a)
       .def("register_memfd", &Node::RegisterMemfd, "name"_a, "fd"_a, "offset_bytes"_a, "bytes"_a)
       .def("register_memory", &Node::RegisterMemory, "name"_a, "address"_a, "bytes"_a, "writable"_a)
       .def("register_cuda", &Node::RegisterCuda, "name"_a, "pointer"_a, "bytes"_a)
@@ -161,6 +189,7 @@ NB_MODULE(_native, module) {
   RegisterErrors();
   BindTransfers(module);
   BindMemory(module);
+  BindPools(module);
   BindNode(module);
   module.def(
       "parse_bytes", [](const std::string& text) { return Must(onecopy::ParseBytes(text)); },

@@ -71,11 +71,12 @@ std::string TransferSnapshot::DocumentOfPlan() const {
 }
 
 Node::Node(const std::string& run_dir, const std::string& program, int64_t timeout_ms,
-           bool use_ring)
+           bool use_ring, const std::string& cuda_library)
     : client_(Connected({.run_dir = run_dir,
                          .program = program,
                          .timeout = std::chrono::milliseconds(timeout_ms),
-                         .use_ring = use_ring})) {}
+                         .use_ring = use_ring,
+                         .cuda_library = cuda_library})) {}
 
 Node::~Node() {
   // The connection's end waits for what threads of the library do.
@@ -98,10 +99,15 @@ std::unique_ptr<Memory> Node::CreateMemory(const std::string& name, uint64_t byt
   return std::make_unique<Memory>(Unlocked([&] { return client_.CreateHostBuffer(name, bytes); }));
 }
 
-std::unique_ptr<PoolHandle> Node::CreatePool(const std::string& name, uint64_t slab_bytes,
+std::unique_ptr<PoolHandle> Node::CreatePool(const std::string& name,
+                                             std::optional<int> cuda_device, bool pinned,
+                                             bool managed_overflow, uint64_t slab_bytes,
                                              uint64_t initial_bytes, uint64_t limit_bytes) {
   return std::make_unique<PoolHandle>(Unlocked([&] {
     return client_.CreatePool({.name = name,
+                               .cuda_device = cuda_device,
+                               .pinned = pinned,
+                               .managed_overflow = managed_overflow,
                                .slab_bytes = slab_bytes,
                                .initial_bytes = initial_bytes,
                                .limit_bytes = limit_bytes});

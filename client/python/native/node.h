@@ -52,7 +52,9 @@ class Queued {
 // works. Thread-safe.
 class Node {
  public:
-  Node(const std::string& run_dir, const std::string& program, int64_t timeout_ms, bool use_ring);
+  // As ConnectOptions.
+  Node(const std::string& run_dir, const std::string& program, int64_t timeout_ms, bool use_ring,
+       const std::string& cuda_library);
   ~Node();
 
   const Client& client() const { return client_; }
@@ -62,7 +64,9 @@ class Node {
   std::string CreateBuffer(const std::string& name, uint64_t bytes, const std::string& memory,
                            const std::string& node);
   std::unique_ptr<Memory> CreateMemory(const std::string& name, uint64_t bytes);
-  std::unique_ptr<PoolHandle> CreatePool(const std::string& name, uint64_t slab_bytes,
+  // As PoolOptions.
+  std::unique_ptr<PoolHandle> CreatePool(const std::string& name, std::optional<int> cuda_device,
+                                         bool pinned, bool managed_overflow, uint64_t slab_bytes,
                                          uint64_t initial_bytes, uint64_t limit_bytes);
   std::string RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes, uint64_t bytes);
   // Memory of this process, which must stay until the buffer is deleted.

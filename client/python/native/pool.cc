@@ -1,5 +1,7 @@
 #include "client/python/native/pool.h"
 
+#include <algorithm>
+
 #include "client/cli/output/document.h"
 #include "client/python/native/errors.h"
 
@@ -9,22 +11,63 @@ namespace nb = nanobind;
 
 namespace {
 
+constexpr StreamHandle kLegacyStream = 1;  // CU_STREAM_LEGACY, which is stream 0 by another name
+constexpr StreamHandle kPerThread = 2;     // CU_STREAM_PER_THREAD: on each thread another one
+
 int GetPieceBuffer(PyObject* self, Py_buffer* view, int flags) {
   const PoolPiece* piece = nb::inst_ptr<PoolPiece>(self);
+  if (!piece->on_host()) {
+    PyErr_SetString(PyExc_BufferError,
+                    "memory of a GPU has no buffer: take the array by DLPack, or copy it");
+    view->obj = nullptr;
+    return -1;
+  }
   return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(piece->address()),
                            static_cast<Py_ssize_t>(piece->bytes()), 0, flags);
+}
+
+// What a pool keeps for its transfers may have pieces, which keep the pool.
+int VisitKept(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const nb::object& each : nb::inst_ptr<PoolPiece>(self)->keeps()) Py_VISIT(each.ptr());
+  return 0;
+}
+
+int ClearKept(PyObject* self) {
+  nb::inst_ptr<PoolPiece>(self)->LetGo();
+  return 0;
 }
 
 std::string Text(const cli::Json& document) {
   return document.dump(-1, ' ', false, cli::Json::error_handler_t::replace);
 }
 
+StreamHandle Known(StreamHandle stream) { return stream == kLegacyStream ? 0 : stream; }
+
 }  // namespace
 
-// Fails in a child alone, where the parent has the piece.
+PoolPiece::PoolPiece(std::shared_ptr<Pool> pool, void* data, uint64_t bytes, StreamHandle stream,
+                     nb::object keeps)
+    : pool_(std::move(pool)),
+      data_(data),
+      bytes_(bytes),
+      stream_(Known(stream)),
+      waits_(stream == kPerThread) {
+  keeps_.push_back(std::move(keeps));
+}
+
+// Fails in a child alone, where the parent has the piece. What cannot be ordered is not given back
+// rather than too early.
 PoolPiece::~PoolPiece() {
   const nb::gil_scoped_release released;  // another thread may be making a slab
-  static_cast<void>(pool_->Deallocate(data_));
+  if (SettleUses()) static_cast<void>(pool_->Deallocate(data_, 0, stream_));
+}
+
+bool PoolPiece::SettleUses() const {
+  const auto follows = [this](StreamHandle other) { return pool_->Follow(stream_, other).ok(); };
+  if (!waits_ && std::ranges::all_of(others_, follows)) return true;
+  return pool_->Synchronize().ok();
 }
 
 std::pair<std::string, uint64_t> PoolPiece::Place() const {
@@ -32,18 +75,58 @@ std::pair<std::string, uint64_t> PoolPiece::Place() const {
   return {found.buffer, found.offset_bytes.value_or(0)};
 }
 
+void PoolPiece::HandTo(StreamHandle stream) const {
+  const nb::gil_scoped_release released;
+  Check(pool_->Follow(Known(stream), stream_));
+}
+
+void PoolPiece::UsedBy(StreamHandle stream, const nb::object& owner) {
+  stream = Known(stream);
+  if (stream == stream_ || std::ranges::find(others_, stream) != others_.end()) return;
+  if (stream == kPerThread || (owner.is_none() && stream != 0)) {
+    waits_ = true;
+    return;
+  }
+  others_.push_back(stream);
+  keeps_.push_back(owner);
+}
+
+void PoolPiece::MoveTo(StreamHandle stream, const nb::object& owner) {
+  stream = Known(stream);
+  HandTo(stream);
+  keeps_.push_back(owner);
+  stream_ = stream;
+  waits_ = stream == kPerThread;
+  others_.clear();
+}
+
 PoolHandle::~PoolHandle() {
   const nb::gil_scoped_release released;
   pool_.reset();  // may be the last of it, and then waits for the daemon
 }
 
-std::unique_ptr<PoolPiece> PoolHandle::Allocate(uint64_t bytes) {
-  void* data = nullptr;
-  {
-    const nb::gil_scoped_release released;
-    data = Must(pool_->Allocate(bytes));
-  }
-  return std::make_unique<PoolPiece>(pool_, data, bytes);
+std::unique_ptr<PoolPiece> PoolHandle::Allocate(uint64_t bytes, StreamHandle stream,
+                                                const nb::object& keeps) {
+  auto* const data = reinterpret_cast<void*>(AllocateBytes(bytes, stream));
+  return std::make_unique<PoolPiece>(pool_, data, bytes, stream, keeps);
+}
+
+uint64_t PoolHandle::AllocateBytes(uint64_t bytes, StreamHandle stream) {
+  const nb::gil_scoped_release released;
+  return reinterpret_cast<uintptr_t>(Must(pool_->Allocate(bytes, Known(stream))));
+}
+
+void PoolHandle::Deallocate(uint64_t address, uint64_t bytes, StreamHandle stream) {
+  const nb::gil_scoped_release released;
+  Check(pool_->Deallocate(reinterpret_cast<void*>(address), bytes, Known(stream)));
+}
+
+std::optional<std::pair<std::string, uint64_t>> PoolHandle::Find(uint64_t address,
+                                                                 uint64_t bytes) const {
+  const nb::gil_scoped_release released;
+  Result<Endpoint> found = pool_->endpoint(reinterpret_cast<const void*>(address), bytes);
+  if (!found.ok()) return std::nullopt;
+  return std::pair(std::move(found->buffer), found->offset_bytes.value_or(0));
 }
 
 void PoolHandle::Grow(uint64_t bytes) {
@@ -54,6 +137,11 @@ void PoolHandle::Grow(uint64_t bytes) {
 uint64_t PoolHandle::Trim(uint64_t keep_bytes) {
   const nb::gil_scoped_release released;
   return Must(pool_->Trim(keep_bytes));
+}
+
+void PoolHandle::ReleaseStream(StreamHandle stream) {
+  const nb::gil_scoped_release released;
+  Check(pool_->ReleaseStream(Known(stream)));
 }
 
 std::vector<std::string> PoolHandle::Slabs() const {
@@ -74,6 +162,7 @@ std::string PoolHandle::Statistics() const {
   }();
   return Text({{"slabs", now.slabs},
                {"bytes_reserved", now.bytes_reserved},
+               {"bytes_managed", now.bytes_managed},
                {"bytes_in_use", now.bytes_in_use},
                {"bytes_asked", now.bytes_asked},
                {"peak_bytes", now.peak_bytes},
@@ -83,12 +172,16 @@ std::string PoolHandle::Statistics() const {
                {"deallocations", now.deallocations},
                {"failures", now.failures},
                {"from_recent", now.from_recent},
+               {"from_others", now.from_others},
+               {"synchronized", now.synchronized},
                {"grown", now.grown},
                {"trimmed", now.trimmed}});
 }
 
 PyType_Slot* PoolPieceSlots() {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetPieceBuffer)},
+                                {Py_tp_traverse, reinterpret_cast<void*>(&VisitKept)},
+                                {Py_tp_clear, reinterpret_cast<void*>(&ClearKept)},
                                 {0, nullptr}};
   return slots;
 }

@@ -10,6 +10,7 @@
 from importlib.metadata import version as _version
 
 from . import aio
+from ._device import DeviceArray
 from ._errors import (
     Aborted,
     AlreadyExists,
@@ -31,7 +32,7 @@ from ._errors import (
 )
 from ._mapped import MappedArray
 from ._node import End, Node, connect, diagnose, program
-from ._pool import Pool, PoolArray, PoolStatistics
+from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
 from ._shared import SharedArray
 from ._streams import Queued
 from ._transfer import Transfer
@@ -61,8 +62,9 @@ def doctor() -> Diagnosis:
 
 __all__ = [
     "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
-    "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant", "Internal", "InvalidArgument",
-    "Lane", "MappedArray", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Queued",
-    "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
-    "connect", "doctor", "program",
+    "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant",
+    "Internal", "InvalidArgument", "Lane", "MappedArray", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan",
+    "Pool", "PoolArray", "PoolStatistics", "Queued", "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step",
+    "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio", "connect", "doctor",
+    "program",
 ]

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
-from . import _arrays, _dtypes, _native, _shared
+from . import _arrays, _device, _dtypes, _native, _shared
 from ._errors import Cancelled, InvalidArgument
 from ._values import Buffer, Endpoint
 
@@ -171,7 +171,7 @@ def create(node: _native.Node, buffer: str | Buffer, shape: int | tuple[int, ...
     kind = _dtypes.of(dtype)
     dims = None if shape is None else _shared.dimensions(shape)
     name = f"{buffer.node}:{buffer.id}" if isinstance(buffer, Buffer) else buffer
-    native = node.map_buffer(name, _ordinal(device))
+    native = node.map_buffer(name, None if device is None else _device.ordinal(device))
     if dims is None:
         if native.bytes % kind.itemsize != 0:
             raise InvalidArgument(
@@ -183,12 +183,3 @@ def create(node: _native.Node, buffer: str | Buffer, shape: int | tuple[int, ...
             f"an array {kind.name}{list(dims)} has {kind.itemsize * math.prod(dims)} bytes, and the buffer "
             f"{native.bytes}", "SIZE_MISMATCH", "map it with a smaller shape, or none")
     return MappedArray(native, dims, kind)
-
-
-def _ordinal(device: int | str | None) -> int | None:
-    if device is None or isinstance(device, int):
-        return device
-    kind, _, number = str(device).partition(":")  # torch.device prints so, too
-    if kind == "cuda" and number.isdecimal():
-        return int(number)
-    raise InvalidArgument(f"'{device}' is no GPU of this process", "BAD_ARGUMENT", "pass a number, or 'cuda:0'")

@@ -10,9 +10,9 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
-from . import _arrays, _errors, _mapped, _native, _pieces, _pool, _registrations, _shared, _streams
+from . import _arrays, _device, _errors, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared, _streams
 from ._errors import InvalidArgument, NotFound
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
@@ -25,6 +25,7 @@ End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
 
 Progress: TypeAlias = "Callable[[Transfer], object]"
 _T = TypeVar("_T")
+_OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
 
 
 def _milliseconds(seconds: float | None, what: str) -> int | None:
@@ -41,7 +42,7 @@ class _Place:
     __slots__ = ("bytes", "endpoint", "keeps", "pool", "registration", "runs")
 
     def __init__(self, endpoint: _pieces.Place, bytes: int | None, runs: list[_arrays.Range] | None, keeps: object,
-                 registration: _registrations.Registration | None = None, pool: _pool.Pool | None = None) -> None:
+                 registration: _registrations.Registration | None = None, pool: _pool.AnyPool | None = None) -> None:
         self.endpoint = endpoint
         self.bytes = bytes  # None: not known here
         self.runs = runs
@@ -111,12 +112,28 @@ class Node:
         NumPy or torch; `name`: of its buffer, chosen by the daemon where it is empty."""
         return _shared.empty(self._native, shape, dtype, name)
 
-    def pool(self, name: str = "", *, slab: int | str = "64MiB", initial: int | str = 0,
-             limit: int | str | None = None) -> _pool.Pool:
-        """Memory for many arrays that is registered slab by slab, rather than array by array: Pool.empty takes no call of
-        the daemon but for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …; `slab`: of bytes ("64MiB"), larger
-        for larger arrays; `initial`: registered at once; `limit`: of all slabs together, beside the daemon's."""
-        return _pool.create(self._native, name, slab, initial, limit)
+    @overload
+    def pool(self, name: str = "", *, device: None = None, pinned: bool = False, managed_overflow: bool = False,
+             slab: int | str = "64MiB", initial: int | str = 0, limit: int | str | None = None) -> _pool.Pool: ...
+
+    @overload
+    def pool(self, name: str = "", *, device: Any, pinned: bool = False, managed_overflow: bool = False,
+             slab: int | str = "64MiB", initial: int | str = 0, limit: int | str | None = None) -> _pool.DevicePool: ...
+
+    def pool(self, name: str = "", *, device: Any = None, pinned: bool = False, managed_overflow: bool = False,
+             slab: int | str = "64MiB", initial: int | str = 0,
+             limit: int | str | None = None) -> _pool.Pool | _pool.DevicePool:
+        """Memory for many arrays that is registered slab by slab, rather than array by array: `empty` takes no call of
+        the daemon but for a new slab, and to ask after what `start` began. `name`: slabs are buffers NAME.1, NAME.2, …;
+        `slab`: of bytes ("64MiB"), larger for larger arrays; `initial`: registered at once; `limit`: of all slabs
+        together, beside the daemon's.
+
+        `device`: the GPU that it is of (its number in this process, "cuda:0", a device of torch, CuPy or Numba); None:
+        memory of the host, which the CUDA driver pins where `pinned` says so. `managed_overflow`: where the GPU is full,
+        slabs of managed memory, which are copied with one copy more. Raises FailedPrecondition (NO_DRIVER, NO_GPU) where
+        there is no GPU."""
+        return _pool.create(self._native, name, device=device, pinned=pinned, managed_overflow=managed_overflow,
+                            slab=slab, initial=initial, limit=limit)
 
     def register(self, array: Any, name: str = "") -> Buffer:
         """Makes the memory of an array a buffer. Done by transfers by themselves; here for a name that others can use.
@@ -124,7 +141,7 @@ class Node:
         The memory is registered as a whole, once; it stays registered while the object that owns it lives. What has only
         a buffer (bytearray, mmap) cannot be resized or closed until it is unregistered.
         """
-        if isinstance(array, _shared.SharedArray):
+        if isinstance(array, _OURS):
             if name and array.buffer.name != name:
                 raise InvalidArgument(
                     f"this array is buffer {array.buffer.name} already", "NAME_TAKEN", "name it as it is made: empty(…, name=…)")
@@ -325,26 +342,30 @@ class Node:
             return _Place((end.node, end.id, 0, end.bytes), end.bytes, None, None)
         if isinstance(end, Endpoint):
             return _Place(end._tuple(), end.bytes, None, None)
-        if isinstance(end, (_shared.SharedArray, _mapped.MappedArray)):
+        if isinstance(end, _OURS):
             if end.nbytes == 0:
                 raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
                                       "leave arrays without elements out")
-            pool = end._pool if isinstance(end, _pool.PoolArray) else None
-            return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end, pool=pool)
+            return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end,
+                          pool=end._pool if isinstance(end, _ranges.PoolRange) else None)
         found = _arrays.view(end)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
         runs = _arrays.runs(found)
+        registration: _registrations.Registration | None = None
+        pool: _pool.AnyPool | None = None
         shared = _shared.find(start, bytes) if found.on_host else None
-        registration, pool = None, None
+        pooled = _pool.find(start, bytes, on_host=found.on_host) if shared is None else None
         if shared is not None:
-            buffer, offset, pool = shared
+            node, id, offset = shared[0].node, shared[0].id, shared[1]
+        elif pooled is not None:
+            node, id, offset, pool = pooled
         else:
             registration = self._registrations.find(end, found)
-            buffer, offset = registration.buffer, start - registration.start
+            node, id, offset = registration.buffer.node, registration.buffer.id, start - registration.start
             found = found._replace(keeps=(found.keeps, registration))
         gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
-        return _Place((buffer.node, buffer.id, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
+        return _Place((node, id, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
 
     def _with_request(self, call: Callable[[_pieces.Request, _Keeps], _T], source: End, destination: End, *,
                       ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), **options: Any) -> _T:
@@ -433,7 +454,7 @@ class Node:
 
 def _is_empty(end: End) -> bool:
     """Whether it is an array without elements."""
-    if isinstance(end, (_shared.SharedArray, _mapped.MappedArray)):
+    if isinstance(end, _OURS):
         return end.nbytes == 0
     shape = None if isinstance(end, (str, Buffer, Endpoint)) else getattr(end, "shape", None)
     return shape is not None and 0 in tuple(shape)
@@ -492,15 +513,18 @@ def diagnose(run_dir: str = "") -> Diagnosis:
             f"`{' '.join(command)}` ended with status {done.returncode}: {done.stderr.strip()}", "INTERNAL") from failure
 
 
-def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0, program: str = "") -> Node:
+def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 30.0, program: str = "",
+            cuda_library: str | os.PathLike[str] = "") -> Node:
     """The daemon of this machine: that of `run_dir`; else of $ONECOPY_RUN_DIR; else the system's, in /run/onecopy; else
     the user's. Raises Unavailable where none answers, and says how to get one.
 
-    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log.
+    timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
+    cuda_library: the CUDA driver's, where it is not the system's.
     """
     limit = _milliseconds(timeout, "a timeout")
     name = program or f"python {os.path.basename(sys.argv[0] or 'interactive')}"
-    return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True))
+    return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True,
+                             os.fspath(cuda_library)))
 
 
 __all__ = ["End", "Node", "connect", "diagnose", "program"]

@@ -18,8 +18,6 @@ from ._values import Buffer, Endpoint
 if TYPE_CHECKING:
     import numpy
 
-    from ._pool import Pool
-
 _lock = threading.RLock()  # a finalizer may run while it is held
 _starts: list[int] = []
 _blocks: dict[int, _Block] = {}  # by address
@@ -28,30 +26,27 @@ _blocks: dict[int, _Block] = {}  # by address
 class _Block:
     """Shared memory, which it does not keep."""
 
-    __slots__ = ("_buffer", "_memory", "end", "pool", "start")
+    __slots__ = ("_buffer", "_memory", "end", "start")
 
-    def __init__(self, memory: Any, pool: Pool | None) -> None:
+    def __init__(self, memory: Any) -> None:
         self.start = memory.address
         self.end = memory.address + memory.bytes
-        self.pool = pool  # that it is a piece of
         self._memory = weakref.ref(memory)
-        self._buffer = Buffer._of(json.loads(memory.document())) if pool is None else None
+        self._buffer = Buffer._of(json.loads(memory.document()))
 
-    def place(self) -> tuple[Buffer, int] | None:
-        """Its buffer, as the daemon of now knows it, and where in that it begins; None where the memory has gone."""
+    def buffer(self) -> Buffer | None:
+        """As the daemon of now knows it; None where the memory has gone."""
         memory = self._memory()
         if memory is None:
             return None
-        if self.pool is not None:
-            return self.pool._place(memory)
-        if self._buffer is None or memory.id != self._buffer.id:  # the library has registered it with a new daemon
+        if memory.id != self._buffer.id:  # the library has registered it with a new daemon
             self._buffer = Buffer._of(json.loads(memory.document()))
-        return self._buffer, 0
+        return self._buffer
 
 
-def _note(memory: Any, pool: Pool | None) -> _Block:
+def _note(memory: Any) -> _Block:
     start = memory.address
-    block = _Block(memory, pool)
+    block = _Block(memory)
     with _lock:
         bisect.insort(_starts, start)
         _blocks[start] = block
@@ -77,9 +72,9 @@ def _forget(start: int) -> None:
             _starts.remove(start)
 
 
-def find(address: int, bytes: int) -> tuple[Buffer, int, Pool | None] | None:
-    """The buffer of the living shared memory that has these bytes, where in it they begin, and the pool that it is of;
-    None where none has. The caller keeps the memory alive."""
+def find(address: int, bytes: int) -> tuple[Buffer, int] | None:
+    """The buffer of the living shared memory that has these bytes, and where in it they begin; None where none has. The
+    caller keeps the memory alive."""
     with _lock:
         at = bisect.bisect_right(_starts, address) - 1
         if at < 0:
@@ -87,8 +82,8 @@ def find(address: int, bytes: int) -> tuple[Buffer, int, Pool | None] | None:
         block = _blocks[_starts[at]]
         if address + bytes > block.end:
             return None
-    place = block.place()
-    return None if place is None else (place[0], place[1] + address - block.start, block.pool)
+    buffer = block.buffer()
+    return None if buffer is None else (buffer, address - block.start)
 
 
 class SharedArray:
@@ -98,18 +93,18 @@ class SharedArray:
     All share the memory, and keep it: it goes with the last of them, or stops being known to the daemon by close().
     """
 
-    def __init__(self, memory: Any, shape: tuple[int, ...], dtype: _dtypes.DType, pool: Pool | None = None) -> None:
+    def __init__(self, memory: Any, shape: tuple[int, ...], dtype: _dtypes.DType) -> None:
         self._memory = memory
         self._shape = shape
         self._dtype = dtype
-        self._block = _note(memory, pool)
+        self._block = _note(memory)
 
     @property
     def buffer(self) -> Buffer:
         """As which the daemon knows it: after a restart of that the id is another one, from the next call on."""
-        place = self._block.place()
-        assert place is not None  # its memory is kept here
-        return place[0]
+        buffer = self._block.buffer()
+        assert buffer is not None  # its memory is kept here
+        return buffer
 
     @property
     def shape(self) -> tuple[int, ...]:

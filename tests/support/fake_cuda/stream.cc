@@ -301,6 +301,24 @@ CUresult cuStreamSynchronize(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuCtxSynchronize() {
+  fake_cuda::NoteUnsafe();
+  Context* const context = Current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::vector<Stream*> all;
+  {
+    const std::lock_guard lock(TheStreams().mutex);
+    all.assign(TheStreams().live.begin(), TheStreams().live.end());
+    for (const auto& [of, stream] : TheStreams().defaults) all.push_back(stream.get());
+  }
+  std::erase_if(all, [&](const Stream* each) { return each->context() != context; });
+  for (const Stream* each : all) {
+    if (each->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  for (Stream* each : all) each->Synchronize();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   const Stream* const found = Of(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -378,3 +378,46 @@ TEST_CASE("over random work on streams no byte is stale, and the tables agree") 
   CHECK(checked > 500);
   CHECK(core.statistics().from_others > 0);
 }
+
+TEST_CASE("one stream is made to follow another one, and the host waits for neither") {
+  StreamsFixture f;
+  const StreamHandle earlier = f.streams.Make();
+  const StreamHandle later =
+      GENERATE(StreamHandle{0}, StreamHandle{77}) == 0 ? 0 : f.streams.Make();
+  const auto gate = NewGate();
+  const auto reached = NewGate();
+  f.streams.HoldUp(earlier, gate);
+  REQUIRE_OK(f.pool->Follow(later, earlier));
+  f.streams.Do(later, [reached] { Open(reached); });
+  CHECK_FALSE(*reached);
+  Open(gate);
+  f.streams.Finish(later);
+  CHECK(*reached);
+  REQUIRE_OK(f.pool->Follow(later, later));
+  Capture(earlier, true);
+  CHECK(f.pool->Follow(later, earlier).reason() == onecopy::reasons::kStreamCapturing);
+  CHECK(f.pool->Follow(earlier, later).reason() == onecopy::reasons::kStreamCapturing);
+  Capture(earlier, false);
+  f.streams.Destroy(earlier);
+  if (later != 0) f.streams.Destroy(later);
+  const auto host = f.client.CreatePool();
+  REQUIRE_OK(host);
+  CHECK((*host)->Follow(0, 77).reason() == onecopy::reasons::kBadArgument);
+  REQUIRE_OK((*host)->Synchronize());
+}
+
+TEST_CASE("the host can wait for all that the GPU was given, of streams that nobody names") {
+  StreamsFixture f;
+  const int dead = DeadStreams();
+  const StreamHandle stream = f.streams.Make();
+  std::atomic<int> done = 0;
+  for (int i = 0; i < 100; ++i) f.streams.Do(stream, [&] { ++done; });
+  REQUIRE_OK(f.pool->Synchronize());
+  CHECK(done == 100);
+  Capture(stream, true);
+  CHECK_FALSE(f.pool->Synchronize().ok());
+  Capture(stream, false);
+  f.streams.Destroy(stream);
+  REQUIRE_OK(f.pool->Synchronize());
+  CHECK(DeadStreams() == dead);
+}

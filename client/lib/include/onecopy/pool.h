@@ -94,6 +94,13 @@ class Pool final : public MemoryResource {
   // went.
   Result<uint64_t> Trim(uint64_t keep_bytes = 0);
 
+  // Of GPU memory: what is given to `later` from now on begins after all that was given to
+  // `earlier` until now, and the host waits for nothing. Fails as Allocate for streams, and with
+  // FAILED_PRECONDITION (STREAM_CAPTURING) where one of them captures a graph.
+  Status Follow(StreamHandle later, StreamHandle earlier);
+  // Of GPU memory: the host waits for all that the GPU was given in this process, whichever streams
+  // there are or were.
+  Status Synchronize();
   // Of GPU memory, before a stream is destroyed: waits for what it was given until it last gave
   // memory back, and that is anybody's from then on; so is what it freed while it captured graphs,
   // which must have ended and are launched no more. Without it what is known of the stream stays.

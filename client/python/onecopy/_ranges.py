@@ -1,0 +1,37 @@
+"""What arrays have in common that are ranges of a pool's slab."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._errors import OutOfRange
+from ._values import Buffer, Endpoint
+
+if TYPE_CHECKING:
+    from ._pool import AnyPool
+
+
+class PoolRange:
+    """An array of a pool: its memory goes back to that with its last view."""
+
+    if TYPE_CHECKING:
+        _pool: AnyPool
+        _memory: Any
+
+        @property
+        def nbytes(self) -> int: ...
+
+    @property
+    def buffer(self) -> Buffer:
+        """That of the slab."""
+        return self._pool._place(self._memory)[0]
+
+    def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
+        """A range of its bytes, for a transfer."""
+        buffer, start = self._pool._place(self._memory)
+        first = offset or 0
+        size = self.nbytes - first if bytes is None else bytes
+        if first < 0 or size < 0 or first + size > self.nbytes:  # others' arrays lie there
+            raise OutOfRange(f"{size} bytes from {first} on do not lie in this array, which has {self.nbytes}",
+                             "RANGE_OUT_OF_BUFFER", "pass a range inside it")
+        return buffer.endpoint(start + first, size)
