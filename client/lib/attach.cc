@@ -105,6 +105,7 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       version_(std::move(other.version_)),
       ring_layout_(other.ring_layout_),
       slab_layout_(other.slab_layout_),
+      takes_dma_bufs_(other.takes_dma_bufs_),
       socket_(std::move(other.socket_)) {}
 
 AttachSocket::~AttachSocket() {
@@ -172,6 +173,7 @@ Status AttachSocket::Greet(const std::string& program) {
   version_ = welcome.version();
   ring_layout_ = welcome.ring_layout();
   slab_layout_ = welcome.slab_layout();
+  takes_dma_bufs_ = !welcome.takes_no_dma_bufs();
   return OkStatus();
 }
 

@@ -45,6 +45,9 @@ class AttachSocket {
   // How the orders for its slabs are; 0 where it has none.
   uint32_t slab_layout() const { return slab_layout_; }
 
+  // Whether a network device of the daemon may ever want dma-bufs of GPU memory.
+  bool takes_dma_bufs() const { return takes_dma_bufs_; }
+
   // One request about rings or slabs, its reply, and the descriptors that came with it.
   Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
 
@@ -65,6 +68,7 @@ class AttachSocket {
   std::string version_;
   uint32_t ring_layout_ = 0;
   uint32_t slab_layout_ = 0;
+  bool takes_dma_bufs_ = true;
   Mutex mutex_;  // a request and its reply belong together
   os::UniqueFd socket_;
   // A reply was missed, so that the next one would answer the wrong request. The socket stays open,

@@ -23,9 +23,13 @@ Status WentWithItsSession() {
 
 }  // namespace
 
-Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request) {
+void Complete(const Session& session, v1::RegisterBufferRequest& request) {
   request.set_request_id(os::RandomHex(16));
   request.set_keep_arrivals(session.keep_arrivals());
+}
+
+Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request) {
+  Complete(session, request);
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Buffer buffer,
       session.Call(&v1::BufferService::Stub::RegisterBuffer, request, Patience::kUnlimited));

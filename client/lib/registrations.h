@@ -88,6 +88,9 @@ class Registrations {
   LostByName lost_ ONECOPY_GUARDED_BY(mutex_);
 };
 
+// What every such request says: of whom it is, and that it is another one than those before.
+void Complete(const Session& session, v1::RegisterBufferRequest& request);
+
 // One registration, whose descriptors were passed in the same session.
 Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request);
 

@@ -21,6 +21,8 @@ struct Options {
   std::string path;     // of the socket; a stale one is replaced (see RunDir)
   std::string node;     // told to clients, as is the version
   std::string version;  // of the daemon's program
+  // Likewise: whether a network device of this node may want dma-bufs of clients' GPU memory.
+  bool takes_dma_bufs = true;
   // Connections. Where there are more, the oldest that has not said Hello has to go; where there is
   // none such, the newest.
   size_t most_per_uid = 1024;

@@ -165,6 +165,7 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& pa
                    welcome.set_version(self->options_.version);
                    welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
                    welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
+                   welcome.set_takes_no_dma_bufs(!self->options_.takes_dma_bufs);
                    self->Answer(reply);
                  });
 }

@@ -31,6 +31,7 @@ from ._errors import (
 )
 from ._node import End, Node, connect, diagnose, program
 from ._pool import Pool, PoolArray, PoolStatistics
+from ._prepared import Prepared
 from ._shared import SharedArray
 from ._streams import Queued
 from ._transfer import Transfer
@@ -61,7 +62,7 @@ def doctor() -> Diagnosis:
 __all__ = [
     "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
     "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant", "Internal", "InvalidArgument",
-    "Lane", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Queued",
-    "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
+    "Lane", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics",
+    "Prepared", "Queued", "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
     "connect", "doctor", "program",
 ]
