@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <future>
@@ -222,6 +223,11 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   for (const std::string& signal : handlers.Restore()) {
     log::Info("a library's signal handler was removed", {{"signal", signal}});
   }
+  // Whatever its ports are now. Links list their devices once: one that comes later is there after
+  // the next start, which ends all sessions.
+  const bool takes_dma_bufs = std::any_of(links.begin(), links.end(), [](const auto& link) {
+    return link->Describe().Reaches("dmabuf");
+  });
   rpc::Dialer dialer(credentials);
   engine::Engine engine(EngineOptions(configured, std::move(topology)), std::move(memories),
                         std::move(links), dialer, std::move(stores));
@@ -284,6 +290,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   attach_options.node = config.name;
   attach_options.version = kVersion;
   attach_options.files = engine.has_stores();
+  attach_options.takes_dma_bufs = takes_dma_bufs;
   attach_options.namespace_names = namespace_names;
   attach_options.report = report("a client was not let in");
   ONECOPY_ASSIGN_OR_RETURN(

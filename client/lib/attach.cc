@@ -106,6 +106,7 @@ AttachSocket::AttachSocket(AttachSocket&& other) noexcept
       slab_layout_(other.slab_layout_),
       maps_(other.maps_),
       files_(other.files_),
+      takes_dma_bufs_(other.takes_dma_bufs_),
       socket_(std::move(other.socket_)) {}
 
 AttachSocket::~AttachSocket() {
@@ -175,6 +176,7 @@ Status AttachSocket::Greet(const std::string& program) {
   slab_layout_ = welcome.slab_layout();
   maps_ = welcome.maps();
   files_ = welcome.files();
+  takes_dma_bufs_ = !welcome.takes_no_dma_bufs();
   return OkStatus();
 }
 

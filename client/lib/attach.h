@@ -51,6 +51,9 @@ class AttachSocket {
   // Whether it moves files that are passed to it.
   bool files() const { return files_; }
 
+  // Whether a network device of the daemon may ever want dma-bufs of GPU memory.
+  bool takes_dma_bufs() const { return takes_dma_bufs_; }
+
   // One request about rings, slabs or mappings, its reply, and the descriptors that came with it.
   Result<v1::AttachReply> Ask(const v1::AttachRequest& request, std::vector<os::UniqueFd>* fds);
 
@@ -74,6 +77,7 @@ class AttachSocket {
   uint32_t slab_layout_ = 0;
   bool maps_ = false;
   bool files_ = false;
+  bool takes_dma_bufs_ = true;
   Mutex mutex_;  // a request and its reply belong together
   os::UniqueFd socket_;
   // A reply was missed, so that the next one would answer the wrong request. The socket stays open,

@@ -154,8 +154,7 @@ Result<TransferFuture> Client::RunTransferAsync(const TransferRequest& request,
   ONECOPY_RETURN_IF_ERROR(connection_->Latest().status());
   ONECOPY_RETURN_IF_ERROR(client::CheckTexts(request));
   ONECOPY_RETURN_IF_ERROR(loop_->Open());
-  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<const shim::CudaApi> api,
-                           shim::LoadCuda(connection_->cuda_library()));
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<const shim::CudaApi> api, connection_->Cuda());
   ONECOPY_ASSIGN_OR_RETURN(const auto streams, loop_->Streams(std::move(api)));
   ONECOPY_ASSIGN_OR_RETURN(auto wire, client::PrintCreate(request));
   client::StreamOrders::WordRef word;

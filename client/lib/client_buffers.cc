@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "client/lib/connection.h"
-#include "client/lib/register_cuda.h"
+#include "client/lib/register_all.h"
 #include "client/lib/wire.h"
 #include "onecopy/client.h"
 #include "transport/os/machine.h"
@@ -18,20 +18,12 @@ using BufferStub = v1::BufferService::Stub;
 namespace {
 
 // What was passed over the session's socket counts in that session alone.
-Result<BufferInfo> Noted(Connection& connection, Session& session, Result<BufferInfo> info) {
+Result<BufferInfo> Register(Connection& connection, Session& session,
+                            v1::RegisterBufferRequest request) {
+  const Result<BufferInfo> info = client::RegisterIn(session, std::move(request));
   if (!info.ok()) return connection.Explain(session, info.status());
   connection.registrations().Add(*info, session.number());
   return info;
-}
-
-Result<BufferInfo> Register(Connection& connection, Session& session,
-                            v1::RegisterBufferRequest request) {
-  return Noted(connection, session, client::RegisterIn(session, std::move(request)));
-}
-
-Result<BufferInfo> RegisterOwn(Connection& connection, Session& session, uint64_t region,
-                               v1::RegisterBufferRequest request) {
-  return Noted(connection, session, client::RegisterOwnIn(session, region, std::move(request)));
 }
 
 // `memory`: the part of the request that says what the descriptor is of.
@@ -109,15 +101,7 @@ Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64
 
 Result<BufferInfo> Client::RegisterMemory(const std::string& name, void* pointer, uint64_t bytes,
                                           MemoryAccess access) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
-  client::OwnMemory& memory = session->own_memory();
-  ONECOPY_ASSIGN_OR_RETURN(const uint64_t region, memory.Add(pointer, bytes, access));
-  v1::RegisterBufferRequest request;
-  request.set_name(name);
-  request.set_bytes(bytes);
-  request.mutable_process()->set_read_only(access == MemoryAccess::kRead);
-  return RegisterOwn(*connection_, *session, region, std::move(request));
+  return RegisterAll({{.name = name, .pointer = pointer, .bytes = bytes, .access = access}})[0];
 }
 
 Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
@@ -128,38 +112,16 @@ Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint6
 
 Result<BufferInfo> Client::RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                         uint64_t bytes) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
-  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api,
-                           shim::LoadCuda(connection_->cuda_library()));
-  ONECOPY_ASSIGN_OR_RETURN(const client::SessionRef session, connection_->Current());
-  v1::RegisterBufferRequest request;
-  request.set_name(name);
-  request.set_bytes(bytes);
-  const Result<shim::CudaExport> exported = shim::ExportCuda(*api, device_pointer, bytes);
-  Status refusal = exported.status();
-  if (exported.ok()) {
-    ONECOPY_RETURN_IF_ERROR(client::AddCuda(session->attach(), *exported, request));
-    Result<BufferInfo> buffer = Register(*connection_, *session, request);
-    if (buffer.ok()) return buffer;
-    refusal = buffer.status();
-  }
-  // What no other process can map costs a copy more, by this one.
-  if (refusal.reason() != reasons::kNotShareable && refusal.reason() != reasons::kPidNamespace) {
-    return refusal;
-  }
-  const Result<shim::CudaOwn> own = shim::FindOwnCuda(*api, device_pointer, bytes);
-  if (!own.ok()) {
-    return own.status().reason() == reasons::kNotShareable ? refusal : own.status();
-  }
-  ONECOPY_ASSIGN_OR_RETURN(const uint64_t region,
-                           session->own_memory().AddCuda(api, device_pointer, bytes, *own));
-  request.mutable_process()->set_gpu(true);
-  return RegisterOwn(*connection_, *session, region, std::move(request));
+  auto* const pointer = reinterpret_cast<void*>(device_pointer);
+  return RegisterAll({{.name = name, .pointer = pointer, .bytes = bytes, .cuda = true}})[0];
+}
+
+std::vector<Result<BufferInfo>> Client::RegisterAll(const std::vector<MemoryToRegister>& memory) {
+  return client::RegisterAll(*connection_, memory);
 }
 
 Result<CudaAllocation> Client::FindCudaAllocation(uintptr_t device_pointer, uint64_t bytes) const {
-  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api,
-                           shim::LoadCuda(connection_->cuda_library()));
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api, connection_->Cuda());
   return shim::FindCudaAllocation(*api, device_pointer, bytes);
 }
 

@@ -25,6 +25,15 @@ Result<SessionRef> Connection::Latest() const {
   return session();
 }
 
+Result<std::shared_ptr<const shim::CudaApi>> Connection::Cuda() {
+  ONECOPY_RETURN_IF_ERROR(CheckProcess());
+  const MutexLock lock(opening_cuda_);
+  if (cuda_ == nullptr) {
+    ONECOPY_ASSIGN_OR_RETURN(cuda_, shim::LoadCuda(options_.cuda_library));
+  }
+  return cuda_;
+}
+
 std::string Connection::daemon_version() const {
   return CheckProcess().ok() ? session()->attach().version() : std::string();
 }

@@ -13,6 +13,7 @@
 #include "onecopy/client.h"
 #include "onecopy/reasons.h"
 #include "transport/core/mutex.h"
+#include "transport/shim/cuda.h"
 
 namespace onecopy::client {
 
@@ -35,7 +36,8 @@ class Connection {
   const std::string& node() const { return node_; }
   std::string daemon_version() const;
   const std::string& run_dir() const { return run_dir_.path; }
-  const std::string& cuda_library() const { return options_.cuda_library; }
+  // The CUDA driver, opened by the first who asks and is not refused. As shim::LoadCuda.
+  Result<std::shared_ptr<const shim::CudaApi>> Cuda();
   Registrations& registrations() { return registrations_; }
 
   // What a call failed with: SESSION_LOST where the session ended under it, so that nobody knows
@@ -116,6 +118,8 @@ class Connection {
   Mutex reconnecting_;  // before mutex_; one thread at a time
   mutable Mutex mutex_;
   SessionRef session_ ONECOPY_GUARDED_BY(mutex_);
+  Mutex opening_cuda_;
+  std::shared_ptr<const shim::CudaApi> cuda_ ONECOPY_GUARDED_BY(opening_cuda_);
 };
 
 }  // namespace onecopy::client

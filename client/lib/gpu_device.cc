@@ -6,13 +6,7 @@
 
 namespace onecopy::client {
 
-Result<GpuDeviceRef> GpuDevice::Open(const std::string& cuda_library, int number) {
-  ONECOPY_ASSIGN_OR_RETURN(auto api, shim::LoadCuda(cuda_library));
-  return OpenWith(std::move(api), number);
-}
-
-Result<GpuDeviceRef> GpuDevice::OpenAny(const std::string& cuda_library) {
-  ONECOPY_ASSIGN_OR_RETURN(auto api, shim::LoadCuda(cuda_library));
+Result<GpuDeviceRef> GpuDevice::OpenAny(std::shared_ptr<const shim::CudaApi> api) {
   int count = 0;
   int chosen = 0;
   api->DeviceGetCount(&count);
@@ -25,10 +19,10 @@ Result<GpuDeviceRef> GpuDevice::OpenAny(const std::string& cuda_library) {
       chosen = number;
     }
   }
-  return OpenWith(std::move(api), chosen);
+  return Open(std::move(api), chosen);
 }
 
-Result<GpuDeviceRef> GpuDevice::OpenWith(std::shared_ptr<const shim::CudaApi> api, int number) {
+Result<GpuDeviceRef> GpuDevice::Open(std::shared_ptr<const shim::CudaApi> api, int number) {
   int count = 0;
   CUdevice device = 0;
   CUresult error = api->DeviceGetCount(&count);

@@ -13,13 +13,12 @@ namespace onecopy::client {
 // Holds the GPU's primary context open. Immutable; any thread.
 class GpuDevice {
  public:
-  // As LoadCuda for a driver that cannot be had; NOT_FOUND (DEVICE_NOT_FOUND) where it has no such
-  // GPU; FAILED_PRECONDITION (DRIVER_FAILED) where its context cannot be opened.
-  static Result<std::shared_ptr<const GpuDevice>> Open(const std::string& cuda_library, int number);
-  static Result<std::shared_ptr<const GpuDevice>> OpenWith(std::shared_ptr<const shim::CudaApi> api,
-                                                           int number);
+  // NOT_FOUND (DEVICE_NOT_FOUND) where the driver has no such GPU; FAILED_PRECONDITION
+  // (DRIVER_FAILED) where its context cannot be opened.
+  static Result<std::shared_ptr<const GpuDevice>> Open(std::shared_ptr<const shim::CudaApi> api,
+                                                       int number);
   // One whose context this process has open already, or else the first.
-  static Result<std::shared_ptr<const GpuDevice>> OpenAny(const std::string& cuda_library);
+  static Result<std::shared_ptr<const GpuDevice>> OpenAny(std::shared_ptr<const shim::CudaApi> api);
 
   const shim::CudaApi& api() const { return *api_; }
   const std::shared_ptr<const shim::CudaApi>& api_ref() const { return api_; }

@@ -33,7 +33,7 @@ class MappedHost final : public MappedMemory {
   os::Mapping mapping_;
 };
 
-Result<std::unique_ptr<MappedMemory>> Map(GivenMemory& given, const Connection& connection,
+Result<std::unique_ptr<MappedMemory>> Map(GivenMemory& given, Connection& connection,
                                           const MapOptions& options) {
   if (given.form == "memfd") {
     if (!options.cuda_device) return MapHost(given);
@@ -41,8 +41,7 @@ Result<std::unique_ptr<MappedMemory>> Map(GivenMemory& given, const Connection& 
                   "buffer \"" + given.buffer.name + "\" is host memory, of no GPU",
                   "leave the device out; cudaHostRegister lets kernels use what is mapped");
   }
-  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api,
-                           shim::LoadCuda(connection.cuda_library()));
+  ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api, connection.Cuda());
   return MapCuda(api, given, options.cuda_device);
 }
 

@@ -165,12 +165,13 @@ Status CheckOptions(const PoolOptions& options) {
 Result<std::shared_ptr<Pool>> Client::CreatePool(const PoolOptions& options) {
   ONECOPY_RETURN_IF_ERROR(connection_->CheckProcess());
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options));
-  const std::string& driver = connection_->cuda_library();
   auto state = std::make_unique<Pool::State>();
   state->cuda_device = options.cuda_device;
   auto granularity = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   if (options.cuda_device) {
-    ONECOPY_ASSIGN_OR_RETURN(const auto gpu, client::GpuDevice::Open(driver, *options.cuda_device));
+    ONECOPY_ASSIGN_OR_RETURN(auto driver, connection_->Cuda());
+    ONECOPY_ASSIGN_OR_RETURN(const auto gpu,
+                             client::GpuDevice::Open(std::move(driver), *options.cuda_device));
     ONECOPY_ASSIGN_OR_RETURN(auto slabs, client::GpuSlabs::Open(connection_, gpu, options));
     granularity = slabs->granularity();
     state->slabs = std::move(slabs);
@@ -178,7 +179,8 @@ Result<std::shared_ptr<Pool>> Client::CreatePool(const PoolOptions& options) {
   } else {
     client::GpuDeviceRef pinned_by;
     if (options.pinned) {
-      ONECOPY_ASSIGN_OR_RETURN(pinned_by, client::GpuDevice::OpenAny(driver));
+      ONECOPY_ASSIGN_OR_RETURN(auto driver, connection_->Cuda());
+      ONECOPY_ASSIGN_OR_RETURN(pinned_by, client::GpuDevice::OpenAny(std::move(driver)));
     }
     state->slabs =
         std::make_unique<client::HostSlabs>(Client(connection_), options.name, pinned_by);

@@ -79,9 +79,13 @@ Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferI
   return done.ok() ? done : connection.Explain(*session, done);
 }
 
-Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request) {
+void Complete(const Session& session, v1::RegisterBufferRequest& request) {
   request.set_request_id(os::RandomHex(16));
   request.set_keep_arrivals(session.keep_arrivals());
+}
+
+Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request) {
+  Complete(session, request);
   ONECOPY_ASSIGN_OR_RETURN(
       const v1::Buffer buffer,
       session.Call(&v1::BufferService::Stub::RegisterBuffer, request, Patience::kUnlimited));
@@ -92,12 +96,16 @@ Result<BufferInfo> RegisterOwnIn(Session& session, uint64_t region,
                                  v1::RegisterBufferRequest request) {
   request.mutable_process()->set_region(region);
   Result<BufferInfo> buffer = RegisterIn(session, std::move(request));
+  SettleOwn(session, region, buffer);
+  return buffer;
+}
+
+void SettleOwn(Session& session, uint64_t region, const Result<BufferInfo>& buffer) {
   if (buffer.ok()) {
     session.own_memory().SetBuffer(region, *buffer);
   } else {
     session.own_memory().Remove(region);
   }
-  return buffer;
 }
 
 }  // namespace onecopy::client

@@ -75,11 +75,15 @@ Result<BufferInfo> RegisterFirst(Connection& connection,
 // must have gone. As it was last registered is in `last`.
 Status EndRegistration(Connection& connection, RegisteredMemory& memory, BufferInfo* last);
 
+// What every such request says: of whom it is, and that it is another one than those before.
+void Complete(const Session& session, v1::RegisterBufferRequest& request);
 // One registration, whose descriptors were passed in the same session.
 Result<BufferInfo> RegisterIn(Session& session, v1::RegisterBufferRequest request);
 // The same of what the session's own threads copy, under the number that they know it by; where it
 // fails they forget it.
 Result<BufferInfo> RegisterOwnIn(Session& session, uint64_t region,
                                  v1::RegisterBufferRequest request);
+// What came of it, for those threads.
+void SettleOwn(Session& session, uint64_t region, const Result<BufferInfo>& buffer);
 
 }  // namespace onecopy::client

@@ -24,6 +24,8 @@ struct Options {
   std::string version;  // of the daemon's program
   // Whether clients may pass descriptors of files, to be read and written by the daemon.
   bool files = false;
+  // Likewise: whether a network device of this node may want dma-bufs of clients' GPU memory.
+  bool takes_dma_bufs = true;
   // Connections. Where there are more, the oldest that has not said Hello has to go; where there is
   // none such, the newest.
   size_t most_per_uid = 1024;

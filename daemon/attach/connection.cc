@@ -170,6 +170,7 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& pa
                    welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
                    welcome.set_maps(self->session_->maps());
                    welcome.set_files(self->options_.files);
+                   welcome.set_takes_no_dma_bufs(!self->options_.takes_dma_bufs);
                    self->Answer(reply);
                  });
 }

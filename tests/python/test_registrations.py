@@ -4,6 +4,7 @@ import gc
 
 import pytest
 
+import onecopy
 from onecopy import _arrays, _registrations
 from onecopy._values import Buffer
 
@@ -25,6 +26,9 @@ class Driver:
         self.mapped = set()  # starts of those that go on from the one before
         self.registered = {}  # by id: start and bytes
         self.session = 1
+        self.calls = []  # how many pieces each had
+        self.refused = set()  # starts of what cannot be registered
+        self.asked = 0
         self._last = 0
         self.registrations = _registrations.Registrations(
             self._register, self._delete, lambda: self.session, self._allocation, most)
@@ -36,7 +40,11 @@ class Driver:
     def find(self, array, name=""):
         return self.registrations.find(array, array.found, name)
 
+    def find_all(self, arrays, **more):
+        return self.registrations.find_all([(each, each.found) for each in arrays], **more)
+
     def _allocation(self, address, bytes):
+        self.asked += 1
         for start, (size, number) in self.allocations.items():
             if start <= address < start + size:
                 while address + bytes > start + size and start + size in self.mapped:  # right behind
@@ -45,12 +53,18 @@ class Driver:
                 return start, size, number
         return None
 
-    def _register(self, found, start, size, name):
-        del found
+    def _register(self, pieces):
+        self.calls.append(len(pieces))
+        return [self._make(*each) for each in pieces]
+
+    def _make(self, name, start, size, on_gpu, writable):
+        assert writable
+        if start in self.refused:
+            return onecopy.FailedPrecondition("it cannot be shared", "NOT_SHAREABLE")
         self._last += 1
         id = f"b{self._last}"
         self.registered[id] = (start, size)
-        return Buffer("east", name or id, id, "cuda", "GPU-0", size, "0@east", True, None, 0)
+        return Buffer("east", name or id, id, "cuda" if on_gpu else "host", "", size, "0@east", True, None, 0)
 
     def _delete(self, id, force):
         del force
@@ -158,3 +172,50 @@ def test_memory_of_the_host_has_no_allocation(driver):
     driver.allocate(0, 4 * MIB)
     array = Array(MIB, MIB, _arrays.CPU)
     assert driver.find(array).bytes == MIB
+
+
+def test_many_at_once_are_one_call_and_a_question_an_allocation(driver):
+    arrays = []
+    for at in range(0, 100, 20):
+        driver.allocate(at * MIB, 20 * MIB)
+        arrays += [Array((at + piece) * MIB, MIB) for piece in range(20)]
+    found = driver.find_all(arrays[::-1])
+    assert (driver.calls, driver.asked) == ([5], 5)
+    assert [each.start for each in found] == [at * MIB for at in range(80, -20, -20) for _ in range(20)]
+    before = set()
+    assert driver.find_all(arrays, before=before) == found[::-1]
+    assert driver.calls == [5]
+    assert before == set(driver.registered)
+    del found, arrays
+    gc.collect()
+    assert not driver.registered
+
+
+def test_many_at_once_each_with_its_own_memory(driver):
+    arrays = [Array(at * MIB, MIB, _arrays.CPU) for at in range(1000)]
+    found = driver.find_all(arrays + arrays)
+    assert (driver.calls, driver.asked, len(driver.registered)) == ([1000], 0, 1000)
+    assert found[:1000] == found[1000:]
+    del arrays[:500]
+    gc.collect()
+    assert len(driver.registered) == 500
+
+
+def test_one_of_many_that_fails_is_told_and_the_others_stay(driver):
+    arrays = [Array(at * MIB, MIB, _arrays.CPU) for at in range(3)]
+    driver.refused.add(MIB)
+    with pytest.raises(onecopy.FailedPrecondition):
+        driver.find_all(arrays)
+    assert [start for start, _ in driver.registered.values()] == [0, 2 * MIB]
+    driver.refused.clear()
+    driver.find_all(arrays)
+    assert driver.calls == [3, 1]
+
+
+def test_what_many_at_once_need_does_not_make_room_for_the_others():
+    driver = Driver(most=2)
+    old = Array(100 * MIB, MIB, _arrays.CPU)
+    driver.find(old)
+    arrays = [Array(at * MIB, MIB, _arrays.CPU) for at in range(3)]
+    driver.find_all(arrays)
+    assert sorted(start for start, _ in driver.registered.values()) == [0, MIB, 2 * MIB]

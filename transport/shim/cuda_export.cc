@@ -294,7 +294,8 @@ Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes) {
   return ExportCuda(*api, device_pointer, bytes);
 }
 
-Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes) {
+Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes,
+                              DmaBufs dma_bufs) {
   Place place(api, device_pointer);
   ONECOPY_RETURN_IF_ERROR(place.Find(bytes));
   ONECOPY_RETURN_IF_ERROR(CheckMappable(place.facts()));
@@ -322,6 +323,10 @@ Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint
     return result;
   }
   ONECOPY_RETURN_IF_ERROR(ExportIpc(api, allocation, result));
+  if (dma_bufs == DmaBufs::kLeave) {
+    result.dmabuf_refusal = "the node had no network device that takes dma-bufs";
+    return result;
+  }
   Result<CudaDmaBuf> dmabuf = ExportDmaBuf(api, place.device(), device_pointer, bytes);
   if (dmabuf.ok()) {
     result.dmabuf = std::move(*dmabuf);

@@ -40,7 +40,8 @@ struct CudaExport {
   };
   std::vector<Allocation> more;  // behind the first one, in their order
 
-  // "cuda-ipc": only this process can export the memory to network devices, so it does; or why not.
+  // "cuda-ipc": only this process can export the memory to network devices, so it does where that
+  // is wanted; or why not.
   CudaDmaBuf dmabuf;
   std::string dmabuf_refusal;
 };
@@ -60,7 +61,9 @@ Result<CudaAllocation> FindCudaAllocation(const CudaApi& api, uintptr_t device_p
 // what to use instead; OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for a range that ends beyond its
 // allocation; INVALID_ARGUMENT (BAD_SIZE) for no bytes; as LoadCuda where there is no driver.
 Result<CudaExport> ExportCuda(uintptr_t device_pointer, uint64_t bytes);
-Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes);
+enum class DmaBufs { kExport, kLeave };  // where network devices are to reach it
+Result<CudaExport> ExportCuda(const CudaApi& api, uintptr_t device_pointer, uint64_t bytes,
+                              DmaBufs dma_bufs = DmaBufs::kExport);
 
 // Where GPU memory lies that this process alone reaches: of a pool (cudaMallocAsync), managed, of
 // cuMemCreate without a descriptor, of a MIG instance, or any other.

@@ -76,6 +76,15 @@ struct CreateGrantRequest {
   std::optional<std::chrono::milliseconds> lifetime = {};  // absent: no end
 };
 
+// Memory of this process that is to be a buffer; see Client::RegisterAll.
+struct MemoryToRegister {
+  std::string name = {};  // empty: the daemon chooses one
+  void* pointer = nullptr;
+  uint64_t bytes = 0;
+  MemoryAccess access = MemoryAccess::kReadWrite;  // of ordinary memory
+  bool cuda = false;                               // `pointer` is one of a GPU's
+};
+
 // What a process's CUDA driver allocated in one piece, or mapped (cuMemMap) in one or several.
 struct CudaAllocation {
   uintptr_t start = 0;

@@ -133,6 +133,7 @@ void BindNode(nb::module_& module) {
       .def_prop_ro("done", &Queued::done)
       .def("wait", &Queued::Await, "stop"_a, nb::sig("def wait(self, stop: Stop) -> Transfer"))
       .def("cancel", &Queued::Cancel);
+  nb::class_<Prepared>(module, "Prepared");
   nb::class_<Node>(module, "Node")
       .def(nb::init<const std::string&, const std::string&, int64_t, bool, const std::string&>(),
            "run_dir"_a, "program"_a, "timeout_ms"_a, "use_ring"_a, "cuda_library"_a = "")
@@ -147,8 +148,7 @@ void BindNode(nb::module_& module) {
       .def("create_pool", &Node::CreatePool, "name"_a, "cuda_device"_a.none(), "pinned"_a,
            "managed_overflow"_a, "slab_bytes"_a, "initial_bytes"_a, "limit_bytes"_a)
       .def("register_memfd", &Node::RegisterMemfd, "name"_a, "fd"_a, "offset_bytes"_a, "bytes"_a)
-      .def("register_memory", &Node::RegisterMemory, "name"_a, "address"_a, "bytes"_a, "writable"_a)
-      .def("register_cuda", &Node::RegisterCuda, "name"_a, "pointer"_a, "bytes"_a)
+      .def("register_all", &Node::RegisterAll, "pieces"_a)
       .def("cuda_allocation", &Node::CudaAllocationOf, "pointer"_a, "bytes"_a)
       .def("register_dmabuf", &Node::RegisterDmaBuf, "name"_a, "fd"_a, "offset_bytes"_a, "bytes"_a)
       .def("map_buffer", &Node::MapBuffer, "buffer"_a, "device"_a.none())
@@ -170,6 +170,10 @@ void BindNode(nb::module_& module) {
       .def("run", &Node::Run, "request"_a, "on_update"_a.none(), "stop"_a,
            nb::sig("def run(self, request: tuple[object, ...], on_update: object, stop: Stop) -> "
                    "Transfer"))
+      .def("prepare", &Node::Prepare, "request"_a,
+           nb::sig("def prepare(self, request: tuple[object, ...]) -> Prepared"))
+      .def("run_prepared", &Node::RunPrepared, "prepared"_a)
+      .def("seconds_of", &Node::SecondsOf, "prepared"_a, "count"_a)
       .def("start", &Node::Start, "request"_a,
            nb::sig("def start(self, request: tuple[object, ...]) -> Transfer"))
       .def("enqueue", &Node::Enqueue, "request"_a, "after"_a.none(), "then"_a.none(),

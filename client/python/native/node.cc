@@ -1,5 +1,6 @@
 #include "client/python/native/node.h"
 
+#include <chrono>
 #include <sstream>
 
 #include "client/cli/output/document.h"
@@ -42,6 +43,12 @@ TransferSnapshot Ended(Result<TransferInfo> result) {
   TransferInfo transfer = Must(std::move(result));
   Check(OutcomeOf(transfer));
   return TransferSnapshot(std::move(transfer));
+}
+
+// Whether rings carry such requests.
+bool MayBeQuick(const TransferRequest& request) {
+  return request.source.bytes && *request.source.bytes <= kQuickBytes && request.ranges.empty() &&
+         !request.checksum && !request.deadline && request.policy == Policy{};
 }
 
 Client Connected(const ConnectOptions& options) {
@@ -120,16 +127,26 @@ std::string Node::RegisterMemfd(const std::string& name, int fd, uint64_t offset
       cli::ToJson(Unlocked([&] { return client_.RegisterMemfd(name, fd, offset_bytes, bytes); })));
 }
 
-std::string Node::RegisterMemory(const std::string& name, uint64_t address, uint64_t bytes,
-                                 bool writable) {
-  const MemoryAccess access = writable ? MemoryAccess::kReadWrite : MemoryAccess::kRead;
-  return Dump(cli::ToJson(Unlocked([&] {
-    return client_.RegisterMemory(name, reinterpret_cast<void*>(address), bytes, access);
-  })));
-}
-
-std::string Node::RegisterCuda(const std::string& name, uint64_t pointer, uint64_t bytes) {
-  return Dump(cli::ToJson(Unlocked([&] { return client_.RegisterCuda(name, pointer, bytes); })));
+std::string Node::RegisterAll(const std::vector<Piece>& pieces) {
+  std::vector<MemoryToRegister> memory;
+  memory.reserve(pieces.size());
+  for (const auto& [name, address, bytes, cuda, writable] : pieces) {
+    memory.push_back({.name = name,
+                      .pointer = reinterpret_cast<void*>(address),
+                      .bytes = bytes,
+                      .access = writable ? MemoryAccess::kReadWrite : MemoryAccess::kRead,
+                      .cuda = cuda});
+  }
+  std::vector<Result<BufferInfo>> outcomes;
+  {
+    const nb::gil_scoped_release released;
+    outcomes = client_.RegisterAll(memory);
+  }
+  cli::Json documents = cli::Json::array();
+  for (const Result<BufferInfo>& each : outcomes) {
+    documents.push_back(each.ok() ? cli::ToJson(*each) : cli::ToJson(each.status()));
+  }
+  return Dump(documents);
 }
 
 std::optional<std::tuple<uint64_t, uint64_t, uint64_t>> Node::CudaAllocationOf(
@@ -195,11 +212,10 @@ std::pair<std::string, std::string> Node::Plan(const nb::tuple& request) {
 
 TransferSnapshot Node::Run(const nb::tuple& request, const nb::object& on_update,
                            const std::stop_source& stop) {
-  const TransferRequest wanted = ToRequest(request);
+  TransferRequest wanted = ToRequest(request);
   if (on_update.is_none() && !stop.stop_requested() && IsQuick(wanted)) {
-    // Not RunTransfer, which with a stop would not go by shared memory.
-    const TransferFuture future = Unlocked([&] { return client_.RunTransferAsync(wanted); });
-    return Ended(Wait(future, stop));
+    return Ended(
+        RunQuick(std::make_shared<const TransferRequest>(std::move(wanted)), stop.get_token()));
   }
   TransferSnapshot ended = Ended(Wait(
       [&](const Client::OnUpdate& note, std::stop_token token) {
@@ -208,6 +224,39 @@ TransferSnapshot Node::Run(const nb::tuple& request, const nb::object& on_update
       ToOnUpdate(on_update), stop));
   NoteQuick(wanted);
   return ended;
+}
+
+std::unique_ptr<Prepared> Node::Prepare(const nb::tuple& request) {
+  auto prepared = std::make_unique<Prepared>(ToRequest(request));
+  if (IsQuick(*prepared->request())) prepared->set_quick();
+  return prepared;
+}
+
+TransferSnapshot Node::RunPrepared(Prepared& prepared) {
+  const std::shared_ptr<const TransferRequest>& request = prepared.request();
+  if (prepared.quick()) return Ended(RunQuick(request, {}));
+  TransferSnapshot ended = Ended(Wait(
+      [&](const Client::OnUpdate& note, std::stop_token token) {
+        return client_.RunTransfer(*request, note, std::move(token));
+      },
+      {}, std::stop_source()));
+  if (NoteQuick(*request)) prepared.set_quick();
+  return ended;
+}
+
+double Node::SecondsOf(const Prepared& prepared, uint64_t count) {
+  const nb::gil_scoped_release released;
+  const auto begun = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < count; ++i) {
+    Check(OutcomeOf(Must(client_.RunTransfer(*prepared.request()))));
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+// Not RunTransfer, which with a stop would not go by shared memory.
+Result<TransferInfo> Node::RunQuick(std::shared_ptr<const TransferRequest> request,
+                                    const std::stop_token& stop) {
+  return RunQuickly([&] { return client_.RunTransferAsync(std::move(request)); }, stop);
 }
 
 TransferSnapshot Node::Start(const nb::tuple& request) {
@@ -224,7 +273,7 @@ Queued Node::Enqueue(const nb::tuple& request, std::optional<uint64_t> after,
 }
 
 TransferSnapshot Queued::Await(const std::stop_source& stop) const {
-  return Ended(Wait(future_, stop));
+  return Ended(Wait(future_, stop.get_token()));
 }
 
 TransferSnapshot Node::Await(const std::string& id, const nb::object& on_update,
@@ -261,19 +310,17 @@ std::string Node::ListNodes() {
 }
 
 bool Node::IsQuick(const TransferRequest& request) {
-  if (!request.source.bytes || *request.source.bytes > kQuickBytes || !request.ranges.empty() ||
-      request.checksum || request.deadline || request.policy != Policy{}) {
-    return false;
-  }
+  if (!MayBeQuick(request)) return false;
   const MutexLock lock(mutex_);
   return seen_.contains({request.source.buffer, request.destination.buffer});
 }
 
-void Node::NoteQuick(const TransferRequest& request) {
-  if (!request.source.bytes || *request.source.bytes > kQuickBytes) return;
+bool Node::NoteQuick(const TransferRequest& request) {
+  if (!request.source.bytes || *request.source.bytes > kQuickBytes) return false;
   const MutexLock lock(mutex_);
   if (seen_.size() >= kMostPairsSeen) seen_.clear();
   seen_.emplace(request.source.buffer, request.destination.buffer);
+  return MayBeQuick(request);
 }
 
 }  // namespace onecopy::python

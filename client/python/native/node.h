@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <set>
@@ -33,6 +34,22 @@ class TransferSnapshot {
 
  private:
   TransferInfo info_;
+};
+
+// A request that may be made again and again, read from Python's values once.
+class Prepared {
+ public:
+  explicit Prepared(TransferRequest request)
+      : request_(std::make_shared<const TransferRequest>(std::move(request))) {}
+  const std::shared_ptr<const TransferRequest>& request() const { return request_; }
+
+  // Whether the library may carry it by shared memory, at once: no thread is worth while.
+  bool quick() const { return quick_.load(std::memory_order_relaxed); }
+  void set_quick() { quick_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const std::shared_ptr<const TransferRequest> request_;
+  std::atomic<bool> quick_{false};
 };
 
 // A transfer in the order of streams. Every method needs the GIL.
@@ -69,10 +86,11 @@ class Node {
                                          bool pinned, bool managed_overflow, uint64_t slab_bytes,
                                          uint64_t initial_bytes, uint64_t limit_bytes);
   std::string RegisterMemfd(const std::string& name, int fd, uint64_t offset_bytes, uint64_t bytes);
-  // Memory of this process, which must stay until the buffer is deleted.
-  std::string RegisterMemory(const std::string& name, uint64_t address, uint64_t bytes,
-                             bool writable);
-  std::string RegisterCuda(const std::string& name, uint64_t pointer, uint64_t bytes);
+  // Memory of this process, which must stay until its buffers are deleted: (name, address, bytes,
+  // on a GPU, writable) of each. A list of documents: of the buffer, or of the error that it came
+  // to.
+  using Piece = std::tuple<std::string, uint64_t, uint64_t, bool, bool>;
+  std::string RegisterAll(const std::vector<Piece>& pieces);
   // Start, bytes and number of the allocation, or of those that the bytes lie in together; nothing
   // where it cannot be shared.
   std::optional<std::tuple<uint64_t, uint64_t, uint64_t>> CudaAllocationOf(uint64_t pointer,
@@ -96,6 +114,11 @@ class Node {
   // Until the transfer's end; a failure is thrown.
   TransferSnapshot Run(const nanobind::tuple& request, const nanobind::object& on_update,
                        const std::stop_source& stop);
+  std::unique_ptr<Prepared> Prepare(const nanobind::tuple& request);
+  // As Run, without updates and without a stop but Ctrl-C.
+  TransferSnapshot RunPrepared(Prepared& prepared);
+  // What Client::RunTransfer takes for so many, one after another, to hold Python's calls against.
+  double SecondsOf(const Prepared& prepared, uint64_t count);
   TransferSnapshot Start(const nanobind::tuple& request);
   Queued Enqueue(const nanobind::tuple& request, std::optional<uint64_t> after,
                  std::optional<uint64_t> then);
@@ -111,9 +134,13 @@ class Node {
  private:
   using Pair = std::pair<std::string, std::string>;
 
-  // Whether the client library may carry it by shared memory, at once: no thread is worth while.
+  // Prepared::quick, of what is asked for the first time: its ends have had small transfers that
+  // succeeded.
   bool IsQuick(const TransferRequest& request);
-  void NoteQuick(const TransferRequest& request);
+  // One has succeeded; whether the next one between these ends is quick.
+  bool NoteQuick(const TransferRequest& request);
+  Result<TransferInfo> RunQuick(std::shared_ptr<const TransferRequest> request,
+                                const std::stop_token& stop);
 
   Client client_;
   Mutex mutex_;

@@ -97,8 +97,8 @@ Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
   return shared.TakeResult();
 }
 
-Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_source& stop) {
-  const std::stop_callback on_stop(stop.get_token(), [&future] { future.Cancel(); });
+Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_token& stop) {
+  const std::stop_callback on_stop(stop, [&future] { future.Cancel(); });
   const auto wait = [&future](std::chrono::nanoseconds limit) {
     const nb::gil_scoped_release released;
     return future.WaitFor(limit);
@@ -114,6 +114,17 @@ Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_source& 
   }
   const nb::gil_scoped_release released;
   return future.Get();
+}
+
+Result<TransferInfo> RunQuickly(const Begin& begin, const std::stop_token& stop) {
+  TransferFuture going;
+  {
+    const nb::gil_scoped_release released;
+    ONECOPY_ASSIGN_OR_RETURN(going, begin());
+    const std::stop_callback on_stop(stop, [&going] { going.Cancel(); });
+    if (going.WaitFor(kSignalsEvery)) return going.Get();
+  }
+  return Wait(going, stop);
 }
 
 }  // namespace onecopy::python

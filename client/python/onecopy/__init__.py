@@ -33,6 +33,7 @@ from ._errors import (
 from ._mapped import MappedArray
 from ._node import End, Node, connect, diagnose, program
 from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
+from ._prepared import Prepared
 from ._shared import SharedArray
 from ._streams import Queued
 from ._transfer import Transfer
@@ -64,7 +65,7 @@ __all__ = [
     "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
     "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant",
     "Internal", "InvalidArgument", "Lane", "MappedArray", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan",
-    "Pool", "PoolArray", "PoolStatistics", "Queued", "Receipt", "Refusal", "ResourceExhausted", "SharedArray", "Step",
-    "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio", "connect", "doctor",
-    "program",
+    "Pool", "PoolArray", "PoolStatistics", "Prepared", "Queued", "Receipt", "Refusal", "ResourceExhausted",
+    "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
+    "connect", "doctor", "program",
 ]

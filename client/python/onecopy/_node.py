@@ -12,7 +12,20 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
-from . import _arrays, _device, _errors, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared, _streams
+from . import (
+    _arrays,
+    _device,
+    _errors,
+    _mapped,
+    _native,
+    _pieces,
+    _pool,
+    _prepared,
+    _ranges,
+    _registrations,
+    _shared,
+    _streams,
+)
 from ._errors import InvalidArgument, NotFound
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
@@ -23,7 +36,11 @@ if TYPE_CHECKING:
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
 """What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
 
+_NONE: tuple[()] = ()
+_MANY = 8  # buffers that are asked for one by one rather than by a list of all
+
 Progress: TypeAlias = "Callable[[Transfer], object]"
+_Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
 _T = TypeVar("_T")
 _OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
 
@@ -71,8 +88,9 @@ class Node:
     def __init__(self, native: _native.Node, *, most_registrations: int = 4096) -> None:
         self._native = native
         self._registrations = _registrations.Registrations(
-            self._register_view_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
+            self._register_pieces_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
             most_registrations)
+        self._known = _prepared.Known(native)
         self._running = _streams.Running()
 
     @property
@@ -135,24 +153,43 @@ class Node:
         return _pool.create(self._native, name, device=device, pinned=pinned, managed_overflow=managed_overflow,
                             slab=slab, initial=initial, limit=limit)
 
-    def register(self, array: Any, name: str = "") -> Buffer:
+    @overload
+    def register(self, array: list[Any] | tuple[Any, ...]) -> list[Buffer]: ...
+
+    @overload
+    def register(self, array: Any, name: str = "") -> Buffer: ...
+
+    def register(self, array: Any, name: str = "") -> Buffer | list[Buffer]:
         """Makes the memory of an array a buffer. Done by transfers by themselves; here for a name that others can use.
+        Of a list of arrays each; all that is missing is registered in one go.
 
         The memory is registered as a whole, once; it stays registered while the object that owns it lives. What has only
         a buffer (bytearray, mmap) cannot be resized or closed until it is unregistered.
         """
-        if isinstance(array, _OURS):
-            if name and array.buffer.name != name:
+        if not isinstance(array, (list, tuple)):
+            return self._register([array], name)[0]
+        if name:
+            raise InvalidArgument("several arrays cannot have one name", "BAD_ARGUMENT", "register them one by one")
+        return self._register(array)
+
+    def _register(self, arrays: Sequence[Any], name: str = "") -> list[Buffer]:
+        looked_at = []
+        for array in arrays:
+            if not isinstance(array, _OURS):
+                looked_at.append((array, _arrays.view(array)))
+                _arrays.check(looked_at[-1][1], "the array", written=False)
+            elif name and array.buffer.name != name:
                 raise InvalidArgument(
                     f"this array is buffer {array.buffer.name} already", "NAME_TAKEN", "name it as it is made: empty(…, name=…)")
-            return array.buffer
-        found = _arrays.view(array)
-        _arrays.check(found, "the array", written=False)
-        buffer = self._registrations.find(array, found, name).buffer
-        if self._knows(buffer.id):
-            return buffer
-        self._registrations.lose(buffer.id)
-        return self._registrations.find(array, found, name).buffer
+        before: set[str] = set()
+        found = self._registrations.find_all(looked_at, name, before)
+        unknown = self._unknown(before)
+        for id in unknown:
+            self._registrations.lose(id)
+        if unknown:
+            found = self._registrations.find_all(looked_at, name)
+        buffers = (each.buffer for each in found)
+        return [each.buffer if isinstance(each, _OURS) else next(buffers) for each in arrays]
 
     def unregister(self, array: Any) -> bool:
         """Ends the registration of an array's memory before that goes; transfers that use it are cancelled, and waited
@@ -219,8 +256,21 @@ class Node:
         Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. The sources are
         of one node, and so are the destinations; arrays without elements are left out.
         """
+        if (ranges is _NONE and progress is None and at_most is None and deadline is None
+                and not (path or link or allow_emulated or checksum)):
+            return self._known.run(source, destination) or self._with_request(
+                lambda request, _: self._known.run_first(source, destination, request), source, destination)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
                               allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges)
+
+    def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> _prepared.Prepared:
+        """A transfer that is made many times: its ends are looked at now, and Prepared.run makes it each time. For a loop
+        over arrays of a few KiB, of which looking at them takes longer than moving them."""
+        return _prepared.Prepared(self, source, destination, {
+            "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
+            "deadline": deadline, "ranges": list(ranges)})
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
@@ -324,17 +374,16 @@ class Node:
         return range.endpoint() if isinstance(range, Buffer) else range
 
     @staticmethod
-    def _register_view_of(native: _native.Node) -> Callable[[_arrays.View, int, int, str], Buffer]:
+    def _register_pieces_of(native: _native.Node) -> Callable[[list[_registrations.Piece]], list[Buffer | _errors.Error]]:
         """Does not keep the Node: its end is that of its registrations."""
 
-        def register(found: _arrays.View, start: int, bytes: int, name: str) -> Buffer:
-            if found.device[0] in (_arrays.CUDA, _arrays.CUDA_MANAGED):
-                return Node._buffer(native.register_cuda(name, start, bytes))
-            return Node._buffer(native.register_memory(name, start, bytes, not found.read_only))
+        def register(pieces: list[_registrations.Piece]) -> list[Buffer | _errors.Error]:
+            return [_errors.build(json.dumps(each)) if "error" in each else Buffer._of(each)
+                    for each in json.loads(native.register_all(pieces))]
 
         return register
 
-    def _place(self, end: End, what: str, written: bool) -> _Place:
+    def _place(self, end: End, what: str, written: bool, ready: _Ready | None = None) -> _Place:
         if isinstance(end, str):
             end = Endpoint.parse(end)
         if isinstance(end, Buffer):
@@ -348,24 +397,42 @@ class Node:
                                       "leave arrays without elements out")
             return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end,
                           pool=end._pool if isinstance(end, _ranges.PoolRange) else None)
-        found = _arrays.view(end)
+        found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
         runs = _arrays.runs(found)
-        registration: _registrations.Registration | None = None
         pool: _pool.AnyPool | None = None
         shared = _shared.find(start, bytes) if found.on_host else None
         pooled = _pool.find(start, bytes, on_host=found.on_host) if shared is None else None
         if shared is not None:
-            node, id, offset = shared[0].node, shared[0].id, shared[1]
+            node, buffer, offset = shared[0].node, shared[0].id, shared[1]
         elif pooled is not None:
-            node, id, offset, pool = pooled
+            node, buffer, offset, pool = pooled
         else:
-            registration = self._registrations.find(end, found)
-            node, id, offset = registration.buffer.node, registration.buffer.id, start - registration.start
+            registration = registration or self._registrations.find(end, found)
+            node, buffer, offset = registration.buffer.node, registration.buffer.id, start - registration.start
             found = found._replace(keeps=(found.keeps, registration))
         gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
-        return _Place((node, id, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
+        return _Place((node, buffer, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
+
+    def _ready(self, ends: Sequence[End], what: str, written: bool) -> _Ready:
+        """The arrays of others among these ends, by their ids; what is not registered yet is so in one go."""
+        ready: _Ready = {}
+        missing: dict[int, tuple[Any, _arrays.View]] = {}
+        for number, end in enumerate(ends):
+            if isinstance(end, (str, Buffer, Endpoint, *_OURS)) or _is_empty(end):
+                continue
+            found = _arrays.view(end)
+            _arrays.check(found, f"{what} {number}", written)
+            ready[id(end)] = found, None
+            start, bytes = _arrays.extent(found)
+            known = (found.on_host and _shared.find(start, bytes) is not None) or (
+                _pool.find(start, bytes, on_host=found.on_host) is not None)
+            if not known:
+                missing[id(end)] = end, found
+        for key, made in zip(missing, self._registrations.find_all(missing.values()), strict=True):
+            ready[key] = ready[key][0], made
+        return ready
 
     def _with_request(self, call: Callable[[_pieces.Request, _Keeps], _T], source: End, destination: End, *,
                       ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), **options: Any) -> _T:
@@ -376,19 +443,29 @@ class Node:
         try:
             return call(request, keeps)
         except NotFound as failure:
-            if failure.reason not in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
-                raise
-            self._lose_unknown(request)
-            again, keeps = self._request(source, destination, ranges=pieces, **options)
-            if _pieces.places(again) == _pieces.places(request):
-                raise
+            again, keeps = self._again(failure, request, source, destination, ranges=pieces, **options)
         return call(again, keeps)
+
+    def _again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
+               **options: Any) -> tuple[_pieces.Request, _Keeps]:
+        """The request made anew after that failure, which is raised where it names the same as before."""
+        if failure.reason in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
+            self._lose_unknown(before)
+            again, keeps = self._request(source, destination, **options)
+            if _pieces.places(again) != _pieces.places(before):
+                return again, keeps
+        raise failure
 
     def _lose_unknown(self, request: _pieces.Request) -> None:
         """Forgets the registrations of arrays that a request names, where the daemon has."""
-        for id in self._registrations.ids().intersection(each[1] for each in _pieces.places(request)):
-            if not self._knows(id):
-                self._registrations.lose(id)
+        for id in self._unknown(self._registrations.ids().intersection(each[1] for each in _pieces.places(request))):
+            self._registrations.lose(id)
+
+    def _unknown(self, ids: set[str]) -> set[str]:
+        """Those of these buffers of this node that the daemon does not know."""
+        if len(ids) > _MANY:
+            return ids - {each["id"] for each in json.loads(self._native.list_buffers(""))}
+        return {id for id in ids if not self._knows(id)}
 
     def _knows(self, id: str) -> bool:
         try:
@@ -397,9 +474,9 @@ class Node:
             return False
         return True
 
-    def _request(self, source: End, destination: End, *, at_most: int | None, path: str, link: str,
-                 allow_emulated: bool, checksum: bool, deadline: float | None,
-                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[_pieces.Request, _Keeps]:
+    def _request(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> tuple[_pieces.Request, _Keeps]:
         """What the native part takes, and what must live as long as the transfer."""
         pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
         ends: _pieces.Ends
@@ -434,11 +511,12 @@ class Node:
                                   "pass lists of one length")
         joining = _pieces.Joining(self.name)
         places: list[_Place] = []
+        ready = self._ready(sources, "source", False) | self._ready(destinations, "destination", True)
         for number, pair in enumerate(zip(sources, destinations, strict=True)):
             if all(_is_empty(each) for each in pair):
                 continue
-            from_ = self._place(pair[0], f"source {number}", written=False)
-            to = self._place(pair[1], f"destination {number}", written=True)
+            from_ = self._place(pair[0], f"source {number}", False, ready)
+            to = self._place(pair[1], f"destination {number}", True, ready)
             if from_.bytes is None and to.bytes is None:
                 raise InvalidArgument(f"how much goes from source {number} to its destination is not known", "BAD_SIZE",
                                       "pass a Buffer, or write the range: west:weights@0+4096")

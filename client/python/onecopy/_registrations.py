@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import contextlib
 import dataclasses
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Container, Iterable
+from typing import Any, NamedTuple
 
 from . import _arrays
 from ._errors import Error, FailedPrecondition, InvalidArgument
 from ._values import Buffer
 
 _Key = tuple[int, int, int]  # the owner's, or less than 0 the allocation's; where its memory begins, and its bytes
+Piece = tuple[str, int, int, bool, bool]  # a name, an address, bytes, whether on a GPU, whether it may be written
 
 
 def owner_of(array: Any) -> Any:
@@ -42,7 +44,67 @@ class Registration:
     holds: object = None  # what must not change its memory meanwhile
     pins: int = 0  # by those who told others of the buffer
     of_allocation: bool = False  # of a GPU, which arrays of several owners lie in
-    owners: dict[int, weakref.finalize[Any, Any]] = dataclasses.field(default_factory=dict)  # with the last it ends
+    owners: dict[int, _Watch] = dataclasses.field(default_factory=dict)  # with the last it ends
+
+
+class _Watch(weakref.ref[Any]):
+    """Of an owner, until it is dropped: tells the registrations of the owner's end. There may be thousands, of which a
+    weakref.finalize each would take far longer to make."""
+
+    __slots__ = ("key", "of", "owner")
+
+    key: _Key
+    of: weakref.ref[Registrations]
+    owner: int
+
+
+def _ended(watch: weakref.ref[Any]) -> None:
+    assert isinstance(watch, _Watch)
+    registrations = watch.of()
+    if registrations is not None:
+        registrations._disown(watch.key, watch.owner)
+
+
+class _Wanted(NamedTuple):
+    """The memory that an array needs known."""
+
+    owner: Any
+    whole: _arrays.View
+    key: _Key
+    start: int
+    bytes: int
+    lasting: bool
+
+    @property
+    def of_allocation(self) -> bool:
+        return self.key[0] < 0
+
+    def piece(self, name: str) -> Piece:
+        on_gpu = self.whole.device[0] in (_arrays.CUDA, _arrays.CUDA_MANAGED)
+        return name, self.start, self.bytes, on_gpu, not self.whole.read_only
+
+
+class _Allocations:
+    """What a GPU's driver says of addresses, asked once for each allocation while its arrays are kept."""
+
+    def __init__(self, ask: Callable[[int, int], tuple[int, int, int] | None]) -> None:
+        self._ask = ask
+        self._starts: list[int] = []
+        self._keys: list[_Key] = []
+
+    def find(self, start: int, bytes: int) -> _Key | None:
+        """The key of what the range lies in, or None."""
+        at = bisect.bisect_right(self._starts, start) - 1
+        if at >= 0 and start + bytes <= self._starts[at] + self._keys[at][2]:
+            return self._keys[at]
+        found = self._ask(start, bytes)
+        if found is None or start + bytes > found[0] + found[1]:
+            return None
+        key = -found[2], found[0], found[1]
+        at = bisect.bisect_right(self._starts, found[0])
+        self._starts.insert(at, found[0])
+        self._keys.insert(at, key)
+        return key
 
 
 def _is_lasting(owner: Any, whole: _arrays.View) -> bool:
@@ -62,16 +124,10 @@ def _whole(owner: Any, part: _arrays.View) -> _arrays.View:
     return _arrays.storage_view(owner, part) if _arrays.is_storage(owner) else _arrays.view(owner)
 
 
-def _detach(registration: Registration) -> None:
-    for finalizer in registration.owners.values():
-        finalizer.detach()
-    registration.owners.clear()
-
-
-def _owner_ended(registrations: weakref.ref[Registrations], key: _Key, owner: int) -> None:
-    found = registrations()
-    if found is not None:
-        found._disown(key, owner)
+def _must(result: Buffer | Error) -> Buffer:
+    if isinstance(result, Error):
+        raise result
+    return result
 
 
 class Registrations:
@@ -81,11 +137,12 @@ class Registrations:
     those go that were not used for longest. Any thread. A child of the process that made it leaves all to that: the lock may be held there by a
     thread that the child lacks."""
 
-    def __init__(self, register: Callable[[_arrays.View, int, int, str], Buffer], delete: Callable[[str, bool], None],
+    def __init__(self, register: Callable[[list[Piece]], list[Buffer | Error]], delete: Callable[[str, bool], None],
                  session: Callable[[], int], allocation: Callable[[int, int], tuple[int, int, int] | None],
                  most: int) -> None:
-        """session: the number of the present session with the daemon, with which all registrations end; allocation: the
-        start, the bytes and the number of what so many bytes from an address of a GPU on lie in."""
+        """register: what each piece came to, in their order; session: the number of the present session with the daemon,
+        with which all registrations end; allocation: the start, the bytes and the number of what so many bytes from an
+        address of a GPU on lie in."""
         self._process = os.getpid()
         self._register = register
         self._delete = delete
@@ -95,6 +152,7 @@ class Registrations:
         self._most = most
         self._lock = threading.RLock()  # a finalizer may run while it is held
         self._of: collections.OrderedDict[_Key, Registration] = collections.OrderedDict()
+        self._self = weakref.ref(self)
 
     def _forked(self) -> bool:
         return os.getpid() != self._process
@@ -112,6 +170,60 @@ class Registrations:
     def find(self, array: Any, found: _arrays.View, name: str = "") -> Registration:
         """Of the memory of `array`, which `found` describes; made where there is none yet. With a name it lasts until it
         is forgotten or its owner ends; what has no name, and cannot be watched, lasts as long as what is returned."""
+        return self.find_all([(array, found)], name)[0]
+
+    def find_all(self, arrays: Iterable[tuple[Any, _arrays.View]], name: str = "",
+                 before: set[str] | None = None) -> list[Registration]:
+        """Of each; those that there are not yet are made in one go. Raises the first failure, and keeps what was made.
+        before: where the ids of the buffers are put that there were already."""
+        allocations = _Allocations(self._allocation)
+        wanted = [self._look(array, found, name, allocations) for array, found in arrays]
+        if self._forked():
+            results = self._register([each.piece(name) for each in wanted])  # which say so
+            return [Registration(each.start, each.bytes, _must(result)) for each, result in zip(wanted, results, strict=True)]
+        with self._lock:
+            self._look_at_session()
+            found = {each.key: self._of[each.key] for each in wanted if each.key in self._of}
+            if before is not None:
+                before.update(each.buffer.id for each in found.values())
+            for known in found.values():
+                if name and known.buffer.name != name:
+                    raise InvalidArgument(f"this memory is registered as {known.buffer.name}", "NAME_TAKEN",
+                                          "use that name, or unregister the array first")
+            missing = {each.key: each for each in wanted if each.key not in found}
+            if missing:
+                found.update(self._make(missing, name))
+            for each in wanted:
+                if each.key in self._of:
+                    self._of.move_to_end(each.key)
+                    if each.lasting:
+                        self._own(found[each.key], each.key, each.owner)
+            if missing:
+                self._make_room(found)
+            return [found[each.key] for each in wanted]
+
+    def _make(self, missing: dict[_Key, _Wanted], name: str) -> dict[_Key, Registration]:
+        made: dict[_Key, Registration] = {}
+        failures: list[Error] = []
+        results = self._register([each.piece(name) for each in missing.values()])
+        for (key, wanted), result in zip(missing.items(), results, strict=True):
+            if isinstance(result, Error):
+                failures.append(result)
+                continue
+            made[key] = Registration(wanted.start, wanted.bytes, result, of_allocation=wanted.of_allocation)
+            if wanted.lasting:
+                self._own(made[key], key, wanted.owner)
+            elif not name:
+                weakref.finalize(made[key], self._end, result.id, True).atexit = False
+                continue
+            else:
+                made[key].holds = wanted.whole
+            self._of[key] = made[key]
+        if failures:
+            raise failures[0]
+        return made
+
+    def _look(self, array: Any, found: _arrays.View, name: str, allocations: _Allocations) -> _Wanted:
         owner = owner_of(array)
         whole = found if owner is array else _whole(owner, found)
         start, bytes = _arrays.extent(found)
@@ -119,50 +231,26 @@ class Registrations:
         if not first <= start <= start + bytes <= first + size:  # its base is not what it says
             owner, whole, first, size = array, found, start, bytes
         lasting = _is_lasting(owner, whole)
-        key = (id(owner), first, size)
-        shared = self._allocation_of(found, start, bytes) if lasting and not name else None
-        if shared is not None:
-            key, (_, first, size) = shared, shared
-        if self._forked():
-            return Registration(first, size, self._register(whole, first, size, name))  # which says so
-        with self._lock:
-            if self._session() != self._known_session:  # the daemon was started again, and knows none of them
-                self._known_session = self._session()
-                self.clear()
-            known = self._of.get(key)
-            if known is not None:
-                self._of.move_to_end(key)
-                if name and known.buffer.name != name:
-                    raise InvalidArgument(f"this memory is registered as {known.buffer.name}", "NAME_TAKEN",
-                                          "use that name, or unregister the array first")
-                self._own(known, key, owner)
-                return known
-            made = Registration(first, size, self._register(whole, first, size, name), of_allocation=shared is not None)
-            if not lasting and not name:
-                weakref.finalize(made, self._end, made.buffer.id, True).atexit = False
-                return made
-            if lasting:
-                self._own(made, key, owner)
-            else:
-                made.holds = whole
-            self._of[key] = made
-            self._make_room(key)
-            return made
+        key = None
+        if lasting and not name and found.device[0] == _arrays.CUDA:
+            key = allocations.find(start, bytes)
+        if key is None:
+            key = id(owner), first, size
+        return _Wanted(owner, whole, key, key[1], key[2], lasting)
 
-    def _allocation_of(self, found: _arrays.View, start: int, bytes: int) -> _Key | None:
-        """Of the driver, where the range lies in one."""
-        allocation = self._allocation(start, bytes) if found.device[0] == _arrays.CUDA else None
-        if allocation is None or start + bytes > allocation[0] + allocation[1]:
-            return None
-        return -allocation[2], allocation[0], allocation[1]
+    def _look_at_session(self) -> None:
+        """Forgets all where the daemon was started again, and knows none of them."""
+        if self._session() != self._known_session:
+            self._known_session = self._session()
+            self.clear()
 
     def _own(self, registration: Registration, key: _Key, owner: Any) -> None:
         """The registration lives as long as this owner, too."""
         if id(owner) in registration.owners or registration.holds is not None:
             return
-        finalizer = weakref.finalize(owner, _owner_ended, weakref.ref(self), key, id(owner))
-        finalizer.atexit = False
-        registration.owners[id(owner)] = finalizer
+        watch = _Watch(owner, _ended)
+        watch.key, watch.of, watch.owner = key, self._self, id(owner)
+        registration.owners[id(owner)] = watch
 
     def _disown(self, key: _Key, owner: int) -> None:
         if self._forked():
@@ -225,17 +313,17 @@ class Registrations:
             gone = [key for key, each in self._of.items() if each.buffer.id == id]
             dropped = [self._of.pop(key) for key in gone]
         for each in dropped:
-            _detach(each)
+            each.owners.clear()
         if dropped:
             self._end(id, True)  # the library may hold on to the memory still
         return bool(dropped)
 
-    def _make_room(self, kept: _Key) -> None:
-        """Ends the oldest that no transfer uses."""
+    def _make_room(self, kept: Container[_Key]) -> None:
+        """Ends the oldest of the others that no transfer uses."""
         for key in list(self._of):
             if len(self._of) <= self._most:
                 return
-            if key != kept and self._of[key].pins == 0:
+            if key not in kept and self._of[key].pins == 0:
                 with contextlib.suppress(FailedPrecondition):  # it is in use
                     self._drop(key, force=False)
 
@@ -248,7 +336,7 @@ class Registrations:
                 return
             self._end(gone.buffer.id, force)
             self._of.pop(key, None)
-        _detach(gone)
+        gone.owners.clear()
 
     def _end(self, id: str, force: bool) -> None:
         if self._forked():

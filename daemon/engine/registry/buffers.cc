@@ -1,10 +1,13 @@
 #include "daemon/engine/registry/buffers.h"
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/base/paging.h"
+#include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 
@@ -208,11 +211,23 @@ void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeR
   }
   const std::string name = draft.name;
   making_.insert(name);
+  const auto took = std::make_shared<std::chrono::nanoseconds>();
   context_.workers.Run<std::unique_ptr<Region>>(
-      worker, UnlessGone(params.session, std::move(make)),
-      [this, name, worker, draft = std::move(draft), validate_only = params.validate_only,
+      worker,
+      [make = UnlessGone(params.session, std::move(make)), took]() mutable {
+        const auto begun = std::chrono::steady_clock::now();
+        auto region = make();
+        *took = std::chrono::steady_clock::now() - begun;
+        return region;
+      },
+      [this, name, worker, took, draft = std::move(draft), validate_only = params.validate_only,
        reply = std::move(reply)](Result<std::unique_ptr<Region>> region) mutable {
         making_.erase(name);
+        log::Debug("memory of a buffer",
+                   {{"buffer", name},
+                    {"form", draft.form.empty() ? "own" : draft.form},
+                    {"took_us", std::to_string(took->count() / 1000)},
+                    {"outcome", region.ok() ? "OK" : region.status().reason()}});
         if (!region.ok()) return reply(region.status());
         if (!validate_only) return reply(Add(std::move(draft), std::move(*region), worker));
         draft.region = context_.workers.Share(worker, std::move(*region));

@@ -39,6 +39,13 @@ struct File {
 
 }  // namespace
 
+TEST_CASE("a client is told where no network device takes dma-bufs") {
+  Rig rig([](Options& options) { options.takes_dma_bufs = false; });
+  Client client(rig.path());
+  client.SendHello();
+  CHECK(client.Receive().welcome().takes_no_dma_bufs());
+}
+
 TEST_CASE("a client that says Hello has a session as who the kernel says it is") {
   Rig rig;
   Client client(rig.path());
@@ -48,6 +55,7 @@ TEST_CASE("a client that says Hello has a session as who the kernel says it is")
   CHECK(reply.welcome().protocol() == kClientProtocolMax);
   CHECK(reply.welcome().node() == "east");
   CHECK(reply.welcome().version() == "1.2.3");
+  CHECK_FALSE(reply.welcome().takes_no_dma_bufs());
   const auto who = rig.Find(reply.welcome().token());
   REQUIRE_OK(who);
   CHECK(who->uid == ::geteuid());

@@ -162,7 +162,7 @@ TEST_CASE("without a driver that numbers streams, a thread's own one is refused"
   const auto whole = *onecopy::shim::LoadCuda(FakeCudaPath());
   auto lacks = std::make_shared<onecopy::shim::CudaApi>(*whole);
   lacks->StreamGetId = nullptr;
-  const auto gpu = GpuDevice::OpenWith(lacks, 0);
+  const auto gpu = GpuDevice::Open(lacks, 0);
   REQUIRE_OK(gpu);
   const Streams streams;
   const StreamHandle stream = streams.Make();
@@ -306,7 +306,7 @@ TEST_CASE("over random work on streams no byte is stale, and the tables agree") 
   const Streams streams;
   const auto connection = onecopy::client::Connection::Open({.run_dir = f.dir.path()});
   REQUIRE_OK(connection);
-  const auto gpu = GpuDevice::Open(FakeCudaPath(), 0);
+  const auto gpu = GpuDevice::Open(*onecopy::shim::LoadCuda(FakeCudaPath()), 0);
   REQUIRE_OK(gpu);
   const onecopy::PoolOptions options{.cuda_device = 0, .limit_bytes = 8 * kMiB};
   auto slabs = onecopy::client::GpuSlabs::Open(*connection, *gpu, options);

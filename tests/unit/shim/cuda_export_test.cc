@@ -288,6 +288,16 @@ TEST_CASE("cudaMalloc memory goes with its dma-buf, or with the reason why it ha
     CHECK(exported->dmabuf_refusal.find("has no dma-buf") != std::string::npos);
   }
   auto without = *driver.api;
+  without.MemGetHandleForAddressRange = [](void*, CUdeviceptr, size_t, CUmemRangeHandleType,
+                                           unsigned long long) -> CUresult {
+    FAIL("a dma-buf is made that nobody wants");
+    return CUDA_ERROR_UNKNOWN;
+  };
+  const auto left = shim::ExportCuda(without, start, 1, shim::DmaBufs::kLeave);
+  REQUIRE_OK(left);
+  CHECK(left->form == "cuda-ipc");
+  CHECK_FALSE(left->dmabuf.fd);
+  CHECK(left->dmabuf_refusal.find("no network device") != std::string::npos);
   without.MemGetHandleForAddressRange = nullptr;
   const auto exported = shim::ExportCuda(without, start, 1);
   REQUIRE_OK(exported);

@@ -154,6 +154,10 @@ class Client {
   Result<BufferInfo> RegisterCuda(const std::string& name, uintptr_t device_pointer,
                                   uint64_t bytes);
 
+  // RegisterMemory or RegisterCuda of each, with many of the calls under way together: what each
+  // came to, in their order. One that fails changes nothing for the others.
+  std::vector<Result<BufferInfo>> RegisterAll(const std::vector<MemoryToRegister>& memory);
+
   // Where the allocation begins and ends that GPU memory of this process lies in, and its identity:
   // what is registered once for all of an allocation serves each of its pieces, for as long as this
   // still gives the same id. Where the `bytes` go on into allocations that are mapped right behind

@@ -1,0 +1,16 @@
+// Many pieces of this process's memory made buffers by calls that are under way together.
+#pragma once
+
+#include <vector>
+
+#include "client/lib/connection.h"
+#include "onecopy/buffer.h"
+#include "onecopy/result.h"
+
+namespace onecopy::client {
+
+// See Client::RegisterAll. Blocks until the last call has ended; any thread.
+std::vector<Result<BufferInfo>> RegisterAll(Connection& connection,
+                                            const std::vector<MemoryToRegister>& memory);
+
+}  // namespace onecopy::client
