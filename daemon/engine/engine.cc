@@ -138,7 +138,7 @@ struct Engine::State {
               ring_server,      openings, exporter,     importer,    removal}),
         client({context,          owners,  sessions, buffers, files,    grants,     inventory,
                 arrivals,         catalog, peers,    nodes,   probes,   path_rates, transfers,
-                remote_transfers, orders,  series,   rings,   openings, mappings, removal}) {}
+                remote_transfers, orders,  series,   rings,   openings, mappings,   removal}) {}
 
   void Wire();
   void CancelAll(const Status& why);
