@@ -30,9 +30,12 @@ class Lent {
         client_.CreateBuffer({.name = name, .bytes = options.bytes, .memory = memory}).status());
     names_.push_back(name);
     if (options.to.empty()) return OkStatus();
-    return client_
-        .CreateGrant({.range = {.buffer = name}, .to = options.to, .read = true, .write = true})
-        .status();
+    // By assignments: gcc 12 takes parts of a value that is initialised in place for uninitialised.
+    CreateGrantRequest grant;
+    grant.range.buffer = name;
+    grant.to = options.to;
+    grant.read = grant.write = true;
+    return client_.CreateGrant(grant).status();
   }
 
  private:

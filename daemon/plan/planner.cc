@@ -66,10 +66,12 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request
                    "one end is a file, which storage paths alone begin or end at");
   }
   if (rung.carrier == Carrier::kStorage) {
-    return Refused(rung, reasons::kNotApplicable,
-                   policy.client_file
-                       ? "the client reads or writes the file itself, through memory of its own"
-                       : "both ends are buffers: a storage path begins or ends at a file");
+    return Refused(
+        rung, reasons::kNotApplicable,
+        policy.client_file
+            ? "the client reads or writes this file itself, through memory of its own: daemons "
+              "move regular files to and from buffers of their own node alone"
+            : "both ends are buffers: a storage path begins or ends at a file");
   }
   if (!between_nodes) return AssessInNode(rung, ends);
   if (ends.InOneNode()) {

@@ -238,7 +238,7 @@ TEST_CASE("what is told of a file's policy is so") {
         f.east.Run({command, f.file, "west:b", "--path", "storage-direct"});
     CheckRefused(storage, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
     CHECK(storage.out.find("both ends are buffers") == std::string::npos);
-    CHECK(storage.out.find("no daemon opens files") != std::string::npos);
+    CHECK(storage.out.find("through memory of its own") != std::string::npos);
   }
   // Between two buffers all is as it was.
   f.east.Do({"buffer", "create", "a", "--size", "10"});

@@ -1,5 +1,8 @@
 // Files and memory that only something else reaches: through slots, with a driver that has no GPU,
 // and through the slab of a process.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <vector>
 
 #include "onecopy/file_copy.h"
@@ -7,6 +10,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "transport/os/unique_fd.h"
 
 namespace {
 
@@ -19,6 +23,14 @@ struct WithGpu {
   Node node{"east", {.config = "[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n"}};
   TempFolder folder;
 };
+
+// A file that is on its disk, and out of the page cache where the file system lets it.
+void WriteCold(const std::string& path, const std::string& content) {
+  WriteFile(path, content);
+  const onecopy::os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::fsync(fd.get()) == 0);
+  REQUIRE(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0);
+}
 
 // The copies of a pass by way of a slot: the page cache's, where a byte went there, is one more.
 void CheckSlots(const Json& receipt, const std::string& file_end, const std::string& slots) {
@@ -40,7 +52,7 @@ void CheckSlots(const Json& receipt, const std::string& file_end, const std::str
 TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for byte") {
   WithGpu with;
   const std::string payload = Payload(kBytes, 5);
-  WriteFile(with.folder / "in", payload);
+  WriteCold(with.folder / "in", payload);
   with.node.Do({"buffer", "create", "g", "--size", std::to_string(kBytes), "--memory", "cuda:0"});
   const Json plan = with.node.Do({"cp", with.folder / "in", "g", "--dry-run"});
   const Json in = with.node.Do({"cp", with.folder / "in", "g", "--checksum"});

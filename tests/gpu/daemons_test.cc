@@ -58,6 +58,29 @@ TEST_CASE("from a GPU of one daemon to a GPU of another, five copies over tcp") 
   CHECK(Holds(pair.west, "b", 1));
 }
 
+TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways") {
+  ONECOPY_NEEDS_GPUS(1);
+  Node east("east");
+  TempFolder folder;
+  std::ofstream(folder / "in", std::ios::binary) << Payload(kBytes, 31);
+  Create(east, "a", "cuda:0");
+  const Json in = east.Do({"cp", folder / "in", "a", "--checksum"});
+  const Json& steps = in.at("steps");
+  CheckPath(in, "storage-bounce", steps.size());
+  CHECK(in.at("checksum").at("verified") == true);
+  CHECK((steps.size() == 2 || steps.size() == 3));  // the page cache, where it was in between
+  CHECK(steps.front().at("from") == "file");
+  CHECK(steps.back().at("from") == "pinned");
+  CHECK(steps.back().at("by") == "copy-engine");
+  CHECK(ReasonAgainst(in, "storage-direct") == "NO_GDS");
+  CHECK(Holds(east, "a", 31));
+  const Json out = east.Do({"cp", "a", folder / "out", "--checksum"});
+  CHECK(out.at("path") == "storage-bounce");
+  CHECK(out.at("steps").front().at("by") == "copy-engine");
+  std::ifstream read(folder / "out", std::ios::binary);
+  CHECK(std::string(std::istreambuf_iterator<char>(read), {}) == Payload(kBytes, 31));
+}
+
 TEST_CASE("GPU memory of one daemon is copied from by another of its host, in one copy") {
   ONECOPY_NEEDS_GPUS(1);
   const std::string other = WhyFewerGpus(2).empty() ? "cuda:1" : "cuda:0";

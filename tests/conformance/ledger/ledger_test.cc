@@ -1,12 +1,20 @@
 // A receipt's copies are what really happened: they equal what the ledger counted below everything
 // that reports.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <future>
 
 #include "tests/support/engine_cluster.h"
 #include "tests/support/ledger.h"
 #include "tests/support/memory.h"
+#include "tests/support/temp_folder.h"
+#include "transport/core/file_copier.h"
 #include "transport/os/copy_bytes.h"
+#include "transport/os/unique_fd.h"
+#include "transport/store/posix/posix_store.h"
 
 using namespace onecopy;
 using namespace onecopy::engine;
@@ -190,4 +198,37 @@ TEST_CASE("a copy that nobody reports is noticed: the ledger disagrees") {
   CAPTURE(counted.receipt, counted.ledger);
   CHECK(counted.receipt == 5);
   CHECK_FALSE(Agree(counted));
+}
+
+TEST_CASE("what processors copy of a file is what its steps say") {
+  const TempFolder folder;
+  std::ofstream(folder / "in", std::ios::binary) << std::string(kBytes, 'f');
+  const auto fd =
+      std::make_shared<os::UniqueFd>(::open((folder / "in").c_str(), O_RDONLY | O_CLOEXEC));
+  // By threads, whose calls the ledger sees; what the kernel does by itself it does not.
+  posix::PosixStore store(posix::PosixStore::Io::kThreads);
+  OpenFileRequest request;
+  request.fd = fd->get();
+  request.keeps = fd;
+  request.name = "in";
+  std::promise<Result<std::shared_ptr<StoreFile>>> opened;
+  store.Open(std::move(request), [&](auto file) { opened.set_value(std::move(file)); });
+  auto file = opened.get_future().get();
+  REQUIRE_OK(file);
+  const RegionRef from = RegionOf(std::move(*file));
+  const RegionRef to = HostRegion(kBytes);
+  FileCopier copier("east");
+  auto route = copier.Prepare(from, to);
+  REQUIRE_OK(route);
+  const Ledger before = Ledger::Now();
+  std::promise<StepList> ended;
+  (*route)->Copy(0, 0, kBytes, [&](const Status& status, const StepList& steps) {
+    CHECK(status.ok());
+    ended.set_value(steps);
+  });
+  const StepList steps = ended.get_future().get();
+  const auto by_cpu = std::count_if(steps->begin(), steps->end(),
+                                    [](const Step& step) { return step.by == "cpu"; });
+  CHECK((Ledger::Now() - before).Copies(kBytes) == static_cast<double>(by_cpu));
+  CHECK(to->address()[kBytes - 1] == std::byte{'f'});
 }
