@@ -16,6 +16,7 @@
 #include "daemon/engine/peering/nodes.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/path_rates.h"
+#include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/probing/planning.h"
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/probing/probes.h"
@@ -100,6 +101,7 @@ struct Engine::State {
         inventory(owners, sessions, buffers, grants, checksums),
         path_rates(context.options.probe_share),
         probes(context, catalog, peers, nodes, connections, path_rates),
+        rate_watch(path_rates, probes),
         probe_slabs(context, catalog, connections, probes),
         planning(context, catalog, peers, probes),
         exporter(context, peers, buffers, tickets),
@@ -119,7 +121,7 @@ struct Engine::State {
              tickets,
              series,
              planning,
-             {context, peers, transfers, buffers, arrivals, checksums, probes, path_rates, moves}}),
+             {context, peers, transfers, buffers, arrivals, checksums, path_rates, rate_watch, moves}}),
         bundles({context, peers, probes, buffers, arrivals, transfers, series, destinations}),
         orders(context, nodes, transfers, remote_transfers, series, request_memory),
         openings(context),
@@ -128,7 +130,7 @@ struct Engine::State {
                      remote_routes}),
         ring_routes(
             {context, buffers, grants, tickets, peers, connections, planning, remote_routes}),
-        ring_receipts(context, transfers, buffers, arrivals),
+        ring_receipts(context, transfers, buffers, arrivals, rate_watch),
         rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
               context.options.ring_spin),
         removal({owners, buffers, grants, mappings, rings, openings, exporter}),
@@ -175,6 +177,7 @@ struct Engine::State {
   Inventory inventory;
   PathRates path_rates;
   Probes probes;
+  RateWatch rate_watch;
   ProbeSlabs probe_slabs;
   Planning planning;
   MemoryExporter exporter;

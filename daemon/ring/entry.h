@@ -20,6 +20,7 @@ struct Entry {
   Clock::time_point taken;
   Clock::time_point begun;  // as `taken` where nothing was begun
   Clock::time_point ended;
+  bool alone = true;  // of a long one that has ended: no other long one was under way with it
 };
 
 }  // namespace onecopy::ring

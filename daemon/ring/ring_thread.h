@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/ring/journal.h"
+#include "daemon/ring/long_work.h"
 #include "daemon/ring/route.h"
 #include "daemon/ring/served_ring.h"
 #include "transport/core/executor.h"
@@ -67,6 +68,7 @@ class RingThread {
   const std::chrono::nanoseconds spin_;
   std::atomic<bool> draining_{false};
   // The rest: the ring's thread.
+  LongWork long_work_;
   std::unordered_map<RingId, std::unique_ptr<Served>> rings_;
   std::vector<Served*> active_;
   Clock::time_point last_work_{};

@@ -14,8 +14,12 @@ void LetGo(Route& route) {
 
 }  // namespace
 
-ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal)
-    : end_(std::move(end)), socket_(std::move(socket)), journal_(std::move(journal)) {
+ServedRing::ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal,
+                       LongWork& long_work)
+    : end_(std::move(end)),
+      socket_(std::move(socket)),
+      journal_(std::move(journal)),
+      long_work_(long_work) {
   for (uint32_t i = 0; i < kMaxUnderWay; ++i) {
     operations_[i].next = i + 1 < kMaxUnderWay ? i + 1 : kNone;
   }
@@ -110,6 +114,7 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
                      Outcome::kSucceeded, now,           now,          now};
   operation.route = route;
   operation.way = &way;
+  if (request.bytes > kMaxBytes) operation.start = long_work_.Begin();
   (last_ == kNone ? first_ : operations_[last_].next) = free;
   last_ = free;
   ++under_way_;
@@ -195,7 +200,10 @@ void ServedRing::Conclude(Operation& operation, const Status& failure, Clock::ti
   const Status& said = revoked ? route.why() : failure;
   operation.entry.ended = now;
   journal_->Write(operation.entry);
-  if (operation.entry.bytes > kMaxBytes) journal_->long_ends().Put(operation.entry);
+  if (operation.entry.bytes > kMaxBytes) {
+    operation.entry.alone = long_work_.End(operation.start);
+    journal_->long_ends().Put(operation.entry);
+  }
   const auto took =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now - operation.entry.begun);
   end_.Complete(operation.entry.number, static_cast<uint64_t>(took.count()), said.code(),

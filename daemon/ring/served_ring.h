@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/ring/journal.h"
+#include "daemon/ring/long_work.h"
 #include "daemon/ring/route.h"
 #include "transport/core/executor.h"
 #include "transport/os/closer.h"
@@ -18,7 +19,9 @@ namespace onecopy::ring {
 // The ring's thread only.
 class ServedRing {
  public:
-  ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal);
+  // `long_work` outlives it.
+  ServedRing(DaemonEnd end, os::PassedFd socket, std::shared_ptr<Journal> journal,
+             LongWork& long_work);
   ~ServedRing();  // nothing may be under way
   ServedRing(const ServedRing&) = delete;
   ServedRing& operator=(const ServedRing&) = delete;
@@ -63,6 +66,7 @@ class ServedRing {
     Route* route = nullptr;  // which stays while something of it is under way
     SmallCopyRoute* way = nullptr;
     uint64_t mark = 0;
+    LongWork::Start start;  // of a long one
     uint32_t next = kNone;
   };
 
@@ -81,6 +85,7 @@ class ServedRing {
   DaemonEnd end_;
   os::PassedFd socket_;
   const std::shared_ptr<Journal> journal_;
+  LongWork& long_work_;
   std::array<std::shared_ptr<Route>, kRoutes> routes_;
   std::array<std::shared_ptr<Route>, kRetired> retired_;  // the last whose places are used again
   size_t next_retired_ = 0;

@@ -1,11 +1,13 @@
 """Other people's packages with native parts, each used for something: an import alone leaves much of it unbound."""
 
+import ctypes.util
 import importlib.util
 import os
 import pathlib
 import subprocess
 
 CLIENT = pathlib.Path(os.environ["ONECOPY_BIN_DIR"]).parent / "lib" / "libonecopy_client.so"
+GRPC = "libgrpc++.so.1.51"
 
 USERS = {
     "numpy": """
@@ -27,6 +29,20 @@ memory = numpy.zeros(4096, dtype=numpy.uint8)
 held = agent_with_ucx.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
 assert agent_with_ucx.get_agent_metadata()
 agent_with_ucx.deregister_memory(held)
+""",
+    # Everybody finds its gRPC before their own, unless theirs has other names.
+    "nixl-for-all": """
+import os, sys
+normal = sys.getdlopenflags()
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
+from nixl_cu13._api import nixl_agent, nixl_agent_config
+sys.setdlopenflags(normal)
+assert "UCX" in nixl_agent("for-all", nixl_agent_config(backends=[])).get_plugin_list()
+""",
+    # Likewise the distribution's, which has the version that we have.
+    "grpc-for-all": f"""
+import ctypes
+ctypes.CDLL({GRPC!r}, mode=ctypes.RTLD_GLOBAL)
 """,
     # Our own plug-in: a second library of this wheel, which NIXL loads. NIXL_PLUGIN_DIR must be set.
     "nixl-onecopy": """
@@ -94,7 +110,7 @@ ray.shutdown()
 """,
 }
 
-_MODULES = {"nixl": "nixl_cu13", "nixl-ucx": "nixl_cu13", "nixl-onecopy": "nixl_cu13", "grpcio": "grpc", "protobuf": "google.protobuf"}
+_MODULES = {"nixl": "nixl_cu13", "nixl-for-all": "nixl_cu13", "nixl-ucx": "nixl_cu13", "nixl-onecopy": "nixl_cu13", "grpcio": "grpc", "protobuf": "google.protobuf"}
 
 OURS = """
 import onecopy
@@ -126,6 +142,8 @@ def present(name):
     """Whether the package is installed here, or the library built."""
     if name == "onecopy-client":
         return CLIENT.exists()
+    if name == "grpc-for-all":
+        return ctypes.util.find_library("grpc++") == GRPC
     try:
         return importlib.util.find_spec(_MODULES.get(name, name)) is not None
     except ModuleNotFoundError:

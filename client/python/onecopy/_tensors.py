@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _arrays, _native, _pieces
@@ -119,9 +119,10 @@ def room(node: Node, shapes: Sequence[tuple[Any, Any]], device: str) -> list[Any
             for offset, (shape, dtype) in zip(offsets, shapes, strict=True)]
 
 
-def read(node: Node, offered: Sequence[Offered], targets: Sequence[Any], stop: _native.Stop) -> list[Transfer]:
+def read(node: Node, offered: Sequence[Offered], targets: Sequence[Any], stop: _native.Stop,
+         policy: Callable[[_pieces.Ends], _pieces.Request] = _pieces.request) -> list[Transfer]:
     """Fills the targets with what was offered, by one transfer, or as few as take so many ranges. Returns when all of it
-    has arrived; where it fails, the targets have anything."""
+    has arrived; where it fails, the targets have anything. policy: makes the request of what moves."""
     for number, (each, target) in enumerate(zip(offered, targets, strict=True)):
         if each.bytes != target.numel() * target.dtype.itemsize:
             raise InvalidArgument(
@@ -137,8 +138,7 @@ def read(node: Node, offered: Sequence[Offered], targets: Sequence[Any], stop: _
 
     def move() -> None:
         if keeps:
-            request = _pieces.request(joining.ends())
-            done.append(Transfer(node._native, node._native.run(request, None, stop), None))
+            done.append(Transfer(node._native, node._native.run(policy(joining.ends()), None, stop), None))
 
     for number, (each, target) in enumerate(zip(offered, targets, strict=True)):
         if not each.ranges:

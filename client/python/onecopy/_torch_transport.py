@@ -8,7 +8,6 @@ That interface of torch is private still, and may change.
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
 import copy
 import datetime
@@ -25,6 +24,7 @@ from typing import Any
 
 from . import _native, _pieces, _tensors
 from ._errors import Error, InvalidArgument
+from ._kept import Kept
 from ._node import Node, connect
 from ._transfer import Transfer
 from ._values import Receipt
@@ -35,7 +35,6 @@ _distributed: Any = importlib.import_module("torch.distributed")
 _transport: Any = importlib.import_module("torch.distributed._transport")
 
 _VERSION = 1  # of what is exchanged
-_MOST_RECEIPTS = 1024
 _MOST_AT_ONCE = 32  # transfers of a transport that are under way; others wait for their turn
 
 
@@ -223,7 +222,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         self._lock = threading.RLock()
         self._memory: dict[tuple[int, int, str], OneCopyMemory] = {}
         self._pending: dict[OneCopyWork, OneCopyMemory] = {}
-        self._receipts: collections.deque[Receipt] = collections.deque(maxlen=_MOST_RECEIPTS)
+        self._receipts: Kept[Receipt] = Kept()
         self._closing = False
         self._threads = concurrent.futures.ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="onecopy-torch")
 
@@ -234,8 +233,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
 
     def receipts(self) -> list[Receipt]:
         """Of this transport's transfers, the newest last: at most 1,024."""
-        with self._lock:
-            return list(self._receipts)
+        return self._receipts.all()
 
     def bind(self, *, timeout: float | None = None) -> bytes:
         self._check_open()
@@ -381,8 +379,8 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
             error = failure
         with self._lock:
             self._pending.pop(work, None)
-            if transfer is not None:
-                self._receipts.append(transfer.receipt)
+        if transfer is not None:
+            self._receipts.add(transfer.receipt)
         work._end(transfer, error)
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from . import _native, _tensors
 from ._errors import Error, InvalidArgument
+from ._kept import Kept
 from ._node import Node, connect
 from ._transfer import Transfer
 from ._values import Receipt
@@ -38,7 +39,6 @@ _rdt: Any = importlib.import_module("ray.experimental.rdt.tensor_transport_manag
 _rdt_util: Any = importlib.import_module("ray.experimental.rdt.util")
 
 NAME = "ONECOPY"
-_MOST_RECEIPTS = 1024
 _MOST_ENDED = 4096
 _MOST_AT_ONCE = 32  # objects that are fetched; others wait for their turn
 
@@ -80,12 +80,10 @@ def register() -> None:
 
 def receipts() -> list[Received]:
     """Of what this process has received, the newest last: at most 1,024. Ask an actor for those of an actor."""
-    with _lock:
-        return list(_received)
+    return _received.all()
 
 
-_lock = threading.RLock()  # of what this module keeps for the process
-_received: collections.deque[Received] = collections.deque(maxlen=_MOST_RECEIPTS)
+_received: Kept[Received] = Kept()
 
 
 @functools.lru_cache(maxsize=1)
@@ -249,8 +247,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
                     self._ended.popitem(last=False)
         for transfer in done:
             received = Received(obj_id, len(tensors), transfer)
-            with _lock:
-                _received.append(received)
+            _received.add(received)
             _log.info("%s", received)
 
     @staticmethod

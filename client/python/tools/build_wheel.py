@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+import rename
 import weaken
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
@@ -69,8 +70,10 @@ def _build(out, work):
              work / "repair.log", env=env)
         _run("unpacking", [tools / "wheel", "unpack", "--dest", scratch, _the_wheel(grafted)], work / "unpack.log")
         tree, = pathlib.Path(scratch).glob("onecopy-*")
-        for binary in sorted([*tree.rglob("*.so*"), *tree.glob("onecopy/bin/*")]):
+        grafted, users = rename.files(tree)
+        for binary in [*grafted, *users]:
             weaken.weaken(binary)
+        rename.rename_all(grafted, users)
         final.mkdir()
         _run("packing", [tools / "wheel", "pack", "--dest-dir", final, tree], work / "pack.log")
         out.mkdir(parents=True, exist_ok=True)

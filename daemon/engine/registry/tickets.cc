@@ -148,7 +148,12 @@ const std::optional<Ticket>* Tickets::Find(const std::string& text) const {
 void Tickets::Put(const std::string& text, Ticket ticket) {
   const auto [secret, part] = Split(text);
   const SecretDigest digest(secret);
-  Kept& kept = tickets_[digest];
+  const auto [at, fresh] = tickets_.try_emplace(digest);
+  Kept& kept = at->second;
+  if (fresh) {
+    const TransferId& of = ticket.part() ? ticket.whole : ticket.transfer;
+    kept.of = by_transfer_.emplace(std::pair(ticket.initiator, of), digest);
+  }
   if (kept.tickets.size() <= part) kept.tickets.resize(part + 1);
   if (kept.timer == 0) KeepUntil(digest, kept, ticket.expires);
   kept.tickets[part] = std::move(ticket);
@@ -156,7 +161,10 @@ void Tickets::Put(const std::string& text, Ticket ticket) {
 
 void Tickets::KeepUntil(const SecretDigest& secret, Kept& kept, os::Clock::time_point expires) {
   context_.loop.CancelTimer(kept.timer);
-  kept.timer = context_.loop.RunAt(expires, [this, secret] { tickets_.erase(secret); });
+  kept.timer = context_.loop.RunAt(expires, [this, secret] {
+    const auto found = tickets_.find(secret);
+    if (found != tickets_.end()) Erase(found);
+  });
 }
 
 void Tickets::Forget(const std::string& text) {
@@ -168,11 +176,23 @@ void Tickets::Forget(const std::string& text) {
   const auto kept = tickets_.find(secret);
   const auto& tickets = kept->second.tickets;
   if (std::none_of(tickets.begin(), tickets.end(), [](const auto& one) { return one; })) {
-    context_.loop.CancelTimer(kept->second.timer);
-    tickets_.erase(kept);
+    Erase(kept);
   } else if (part) {
     KeepUntil(secret, kept->second, os::Clock::now() + kTicketLifetime);
   }
+}
+
+void Tickets::Erase(Table::iterator kept) {
+  context_.loop.CancelTimer(kept->second.timer);
+  by_transfer_.erase(kept->second.of);
+  tickets_.erase(kept);
+}
+
+bool Tickets::Withdraw(const std::string& initiator, const TransferId& transfer) {
+  const auto [first, last] = by_transfer_.equal_range(std::pair(initiator, transfer));
+  const std::vector<std::pair<std::pair<std::string, TransferId>, SecretDigest>> all(first, last);
+  for (const auto& [of, secret] : all) Erase(tickets_.find(secret));
+  return !all.empty();
 }
 
 void Tickets::DropBuffer(BufferId buffer, const Status& why) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
@@ -56,13 +57,19 @@ class Tickets {
   // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
   void Restore(const std::string& text, Ticket ticket);
 
+  // The node that reserved says that the transfer will not begin: its tickets are worth nothing from
+  // now on. False where it has none.
+  bool Withdraw(const std::string& initiator, const TransferId& transfer);
+
   // The buffer is gone: that is how transfers from it end which have not begun.
   void DropBuffer(BufferId buffer, const Status& why);
 
  private:
   // By one secret: a ticket, or those of all parts, whose texts end in their numbers.
+  using ByTransfer = std::multimap<std::pair<std::string, TransferId>, SecretDigest>;  // initiator
   struct Kept {
     std::vector<std::optional<Ticket>> tickets;
+    ByTransfer::iterator of;
     os::EventLoop::TimerId timer = 0;
   };
   using Table = std::map<SecretDigest, Kept>;
@@ -72,12 +79,14 @@ class Tickets {
   const std::optional<Ticket>* Find(const std::string& text) const;
   void Put(const std::string& text, Ticket ticket);
   void Forget(const std::string& text);
+  void Erase(Table::iterator kept);
   void KeepUntil(const SecretDigest& secret, Kept& kept, os::Clock::time_point expires);
 
   Context& context_;
   Buffers& buffers_;
   Grants& grants_;
   Table tickets_;
+  ByTransfer by_transfer_;
 };
 
 // The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/peering/forgo.h"
 #include "daemon/plan/planner.h"
 #include "onecopy/reasons.h"
 #include "transport/ring/layout.h"
@@ -34,10 +35,11 @@ class Making : public std::enable_shared_from_this<Making> {
     if (whole) request.source.offset_bytes = request.source.bytes = std::nullopt;
     peer.Reserve(needs_.context.node(), std::move(request),
                  [self = shared_from_this(), whole](Result<Reservation> reserved) {
+                   self->promised_ = reserved.ok();
                    if (reserved.ok()) return self->Plan(std::move(*reserved));
                    const Result<PeerApi*> peer = self->needs_.peers.Find(self->params_.source.node);
                    const bool less = whole && reserved.status().code() == Code::kPermissionDenied;
-                   if (!less || !peer.ok()) return self->reply_(reserved.status());
+                   if (!less || !peer.ok()) return self->Fail(reserved.status());
                    self->Reserve(**peer, false);
                  });
   }
@@ -45,11 +47,11 @@ class Making : public std::enable_shared_from_this<Making> {
   void Plan(Reservation reserved) {
     reserved_ = std::move(reserved);
     if (!reserved_.source.offset_bytes || !reserved_.source.bytes) {
-      return reply_(Status(Code::kInvalidArgument, reasons::kBadArgument,
+      return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument,
                            "node " + params_.source.node + " promised a range without its length"));
     }
     const Result<plan::Request> question = MakeRequest();
-    if (!question.ok()) return reply_(question.status());
+    if (!question.ok()) return Fail(question.status());
     needs_.probes.Await(params_.source.node, plan::ContendingWires(*question),
                         [self = shared_from_this()] { self->Decide(); });
   }
@@ -61,16 +63,16 @@ class Making : public std::enable_shared_from_this<Making> {
 
   void Decide() {
     const Result<plan::Request> question = MakeRequest();
-    if (!question.ok()) return reply_(question.status());
+    if (!question.ok()) return Fail(question.status());
     Result<plan::Path> plan = plan::MakePlan(*question);
-    if (!plan.ok()) return reply_(plan.status());
+    if (!plan.ok()) return Fail(plan.status());
     const plan::Path& path = *plan;
     if (path.source_staged || path.destination_staged || path.link.empty()) {
-      return reply_(NotByRing("rings do not carry " + path.path));
+      return Fail(NotByRing("rings do not carry " + path.path));
     }
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && params_.into->needs_flush()) {
-      return reply_(NotByRing("bytes that a network device writes into " +
+      return Fail(NotByRing("bytes that a network device writes into " +
                               params_.into->step_name() + " must be flushed, which takes long"));
     }
     range_ = std::make_shared<ImportedRange>(needs_.ranges, params_.source.node, path.link);
@@ -80,10 +82,10 @@ class Making : public std::enable_shared_from_this<Making> {
 
   void Connect() {
     range_->Connect([self = shared_from_this()](const Status& connected) {
-      if (!connected.ok()) return self->reply_(connected);
+      if (!connected.ok()) return self->Fail(connected);
       self->range_->Register(self->params_.into, self->params_.client_buffer, {},
                              [self](const Status& registered) {
-                               if (!registered.ok()) return self->reply_(registered);
+                               if (!registered.ok()) return self->Fail(registered);
                                self->OpenRange();
                              });
     });
@@ -92,7 +94,7 @@ class Making : public std::enable_shared_from_this<Making> {
   void OpenRange() {
     const std::string& node = params_.source.node;
     const Result<PeerApi*> peer = needs_.peers.Find(node);
-    if (!peer.ok()) return reply_(peer.status());
+    if (!peer.ok()) return Fail(peer.status());
     (*peer)->OpenRange(needs_.context.node(),
                        {reserved_.ticket, params_.id, range_->connection_number()},
                        [self = shared_from_this()](Result<OpenRangeReply> opened) {
@@ -100,8 +102,14 @@ class Making : public std::enable_shared_from_this<Making> {
                          const Status why = self->range_->Heard(opened.status());
                          const bool lost = why.reason() == reasons::kLinkDown;
                          if (lost && !std::exchange(self->again_, true)) return self->Connect();
-                         self->reply_(why);
+                         self->Fail(why);
                        });
+  }
+
+  // The right to read that nothing came of is given back, where this node asked for it.
+  void Fail(const Status& why) {
+    if (promised_) Forgo(needs_.context, needs_.peers.Find(params_.source.node), params_.id, why);
+    reply_(why);
   }
 
   void Opened(OpenRangeReply opened) {
@@ -117,6 +125,7 @@ class Making : public std::enable_shared_from_this<Making> {
   const RemoteRouteParams params_;
   Reply<RemoteRoute> reply_;
   Reservation reserved_;
+  bool promised_ = false;  // to this node, by the source's
   plan::Path plan_;
   std::shared_ptr<ImportedRange> range_;
   bool again_ = false;  // the first connection turned out dead

@@ -128,7 +128,28 @@ void RingReceipts::Tell(ClientRing& ring, const ring::Entry& entry) {
     arrival.bytes = entry.bytes;
     arrivals_.Deliver(*into, std::move(arrival), {});
   }
+  transfers_.CountBeside();
+  if (outcome.ok() && route != ring.routes.end()) Rate(route->second, entry, record->info);
   transfers_.Conclude(*record, outcome);
+}
+
+void RingReceipts::Rate(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info) {
+  if (!entry.alone || transfers_.MovedSince(entry.begun)) return;
+  const Buffer* const from = buffers_.FindById(route.buffers.front());
+  const Buffer* const into = buffers_.FindById(route.buffers.back());
+  if (from == nullptr || into == nullptr) return;  // gone since
+  const Place& source = from->region->place();
+  const Place& destination = into->region->place();
+  rate_watch_.Note({context_.node(),
+                    {route.given.plan.path,
+                     route.given.plan.link,
+                     {source.kind, source.device},
+                     {destination.kind, destination.device},
+                     false,
+                     false},
+                    entry.bytes,
+                    route.probed_bytes_per_second},
+                   info);
 }
 
 }  // namespace onecopy::engine

@@ -6,6 +6,7 @@
 
 #include "daemon/engine/arrivals/arrivals.h"
 #include "daemon/engine/base/context.h"
+#include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/rings/client_ring.h"
 #include "daemon/engine/transfers/transfers.h"
@@ -15,8 +16,13 @@ namespace onecopy::engine {
 // Engine thread. Puts entries of rings' journals into the table of transfers, each once.
 class RingReceipts {
  public:
-  RingReceipts(const Context& context, Transfers& transfers, Buffers& buffers, Arrivals& arrivals)
-      : context_(context), transfers_(transfers), buffers_(buffers), arrivals_(arrivals) {}
+  RingReceipts(const Context& context, Transfers& transfers, Buffers& buffers, Arrivals& arrivals,
+               RateWatch& rate_watch)
+      : context_(context),
+        transfers_(transfers),
+        buffers_(buffers),
+        arrivals_(arrivals),
+        rate_watch_(rate_watch) {}
 
   // The transfer with that number, if the ring's journal still has it.
   void File(ClientRing& ring, uint64_t number);
@@ -36,11 +42,14 @@ class RingReceipts {
   // Null where nothing is known of it, or it is there already.
   TransferRecord* AddEntry(ClientRing& ring, const ring::Entry& entry, Status* outcome);
   void FileEntry(ClientRing& ring, const ring::Entry& entry);
+  // Keeps what a long one made by its path, where nothing disturbed it: see RateWatch.
+  void Rate(const RouteRecord& route, const ring::Entry& entry, TransferInfo& info);
 
   const Context& context_;
   Transfers& transfers_;
   Buffers& buffers_;
   Arrivals& arrivals_;
+  RateWatch& rate_watch_;
 };
 
 }  // namespace onecopy::engine

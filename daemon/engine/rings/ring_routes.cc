@@ -4,6 +4,7 @@
 
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/base/routes.h"
+#include "daemon/engine/peering/forgo.h"
 #include "daemon/engine/peering/peer_opening.h"
 #include "daemon/engine/rings/ring_end.h"
 #include "daemon/log/log.h"
@@ -102,6 +103,7 @@ void RingRoutes::AddLong(const RegionRef& from, const RegionRef& to, Made made,
     without(plan.ok() ? "they take " + plan->path : plan.status().ToString());
     return reply(std::move(made));
   }
+  made.record.probed_bytes_per_second = plan->probed_bytes_per_second;
   PrepareLongCopyRoute(needs_.context, WorkerOf(from->place(), to->place()), from, to,
                        [without, made = std::move(made), reply = std::move(reply)](
                            Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
@@ -173,6 +175,10 @@ void RingRoutes::MakeTo(Params params, Reply<Made> reply) {
   OpenPushRequest request{record.push, params.who.uid, std::move(*reservation),
                           std::move(params.destination), os::RandomNumber()};
   const std::string there = record.peer;
+  reply = [this, node, push = record.push, reply = std::move(reply)](Result<Made> made) mutable {
+    if (!made.ok()) needs_.tickets.Withdraw(node, push);
+    reply(std::move(made));
+  };
   needs_.peers.WhenConnected(there, [this, params = std::move(params), record = std::move(record),
                                      request = std::move(request),
                                      reply = std::move(reply)](Result<PeerApi*> peer) mutable {
@@ -229,9 +235,11 @@ pipeline::SmallGets::Explain RingRoutes::WhyClosed(const Principal& who, const E
       request.uid = uid;
       request.destination_node = needs_.context.node();
       request.source = std::move(source);
-      (*peer)->Reserve(needs_.context.node(), std::move(request),
-                       [denied, told = std::move(told)](const Result<Reservation>& again) mutable {
+      (*peer)->Reserve(needs_.context.node(), request,
+                       [this, denied, there = request.source.node, id = request.id,
+                        told = std::move(told)](const Result<Reservation>& again) mutable {
                          if (!again.ok()) return told(again.status());
+                         Forgo(needs_.context, needs_.peers.Find(there), id, denied);
                          told({Code::kUnavailable, reasons::kLinkDown,
                                "the way was closed by its other end, and may be opened again: " +
                                    denied.message(),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/engine/base/names.h"
+#include "daemon/engine/peering/forgo.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -118,6 +119,11 @@ Status Muddled(const std::string& node) {
           "node " + node + " was asked for the parts of a transfer, and answered for others"};
 }
 
+Status GivenUp() {
+  return {Code::kDeadlineExceeded, reasons::kDeadline,
+          "the transfer's deadline had passed when its source was promised"};
+}
+
 uint64_t PayloadOf(const RangeGroups& ranges) {
   uint64_t bytes = 0;
   for (const RangeGroup& group : ranges.groups) bytes += group.ranges->source.bytes();
@@ -132,6 +138,7 @@ struct Coordinator::Pending {
   RangeGroups ranges;
   TransferId id;
   Reply<TransferInfo> reply;
+  bool reserved = false;  // the source's node has a ticket for it
   bool recorded = false;  // this node has a record of it, because another one decides it
   os::Clock::time_point begun = os::Clock::now();
   os::EventLoop::TimerId deadline_timer = 0;
@@ -229,6 +236,11 @@ void Coordinator::CancelStarted(const Pending& pending) {
       ->Cancel(context_.node(), pending.who.uid, pending.id, [](const Result<TransferInfo>&) {});
 }
 
+void Coordinator::GiveBack(const Pending& pending, const Status& why) {
+  if (!pending.reserved) return;
+  Forgo(context_, nodes_.Find(pending.request.source.node), pending.id, why);
+}
+
 TransferRole Coordinator::RoleHere(const TransferRequest& asked) const {
   if (context_.IsSelf(asked.destination.node)) return TransferRole::kDestination;
   return context_.IsSelf(asked.source.node) ? TransferRole::kSource : TransferRole::kInitiator;
@@ -258,7 +270,8 @@ void Coordinator::Reserve(std::shared_ptr<Pending> pending) {
     request.validate_only = pending->request.validate_only;
     (*source)->Reserve(context_.node(), std::move(request),
                        [this, pending](Result<Reservation> reservation) {
-                         if (pending->given_up) return;
+                         pending->reserved = reservation.ok() && !pending->request.validate_only;
+                         if (pending->given_up) return GiveBack(*pending, GivenUp());
                          if (!reservation.ok()) return Conclude(pending, reservation.status());
                          const size_t parts = pending->bundle() ? pending->ranges.groups.size() : 0;
                          if (reservation->parts.size() != parts) {
@@ -336,6 +349,7 @@ void Coordinator::Conclude(const std::shared_ptr<Pending>& pending, Result<Trans
       transfers_.Drop(pending->id);
     }
     series_.Refused(pending->request.part_of, pending->id);
+    GiveBack(*pending, outcome.status());
     return Refuse(*pending, outcome.status());
   }
   if (pending->request.validate_only) {

@@ -45,6 +45,8 @@ class Coordinator {
   void KeepDeadline(const std::shared_ptr<Pending>& pending);
   void GiveUp(const std::shared_ptr<Pending>& pending);
   void CancelStarted(const Pending& pending);
+  // It will not begin.
+  void GiveBack(const Pending& pending, const Status& why);
 
   Context& context_;
   Nodes& nodes_;

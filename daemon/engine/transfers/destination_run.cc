@@ -13,7 +13,6 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr double kFarSlower = 0.5;
 constexpr std::chrono::seconds kWaitsPause{1};
 
 // How often a lost connection is replaced, the first time at once and then after a pause that
@@ -286,40 +285,14 @@ plan::PathKey DestinationRun::WayTaken() const {
 }
 
 void DestinationRun::Rate(bool source_shared) {
-  const plan::Path& path = params_.plan;
   // How fast a file is depends on where it lies, and on what of it is in memory already.
-  if (plan::CarrierOf(path.path) == plan::Carrier::kStorage) return;
-  const std::string& node = params_.request.reservation.source.node;
-  Receipt& receipt = record().info.receipt;
-  const uint64_t bytes = params_.destination.payload();
+  if (plan::CarrierOf(params_.plan.path) == plan::Carrier::kStorage) return;
   // Ranges are slower by what lies between them.
   const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
-  const bool telling =
-      alone && params_.request.ranges == nullptr && bytes >= plan::kMinMeasuredBytes;
-  if (!telling || receipt.seconds <= 0) return;
-  const plan::PathKey way = WayTaken();
-  const double rate = static_cast<double>(bytes) / receipt.seconds;
-  const std::optional<PathRates::Usual> usual = needs_.path_rates.UsualOf(node, way, bytes);
-  needs_.path_rates.Note(node, way, bytes, receipt.seconds);
-
-  std::string expected;
-  if (rate < kFarSlower * path.probed_bytes_per_second) {
-    expected = "probed: " + FormatRate(rate) + ", where the probe of this path measured " +
-               FormatRate(path.probed_bytes_per_second);
-  } else if (usual && rate < kFarSlower * usual->bytes_per_second) {
-    expected = "measured before: " + FormatRate(rate) +
-               ", where earlier transfers by this path made " +
-               FormatRate(usual->bytes_per_second) + " at " + plan::TextOf(usual->time);
-  }
-  if (expected.empty()) return;
-  receipt.evidence["alarm"] = "far slower than " + expected;
-  needs_.probes.CountSlow(node);
-  log::Warning("transfer far slower than measured before",
-               {{"transfer", params_.request.id.str()},
-                {"from", record().info.source.ToString()},
-                {"path", path.path},
-                {"link", path.link},
-                {"rate", expected}});
+  if (!alone || params_.request.ranges != nullptr) return;
+  needs_.rate_watch.Note({params_.request.reservation.source.node, WayTaken(),
+                          params_.destination.payload(), params_.plan.probed_bytes_per_second},
+                         record().info);
 }
 
 void DestinationRun::Verify(MoveOutcome outcome) {

@@ -12,7 +12,7 @@
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/path_rates.h"
-#include "daemon/engine/probing/probes.h"
+#include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/staging/checksum.h"
 #include "daemon/engine/transfers/moves.h"
@@ -46,8 +46,8 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
     Buffers& buffers;
     Arrivals& arrivals;
     Checksums& checksums;
-    Probes& probes;
     PathRates& path_rates;
+    RateWatch& rate_watch;
     Moves& moves;
   };
 

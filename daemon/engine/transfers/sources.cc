@@ -115,6 +115,9 @@ void Sources::BeginAgain(const std::string& caller, PrepareRequest request,
 void Sources::Finish(const std::string& caller, const FinishRequest& request,
                      Reply<FinishReply> reply) {
   const auto found = runs_.find(request.id);
+  if (found == runs_.end() && needs_.tickets.Withdraw(caller, request.id)) {
+    return reply(FinishReply{});
+  }
   if (found == runs_.end() || found->second->destination() != caller) {
     return reply(Status(Code::kNotFound, reasons::kTransferNotFound,
                         "node " + needs_.runs.context.node() + " sends no transfer " +

@@ -119,6 +119,7 @@ void Transfers::EndRun(TransferRecord& record) {
   record.run = nullptr;
   running_.erase(record.number);
   if (record.series) --running_series_;
+  if (!record.series) moved_ = os::Clock::now();
   if (record.forget) {
     context_.loop.Post([this, id = record.info.id, number = record.number] {
       const TransferRecord* left = Find(id);

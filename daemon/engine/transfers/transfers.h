@@ -95,6 +95,10 @@ class Transfers {
   size_t running() const { return running_.size(); }                   // records with a run
   uint64_t begun() const { return begun_; }                            // runs, ever
   size_t moving() const { return running_.size() - running_series_; }  // of bytes, not of parts
+  // Whether a run has moved bytes since then.
+  bool MovedSince(os::Clock::time_point then) const { return moving() > 0 || moved_ > then; }
+  // Something else has moved as many bytes as a run: runs of that time were not alone.
+  void CountBeside() { ++begun_; }
   void OnIdle(Task idle);                  // runs once, when nothing runs (now, if so)
   std::vector<TransferRecord*> Running();  // newest first
 
@@ -124,6 +128,7 @@ class Transfers {
   std::map<TransferId, std::set<ClientApi::WatchId>> watches_of_;
   ClientApi::WatchId next_watch_ = 1;
   uint64_t begun_ = 0;
+  os::Clock::time_point moved_ = {};  // when a run of bytes ended last
   size_t running_series_ = 0;
   os::EventLoop::TimerId timer_ = 0;
   std::vector<Task> idle_;

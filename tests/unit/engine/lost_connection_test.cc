@@ -209,6 +209,25 @@ TEST_CASE("a right that has ended since the first try is not there for the secon
         Code::kPermissionDenied);
 }
 
+TEST_CASE("a ticket is withdrawn by the node alone that reserved") {
+  Between nodes;
+  Asking asking(nodes.east);
+  const auto reserved = asking.Reserve("t");
+  REQUIRE_OK(reserved);
+  const auto withdraw = [&](const std::string& caller) {
+    return asking
+        .Ask<FinishReply>([&](PeerApi& east, auto reply) {
+          east.Finish(caller, {TransferId("t"), OkStatus()}, std::move(reply));
+        })
+        .status();
+  };
+  CHECK(withdraw("north").reason() == reasons::kTransferNotFound);
+  CHECK(withdraw("west").ok());
+  CHECK(withdraw("west").reason() == reasons::kTransferNotFound);
+  CHECK(asking.Prepare("west", reserved->ticket, asking.Connect("west"), 1).status().code() ==
+        Code::kPermissionDenied);
+}
+
 TEST_CASE("a part's ticket is good for the transfer alone that it is a part of") {
   Between nodes;
   Asking asking(nodes.east);

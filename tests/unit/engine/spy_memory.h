@@ -29,7 +29,7 @@ class Allocated {
   std::vector<RegionRef> regions_ ONECOPY_GUARDED_BY(mutex_);
 };
 
-class SpyMemory final : public Memory {
+class SpyMemory : public Memory {
  public:
   SpyMemory(std::unique_ptr<Memory> memory, std::shared_ptr<Allocated> allocated)
       : memory_(std::move(memory)), allocated_(std::move(allocated)) {}
