@@ -16,10 +16,10 @@
 #include "daemon/engine/peering/nodes.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/path_rates.h"
-#include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/probing/planning.h"
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/probing/probes.h"
+#include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
@@ -116,12 +116,13 @@ struct Engine::State {
                  remote_transfers,
                  series,
                  {context, peers, transfers, buffers, registrations, slots, checksums, exporter}}),
-        destinations(
-            {grants,
-             tickets,
-             series,
-             planning,
-             {context, peers, transfers, buffers, arrivals, checksums, path_rates, rate_watch, moves}}),
+        destinations({grants,
+                      tickets,
+                      series,
+                      planning,
+                      probes,
+                      {context, peers, transfers, buffers, arrivals, checksums, path_rates,
+                       rate_watch, moves}}),
         bundles({context, peers, probes, buffers, arrivals, transfers, series, destinations}),
         orders(context, nodes, transfers, remote_transfers, series, request_memory),
         openings(context),

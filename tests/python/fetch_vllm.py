@@ -13,8 +13,8 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The newest, and the oldest whose configuration takes a backend that vLLM does not know.
 VERSIONS = {
-    "0.33.0": "0" * 64,
-    "0.24.0": "0" * 64,
+    "0.33.0": "4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa",
+    "0.24.0": "2d2831aeba311292250df0132dbc4d8e9f42c654536eaec48e6fe58acb1822cf",
 }
 
 

@@ -33,12 +33,37 @@ def test_the_page(pair, west):
     assert (numpy.asarray(there)[-10:] == 1.5).all()
 
 
+# What a notebook does with its cells: the value of a cell's last line is shown, as HTML where it has that.
+NOTEBOOK = """
+import ast, json, sys
+names = {}
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    if cell["cell_type"] != "code":
+        continue
+    lines = ast.parse("".join(cell["source"])).body
+    last = lines.pop() if isinstance(lines[-1], ast.Expr) else None
+    exec(compile(ast.Module(lines, []), cell["id"], "exec"), names)
+    if last is not None:
+        shown = eval(compile(ast.Expression(last.value), cell["id"], "eval"), names)
+        print("shown", json.dumps([cell["id"], getattr(shown, "_repr_html_", lambda: repr(shown))()]))
+"""
+
+
 def test_the_notebook(pair):
-    cells = json.loads((EXAMPLES / "tour.ipynb").read_text())["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    done = run(pair, "-c", code)
+    """Cell by cell, and what it shows: receipts are tables with a row for each copy."""
+    done = run(pair, "-c", NOTEBOOK, EXAMPLES / "tour.ipynb")
     assert done.returncode == 0, done.stderr
     assert "POLICY_UNMET" in done.stdout
+    shown = dict(json.loads(line.partition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("shown "))
+    paths = {name: re.findall(r">path</t[hd]><td>([^<]*)<", html) for name, html in shown.items()}
+    receipts = {name: found[0] for name, found in paths.items() if found}
+    assert sorted(receipts.values()) == ["local, 1 copy", "local, 1 copy", "tcp-direct, 3 copies"]
+    for name, path in receipts.items():
+        steps = shown[name].partition("<th>copy</th>")[2].partition("</table>")[0]
+        assert steps.count("<tr>") - steps.count("<th>") // 4 >= int(path.split()[1])
+    remote, = (shown[name] for name, path in receipts.items() if path.startswith("tcp"))
+    assert "<td>west</td>" in remote
+    assert not [each for each in pair.west.cli("buffer", "ls") if each["name"].startswith("tour-")]
 
 
 def test_send_array(pair, west):

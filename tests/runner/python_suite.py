@@ -1,7 +1,8 @@
 """The suites of the Python package: its wheel is built, installed beside other people's packages, and tested by pytest.
 
 `python` has the packages of tests/python/requirements.txt (150 MB are fetched, once); `python-matrix` also torch with its
-CUDA libraries, Ray, CuPy, Numba and RMM (3 GB). The virtual environments are kept in the build folder.
+CUDA libraries, Ray, CuPy, Numba and RMM (3 GB), and vLLM's Python files (700 MB are fetched for them). All of it is kept in
+the build folder.
 """
 
 import hashlib
@@ -41,6 +42,8 @@ def run(root, name, build, logs, env, outcome):
     try:
         wheel = _build_wheel(root, logs)
         python = _environment(root, name, wheel, logs)
+        if name == "python-matrix":
+            _step("fetching vLLM's files", [python, root / "tests/python/fetch_vllm.py"], logs / "fetch-vllm.log")
     except _Failed as failure:
         outcome.case(report.FAIL, name, str(failure), failure.lines)
         return

@@ -9,7 +9,7 @@ namespace nb = nanobind;
 
 namespace {
 
-int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+int GetMappedBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Mapped* memory = nb::inst_ptr<Mapped>(self);
   if (memory->cuda_device().has_value()) {
     PyErr_SetString(PyExc_BufferError,
@@ -34,7 +34,7 @@ std::string Mapped::Document() const {
 void Mapped::CheckValid() const { Check(buffer_.CheckValid()); }
 
 PyType_Slot* MappedSlots() {
-  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetMappedBuffer)},
                                 {0, nullptr}};
   return slots;
 }

@@ -8,8 +8,8 @@
 
 namespace onecopy::engine {
 
-// Engine thread. Tells the source's node that a transfer that this node reserved will not begin: its
-// tickets would else be kept for minutes, and there is room for so many. A node that is out of
+// Engine thread. Tells the source's node that a transfer that this node reserved will not begin:
+// its tickets would else be kept for minutes, and there is room for so many. A node that is out of
 // reach lets them expire.
 inline void Forgo(const Context& context, const Result<PeerApi*>& source, const TransferId& id,
                   const Status& why) {

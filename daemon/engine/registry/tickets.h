@@ -57,8 +57,8 @@ class Tickets {
   // Undoes Take, for a reader that is going to try another way. It lives no longer for that.
   void Restore(const std::string& text, Ticket ticket);
 
-  // The node that reserved says that the transfer will not begin: its tickets are worth nothing from
-  // now on. False where it has none.
+  // The node that reserved says that the transfer will not begin: its tickets are worth nothing
+  // from now on. False where it has none.
   bool Withdraw(const std::string& initiator, const TransferId& transfer);
 
   // The buffer is gone: that is how transfers from it end which have not begun.

@@ -28,7 +28,7 @@ struct RouteRecord {
   std::vector<GrantId> grants;
   RingRoute given;
   std::shared_ptr<const SmallSteps> steps;
-  LinkAccess access;  // of a route over a link
+  LinkAccess access;                   // of a route over a link
   double probed_bytes_per_second = 0;  // of its long way, by a probe; 0: by none
   Quota::Charge charge = {};
 };

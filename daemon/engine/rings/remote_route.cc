@@ -48,7 +48,7 @@ class Making : public std::enable_shared_from_this<Making> {
     reserved_ = std::move(reserved);
     if (!reserved_.source.offset_bytes || !reserved_.source.bytes) {
       return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument,
-                           "node " + params_.source.node + " promised a range without its length"));
+                         "node " + params_.source.node + " promised a range without its length"));
     }
     const Result<plan::Request> question = MakeRequest();
     if (!question.ok()) return Fail(question.status());
@@ -72,8 +72,8 @@ class Making : public std::enable_shared_from_this<Making> {
     }
     const LinkCapability* link = needs_.catalog.capabilities().FindLink(path.link);
     if (link != nullptr && link->rdma && params_.into->needs_flush()) {
-      return Fail(NotByRing("bytes that a network device writes into " +
-                              params_.into->step_name() + " must be flushed, which takes long"));
+      return Fail(NotByRing("bytes that a network device writes into " + params_.into->step_name() +
+                            " must be flushed, which takes long"));
     }
     range_ = std::make_shared<ImportedRange>(needs_.ranges, params_.source.node, path.link);
     plan_ = std::move(*plan);

@@ -45,10 +45,10 @@ void Destinations::Start(const std::string& caller, const StartRequest& request,
     if (!peer.ok()) return reply(peer.status());
     const Result<std::vector<plan::Wire>> unknowns = Unknowns(caller, request);
     if (!unknowns.ok()) return reply(unknowns.status());
-    needs_.runs.probes.Await(source_node, *unknowns,
-                             [this, caller, request, reply = std::move(reply)]() mutable {
-                               reply(Accept(caller, request));
-                             });
+    needs_.probes.Await(source_node, *unknowns,
+                        [this, caller, request, reply = std::move(reply)]() mutable {
+                          reply(Accept(caller, request));
+                        });
   });
 }
 

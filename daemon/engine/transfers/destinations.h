@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/engine/probing/planning.h"
+#include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/transfers/destination_run.h"
@@ -22,6 +23,7 @@ class Destinations {
     Tickets& tickets;
     Series& series;
     const Planning& planning;
+    Probes& probes;
     DestinationRun::Needs runs;
   };
 

@@ -1,4 +1,5 @@
-// Long transfers by rings, which hardware copies: what they make is kept and compared as that of others.
+// Long transfers by rings, which hardware copies: what they make is kept and compared as that of
+// others.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
