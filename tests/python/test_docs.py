@@ -55,14 +55,19 @@ def test_the_notebook(pair):
     assert done.returncode == 0, done.stderr
     assert "POLICY_UNMET" in done.stdout
     shown = dict(json.loads(line.partition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("shown "))
-    paths = {name: re.findall(r">path</t[hd]><td>([^<]*)<", html) for name, html in shown.items()}
-    receipts = {name: found[0] for name, found in paths.items() if found}
-    assert sorted(receipts.values()) == ["local, 1 copy", "local, 1 copy", "tcp-direct, 3 copies"]
-    for name, path in receipts.items():
-        steps = shown[name].partition("<th>copy</th>")[2].partition("</table>")[0]
-        assert steps.count("<tr>") - steps.count("<th>") // 4 >= int(path.split()[1])
-    remote, = (shown[name] for name, path in receipts.items() if path.startswith("tcp"))
-    assert "<td>west</td>" in remote
+    tables = {name: [[re.sub("<[^>]*>", "", cell) for cell in row.split("</td>")[:-1]] for row in html.split("</tr>")]
+              for name, html in shown.items()}
+    receipts = {name: rows for name, rows in tables.items() for row in rows if row[:1] == ["path"] and ["took"] in [
+        each[:1] for each in rows]}
+    copies = {}
+    for name, rows in receipts.items():
+        path, = (row[1] for row in rows if row[:1] == ["path"])
+        steps = [row for row in rows if len(row) == 5 and row[0].isdigit()]
+        assert path.endswith(f", {len(steps)} {'copy' if len(steps) == 1 else 'copies'}"), shown[name]
+        copies[path] = copies.get(path, 0) + 1
+        if path.startswith("tcp"):
+            assert {row[4] for row in steps} == {"east", "west"}
+    assert copies == {"local, 1 copy": 1, "peer-bounce, 2 copies": 1, "tcp-direct, 3 copies": 1}
     assert not [each for each in pair.west.cli("buffer", "ls") if each["name"].startswith("tour-")]
 
 

@@ -4,10 +4,8 @@ Those are all Python files of its wheel (fetch_vllm.py); what is missing is its 
 without. A worker of vLLM calls its engine as `Worker` below does.
 """
 
-import dataclasses
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import types
@@ -276,11 +274,6 @@ def workers(request, pair):
     made.end()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def reloading_needs_a_gpus_vllm():
-    return None
-
-
 def received(worker, trainer, sent):
     """Whether the worker has loaded what was sent, in a round without the reload of vLLM's own layers."""
     with trainer.offer(sent) as offered:
@@ -380,7 +373,7 @@ def test_nonsense_is_refused(pair, workers):
         workers.update_weights({"names": []})
 
 
-def test_weights_of_other_types_of_a_trainer_are_its_error_alone(pair, workers):
+def test_a_worker_that_let_go_of_a_trainer_takes_the_next_one(pair, workers):
     workers.shutdown()
     assert received(workers, trainer_of(pair, workers), weights(8.0))
 

@@ -164,8 +164,10 @@ class Registrations:
             return len(self._of)
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # Python may be ending
+        try:
             self.clear()
+        except Exception:  # Python may be ending, and contextlib have gone
+            pass
 
     def find(self, array: Any, found: _arrays.View, name: str = "") -> Registration:
         """Of the memory of `array`, which `found` describes; made where there is none yet. With a name it lasts until it

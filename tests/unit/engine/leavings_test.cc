@@ -1,4 +1,5 @@
 // What tickets and grants leave behind when they go: nothing.
+#include <string_view>
 #include <thread>
 
 #include "onecopy/reasons.h"
@@ -79,7 +80,7 @@ TEST_CASE("transfers that are refused leave no ticket, whoever asked and whoever
   REQUIRE_OK(west.CreateBuffer(bob, "c", 4096));
   const size_t before = Timers(east);
   const auto refused = [](EngineNode& at, const Principal& who, TransferRequest request,
-                          const char* reason) {
+                          std::string_view reason) {
     CHECK(at.Start(who, std::move(request)).status().reason() == reason);
   };
   const auto by = [](TransferRequest request, const char* path) {

@@ -14,7 +14,7 @@ using namespace onecopy::testing;
 
 namespace {
 
-constexpr uint64_t kLong = uint64_t{16} << 20;
+constexpr uint64_t kLongBytes = uint64_t{16} << 20;
 
 // How many copies may end so far.
 using Released = std::shared_ptr<std::atomic<uint64_t>>;
@@ -74,17 +74,18 @@ struct LongRing {
   uint64_t word = 0;
 
   LongRing() {
-    for (const char* name : {"a", "b", "c"}) REQUIRE_OK(east.CreateBuffer(alice, name, 2 * kLong));
+    for (const char* name : {"a", "b", "c"})
+      REQUIRE_OK(east.CreateBuffer(alice, name, 2 * kLongBytes));
     ring = std::make_unique<RingOf>(east, alice);
     const auto route = ring->OpenRoute("a", "b");
     REQUIRE_OK(route);
-    REQUIRE(route->max_bytes >= kLong);
+    REQUIRE(route->max_bytes >= kLongBytes);
     word = route->word;
   }
 
   uint64_t Submit() {
     uint64_t number = 0;
-    REQUIRE(ring->end().Submit(word, 0, 0, kLong, &number));
+    REQUIRE(ring->end().Submit(word, 0, 0, kLongBytes, &number));
     return number;
   }
   // Once it has ended.
