@@ -9,7 +9,7 @@ namespace {
 
 constexpr StreamHandle kLegacyKey = 0;
 constexpr StreamHandle kPerThread = 2;
-// Keys are ids twice, with this bit for what is freed while capturing, and never the legacy one.
+// Keys are ids of streams twice, and never the legacy one; with this bit those of captures.
 constexpr StreamHandle kCaptured = 1;
 
 // By its own name: what 0 means depends on how a program was compiled.
@@ -60,12 +60,36 @@ Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) const {
   unsigned long long id = stream;
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   if (error == CUDA_SUCCESS) error = api.StreamIsCapturing(Of(stream), &capturing);
+  const bool free = capturing == CU_STREAM_CAPTURE_STATUS_NONE;
+  if (error == CUDA_SUCCESS && !free) return KeyOfCapture(stream);
   if (error == CUDA_SUCCESS && api.StreamGetId != nullptr) {
     error = api.StreamGetId(Of(stream), &id);
   }
   if (error != CUDA_SUCCESS) return gpu_->Failure("asking what a stream does", error);
-  const bool free = capturing == CU_STREAM_CAPTURE_STATUS_NONE;
-  return 2 * (static_cast<StreamHandle>(id) + 1) + (free ? 0 : kCaptured);
+  return 2 * (static_cast<StreamHandle>(id) + 1);
+}
+
+// Asking a stream that captures for its own id would end the capture.
+Result<StreamHandle> GpuStreams::KeyOfCapture(StreamHandle stream) const {
+  if (stream == kPerThread) {  // which of them, only the id tells
+    return Capturing("the calling thread's default stream is capturing a graph");
+  }
+  if (gpu_->api().StreamGetCaptureInfo == nullptr) {
+    return Status(Code::kFailedPrecondition, reasons::kDriverTooOld,
+                  "the driver cannot tell what this stream captures: it lacks "
+                  "cuStreamGetCaptureInfo",
+                  "allocate before the capture");
+  }
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t capture = 0;
+  CUgraph graph = nullptr;
+  const CUgraphNode* dependencies = nullptr;
+  const CUgraphEdgeData* edges = nullptr;
+  size_t count = 0;
+  const CUresult error = gpu_->api().StreamGetCaptureInfo(Of(stream), &capturing, &capture, &graph,
+                                                          &dependencies, &edges, &count);
+  if (error != CUDA_SUCCESS) return gpu_->Failure("asking what a stream captures", error);
+  return 2 * (static_cast<StreamHandle>(capture) + 1) + kCaptured;
 }
 
 Result<StreamHandle> GpuStreams::KeyOf(StreamHandle stream) {
@@ -179,20 +203,25 @@ Status GpuStreams::Wait(StreamHandle stream) {
   return error == CUDA_SUCCESS ? OkStatus() : gpu_->Failure("waiting for a stream", error);
 }
 
-Result<GpuStreams::Keys> GpuStreams::EndCaptures(StreamHandle stream) {
-  ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
-  if (IsCaptured(key)) return Capturing("the stream is capturing a graph");
-  if (key == kLegacyKey) return Keys{key, key};
+Result<std::vector<StreamHandle>> GpuStreams::EndCaptures(StreamHandle stream) {
+  ONECOPY_ASSIGN_OR_RETURN(const StreamHandle own, AskKey(stream));
+  if (IsCaptured(own)) return Capturing("the stream is capturing a graph");
+  std::vector<StreamHandle> keys;
+  if (own == kLegacyKey) return keys;
+  keys.push_back(own);
   const MutexLock lock(mutex_);
-  known_[key | kCaptured].captures_end = true;
-  return Keys{key, key | kCaptured};
+  for (auto& [key, known] : known_) {
+    if (!IsCaptured(key) || known.handle != stream) continue;
+    known.captures_end = true;
+    keys.push_back(key);
+  }
+  return keys;
 }
 
-void GpuStreams::Forget(const Keys& keys) {
+void GpuStreams::Forget(const std::vector<StreamHandle>& keys) {
   const GpuDevice::Scope scope(*gpu_);
   const MutexLock lock(mutex_);
-  for (const StreamHandle key : {keys.own, keys.captured}) {
-    if (key == kLegacyKey) continue;
+  for (const StreamHandle key : keys) {
     const auto found = known_.extract(key);
     if (found.empty() || found.mapped().freed == nullptr || !scope.status().ok()) continue;
     gpu_->api().EventDestroy(found.mapped().freed);

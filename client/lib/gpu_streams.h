@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "client/lib/gpu_device.h"
 #include "client/lib/pool_core.h"
@@ -16,8 +17,8 @@
 namespace onecopy::client {
 
 // Thread-safe. The core knows streams by keys, which no two streams ever have in common. What a
-// stream that captures a graph frees is that graph's, and of those that it captures later, whenever
-// they are launched: it goes by a key of its own, which nothing can follow or wait for.
+// stream frees while it captures a graph is that graph's, whenever it is launched: it goes by a key
+// of the capture, which nothing can follow or wait for.
 class GpuStreams final : public StreamOrder {
  public:
   explicit GpuStreams(GpuDeviceRef gpu) : gpu_(std::move(gpu)) {}
@@ -29,15 +30,11 @@ class GpuStreams final : public StreamOrder {
   // The same of memory that it gives back: what it was given until now may still use that.
   Result<StreamHandle> KeyOfFreeing(StreamHandle stream);
 
-  // Before a stream goes: its key, and that of what it captured, whose graphs are launched no more.
-  // FAILED_PRECONDITION (STREAM_CAPTURING).
-  struct Keys {
-    StreamHandle own = 0;
-    StreamHandle captured = 0;
-  };
-  Result<Keys> EndCaptures(StreamHandle stream);
+  // Before a stream goes: its key, and those of what it captured, whose graphs are launched no
+  // more; none for the legacy default stream. FAILED_PRECONDITION (STREAM_CAPTURING).
+  Result<std::vector<StreamHandle>> EndCaptures(StreamHandle stream);
   // The core knows these no more.
-  void Forget(const Keys& keys);
+  void Forget(const std::vector<StreamHandle>& keys);
 
   // By their handles, of what `earlier` was given until now. FAILED_PRECONDITION (STREAM_CAPTURING)
   // where one of them captures.
@@ -59,6 +56,7 @@ class GpuStreams final : public StreamOrder {
 
   Status CheckDriver(StreamHandle stream) const;
   Result<StreamHandle> AskKey(StreamHandle stream) const;
+  Result<StreamHandle> KeyOfCapture(StreamHandle stream) const;
   Status CheckDefault() const;
   Status Record(CUevent* event, CUstream stream) const;
   // That a stream was where it last freed something.

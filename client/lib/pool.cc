@@ -102,8 +102,8 @@ Status Pool::ReleaseStream(StreamHandle stream) {
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   if (state_->streams == nullptr) return state_->KeyOf(stream).status();
   ONECOPY_ASSIGN_OR_RETURN(const auto keys, state_->streams->EndCaptures(stream));
-  ONECOPY_RETURN_IF_ERROR(state_->core->ReleaseStream(keys.own));
-  ONECOPY_RETURN_IF_ERROR(state_->core->ReleaseStream(keys.captured));
+  if (keys.empty()) return state_->core->ReleaseStream(stream);  // the default one
+  for (const StreamHandle key : keys) ONECOPY_RETURN_IF_ERROR(state_->core->ReleaseStream(key));
   state_->streams->Forget(keys);
   return OkStatus();
 }

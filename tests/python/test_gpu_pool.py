@@ -115,16 +115,18 @@ class TestTorch:
         assert float(torch.ones(4, device="cuda").sum()) == 4  # torch's own memory
 
     def test_what_torch_drops_goes_back(self, east):
+        before = onecopy.torch.blocks()  # what libraries of CUDA keep, as cuBLAS its workspaces
         made = onecopy.torch.pool(east, 0, slab="64MiB")
         try:
             with torch.cuda.use_mem_pool(made):
                 tensors = [torch.zeros(8 * MIB, dtype=torch.uint8, device="cuda") for _ in range(8)]
             assert onecopy.torch.statistics(0).bytes_asked >= 64 * MIB
-            assert onecopy.torch.blocks() > 0
+            assert onecopy.torch.blocks() > before
             del tensors, made
             gc.collect()
             torch.cuda.empty_cache()
-            assert onecopy.torch.blocks() == onecopy.torch.statistics(0).blocks_in_use == 0
+            assert onecopy.torch.blocks() == before
+            assert onecopy.torch.statistics(0).blocks_in_use == 0
             assert onecopy.torch.device_pool(0).trim() >= 64 * MIB
         finally:
             onecopy.torch.release(0)
@@ -136,6 +138,7 @@ class TestTorch:
             assert int(torch.ones(100, device="cuda").sum()) == 100
 
     def test_it_outlives_the_node(self, pair):
+        before = onecopy.torch.blocks()
         node = onecopy.connect(pair.east.run_dir)
         made = onecopy.torch.pool(node, 0, slab="64MiB")
         with torch.cuda.use_mem_pool(made):
@@ -150,7 +153,7 @@ class TestTorch:
         del one, two, made
         gc.collect()
         torch.cuda.empty_cache()
-        assert onecopy.torch.blocks() == 0
+        assert onecopy.torch.blocks() == before
 
     def test_a_graph_with_memory_of_it(self, east, torch_pool):
         with torch.cuda.use_mem_pool(torch_pool):

@@ -89,6 +89,7 @@ namespace onecopy::shim {
   X(StreamWaitValue32, cuStreamWaitValue32_v2)                          \
   X(LaunchHostFunc, cuLaunchHostFunc)                                   \
   X(StreamGetId, cuStreamGetId)                                         \
+  X(StreamGetCaptureInfo, cuStreamGetCaptureInfo_v3)                    \
   X(EventSynchronize, cuEventSynchronize)                               \
   X(MemAllocManaged, cuMemAllocManaged)                                 \
   X(MemAllocAsync, cuMemAllocAsync)                                     \

@@ -26,7 +26,8 @@ def number(stream: Any) -> int:
 
 
 class Queued:
-    """A transfer that was ordered with streams. Keeps the arrays that it uses, as its Node does until it has ended."""
+    """A transfer that was ordered with streams. Keeps the arrays that it uses until `wait` has seen its end, as its
+    Node does until it has ended."""
 
     __slots__ = ("_keeps", "_native", "_node")
 
@@ -41,8 +42,12 @@ class Queued:
         return self._native.done
 
     def wait(self) -> Transfer:
-        """Until it has ended; raises an Error with its reason where it did not succeed."""
-        return Transfer(self._node, self._native.wait(_native.Stop()), None)
+        """Until it has ended; raises an Error with its reason where it did not succeed. The arrays are let go of then."""
+        try:
+            return Transfer(self._node, self._native.wait(_native.Stop()), None)
+        finally:
+            if self._native.done:
+                self._keeps = None
 
     def cancel(self) -> None:
         """Asks for its end, also before its stream has come so far; returns at once."""

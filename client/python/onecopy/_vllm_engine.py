@@ -1,7 +1,7 @@
 """The classes that vLLM's factories make for the backend "onecopy": see onecopy.vllm, which registers them.
 
 Of vLLM 0.24 to 0.33. Until 0.25 a worker hands `load_weights` to receive_weights, and reloads layer by layer itself; since
-0.26 the engine does both, and a trainer has an engine, too.
+0.26 the engine does both; since 0.28 a trainer has an engine, too.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class OneCopyWeightTransferEngine(_base.WeightTransferEngine):  # type: ignore[m
             vllm.log.info("%s", one)
 
 
-if hasattr(_base, "TrainerInitInfo"):  # since 0.26
+if vllm.has_trainers(_base):
 
     @dataclasses.dataclass
     class OneCopyTrainerInitInfo(_base.TrainerInitInfo):  # type: ignore[misc]

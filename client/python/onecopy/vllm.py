@@ -41,11 +41,17 @@ def register() -> None:
     except ModuleNotFoundError as failure:
         log.info("this vLLM has no weight transfer: %s", failure)
         return
-    for registry, name in (("WeightTransferEngineFactory", "OneCopyWeightTransferEngine"),
-                           ("WeightTransferTrainerFactory", "OneCopyTrainerWeightTransferEngine")):
-        known = getattr(factory, registry, None)  # the second since 0.26
-        if known is not None and NAME not in known._registry:
+    engines = [(factory.WeightTransferEngineFactory, "OneCopyWeightTransferEngine")]
+    if has_trainers(importlib.import_module("vllm.distributed.weight_transfer.base")):
+        engines.append((factory.WeightTransferTrainerFactory, "OneCopyTrainerWeightTransferEngine"))
+    for known, name in engines:
+        if NAME not in known._registry:
             known.register_engine(NAME, "onecopy._vllm_engine", name)
+
+
+def has_trainers(base: Any) -> bool:
+    """Whether this vLLM has engines of trainers, which their init info chooses: since 0.28."""
+    return "backend" in getattr(getattr(base, "TrainerInitInfo", None), "__annotations__", {})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,6 +44,8 @@ void NoteUnsafe() {
   if (TheState().captures > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++spoils;
 }
 
+void NoteSpoiled() { ++spoils; }
+
 Context* Current() { return context_stack.empty() ? nullptr : context_stack.back(); }
 
 }  // namespace fake_cuda

@@ -82,6 +82,8 @@ State& TheState();
 
 // Notes a call that a capture of another thread does not stand.
 void NoteUnsafe();
+// Notes one that no capture stands.
+void NoteSpoiled();
 
 // The calling thread's current context; null when there is none.
 Context* Current();

@@ -72,7 +72,8 @@ class Stream {
 
  public:
   std::atomic<bool> capturing{false};
-  const bool blocking;  // with the legacy default stream
+  std::atomic<cuuint64_t> capture{0};  // the number of the last one
+  const bool blocking;                 // with the legacy default stream
   const unsigned long long id = NextId();
 
  private:
@@ -330,7 +331,24 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
 CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
   const Stream* const found = Of(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->capturing) {
+    fake_cuda::NoteSpoiled();
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   *id = found->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph* graph, const CUgraphNode** dependencies,
+                                   const CUgraphEdgeData** edges, size_t* count) {
+  const CUresult error = cuStreamIsCapturing(stream, status);
+  if (error != CUDA_SUCCESS) return error;
+  *id = Of(stream)->capture;
+  *graph = nullptr;
+  *dependencies = nullptr;
+  *edges = nullptr;
+  *count = 0;
   return CUDA_SUCCESS;
 }
 
@@ -371,6 +389,8 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 }
 
 void fakeCudaCapture(CUstream stream, bool capturing) {
+  static std::atomic<cuuint64_t> last = 0;
+  if (capturing) Of(stream)->capture = ++last;
   if (Of(stream)->capturing.exchange(capturing) != capturing) {
     TheState().captures += capturing ? 1 : -1;
   }
