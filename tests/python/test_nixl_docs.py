@@ -43,12 +43,12 @@ def test_the_example_runs(environment):
 
 
 def test_every_page_names_the_folder_as_this_one_does(environment):
-    for page in {*DOCS.glob("*.md")} - {DOCS / "ray.md"}:  # which does without NIXL
+    for page in {*DOCS.glob("*.md")} - {DOCS / "ray.md", DOCS / "pools.md"}:  # which do without NIXL
         assert "export NIXL_PLUGIN_DIR=$(onecopy nixl-plugin-dir)" in page.read_text(), page
 
 
 def test_vllms_configuration_is_json():
-    command, = blocks("vllm.md")
+    command, = [each for each in blocks("vllm.md") if "--kv-transfer-config" in each]
     config = json.loads(re.search(r"--kv-transfer-config '(.*)'", command).group(1))
     assert config["kv_connector_extra_config"]["backends"] == ["ONECOPY"]
 

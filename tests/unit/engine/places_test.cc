@@ -5,7 +5,7 @@
 #include "daemon/pipeline/places.h"
 #include "tests/support/catch.h"
 
-using namespace onecopy::pipeline;
+using onecopy::pipeline::SourceRange;
 
 namespace {
 
