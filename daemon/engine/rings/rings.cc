@@ -213,6 +213,7 @@ void Rings::Revoke(ClientRing& ring, RouteRecord& route, const Status& why) {
     ring->used[place] = false;
     for (const BufferId buffer : buffers) {
       const auto waiting = releasing_.find(buffer);
+      if (waiting == releasing_.end()) continue;  // the engine has ended meanwhile: see Clear
       if (--waiting->second.routes > 0) continue;
       auto node = releasing_.extract(waiting);
       for (Task& then : node.mapped().waiting) then();
