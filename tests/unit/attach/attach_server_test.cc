@@ -40,7 +40,7 @@ struct File {
 }  // namespace
 
 TEST_CASE("a client is told where no network device takes dma-bufs") {
-  Rig rig([](Options& options) { options.takes_dma_bufs = false; });
+  Rig rig([](onecopy::attach::Options& options) { options.takes_dma_bufs = false; });
   Client client(rig.path());
   client.SendHello();
   CHECK(client.Receive().welcome().takes_no_dma_bufs());

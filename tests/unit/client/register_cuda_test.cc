@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "client/lib/wire.h"
@@ -197,7 +198,8 @@ TEST_CASE("long copies of a GPU's memory go by the ring, and watches are told of
     pattern->data()[at] = static_cast<std::byte>(at * 7 >> 3);
   // Who carried it, seen by the daemon.
   const auto carrier = [&](const std::string& from, const std::string& to,
-                           uint64_t bytes = kBytes) {
+                           std::optional<uint64_t> part = {}) {
+    const uint64_t bytes = part.value_or(kBytes);
     const auto done =
         f.client.RunTransfer({.source = {"", from, 0, bytes}, .destination = {"", to, 0, bytes}});
     REQUIRE_OK(done);
