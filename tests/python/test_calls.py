@@ -50,16 +50,24 @@ def beyond_the_library(node, call, source, destination):
     for _ in range(100):
         call()
         node._native.run_prepared(native)
+    # Others use the machine, too: what the calls need shows in the best of three.
+    return min((sample(node, call, native, lambda: plain.call(source, destination)) for _ in range(3)),
+               key=lambda found: found[0] / found[1])
+
+
+def sample(node, call, native, plain):
     samples = []
     for _ in range(21):
         library = node._native.seconds_of(native, 200) / 200
         ours = seconds_of(call, 200)
-        peer = seconds_of(lambda: plain.call(source, destination), 200)
+        peer = seconds_of(plain, 200)
         samples.append((ours - library, peer, library))
     return tuple(statistics.median(each) for each in zip(*samples, strict=True))
 
 
 def ends(node, kind):
+    if kind == "views":
+        return [numpy.asarray(node.empty(SIZE, "uint8")) for _ in range(2)]
     if kind == "buffers":
         return [node.create(f"calls-{kind}-{number}", SIZE) for number in range(2)]
     made = [node.empty(SIZE, "uint8") for _ in range(2)]
@@ -74,7 +82,7 @@ def two(east):
     return one, other
 
 
-@pytest.mark.parametrize("kind", ["buffers", "arrays", "endpoints"])
+@pytest.mark.parametrize("kind", ["buffers", "arrays", "endpoints", "views"])
 def test_a_small_transfer_costs_python_few_plain_calls_more(east, kind):
     source, destination, *_kept = ends(east, kind)
     more, plain, library = beyond_the_library(east, lambda: east.transfer(source, destination), source, destination)
@@ -137,6 +145,36 @@ def test_another_end_at_the_same_address_is_another_one(east):
     whole = kept.buffer
     for at in range(0, SIZE, 64):  # endpoints that go at once
         east.transfer(whole[at:at + 64], whole[(at + 64) % SIZE:(at + 64) % SIZE + 64])
+
+
+def test_views_are_known_by_their_memory_and_checked_all_the_same(east, two):
+    source, destination = (numpy.asarray(each) for each in two)
+    for value in range(5):
+        source[:] = value
+        for one, other in ((source, destination), (two[0], destination), (source.reshape(64, 64), two[1])):
+            destination[:] = 99
+            east.transfer(one, other)
+            assert (destination == value).all()
+    halves = source.view("uint16")[::2]
+    assert east.transfer(halves, destination[:SIZE // 2]).bytes == SIZE // 2  # with gaps
+    assert east.transfer(source[64:], destination[:-64]).bytes == SIZE - 64
+    destination.flags.writeable = False
+    with pytest.raises(onecopy.InvalidArgument):
+        east.transfer(source, destination)
+    with pytest.raises(onecopy.InvalidArgument):
+        east.transfer(source[:100], two[1])
+
+
+def test_memory_that_is_ours_no_more_is_found_anew(east, two):
+    array = east.empty(SIZE, "uint8")
+    view = numpy.asarray(array)
+    view[:] = 3
+    for _ in range(4):
+        assert east.transfer(view, two[1]).receipt.copies == 1
+    array.close()
+    view[:] = 4
+    assert east.transfer(view, two[1]).receipt.copies == 2  # the library copies it now
+    assert (numpy.asarray(two[1]) == 4).all()
 
 
 def test_transfers_keep_no_array(east, two):

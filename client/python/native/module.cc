@@ -78,6 +78,7 @@ void BindMemory(nb::module_& module) {
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
   module.def("import_tensor", &ImportTensor, "array"_a);
+  module.def("flat_memory", &FlatMemoryOf, "array"_a);
   module.def(
       "export_tensor",
       [](const nb::object& owner, uint64_t address, std::pair<int32_t, int32_t> device,

@@ -214,6 +214,31 @@ Tensor ImportTensor(const nb::object& array) {
   return FromBuffer(array);
 }
 
+std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nb::object& array) {
+  Tensor tensor;
+  try {
+    if (PyObject_CheckBuffer(array.ptr()) != 0) {
+      tensor = FromBuffer(array);
+    } else if (ExchangeApiOf(array) != nullptr) {
+      tensor = ImportTensor(array);
+    } else {
+      return std::nullopt;
+    }
+  } catch (const nb::python_error&) {
+    return std::nullopt;
+  } catch (const nb::builtin_exception&) {
+    return std::nullopt;
+  }
+  if (tensor.device.type != dlpack::kCpu) return std::nullopt;
+  auto bits = static_cast<int64_t>(tensor.bits);
+  for (size_t i = tensor.shape.size(); i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != bits) return std::nullopt;
+    bits *= tensor.shape[i];
+  }
+  if (bits % 8 != 0) return std::nullopt;
+  return std::tuple(tensor.address, static_cast<uint64_t>(bits) / 8, tensor.read_only);
+}
+
 nb::object ExportTensor(const nb::object& owner, uint64_t address, const dlpack::Device& device,
                         const dlpack::DataType& type, const std::vector<int64_t>& shape,
                         const std::vector<int64_t>& strides, bool read_only, bool versioned) {

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "client/python/native/dlpack.h"
@@ -33,6 +35,10 @@ struct Tensor {
 // object is one), or the buffer protocol, whichever comes first. Throws BufferError and TypeError
 // with what to do.
 Tensor ImportTensor(const nanobind::object& array);
+
+// Address, bytes, and whether it is read-only, of an array in host memory without gaps, where that
+// is told at once: by the buffer protocol or the C exchange API. Nothing for any other object.
+std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nanobind::object& array);
 
 // A DLPack capsule of memory that `owner` keeps; `strides` in elements. Versioned from 1.0 on.
 nanobind::object ExportTensor(const nanobind::object& owner, uint64_t address,
