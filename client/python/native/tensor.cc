@@ -203,6 +203,22 @@ Tensor::~Tensor() {
   if (release) release();
 }
 
+nb::tuple Tensor::Fields() const {
+  // As Python's own calls: there is one of these for each array of thousands.
+  const auto tuple_of = [](const std::vector<int64_t>& values, int64_t unit) {
+    nb::object made = nb::steal<nb::object>(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+    if (!made.is_valid()) nb::raise_python_error();
+    for (size_t i = 0; i < values.size(); ++i) {
+      PyObject* const value = PyLong_FromLongLong(values[i] / unit);
+      if (value == nullptr) nb::raise_python_error();
+      PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), value);
+    }
+    return made;
+  };
+  return nb::make_tuple(address, bits / 8, tuple_of(shape, 1), tuple_of(strides, 8),
+                        nb::make_tuple(device.type, device.id), read_only, protocol);
+}
+
 Tensor ImportTensor(const nb::object& array) {
   if (PyCapsule_CheckExact(array.ptr())) return FromCapsule(array);
   if (const dlpack::ExchangeApi* api = ExchangeApiOf(array)) {

@@ -27,6 +27,10 @@ struct Tensor {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // in bits, one for each dimension
   bool read_only = false;
+  // Address, bytes of an element, shape, strides in bytes, device, whether it is read-only, and the
+  // protocol: all at once. Of elements that are bytes in full.
+  nanobind::tuple Fields() const;
+
   std::string protocol;           // which handed it over
   std::function<void()> release;  // of what keeps the memory
 };
