@@ -74,9 +74,13 @@ void BindMemory(nb::module_& module) {
       .def_ro("strides", &Tensor::strides)
       .def_ro("read_only", &Tensor::read_only)
       .def_ro("protocol", &Tensor::protocol)
+      .def("fields", &Tensor::Fields,
+           nb::sig("def fields(self) -> tuple[int, int, tuple[int, ...], tuple[int, ...], "
+                   "tuple[int, int], bool, str]"))
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
   module.def("import_tensor", &ImportTensor, "array"_a);
+  module.def("flat_memory", &FlatMemoryOf, "array"_a.none());
   module.def(
       "export_tensor",
       [](const nb::object& owner, uint64_t address, std::pair<int32_t, int32_t> device,

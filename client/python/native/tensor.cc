@@ -203,6 +203,22 @@ Tensor::~Tensor() {
   if (release) release();
 }
 
+nb::tuple Tensor::Fields() const {
+  // As Python's own calls: there is one of these for each array of thousands.
+  const auto tuple_of = [](const std::vector<int64_t>& values, int64_t unit) {
+    nb::object made = nb::steal<nb::object>(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+    if (!made.is_valid()) nb::raise_python_error();
+    for (size_t i = 0; i < values.size(); ++i) {
+      PyObject* const value = PyLong_FromLongLong(values[i] / unit);
+      if (value == nullptr) nb::raise_python_error();
+      PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), value);
+    }
+    return made;
+  };
+  return nb::make_tuple(address, bits / 8, tuple_of(shape, 1), tuple_of(strides, 8),
+                        nb::make_tuple(device.type, device.id), read_only, protocol);
+}
+
 Tensor ImportTensor(const nb::object& array) {
   if (PyCapsule_CheckExact(array.ptr())) return FromCapsule(array);
   if (const dlpack::ExchangeApi* api = ExchangeApiOf(array)) {
@@ -212,6 +228,31 @@ Tensor ImportTensor(const nb::object& array) {
   }
   if (nb::hasattr(array, "__dlpack__")) return FromCapsule(CapsuleOf(array));
   return FromBuffer(array);
+}
+
+std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nb::object& array) {
+  Tensor tensor;
+  try {
+    if (PyObject_CheckBuffer(array.ptr()) != 0) {
+      tensor = FromBuffer(array);
+    } else if (ExchangeApiOf(array) != nullptr) {
+      tensor = ImportTensor(array);
+    } else {
+      return std::nullopt;
+    }
+  } catch (const nb::python_error&) {
+    return std::nullopt;
+  } catch (const nb::builtin_exception&) {
+    return std::nullopt;
+  }
+  if (tensor.device.type != dlpack::kCpu) return std::nullopt;
+  auto bits = static_cast<int64_t>(tensor.bits);
+  for (size_t i = tensor.shape.size(); i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != bits) return std::nullopt;
+    bits *= tensor.shape[i];
+  }
+  if (bits % 8 != 0) return std::nullopt;
+  return std::tuple(tensor.address, static_cast<uint64_t>(bits) / 8, tensor.read_only);
 }
 
 nb::object ExportTensor(const nb::object& owner, uint64_t address, const dlpack::Device& device,

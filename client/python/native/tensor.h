@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "client/python/native/dlpack.h"
@@ -25,6 +27,10 @@ struct Tensor {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // in bits, one for each dimension
   bool read_only = false;
+  // Address, bytes of an element, shape, strides in bytes, device, whether it is read-only, and the
+  // protocol: all at once. Of elements that are bytes in full.
+  nanobind::tuple Fields() const;
+
   std::string protocol;           // which handed it over
   std::function<void()> release;  // of what keeps the memory
 };
@@ -33,6 +39,10 @@ struct Tensor {
 // object is one), or the buffer protocol, whichever comes first. Throws BufferError and TypeError
 // with what to do.
 Tensor ImportTensor(const nanobind::object& array);
+
+// Address, bytes, and whether it is read-only, of an array in host memory without gaps, where that
+// is told at once: by the buffer protocol or the C exchange API. Nothing for any other object.
+std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nanobind::object& array);
 
 // A DLPack capsule of memory that `owner` keeps; `strides` in elements. Versioned from 1.0 on.
 nanobind::object ExportTensor(const nanobind::object& owner, uint64_t address,

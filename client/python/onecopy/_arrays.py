@@ -96,8 +96,7 @@ def _of_tensor(tensor: _native.Tensor) -> View:
         raise InvalidArgument(
             f"elements of {tensor.bits} bits are less than a byte", "BAD_ARGUMENT",
             "view the array as bytes first: array.view(uint8)")
-    return View(tensor.address, tensor.bits // 8, tuple(tensor.shape), tuple(each // 8 for each in tensor.strides),
-                tensor.device, tensor.read_only, tensor.protocol, tensor)
+    return View(*tensor.fields(), tensor)
 
 
 def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: str, array: object) -> View:
@@ -137,7 +136,7 @@ def compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def check(found: View, what: str, written: bool) -> None:
     """Refuses what cannot be moved, before anything happens. `what`: "the source"."""
-    if found.bytes == 0:
+    if found.itemsize == 0 or 0 in found.shape:
         raise InvalidArgument(f"{what} has no bytes: its shape is {found.shape}", "BAD_SIZE",
                               "leave arrays without elements out")
     if written and found.read_only:
@@ -158,8 +157,10 @@ def check(found: View, what: str, written: bool) -> None:
 
 def extent(found: View) -> tuple[int, int]:
     """The first address, and the number of bytes to the end of the last element. Strides must not be negative."""
-    last = sum((length - 1) * stride for length, stride in zip(found.shape, found.strides, strict=True))
-    return found.address, last + found.itemsize
+    end = found.itemsize
+    for length, stride in zip(found.shape, found.strides, strict=True):
+        end += (length - 1) * stride
+    return found.address, end
 
 
 def runs(found: View) -> list[Range]:

@@ -18,20 +18,41 @@ _MOST_KNOWN = 1024
 _LASTING = frozenset((Buffer, Endpoint, _shared.SharedArray, _pool.PoolArray))
 
 
+_Key = int | tuple[int, int, bool] | None  # an end's identity, or an array's memory
+_Same = weakref.ref[Any] | None  # of an end that is known by its identity
+
+
+def _key(end: End) -> _Key:
+    return id(end) if type(end) in _LASTING else _native.flat_memory(end)
+
+
+def _is_lasting(key: _Key) -> bool:
+    return isinstance(key, int) or (key is not None and _shared.find(key[0], key[1]) is not None)
+
+
+def _same(end: End, key: _Key) -> _Same:
+    return weakref.ref(end) if isinstance(key, int) else None
+
+
 class Known:
-    """The requests of whole transfers between two ends, by the identity of these, which it does not keep. Any thread."""
+    """The requests of whole transfers between two ends, which it does not keep: ours by their identity, other arrays in
+    memory of ours by where that is. No buffer has the id of an earlier one; so a request of memory that has gone finds
+    none, whatever lies there now. Any thread."""
 
     __slots__ = ("_native", "_of")
 
     def __init__(self, native: _native.Node) -> None:
         self._native = native
-        self._of: dict[tuple[int, int], tuple[weakref.ref[Any], weakref.ref[Any], _native.Prepared]] = {}
+        self._of: dict[tuple[_Key, _Key], tuple[_Same, _Same, _native.Prepared]] = {}
 
     def run(self, source: End, destination: End) -> Transfer | None:
         """The transfer, once it has ended; None where the request is not known (any more)."""
-        key = (id(source), id(destination))
+        key = _key(source), _key(destination)
         known = self._of.get(key)
-        if known is None or known[0]() is not source or known[1]() is not destination:
+        if known is None:
+            return None
+        one, other, _ = known
+        if (one is not None and one() is not source) or (other is not None and other() is not destination):
             return None
         try:
             return Transfer(self._native, self._native.run_prepared(known[2]), None)
@@ -43,10 +64,11 @@ class Known:
         """Makes it by its request, which is known from then on, if the ends can be."""
         prepared = self._native.prepare(request)
         ended = self._native.run_prepared(prepared)
-        if type(source) in _LASTING and type(destination) in _LASTING:
+        key = _key(source), _key(destination)
+        if _is_lasting(key[0]) and _is_lasting(key[1]):
             if len(self._of) >= _MOST_KNOWN:
                 self._of.clear()
-            self._of[id(source), id(destination)] = weakref.ref(source), weakref.ref(destination), prepared
+            self._of[key] = _same(source, key[0]), _same(destination, key[1]), prepared
         return Transfer(self._native, ended, None)
 
 

@@ -28,7 +28,9 @@ def owner_of(array: Any) -> Any:
             return array.untyped_storage()
         base = getattr(array, "base", None)
         # A capsule is no array any more once another one was made of it, which then keeps the memory.
-        if base is None or type(base).__name__ == "PyCapsule" or not _arrays.is_array(base):
+        if base is None:
+            return array
+        if type(base) is not type(array) and (type(base).__name__ == "PyCapsule" or not _arrays.is_array(base)):
             return array
         array = base
     return array
@@ -82,6 +84,10 @@ class _Wanted(NamedTuple):
     def piece(self, name: str) -> Piece:
         on_gpu = self.whole.device[0] in (_arrays.CUDA, _arrays.CUDA_MANAGED)
         return name, self.start, self.bytes, on_gpu, not self.whole.read_only
+
+
+# What owners have and where that is, by their identity, of those that a call has seen and keeps.
+_Wholes = dict[int, tuple[_arrays.View, int, int]]
 
 
 class _Allocations:
@@ -179,7 +185,8 @@ class Registrations:
         """Of each; those that there are not yet are made in one go. Raises the first failure, and keeps what was made.
         before: where the ids of the buffers are put that there were already."""
         allocations = _Allocations(self._allocation)
-        wanted = [self._look(array, found, name, allocations) for array, found in arrays]
+        wholes: _Wholes = {}
+        wanted = [self._look(array, found, name, allocations, wholes) for array, found in arrays]
         if self._forked():
             results = self._register([each.piece(name) for each in wanted])  # which say so
             return [Registration(each.start, each.bytes, _must(result)) for each, result in zip(wanted, results, strict=True)]
@@ -225,11 +232,18 @@ class Registrations:
             raise failures[0]
         return made
 
-    def _look(self, array: Any, found: _arrays.View, name: str, allocations: _Allocations) -> _Wanted:
+    def _look(self, array: Any, found: _arrays.View, name: str, allocations: _Allocations,
+              wholes: _Wholes) -> _Wanted:
         owner = owner_of(array)
-        whole = found if owner is array else _whole(owner, found)
         start, bytes = _arrays.extent(found)
-        first, size = _arrays.extent(whole) if min(whole.strides, default=0) >= 0 else (start, bytes)
+        known = wholes.get(id(owner))
+        if known is None:
+            whole = found if owner is array else _whole(owner, found)
+            if min(whole.strides, default=0) < 0:
+                known = whole, start, bytes  # of this part alone
+            else:
+                known = wholes[id(owner)] = whole, *_arrays.extent(whole)
+        whole, first, size = known
         if not first <= start <= start + bytes <= first + size:  # its base is not what it says
             owner, whole, first, size = array, found, start, bytes
         lasting = _is_lasting(owner, whole)

@@ -1,0 +1,80 @@
+"""The tensors of a model made known in one go."""
+
+import time
+
+import numpy
+import pytest
+
+import onecopy
+
+SIZE = 64 << 10
+
+
+def model(count=1000, of_each=8):
+    """Arrays in memory of malloc, several in each allocation."""
+    made = []
+    while len(made) < count:
+        whole = numpy.zeros(of_each * SIZE, "uint8")
+        made += [whole[at * SIZE:(at + 1) * SIZE] for at in range(of_each)]
+    return made
+
+
+def seconds_of(call):
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def test_a_thousand_tensors_cost_little_more_than_a_ping_an_allocation(east):
+    ratios = []
+    for _ in range(5):  # others use the machine, too
+        tensors = model()
+        pings = seconds_of(lambda: [east.ping() for _ in range(125)])
+        took = seconds_of(lambda: east.register(tensors))
+        ratios.append(took / pings)
+        print(f"1,000 tensors in 125 allocations: {took * 1e3:.1f} ms, {ratios[-1]:.2f} of 125 pings")
+    assert min(ratios) <= 3
+
+
+def test_each_has_the_buffer_of_its_memory(east):
+    tensors, shared = model(16), east.empty(SIZE, "uint8")
+    alone = east.register(tensors[3])
+    buffers = east.register([*tensors, shared])
+    assert [each.id for each in buffers[:8]] == [alone.id] * 8
+    assert len({each.id for each in buffers}) == 3
+    assert buffers[-1] == shared.buffer
+    assert buffers[8].bytes == 8 * SIZE
+    assert east.register(tuple(tensors)) == buffers[:-1]
+    assert east.register([]) == []
+
+
+def test_what_was_deleted_meanwhile_is_registered_again(pair, east):
+    tensors = model(160)  # more than are asked for one by one
+    first = east.register(tensors)
+    for id in {each.id for each in first[::2]}:
+        pair.east.cli("buffer", "rm", id)
+    second = east.register(tensors)
+    assert not {each.id for each in first} & {each.id for each in second}
+    assert {each.id for each in east.buffers()} >= {each.id for each in second}
+
+
+def test_lists_are_refused_as_a_whole(east):
+    known = len(east.buffers())
+    with pytest.raises(onecopy.InvalidArgument):
+        east.register([numpy.zeros(10), "no array"])
+    with pytest.raises(onecopy.InvalidArgument):
+        east.register([numpy.zeros(10), numpy.zeros(0)])
+    with pytest.raises(onecopy.InvalidArgument):
+        east.register([numpy.zeros(10)], "a name")
+    assert len(east.buffers()) == known
+
+
+def test_transfers_of_lists_register_what_is_missing(east):
+    sources = [numpy.full(1000, at, "uint8") for at in range(100)]
+    targets = [numpy.zeros(1000, "uint8") for _ in range(100)]
+    before = len(east.buffers())
+    done = east.transfer(sources, targets)
+    assert done.bytes == 100_000
+    assert all((one == other).all() for one, other in zip(sources, targets, strict=True))
+    assert len(east.buffers()) == before + 200
+    del sources, targets
