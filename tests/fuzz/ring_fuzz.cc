@@ -68,7 +68,8 @@ void Use(fuzz::Input input) {
   route->from = {4096, 65536};
   route->to = {100, 65536};
 
-  ServedRing ring(std::move(*end), os::UniqueFd(ends[0]), std::make_shared<Journal>());
+  LongWork long_work;
+  ServedRing ring(std::move(*end), os::UniqueFd(ends[0]), std::make_shared<Journal>(), long_work);
   ring.Install(kPlace, route);
   Writer writer(shared, input);
   bool revoked = false;
