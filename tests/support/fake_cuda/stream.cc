@@ -98,6 +98,7 @@ struct Handle {
 
 struct Streams {
   std::mutex mutex;
+  std::vector<std::unique_ptr<Handle>> handles;  // all
   std::vector<Handle*> free;
   std::set<Stream*> live;
   std::map<Context*, std::unique_ptr<Stream>> defaults;
@@ -262,7 +263,10 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   {
     const std::lock_guard lock(TheStreams().mutex);
     std::vector<Handle*>& free = TheStreams().free;
-    if (free.empty()) free.push_back(new Handle);
+    if (free.empty()) {
+      TheStreams().handles.push_back(std::make_unique<Handle>());
+      free.push_back(TheStreams().handles.back().get());
+    }
     free.back()->stream = made;
     *stream = reinterpret_cast<CUstream>(free.back());
     free.pop_back();

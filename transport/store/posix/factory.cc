@@ -11,7 +11,7 @@ Backend<Store> Describe() {
       {.key = "io",
        .fallback = std::string("auto"),
        .doc = "How files are read and written: io_uring, or threads that wait. auto: io_uring "
-              "where the kernel\nlets this process.",
+              "where the kernel lets this process.",
        .choices = {"auto", "io_uring", "threads"}},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Store>> {
