@@ -177,7 +177,17 @@ TEST_CASE("allocations of cuMemCreate one behind the other are one memory") {
     CHECK(seen[0] == 'a');
     CHECK(seen[kBytes - 10] == 'b');
     CHECK(seen[2 * kBytes - 1] == 'c');
-    CHECK((*region)->Share().status().reason() == reasons::kNotShareable);
+    // Another process is given all of them.
+    const auto shared = (*region)->Share();
+    REQUIRE_OK(shared);
+    const os::UniqueFd first(shared->fd);
+    CHECK(shared->offset == 10);
+    REQUIRE(shared->more.size() == 2);
+    for (const auto& one : shared->more) {
+      const os::UniqueFd fd(one.fd);
+      CHECK(fd);
+      CHECK(one.bytes == kBytes);
+    }
   }
   const auto refused = [&](auto spoil) {
     ImportRequest wrong = request;
