@@ -79,7 +79,7 @@ constexpr Known kBlocks[] = {
      "the same"},
     {"docs/integrations/vllm.md", "from onecopy.vllm import", kElsewhere, "the same"},
     {"docs/integrations/pools.md", "pool = onecopy.torch.pool(", kNeeds,
-     "a GPU; tests/python/test_gpu_pool.py has its like"},
+     "a GPU; tests/python/test_gpu_allocators.py has its like"},
     {"docs/integrations/ray.md", "import ray", kElsewhere, "tests/python/test_docs.py runs it"},
     {"docs/integrations/lmcache.md", "nixl_backends: ", kNothingToType, "a line of a file"},
     {"tests/fuzz/README.md", "tests/run fuzz ", kElsewhere, "the suite fuzz itself"},

@@ -45,7 +45,7 @@ def beyond_the_library(node, call, source, destination):
     """Seconds of a call beyond those of the library for the same transfer; of a plain call of Python; and of the library.
     Others use the machine, too: many short samples of each in turn, of which the quietest count."""
     plain = Plain.make({(id(source), id(destination)): 1})
-    native = node._native.prepare(node._request(source, destination)[0])
+    native = node._native.prepare(node._requests.make(source, destination)[0])
     for _ in range(100):
         call()
         node._native.run_prepared(native)

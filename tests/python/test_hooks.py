@@ -213,7 +213,7 @@ class TestCupy:
             pytest.skip("cupy is not installed")
         cupy = importlib.import_module("cupy")
         if cupy.cuda.is_available():
-            pytest.skip("there is a GPU: see test_gpu_pool.py")
+            pytest.skip("there is a GPU: see test_gpu_allocators.py")
         import onecopy.cupy as module
 
         # What asks the driver.

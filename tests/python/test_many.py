@@ -103,7 +103,7 @@ def test_what_was_pinned_makes_no_room(pair):
     node = onecopy.connect(pair.east.run_dir)
     node._registrations._most = 2
     kept, shared = [pattern(100, seed=i) for i in range(5)], node.empty(100, "uint8")
-    registration = node._place(kept[0], "the source", written=False).registration
+    registration = node._requests.place(kept[0], "the source", written=False).registration
     node._registrations.pin(registration)
     for ours in kept[1:]:
         node.transfer(ours, shared)
@@ -118,7 +118,7 @@ def test_what_was_pinned_makes_no_room(pair):
 
 def test_two_that_pinned_it_both_have_to_let_go(east):
     ours = pattern(100)
-    registration = east._place(ours, "the source", written=False).registration
+    registration = east._requests.place(ours, "the source", written=False).registration
     for _ in range(2):
         east._registrations.pin(registration)
     east._registrations.unpin(registration, end=True)

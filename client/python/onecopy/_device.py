@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -79,19 +78,6 @@ class DeviceArray(_ranges.PoolRange):
         return self._pool
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def dtype(self) -> str:
-        """The name of the type of its elements."""
-        return self._dtype.name
-
-    @property
-    def nbytes(self) -> int:
-        return self._dtype.itemsize * math.prod(self._shape)
-
-    @property
     def device(self) -> int:
         """The GPU's number in this process."""
         return self._pool.device
@@ -120,11 +106,6 @@ class DeviceArray(_ranges.PoolRange):
             piece.move_to(_streams.number(stream), stream)
         self._piece = None
 
-    def __len__(self) -> int:
-        if not self._shape:
-            raise TypeError("len() of an array without dimensions")
-        return self._shape[0]
-
     def __array__(self, *_: object, **__: object) -> Any:
         raise TypeError("memory of a GPU is no array of NumPy: take it by cupy.from_dlpack or torch.from_dlpack, or "
                         "transfer it to an array of the host")
@@ -143,19 +124,13 @@ class DeviceArray(_ranges.PoolRange):
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[SupportsIndex, SupportsIndex] | None = None,
                    dl_device: tuple[SupportsIndex, SupportsIndex] | None = None, copy: bool | None = None) -> object:
-        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != self.__dlpack_device__():
-            raise BufferError(f"this array is on cuda:{self.device}; copy it to the device by the framework that reads it")
-        if copy:
-            raise BufferError("this array is handed over without a copy; copy it afterwards")
+        self._check_hand_over(self.__dlpack_device__(), dl_device, copy)
         piece = self._memory
         if stream != _NO_ORDER:
             taker = _taker(stream)
             piece.hand_to(taker)
             piece.used_by(taker, None)
-        strides = [each // self._dtype.itemsize for each in _arrays.compact(self._shape, self._dtype.itemsize)]
-        return _native.export_tensor(
-            piece, piece.address, (_arrays.CUDA, self.device), (self._dtype.code, self._dtype.bits, self._dtype.lanes),
-            list(self._shape), strides, False, max_version is not None and int(max_version[0]) >= 1)
+        return self._capsule(piece, piece.address, self.__dlpack_device__(), max_version)
 
     def __repr__(self) -> str:
         where = "freed" if self._piece is None else f"buffer {self.buffer.node}:{self.buffer.name}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from . import _arrays, _device, _dtypes, _native, _shared
 from ._errors import Cancelled, InvalidArgument
+from ._typed import TypedArray
 from ._values import Buffer, Endpoint
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     _Array: TypeAlias = numpy.ndarray[Any, Any]
 
 
-class MappedArray:
+class MappedArray(TypedArray):
     """A buffer's memory as an array, without a copy; made by Node.map.
 
     In host memory: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory). On a GPU:
@@ -41,19 +42,6 @@ class MappedArray:
     def buffer(self) -> Buffer:
         """As it was when it was mapped."""
         return self._buffer
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def dtype(self) -> str:
-        """The name of the type of its elements."""
-        return self._dtype.name
-
-    @property
-    def nbytes(self) -> int:
-        return self._dtype.itemsize * math.prod(self._shape)
 
     @property
     def device(self) -> int | None:
@@ -103,11 +91,6 @@ class MappedArray:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        if not self._shape:
-            raise TypeError("len() of an array without dimensions")
-        return self._shape[0]
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> _Array:
         import numpy
 
@@ -142,16 +125,10 @@ class MappedArray:
         device = self.__dlpack_device__()
         if stream is not None and self._device is None:
             raise BufferError("memory of the CPU has no stream: leave it out")
-        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != device:
-            raise BufferError("this array is on another device; copy it there by the framework that reads it")
-        if copy:
-            raise BufferError("this array is handed over without a copy; copy it afterwards")
+        self._check_hand_over(device, dl_device, copy)
         native = self._open()
-        strides = [each // self._dtype.itemsize for each in _arrays.compact(self._shape, self._dtype.itemsize)]
         # Nothing of ours is queued on any stream that a consumer would have to wait for.
-        return _native.export_tensor(
-            native, native.address, device, (self._dtype.code, self._dtype.bits, self._dtype.lanes), list(self._shape),
-            strides, False, max_version is not None and int(max_version[0]) >= 1)
+        return self._capsule(native, native.address, device, max_version)
 
     def __repr__(self) -> str:
         where = "host memory" if self._device is None else f"cuda:{self._device}"

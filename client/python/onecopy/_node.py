@@ -4,78 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from . import (
-    _arrays,
-    _device,
-    _errors,
-    _mapped,
-    _native,
-    _pieces,
-    _pool,
-    _prepared,
-    _ranges,
-    _registrations,
-    _shared,
-    _streams,
-)
-from ._errors import InvalidArgument, NotFound
+from . import _arrays, _errors, _mapped, _native, _pieces, _pool, _prepared, _registrations, _shared, _streams
+from ._errors import InvalidArgument
+from ._requests import OURS, End, Keeps, Requests, milliseconds
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
 
 if TYPE_CHECKING:
     from ._aio import AsyncNode
 
-End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
-"""What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
-
 _NONE: tuple[()] = ()
-_MANY = 8  # buffers that are asked for one by one rather than by a list of all
 
 Progress: TypeAlias = "Callable[[Transfer], object]"
-_Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
-_T = TypeVar("_T")
-_OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
-
-
-def _milliseconds(seconds: float | None, what: str) -> int | None:
-    if seconds is None:
-        return None
-    if not math.isfinite(seconds) or seconds <= 0:
-        raise InvalidArgument(f"{what} of {seconds} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
-    return max(1, math.ceil(seconds * 1000))
-
-
-class _Place:
-    """One end of a transfer, found: a range of a buffer and, of an array with gaps, its pieces in it."""
-
-    __slots__ = ("bytes", "endpoint", "keeps", "pool", "registration", "runs")
-
-    def __init__(self, endpoint: _pieces.Place, bytes: int | None, runs: list[_arrays.Range] | None, keeps: object,
-                 registration: _registrations.Registration | None = None, pool: _pool.AnyPool | None = None) -> None:
-        self.endpoint = endpoint
-        self.bytes = bytes  # None: not known here
-        self.runs = runs
-        self.keeps = keeps
-        self.registration = registration  # of memory that was not made to be shared
-        self.pool = pool  # that it lies in
-
-
-class _Keeps:
-    """What must live as long as a transfer, and the pools that it is of."""
-
-    __slots__ = ("ends", "pools")
-
-    def __init__(self, places: Iterable[_Place]) -> None:
-        self.ends = [each.keeps for each in places]
-        self.pools = {each.pool for each in places if each.pool is not None}
 
 
 class Node:
@@ -90,6 +37,7 @@ class Node:
         self._registrations = _registrations.Registrations(
             self._register_pieces_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
             most_registrations)
+        self._requests = Requests(native, self._registrations)
         self._known = _prepared.Known(native)
         self._running = _streams.Running()
 
@@ -175,7 +123,7 @@ class Node:
     def _register(self, arrays: Sequence[Any], name: str = "") -> list[Buffer]:
         looked_at = []
         for array in arrays:
-            if not isinstance(array, _OURS):
+            if not isinstance(array, OURS):
                 looked_at.append((array, _arrays.view(array)))
                 _arrays.check(looked_at[-1][1], "the array", written=False)
             elif name and array.buffer.name != name:
@@ -183,13 +131,13 @@ class Node:
                     f"this array is buffer {array.buffer.name} already", "NAME_TAKEN", "name it as it is made: empty(…, name=…)")
         before: set[str] = set()
         found = self._registrations.find_all(looked_at, name, before)
-        unknown = self._unknown(before)
+        unknown = self._requests.unknown(before)
         for id in unknown:
             self._registrations.lose(id)
         if unknown:
             found = self._registrations.find_all(looked_at, name)
         buffers = (each.buffer for each in found)
-        return [each.buffer if isinstance(each, _OURS) else next(buffers) for each in arrays]
+        return [each.buffer if isinstance(each, OURS) else next(buffers) for each in arrays]
 
     def unregister(self, array: Any) -> bool:
         """Ends the registration of an array's memory before that goes; transfers that use it are cancelled, and waited
@@ -231,7 +179,7 @@ class Node:
     def grant(self, range: str | Endpoint | Buffer, to: str, *, read: bool = False, write: bool = False,
               seconds: float | None = None) -> Grant:
         """Gives another owner ("1000@west") a right on a range of a buffer of this node."""
-        lifetime = _milliseconds(seconds, "a lifetime")
+        lifetime = milliseconds(seconds, "a lifetime")
         return Grant._of(json.loads(self._native.create_grant(self._range(range)._tuple(), to, read, write, lifetime)))
 
     def grants(self, buffer: str = "", node: str = "") -> list[Grant]:
@@ -258,7 +206,7 @@ class Node:
         """
         if (ranges is _NONE and progress is None and at_most is None and deadline is None
                 and not (path or link or allow_emulated or checksum)):
-            return self._known.run(source, destination) or self._with_request(
+            return self._known.run(source, destination) or self._requests.call(
                 lambda request, _: self._known.run_first(source, destination, request), source, destination)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
                               allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges)
@@ -274,7 +222,7 @@ class Node:
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
-        def run(request: _pieces.Request, keeps: _Keeps) -> Transfer:
+        def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
             note = None
             if progress is not None:
                 call = progress
@@ -284,19 +232,19 @@ class Node:
 
             return Transfer(self._native, self._native.run(request, note, stop), None)
 
-        return self._with_request(run, source, destination, **options)
+        return self._requests.call(run, source, destination, **options)
 
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
               ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
-        def run(request: _pieces.Request, keeps: _Keeps) -> Transfer:
+        def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
             started = self._native.start(request)
             for pool in keeps.pools:
                 pool._hold(started.id, keeps)
             return Transfer(self._native, started, keeps)
 
-        return self._with_request(
+        return self._requests.call(
             run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
             checksum=checksum, deadline=deadline, ranges=ranges)
 
@@ -314,14 +262,14 @@ class Node:
         """
         before, behind = (stream if each is None else each for each in (after, then))
 
-        def run(request: _pieces.Request, keeps: _Keeps) -> _streams.Queued:
+        def run(request: _pieces.Request, keeps: Keeps) -> _streams.Queued:
             native = self._native.enqueue(request, None if before is None else _streams.number(before),
                                           None if behind is None else _streams.number(behind))
             queued = _streams.Queued(self._native, native, keeps)
             self._running.add(queued)
             return queued
 
-        return self._with_request(
+        return self._requests.call(
             run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
             checksum=checksum, deadline=deadline, ranges=ranges)
 
@@ -329,7 +277,7 @@ class Node:
                 allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Plan:
         """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
         where no path is acceptable."""
-        text, document = self._with_request(
+        text, document = self._requests.call(
             lambda request, _: self._native.plan(request), source, destination, at_most=at_most, path=path, link=link,
             allow_emulated=allow_emulated, checksum=False, deadline=None, ranges=ranges)
         return Plan._of(json.loads(document), text)
@@ -383,196 +331,6 @@ class Node:
 
         return register
 
-    def _place(self, end: End, what: str, written: bool, ready: _Ready | None = None) -> _Place:
-        if isinstance(end, str):
-            end = Endpoint.parse(end)
-        if isinstance(end, Buffer):
-            # With its length: what a ring carries must say it.
-            return _Place((end.node, end.id, 0, end.bytes), end.bytes, None, None)
-        if isinstance(end, Endpoint):
-            return _Place(end._tuple(), end.bytes, None, None)
-        if isinstance(end, _OURS):
-            if end.nbytes == 0:
-                raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
-                                      "leave arrays without elements out")
-            return _Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end,
-                          pool=end._pool if isinstance(end, _ranges.PoolRange) else None)
-        found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
-        _arrays.check(found, what, written)
-        start, bytes = _arrays.extent(found)
-        runs = _arrays.runs(found)
-        pool: _pool.AnyPool | None = None
-        shared = _shared.find(start, bytes) if found.on_host else None
-        pooled = _pool.find(start, bytes, on_host=found.on_host) if shared is None else None
-        if shared is not None:
-            node, buffer, offset = shared[0].node, shared[0].id, shared[1]
-        elif pooled is not None:
-            node, buffer, offset, pool = pooled
-        else:
-            registration = registration or self._registrations.find(end, found)
-            node, buffer, offset = registration.buffer.node, registration.buffer.id, start - registration.start
-            found = found._replace(keeps=(found.keeps, registration))
-        gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
-        return _Place((node, buffer, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
-
-    def _ready(self, ends: Sequence[End], what: str, written: bool) -> _Ready:
-        """The arrays of others among these ends, by their ids; what is not registered yet is so in one go."""
-        ready: _Ready = {}
-        missing: dict[int, tuple[Any, _arrays.View]] = {}
-        for number, end in enumerate(ends):
-            if isinstance(end, (str, Buffer, Endpoint, *_OURS)) or _is_empty(end):
-                continue
-            found = _arrays.view(end)
-            _arrays.check(found, f"{what} {number}", written)
-            ready[id(end)] = found, None
-            start, bytes = _arrays.extent(found)
-            known = (found.on_host and _shared.find(start, bytes) is not None) or (
-                _pool.find(start, bytes, on_host=found.on_host) is not None)
-            if not known:
-                missing[id(end)] = end, found
-        for key, made in zip(missing, self._registrations.find_all(missing.values()), strict=True):
-            ready[key] = ready[key][0], made
-        return ready
-
-    def _with_request(self, call: Callable[[_pieces.Request, _Keeps], _T], source: End, destination: End, *,
-                      ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), **options: Any) -> _T:
-        """Makes a call that names the memory of arrays; once more where the daemon does not know that any more, as it
-        was started since."""
-        pieces = list(ranges)
-        request, keeps = self._request(source, destination, ranges=pieces, **options)
-        try:
-            return call(request, keeps)
-        except NotFound as failure:
-            again, keeps = self._again(failure, request, source, destination, ranges=pieces, **options)
-        return call(again, keeps)
-
-    def _again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
-               **options: Any) -> tuple[_pieces.Request, _Keeps]:
-        """The request made anew after that failure, which is raised where it names the same as before."""
-        if failure.reason in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
-            self._lose_unknown(before)
-            again, keeps = self._request(source, destination, **options)
-            if _pieces.places(again) != _pieces.places(before):
-                return again, keeps
-        raise failure
-
-    def _lose_unknown(self, request: _pieces.Request) -> None:
-        """Forgets the registrations of arrays that a request names, where the daemon has."""
-        for id in self._unknown(self._registrations.ids().intersection(each[1] for each in _pieces.places(request))):
-            self._registrations.lose(id)
-
-    def _unknown(self, ids: set[str]) -> set[str]:
-        """Those of these buffers of this node that the daemon does not know."""
-        if len(ids) > _MANY:
-            return ids - {each["id"] for each in json.loads(self._native.list_buffers(""))}
-        return {id for id in ids if not self._knows(id)}
-
-    def _knows(self, id: str) -> bool:
-        try:
-            self._native.get_buffer("", id)
-        except NotFound:
-            return False
-        return True
-
-    def _request(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
-                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> tuple[_pieces.Request, _Keeps]:
-        """What the native part takes, and what must live as long as the transfer."""
-        pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
-        ends: _pieces.Ends
-        if isinstance(source, (list, tuple)) or isinstance(destination, (list, tuple)):
-            if pieces:
-                raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
-                                      "pass ranges with one source and one destination, or none")
-            ends, places = self._many(source, destination)
-        else:
-            from_ = self._place(source, "the source", written=False)
-            to = self._place(destination, "the destination", written=True)
-            if from_.runs is not None or to.runs is not None:
-                if pieces:
-                    raise InvalidArgument("an array with gaps has ranges of its own", "BAD_ARGUMENT",
-                                          "pass ranges with arrays without gaps, or none")
-                pieces = _joined(from_, to)
-            elif not pieces and from_.bytes is not None and to.bytes is not None:
-                _check_sizes(from_, to)
-            ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces)
-            places = [from_, to]
-        return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
-                               checksum=checksum, deadline_ms=_milliseconds(deadline, "a deadline")), _Keeps(places)
-
-    def _many(self, sources: Any, destinations: Any) -> tuple[_pieces.Ends, list[_Place]]:
-        """Of two lists, each of which has what the other's like goes to or comes from."""
-        for each, what in ((sources, "source"), (destinations, "destination")):
-            if not isinstance(each, (list, tuple)):
-                raise InvalidArgument(f"of several ends the {what} is one: a {type(each).__name__}", "BAD_ARGUMENT",
-                                      "pass two lists")
-        if len(sources) != len(destinations):
-            raise InvalidArgument(f"{len(sources)} sources have {len(destinations)} destinations", "SIZE_MISMATCH",
-                                  "pass lists of one length")
-        joining = _pieces.Joining(self.name)
-        places: list[_Place] = []
-        ready = self._ready(sources, "source", False) | self._ready(destinations, "destination", True)
-        for number, pair in enumerate(zip(sources, destinations, strict=True)):
-            if all(_is_empty(each) for each in pair):
-                continue
-            from_ = self._place(pair[0], f"source {number}", False, ready)
-            to = self._place(pair[1], f"destination {number}", True, ready)
-            if from_.bytes is None and to.bytes is None:
-                raise InvalidArgument(f"how much goes from source {number} to its destination is not known", "BAD_SIZE",
-                                      "pass a Buffer, or write the range: west:weights@0+4096")
-            if from_.runs is None and to.runs is None and from_.bytes is not None and to.bytes is not None:
-                _check_sizes(from_, to)
-            joining.add(from_.endpoint, to.endpoint, _joined(from_, to))
-            places += [from_, to]
-        if not places:
-            raise InvalidArgument("there is nothing to move: all arrays are without elements", "BAD_SIZE",
-                                  "leave arrays without elements out")
-        return joining.ends(), places
-
-
-def _is_empty(end: End) -> bool:
-    """Whether it is an array without elements."""
-    if isinstance(end, _OURS):
-        return end.nbytes == 0
-    shape = None if isinstance(end, (str, Buffer, Endpoint)) else getattr(end, "shape", None)
-    return shape is not None and 0 in tuple(shape)
-
-
-def _check_sizes(source: _Place, destination: _Place) -> None:
-    """Two whole arrays have as many bytes, and an array fits into what it is put into."""
-    assert source.bytes is not None and destination.bytes is not None
-    if source.keeps is None and destination.keeps is None:  # the daemon says what is wrong
-        return
-    if source.bytes > destination.bytes or (destination.keeps is not None and source.bytes != destination.bytes):
-        raise InvalidArgument(
-            f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
-            "pass ends of as many bytes: a slice of the longer one")
-
-
-def _piece(fields: Sequence[int]) -> _arrays.Range:
-    if len(fields) == 2:
-        return fields[0], fields[1], 0, 1
-    if len(fields) == 4:
-        return fields[0], fields[1], fields[2], fields[3]
-    raise InvalidArgument(f"{tuple(fields)} is no range", "BAD_ARGUMENT",
-                          "write (offset, bytes), or (offset, bytes, stride, count)")
-
-
-def _joined(source: _Place, destination: _Place) -> list[tuple[_arrays.Range, ...]]:
-    """The ranges of two ends of which one, at least, is an array with gaps."""
-    size = source.bytes if source.runs is not None or source.keeps is not None else destination.bytes
-    if size is None:
-        size = source.bytes
-    assert size is not None
-    for place in (source, destination):
-        if place.bytes is not None and place.bytes != size and (place.keeps is not None or place.bytes < size):
-            raise InvalidArgument(
-                f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
-                "pass ends of as many bytes: a slice of the longer one")
-    plain: list[_arrays.Range] = [(0, size, 0, 1)]
-    return list(_arrays.pairs(source.runs or plain, destination.runs or plain))
-
-
 def program() -> pathlib.Path:
     """The command-line program that the wheel brings."""
     return pathlib.Path(__file__).parent / "bin" / "onecopy"
@@ -599,7 +357,7 @@ def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 3
     timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
     cuda_library: the CUDA driver's, where it is not the system's.
     """
-    limit = _milliseconds(timeout, "a timeout")
+    limit = milliseconds(timeout, "a timeout")
     name = program or f"python {os.path.basename(sys.argv[0] or 'interactive')}"
     return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True,
                              os.fspath(cuda_library)))

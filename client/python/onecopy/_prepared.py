@@ -83,7 +83,7 @@ class Prepared:
         self._native = node._native
         self._wanted = (source, destination)
         self._options = options
-        self._set(*node._request(source, destination, **options))
+        self._set(*node._requests.make(source, destination, **options))
 
     def _set(self, request: tuple[object, ...], keeps: object) -> None:
         self._keeps = keeps
@@ -95,7 +95,7 @@ class Prepared:
         try:
             return Transfer(self._native, self._native.run_prepared(native), None)
         except NotFound as failure:
-            self._set(*self._node._again(failure, request, *self._wanted, **self._options))
+            self._set(*self._node._requests.again(failure, request, *self._wanted, **self._options))
         return Transfer(self._native, self._native.run_prepared(self._request[1]), None)
 
     def __repr__(self) -> str:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._errors import OutOfRange
+from ._typed import TypedArray
 from ._values import Buffer, Endpoint
 
 if TYPE_CHECKING:
     from ._pool import AnyPool
 
 
-class PoolRange:
+class PoolRange(TypedArray):
     """An array of a pool: its memory goes back to that with its last view."""
 
     if TYPE_CHECKING:
         _pool: AnyPool
         _memory: Any
-
-        @property
-        def nbytes(self) -> int: ...
 
     @property
     def buffer(self) -> Buffer:

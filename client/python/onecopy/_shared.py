@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _arrays, _dtypes, _native
 from ._errors import InvalidArgument, Unavailable
+from ._typed import TypedArray
 from ._values import Buffer, Endpoint
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def find(address: int, bytes: int) -> tuple[Buffer, int] | None:
     return None if buffer is None else (buffer, address - block.start)
 
 
-class SharedArray:
+class SharedArray(TypedArray):
     """An array whose memory the daemon reads and writes in place: no copy on this side of a transfer.
 
     What it is for NumPy, torch and others: numpy.asarray(array), torch.from_dlpack(array), memoryview(array.memory).
@@ -105,19 +106,6 @@ class SharedArray:
         buffer = self._block.buffer()
         assert buffer is not None  # its memory is kept here
         return buffer
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def dtype(self) -> str:
-        """The name of the type of its elements."""
-        return self._dtype.name
-
-    @property
-    def nbytes(self) -> int:
-        return self._dtype.itemsize * math.prod(self._shape)
 
     @property
     def memory(self) -> memoryview:
@@ -148,11 +136,6 @@ class SharedArray:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        if not self._shape:
-            raise TypeError("len() of an array without dimensions")
-        return self._shape[0]
-
     @property
     def __array_interface__(self) -> dict[str, Any]:
         if not self._dtype.typestr:
@@ -167,15 +150,8 @@ class SharedArray:
                    dl_device: tuple[SupportsIndex, SupportsIndex] | None = None, copy: bool | None = None) -> object:
         if stream is not None:
             raise BufferError("memory of the CPU has no stream: leave it out")
-        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != (_arrays.CPU, 0):
-            raise BufferError("this array is in host memory; copy it to the device by the framework that reads it")
-        if copy:
-            raise BufferError("this array is handed over without a copy; copy it afterwards")
-        strides = [each // self._dtype.itemsize for each in _arrays.compact(self._shape, self._dtype.itemsize)]
-        return _native.export_tensor(
-            self._memory, self._memory.address, (_arrays.CPU, 0),
-            (self._dtype.code, self._dtype.bits, self._dtype.lanes), list(self._shape), strides, False,
-            max_version is not None and int(max_version[0]) >= 1)
+        self._check_hand_over((_arrays.CPU, 0), dl_device, copy)
+        return self._capsule(self._memory, self._memory.address, (_arrays.CPU, 0), max_version)
 
     def __repr__(self) -> str:
         return (f"<onecopy.{type(self).__name__} {self._dtype.name}{list(self._shape)}, "

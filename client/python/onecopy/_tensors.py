@@ -65,7 +65,7 @@ class Offer:
         plain = bytes_of(tensor, what)
         if plain.numel() == 0:
             return Offered(self._node.name, "", [])
-        place = self._node._place(plain, what, written=False)
+        place = self._node._requests.place(plain, what, written=False)
         if place.registration is not None:
             self._node._registrations.pin(place.registration)
             self._registrations.append(place.registration)
@@ -143,7 +143,7 @@ def read(node: Node, offered: Sequence[Offered], targets: Sequence[Any], stop: _
     for number, (each, target) in enumerate(zip(offered, targets, strict=True)):
         if not each.ranges:
             continue
-        place = node._place(target.detach(), f"target {number}", written=True)
+        place = node._requests.place(target.detach(), f"target {number}", written=True)
         pieces = _arrays.pairs(each.ranges, place.runs or [(0, each.bytes, 0, 1)])
         if not joining.has_room(len(pieces)):
             move()

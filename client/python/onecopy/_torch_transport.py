@@ -106,7 +106,7 @@ class OneCopyMemory:
     def __init__(self, transport: OneCopyTransport, tensor: Any) -> None:
         self._transport = transport
         self._tensor = tensor
-        self._place = transport._node._place(tensor.detach(), "the tensor", written=False)
+        self._place = transport._node._requests.place(tensor.detach(), "the tensor", written=False)
         self._storage_bytes = tensor.untyped_storage().nbytes()
         self._handles = 1
         self._active = True

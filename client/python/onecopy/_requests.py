@@ -1,0 +1,252 @@
+"""What a transfer's ends are to the daemon, and the requests that name them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from . import _arrays, _device, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
+from ._errors import InvalidArgument, NotFound
+from ._values import Buffer, Endpoint
+
+End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
+"""What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
+
+_MANY = 8  # buffers that are asked for one by one rather than by a list of all
+
+_Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
+_T = TypeVar("_T")
+OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
+
+
+def milliseconds(seconds: float | None, what: str) -> int | None:
+    if seconds is None:
+        return None
+    if not math.isfinite(seconds) or seconds <= 0:
+        raise InvalidArgument(f"{what} of {seconds} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
+    return max(1, math.ceil(seconds * 1000))
+
+
+class Place:
+    """One end of a transfer, found: a range of a buffer and, of an array with gaps, its pieces in it."""
+
+    __slots__ = ("bytes", "endpoint", "keeps", "pool", "registration", "runs")
+
+    def __init__(self, endpoint: _pieces.Place, bytes: int | None, runs: list[_arrays.Range] | None, keeps: object,
+                 registration: _registrations.Registration | None = None, pool: _pool.AnyPool | None = None) -> None:
+        self.endpoint = endpoint
+        self.bytes = bytes  # None: not known here
+        self.runs = runs
+        self.keeps = keeps
+        self.registration = registration  # of memory that was not made to be shared
+        self.pool = pool  # that it lies in
+
+
+class Keeps:
+    """What must live as long as a transfer, and the pools that it is of."""
+
+    __slots__ = ("ends", "pools")
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.ends = [each.keeps for each in places]
+        self.pools = {each.pool for each in places if each.pool is not None}
+
+
+class Requests:
+    """Of one node: finds the buffers of ends, registers the memory of others' arrays that is not known yet, and makes the
+    requests. Does not keep the Node, whose registrations it shares. Any thread."""
+
+    def __init__(self, native: _native.Node, registrations: _registrations.Registrations) -> None:
+        self._native = native
+        self.registrations = registrations
+
+    def place(self, end: End, what: str, written: bool, ready: _Ready | None = None) -> Place:
+        if isinstance(end, str):
+            end = Endpoint.parse(end)
+        if isinstance(end, Buffer):
+            # With its length: what a ring carries must say it.
+            return Place((end.node, end.id, 0, end.bytes), end.bytes, None, None)
+        if isinstance(end, Endpoint):
+            return Place(end._tuple(), end.bytes, None, None)
+        if isinstance(end, OURS):
+            if end.nbytes == 0:
+                raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
+                                      "leave arrays without elements out")
+            return Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end,
+                          pool=end._pool if isinstance(end, _ranges.PoolRange) else None)
+        found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
+        _arrays.check(found, what, written)
+        start, bytes = _arrays.extent(found)
+        runs = _arrays.runs(found)
+        pool: _pool.AnyPool | None = None
+        shared = _shared.find(start, bytes) if found.on_host else None
+        pooled = _pool.find(start, bytes, on_host=found.on_host) if shared is None else None
+        if shared is not None:
+            node, buffer, offset = shared[0].node, shared[0].id, shared[1]
+        elif pooled is not None:
+            node, buffer, offset, pool = pooled
+        else:
+            registration = registration or self.registrations.find(end, found)
+            node, buffer, offset = registration.buffer.node, registration.buffer.id, start - registration.start
+            found = found._replace(keeps=(found.keeps, registration))
+        gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
+        return Place((node, buffer, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
+
+    def _ready(self, ends: Sequence[End], what: str, written: bool) -> _Ready:
+        """The arrays of others among these ends, by their ids; what is not registered yet is so in one go."""
+        ready: _Ready = {}
+        missing: dict[int, tuple[Any, _arrays.View]] = {}
+        for number, end in enumerate(ends):
+            if isinstance(end, (str, Buffer, Endpoint, *OURS)) or _is_empty(end):
+                continue
+            found = _arrays.view(end)
+            _arrays.check(found, f"{what} {number}", written)
+            ready[id(end)] = found, None
+            start, bytes = _arrays.extent(found)
+            known = (found.on_host and _shared.find(start, bytes) is not None) or (
+                _pool.find(start, bytes, on_host=found.on_host) is not None)
+            if not known:
+                missing[id(end)] = end, found
+        for key, made in zip(missing, self.registrations.find_all(missing.values()), strict=True):
+            ready[key] = ready[key][0], made
+        return ready
+
+    def call(self, call: Callable[[_pieces.Request, Keeps], _T], source: End, destination: End, *,
+             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), **options: Any) -> _T:
+        """Makes a call that names the memory of arrays; once more where the daemon does not know that any more, as it
+        was started since."""
+        pieces = list(ranges)
+        request, keeps = self.make(source, destination, ranges=pieces, **options)
+        try:
+            return call(request, keeps)
+        except NotFound as failure:
+            again, keeps = self.again(failure, request, source, destination, ranges=pieces, **options)
+        return call(again, keeps)
+
+    def again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
+               **options: Any) -> tuple[_pieces.Request, Keeps]:
+        """The request made anew after that failure, which is raised where it names the same as before."""
+        if failure.reason in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
+            self._lose_unknown(before)
+            again, keeps = self.make(source, destination, **options)
+            if _pieces.places(again) != _pieces.places(before):
+                return again, keeps
+        raise failure
+
+    def _lose_unknown(self, request: _pieces.Request) -> None:
+        """Forgets the registrations of arrays that a request names, where the daemon has."""
+        for id in self.unknown(self.registrations.ids().intersection(each[1] for each in _pieces.places(request))):
+            self.registrations.lose(id)
+
+    def unknown(self, ids: set[str]) -> set[str]:
+        """Those of these buffers of this node that the daemon does not know."""
+        if len(ids) > _MANY:
+            return ids - {each["id"] for each in json.loads(self._native.list_buffers(""))}
+        return {id for id in ids if not self.knows(id)}
+
+    def knows(self, id: str) -> bool:
+        try:
+            self._native.get_buffer("", id)
+        except NotFound:
+            return False
+        return True
+
+    def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
+                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> tuple[_pieces.Request, Keeps]:
+        """What the native part takes, and what must live as long as the transfer."""
+        pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
+        ends: _pieces.Ends
+        if isinstance(source, (list, tuple)) or isinstance(destination, (list, tuple)):
+            if pieces:
+                raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
+                                      "pass ranges with one source and one destination, or none")
+            ends, places = self._many(source, destination)
+        else:
+            from_ = self.place(source, "the source", written=False)
+            to = self.place(destination, "the destination", written=True)
+            if from_.runs is not None or to.runs is not None:
+                if pieces:
+                    raise InvalidArgument("an array with gaps has ranges of its own", "BAD_ARGUMENT",
+                                          "pass ranges with arrays without gaps, or none")
+                pieces = _joined(from_, to)
+            elif not pieces and from_.bytes is not None and to.bytes is not None:
+                _check_sizes(from_, to)
+            ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces)
+            places = [from_, to]
+        return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
+                               checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline")), Keeps(places)
+
+    def _many(self, sources: Any, destinations: Any) -> tuple[_pieces.Ends, list[Place]]:
+        """Of two lists, each of which has what the other's like goes to or comes from."""
+        for each, what in ((sources, "source"), (destinations, "destination")):
+            if not isinstance(each, (list, tuple)):
+                raise InvalidArgument(f"of several ends the {what} is one: a {type(each).__name__}", "BAD_ARGUMENT",
+                                      "pass two lists")
+        if len(sources) != len(destinations):
+            raise InvalidArgument(f"{len(sources)} sources have {len(destinations)} destinations", "SIZE_MISMATCH",
+                                  "pass lists of one length")
+        joining = _pieces.Joining(self._native.name)
+        places: list[Place] = []
+        ready = self._ready(sources, "source", False) | self._ready(destinations, "destination", True)
+        for number, pair in enumerate(zip(sources, destinations, strict=True)):
+            if all(_is_empty(each) for each in pair):
+                continue
+            from_ = self.place(pair[0], f"source {number}", False, ready)
+            to = self.place(pair[1], f"destination {number}", True, ready)
+            if from_.bytes is None and to.bytes is None:
+                raise InvalidArgument(f"how much goes from source {number} to its destination is not known", "BAD_SIZE",
+                                      "pass a Buffer, or write the range: west:weights@0+4096")
+            if from_.runs is None and to.runs is None and from_.bytes is not None and to.bytes is not None:
+                _check_sizes(from_, to)
+            joining.add(from_.endpoint, to.endpoint, _joined(from_, to))
+            places += [from_, to]
+        if not places:
+            raise InvalidArgument("there is nothing to move: all arrays are without elements", "BAD_SIZE",
+                                  "leave arrays without elements out")
+        return joining.ends(), places
+
+
+def _is_empty(end: End) -> bool:
+    """Whether it is an array without elements."""
+    if isinstance(end, OURS):
+        return end.nbytes == 0
+    shape = None if isinstance(end, (str, Buffer, Endpoint)) else getattr(end, "shape", None)
+    return shape is not None and 0 in tuple(shape)
+
+
+def _check_sizes(source: Place, destination: Place) -> None:
+    """Two whole arrays have as many bytes, and an array fits into what it is put into."""
+    assert source.bytes is not None and destination.bytes is not None
+    if source.keeps is None and destination.keeps is None:  # the daemon says what is wrong
+        return
+    if source.bytes > destination.bytes or (destination.keeps is not None and source.bytes != destination.bytes):
+        raise InvalidArgument(
+            f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
+            "pass ends of as many bytes: a slice of the longer one")
+
+
+def _piece(fields: Sequence[int]) -> _arrays.Range:
+    if len(fields) == 2:
+        return fields[0], fields[1], 0, 1
+    if len(fields) == 4:
+        return fields[0], fields[1], fields[2], fields[3]
+    raise InvalidArgument(f"{tuple(fields)} is no range", "BAD_ARGUMENT",
+                          "write (offset, bytes), or (offset, bytes, stride, count)")
+
+
+def _joined(source: Place, destination: Place) -> list[tuple[_arrays.Range, ...]]:
+    """The ranges of two ends of which one, at least, is an array with gaps."""
+    size = source.bytes if source.runs is not None or source.keeps is not None else destination.bytes
+    if size is None:
+        size = source.bytes
+    assert size is not None
+    for place in (source, destination):
+        if place.bytes is not None and place.bytes != size and (place.keeps is not None or place.bytes < size):
+            raise InvalidArgument(
+                f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
+                "pass ends of as many bytes: a slice of the longer one")
+    plain: list[_arrays.Range] = [(0, size, 0, 1)]
+    return list(_arrays.pairs(source.runs or plain, destination.runs or plain))

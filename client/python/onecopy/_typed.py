@@ -1,0 +1,50 @@
+"""What arrays of ours have in common, wherever their memory lies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, SupportsIndex
+
+from . import _arrays, _dtypes, _native
+
+
+class TypedArray:
+    """A shape, and a type of elements, without gaps."""
+
+    _shape: tuple[int, ...]
+    _dtype: _dtypes.DType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> str:
+        """The name of the type of its elements."""
+        return self._dtype.name
+
+    @property
+    def nbytes(self) -> int:
+        return self._dtype.itemsize * math.prod(self._shape)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of an array without dimensions")
+        return self._shape[0]
+
+    def _check_hand_over(self, device: tuple[int, int], wanted: tuple[SupportsIndex, SupportsIndex] | None,
+                         copy: bool | None) -> None:
+        """Of what DLPack asks for: neither another device nor a copy is to be had."""
+        if wanted is not None and (int(wanted[0]), int(wanted[1])) != device:
+            where = "in host memory" if device[0] == _arrays.CPU else f"on cuda:{device[1]}"
+            raise BufferError(f"this array is {where}; copy it to the device by the framework that reads it")
+        if copy:
+            raise BufferError("this array is handed over without a copy; copy it afterwards")
+
+    def _capsule(self, owner: Any, address: int, device: tuple[int, int],
+                 max_version: tuple[SupportsIndex, SupportsIndex] | None) -> object:
+        """DLPack's, of the newest kind that is understood; it keeps the owner of the memory."""
+        strides = [each // self._dtype.itemsize for each in _arrays.compact(self._shape, self._dtype.itemsize)]
+        return _native.export_tensor(
+            owner, address, device, (self._dtype.code, self._dtype.bits, self._dtype.lanes), list(self._shape), strides,
+            False, max_version is not None and int(max_version[0]) >= 1)
