@@ -107,9 +107,14 @@ Result<int> NumberOf(const Gpu& gpu) {
   return Status(Code::kNotFound, reasons::kDeviceNotFound, "the driver has lost a GPU");
 }
 
-Row RowOf(const char* work, uint64_t bytes, const char* ceiling, std::optional<double> target) {
-  return {
-      .work = work, .bytes = bytes, .unit = Unit::kPerSecond, .ceiling = ceiling, .target = target};
+Row RowOf(const char* work, uint64_t bytes, const char* ceiling, double floor,
+          std::optional<double> target) {
+  return {.work = work,
+          .bytes = bytes,
+          .unit = Unit::kPerSecond,
+          .ceiling = ceiling,
+          .floor = floor,
+          .target = target};
 }
 
 // Of all sizes, each by the ways that `measure` has for it.
@@ -117,11 +122,12 @@ std::vector<Row> AllRows(const std::function<Row(Row, bool own_stream, bool asyn
   constexpr const char* kWork = "pool allocate+free";
   std::vector<Row> rows;
   for (const uint64_t bytes : kSizes) {
-    rows.push_back(measure(RowOf(kWork, bytes, "cuMemAlloc+cuMemFree", 1000), false, false));
-    rows.push_back(measure(RowOf(kWork, bytes, "cuMemAllocAsync+cuMemFreeAsync", 10), false, true));
+    rows.push_back(measure(RowOf(kWork, bytes, "cuMemAlloc+cuMemFree", 300, 1000), false, false));
+    rows.push_back(
+        measure(RowOf(kWork, bytes, "cuMemAllocAsync+cuMemFreeAsync", 3, 10), false, true));
     rows.push_back(measure(
-        RowOf("pool allocate+free on a stream", bytes, "cuMemAllocAsync+cuMemFreeAsync", {}), true,
-        true));
+        RowOf("pool allocate+free on a stream", bytes, "cuMemAllocAsync+cuMemFreeAsync", 0.5, {}),
+        true, true));
   }
   return rows;
 }
