@@ -29,8 +29,8 @@ class GpuSlabs final : public PoolSlabs {
 
   uint64_t granularity() const { return granularity_; }
 
-  // RESOURCE_EXHAUSTED (NO_MEMORY) where the GPU is full, and its addresses: nothing is managed
-  // then, or the host is full, too. As RegisterBuffer for the daemon. Not zeroed.
+  // RESOURCE_EXHAUSTED (NO_MEMORY) where the GPU or the range of addresses is full, and nothing is
+  // to be managed, or the host is full, too. As RegisterBuffer for the daemon. Not zeroed.
   Result<Slab> Make(uint64_t bytes) override;
   Status Free(const Slab& slab) override;
   std::optional<Endpoint> EndpointOf(const std::byte* slab, uint64_t offset_bytes,

@@ -51,7 +51,7 @@ Status GpuStreams::CheckDriver(StreamHandle stream) const {
           "leave the stream out: the default one needs no such call"};
 }
 
-Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) const {
+Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) {
   if (IsLegacy(stream)) return kLegacyKey;
   ONECOPY_RETURN_IF_ERROR(CheckDriver(stream));
   const shim::CudaApi& api = gpu_->api();
@@ -70,7 +70,7 @@ Result<StreamHandle> GpuStreams::AskKey(StreamHandle stream) const {
 }
 
 // Asking a stream that captures for its own id would end the capture.
-Result<StreamHandle> GpuStreams::KeyOfCapture(StreamHandle stream) const {
+Result<StreamHandle> GpuStreams::KeyOfCapture(StreamHandle stream) {
   if (stream == kPerThread) {  // which of them, only the id tells
     return Capturing("the calling thread's default stream is capturing a graph");
   }
@@ -89,7 +89,13 @@ Result<StreamHandle> GpuStreams::KeyOfCapture(StreamHandle stream) const {
   const CUresult error = gpu_->api().StreamGetCaptureInfo(Of(stream), &capturing, &capture, &graph,
                                                           &dependencies, &edges, &count);
   if (error != CUDA_SUCCESS) return gpu_->Failure("asking what a stream captures", error);
-  return 2 * (static_cast<StreamHandle>(capture) + 1) + kCaptured;
+  if (capturing != CU_STREAM_CAPTURE_STATUS_ACTIVE) {  // nothing else was told then
+    return Capturing("the stream's capture has failed");
+  }
+  const MutexLock lock(mutex_);
+  StreamHandle& key = captured_[{capture, stream}];
+  if (key == 0) key = 2 * ++last_captured_ + kCaptured;
+  return key;
 }
 
 Result<StreamHandle> GpuStreams::KeyOf(StreamHandle stream) {
@@ -138,10 +144,10 @@ Status GpuStreams::CheckDefault() const {
 }
 
 Result<CUevent> GpuStreams::EventOf(StreamHandle key) {
-  if (IsCaptured(key)) {
+  Known& known = known_[key];
+  if (IsCaptured(key) && !known.captures_end) {
     return Capturing("it was given back while its stream captured a graph, which may be launched");
   }
-  Known& known = known_[key];
   if (key == kLegacyKey) {
     ONECOPY_RETURN_IF_ERROR(CheckDefault());
     ONECOPY_RETURN_IF_ERROR(Record(&known.freed, Legacy()));
@@ -165,14 +171,14 @@ Status GpuStreams::Follow(StreamHandle later, StreamHandle earlier) {
 }
 
 Status GpuStreams::FollowNow(StreamHandle later, StreamHandle earlier) {
+  const GpuDevice::Scope scope(*gpu_);
+  ONECOPY_RETURN_IF_ERROR(scope.status());
+  ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
   for (const StreamHandle stream : {later, earlier}) {
     ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, AskKey(stream));
     if (IsCaptured(key)) return Capturing("the stream is capturing a graph");
     if (key == kLegacyKey) ONECOPY_RETURN_IF_ERROR(CheckDefault());
   }
-  const GpuDevice::Scope scope(*gpu_);
-  ONECOPY_RETURN_IF_ERROR(scope.status());
-  ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
   CUevent now = nullptr;
   Status recorded = Record(&now, Of(earlier));
   CUresult error = CUDA_SUCCESS;
@@ -196,7 +202,6 @@ Status GpuStreams::Wait(StreamHandle stream) {
   ONECOPY_RETURN_IF_ERROR(scope.status());
   ONECOPY_RETURN_IF_ERROR(CheckDriver(kLegacyKey));
   MutexLock lock(mutex_);
-  if (IsCaptured(stream) && known_[stream].captures_end) return OkStatus();
   ONECOPY_ASSIGN_OR_RETURN(CUevent const event, EventOf(stream));
   lock.Unlock();
   const CUresult error = gpu_->api().EventSynchronize(event);
@@ -212,6 +217,8 @@ Result<std::vector<StreamHandle>> GpuStreams::EndCaptures(StreamHandle stream) {
   const MutexLock lock(mutex_);
   for (auto& [key, known] : known_) {
     if (!IsCaptured(key) || known.handle != stream) continue;
+    // What the stream was given before the capture may still use what was freed in it.
+    ONECOPY_RETURN_IF_ERROR(Record(&known.freed, Of(stream)));
     known.captures_end = true;
     keys.push_back(key);
   }
@@ -222,6 +229,7 @@ void GpuStreams::Forget(const std::vector<StreamHandle>& keys) {
   const GpuDevice::Scope scope(*gpu_);
   const MutexLock lock(mutex_);
   for (const StreamHandle key : keys) {
+    std::erase_if(captured_, [key](const auto& each) { return each.second == key; });
     const auto found = known_.extract(key);
     if (found.empty() || found.mapped().freed == nullptr || !scope.status().ok()) continue;
     gpu_->api().EventDestroy(found.mapped().freed);

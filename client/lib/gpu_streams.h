@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "client/lib/gpu_device.h"
@@ -18,14 +20,15 @@ namespace onecopy::client {
 
 // Thread-safe. The core knows streams by keys, which no two streams ever have in common. What a
 // stream frees while it captures a graph is that graph's, whenever it is launched: it goes by a key
-// of the capture, which nothing can follow or wait for.
+// of that capture and that stream, which nothing can follow or wait for until EndCaptures.
 class GpuStreams final : public StreamOrder {
  public:
   explicit GpuStreams(GpuDeviceRef gpu) : gpu_(std::move(gpu)) {}
   ~GpuStreams() override;
 
   // Of memory that the stream asks for. For the legacy default stream (0, 1) no call of the driver.
-  // FAILED_PRECONDITION (DRIVER_TOO_OLD, DRIVER_FAILED).
+  // FAILED_PRECONDITION (DRIVER_TOO_OLD, DRIVER_FAILED), and (STREAM_CAPTURING) for a thread's
+  // default stream that captures, and for a capture that has failed.
   Result<StreamHandle> KeyOf(StreamHandle stream);
   // The same of memory that it gives back: what it was given until now may still use that.
   Result<StreamHandle> KeyOfFreeing(StreamHandle stream);
@@ -50,13 +53,13 @@ class GpuStreams final : public StreamOrder {
  private:
   struct Known {
     StreamHandle handle = 0;  // as it was last named
-    CUevent freed = nullptr;  // when it last gave memory back
+    CUevent freed = nullptr;  // when it last gave memory back; of a capture: when it was ended
     bool captures_end = false;
   };
 
   Status CheckDriver(StreamHandle stream) const;
-  Result<StreamHandle> AskKey(StreamHandle stream) const;
-  Result<StreamHandle> KeyOfCapture(StreamHandle stream) const;
+  Result<StreamHandle> AskKey(StreamHandle stream);
+  Result<StreamHandle> KeyOfCapture(StreamHandle stream);
   Status CheckDefault() const;
   Status Record(CUevent* event, CUstream stream) const;
   // That a stream was where it last freed something.
@@ -65,6 +68,9 @@ class GpuStreams final : public StreamOrder {
   const GpuDeviceRef gpu_;
   Mutex mutex_;
   std::unordered_map<StreamHandle, Known> known_ ONECOPY_GUARDED_BY(mutex_);  // by key
+  // By a capture's number and a stream: those that one capture forks into run beside each other.
+  std::map<std::pair<uint64_t, StreamHandle>, StreamHandle> captured_ ONECOPY_GUARDED_BY(mutex_);
+  StreamHandle last_captured_ ONECOPY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace onecopy::client

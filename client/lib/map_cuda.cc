@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,39 +27,28 @@ Status Failed(const shim::CudaApi& api, CUresult error, const std::string& what,
 class Context {
  public:
   static Result<Context> Open(ApiRef api, int ordinal) {
-    Context made(std::move(api));
+    Context made;
     CUdevice device = 0;
-    CUresult error = made.api_->DeviceGet(&device, ordinal);
-    if (error == CUDA_SUCCESS) error = made.api_->DevicePrimaryCtxRetain(&made.context_, device);
-    if (error != CUDA_SUCCESS) {
-      return Failed(*made.api_, error, "opening the context of cuda:" + std::to_string(ordinal));
+    CUresult error = api->DeviceGet(&device, ordinal);
+    if (error == CUDA_SUCCESS) {
+      made.held_ = std::make_unique<shim::PrimaryCudaContext>(*api, device);
+      error = made.held_->outcome();
     }
-    made.device_ = device;
-    made.open_ = true;
+    if (error != CUDA_SUCCESS) {
+      return Failed(*api, error, "opening the context of cuda:" + std::to_string(ordinal));
+    }
+    made.api_ = std::move(api);
     return made;
   }
-  ~Context() {
-    if (open_) api_->DevicePrimaryCtxRelease(device_);
-  }
-  Context(Context&& other) noexcept
-      : api_(std::move(other.api_)),
-        device_(other.device_),
-        context_(other.context_),
-        open_(std::exchange(other.open_, false)) {}
-  Context& operator=(Context&&) = delete;
 
   const shim::CudaApi& api() const { return *api_; }
-  CUcontext get() const { return context_; }
+  CUcontext get() const { return held_->get(); }
   // In a forked child, where the driver is not to be asked for anything.
-  void Abandon() { open_ = false; }
+  void Abandon() { static_cast<void>(held_.release()); }
 
  private:
-  explicit Context(ApiRef api) : api_(std::move(api)) {}
-
   ApiRef api_;
-  CUdevice device_ = 0;
-  CUcontext context_ = nullptr;
-  bool open_ = false;
+  std::unique_ptr<shim::PrimaryCudaContext> held_;  // goes first
 };
 
 // Allocations of cuMemCreate, mapped one behind the other.
@@ -78,6 +68,7 @@ class MappedVmm final : public MappedMemory {
       return OkStatus();
     }
     const shim::CudaApi& api = context_.api();
+    const shim::NotCapturing relaxed(api);
     CUresult first = CUDA_SUCCESS;
     CUdeviceptr at = start_;
     for (const uint64_t bytes : mapped_) {
@@ -238,9 +229,12 @@ class MappedIpc final : public MappedMemory {
       return OkStatus();
     }
     const shim::CudaApi& api = context_.api();
+    const shim::NotCapturing relaxed(api);
     const shim::ScopedCudaContext scope(api, context_.get());
     CUresult error = scope.outcome();
-    if (error == CUDA_SUCCESS) error = OpenHandles::Instance().Close(api, *cuda_device(), handle_);
+    // Also where that failed: nobody may find the address again.
+    const CUresult closed = OpenHandles::Instance().Close(api, *cuda_device(), handle_);
+    if (error == CUDA_SUCCESS) error = closed;
     return error == CUDA_SUCCESS ? OkStatus() : Failed(api, error, "closing a buffer's memory");
   }
 
@@ -308,6 +302,7 @@ Status CheckReaches(const shim::CudaApi& api, const Place& place) {
 
 Result<std::unique_ptr<MappedMemory>> MapCuda(std::shared_ptr<const shim::CudaApi> api,
                                               GivenMemory& given, std::optional<int> wanted) {
+  const shim::NotCapturing relaxed(*api);
   Place place;
   ONECOPY_ASSIGN_OR_RETURN(place.memory, FindOrdinal(*api, given.buffer.device));
   place.user = wanted.value_or(place.memory);

@@ -102,7 +102,7 @@ Status Pool::ReleaseStream(StreamHandle stream) {
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   if (state_->streams == nullptr) return state_->KeyOf(stream).status();
   ONECOPY_ASSIGN_OR_RETURN(const auto keys, state_->streams->EndCaptures(stream));
-  if (keys.empty()) return state_->core->ReleaseStream(stream);  // the default one
+  if (keys.empty()) return state_->core->ReleaseStream(0);  // the default one, however named
   for (const StreamHandle key : keys) ONECOPY_RETURN_IF_ERROR(state_->core->ReleaseStream(key));
   state_->streams->Forget(keys);
   return OkStatus();

@@ -39,7 +39,7 @@ class SlabSource {
   virtual Status Free(const Slab& slab) = 0;
 };
 
-// What streams have still to do, each as the pool's callers name it. Called with the pool's lock
+// What streams have still to do, each by a key that no other one has. Called with the pool's lock
 // held; blocks in Wait alone. Where either fails, what the stream has freed stays its own.
 class StreamOrder {
  public:

@@ -18,8 +18,8 @@ namespace {
 
 using BufferStub = v1::BufferService::Stub;
 
-// Calls under way at a time: enough that the daemon always has one, and far from what a session may
-// have in descriptors that are not used yet.
+// Calls under way at a time, each as many times as it has passed descriptors: enough that the
+// daemon always has one, and far from what a session may have in those that are not used yet.
 constexpr size_t kUnderWay = 64;
 
 // One piece on its way: a call, or two where the first shows that only this process reaches the
@@ -33,7 +33,8 @@ class Registering {
     request_.set_bytes(memory.bytes);
   }
 
-  size_t number() const { return number_; }  // among the pieces
+  size_t number() const { return number_; }            // among the pieces
+  size_t descriptors() const { return descriptors_; }  // at least 1
 
   // Nothing where its call has begun, whose end `queue` then tells with this as its tag; else what
   // it failed with.
@@ -74,7 +75,10 @@ class Registering {
     const Result<shim::CudaExport> exported =
         shim::ExportCuda(*api_, address(), memory_.bytes,
                          attach.takes_dma_bufs() ? shim::DmaBufs::kExport : shim::DmaBufs::kLeave);
-    if (exported.ok()) return AddCuda(attach, *exported, request_);
+    if (exported.ok()) {
+      descriptors_ += exported->more.size();
+      return AddCuda(attach, *exported, request_);
+    }
     return IsOutOfReach(exported.status()) ? AddOwnGpu(exported.status()) : exported.status();
   }
 
@@ -110,6 +114,7 @@ class Registering {
   Session& session_;
   const MemoryToRegister& memory_;
   const size_t number_;
+  size_t descriptors_ = 1;
   std::shared_ptr<const shim::CudaApi> api_;
   std::optional<uint64_t> region_;  // of what this process copies
   v1::RegisterBufferRequest request_;
@@ -153,8 +158,8 @@ std::vector<Result<BufferInfo>> RegisterAll(Connection& connection,
     const size_t number = ended->number();
     outcomes[number] = ended->Next(queue.get());
     if (!outcomes[number]) return;
+    under_way -= ended->descriptors();
     pieces[number].reset();
-    --under_way;
   };
   for (size_t i = 0; i < memory.size(); ++i) {
     while (under_way >= kUnderWay) take_one();
@@ -163,7 +168,7 @@ std::vector<Result<BufferInfo>> RegisterAll(Connection& connection,
       outcomes[i] = *std::move(failure);
       pieces[i].reset();
     } else {
-      ++under_way;
+      under_way += pieces[i]->descriptors();
     }
   }
   while (under_way > 0) take_one();

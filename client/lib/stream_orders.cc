@@ -23,6 +23,7 @@ CUdeviceptr OnGpu(uint32_t* word) { return reinterpret_cast<CUdeviceptr>(word); 
 struct StreamOrders::Helpers {
   explicit Helpers(std::shared_ptr<const shim::CudaApi> of) : api(std::move(of)) {}
   ~Helpers() {
+    const shim::NotCapturing relaxed(*api);
     for (const auto& [context, streams] : idle) {
       const shim::ScopedCudaContext scope(*api, context);
       for (CUstream stream : streams) api->StreamDestroy(stream);
@@ -96,6 +97,7 @@ Result<std::shared_ptr<StreamOrders>> StreamOrders::Make(std::shared_ptr<const s
 }
 
 StreamOrders::~StreamOrders() {
+  const shim::NotCapturing relaxed(*api_);
   const MutexLock lock(mutex_);
   Reclaim();
   if (used_.empty()) {
@@ -146,6 +148,7 @@ Result<StreamOrders::WordRef> StreamOrders::NewWord(uintptr_t stream) {
   ONECOPY_RETURN_IF_ERROR(CheckStream(stream));
   ONECOPY_ASSIGN_OR_RETURN(CUcontext const context, ContextOf(stream));
   const shim::ScopedCudaContext scope(*api_, context);
+  const shim::NotCapturing relaxed(*api_);
   const MutexLock lock(mutex_);
   if (free_.empty()) Reclaim();
   if (free_.empty()) {
@@ -203,6 +206,7 @@ Status QueueFailed(const shim::CudaApi& api, const char* what, CUresult error) {
 Status StreamOrders::WaitFor(uintptr_t stream, Word& word) {
   ONECOPY_ASSIGN_OR_RETURN(CUcontext const context, ContextOf(stream));
   const shim::ScopedCudaContext scope(*api_, context);
+  const shim::NotCapturing relaxed(*api_);
   CUevent passed = nullptr;
   CUresult error = api_->EventCreate(&passed, CU_EVENT_DISABLE_TIMING);
   if (error != CUDA_SUCCESS) return QueueFailed(*api_, "making an event", error);
@@ -225,6 +229,7 @@ Status StreamOrders::WaitFor(uintptr_t stream, Word& word) {
 Status StreamOrders::CallAfter(uintptr_t stream, std::function<void()> begin) {
   ONECOPY_ASSIGN_OR_RETURN(CUcontext const context, ContextOf(stream));
   const shim::ScopedCudaContext scope(*api_, context);
+  const shim::NotCapturing relaxed(*api_);
   CUevent event = nullptr;
   CUresult error = api_->EventCreate(&event, CU_EVENT_DISABLE_TIMING);
   if (error != CUDA_SUCCESS) return QueueFailed(*api_, "making an event", error);

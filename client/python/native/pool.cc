@@ -4,6 +4,7 @@
 
 #include "client/cli/output/document.h"
 #include "client/python/native/errors.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::python {
 
@@ -64,10 +65,16 @@ PoolPiece::~PoolPiece() {
   if (SettleUses()) static_cast<void>(pool_->Deallocate(data_, 0, stream_));
 }
 
-bool PoolPiece::SettleUses() const {
-  const auto follows = [this](StreamHandle other) { return pool_->Follow(stream_, other).ok(); };
-  if (!waits_ && std::ranges::all_of(others_, follows)) return true;
-  return pool_->Synchronize().ok();
+bool PoolPiece::SettleUses() const { return ComesAfter(*pool_, stream_, others_, waits_); }
+
+bool ComesAfter(Pool& pool, StreamHandle stream, const std::vector<StreamHandle>& others,
+                bool all) {
+  Status order;
+  for (const StreamHandle other : others) {
+    if (order.ok()) order = pool.Follow(stream, other);
+  }
+  if (order.reason() == reasons::kStreamCapturing) return false;  // a wait would end the capture
+  return (order.ok() && !all) || pool.Synchronize().ok();
 }
 
 std::pair<std::string, uint64_t> PoolPiece::Place() const {

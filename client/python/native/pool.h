@@ -60,6 +60,11 @@ class PoolPiece {
   std::vector<nanobind::object> keeps_;
 };
 
+// Lets what the stream is given from now on come after what these others were given, or, where that
+// cannot be or `all` is asked for, after all that the GPU was given, which the host waits for.
+// False where neither can be: the memory must not be given back then.
+bool ComesAfter(Pool& pool, StreamHandle stream, const std::vector<StreamHandle>& others, bool all);
+
 // Needs the GIL, and is without it while the daemon works. Thread-safe.
 class PoolHandle {
  public:

@@ -219,8 +219,19 @@ nb::tuple Tensor::Fields() const {
                         nb::make_tuple(device.type, device.id), read_only, protocol);
 }
 
+// Whether it is a tensor of torch whose elements are the conjugates or the negatives of its bytes:
+// the exchange API hands those out without a word.
+static bool IsLazy(const nb::object& array) {
+  for (const char* bit : {"is_conj", "is_neg"}) {
+    const nb::object ask = nb::getattr(array, bit, nb::none());
+    if (!ask.is_none() && nb::cast<bool>(ask())) return true;
+  }
+  return false;
+}
+
 Tensor ImportTensor(const nb::object& array) {
   if (PyCapsule_CheckExact(array.ptr())) return FromCapsule(array);
+  if (IsLazy(array)) throw nb::buffer_error("its conjugate or negative bit is set");
   if (const dlpack::ExchangeApi* api = ExchangeApiOf(array)) {
     ManagedTensorVersioned* managed = nullptr;
     if (api->from_object(array.ptr(), &managed) != 0) nb::raise_python_error();

@@ -62,10 +62,10 @@ class Registry {
       if (found.empty()) return Note("torch freed memory that it does not have");
       block = std::move(found.mapped());
     }
-    const auto follows = [&](StreamHandle other) { return block.pool->Follow(stream, other).ok(); };
     // What cannot be ordered is not given back rather than too early.
-    if (!std::ranges::all_of(block.used_by, follows) && !block.pool->Synchronize().ok()) {
-      return;
+    if (!ComesAfter(*block.pool, stream, block.used_by, false)) {
+      const MutexLock lock(mutex_);
+      return Note("memory that torch freed stays with the pool: its streams could not be ordered");
     }
     const Status done = block.pool->Deallocate(pointer, 0, stream);
     if (!done.ok()) {

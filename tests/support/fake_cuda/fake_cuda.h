@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <sys/types.h>
 
 #include <cstddef>
 
@@ -61,6 +62,8 @@ typedef size_t FakeCudaStagedBytes();
 
 // Lets a stream capture a graph, or end that.
 typedef void FakeCudaCapture(CUstream stream, bool capturing);
+// Lets a stream take part in the capture of another one, as its wait for an event of that does.
+typedef void FakeCudaFork(CUstream from, CUstream to);
 
 // Calls of the calling thread that spoiled a capture of another one, as the real driver lets them;
 // since the beginning.
@@ -71,6 +74,10 @@ typedef int FakeCudaDeadStreams();
 
 // How much more cuMemCreate may have of all devices together; 0: no bound but that of a single one.
 typedef void FakeCudaSetRoom(size_t bytes);
+
+// Frees memory as torch frees that of an allocator of others, when the program ends: after Python.
+typedef void FakeCudaFreeAtExit(void (*free)(void* memory, ssize_t bytes, int device, void* stream),
+                                void* memory, ssize_t bytes);
 
 // Whether the driver has ended, as it does before a process's last objects do.
 typedef void FakeCudaEnd(bool ended);

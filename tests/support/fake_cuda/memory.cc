@@ -150,6 +150,16 @@ CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
+void fakeCudaFreeAtExit(void (*free)(void*, ssize_t, int, void*), void* memory, ssize_t bytes) {
+  struct Last {
+    void (*free)(void*, ssize_t, int, void*);
+    void* memory;
+    ssize_t bytes;
+    ~Last() { free(memory, bytes, 0, nullptr); }
+  };
+  static const Last last{free, memory, bytes};
+}
+
 CUresult cuMemHostUnregister(void* address) {
   Context* const context = Current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

@@ -318,7 +318,9 @@ CUresult cuCtxSynchronize() {
   }
   std::erase_if(all, [&](const Stream* each) { return each->context() != context; });
   for (const Stream* each : all) {
-    if (each->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (!each->capturing) continue;
+    fake_cuda::NoteSpoiled();
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   for (Stream* each : all) each->Synchronize();
   return CUDA_SUCCESS;
@@ -348,7 +350,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* statu
                                    const CUgraphEdgeData** edges, size_t* count) {
   const CUresult error = cuStreamIsCapturing(stream, status);
   if (error != CUDA_SUCCESS) return error;
-  *id = Of(stream)->capture;
+  if (*status == CU_STREAM_CAPTURE_STATUS_ACTIVE) *id = Of(stream)->capture;
   *graph = nullptr;
   *dependencies = nullptr;
   *edges = nullptr;
@@ -398,6 +400,11 @@ void fakeCudaCapture(CUstream stream, bool capturing) {
   if (Of(stream)->capturing.exchange(capturing) != capturing) {
     TheState().captures += capturing ? 1 : -1;
   }
+}
+
+void fakeCudaFork(CUstream from, CUstream to) {
+  Of(to)->capture = Of(from)->capture.load();
+  if (!Of(to)->capturing.exchange(true)) ++TheState().captures;
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned) {

@@ -148,7 +148,7 @@ TEST_CASE("a pinned pool's memory is what GPUs copy from and to") {
   const auto api = *onecopy::shim::LoadCuda(FakeCudaPath());
   CUcontext context = nullptr;
   REQUIRE(api->DevicePrimaryCtxRetain(&context, 1) == CUDA_SUCCESS);
-  const auto pool = f.Make({.pinned = true, .slab_bytes = kMiB});
+  auto pool = f.Make({.pinned = true, .slab_bytes = kMiB});
   CHECK_FALSE(pool->cuda_device());
   std::byte* const piece = GpuPoolFixture::Have(*pool, 1000, 7);
   {
@@ -169,8 +169,10 @@ TEST_CASE("a pinned pool's memory is what GPUs copy from and to") {
     api->MemFree(there);
   }
   CHECK(pool->Allocate(1, 5).status().reason() == onecopy::reasons::kBadArgument);
+  pool.reset();
   const int leaks = FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")();
   api->DevicePrimaryCtxRelease(1);
+  CHECK_FALSE(IsOpen(1));
   CHECK(FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")() == leaks);
 }
 

@@ -286,9 +286,8 @@ TEST_CASE("the default stream is not asked to wait for one that captures") {
   f.streams.Destroy(other);
 }
 
-TEST_CASE("a stream that is released leaves what it freed to all, without its event") {
+TEST_CASE("a stream that is released leaves what it freed to all") {
   StreamsFixture f;
-  const int leaks = FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")();
   const StreamHandle stream = f.streams.Make();
   void* const all = f.All(stream);
   REQUIRE_OK(f.pool->Deallocate(all, 0, stream));
@@ -297,7 +296,84 @@ TEST_CASE("a stream that is released leaves what it freed to all, without its ev
   CHECK(f.pool->statistics().synchronized == 1);
   CHECK(f.All(0) == all);
   CHECK(f.pool->statistics().synchronized == 1);
+}
+
+TEST_CASE("what is known of a stream that is released goes, its event too") {
+  const auto api = *onecopy::shim::LoadCuda(FakeCudaPath());
+  const int leaks = FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")();
+  {
+    const auto gpu = GpuDevice::Open(api, 1);
+    REQUIRE_OK(gpu);
+    const onecopy::shim::ScopedCudaContext scope(*api, (*gpu)->context());
+    CUstream stream = nullptr;
+    REQUIRE(api->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    GpuStreams order(*gpu);
+    const auto key = order.KeyOfFreeing(reinterpret_cast<StreamHandle>(stream));
+    REQUIRE_OK(key);
+    order.Forget({*key});
+    REQUIRE(api->StreamDestroy(stream) == CUDA_SUCCESS);
+  }  // the context closes
   CHECK(FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")() == leaks);
+}
+
+TEST_CASE("streams that one capture forks into have nothing of each other") {
+  StreamsFixture f;
+  const int spoils = Spoils();
+  const StreamHandle one = f.streams.Make();
+  const StreamHandle other = f.streams.Make();
+  const auto pool = f.Make({.slab_bytes = 2 * kMiB, .limit_bytes = 4 * kMiB});
+  Capture(one, true);
+  FakeCudaFunction<FakeCudaFork>("fakeCudaFork")(reinterpret_cast<CUstream>(one),
+                                                 reinterpret_cast<CUstream>(other));
+  void* const of_one = *pool->Allocate(2 * kMiB, one);
+  REQUIRE_OK(pool->Deallocate(of_one, 0, one));
+  void* const of_other = *pool->Allocate(2 * kMiB, other);
+  CHECK(of_other != of_one);
+  REQUIRE_OK(pool->Deallocate(of_other, 0, other));
+  CHECK(*pool->Allocate(2 * kMiB, one) == of_one);
+  REQUIRE_OK(pool->Deallocate(of_one, 0, one));
+  Capture(one, false);
+  Capture(other, false);
+  // Nor has a later capture of the same stream anything of an earlier one.
+  Capture(one, true);
+  CHECK_FALSE(pool->Allocate(2 * kMiB, one).ok());
+  Capture(one, false);
+  REQUIRE_OK(pool->ReleaseStream(one));
+  CHECK(*pool->Allocate(2 * kMiB, 0) == of_one);
+  CHECK_FALSE(pool->Allocate(2 * kMiB, 0).ok());  // the other's is still its graph's
+  REQUIRE_OK(pool->ReleaseStream(other));
+  CHECK(*pool->Allocate(2 * kMiB, 0) == of_other);
+  CHECK(Spoils() == spoils);
+  f.streams.Destroy(one);
+  f.streams.Destroy(other);
+}
+
+TEST_CASE("what a capture freed is given out once its stream is done") {
+  StreamsFixture f;
+  const StreamHandle graph = f.streams.Make();
+  void* const all = f.All(graph);
+  std::atomic<bool> done = false;
+  std::atomic<bool> go = false;
+  f.streams.Do(graph, [&] {
+    while (!go) std::this_thread::yield();
+    done = true;
+  });
+  Capture(graph, true);
+  REQUIRE_OK(f.pool->Deallocate(all, 0, graph));
+  Capture(graph, false);
+  const std::jthread releases([&] { go = true; });
+  REQUIRE_OK(f.pool->ReleaseStream(graph));
+  CHECK(done);
+  CHECK(f.All(0) == all);
+  f.streams.Destroy(graph);
+}
+
+TEST_CASE("the default stream is released by either of its names") {
+  StreamsFixture f;
+  void* const all = f.All(0);
+  REQUIRE_OK(f.pool->Deallocate(all));
+  REQUIRE_OK(f.pool->ReleaseStream(1));
+  CHECK(f.pool->statistics().synchronized == 1);
 }
 
 // What streams write late, never into memory that another one has by then.

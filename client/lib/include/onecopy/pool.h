@@ -65,9 +65,11 @@ struct PoolSlab {
 // (RunTransferAsync with a StreamOrder whose `then` is the stream). 0 and 1 are the default stream,
 // 2 is that of the calling thread; others are of the GPU's primary context, which is the CUDA
 // runtime's: FAILED_PRECONDITION (DRIVER_FAILED) for another one's, whose memory stays allocated.
-// A stream that captures a graph is given what is free for all, what it freed while it captured,
-// and new slabs; what it frees then is for its captures alone until ReleaseStream. No call spoils a
-// capture, on any thread. The memory is not zeroed.
+// A stream that captures a graph is given what is free for all, what it freed in this capture, and
+// new slabs; what it frees then is for this capture alone until ReleaseStream. What it was given in
+// a capture must not be given back after it before the graph's last launch. 2 is refused while it
+// captures (STREAM_CAPTURING). No call but Synchronize spoils a capture, on any thread. The memory
+// is not zeroed.
 //
 // The GPU's slabs lie in one range of addresses that is reserved when the pool is made: of
 // limit_bytes, but of no more than twice the GPU's memory. It and pinned host memory need the CUDA
@@ -99,11 +101,13 @@ class Pool final : public MemoryResource {
   // FAILED_PRECONDITION (STREAM_CAPTURING) where one of them captures a graph.
   Status Follow(StreamHandle later, StreamHandle earlier);
   // Of GPU memory: the host waits for all that the GPU was given in this process, whichever streams
-  // there are or were.
+  // there are or were. FAILED_PRECONDITION (DRIVER_FAILED) while one captures a graph, which that
+  // may end.
   Status Synchronize();
   // Of GPU memory, before a stream is destroyed: waits for what it was given until it last gave
   // memory back, and that is anybody's from then on; so is what it freed while it captured graphs,
-  // which must have ended and are launched no more. Without it what is known of the stream stays.
+  // which must have ended and are launched no more. Without it what is known of the stream stays;
+  // of one that captured, a later stream with its handle would release that.
   // FAILED_PRECONDITION (STREAM_CAPTURING) while it captures.
   Status ReleaseStream(StreamHandle stream);
 

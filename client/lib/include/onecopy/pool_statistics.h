@@ -22,7 +22,7 @@ struct PoolStatistics {
   uint64_t failures = 0;      // of both
   uint64_t from_recent = 0;   // allocations by what the same stream had freed last
   uint64_t from_others = 0;   // … by what another stream had freed, in order after it
-  uint64_t synchronized = 0;  // waits of the host for all streams
+  uint64_t synchronized = 0;  // waits of the host for all streams, or for one that is released
   uint64_t grown = 0;         // slabs that were made
   uint64_t trimmed = 0;       // slabs that were given back
 };
