@@ -46,6 +46,8 @@ Result<Sessions::Opened> Sessions::Open(const ClientIdentity& identity) {
   session.identity = identity;
   session.token = token;
   session.charge = std::move(charge);
+  // What was passed to another session, or to the daemon before, means nothing in this one.
+  session.next_deposit = 1 + (os::RandomNumber() >> 16);
   return opened;
 }
 

@@ -62,7 +62,8 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
     return caller == destination_ && ticket == ticket_text_ && (!lent_ || finish_) &&
            !(finish_ && finish_->status.ok());
   }
-  ChannelId channel() const { return channel_id_; }  // which tells one attempt from the next
+  const Status& failure() const { return failure_; }  // what went wrong here, first
+  ChannelId channel() const { return channel_id_; }   // which tells one attempt from the next
   // Runs `then` once nothing is open any more: at once, where that is so.
   void WhenEnded(Task then);
 

@@ -105,7 +105,10 @@ void Sources::BeginAgain(const std::string& caller, PrepareRequest request,
         const auto found = runs_.find(request.id);
         if (found != runs_.end() && found->second == run) {
           runs_.erase(found);
-          needs_.tickets.Restore(request.ticket, run->ticket());
+          Ticket ticket = run->ticket();
+          // Nobody else can say any more why the buffer has gone.
+          if (needs_.runs.buffers.FindById(ticket.buffer) == nullptr) ticket.lost = run->failure();
+          needs_.tickets.Restore(request.ticket, std::move(ticket));
         }
         Prepare(caller, std::move(request), std::move(reply));
       });

@@ -209,6 +209,19 @@ TEST_CASE("a right that has ended since the first try is not there for the secon
         Code::kPermissionDenied);
 }
 
+TEST_CASE("that the source's owner has died since the first try is what the second one hears") {
+  Between nodes;
+  Asking asking(nodes.east);
+  const auto reserved = asking.Reserve("t");
+  REQUIRE_OK(reserved);
+  const uint64_t number = asking.Connect("west");
+  REQUIRE_OK(asking.Prepare("west", reserved->ticket, number, 1));
+  nodes.east.Detach(nodes.in_east);
+  const Status second = asking.Prepare("west", reserved->ticket, number, 2).status();
+  CHECK(second.code() == Code::kAborted);
+  CHECK(second.reason() == reasons::kOwnerDied);
+}
+
 TEST_CASE("a ticket is withdrawn by the node alone that reserved") {
   Between nodes;
   Asking asking(nodes.east);

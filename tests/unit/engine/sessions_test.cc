@@ -134,7 +134,9 @@ TEST_CASE("what a session has deposited is closed with it, and its listener told
 TEST_CASE("a session's descriptors are limited") {
   Sessions sessions("east", kDaemonUid);
   const Sessions::Opened session = Open(sessions, Client(1000));
-  for (size_t i = 0; i < Sessions::kMaxDeposits; ++i) {
+  const auto fd_handle = sessions.Deposit(session.id, SomeFd());
+  REQUIRE_OK(fd_handle);
+  for (size_t i = 1; i < Sessions::kMaxDeposits; ++i) {
     REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));
   }
   os::UniqueFd fd = SomeFd();
@@ -142,8 +144,19 @@ TEST_CASE("a session's descriptors are limited") {
   const Status refused = sessions.Deposit(session.id, std::move(fd)).status();
   CHECK(refused.reason() == reasons::kQuota);
   CHECK_FALSE(IsOpen(number));
-  REQUIRE_OK(sessions.Take(session.id, 1));
+  REQUIRE_OK(sessions.Take(session.id, *fd_handle));
   REQUIRE_OK(sessions.Deposit(session.id, SomeFd()));
+}
+
+TEST_CASE("what was passed to a session that has ended means nothing in the next one") {
+  Sessions sessions("east", kDaemonUid);
+  const Sessions::Opened before = Open(sessions, Client(1000));
+  const auto fd_handle = sessions.Deposit(before.id, SomeFd());
+  REQUIRE_OK(fd_handle);
+  sessions.Close(before.id);
+  const Sessions::Opened after = Open(sessions, Client(1000));
+  REQUIRE_OK(sessions.Deposit(after.id, SomeFd()));
+  CHECK(sessions.Take(after.id, *fd_handle).status().reason() == reasons::kBadHandle);
 }
 
 TEST_CASE("one user's sessions and descriptors leave room for others', and all users' for root's") {
@@ -169,7 +182,8 @@ TEST_CASE("one user's sessions and descriptors leave room for others', and all u
   CHECK(sessions.Open(Client(0)).status().reason() == reasons::kQuota);
 
   REQUIRE_OK(sessions.Deposit(first.id, SomeFd()));
-  REQUIRE_OK(sessions.Deposit(second.id, SomeFd()));
+  const auto fd_handle = sessions.Deposit(second.id, SomeFd());
+  REQUIRE_OK(fd_handle);
   const Status passed = sessions.Deposit(first.id, SomeFd()).status();
   CHECK(passed.reason() == reasons::kQuota);
   CHECK(passed.remedy().find("descriptors_per_user") != std::string::npos);
@@ -180,7 +194,7 @@ TEST_CASE("one user's sessions and descriptors leave room for others', and all u
   CHECK(*gone);
   CHECK(sessions.Gone(first.id) == nullptr);
   REQUIRE_OK(sessions.Deposit(second.id, SomeFd()));
-  REQUIRE_OK(sessions.Take(second.id, 1));
+  REQUIRE_OK(sessions.Take(second.id, *fd_handle));
   REQUIRE_OK(sessions.Deposit(second.id, SomeFd()));
 }
 
