@@ -81,6 +81,21 @@ class TestArrays:
             assert refused.value.reason == "BAD_POINTER"
         assert "freed" in repr(array)
 
+    def test_freed_explicitly_what_has_views_or_transfers_stays_until_they_end(self, gpu_node, gpu_pool):
+        one, two, seen = (gpu_pool.empty(1000, "uint8") for _ in range(3))
+        fake_gpus.write(one.pointer, pattern(1000).tobytes())
+        addresses = {each.pointer for each in (one, two, seen)}
+        prepared = gpu_node.prepare(one, two)
+        assert seen.__cuda_array_interface__["data"][0] in addresses  # whose user keeps the array
+        for each in (one, two, seen):
+            each.free()
+        others = [gpu_pool.empty(1000, "uint8") for _ in range(3)]
+        assert not addresses & {each.pointer for each in others}
+        assert prepared.run().state == "SUCCEEDED"
+        del prepared, one, two, seen
+        gc.collect()
+        assert gpu_pool.statistics.blocks_in_use == len(others)
+
     def test_an_exhausted_pool_raises_and_goes_on(self, gpu_node):
         pool = gpu_node.pool(device=0, slab="2MiB", limit="4MiB")
         kept = [pool.empty(2 * MIB, "uint8") for _ in range(2)]
@@ -219,7 +234,7 @@ class TestHandedOver:
         gate = ours.hold_up()
         capsule = array.__dlpack__(stream=theirs.handle)
         reached = theirs.mark()
-        assert not reached.is_set()
+        assert not reached.wait(0.1)
         unordered = gpu_driver.stream().mark()
         assert unordered.wait(60) and not reached.is_set()
         gate.set()
@@ -273,7 +288,7 @@ class TestStreams:
         del array
         assert pool.empty(2 * MIB, "uint8", stream=two).pointer == address
         reached = two.mark()
-        assert not reached.is_set()
+        assert not reached.wait(0.1)
         gate.set()
         assert reached.wait(60)
         assert pool.statistics.from_others == 1
@@ -297,7 +312,7 @@ class TestStreams:
         gate = theirs.hold_up()
         del array, capsule
         reached = ours.mark()
-        assert not reached.is_set()
+        assert not reached.wait(0.1)
         gate.set()
         assert reached.wait(60)
         assert gpu_pool.statistics.synchronized == 0
@@ -319,7 +334,7 @@ class TestStreams:
         array.free(stream=theirs)
         assert gpu_pool.empty(1000, "uint8", stream=theirs).pointer == address
         reached = theirs.mark()
-        assert not reached.is_set()
+        assert not reached.wait(0.1)
         gate.set()
         assert reached.wait(60)
 

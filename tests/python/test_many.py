@@ -179,3 +179,14 @@ class TestTorch:
         ours[:10] = 4
         east.transfer(ours[:10], shared)
         assert (numpy.asarray(shared) == 4).all()
+
+
+def test_both_lists_have_room(pair):
+    """Neither makes room for the other, however few registrations a node keeps."""
+    node = onecopy.connect(pair.east.run_dir)
+    node._registrations._most = 8
+    sources = [pattern(1000, seed=number) for number in range(6)]
+    destinations = [numpy.zeros(1000, "uint8") for _ in sources]
+    node.transfer(sources, destinations)
+    for source, destination in zip(sources, destinations, strict=True):
+        assert (source == destination).all()

@@ -20,7 +20,7 @@ if present("torch"):
 
     if not present("torch.distributed._transport"):
         pytest.skip("this torch has no transports", allow_module_level=True)
-    from torch.distributed._transport import available_transports, new_transport, new_transport_rank, wait_all
+    from torch.distributed._transport import available_transports, new_transport, wait_all
 
 
 @pytest.fixture

@@ -37,10 +37,12 @@ def send(node: onecopy.Node, destination: str) -> None:
 
 
 if __name__ == "__main__":
-    here = onecopy.connect()
-    if sys.argv[1:] == ["receive"]:
-        receive(here)
-    elif len(sys.argv) == 3 and sys.argv[1] == "send":
-        send(here, sys.argv[2])
-    else:
-        sys.exit("usage: send_batch.py receive | send NODE:BUFFER")
+    try:
+        if sys.argv[1:] == ["receive"]:
+            receive(onecopy.connect())
+        elif len(sys.argv) == 3 and sys.argv[1] == "send":
+            send(onecopy.connect(), sys.argv[2])
+        else:
+            sys.exit("usage: send_batch.py receive | send NODE:BUFFER")
+    except onecopy.Error as failure:
+        sys.exit(f"{failure}")

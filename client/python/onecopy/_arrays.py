@@ -71,6 +71,8 @@ def view(array: Any) -> View:
         remedy = "pass an array of NumPy, torch, CuPy, JAX, Numba or Arrow, or anything with a buffer"
         if "grad" in str(failure):
             remedy = "pass array.detach()"
+        if "bit is set" in str(failure):
+            remedy = "pass array.resolve_conj().resolve_neg()"
         raise InvalidArgument(f"the memory of a {type(array).__name__} cannot be looked at: {failure}",
                               "BAD_ARGUMENT", remedy) from failure
 

@@ -64,6 +64,7 @@ class DeviceArray(_ranges.PoolRange):
     def __init__(self, pool: DevicePool, piece: _native.PoolPiece, shape: tuple[int, ...], dtype: _dtypes.DType) -> None:
         self._pool: DevicePool = pool
         self._piece: _native.PoolPiece | None = piece
+        self._lent: _native.PoolPiece | None = None  # by the CUDA array interface, whose views keep this array
         self._shape = shape
         self._dtype = dtype
 
@@ -98,9 +99,10 @@ class DeviceArray(_ranges.PoolRange):
         self._memory.used_by(_streams.number(stream), None if isinstance(stream, int) else stream)
 
     def free(self, stream: Any = None) -> None:
-        """Gives the memory back now, or with the last view that others have of it. `stream`: the one that was given the
-        last work on it, or waits for that; it comes after the array's own. Without one: as for an array that is dropped.
-        The array cannot be used after that."""
+        """Gives the memory back now, or with the last view that others have of it; views by the CUDA array interface
+        keep this object, and with it the memory. So does a transfer. `stream`: the one that was given the last work on
+        it, or waits for that; it comes after the array's own. Without one: as for an array that is dropped. The array
+        cannot be used after that."""
         piece = self._memory
         if stream is not None:
             piece.move_to(_streams.number(stream), stream)
@@ -116,6 +118,7 @@ class DeviceArray(_ranges.PoolRange):
             raise AttributeError(f"the CUDA array interface has no type {self._dtype.name}: use DLPack")
         piece = self._memory
         piece.wait_at_end()
+        self._lent = piece
         return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (piece.address, False),
                 "strides": None, "stream": piece.stream or _LEGACY}
 

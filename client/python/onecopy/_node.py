@@ -331,6 +331,7 @@ class Node:
 
         return register
 
+
 def program() -> pathlib.Path:
     """The command-line program that the wheel brings."""
     return pathlib.Path(__file__).parent / "bin" / "onecopy"

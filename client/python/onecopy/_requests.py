@@ -74,8 +74,10 @@ class Requests:
             if end.nbytes == 0:
                 raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
                                       "leave arrays without elements out")
-            return Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, end,
-                          pool=end._pool if isinstance(end, _ranges.PoolRange) else None)
+            in_pool = isinstance(end, _ranges.PoolRange)
+            # Its memory, too: free() may take it from the array before the transfer has ended.
+            keeps = (end, end._memory) if in_pool else end
+            return Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, keeps, pool=end._pool if in_pool else None)
         found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
@@ -94,21 +96,23 @@ class Requests:
         gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
         return Place((node, buffer, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
 
-    def _ready(self, ends: Sequence[End], what: str, written: bool) -> _Ready:
-        """The arrays of others among these ends, by their ids; what is not registered yet is so in one go."""
+    def _ready(self, sources: Sequence[End], destinations: Sequence[End]) -> _Ready:
+        """The arrays of others among these ends, by their ids; what is not registered yet is so in one go: the one list
+        must not make room for the other."""
         ready: _Ready = {}
         missing: dict[int, tuple[Any, _arrays.View]] = {}
-        for number, end in enumerate(ends):
-            if isinstance(end, (str, Buffer, Endpoint, *OURS)) or _is_empty(end):
-                continue
-            found = _arrays.view(end)
-            _arrays.check(found, f"{what} {number}", written)
-            ready[id(end)] = found, None
-            start, bytes = _arrays.extent(found)
-            known = (found.on_host and _shared.find(start, bytes) is not None) or (
-                _pool.find(start, bytes, on_host=found.on_host) is not None)
-            if not known:
-                missing[id(end)] = end, found
+        for ends, what, written in ((sources, "source", False), (destinations, "destination", True)):
+            for number, end in enumerate(ends):
+                if isinstance(end, (str, Buffer, Endpoint, *OURS)) or _is_empty(end):
+                    continue
+                found = _arrays.view(end)
+                _arrays.check(found, f"{what} {number}", written)
+                ready[id(end)] = found, None
+                start, bytes = _arrays.extent(found)
+                known = (found.on_host and _shared.find(start, bytes) is not None) or (
+                    _pool.find(start, bytes, on_host=found.on_host) is not None)
+                if not known:
+                    missing[id(end)] = end, found
         for key, made in zip(missing, self.registrations.find_all(missing.values()), strict=True):
             ready[key] = ready[key][0], made
         return ready
@@ -126,7 +130,7 @@ class Requests:
         return call(again, keeps)
 
     def again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
-               **options: Any) -> tuple[_pieces.Request, Keeps]:
+              **options: Any) -> tuple[_pieces.Request, Keeps]:
         """The request made anew after that failure, which is raised where it names the same as before."""
         if failure.reason in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
             self._lose_unknown(before)
@@ -154,8 +158,8 @@ class Requests:
         return True
 
     def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
-                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> tuple[_pieces.Request, Keeps]:
+             allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
+             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> tuple[_pieces.Request, Keeps]:
         """What the native part takes, and what must live as long as the transfer."""
         pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
         ends: _pieces.Ends
@@ -190,7 +194,7 @@ class Requests:
                                   "pass lists of one length")
         joining = _pieces.Joining(self._native.name)
         places: list[Place] = []
-        ready = self._ready(sources, "source", False) | self._ready(destinations, "destination", True)
+        ready = self._ready(sources, destinations)
         for number, pair in enumerate(zip(sources, destinations, strict=True)):
             if all(_is_empty(each) for each in pair):
                 continue

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _dtypes, _native, _pieces, _tensors
+from . import _native, _pieces, _tensors
 from ._errors import InvalidArgument
 from ._transfer import Transfer
 
