@@ -9,6 +9,25 @@ else()
   target_link_libraries(onecopy_catch_main INTERFACE onecopy_catch2_main)
 endif()
 
+# What nearly every test includes is read once, and not by each of them: clang takes half of their time so. (gcc takes five
+# sixths, and a file of 130 MB.) A test includes what it uses all the same: the presets of gcc have none of this.
+set(ONECOPY_TEST_HEADERS OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_UNITY_BUILD)
+  set(ONECOPY_TEST_HEADERS ON)
+  file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/headers.cc" CONTENT "// Of nothing but headers.\n")
+  add_library(onecopy_test_headers STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
+  target_include_directories(onecopy_test_headers PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(onecopy_test_headers PRIVATE onecopy_strict onecopy_catch_main onecopy_values nlohmann_json::nlohmann_json)
+  set_target_properties(onecopy_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  # As of a program, and good for another checkout whose files have other times.
+  target_compile_options(onecopy_test_headers PRIVATE -fPIE "SHELL:-Xclang -fno-pch-timestamp")
+  target_precompile_headers(onecopy_test_headers PRIVATE
+    <algorithm> <array> <atomic> <chrono> <condition_variable> <cstddef> <cstdint> <cstdlib> <cstring> <deque> <filesystem>
+    <fstream> <functional> <future> <iostream> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string>
+    <string_view> <thread> <unordered_map> <utility> <variant> <vector> <nlohmann/json.hpp>
+    "${PROJECT_SOURCE_DIR}/tests/support/catch.h")
+endif()
+
 # onecopy_test(suite name SOURCES file… [DEPENDS folder…] [LINKS library…] [NEEDS programs…] [TIME_LIMIT seconds]
 #              [GUEST_KERNEL stable] [OWN_MAIN] [MOSTLY_WAITS])
 #
@@ -21,6 +40,9 @@ function(onecopy_test suite name)
   cmake_parse_arguments(ARG "OWN_MAIN;MOSTLY_WAITS" "TIME_LIMIT;GUEST_KERNEL" "SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
   set(target onecopy_test_${suite}_${name})
   add_executable(${target} ${ARG_SOURCES})
+  if(ONECOPY_TEST_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM onecopy_test_headers)
+  endif()
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}")
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")

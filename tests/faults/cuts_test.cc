@@ -6,9 +6,11 @@
 #include <mutex>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "tests/cluster/pair.h"
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/wire.h"
 #include "transport/shim/ucx.h"
 
@@ -205,7 +207,9 @@ TEST_CASE(
     std::future<std::vector<std::string>> wrong;
   };
   std::vector<Cut> cuts;
-  for (const auto length : {2s, 10s, 20s, 33s, 60s}) {
+  // Under AddressSanitizer as many at a time would say more of the machine than of the cuts.
+  using Lengths = std::vector<std::chrono::seconds>;
+  for (const auto length : kAddressSanitizer ? Lengths{2s, 33s} : Lengths{2s, 10s, 20s, 33s, 60s}) {
     for (const Lost lost : {Lost::kFromWest, Lost::kFromEast, Lost::kBothWays}) {
       cuts.push_back({length, lost, std::async(std::launch::async, Survive, length, lost, way)});
     }

@@ -7,11 +7,13 @@
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/link_pair.h"
 #include "tests/support/memory.h"
 #include "tests/support/process.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/wire.h"
 #include "transport/core/rdma_settings.h"
 #include "transport/link/tcp/factory.h"
@@ -219,7 +221,9 @@ TEST_CASE("both ends of a link notice a cut of any length and direction, and con
     std::future<std::vector<std::string>> wrong;
   };
   std::vector<Cut> cuts;
-  for (const auto length : {2s, 10s, 20s, 33s, 60s}) {
+  // Under AddressSanitizer as many at a time would say more of the machine than of the cuts.
+  using Lengths = std::vector<std::chrono::seconds>;
+  for (const auto length : kAddressSanitizer ? Lengths{2s, 33s} : Lengths{2s, 10s, 20s, 33s, 60s}) {
     for (const Lost lost : {Lost::kFromOwner, Lost::kFromReader, Lost::kBothWays}) {
       for (const bool busy : {false, true}) {
         cuts.push_back({kind.name + ", " + std::to_string(length.count()) + " s, packets lost " +

@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -122,8 +123,8 @@ TEST_CASE("the longest name and every allowed character serve") {
   CheckServes(east);
 }
 
-TEST_CASE("ten thousand names are made, listed, and removed") {
-  constexpr size_t kMany = 10'000;
+TEST_CASE("thousands of names are made, listed, and removed") {
+  constexpr size_t kMany = kAddressSanitizer ? 2'000 : 10'000;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_max < kMany + 200) {
@@ -144,7 +145,7 @@ TEST_CASE("ten thousand names are made, listed, and removed") {
   std::set<std::string> listed;
   for (const Json& buffer : east.Do({"buffer", "ls"})) listed.insert(buffer.at("name"));
   CHECK(listed == names);
-  CheckReceipt(east.Do({"cp", "n0", "n9999"}), {"local", 1, false});
+  CheckReceipt(east.Do({"cp", "n0", "n" + std::to_string(kMany - 1)}), {"local", 1, false});
   names.erase("kept");
   for (const std::string& name : names) REQUIRE_OK(client.DeleteBuffer(name));
   CHECK(Must(client.ListBuffers()).size() == 1);

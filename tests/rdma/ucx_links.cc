@@ -6,8 +6,8 @@ namespace onecopy::testing {
 
 const std::vector<LinkUnderTest>& Links() {
   static const std::vector<LinkUnderTest> links = {
-      {"ucx, rxe0 read by rxe1", [] { return MakeUcxPair("rxe0", "rxe1"); }},
-      {"ucx, both devices at each end", [] { return MakeUcxPair("rxe*", "rxe*"); }},
+      {"ucx, rxe0 read by rxe1", [] { return MakeUcxPair("rxe0", "rxe1"); }, {}, true},
+      {"ucx, both devices at each end", [] { return MakeUcxPair("rxe*", "rxe*"); }, {}, true},
   };
   return links;
 }

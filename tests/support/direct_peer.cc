@@ -222,6 +222,24 @@ class DirectPeer final : public PeerApi {
     uint64_t next = 1;
   };
 
+  // Given once, and if need be by whoever lets go of it last.
+  template <typename T>
+  class Answer {
+   public:
+    Answer(UniqueFunction<void(Result<T>)> give, std::string dropped)
+        : give_(std::move(give)), dropped_(std::move(dropped)) {}
+    Answer(const Answer&) = delete;
+    Answer& operator=(const Answer&) = delete;
+    ~Answer() {
+      if (give_) Give(Status(Code::kUnavailable, reasons::kPeerDown, dropped_));
+    }
+    void Give(Result<T> result) { std::exchange(give_, nullptr)(std::move(result)); }
+
+   private:
+    UniqueFunction<void(Result<T>)> give_;
+    std::string dropped_;
+  };
+
   template <typename T, typename F>
   void Call(const std::string& method, Reply<T> reply, F call) {
     if (Status there = cluster_.Reachable(self_, peer_, method); !there.ok()) {
@@ -232,20 +250,23 @@ class DirectPeer final : public PeerApi {
     pending_->calls[number] = [shared](Status why) { (*shared)(std::move(why)); };
     if (cluster_.Hangs(method)) return;
     // An answer finds its way back only while the network is whole.
-    auto answer = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_,
-                   number, shared](Result<T> result) {
-      Status back = cluster.Reachable(self, peer, method);
-      cluster.PostTask(self, [pending, number, shared, result = std::move(result), back]() mutable {
-        if (pending->calls.erase(number) == 0) return;
-        if (!back.ok()) return (*shared)(back);
-        (*shared)(std::move(result));
-      });
+    auto back = [&cluster = cluster_, self = self_, peer = peer_, method, pending = pending_,
+                 number, shared](Result<T> result) {
+      Status whole = cluster.Reachable(self, peer, method);
+      cluster.PostTask(self,
+                       [pending, number, shared, result = std::move(result), whole]() mutable {
+                         if (pending->calls.erase(number) == 0) return;
+                         if (!whole.ok()) return (*shared)(whole);
+                         (*shared)(std::move(result));
+                       });
     };
+    // What asked is kept until all is over: a call that the other side drops, since it has ended,
+    // is answered here, without the cluster's lock.
+    auto answer = std::make_shared<Answer<T>>(std::move(back), "node " + peer_ + " has ended");
     Task go = [&cluster = cluster_, peer = peer_, call, answer]() mutable {
-      const bool posted = cluster.PostTo(
-          peer, [call, answer](PeerApi& api) mutable { call(api, Reply<T>(std::move(answer))); });
-      if (!posted)
-        answer(Status(Code::kUnavailable, reasons::kPeerDown, "node " + peer + " is not there"));
+      cluster.PostTo(peer, [call, answer](PeerApi& api) mutable {
+        call(api, [answer](Result<T> result) { answer->Give(std::move(result)); });
+      });
     };
     if (!cluster_.Holds(method, go)) go();
   }

@@ -1,5 +1,5 @@
-// Whether this was compiled with AddressSanitizer, which holds some of what tests expect of the
-// machine to be otherwise.
+// Whether this was compiled with AddressSanitizer, under which some of what tests expect of the
+// machine is otherwise, and all takes several times as long: what repeats does it less often there.
 #pragma once
 
 namespace onecopy::testing {

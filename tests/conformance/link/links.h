@@ -14,6 +14,7 @@ struct LinkUnderTest {
   std::string name;
   std::function<Result<std::unique_ptr<LinkPair>>()> make;
   std::string missing = {};  // why this machine does not have it after all; empty: it has
+  bool emulated = false;     // by software that takes a hundred times as long: less of the same
 };
 
 const std::vector<LinkUnderTest>& Links();

@@ -47,7 +47,7 @@ TEST_CASE("more lanes than bytes are no trouble") {
 }
 
 TEST_CASE("sockets that use their buffers again move all bytes through them") {
-  for (const uint64_t call_bytes : {uint64_t{4096}, uint64_t{1} << 20, uint64_t{1} << 30}) {
+  for (const uint64_t call_bytes : {uint64_t{4096}, uint64_t{1} << 20, uint64_t{4} << 20}) {
     const auto mover = PlainSockets::Create(
         {.bytes = 3'000'001, .lanes = 3, .call_bytes = call_bytes, .reused = true});
     REQUIRE(mover.ok());
