@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -49,7 +48,11 @@ Ring::~Ring() {
 
 void Ring::Submit(IoRequest request) {
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-  assert(entry != nullptr);  // each is submitted at once
+  if (entry == nullptr) {  // full of what the kernel has not taken; perhaps it does now
+    ::io_uring_submit(&ring_);
+    entry = ::io_uring_get_sqe(&ring_);
+  }
+  if (entry == nullptr) return Refuse(std::move(request));
   const auto bytes = static_cast<unsigned>(std::min(request.bytes, kMostAtOnce));
   if (request.write) {
     ::io_uring_prep_write(entry, request.fd, request.at, bytes, request.offset);
@@ -61,20 +64,22 @@ void Ring::Submit(IoRequest request) {
   }
   const uint64_t id = next_++;
   ::io_uring_sqe_set_data64(entry, id);
-  running_.emplace(id, std::move(request));
-  int submitted = 0;
-  do {
-    submitted = ::io_uring_submit(&ring_);
-  } while (submitted == -EINTR);
-  if (submitted == 1) return;
+  while (::io_uring_submit(&ring_) == -EINTR) {
+  }
+  if (::io_uring_sq_ready(&ring_) == 0) {  // taken, and with it what was left before it
+    running_.emplace(id, std::move(request));
+    return;
+  }
   // The kernel has no room for it. What stays in the ring goes with the next one, and must do
   // nothing then.
   ::io_uring_prep_nop(entry);
   ::io_uring_sqe_set_data64(entry, 0);
-  loop_.Post([this, id, error = submitted < 0 ? submitted : -ENOMEM] {
-    auto lost = running_.extract(id);
-    lost.mapped().ended(error);
-  });
+  Refuse(std::move(request));
+}
+
+void Ring::Refuse(IoRequest request) {
+  auto refused = std::make_shared<IoRequest>(std::move(request));
+  loop_.Post([refused] { refused->ended(-EAGAIN); });
 }
 
 void Ring::Reap() {

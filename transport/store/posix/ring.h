@@ -21,11 +21,12 @@ class Ring final : public Io {
   // The loop's thread, or any once that has ended; with nothing under way.
   ~Ring() override;
 
-  // At most `depth` at a time.
+  // At most `depth` at a time. What the kernel has no room for ends with -EAGAIN.
   void Submit(IoRequest request) override;
 
  private:
   Ring(os::EventLoop& loop, const io_uring& ring) : loop_(loop), ring_(ring) {}
+  void Refuse(IoRequest request);
   void Reap();
 
   os::EventLoop& loop_;
