@@ -26,6 +26,7 @@ struct CpOptions {
   std::string create;  // the memory of a buffer to be made; empty: none is
   bool keep_failed = false;
   bool checksum = false;
+  bool sync = false;
   std::string deadline;
   std::string message;
   bool dry_run = false;
@@ -84,6 +85,11 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
             "--message is for whoever watches the destination, and nobody watches a file",
             "leave --message out, or tell the source's owner: `onecopy buffer tell`"};
   }
+  if (options.sync && ends.destination.kind == Kind::kBuffer) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--sync is for a file that is written, and the destination is a buffer",
+            "leave it out"};
+  }
   if (options.detach && options.dry_run) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--dry-run starts nothing that could be detached", "leave one of the two out"};
@@ -111,9 +117,10 @@ Status CheckCreate(const CpOptions& options) {
 
 // Several files, which this process reads one after the other.
 Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_options) {
-  if (options.dry_run || options.detach || !options.move.ranges_file.empty()) {
+  if (options.dry_run || options.detach || options.sync || !options.move.ranges_file.empty()) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--dry-run, --detach and --ranges are for one copy, and this is one of several files",
+            "--dry-run, --detach, --sync and --ranges are for one copy, and this is one of several "
+            "files",
             "leave them out, or copy one file"};
   }
   ManyCopies copies;
@@ -146,6 +153,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   FileCopyOptions file_options;
   file_options.policy = options.move.policy;
   file_options.checksum = options.checksum;
+  file_options.sync = options.sync;
   file_options.deadline = deadline;
   if (IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back())) {
     return RunMany(session, options, std::move(file_options));
@@ -226,6 +234,8 @@ void AddCp(CLI::App& program, Command& chosen) {
                     "With --create: leave it as it is, instead");
   command->add_flag("--checksum", options->checksum,
                     "Compare checksums of both ends after the bytes have arrived");
+  command->add_flag("--sync", options->sync,
+                    "A file counts as copied once the disk has it, and its name (fsync)");
   command
       ->add_option("--deadline", options->deadline,
                    "Fail when it is not done after this time, as in --deadline 30s")

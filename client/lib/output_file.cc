@@ -124,9 +124,10 @@ Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes) {
       ::openat(target.place.folder.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 }
 
-Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes) {
+Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, bool sync) {
   ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes));
   OutputFile output(file.path);
+  output.sync_ = sync;
   output.kind_ = target.kind;
   output.at_ = file.offset_bytes.value_or(0);
   if (file.fd >= 0) {
@@ -140,6 +141,11 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes) {
   }
   struct stat facts {};
   if (::fstat(output.fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + file.path);
+  if (sync && !S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  file.path + " is on no disk that could be waited for",
+                  "leave --sync out, or write a file");
+  }
   if (S_ISFIFO(facts.st_mode)) {
     if (os::UniqueFd twin = NonBlockingTwin(output.fd_); twin) {
       output.owned_ = std::move(twin);
@@ -163,6 +169,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       kind_(other.kind_),
       owned_(std::move(other.owned_)),
       fd_(other.fd_),
+      sync_(other.sync_),
       at_(other.at_),
       folder_(std::move(other.folder_)),
       temporary_(std::exchange(other.temporary_, {})),
@@ -229,7 +236,18 @@ Status OutputFile::Write(const std::byte* from, uint64_t bytes, const Waiter& wa
   return OkStatus();
 }
 
+Status OutputFile::SyncFolder() const {
+  const os::UniqueFd folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0) {
+    return NoSpaceAware(errno, "waiting for the disk to have the name " + name_);
+  }
+  return OkStatus();
+}
+
 Status OutputFile::Commit() {
+  if (sync_ && ::fsync(fd_) != 0) {
+    return NoSpaceAware(errno, "waiting for the disk to have " + name_);
+  }
   if (!owned_) return OkStatus();
   // A network file system may find only here that the disk is full.
   if (::close(owned_.Release()) != 0 && errno != EINTR) {
@@ -240,7 +258,7 @@ Status OutputFile::Commit() {
     return NoSpaceAware(errno, "renaming " + temporary_ + " to " + name_);
   }
   temporary_.clear();
-  return OkStatus();
+  return sync_ ? SyncFolder() : OkStatus();
 }
 
 }  // namespace onecopy::client

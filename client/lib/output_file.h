@@ -27,8 +27,9 @@ class OutputFile {
   static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes);
 
   // Likewise, and opens it and reserves the space: RESOURCE_EXHAUSTED (NO_SPACE) where the file
-  // system can tell beforehand. Blocks for a FIFO without reader.
-  static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes);
+  // system can tell beforehand. Blocks for a FIFO without reader. `sync`: Commit returns once the
+  // disk has all; INVALID_ARGUMENT (BAD_ARGUMENT) for what is on none.
+  static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, bool sync = false);
 
   OutputFile(OutputFile&& other) noexcept;
   ~OutputFile();
@@ -42,7 +43,8 @@ class OutputFile {
   // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE).
   Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);
 
-  // Makes it what the name stands for.
+  // Makes it what the name stands for. Where that fails, the file that was there still does; but
+  // after the last step of `sync`, that the disk has the name, it may be either.
   Status Commit();
 
  private:
@@ -66,11 +68,13 @@ class OutputFile {
   static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
   Status OpenTemporary(Target target);
   Status Reserve(uint64_t bytes);
+  Status SyncFolder() const;
 
   std::string name_;
   Kind kind_ = Kind::kStream;
   os::UniqueFd owned_;
   int fd_ = -1;
+  bool sync_ = false;
   uint64_t at_ = 0;        // where the next byte goes, unless it is a stream
   os::UniqueFd folder_;    // kReplaced: which has both of these names
   std::string temporary_;  // to be removed; empty: nothing

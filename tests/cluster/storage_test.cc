@@ -103,6 +103,27 @@ TEST_CASE("ranges of a file are read and written in place") {
   CHECK(ReadFile(with.folder / "f") == expected);
 }
 
+TEST_CASE("a file may have to be on its disk before it counts as copied") {
+  Pair pair;
+  const TempFolder folder;
+  pair.east.Do({"buffer", "create", "b", "--size", "1MiB"});
+  pair.east.Do({"cp", "-", "b"}, Payload(kMiB));
+  // By the daemon, by the client of another node, and a part of a file.
+  CheckSteps(pair.east.Do({"cp", "b", folder / "here", "--sync"}), kMiB);
+  pair.west.Do({"cp", "east:b", folder / "there", "--sync"});
+  for (const char* name : {"here", "there"}) CHECK(ReadFile(folder / name) == Payload(kMiB));
+  pair.east.Do({"cp", "b@0+7", folder / "here@100", "--sync"});
+  CHECK(ReadFile(folder / "here").substr(100, 7) == Payload(kMiB).substr(0, 7));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"cp", folder / "here", "b", "--sync"},
+           {"cp", "b", "/dev/null", "--sync"},
+           {"cp", folder / "here", folder / "there", "west:", "--create", "--sync"}}) {
+    const CommandResult refused = pair.east.Run(words);
+    CheckRefused(refused, 2, "INVALID_ARGUMENT", "BAD_ARGUMENT");
+    CHECK(refused.out.find("--sync") != std::string::npos);
+  }
+}
+
 TEST_CASE("a sparse file of a gibibyte is moved whole") {
   Stored with("auto");
   constexpr uint64_t kBytes = uint64_t{1} << 30;

@@ -4,13 +4,16 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
+#include "tests/support/failing_calls.h"
 #include "transport/os/unique_fd.h"
 
 namespace {
@@ -84,6 +87,49 @@ TEST_CASE("a full disk leaves what was there, and nothing half-written") {
   CheckRefused(in_place, 9, "RESOURCE_EXHAUSTED", "NO_SPACE");
   CHECK(ReadFile(listing) == "old\nold\n");  // found before the first byte
   with.Check();
+}
+
+TEST_CASE("a disk that fails under the daemon is told, and what was there stays") {
+  struct Failure {
+    unsigned call;
+    unsigned error;
+    const char* code;
+    const char* reason;
+  };
+  const Failure failure =
+      GENERATE(values<Failure>({{SYS_pwrite64, EIO, "INTERNAL", "IO_ERROR"},
+                                {SYS_pwrite64, ENOSPC, "RESOURCE_EXHAUSTED", "NO_SPACE"},
+                                {SYS_pwrite64, EDQUOT, "RESOURCE_EXHAUSTED", "NO_SPACE"},
+                                {SYS_pread64, EIO, "INTERNAL", "IO_ERROR"}}));
+  CAPTURE(failure.call, failure.error);
+  // Below this a loader of programs reads, too.
+  constexpr uint32_t kLeast = 64 << 10;
+  const Node east("east", {.config = "[posix]\nio = \"threads\"\n", .in_child = [failure] {
+                             if (!FailCalls(failure.call, failure.error, kLeast)) ::_exit(126);
+                           }});
+  const Kept kept(east, kBytes);
+  const TempFolder folder;
+  for (const char* name : {"old", "source"}) WriteFile(folder / name, Payload(kBytes, 3));
+  const bool writes = failure.call == SYS_pwrite64;
+  for (const char* name : {"new", "old"}) {
+    if (!writes && name == std::string("new")) continue;
+    east.Do({"buffer", "create", "b", "--size", std::to_string(kBytes)});
+    const CommandResult refused =
+        writes ? east.Run({"cp", "kept", folder / name}) : east.Run({"cp", folder / "source", "b"});
+    CAPTURE(refused.out);
+    CHECK(refused.exit_status != 0);
+    CHECK(refused.json.at("error").at("code") == failure.code);
+    CHECK(refused.reason() == failure.reason);
+    CHECK(refused.message().find(writes ? folder / name : folder / "source") != std::string::npos);
+    east.Do({"buffer", "rm", "b"});
+  }
+  // Nothing of it is left, and files that are not too large for such a disk still go.
+  CHECK_FALSE(std::filesystem::exists(folder / "new"));
+  for (const char* name : {"old", "source"}) CHECK(ReadFile(folder / name) == Payload(kBytes, 3));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+  east.Do({"cp", "kept@0+1000", folder / "small"});
+  kept.CheckUnchanged();
+  CheckServes(east);
 }
 
 TEST_CASE("a device that is full is named") {

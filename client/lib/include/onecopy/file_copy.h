@@ -36,6 +36,9 @@ struct FileCopyOptions {
   // Compare checksums of both ends: of what was read or written here and of every window's other
   // end, or of the file, read once more, and the buffer.
   bool checksum = false;
+  // Of a file that is written: the disk has it, and its name, before the copy has succeeded
+  // (fsync). INVALID_ARGUMENT (BAD_ARGUMENT) for a stream.
+  bool sync = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
   uint64_t window_bytes = uint64_t{32} << 20;
   unsigned windows = 2;  // at least 1
