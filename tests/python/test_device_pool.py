@@ -92,7 +92,7 @@ class TestArrays:
         others = [gpu_pool.empty(1000, "uint8") for _ in range(3)]
         assert not addresses & {each.pointer for each in others}
         assert prepared.run().state == "SUCCEEDED"
-        del prepared, one, two, seen
+        del prepared, one, two, seen, each
         gc.collect()
         assert gpu_pool.statistics.blocks_in_use == len(others)
 

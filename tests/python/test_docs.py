@@ -23,11 +23,11 @@ def run(pair, *command, **options):
                           timeout=120, **options)
 
 
-def test_the_page(pair, west):
+def test_the_page(pair, west, tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) > 8
     there = west.empty(1024 * 1024, "float32", "weights")
-    done = run(pair, "-c", "\n".join(blocks))
+    done = run(pair, "-c", "\n".join(blocks), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "tcp-direct, 3 copies" in done.stdout
     assert (numpy.asarray(there)[-10:] == 1.5).all()

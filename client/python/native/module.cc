@@ -180,6 +180,11 @@ void BindNode(nb::module_& module) {
       .def("seconds_of", &Node::SecondsOf, "prepared"_a, "count"_a)
       .def("start", &Node::Start, "request"_a,
            nb::sig("def start(self, request: tuple[object, ...]) -> Transfer"))
+      .def("copy_file", &Node::CopyFile, "request"_a, "reads"_a, "offset_bytes"_a.none(),
+           "bytes"_a.none(), "sync"_a, "on_update"_a.none(), "stop"_a,
+           nb::sig("def copy_file(self, request: tuple[object, ...], reads: bool, offset_bytes: "
+                   "int | None, bytes: int | None, sync: bool, on_update: object, stop: Stop) -> "
+                   "Transfer"))
       .def("enqueue", &Node::Enqueue, "request"_a, "after"_a.none(), "then"_a.none(),
            nb::sig("def enqueue(self, request: tuple[object, ...], after: int | None, then: int | "
                    "None) -> Queued"))

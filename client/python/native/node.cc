@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <sstream>
+#include <utility>
 
 #include "client/cli/output/document.h"
 #include "client/cli/output/report.h"
 #include "client/python/native/errors.h"
 #include "client/python/native/request.h"
+#include "onecopy/file_copy.h"
 
 namespace onecopy::python {
 
@@ -262,6 +264,48 @@ Result<TransferInfo> Node::RunQuick(std::shared_ptr<const TransferRequest> reque
 TransferSnapshot Node::Start(const nb::tuple& request) {
   const TransferRequest wanted = ToRequest(request);
   return TransferSnapshot(Unlocked([&] { return client_.StartTransfer(wanted); }));
+}
+
+TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
+                                std::optional<uint64_t> offset_bytes, std::optional<uint64_t> bytes,
+                                bool sync, const nb::object& on_update,
+                                const std::stop_source& stop) {
+  const TransferRequest wanted = ToRequest(request);
+  TransferInfo info;
+  info.source = wanted.source;
+  info.destination = wanted.destination;
+  Endpoint& end = reads ? info.source : info.destination;
+  const LocalFile file = {std::exchange(end.buffer, {}), -1, offset_bytes, bytes};
+  end = {.node = client_.node(), .offset_bytes = offset_bytes, .bytes = bytes, .file = file.path};
+  FileCopyOptions options;
+  options.policy = wanted.policy;
+  options.checksum = wanted.checksum;
+  options.sync = sync;
+  options.deadline = wanted.deadline;
+  const auto copy = [&](const Client::OnUpdate& note, std::stop_token token) {
+    options.stop = std::move(token);
+    if (note) {
+      options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
+        info.state = TransferState::kRunning;
+        info.bytes = total.value_or(0);
+        info.bytes_done = done;
+        note(info);
+      };
+    }
+    return reads ? CopyFileToBuffer(client_, file, wanted.destination, options)
+                 : CopyBufferToFile(client_, wanted.source, file, options);
+  };
+  return Ended(Wait(
+      [&](const Client::OnUpdate& note, std::stop_token token) -> Result<TransferInfo> {
+        ONECOPY_ASSIGN_OR_RETURN(FileCopy copied, copy(note, std::move(token)));
+        info.id = copied.id;
+        info.state = TransferState::kSucceeded;
+        info.bytes = info.bytes_done = copied.bytes;
+        info.parts = copied.windows;
+        info.receipt = std::move(copied.receipt);
+        return info;
+      },
+      ToOnUpdate(on_update), stop));
 }
 
 Queued Node::Enqueue(const nb::tuple& request, std::optional<uint64_t> after,

@@ -120,6 +120,12 @@ class Node {
   // What Client::RunTransfer takes for so many, one after another, to hold Python's calls against.
   double SecondsOf(const Prepared& prepared, uint64_t count);
   TransferSnapshot Start(const nanobind::tuple& request);
+  // As CopyFileToBuffer or, where it is not read, CopyBufferToFile: the request's end that is a
+  // file has its path as a buffer's name.
+  TransferSnapshot CopyFile(const nanobind::tuple& request, bool reads,
+                            std::optional<uint64_t> offset_bytes, std::optional<uint64_t> bytes,
+                            bool sync, const nanobind::object& on_update,
+                            const std::stop_source& stop);
   Queued Enqueue(const nanobind::tuple& request, std::optional<uint64_t> after,
                  std::optional<uint64_t> then);
   TransferSnapshot Await(const std::string& id, const nanobind::object& on_update,

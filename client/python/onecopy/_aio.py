@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _native
+from . import _files, _native
 from ._transfer import Transfer
 from ._values import Buffer, Plan
 
@@ -107,6 +107,18 @@ class AsyncNode:
                 stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
                 checksum=checksum, deadline=deadline, ranges=ranges),
             stop)
+
+    async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,
+                             bytes: int | None = None, **options: Any) -> Transfer:
+        """As Node.copy_from_file, without progress. Cancelling the task ends the copy."""
+        stop = _native.Stop()
+        return await _call(lambda: _files.read(self._node, stop, None, file, destination, offset, bytes, **options), stop)
+
+    async def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None,
+                           sync: bool = False, **options: Any) -> Transfer:
+        """As Node.copy_to_file, likewise."""
+        stop = _native.Stop()
+        return await _call(lambda: _files.write(self._node, stop, None, source, file, offset, sync, **options), stop)
 
     async def explain(self, source: End, destination: End, **policy: Any) -> Plan:
         """As Node.explain."""

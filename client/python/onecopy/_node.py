@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from . import _arrays, _errors, _mapped, _native, _pieces, _pool, _prepared, _registrations, _shared, _streams
+from . import _arrays, _errors, _files, _mapped, _native, _pieces, _pool, _prepared, _registrations, _shared, _streams
 from ._errors import InvalidArgument
 from ._requests import OURS, End, Keeps, Requests, milliseconds
 from ._transfer import Transfer
@@ -272,6 +272,31 @@ class Node:
         return self._requests.call(
             run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
             checksum=checksum, deadline=deadline, ranges=ranges)
+
+    def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
+                       at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
+                       progress: Progress | None = None) -> Transfer:
+        """Reads a file of this machine into a buffer or an array, on any node, and returns when the bytes are there. A
+        regular file, and memory of this node, the daemon moves itself, by this process's right to the file (path
+        storage-bounce); all else goes through memory of this process, which the receipt counts.
+
+        offset: where in the file; bytes: how many, which must be there: as many as the array has or, for a buffer, what
+        there is. Other arguments as transfer's. Arrays without gaps only. Raises NotFound (FILE_NOT_FOUND), and
+        InvalidArgument or OutOfRange for a range that is not in the file or not in the destination."""
+        return _files.read(self, _native.Stop(), progress, file, destination, offset, bytes, at_most=at_most, path=path,
+                           checksum=checksum, deadline=deadline)
+
+    def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
+                     at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
+                     progress: Progress | None = None) -> Transfer:
+        """Writes a buffer or an array, of any node, into a file of this machine. The whole file is written under another
+        name and renamed in the end, so that after a failure what was there still is; with an offset the bytes from there
+        on are written in place, of a file that is there.
+
+        sync: return once the disk has the bytes, and the name. Raises ResourceExhausted (NO_SPACE) where the disk is
+        full. Otherwise as copy_from_file."""
+        return _files.write(self, _native.Stop(), progress, source, file, offset, sync, at_most=at_most, path=path,
+                            checksum=checksum, deadline=deadline)
 
     def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Plan:

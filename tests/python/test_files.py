@@ -1,0 +1,135 @@
+"""Files into arrays and buffers, and back."""
+
+import asyncio
+import gc
+import os
+
+import fake_gpus
+import numpy
+import pytest
+
+import onecopy
+
+SIZE = 3_000_001
+
+
+def pattern(count, seed=1):
+    return ((numpy.arange(count) * 7 + seed) % 251).astype("uint8")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(pattern(SIZE).tobytes())
+    return path
+
+
+def arrays(node, size):
+    """Memory of every kind of this machine."""
+    pool = node.pool(slab="4MiB")
+    return {"shared": node.empty(size, "uint8"), "of a pool": pool.empty(size, "uint8"), "NumPy's": numpy.zeros(size, "uint8")}
+
+
+def test_a_file_fills_an_array_and_comes_back(east, file, tmp_path):
+    for kind, array in arrays(east, SIZE).items():
+        read = east.copy_from_file(file, array, checksum=True)
+        assert (numpy.asarray(array) == pattern(SIZE)).all(), kind
+        assert (read.state, read.bytes, read.receipt.checksum.verified) == ("SUCCEEDED", SIZE, True)
+        assert read.receipt.path == "storage-bounce"
+        assert read.source == f"east:{file}@0+{SIZE}"
+        written = east.copy_to_file(array, tmp_path / "out", checksum=True, sync=True)
+        assert (tmp_path / "out").read_bytes() == pattern(SIZE).tobytes(), kind
+        assert (written.bytes, written.receipt.path) == (SIZE, "storage-bounce")
+
+
+def test_parts_of_files(east, file):
+    array = numpy.zeros((10, 10), "float32")
+    east.copy_from_file(file, array, offset=17)
+    assert array.tobytes() == pattern(SIZE)[17:417].tobytes()
+    array[:] = 3
+    east.copy_to_file(array[2:4], str(file), offset=5)
+    now = file.read_bytes()
+    assert (now[:5], now[5:85], now[85:]) == (pattern(5).tobytes(), array[2:4].tobytes(), pattern(SIZE).tobytes()[85:])
+
+
+def test_buffers_have_what_there_is(east, file):
+    made = east.create("files-made", SIZE + 100)
+    assert east.copy_from_file(file, made).bytes == SIZE
+    assert east.copy_from_file(file, "files-made@7", offset=SIZE - 10).bytes == 10
+    assert east.copy_from_file(file, made[:4], offset=1, bytes=3).bytes == 3
+    east.delete(made)
+
+
+def test_another_nodes_buffer_goes_through_this_process(east, west, file, tmp_path):
+    theirs = west.empty(SIZE, "uint8")
+    seen = []
+    read = east.copy_from_file(file, theirs.buffer, progress=seen.append)
+    assert (numpy.asarray(theirs) == pattern(SIZE)).all()
+    assert read.receipt.steps[0].by == "client"
+    assert seen
+    assert seen[-1].bytes_done <= SIZE
+    east.copy_to_file(theirs.buffer, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == pattern(SIZE).tobytes()
+
+
+def test_a_gpus_memory(gpu_node, gpu_pool, file, tmp_path):
+    array = gpu_pool.empty(SIZE // 4, "float32")
+    read = gpu_node.copy_from_file(file, array)
+    assert fake_gpus.read(array.pointer, array.nbytes) == pattern(SIZE)[:array.nbytes].tobytes()
+    assert read.receipt.path == "storage-bounce"
+    assert read.receipt.copies in (2, 3)
+    gpu_node.copy_to_file(array, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == pattern(SIZE)[:array.nbytes].tobytes()
+
+
+def test_what_is_wrong_is_said_and_leaves_all_as_it_was(east, file, tmp_path):
+    array = numpy.full(100, 9, "uint8")
+    read_only = numpy.zeros(100, "uint8")
+    read_only.flags.writeable = False
+    for call, failure, reason in [
+        (lambda: east.copy_from_file(tmp_path / "gone", array), onecopy.NotFound, "FILE_NOT_FOUND"),
+        (lambda: east.copy_from_file(tmp_path, array), onecopy.InvalidArgument, None),
+        (lambda: east.copy_from_file(file, array, offset=SIZE - 99), onecopy.Error, None),
+        (lambda: east.copy_from_file(file, array, offset=-1), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file(file, array, bytes=101), onecopy.Error, None),
+        (lambda: east.copy_from_file(file, array[::2]), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file(file, read_only), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file("a\0b", array), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file("", array), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file(os.fsdecode(b"\xff"), array), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file(file, array, path="rdma-*"), onecopy.FailedPrecondition, "POLICY_UNMET"),
+        (lambda: east.copy_to_file(array, tmp_path / "gone" / "file"), onecopy.NotFound, "FILE_NOT_FOUND"),
+        (lambda: east.copy_to_file(array, tmp_path), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_to_file(array, "/dev/null", sync=True), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_to_file(array, tmp_path / "gone", offset=3), onecopy.NotFound, "FILE_NOT_FOUND"),
+        (lambda: east.copy_to_file("nothing-of-that-name", tmp_path / "gone"), onecopy.NotFound, "BUFFER_NOT_FOUND"),
+    ]:
+        with pytest.raises(failure) as refused:
+            call()
+        assert reason in (None, refused.value.reason), refused.value
+        assert (array == 9).all(), refused.value
+    assert os.listdir(tmp_path) == ["file"]
+    assert file.read_bytes() == pattern(SIZE).tobytes()
+
+
+def test_without_waiting(east, file, tmp_path):
+    array = numpy.zeros(SIZE, "uint8")
+
+    async def both():
+        read = await east.aio.copy_from_file(file, array)
+        return read, await east.aio.copy_to_file(array, tmp_path / "out", sync=True)
+
+    read, written = asyncio.run(both())
+    assert read.bytes == written.bytes == SIZE
+    assert (tmp_path / "out").read_bytes() == pattern(SIZE).tobytes()
+
+
+def test_nothing_stays_open(east, file, tmp_path):
+    array = numpy.zeros(SIZE, "uint8")
+    east.copy_from_file(file, array)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        east.copy_from_file(file, array)
+        east.copy_to_file(array, tmp_path / "out")
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before
