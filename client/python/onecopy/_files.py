@@ -39,8 +39,9 @@ def _bytes_of(end: End) -> int | None:
     """Of an array: a part of one would be filled without a word."""
     if isinstance(end, (str, Endpoint, Buffer)):
         return None
-    size = getattr(end, "nbytes", None)
-    return size if isinstance(size, int) else memoryview(end).nbytes
+    array: Any = end
+    size = getattr(array, "nbytes", None)
+    return size if isinstance(size, int) else memoryview(array).nbytes
 
 
 def _copy(node: Node, stop: _native.Stop, progress: Progress | None, source: End, destination: End, reads: bool,

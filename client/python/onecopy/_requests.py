@@ -74,10 +74,11 @@ class Requests:
             if end.nbytes == 0:
                 raise InvalidArgument(f"{what} has no bytes: its shape is {end.shape}", "BAD_SIZE",
                                       "leave arrays without elements out")
-            in_pool = isinstance(end, _ranges.PoolRange)
-            # Its memory, too: free() may take it from the array before the transfer has ended.
-            keeps = (end, end._memory) if in_pool else end
-            return Place(end.endpoint(0, end.nbytes)._tuple(), end.nbytes, None, keeps, pool=end._pool if in_pool else None)
+            whole = end.endpoint(0, end.nbytes)._tuple()
+            if isinstance(end, _ranges.PoolRange):
+                # Its memory, too: free() may take it from the array before the transfer has ended.
+                return Place(whole, end.nbytes, None, (end, end._memory), pool=end._pool)
+            return Place(whole, end.nbytes, None, end)
         found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
