@@ -19,14 +19,14 @@ class WaitingIo final : public Io {
 
   void Submit(IoRequest request) override {
     auto shared = std::make_shared<IoRequest>(std::move(request));
-    const bool posted = pool_.Post([&loop = loop_, shared] {
+    const bool posted = pool_.Post([&loop = loop_, shared]() mutable {
       const size_t bytes = std::min(shared->bytes, kMostAtOnce);
       const auto offset = static_cast<off_t>(shared->offset);
       const ssize_t moved = shared->write ? ::pwrite(shared->fd, shared->at, bytes, offset)
                                           : ::pread(shared->fd, shared->at, bytes, offset);
-      loop.Post([shared, result = moved < 0 ? int64_t{-errno} : int64_t{moved}] {
-        shared->ended(result);
-      });
+      const int64_t result = moved < 0 ? -errno : moved;
+      // All of it goes there: what it keeps is let go by the loop's thread.
+      loop.Post([shared = std::move(shared), result] { shared->ended(result); });
     });
     if (!posted) loop_.Post([shared] { shared->ended(-EAGAIN); });
   }

@@ -30,6 +30,11 @@ class Lane {
   os::EventLoop& loop() { return thread_->loop(); }
   bool has_ring() const { return ring_ != nullptr; }
 
+  // Any thread but its own: returns once what was posted to the loop has run, and is let go.
+  void Settle() {
+    thread_->RunSync([] {});
+  }
+
   // The loop's thread.
   void Submit(IoRequest request);
   // Any thread; the task may wait, as this user. False where there is no thread to be had.

@@ -46,6 +46,7 @@ PosixStore::PosixStore(Io io) {
 PosixStore::~PosixStore() {
   const MutexLock lock(mutex_);
   for (auto& [owner, lane] : lanes_) {
+    lane->Settle();  // what has just ended may hold it still
     if (lane.use_count() == 1) continue;
     lane->loop().Stop();  // nobody hears of what ends now
     Abandoned().push_back(std::move(lane));
@@ -86,7 +87,8 @@ void PosixStore::Open(OpenFileRequest request, Opened done) {
   const bool waits = (*lane)->Wait([lane = *lane, request = std::move(request), shared]() mutable {
     const Result<FileFacts> facts = InspectDescriptor(request);
     // What is held is let go by the lane's own thread at the latest, never by one that waits.
-    lane->loop().Post([lane, request = std::move(request), facts, shared]() mutable {
+    os::EventLoop& loop = lane->loop();
+    loop.Post([lane = std::move(lane), request = std::move(request), facts, shared]() mutable {
       if (!facts.ok()) return (*shared)(facts.status());
       (*shared)(std::shared_ptr<StoreFile>(
           std::make_shared<PosixFile>(std::move(request), *facts, std::move(lane))));
