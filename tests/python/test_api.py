@@ -230,7 +230,15 @@ def test_the_gil_is_free_while_a_call_waits(daemon):
     assert ended == ["answered"]
 
 
-INTERRUPTED = """
+STOP = """
+import os, signal
+def stop(process):
+    os.kill(process, signal.SIGSTOP)
+    threads = f"/proc/{process}/task"
+    while any(open(f"{threads}/{each}/stat").read().rpartition(")")[2].split()[0] != "T" for each in os.listdir(threads)):
+        pass  # which takes a moment
+"""
+INTERRUPTED = STOP + """
 import os, signal, sys, threading
 import onecopy
 node = onecopy.connect(sys.argv[1])
@@ -242,7 +250,7 @@ def interrupt():
         pass
     os.kill(os.getpid(), signal.SIGINT)
     os.kill(int(sys.argv[2]), signal.SIGCONT)
-os.kill(int(sys.argv[2]), signal.SIGSTOP)
+stop(int(sys.argv[2]))
 interrupter = threading.Thread(target=interrupt)
 interrupter.start()
 try:
@@ -261,7 +269,7 @@ def test_ctrl_c_ends_a_transfer(daemon):
     assert done.returncode == 0
 
 
-INTERRUPTED_SMALL = """
+INTERRUPTED_SMALL = STOP + """
 import os, signal, sys, threading
 import onecopy
 node = onecopy.connect(sys.argv[1])
@@ -278,7 +286,7 @@ def interrupt():
         pass
     os.kill(os.getpid(), signal.SIGINT)
 signal.signal(signal.SIGINT, handle)
-os.kill(int(sys.argv[2]), signal.SIGSTOP)
+stop(int(sys.argv[2]))
 interrupter = threading.Thread(target=interrupt)
 interrupter.start()
 try:
