@@ -57,7 +57,8 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, source, waiter.get()));
-  ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, range.bytes, options.sync));
+  ONECOPY_ASSIGN_OR_RETURN(OutputFile output,
+                           OutputFile::Open(destination, range.bytes, options.sync));
   if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), range);
       client::DaemonMoves(client, part, range, options)) {
     ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
