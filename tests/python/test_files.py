@@ -82,6 +82,12 @@ def test_a_gpus_memory(gpu_node, gpu_pool, file, tmp_path):
     assert (tmp_path / "out").read_bytes() == pattern(SIZE)[:array.nbytes].tobytes()
 
 
+def test_memory_that_only_the_cuda_array_interface_tells_of(gpu_node, gpu_pool, file):
+    array = gpu_pool.empty(1000, "uint8")
+    gpu_node.copy_from_file(file, fake_gpus.Foreign(array.pointer, (1000,), keeps=array))
+    assert fake_gpus.read(array.pointer, 1000) == pattern(1000).tobytes()
+
+
 def test_what_is_wrong_is_said_and_leaves_all_as_it_was(east, file, tmp_path):
     array = numpy.full(100, 9, "uint8")
     read_only = numpy.zeros(100, "uint8")
@@ -92,6 +98,9 @@ def test_what_is_wrong_is_said_and_leaves_all_as_it_was(east, file, tmp_path):
         (lambda: east.copy_from_file(file, array, offset=SIZE - 99), onecopy.Error, None),
         (lambda: east.copy_from_file(file, array, offset=-1), onecopy.InvalidArgument, "BAD_ARGUMENT"),
         (lambda: east.copy_from_file(file, array, bytes=101), onecopy.Error, None),
+        (lambda: east.copy_from_file(file, object()), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_from_file(file, [array]), onecopy.InvalidArgument, "BAD_ARGUMENT"),
+        (lambda: east.copy_to_file([array], tmp_path / "gone"), onecopy.InvalidArgument, "BAD_ARGUMENT"),
         (lambda: east.copy_from_file(file, array[::2]), onecopy.InvalidArgument, "BAD_ARGUMENT"),
         (lambda: east.copy_from_file(file, read_only), onecopy.InvalidArgument, "BAD_ARGUMENT"),
         (lambda: east.copy_from_file("a\0b", array), onecopy.InvalidArgument, "BAD_ARGUMENT"),

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import _native, _pieces
+from . import _arrays, _native, _pieces
 from ._errors import InvalidArgument
-from ._requests import Keeps
+from ._requests import OURS, Keeps
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint
 
@@ -39,9 +39,7 @@ def _bytes_of(end: End) -> int | None:
     """Of an array: a part of one would be filled without a word."""
     if isinstance(end, (str, Endpoint, Buffer)):
         return None
-    array: Any = end
-    size = getattr(array, "nbytes", None)
-    return size if isinstance(size, int) else memoryview(array).nbytes
+    return end.nbytes if isinstance(end, OURS) else _arrays.view(end).bytes
 
 
 def _copy(node: Node, stop: _native.Stop, progress: Progress | None, source: End, destination: End, reads: bool,
