@@ -1,14 +1,32 @@
 // A daemon, a client of it, and files in its folder.
 #pragma once
 
+#include <cstddef>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 
+#include "client/lib/output_file.h"
 #include "onecopy/file_copy.h"
 #include "tests/unit/client/client_fixture.h"
 
 namespace onecopy::testing {
+
+inline std::string ContentOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Writes a file as a copy does, to its end.
+inline Status WriteAsCopy(const LocalFile& to, std::string_view content, bool sync = false) {
+  ONECOPY_ASSIGN_OR_RETURN(const auto waiter, client::Waiter::Make({}, {}));
+  ONECOPY_ASSIGN_OR_RETURN(client::OutputFile file,
+                           client::OutputFile::Open(to, content.size(), sync));
+  ONECOPY_RETURN_IF_ERROR(
+      file.Write(reinterpret_cast<const std::byte*>(content.data()), content.size(), *waiter));
+  return file.Commit();
+}
 
 struct FileCopyFixture : ClientFixture {
   using ClientFixture::ClientFixture;
@@ -18,12 +36,7 @@ struct FileCopyFixture : ClientFixture {
     return dir / name;
   }
 
-  std::string Read(const std::string& name) {
-    std::ifstream file(dir / name, std::ios::binary);
-    std::ostringstream content;
-    content << file.rdbuf();
-    return content.str();
-  }
+  std::string Read(const std::string& name) { return ContentOf(dir / name); }
 };
 
 // Options of a copy that goes by windows of so many bytes.

@@ -16,6 +16,7 @@ using onecopy::LocalFile;
 using onecopy::Status;
 using onecopy::client::OutputFile;
 using onecopy::client::Waiter;
+using onecopy::testing::ContentOf;
 using onecopy::testing::TempDir;
 
 namespace fs = std::filesystem;
@@ -51,10 +52,6 @@ struct Folders {
     fs::create_symlink(to, path);
     Give(path, uid);
   }
-  static std::string Read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static size_t Files(const std::string& folder) {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder), {}));
   }
@@ -63,18 +60,11 @@ struct Folders {
   bool Unharmed() const {
     struct stat facts {};
     return ::stat((roots + "/victim").c_str(), &facts) == 0 && facts.st_uid == 0 &&
-           Read(roots + "/victim") == "precious" && Files(roots) == 1;
+           ContentOf(roots + "/victim") == "precious" && Files(roots) == 1;
   }
 };
 
-Status Put(const std::string& path) {
-  const auto waiter = Waiter::Make({}, {});
-  REQUIRE_OK(waiter);
-  ONECOPY_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open({path}, kNew.size()));
-  ONECOPY_RETURN_IF_ERROR(
-      file.Write(reinterpret_cast<const std::byte*>(kNew.data()), kNew.size(), **waiter));
-  return file.Commit();
-}
+Status Put(const std::string& path) { return onecopy::testing::WriteAsCopy({path}, kNew); }
 
 uid_t OwnerOf(const std::string& path) {
   struct stat facts {};
@@ -192,7 +182,7 @@ TEST_CASE("root follows a link of another user only to what belongs to that user
   Folders::Write(f.users + "/own", "old", kUser);
   Folders::Link("own", f.users + "/to-own", kUser);
   REQUIRE_OK(Put(f.users + "/to-own"));
-  CHECK(Folders::Read(f.users + "/own") == kNew);
+  CHECK(ContentOf(f.users + "/own") == kNew);
   CHECK(OwnerOf(f.users + "/own") == kUser);
   CHECK(fs::is_symlink(f.users + "/to-own"));
   Folders::Link(f.users + "/own", f.dir / "roots-link", 0);
@@ -223,7 +213,7 @@ TEST_CASE("a file is written by the name that the kernel gives its descriptor") 
   const onecopy::os::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   REQUIRE(fd);
   REQUIRE_OK(Put("/proc/self/fd/" + std::to_string(fd.get())));
-  CHECK(Folders::Read(path) == kNew);
+  CHECK(ContentOf(path) == kNew);
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const onecopy::os::UniqueFd from(ends[0]);

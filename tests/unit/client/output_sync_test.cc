@@ -14,18 +14,15 @@
 #include <string_view>
 #include <thread>
 
-#include "client/lib/output_file.h"
 #include "onecopy/reasons.h"
-#include "tests/support/catch.h"
 #include "tests/support/failing_calls.h"
-#include "tests/unit/client/temp_dir.h"
+#include "tests/unit/client/file_copy_fixture.h"
 #include "transport/os/unique_fd.h"
 
 using onecopy::Code;
 using onecopy::LocalFile;
 using onecopy::Status;
-using onecopy::client::OutputFile;
-using onecopy::client::Waiter;
+using onecopy::testing::ContentOf;
 using onecopy::testing::TempDir;
 
 namespace fs = std::filesystem;
@@ -36,11 +33,7 @@ namespace {
 constexpr std::string_view kWritten = "new bytes";
 
 Status PutOn(const LocalFile& to, bool sync) {
-  ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make({}, {}));
-  ONECOPY_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(to, kWritten.size(), sync));
-  ONECOPY_RETURN_IF_ERROR(
-      file.Write(reinterpret_cast<const std::byte*>(kWritten.data()), kWritten.size(), *waiter));
-  return file.Commit();
+  return onecopy::testing::WriteAsCopy(to, kWritten, sync);
 }
 
 // What the work comes to on a thread for which no disk ever has anything.
@@ -51,11 +44,6 @@ Status WithoutDisks(const std::function<Status()>& work) {
     done = filtered ? work() : Status(Code::kInternal, "TEST", "no filter for system calls");
   }).join();
   return done;
-}
-
-std::string ContentOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace
