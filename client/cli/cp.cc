@@ -27,6 +27,7 @@ struct CpOptions {
   bool keep_failed = false;
   bool checksum = false;
   bool sync = false;
+  bool write_device = false;
   std::string deadline;
   std::string message;
   bool dry_run = false;
@@ -58,9 +59,9 @@ Status Detach(Session& session, Client& client, const TransferRequest& request) 
   return OkStatus();
 }
 
-Status DryRun(Session& session, Client& client, const MoveEnds& ends, const Policy& policy,
-              const RangeList& ranges) {
-  ONECOPY_ASSIGN_OR_RETURN(const Plan plan, PlanMove(client, ends, policy, ranges));
+Status DryRun(Session& session, Client& client, const MoveEnds& ends,
+              const FileCopyOptions& options, const RangeList& ranges) {
+  ONECOPY_ASSIGN_OR_RETURN(const Plan plan, PlanMove(client, ends, options, ranges));
   if (session.json()) {
     Print(session.out(), PlanToJson(ends.source.typed, ends.destination.typed, plan));
   } else if (!session.quiet()) {
@@ -88,6 +89,11 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
   if (options.sync && ends.destination.kind == Kind::kBuffer) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--sync is for a file that is written, and the destination is a buffer",
+            "leave it out"};
+  }
+  if (options.write_device && ends.destination.kind == Kind::kBuffer) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--write-device is for a block device that is written, and the destination is a buffer",
             "leave it out"};
   }
   if (options.detach && options.dry_run) {
@@ -154,6 +160,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   file_options.policy = options.move.policy;
   file_options.checksum = options.checksum;
   file_options.sync = options.sync;
+  file_options.write_device = options.write_device;
   file_options.deadline = deadline;
   if (IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back())) {
     return RunMany(session, options, std::move(file_options));
@@ -165,14 +172,13 @@ Status RunCp(Session& session, const CpOptions& typed) {
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
-  const Policy& policy = options.move.policy;
   if (options.dry_run)
-    return SuggestFile(DryRun(session, client, ends, policy, ranges), ends, client.node());
+    return SuggestFile(DryRun(session, client, ends, file_options, ranges), ends, client.node());
   TransferRequest request;
   ranges.AddTo(&request);
   request.source = ends.source.ToEndpoint();
   request.destination = ends.destination.ToEndpoint();
-  request.policy = policy;
+  request.policy = options.move.policy;
   request.checksum = options.checksum;
   request.deadline = deadline;
   request.message = options.message;
@@ -236,6 +242,8 @@ void AddCp(CLI::App& program, Command& chosen) {
                     "Compare checksums of both ends after the bytes have arrived");
   command->add_flag("--sync", options->sync,
                     "A file counts as copied once the disk has it, and its name (fsync)");
+  command->add_flag("--write-device", options->write_device,
+                    "Write a block device, whose bytes are lost; without this it is refused");
   command
       ->add_option("--deadline", options->deadline,
                    "Fail when it is not done after this time, as in --deadline 30s")

@@ -15,7 +15,10 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options, ends));
-  const auto plan = PlanMove(client, ends, options.policy, ranges);
+  FileCopyOptions copy;
+  copy.policy = options.policy;
+  copy.write_device = true;  // nothing is written
+  const auto plan = PlanMove(client, ends, copy, ranges);
   if (!plan.ok()) {
     const Status status = SuggestFile(plan.status(), ends, client.node());
     if (status.refusals().empty() || session.json()) return status;

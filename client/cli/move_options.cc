@@ -131,18 +131,16 @@ Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends) {
   return ReadRangesFile(options.ranges_file);
 }
 
-Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy,
+Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
                       const RangeList& ranges) {
   if (!IsLocal(ends.source) && !IsLocal(ends.destination)) {
     TransferRequest request;
     request.source = ends.source.ToEndpoint();
     request.destination = ends.destination.ToEndpoint();
     ranges.AddTo(&request);
-    request.policy = policy;
+    request.policy = options.policy;
     return client.PlanTransfer(request);
   }
-  FileCopyOptions options;
-  options.policy = policy;
   if (IsLocal(ends.source)) {
     return PlanFileToBuffer(client, ToLocalFile(ends.source, true), ends.destination.ToEndpoint(),
                             options);

@@ -46,7 +46,7 @@ Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string
 Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends);
 
 // What would happen, whatever the ends are.
-Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const Policy& policy,
+Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
                       const RangeList& ranges);
 
 }  // namespace onecopy::cli

@@ -58,7 +58,10 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, source, waiter.get()));
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output,
-                           OutputFile::Open(destination, range.bytes, options.sync));
+                           OutputFile::Open(destination, range.bytes,
+                                            {.sync = options.sync,
+                                             .read_back = options.checksum,
+                                             .write_device = options.write_device}));
   if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), range);
       client::DaemonMoves(client, part, range, options)) {
     ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
@@ -79,7 +82,8 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
 Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,
                               const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, source));
-  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd sample, OutputFile::Sample(destination, range.bytes));
+  ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd sample,
+                           OutputFile::Sample(destination, range.bytes, options.write_device));
   if (const FilePart part =
           PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), range);
       client::DaemonMoves(client, part, range, options)) {

@@ -24,8 +24,9 @@ bool IsServable(const FilePart& file, const FileCopyOptions& options) {
   const int flags = ::fcntl(file.fd, F_GETFL);
   if (flags < 0 || (flags & (O_APPEND | O_DIRECT)) != 0) return false;
   if (file.writes && options.checksum && (flags & O_ACCMODE) != O_RDWR) return false;
-  return ::fstat(file.fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
-         ::fstatfs(file.fd, &system) == 0 &&
+  if (::fstat(file.fd, &facts) != 0) return false;
+  if (S_ISBLK(facts.st_mode)) return true;
+  return S_ISREG(facts.st_mode) && ::fstatfs(file.fd, &system) == 0 &&
          static_cast<unsigned long>(system.f_type) != FUSE_SUPER_MAGIC;
 }
 

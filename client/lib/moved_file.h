@@ -21,8 +21,8 @@ struct FilePart {
 };
 
 // Whether the daemon does this one: it must offer to, and the file must be a regular one of a file
-// system that answers, the buffer one of this node, and the policy one that storage paths can meet.
-// Everything else goes through windows.
+// system that answers or a block device, the buffer one of this node, and the policy one that
+// storage paths can meet. Everything else goes through windows.
 bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
                  const FileCopyOptions& options);
 

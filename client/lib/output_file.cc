@@ -50,7 +50,8 @@ os::UniqueFd NonBlockingTwin(int fd) {
 
 }  // namespace
 
-Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t bytes) {
+Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t bytes,
+                                               bool write_device) {
   if (file.bytes.has_value() && bytes > *file.bytes) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   std::to_string(bytes) + " bytes do not fit into the range of " +
@@ -99,7 +100,13 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
     }
     return target;
   }
-  if (range || S_ISBLK(facts.st_mode)) target.kind = Kind::kInPlace;
+  target.device = S_ISBLK(facts.st_mode);
+  if (target.device && !write_device) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  file.path + " is a block device, whose bytes would be lost",
+                  "if that is what you want, say --write-device (FileCopyOptions::write_device)");
+  }
+  if (range || target.device) target.kind = Kind::kInPlace;
   return target;
 }
 
@@ -111,12 +118,8 @@ Result<OutputFile::Target> OutputFile::InspectNew(const LocalFile& file, NamedFi
   return target;
 }
 
-Status OutputFile::Check(const LocalFile& file, uint64_t bytes) {
-  return Inspect(file, bytes).status();
-}
-
-Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes) {
-  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes));
+Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes, bool write_device) {
+  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes, write_device));
   if (target.kind == Kind::kStream) return os::UniqueFd();
   if (file.fd >= 0) return os::UniqueFd::DuplicateOf(file.fd);
   if (target.kind == Kind::kInPlace) return target.place.Reopen(O_WRONLY);
@@ -124,10 +127,10 @@ Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes) {
       ::openat(target.place.folder.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 }
 
-Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, bool sync) {
-  ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes));
+Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const Ask& ask) {
+  ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes, ask.write_device));
   OutputFile output(file.path);
-  output.sync_ = sync;
+  output.sync_ = ask.sync;
   output.kind_ = target.kind;
   output.at_ = file.offset_bytes.value_or(0);
   if (file.fd >= 0) {
@@ -135,13 +138,21 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, bool 
   } else if (target.kind == Kind::kReplaced) {
     ONECOPY_RETURN_IF_ERROR(output.OpenTemporary(std::move(target)));
   } else {
-    output.owned_ = target.place.Reopen(O_WRONLY);
+    // A device that is mounted, or a part of another, is nobody else's to open so.
+    const int in_use = target.device ? O_EXCL : 0;
+    if (ask.read_back) output.owned_ = target.place.Reopen(O_RDWR | in_use);
+    if (!output.owned_) output.owned_ = target.place.Reopen(O_WRONLY | in_use);
+    if (!output.owned_ && target.device && errno == EBUSY) {
+      return Status(Code::kFailedPrecondition, reasons::kDeviceInUse,
+                    file.path + " is in use: mounted, or a part of another device",
+                    "unmount it first (`lsblk` shows what uses it), or name another one");
+    }
     if (!output.owned_) return os::ErrnoStatus(errno, "opening " + file.path);
     output.fd_ = output.owned_.get();
   }
   struct stat facts {};
   if (::fstat(output.fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + file.path);
-  if (sync && !S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
+  if (ask.sync && !S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   file.path + " is on no disk that could be waited for",
                   "leave --sync out, or write a file");

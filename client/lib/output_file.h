@@ -19,17 +19,21 @@ class OutputFile {
  public:
   // Whether `bytes` could be written there, as far as that can be known without touching anything.
   // INVALID_ARGUMENT for a folder or a dangling link, or (SIZE_MISMATCH) for too much; NOT_FOUND
-  // for a range of a file, or a folder, that does not exist; PERMISSION_DENIED.
-  static Status Check(const LocalFile& file, uint64_t bytes);
-
-  // Likewise, and a descriptor of such a file: the very one where a range of it would be written,
-  // else one without a name in the same folder. Empty where the file system has none.
-  static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes);
+  // for a range of a file, or a folder, that does not exist; PERMISSION_DENIED. And a descriptor of
+  // such a file: the very one where a range of it would be written, else one without a name in the
+  // same folder. Empty where the file system has none.
+  static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes, bool write_device);
 
   // Likewise, and opens it and reserves the space: RESOURCE_EXHAUSTED (NO_SPACE) where the file
   // system can tell beforehand. Blocks for a FIFO without reader. `sync`: Commit returns once the
-  // disk has all; INVALID_ARGUMENT (BAD_ARGUMENT) for what is on none.
-  static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, bool sync = false);
+  // disk has all; INVALID_ARGUMENT (BAD_ARGUMENT) for what is on none. `write_device` as in
+  // FileCopyOptions. `read_back`: what was written will be read, too, where the caller may do that.
+  struct Ask {
+    bool sync = false;
+    bool read_back = false;
+    bool write_device = false;
+  };
+  static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, const Ask& ask);
 
   OutputFile(OutputFile&& other) noexcept;
   ~OutputFile();
@@ -58,13 +62,14 @@ class OutputFile {
     Kind kind = Kind::kStream;
     NamedFile place;
     bool exists = false;
+    bool device = false;
     uint32_t mode = 0;
     uint32_t uid = 0;
     uint32_t gid = 0;
   };
 
   explicit OutputFile(std::string name) : name_(std::move(name)) {}
-  static Result<Target> Inspect(const LocalFile& file, uint64_t bytes);
+  static Result<Target> Inspect(const LocalFile& file, uint64_t bytes, bool write_device);
   static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
   Status OpenTemporary(Target target);
   Status Reserve(uint64_t bytes);

@@ -92,10 +92,10 @@ class Store {
   virtual StoreCapability Describe() const = 0;
 
   // `done` runs exactly once, on a thread of the store's, when the file system has answered.
-  // INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file, a descriptor that appends, or two of
-  // different files; PERMISSION_DENIED for one that was not opened for `use`; RESOURCE_EXHAUSTED;
-  // FAILED_PRECONDITION (NOT_APPLICABLE) for a file that a user's program serves (FUSE): it may
-  // never answer, and what has begun could not be ended.
+  // INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file or block device, a descriptor that
+  // appends, or two of different files; PERMISSION_DENIED for one that was not opened for `use`;
+  // RESOURCE_EXHAUSTED; FAILED_PRECONDITION (NOT_APPLICABLE) for a file that a user's program
+  // serves (FUSE): it may never answer, and what has begun could not be ended.
   virtual void Open(OpenFileRequest request, Opened done) = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <future>
 
 #include "tests/support/catch.h"
+#include "tests/support/disk.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::testing {
@@ -42,6 +43,10 @@ Folder::~Folder() {
 std::vector<std::string> FileSystems() {
   std::vector<std::string> folders = {std::filesystem::temp_directory_path().string()};
   if (!IsTmpfs(folders.front()) && IsTmpfs("/dev/shm")) folders.emplace_back("/dev/shm");
+  // As long as this program runs, and where it may mount at all.
+  static std::string why;
+  static const auto xfs = Disk::Make("xfs", folders.front(), uint64_t{512} << 20, why);
+  if (xfs != nullptr) folders.push_back(xfs->path());
   return folders;
 }
 

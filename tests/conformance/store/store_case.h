@@ -26,7 +26,7 @@ class Folder {
   std::string path_;
 };
 
-// Where there is one: a folder on a disk, and one on a tmpfs.
+// Where there is one: a folder on a disk, one on a tmpfs, and one on xfs.
 std::vector<std::string> FileSystems();
 bool IsTmpfs(const std::string& path);
 

@@ -22,7 +22,7 @@ inline std::string ContentOf(const std::string& path) {
 inline Status WriteAsCopy(const LocalFile& to, std::string_view content, bool sync = false) {
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, client::Waiter::Make({}, {}));
   ONECOPY_ASSIGN_OR_RETURN(client::OutputFile file,
-                           client::OutputFile::Open(to, content.size(), sync));
+                           client::OutputFile::Open(to, content.size(), {.sync = sync}));
   ONECOPY_RETURN_IF_ERROR(
       file.Write(reinterpret_cast<const std::byte*>(content.data()), content.size(), *waiter));
   return file.Commit();

@@ -158,7 +158,7 @@ TEST_CASE("a range that root writes in place stays in another user's folder, too
     const Flipper flipper(f.users + "/out", f.users + "/link");
     return TryOften(f, [&]() -> Status {
       ONECOPY_ASSIGN_OR_RETURN(OutputFile file,
-                               OutputFile::Open({f.users + "/out", -1, 0, {}}, kNew.size()));
+                               OutputFile::Open({f.users + "/out", -1, 0, {}}, kNew.size(), {}));
       return file.Write(reinterpret_cast<const std::byte*>(kNew.data()), kNew.size(), **waiter);
     });
   });

@@ -1,7 +1,9 @@
 #include "transport/store/posix/open_descriptor.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -45,8 +47,9 @@ bool IsOneOf(const std::array<unsigned long, N>& types, const struct statfs& sys
 }
 
 Status BadHandle(const std::string& what) {
-  return {Code::kInvalidArgument, reasons::kBadHandle, what,
-          "pass a descriptor of a regular file, opened for reading or for writing"};
+  return {
+      Code::kInvalidArgument, reasons::kBadHandle, what,
+      "pass a descriptor of a regular file or a block device, opened for reading or for writing"};
 }
 
 Status CheckFlags(const OpenFileRequest& request, int flags) {
@@ -99,8 +102,9 @@ bool ReadsDirectly(int direct_fd, const ByteRange& range) {
   return got == static_cast<ssize_t>(kGrain) && !IsCached(direct_fd, at, kGrain);
 }
 
-Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& file,
-                           const struct statfs& system) {
+// `bytes`: of the file or device.
+Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& file, uint64_t bytes,
+                           bool known) {
   if (request.direct_fd < 0) return false;
   struct stat other {};
   const int flags = ::fcntl(request.direct_fd, F_GETFL);
@@ -110,11 +114,10 @@ Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& fi
                      " is not the same file, opened with O_DIRECT");
   }
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags & ~O_DIRECT));
-  if (!IsOneOf(kDirect, system)) return false;
-  const auto size = static_cast<uint64_t>(file.st_size);
+  if (!known) return false;
   const uint64_t offset = request.offset_bytes;
   if (request.use == FileUse::kWrite) return request.bytes.value_or(0) >= kMinDirectBytes;
-  const uint64_t rest = size - std::min(size, offset);
+  const uint64_t rest = bytes - std::min(bytes, offset);
   const ByteRange range{offset, std::min(rest, request.bytes.value_or(rest))};
   if (range.bytes < kMinDirectBytes) return false;
   // What is mostly in memory comes faster from there.
@@ -122,6 +125,16 @@ Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& fi
     return false;
   }
   return ReadsDirectly(request.direct_fd, range);
+}
+
+Result<FileFacts> InspectDevice(const OpenFileRequest& request, const struct stat& file) {
+  FileFacts facts;
+  static_assert(sizeof(facts.bytes) == sizeof(uint64_t), "what BLKGETSIZE64 answers with");
+  if (::ioctl(request.fd, BLKGETSIZE64, &facts.bytes) != 0) {
+    return os::ErrnoStatus(errno, "finding the length of " + request.name);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(facts.direct, MayGoDirectly(request, file, facts.bytes, true));
+  return facts;
 }
 
 }  // namespace
@@ -136,8 +149,9 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags));
   struct stat file {};
   if (::fstat(request.fd, &file) != 0) return os::ErrnoStatus(errno, "looking at " + request.name);
+  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file);
   if (!S_ISREG(file.st_mode)) {
-    return BadHandle(request.name + " is no regular file: it is " +
+    return BadHandle(request.name + " is no regular file or block device: it is " +
                      os::DescribeDescriptor(request.fd));
   }
   struct statfs system {};
@@ -158,7 +172,9 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
                     ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
                     : static_cast<uint64_t>(file.st_size);
   facts.in_memory = IsOneOf(kInMemory, system);
-  ONECOPY_ASSIGN_OR_RETURN(facts.direct, MayGoDirectly(request, file, system));
+  ONECOPY_ASSIGN_OR_RETURN(
+      facts.direct,
+      MayGoDirectly(request, file, static_cast<uint64_t>(file.st_size), IsOneOf(kDirect, system)));
   return facts;
 }
 

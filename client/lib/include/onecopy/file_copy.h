@@ -1,8 +1,8 @@
-// Files of this process to and from buffers of any node. A regular file, and a buffer of this node,
-// the daemon moves itself (path storage-bounce), by a descriptor of the caller's. All else goes
-// through transient host buffers ("windows"), so that a file of any size needs little memory: one
-// window is read or written here while another is on its way. A policy that asks for another path
-// than storage-bounce asks for windows.
+// Files of this process to and from buffers of any node. A regular file or block device, and a
+// buffer of this node, the daemon moves itself (path storage-bounce), by a descriptor of the
+// caller's. All else goes through transient host buffers ("windows"), so that a file of any size
+// needs little memory: one window is read or written here while another is on its way. A policy
+// that asks for another path than storage-bounce asks for windows.
 #pragma once
 
 #include "onecopy/language.h"  // first
@@ -39,6 +39,10 @@ struct FileCopyOptions {
   // Of a file that is written: the disk has it, and its name, before the copy has succeeded
   // (fsync). INVALID_ARGUMENT (BAD_ARGUMENT) for a stream.
   bool sync = false;
+  // Lets a block device be written, which holds a file system, or is somebody's disk, more often
+  // than not. Without it: INVALID_ARGUMENT (BAD_ARGUMENT). One that is in use, as by a mount, is
+  // refused all the same (FAILED_PRECONDITION, DEVICE_IN_USE), unless its open descriptor is given.
+  bool write_device = false;
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
   uint64_t window_bytes = uint64_t{32} << 20;
   unsigned windows = 2;  // at least 1
