@@ -171,6 +171,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
+  file_options.ranges = ranges.ranges;
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   if (options.dry_run)
     return SuggestFile(DryRun(session, client, ends, file_options, ranges), ends, client.node());

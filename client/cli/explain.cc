@@ -17,6 +17,7 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options, ends));
   FileCopyOptions copy;
   copy.policy = options.policy;
+  copy.ranges = ranges.ranges;
   copy.write_device = true;  // nothing is written
   const auto plan = PlanMove(client, ends, copy, ranges);
   if (!plan.ok()) {

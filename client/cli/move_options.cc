@@ -123,12 +123,20 @@ Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string
 
 Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends) {
   if (options.ranges_file.empty()) return RangeList();
-  if (IsLocal(ends.source) || IsLocal(ends.destination)) {
+  if (ends.source.kind == Kind::kStream || ends.destination.kind == Kind::kStream) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
-                  "--ranges needs two buffers, and one end is a file here",
-                  "copy the file into a buffer first");
+                  "--ranges needs two ends that have them, and one is a stream",
+                  "name a buffer or a file here");
   }
-  return ReadRangesFile(options.ranges_file);
+  ONECOPY_ASSIGN_OR_RETURN(RangeList list, ReadRangesFile(options.ranges_file));
+  const bool several = !list.more_sources.empty() || !list.more_destinations.empty();
+  if (several && (IsLocal(ends.source) || IsLocal(ends.destination))) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  Quote(options.ranges_file) +
+                      " names several buffers, and a file is copied from or to one at a time",
+                  "copy for each buffer on its own");
+  }
+  return list;
 }
 
 Result<Plan> PlanMove(Client& client, const MoveEnds& ends, const FileCopyOptions& options,

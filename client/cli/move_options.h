@@ -42,7 +42,8 @@ LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
 // Adds "write ./word" where a word that is no buffer of this node is, or may become, a file here.
 Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node);
 
-// The ranges that --ranges names; none where it is not there. Only between two buffers.
+// The ranges that --ranges names; none where it is not there. A stream has none, and a file none of
+// several buffers.
 Result<RangeList> RangesOf(const MoveOptions& options, const MoveEnds& ends);
 
 // What would happen, whatever the ends are.

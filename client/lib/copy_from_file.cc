@@ -23,7 +23,8 @@ Status TooLong(const InputFile& input, const std::string& length, const RemoteRa
           "make a larger buffer, or give a range of the file: FILE@OFFSET+LENGTH"};
 }
 
-Status CheckFits(const InputFile& input, const RemoteRange& range) {
+Status CheckFits(const InputFile& input, const RemoteRange& range, const FileCopyOptions& options) {
+  if (!options.ranges.empty()) return OkStatus();  // the daemon sees to that
   if (!input.bytes().has_value() || *input.bytes() <= range.bytes) return OkStatus();
   return TooLong(input, std::to_string(*input.bytes()) + " bytes", range);
 }
@@ -87,11 +88,12 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
   ONECOPY_ASSIGN_OR_RETURN(InputFile input, InputFile::Open(source));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, destination, waiter.get()));
-  ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
+  ONECOPY_RETURN_IF_ERROR(CheckFits(input, range, options));
   if (const FilePart part = PartOf(client, source, input);
       input.bytes() && client::DaemonMoves(client, part, range, options)) {
     return client::MoveFile(client, part, range, options, *waiter);
   }
+  ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, source.path));
   const uint64_t window_bytes = WindowBytes(input, range, options);
   const Windows::Copy copy{client::FileEnd(client, source), range.whole(), input.bytes()};
   ONECOPY_ASSIGN_OR_RETURN(const auto windows,
@@ -106,11 +108,12 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
                               const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(source));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, destination));
-  ONECOPY_RETURN_IF_ERROR(CheckFits(input, range));
+  ONECOPY_RETURN_IF_ERROR(CheckFits(input, range, options));
   if (const FilePart part = PartOf(client, source, input);
       input.bytes() && client::DaemonMoves(client, part, range, options)) {
     return client::PlanFile(client, part, range, options);
   }
+  ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, source.path));
   const uint64_t window_bytes = WindowBytes(input, range, options);
   ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window, client.CreateHostBuffer("", window_bytes));
   const uint64_t bytes = std::min(window_bytes, input.bytes().value_or(range.bytes));

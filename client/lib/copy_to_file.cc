@@ -41,9 +41,21 @@ Status Pump(const RemoteRange& range, uint64_t window_bytes, OutputFile& output,
   return output.Commit();
 }
 
-FilePart PartOf(const Client& client, const LocalFile& file, int fd, uint64_t at,
-                const RemoteRange& range) {
-  return {client::FileEnd(client, file).file, fd, at, range.bytes, true};
+FilePart PartOf(const Client& client, const LocalFile& file, int fd, uint64_t at, uint64_t bytes) {
+  return {client::FileEnd(client, file).file, fd, at, bytes, true};
+}
+
+// How far the file is written, from where it begins.
+uint64_t BytesIn(const RemoteRange& range, const FileCopyOptions& options) {
+  return options.ranges.empty() ? range.bytes
+                                : client::EndOf(options.ranges, &RangePair::destination);
+}
+
+OutputFile::Ask AskOf(const FileCopyOptions& options) {
+  return {.sync = options.sync,
+          .read_back = options.checksum,
+          .in_place = !options.ranges.empty(),
+          .write_device = options.write_device};
 }
 
 uint64_t WindowBytes(const RemoteRange& range, const FileCopyOptions& options) {
@@ -57,18 +69,16 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range,
                            client::FindRange(client, source, waiter.get()));
-  ONECOPY_ASSIGN_OR_RETURN(OutputFile output,
-                           OutputFile::Open(destination, range.bytes,
-                                            {.sync = options.sync,
-                                             .read_back = options.checksum,
-                                             .write_device = options.write_device}));
-  if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), range);
+  const uint64_t bytes = BytesIn(range, options);
+  ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, bytes, AskOf(options)));
+  if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), bytes);
       client::DaemonMoves(client, part, range, options)) {
     ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
                              client::MoveFile(client, part, range, options, *waiter));
     ONECOPY_RETURN_IF_ERROR(output.Commit());
     return copy;
   }
+  ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, destination.path));
   const uint64_t window_bytes = WindowBytes(range, options);
   const Windows::Copy copy{range.whole(), client::FileEnd(client, destination), range.bytes};
   ONECOPY_ASSIGN_OR_RETURN(const auto windows,
@@ -82,19 +92,21 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
 Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const LocalFile& destination,
                               const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client, source));
+  const uint64_t bytes = BytesIn(range, options);
   ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd sample,
-                           OutputFile::Sample(destination, range.bytes, options.write_device));
+                           OutputFile::Sample(destination, bytes, AskOf(options)));
   if (const FilePart part =
-          PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), range);
+          PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), bytes);
       client::DaemonMoves(client, part, range, options)) {
     return client::PlanFile(client, part, range, options);
   }
-  const uint64_t bytes = std::min(WindowBytes(range, options), range.bytes);
+  ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, destination.path));
+  const uint64_t window_bytes = std::min(WindowBytes(range, options), range.bytes);
   ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window,
-                           client.CreateHostBuffer("", std::max<uint64_t>(1, bytes)));
+                           client.CreateHostBuffer("", std::max<uint64_t>(1, window_bytes)));
   TransferRequest request;
-  request.source = range.Piece(0, bytes);
-  request.destination = window.endpoint(0, bytes);
+  request.source = range.Piece(0, window_bytes);
+  request.destination = window.endpoint(0, window_bytes);
   request.policy = options.policy;
   request.policy.client_file = true;
   ONECOPY_ASSIGN_OR_RETURN(Plan plan, client.PlanTransfer(request));

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "client/lib/windows.h"
+#include "onecopy/reasons.h"
 #include "transport/core/glob.h"
 #include "transport/os/unique_fd.h"
 
@@ -45,9 +47,11 @@ Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const R
   ONECOPY_ASSIGN_OR_RETURN(Endpoint end, client.PassFile(file.name, file.fd, direct.get()));
   end.offset_bytes = file.offset;
   end.bytes = file.bytes;
+  const Endpoint buffer = range.Piece(0, options.ranges.empty() ? file.bytes : range.bytes);
   TransferRequest request;
-  request.source = file.writes ? range.Piece(0, file.bytes) : end;
-  request.destination = file.writes ? end : range.Piece(0, file.bytes);
+  request.source = file.writes ? buffer : end;
+  request.destination = file.writes ? end : buffer;
+  request.ranges = options.ranges;
   request.policy = options.policy;
   request.checksum = options.checksum;
   return request;
@@ -63,6 +67,24 @@ bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& 
          IsServable(file, options);
 }
 
+Status CheckRanges(const FileCopyOptions& options, const std::string& file) {
+  if (options.ranges.empty()) return OkStatus();
+  return {Code::kUnimplemented, reasons::kNotServed,
+          "ranges of " + file + " go no other way than by the daemon, which does not move this one",
+          "name a regular file or block device of this node's and leave --path and --link out, or "
+          "copy the whole"};
+}
+
+uint64_t EndOf(const std::vector<RangePair>& ranges, StridedRange RangePair::*side) {
+  uint64_t end = 0;
+  for (const RangePair& pair : ranges) {
+    const StridedRange& range = pair.*side;
+    const uint64_t gaps = range.count > 1 ? (range.count - 1) * range.stride : 0;
+    end = std::max(end, range.offset + gaps + range.bytes);
+  }
+  return end;
+}
+
 Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,
                           const FileCopyOptions& options, const Waiter& waiter) {
   ONECOPY_RETURN_IF_ERROR(waiter.Check());
@@ -70,8 +92,8 @@ Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRang
   request.deadline = waiter.Remaining();
   Client::OnUpdate on_update;
   if (options.on_progress) {
-    on_update = [&options, total = file.bytes](const TransferInfo& transfer) {
-      options.on_progress(transfer.bytes_done, total);
+    on_update = [&options](const TransferInfo& transfer) {
+      options.on_progress(transfer.bytes_done, transfer.bytes);
     };
   }
   ONECOPY_ASSIGN_OR_RETURN(TransferInfo transfer,

@@ -16,7 +16,7 @@ struct FilePart {
   std::string name;
   int fd = -1;
   uint64_t offset = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // with ranges: room for them
   bool writes = false;  // into the file
 };
 
@@ -25,6 +25,12 @@ struct FilePart {
 // storage paths can meet. Everything else goes through windows.
 bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
                  const FileCopyOptions& options);
+
+// Where the daemon does not: UNIMPLEMENTED (NOT_SERVED) for ranges, which go no other way.
+Status CheckRanges(const FileCopyOptions& options, const std::string& file);
+
+// Where the last of them ends at that side. What does not fit into 64 bits, the daemon refuses.
+uint64_t EndOf(const std::vector<RangePair>& ranges, StridedRange RangePair::*side);
 
 // Blocks, as file_copy.h says.
 Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,

@@ -51,14 +51,14 @@ os::UniqueFd NonBlockingTwin(int fd) {
 }  // namespace
 
 Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t bytes,
-                                               bool write_device) {
+                                               const Ask& ask) {
   if (file.bytes.has_value() && bytes > *file.bytes) {
     return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
                   std::to_string(bytes) + " bytes do not fit into the range of " +
                       std::to_string(*file.bytes) + " bytes of " + file.path,
                   "give a longer range, or a shorter one of the source");
   }
-  const bool range = file.offset_bytes.has_value() || file.bytes.has_value();
+  const bool range = ask.in_place || file.offset_bytes.has_value() || file.bytes.has_value();
   ONECOPY_RETURN_IF_ERROR(CheckWithin({file.offset_bytes.value_or(0), bytes},
                                       std::numeric_limits<off_t>::max(), "any file"));
   Target target;
@@ -101,7 +101,7 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
     return target;
   }
   target.device = S_ISBLK(facts.st_mode);
-  if (target.device && !write_device) {
+  if (target.device && !ask.write_device) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   file.path + " is a block device, whose bytes would be lost",
                   "if that is what you want, say --write-device (FileCopyOptions::write_device)");
@@ -118,8 +118,8 @@ Result<OutputFile::Target> OutputFile::InspectNew(const LocalFile& file, NamedFi
   return target;
 }
 
-Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes, bool write_device) {
-  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes, write_device));
+Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes, const Ask& ask) {
+  ONECOPY_ASSIGN_OR_RETURN(const Target target, Inspect(file, bytes, ask));
   if (target.kind == Kind::kStream) return os::UniqueFd();
   if (file.fd >= 0) return os::UniqueFd::DuplicateOf(file.fd);
   if (target.kind == Kind::kInPlace) return target.place.Reopen(O_WRONLY);
@@ -128,7 +128,7 @@ Result<os::UniqueFd> OutputFile::Sample(const LocalFile& file, uint64_t bytes, b
 }
 
 Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const Ask& ask) {
-  ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes, ask.write_device));
+  ONECOPY_ASSIGN_OR_RETURN(Target target, Inspect(file, bytes, ask));
   OutputFile output(file.path);
   output.sync_ = ask.sync;
   output.kind_ = target.kind;

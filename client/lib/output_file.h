@@ -17,22 +17,26 @@ namespace onecopy::client {
 // change; the destructor removes what was written of it.
 class OutputFile {
  public:
+  // `sync`: Commit returns once the disk has all. `read_back`: what was written will be read, too,
+  // where the caller may do that. `in_place`: the file is there, and parts of it are written.
+  // `write_device` as in FileCopyOptions.
+  struct Ask {
+    bool sync = false;
+    bool read_back = false;
+    bool in_place = false;
+    bool write_device = false;
+  };
+
   // Whether `bytes` could be written there, as far as that can be known without touching anything.
   // INVALID_ARGUMENT for a folder or a dangling link, or (SIZE_MISMATCH) for too much; NOT_FOUND
   // for a range of a file, or a folder, that does not exist; PERMISSION_DENIED. And a descriptor of
   // such a file: the very one where a range of it would be written, else one without a name in the
   // same folder. Empty where the file system has none.
-  static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes, bool write_device);
+  static Result<os::UniqueFd> Sample(const LocalFile& file, uint64_t bytes, const Ask& ask);
 
   // Likewise, and opens it and reserves the space: RESOURCE_EXHAUSTED (NO_SPACE) where the file
-  // system can tell beforehand. Blocks for a FIFO without reader. `sync`: Commit returns once the
-  // disk has all; INVALID_ARGUMENT (BAD_ARGUMENT) for what is on none. `write_device` as in
-  // FileCopyOptions. `read_back`: what was written will be read, too, where the caller may do that.
-  struct Ask {
-    bool sync = false;
-    bool read_back = false;
-    bool write_device = false;
-  };
+  // system can tell beforehand; INVALID_ARGUMENT (BAD_ARGUMENT) for a `sync` of what is on no disk.
+  // Blocks for a FIFO without reader.
   static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, const Ask& ask);
 
   OutputFile(OutputFile&& other) noexcept;
@@ -69,7 +73,7 @@ class OutputFile {
   };
 
   explicit OutputFile(std::string name) : name_(std::move(name)) {}
-  static Result<Target> Inspect(const LocalFile& file, uint64_t bytes, bool write_device);
+  static Result<Target> Inspect(const LocalFile& file, uint64_t bytes, const Ask& ask);
   static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
   Status OpenTemporary(Target target);
   Status Reserve(uint64_t bytes);

@@ -103,6 +103,68 @@ TEST_CASE("ranges of a file are read and written in place") {
   CHECK(ReadFile(with.folder / "f") == expected);
 }
 
+TEST_CASE("many ranges of a file are one transfer, both ways") {
+  Stored with(GENERATE("auto", "threads"));
+  with.Create("b", 4 * kMiB);
+  const std::string payload = Payload(8 * kMiB, 6);
+  WriteFile(with.folder / "f", payload);
+  // Of any size, from anywhere, in no order; the file is longer than the buffer.
+  constexpr uint64_t kRanges = 1000;
+  std::string list;
+  std::string expected(4 * kMiB, '\0');
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < kRanges; ++i) {
+    const uint64_t bytes = 1 + i * 7 % 4000;
+    const uint64_t from = (i * 7919) % kRanges * 8192 + i % 13;
+    const uint64_t to = i * 4096 + i % 5;
+    list += R"({"source": {"offset": )" + std::to_string(from) + R"(, "bytes": )" +
+            std::to_string(bytes) + R"(}, "destination": {"offset": )" + std::to_string(to) +
+            R"(, "bytes": )" + std::to_string(bytes) + "}}\n";
+    expected.replace(to, bytes, payload, from, bytes);
+    total += bytes;
+  }
+  WriteFile(with.folder / "list", list);
+  const std::vector<std::string> words = {"--ranges", with.folder / "list", "--checksum"};
+  const auto run = [&](const std::string& from, const std::string& to) {
+    return with.node.Run({"cp", from, to, words[0], words[1], words[2]});
+  };
+  const CommandResult in = run(with.folder / "f", "b");
+  REQUIRE(in.exit_status == 0);
+  CHECK(in.json.at("bytes") == total);
+  CHECK(in.json.at("path") == "storage-bounce");
+  CHECK(in.json.at("checksum").at("verified") == true);
+  CHECK(Contents(with.node, "b") == expected);
+  // In place: what is between them stays.
+  WriteFile(with.folder / "out", std::string(4 * kMiB, 'o'));
+  std::string written(4 * kMiB, 'o');
+  for (uint64_t i = 0; i < kRanges; ++i) {
+    const uint64_t bytes = 1 + i * 7 % 4000;
+    written.replace(i * 4096 + i % 5, bytes, expected, (i * 7919) % kRanges * 4096 + i % 3, bytes);
+  }
+  std::string back;
+  for (uint64_t i = 0; i < kRanges; ++i) {
+    const std::string bytes = std::to_string(1 + i * 7 % 4000);
+    back += R"({"source": {"offset": )" + std::to_string((i * 7919) % kRanges * 4096 + i % 3) +
+            R"(, "bytes": )" + bytes + R"(}, "destination": {"offset": )" +
+            std::to_string(i * 4096 + i % 5) + R"(, "bytes": )" + bytes + "}}\n";
+  }
+  WriteFile(with.folder / "list", back);
+  const CommandResult out = run("b", with.folder / "out");
+  REQUIRE(out.exit_status == 0);
+  CHECK(out.json.at("bytes") == total);
+  CHECK(ReadFile(with.folder / "out") == written);
+  // Not into a file that is not there, nor beyond an end, nor of a stream; and no window stands in.
+  CHECK(run("b", with.folder / "new").reason() == "FILE_NOT_FOUND");
+  CHECK_FALSE(std::filesystem::exists(with.folder / "new"));
+  CHECK(with.node.Run({"cp", "-", "b", words[0], words[1]}).exit_status == 2);
+  CHECK(with.node.Run({"cp", with.folder / "f", "b", words[0], words[1], "--path", "local"})
+            .reason() == "NOT_SERVED");
+  WriteFile(with.folder / "list", R"({"source": {"offset": "8MiB", "bytes": 1}, )"
+                                  R"("destination": {"offset": 0, "bytes": 1}})");
+  CHECK(run(with.folder / "f", "b").reason() == "RANGE_OUT_OF_BUFFER");
+  CHECK(Contents(with.node, "b") == expected);
+}
+
 TEST_CASE("a file may have to be on its disk before it counts as copied") {
   Pair pair;
   const TempFolder folder;

@@ -43,6 +43,10 @@ struct FileCopyOptions {
   // than not. Without it: INVALID_ARGUMENT (BAD_ARGUMENT). One that is in use, as by a mount, is
   // refused all the same (FAILED_PRECONDITION, DEVICE_IN_USE), unless its open descriptor is given.
   bool write_device = false;
+  // Only these, in one transfer, as TransferRequest::ranges; offsets count from where each end
+  // begins. A file is then written in place, where it is there already. UNIMPLEMENTED (NOT_SERVED)
+  // for what goes through windows.
+  std::vector<RangePair> ranges = {};
   std::optional<std::chrono::milliseconds> deadline = {};  // of the whole copy
   uint64_t window_bytes = uint64_t{32} << 20;
   unsigned windows = 2;  // at least 1
