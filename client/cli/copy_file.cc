@@ -3,6 +3,20 @@
 #include <utility>
 
 namespace onecopy::cli {
+namespace {
+
+Move MoveOfFile(const ParsedEndpoint& source, const ParsedEndpoint& destination, FileCopy copied) {
+  Move move;
+  move.id = copied.id;
+  move.parts = copied.windows;
+  move.source = source.typed;
+  move.destination = destination.typed;
+  move.bytes = copied.bytes;
+  move.receipt = std::move(copied.receipt);
+  return move;
+}
+
+}  // namespace
 
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options) {
   const bool from_file = ends.source.kind != ParsedEndpoint::Kind::kBuffer;
@@ -11,14 +25,21 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
                           : CopyBufferToFile(client, ends.source.ToEndpoint(),
                                              ToLocalFile(ends.destination, false), options);
   if (!copied.ok()) return copied.status();
-  Move move;
-  move.id = copied->id;
-  move.parts = copied->windows;
-  move.source = ends.source.typed;
-  move.destination = ends.destination.typed;
-  move.bytes = copied->bytes;
-  move.receipt = std::move(copied->receipt);
-  return move;
+  return MoveOfFile(ends.source, ends.destination, std::move(*copied));
+}
+
+Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& file,
+                                        const std::vector<ParsedEndpoint>& buffers,
+                                        const FileCopyOptions& options) {
+  std::vector<Endpoint> ends;
+  for (const ParsedEndpoint& buffer : buffers) ends.push_back(buffer.ToEndpoint());
+  ONECOPY_ASSIGN_OR_RETURN(std::vector<FileCopy> copied,
+                           CopyFileToBuffers(client, ToLocalFile(file, true), ends, options));
+  std::vector<Move> moves;
+  for (size_t i = 0; i < copied.size(); ++i) {
+    moves.push_back(MoveOfFile(file, buffers[i], std::move(copied[i])));
+  }
+  return moves;
 }
 
 }  // namespace onecopy::cli

@@ -1,5 +1,7 @@
-// One copy with a file of this process at one end.
+// Copies with a file of this process at one end.
 #pragma once
+
+#include <vector>
 
 #include "client/cli/move_options.h"
 #include "client/cli/output/document.h"
@@ -9,5 +11,10 @@ namespace onecopy::cli {
 
 // Whichever end of the two is the file.
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options);
+
+// A file into each of these, read once.
+Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& file,
+                                        const std::vector<ParsedEndpoint>& buffers,
+                                        const FileCopyOptions& options);
 
 }  // namespace onecopy::cli

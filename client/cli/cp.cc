@@ -23,7 +23,8 @@ using Kind = ParsedEndpoint::Kind;
 struct CpOptions {
   std::vector<std::string> ends;  // as typed: the last one is where they go
   MoveOptions move;
-  std::string create;  // the memory of a buffer to be made; empty: none is
+  std::vector<std::string> also;  // further buffers for the same file
+  std::string create;             // the memory of a buffer to be made; empty: none is
   bool keep_failed = false;
   bool checksum = false;
   bool sync = false;
@@ -142,6 +143,51 @@ Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_
   return CopyMany(session, client, copies, std::move(files), file_options);
 }
 
+// One file into several buffers, and a receipt for each.
+Status RunToSeveral(Session& session, const CpOptions& options, FileCopyOptions file_options) {
+  if (options.dry_run || options.detach || options.sync || options.write_device ||
+      !options.create.empty() || !options.message.empty() || !options.move.ranges_file.empty()) {
+    return {
+        Code::kInvalidArgument, reasons::kBadArgument,
+        "--also goes with none of --create, --detach, --dry-run, --message, --ranges, --sync and "
+        "--write-device",
+        "leave them out, or copy to each buffer on its own"};
+  }
+  ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
+  const Interrupt interrupt;  // before the client's threads
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
+  std::vector<ParsedEndpoint> buffers = {ends.destination};
+  for (const std::string& typed : options.also) {
+    ONECOPY_ASSIGN_OR_RETURN(ParsedEndpoint end, ParseEndpoint(typed));
+    buffers.push_back(std::move(end));
+  }
+  for (const ParsedEndpoint& end : buffers) {
+    if (end.kind == Kind::kBuffer && ends.source.kind == Kind::kFile) continue;
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "--also takes a file here as the source, and buffers alone as destinations",
+            "copy from buffer to buffer, or to a file, one by one"};
+  }
+  ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
+  file_options.stop = interrupt.token();
+  file_options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
+    bar.Update(done, total);
+  };
+  const auto moves = CopyFileToAll(client, ends.source, buffers, file_options);
+  bar.Clear();
+  if (!moves.ok()) return moves.status();
+  Json copies = Json::array();
+  for (const Move& move : *moves) {
+    if (session.json()) {
+      copies.push_back(ToJson(move));
+    } else if (!session.quiet()) {
+      PrintReceipt(session.out(), move);
+    }
+  }
+  if (session.json()) Print(session.out(), Json{{"copies", std::move(copies)}});
+  return OkStatus();
+}
+
 Status RunCp(Session& session, const CpOptions& typed) {
   if (typed.ends.size() < 2) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -162,7 +208,14 @@ Status RunCp(Session& session, const CpOptions& typed) {
   file_options.sync = options.sync;
   file_options.write_device = options.write_device;
   file_options.deadline = deadline;
-  if (IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back())) {
+  const bool of_many =
+      IsOfMany({options.ends.begin(), options.ends.end() - 1}, options.ends.back());
+  if (of_many && !options.also.empty()) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "--also is for one file, and this is one of several", "copy them one by one"};
+  }
+  if (!options.also.empty()) return RunToSeveral(session, options, std::move(file_options));
+  if (of_many) {
     return RunMany(session, options, std::move(file_options));
   }
   ONECOPY_ASSIGN_OR_RETURN(MoveEnds ends, ParseEnds(options.move));
@@ -234,6 +287,12 @@ void AddCp(CLI::App& program, Command& chosen) {
       ->required()
       ->expected(1, 1 << 20);
   AddPolicyOptions(*command, options->move);
+  command
+      ->add_option(
+          "--also", options->also,
+          "Of a file: this buffer gets it, too, copied onwards from the first, so that it is "
+          "read once; any number of times")
+      ->type_name("DST");
   command->add_flag("--create{host}", options->create,
                     "Make the buffer that DST names: of host memory, or as in --create=cuda:0. It "
                     "is removed again if the copy fails");
@@ -265,6 +324,7 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
+  onecopy cp ./model.bin gpu0 --also gpu1 --also west:gpu0   a file that is read once, in three
   onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, a line for each:
     {"source": {"offset": 0, "bytes": "64KiB"}, "destination": {"offset": "1MiB", "bytes": "64KiB"}}
     {"source": {"offset": 8, "bytes": 4, "stride": 32, "count": 1000},

@@ -41,6 +41,17 @@ os::UniqueFd OpenFile(const std::string& path, int flags) {
   return fd;
 }
 
+// What a process has read so far, by any call.
+uint64_t ReadBytes(pid_t pid) {
+  std::ifstream io("/proc/" + std::to_string(pid) + "/io");
+  std::string word;
+  uint64_t bytes = 0;
+  while (io >> word >> bytes) {
+    if (word == "rchar:") return bytes;
+  }
+  throw std::runtime_error("the kernel does not count what process reads");
+}
+
 // Copies of a receipt: what its steps say, each of them of no more than the payload, the last of
 // all of it.
 void CheckSteps(const Json& receipt, uint64_t bytes) {
@@ -163,6 +174,53 @@ TEST_CASE("many ranges of a file are one transfer, both ways") {
                                   R"("destination": {"offset": 0, "bytes": 1}})");
   CHECK(run(with.folder / "f", "b").reason() == "RANGE_OUT_OF_BUFFER");
   CHECK(Contents(with.node, "b") == expected);
+}
+
+TEST_CASE("a file goes into several buffers of two nodes, and is read once") {
+  Pair pair("[posix]\nio = \"threads\"\n");  // the kernel does not count what a ring reads
+  const TempFolder folder;
+  constexpr uint64_t kBytes = 150 * kMiB + 7;  // three pieces
+  const std::string payload = Payload(kBytes, 8);
+  WriteFile(folder / "f", payload);
+  const std::string size = std::to_string(kBytes + 4096);
+  pair.east.Do({"buffer", "create", "a", "--size", size});
+  pair.east.Do({"buffer", "create", "b", "--size", size});
+  pair.west.Do({"buffer", "create", "c", "--size", size});
+  const uint64_t before = ReadBytes(pair.east.process().pid());
+  const Json all = pair.east.Do(
+      {"cp", folder / "f", "west:c@4096", "--also", "a", "--also", "b@100", "--checksum"});
+  const uint64_t read = ReadBytes(pair.east.process().pid()) - before;
+  REQUIRE(all.at("copies").size() == 3);
+  const Json& first = all.at("copies").at(1);
+  CheckSteps(first, kBytes);
+  for (const Json& copy : all.at("copies")) {
+    CHECK(copy.at("bytes") == kBytes);
+    CHECK(copy.at("checksum").at("verified") == true);
+    if (copy == first) continue;
+    CHECK(copy.at("evidence").at("copied_from") == "east:a");
+    for (const Json& step : copy.at("steps")) CHECK(step.at("from") != "file");
+  }
+  CHECK(Contents(pair.west, "c@4096+" + std::to_string(kBytes)) == payload);
+  CHECK(Contents(pair.east, "a@0+" + std::to_string(kBytes)) == payload);
+  CHECK(Contents(pair.east, "b@100+" + std::to_string(kBytes)) == payload);
+  // By the daemon, once for the bytes and once for their checksum, and what little else it reads.
+  CHECK(read < 2 * kBytes + 16 * kMiB);
+  CHECK(read >= kBytes);
+  // Refused before a byte moves.
+  const auto refused = [&](std::vector<std::string> words, const char* names) {
+    words.insert(words.begin(), "cp");
+    const CommandResult result = pair.east.Run(words);
+    CAPTURE(result.out);
+    CHECK(result.exit_status == 2);
+    CHECK(result.message().find(names) != std::string::npos);
+  };
+  pair.east.Do({"buffer", "create", "small", "--size", "4096"});
+  refused({folder / "f", "a", "--also", "small"}, "east:small");
+  refused({folder / "f", "a", "--also", "a@100"}, "east:a");
+  refused({folder / "f", "a", "--also", folder / "g"}, "buffers alone");
+  refused({"a", "b", "--also", "small"}, "file");
+  refused({"-", "a", "--also", "b"}, "file");
+  CHECK(pair.east.Run({"cp", folder / "f", "a", "--also", "none"}).exit_status == 3);
 }
 
 TEST_CASE("a file may have to be on its disk before it counts as copied") {

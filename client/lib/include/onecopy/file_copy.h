@@ -77,6 +77,16 @@ struct FileCopy {
 Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
                                   const Endpoint& destination, const FileCopyOptions& options = {});
 
+// The same file into several buffers, of any nodes, and read once: each piece goes into one of
+// them, the first that is of this node or else the first, and from there into the others, while the
+// next is read. One copy for each destination, in their order. Of those that were copied onwards
+// the receipt tells that way alone, and names where from in its evidence ("copied_from").
+// INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, for ranges, and for no destination or one that is
+// given twice. After a failure each buffer may have got a part.
+Result<std::vector<FileCopy>> CopyFileToBuffers(Client& client, const LocalFile& source,
+                                                const std::vector<Endpoint>& destinations,
+                                                const FileCopyOptions& options = {});
+
 // Writes a new file, or a regular file that is given without range, under a temporary name beside
 // it, and renames that in the end: after a failure nothing has changed. An existing file keeps its
 // mode, and its owner where the caller may give files away; other hard links to it keep the old
