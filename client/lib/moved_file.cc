@@ -63,13 +63,21 @@ bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& 
 }
 
 Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,
-                          const FileCopyOptions& options, const Waiter& waiter) {
+                          const FileCopyOptions& options, const Waiter& waiter,
+                          std::vector<RangePair> ranges) {
   ONECOPY_RETURN_IF_ERROR(waiter.Check());
   ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, RequestFor(client, file, range, options));
   request.deadline = waiter.Remaining();
+  uint64_t total = file.bytes;
+  if (!ranges.empty()) {
+    total = 0;
+    for (const RangePair& pair : ranges) total += pair.source.bytes * pair.source.count;
+    (file.writes ? request.source : request.destination) = range.Piece(0, range.bytes);
+    request.ranges = std::move(ranges);
+  }
   Client::OnUpdate on_update;
   if (options.on_progress) {
-    on_update = [&options, total = file.bytes](const TransferInfo& transfer) {
+    on_update = [&options, total](const TransferInfo& transfer) {
       options.on_progress(transfer.bytes_done, total);
     };
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "client/lib/remote_range.h"
 #include "client/lib/waiter.h"
@@ -26,9 +27,11 @@ struct FilePart {
 bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
                  const FileCopyOptions& options);
 
-// Blocks, as file_copy.h says.
+// Blocks, as file_copy.h says. `ranges`: only these, of the part of the file and of the range;
+// empty: all of the part.
 Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,
-                          const FileCopyOptions& options, const Waiter& waiter);
+                          const FileCopyOptions& options, const Waiter& waiter,
+                          std::vector<RangePair> ranges = {});
 Result<Plan> PlanFile(Client& client, const FilePart& file, const RemoteRange& range,
                       const FileCopyOptions& options);
 
