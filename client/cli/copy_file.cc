@@ -4,10 +4,13 @@
 
 namespace onecopy::cli {
 
-Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options) {
+Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
+                      int source_fd) {
   const bool from_file = ends.source.kind != ParsedEndpoint::Kind::kBuffer;
-  auto copied = from_file ? CopyFileToBuffer(client, ToLocalFile(ends.source, true),
-                                             ends.destination.ToEndpoint(), options)
+  LocalFile source;
+  if (from_file) source = ToLocalFile(ends.source, true);
+  if (source_fd >= 0) source.fd = source_fd;
+  auto copied = from_file ? CopyFileToBuffer(client, source, ends.destination.ToEndpoint(), options)
                           : CopyBufferToFile(client, ends.source.ToEndpoint(),
                                              ToLocalFile(ends.destination, false), options);
   if (!copied.ok()) return copied.status();

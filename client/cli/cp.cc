@@ -12,6 +12,7 @@
 #include "client/cli/output/progress.h"
 #include "client/cli/output/report.h"
 #include "client/cli/peer_notice.h"
+#include "client/cli/tensors.h"
 #include "client/cli/time_option.h"
 #include "onecopy/reasons.h"
 
@@ -27,6 +28,7 @@ struct CpOptions {
   bool keep_failed = false;
   bool checksum = false;
   bool sync = false;
+  bool tensors = false;
   std::string deadline;
   std::string message;
   bool dry_run = false;
@@ -117,9 +119,11 @@ Status CheckCreate(const CpOptions& options) {
 
 // Several files, which this process reads one after the other.
 Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_options) {
-  if (options.dry_run || options.detach || options.sync || !options.move.ranges_file.empty()) {
+  if (options.dry_run || options.detach || options.sync || !options.move.ranges_file.empty() ||
+      options.tensors) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--dry-run, --detach, --sync and --ranges are for one copy, and this is one of several "
+            "--dry-run, --detach, --sync, --ranges and --tensors are for one copy, and this is one "
+            "of several "
             "files",
             "leave them out, or copy one file"};
   }
@@ -164,6 +168,10 @@ Status RunCp(Session& session, const CpOptions& typed) {
   ONECOPY_ASSIGN_OR_RETURN(ends, LocateFiles(std::move(ends), client.node()));
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
+  TensorFile tensors;
+  if (options.tensors) {
+    ONECOPY_ASSIGN_OR_RETURN(tensors, OpenTensors(&ends));
+  }
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   const Policy& policy = options.move.policy;
   if (options.dry_run)
@@ -192,7 +200,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   }
   const bool buffers = ends.source.kind == Kind::kBuffer && ends.destination.kind == Kind::kBuffer;
   auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
-                      : CopyFile(client, ends, file_options);
+                      : CopyFile(client, ends, file_options, tensors.fd.get());
   bar.Clear();
   if (!move.ok()) {
     const bool unmake = made && !options.keep_failed;
@@ -207,9 +215,16 @@ Status RunCp(Session& session, const CpOptions& typed) {
     if (!told.ok()) return told.WithContext("the bytes have arrived, the message has not");
   }
   if (session.json()) {
-    Print(session.out(), ToJson(*move));
+    Json document = ToJson(*move);
+    if (options.tensors) {
+      document["tensors"] = TensorsToJson(tensors.header, ends.destination, client.node());
+    }
+    Print(session.out(), document);
   } else if (!session.quiet()) {
     PrintReceipt(session.out(), *move);
+    if (options.tensors) {
+      PrintTensors(session.out(), tensors.header, ends.destination, client.node());
+    }
   }
   return OkStatus();
 }
@@ -236,6 +251,8 @@ void AddCp(CLI::App& program, Command& chosen) {
                     "Compare checksums of both ends after the bytes have arrived");
   command->add_flag("--sync", options->sync,
                     "A file counts as copied once the disk has it, and its name (fsync)");
+  command->add_flag("--tensors", options->tensors,
+                    "Move the payload of a safetensors file, and name the range of each tensor");
   command
       ->add_option("--deadline", options->deadline,
                    "Fail when it is not done after this time, as in --deadline 30s")
@@ -254,6 +271,7 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp ./weights.bin west:new --create=cuda:0   a buffer there is made for it
   onecopy cp ./a.bin ./b.bin west: --create      a buffer each, called a.bin and b.bin
   onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
+  onecopy cp ./m.safetensors west:m --create --tensors   and where each tensor is then
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
   onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, a line for each:

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "client/lib/windows.h"
@@ -68,6 +70,9 @@ Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRang
   ONECOPY_RETURN_IF_ERROR(waiter.Check());
   ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, RequestFor(client, file, range, options));
   request.deadline = waiter.Remaining();
+  // Less than the daemon can be told: it has passed before anything can happen.
+  if (request.deadline)
+    request.deadline = std::max(*request.deadline, std::chrono::milliseconds(1));
   uint64_t total = file.bytes;
   if (!ranges.empty()) {
     total = 0;

@@ -51,7 +51,7 @@ def parse(file: str, head: bytes, size: int) -> Array:
     start = 10 if head[6] == 1 else 12
     try:
         text = head[start:].decode("utf-8" if head[6] == 3 else "latin-1")
-        fields = ast.literal_eval(text.strip())
+        fields = ast.literal_eval(text.rstrip(" \n"))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as failure:
         raise bad(file, f"its head is no dictionary: {failure}") from None
     if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:

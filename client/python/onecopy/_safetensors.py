@@ -116,6 +116,8 @@ def parse(file: str, text: bytes, size: int) -> Header:
 def _tensor(file: str, name: str, fields: Any, start: int) -> Tensor:
     if not isinstance(fields, dict):
         raise bad(file, f"tensor '{name}' is a {type(fields).__name__}, and no object")
+    if set(fields) != {"dtype", "shape", "data_offsets"}:
+        raise bad(file, f"tensor '{name}' does not have dtype, shape and data_offsets, and these alone")
     code, shape, offsets = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(code, str) or (code not in _NAMES and code not in _LESS_THAN_A_BYTE):
         raise bad(file, f"tensor '{name}' is of dtype {code!r}, which is none of {', '.join(_NAMES)}")
@@ -167,13 +169,13 @@ def write(tensors: Mapping[str, tuple[_dtypes.DType, tuple[int, ...]]], metadata
         places[name] = at
         at += bytes
     try:
-        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        head = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as failure:
         raise InvalidArgument(f"a name is not UTF-8: {failure.object!r:.80}", "BAD_ARGUMENT", "rename the tensor") from None
     grain = _PAGE if at >= _WORTH_A_PAGE else 8
-    start = -(-(_LENGTH_BYTES + len(text)) // grain) * grain
-    text = text.ljust(start - _LENGTH_BYTES)
-    if len(text) > MOST_HEADER_BYTES:
-        raise InvalidArgument(f"the head would have {len(text)} bytes, and {MOST_HEADER_BYTES} is the most", "BAD_SIZE",
+    start = -(-(_LENGTH_BYTES + len(head)) // grain) * grain
+    head = head.ljust(start - _LENGTH_BYTES)
+    if len(head) > MOST_HEADER_BYTES:
+        raise InvalidArgument(f"the head would have {len(head)} bytes, and {MOST_HEADER_BYTES} is the most", "BAD_SIZE",
                               "write the tensors into several files")
-    return len(text).to_bytes(_LENGTH_BYTES, "little") + text, {name: start + each for name, each in places.items()}
+    return len(head).to_bytes(_LENGTH_BYTES, "little") + head, {name: start + each for name, each in places.items()}
