@@ -147,6 +147,11 @@ def read(node: Node, stop: _native.Stop, file: OpenFile, runs: Iterable[_placing
     return [Transfer(node._native, each, None) for each in done]
 
 
+def bytes_of(memory: Array, offset: int, bytes: int) -> Array:
+    """A part of an array of bytes."""
+    return memory._part(offset, (bytes,), _dtypes.of("uint8"))
+
+
 # ---- memory
 
 
