@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import onecopy
+import onecopy.arrow
 import onecopy.parquet
 
 
@@ -124,4 +125,103 @@ def test_any_footer_is_read_or_refused(east, tmp_path):
             assert bytes(each.data.memory) == bytes(changed[each.offset:each.offset + each.data.nbytes])
     assert read > 0
     gc.collect()
+    east.ping()
+
+
+# ---- files of Arrow
+
+
+def arrow_table(rows=1000):
+    return table(rows).append_column("kind", pyarrow.array([f"kind {each % 7}" for each in range(rows)]).dictionary_encode()) \
+        .append_column("flag", pyarrow.array([each % 3 == 0 for each in range(rows)])) \
+        .append_column("nothing", pyarrow.nulls(rows)) \
+        .append_column("fixed", pyarrow.array([b"abc"] * rows, pyarrow.binary(3)))
+
+
+@pytest.fixture
+def arrow(tmp_path):
+    path = tmp_path / "table.arrow"
+    with pyarrow.ipc.new_file(path, arrow_table().schema) as writer:
+        writer.write_table(arrow_table(), max_chunksize=300)
+    return path
+
+
+def test_record_batches_are_read_in_place(east, arrow):
+    loaded = onecopy.arrow.load(east, arrow, checksum=True)
+    assert len(loaded) == 4
+    assert loaded.schema.equals(arrow_table().schema)
+    assert pyarrow.Table.from_batches([each.batch for each in loaded]).equals(arrow_table())
+    for each in loaded:
+        each.batch.validate(full=True)
+    done, = loaded.transfers
+    assert done.receipt.path == "storage-bounce"
+    assert done.receipt.checksum.verified
+    kept = loaded[3].batch
+    del loaded, each, done
+    gc.collect()
+    assert kept.column("id").to_pylist() == list(range(900, 1000))
+
+
+def test_columns_and_batches_are_chosen(east, arrow):
+    for columns in (["price"], ["kind", "id"], "point", ["nothing"], []):
+        loaded = onecopy.arrow.load(east, arrow, columns, [2, 0])
+        names = [each for each in arrow_table().schema.names if each == columns or each in columns]
+        for each, start in zip(loaded, (600, 0), strict=True):
+            if names:
+                assert pyarrow.Table.from_batches([each.batch]).equals(arrow_table().select(names).slice(start, 300))
+    moved = onecopy.arrow.load(east, arrow, ["price"], [0]).transfers[0].bytes
+    assert 300 * 8 <= moved < 300 * 8 + 64
+    for options in ({"columns": ["none"]}, {"columns": "poin"}, {"batches": [4]}, {"batches": [-1]}):
+        with pytest.raises(onecopy.NotFound):
+            onecopy.arrow.load(east, arrow, **options)
+
+
+def test_a_batch_on_a_gpu(gpu_node, gpu_pool, arrow):
+    loaded = onecopy.arrow.load(gpu_node, arrow, ["id"], [1], pool=gpu_pool)
+    _, values = loaded[0].layout.columns[0].buffers
+    assert fake_gpus.read(loaded[0].memory.pointer + values[0], values[1]) == numpy.arange(300, 600).tobytes()
+    with pytest.raises(onecopy.InvalidArgument, match="GPU"):
+        _ = loaded[0].batch
+
+
+def test_what_is_not_loaded_of_arrow(east, tmp_path):
+    path = tmp_path / "x.arrow"
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    views = pyarrow.table({"a": pyarrow.array(["x" * 50] * 3, pyarrow.string_view())})
+    nested = pyarrow.table({"a": pyarrow.StructArray.from_arrays([pyarrow.array(["x"]).dictionary_encode()], ["b"])})
+    for given, written in ((arrow_table(), options), (views, None), (nested, None)):
+        with pyarrow.ipc.new_file(path, given.schema, options=written) as writer:
+            writer.write_table(given)
+        with pytest.raises(onecopy.Unimplemented) as failure:
+            onecopy.arrow.load(east, path)
+        assert failure.value.remedy
+    with pyarrow.ipc.new_stream(path, arrow_table().schema) as writer:
+        writer.write_table(arrow_table())
+    with pytest.raises(onecopy.InvalidArgument, match="another format"):
+        onecopy.arrow.load(east, path)
+
+
+def test_any_arrow_file_is_read_or_refused(east, arrow):
+    chance = random.Random(14)
+    whole = arrow.read_bytes()
+    read = 0
+    for number in range(600):
+        changed = bytearray(whole)
+        if number % 3 == 0:
+            changed = changed[:chance.randrange(len(changed))]
+        footer = int.from_bytes(whole[-10:-6], "little") + 10
+        for _ in range(chance.randrange(1, 4)):
+            at = len(whole) - chance.randrange(1, footer) if number % 2 else chance.randrange(2000)
+            if at < len(changed):
+                changed[at] = chance.choice([0, 255, chance.randrange(256)])
+        arrow.write_bytes(changed)
+        try:
+            loaded = onecopy.arrow.load(east, arrow)
+            for each in loaded:
+                _ = each.batch
+        except onecopy.Error as failure:
+            assert failure.reason == "BAD_FORMAT", failure  # noqa: PT017
+            continue
+        read += 1
+    assert read > 0
     east.ping()
