@@ -6,6 +6,7 @@ import random
 import fake_gpus
 import numpy
 import pyarrow
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
@@ -160,6 +161,12 @@ def test_record_batches_are_read_in_place(east, arrow):
     del loaded, each, done
     gc.collect()
     assert kept.column("id").to_pylist() == list(range(900, 1000))
+
+
+def test_a_file_of_feather(east, tmp_path):
+    pyarrow.feather.write_feather(arrow_table(), tmp_path / "x.feather", compression="uncompressed")
+    loaded = onecopy.arrow.load(east, tmp_path / "x.feather")
+    assert pyarrow.Table.from_batches([each.batch for each in loaded]).equals(arrow_table())
 
 
 def test_columns_and_batches_are_chosen(east, arrow):
