@@ -18,13 +18,13 @@
 namespace onecopy::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SaxJson = nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr size_t kMaxDimensions = 4096;
 
-Status Bad(const std::string& name, const std::string& why) {
+Status BadFile(const std::string& name, const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadFormat,
           Printable(name) + " is no whole safetensors file: " + why, "get or write the file anew"};
 }
@@ -44,7 +44,7 @@ uint64_t BitsOf(std::string_view dtype) {
 }
 
 // Absent where it is no whole number of bytes, or too many.
-std::optional<uint64_t> BytesOf(uint64_t bits, const std::vector<uint64_t>& shape) {
+std::optional<uint64_t> BytesOfShape(uint64_t bits, const std::vector<uint64_t>& shape) {
   if (std::ranges::find(shape, uint64_t{0}) != shape.end()) return 0;
   uint64_t product = bits;
   for (const uint64_t length : shape) {
@@ -57,7 +57,7 @@ std::optional<uint64_t> BytesOf(uint64_t bits, const std::vector<uint64_t>& shap
 
 // Takes the text word by word, and nothing that the format does not have: so nothing of it is kept
 // but tensors, however deep or long it is. A method that returns false ends the reading.
-class Reader final : public nlohmann::json_sax<Json> {
+class HeadReader final : public nlohmann::json_sax<SaxJson> {
  public:
   std::vector<TensorInFile> Tensors() && { return std::move(tensors_); }
   const std::string& why() const { return why_; }
@@ -152,7 +152,7 @@ class Reader final : public nlohmann::json_sax<Json> {
     const std::string what = "tensor '" + Printable(name_) + "' ";
     const uint64_t bits = BitsOf(tensor_.dtype);
     if (bits == 0) return Fail(what + "is of an unknown dtype, '" + Printable(tensor_.dtype) + "'");
-    const std::optional<uint64_t> bytes = BytesOf(bits, tensor_.shape);
+    const std::optional<uint64_t> bytes = BytesOfShape(bits, tensor_.shape);
     if (!bytes || offsets_[0] > offsets_[1] || offsets_[1] - offsets_[0] != *bytes) {
       return Fail(what + "does not have the bytes of its shape and dtype: its data_offsets are " +
                   std::to_string(offsets_[0]) + " and " + std::to_string(offsets_[1]));
@@ -181,19 +181,19 @@ Status CheckOrder(const std::vector<TensorInFile>& tensors, uint64_t payload_byt
   uint64_t end = 0;
   for (const TensorInFile& tensor : tensors) {
     if (tensor.offset_bytes != end) {
-      return Bad(name, "tensor '" + Printable(tensor.name) + "' begins at byte " +
-                           std::to_string(tensor.offset_bytes) + " of the payload and " +
-                           (tensor.offset_bytes < end ? "shares bytes with another"
-                                                      : "leaves a hole before it"));
+      return BadFile(name, "tensor '" + Printable(tensor.name) + "' begins at byte " +
+                               std::to_string(tensor.offset_bytes) + " of the payload and " +
+                               (tensor.offset_bytes < end ? "shares bytes with another"
+                                                          : "leaves a hole before it"));
     }
     if (tensor.bytes > payload_bytes - end) {
-      return Bad(name, "tensor '" + Printable(tensor.name) + "' ends behind the file's end");
+      return BadFile(name, "tensor '" + Printable(tensor.name) + "' ends behind the file's end");
     }
     end += tensor.bytes;
   }
   if (end == payload_bytes) return OkStatus();
-  return Bad(name, "its tensors have " + std::to_string(end) + " bytes, and " +
-                       std::to_string(payload_bytes) + " are there");
+  return BadFile(name, "its tensors have " + std::to_string(end) + " bytes, and " +
+                           std::to_string(payload_bytes) + " are there");
 }
 
 Result<std::string> ReadText(int fd, uint64_t offset, uint64_t bytes, const std::string& name) {
@@ -216,28 +216,28 @@ Result<std::string> ReadText(int fd, uint64_t offset, uint64_t bytes, const std:
 Result<uint64_t> SafetensorsHeaderBytes(std::string_view first, uint64_t file_bytes,
                                         const std::string& name) {
   if (first.size() < kLengthBytes || file_bytes < kLengthBytes) {
-    return Bad(name, "it has " + std::to_string(std::min<uint64_t>(first.size(), file_bytes)) +
-                         " bytes, and the length of its head alone takes 8");
+    return BadFile(name, "it has " + std::to_string(std::min<uint64_t>(first.size(), file_bytes)) +
+                             " bytes, and the length of its head alone takes 8");
   }
   uint64_t length = 0;
   for (size_t i = kLengthBytes; i-- > 0;) {
     length = length << 8 | static_cast<unsigned char>(first[i]);
   }
   if (length > kMaxSafetensorsHeaderBytes || length > file_bytes - kLengthBytes) {
-    return Bad(name, "its head is said to have " + std::to_string(length) +
-                         " bytes, and the whole file has " + std::to_string(file_bytes));
+    return BadFile(name, "its head is said to have " + std::to_string(length) +
+                             " bytes, and the whole file has " + std::to_string(file_bytes));
   }
   return length;
 }
 
 Result<SafetensorsHeader> ParseSafetensors(std::string_view text, uint64_t file_bytes,
                                            const std::string& name) {
-  if (text.empty() || text.front() != '{') return Bad(name, "its head does not begin with '{'");
+  if (text.empty() || text.front() != '{') return BadFile(name, "its head does not begin with '{'");
   if (file_bytes < kLengthBytes || text.size() > file_bytes - kLengthBytes) {
-    return Bad(name, "its head is longer than the file");
+    return BadFile(name, "its head is longer than the file");
   }
-  Reader reader;
-  if (!Json::sax_parse(text, &reader)) return Bad(name, reader.why());
+  HeadReader reader;
+  if (!SaxJson::sax_parse(text, &reader)) return BadFile(name, reader.why());
   SafetensorsHeader header;
   header.payload_offset = kLengthBytes + text.size();
   header.payload_bytes = file_bytes - header.payload_offset;
@@ -252,12 +252,12 @@ Result<SafetensorsHeader> ParseSafetensors(std::string_view text, uint64_t file_
 Result<SafetensorsHeader> ReadSafetensors(int fd, const std::string& name) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + Printable(name));
-  if (!S_ISREG(facts.st_mode)) return Bad(name, "it is no regular file");
+  if (!S_ISREG(facts.st_mode)) return BadFile(name, "it is no regular file");
   const auto file_bytes = static_cast<uint64_t>(facts.st_size);
   ONECOPY_ASSIGN_OR_RETURN(const std::string first, ReadText(fd, 0, kLengthBytes, name));
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t length, SafetensorsHeaderBytes(first, file_bytes, name));
   ONECOPY_ASSIGN_OR_RETURN(const std::string text, ReadText(fd, kLengthBytes, length, name));
-  if (text.size() < length) return Bad(name, "it became shorter while it was read");
+  if (text.size() < length) return BadFile(name, "it became shorter while it was read");
   return ParseSafetensors(text, file_bytes, name);
 }
 

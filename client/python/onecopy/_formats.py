@@ -282,14 +282,16 @@ def _index(opened: contextlib.ExitStack, name: str) -> Iterator[_Wanted]:
 
 def _select(name: str, wanted: list[_Wanted], patterns: list[str] | None) -> None:
     if patterns is not None:
-        every = [each.name for one in wanted for each in one.tensors]
+        every = {each.name: None for one in wanted for each in one.tensors}
+        chosen: set[str] = set()
         for pattern in patterns:
             if not isinstance(pattern, str):
                 raise InvalidArgument(f"{pattern!r} is no name of a tensor", "BAD_ARGUMENT", "pass names, or patterns as '*.bias'")
-            if pattern not in every and not fnmatch.filter(every, pattern):
-                some = ", ".join(every[:5]) + (", …" if len(every) > 5 else "")
+            found = [pattern] if pattern in every else fnmatch.filter(every, pattern)
+            if not found:
+                some = ", ".join(list(every)[:5]) + (", …" if len(every) > 5 else "")
                 raise _errors.NotFound(f"{name} has no tensor '{pattern}'", "BAD_ARGUMENT", f"it has {some}")
-        chosen = {each for each in every if each in patterns or any(fnmatch.fnmatchcase(each, one) for one in patterns)}
+            chosen.update(found)
         for one in wanted:
             one.tensors[:] = [each for each in one.tensors if each.name in chosen]
     for one in wanted:
