@@ -18,10 +18,13 @@ Move MoveOfFile(const ParsedEndpoint& source, const ParsedEndpoint& destination,
 
 }  // namespace
 
-Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options) {
+Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
+                      int source_fd) {
   const bool from_file = ends.source.kind != ParsedEndpoint::Kind::kBuffer;
-  auto copied = from_file ? CopyFileToBuffer(client, ToLocalFile(ends.source, true),
-                                             ends.destination.ToEndpoint(), options)
+  LocalFile source;
+  if (from_file) source = ToLocalFile(ends.source, true);
+  if (source_fd >= 0) source.fd = source_fd;
+  auto copied = from_file ? CopyFileToBuffer(client, source, ends.destination.ToEndpoint(), options)
                           : CopyBufferToFile(client, ends.source.ToEndpoint(),
                                              ToLocalFile(ends.destination, false), options);
   if (!copied.ok()) return copied.status();
@@ -34,7 +37,7 @@ Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& fi
   std::vector<Endpoint> ends;
   for (const ParsedEndpoint& buffer : buffers) ends.push_back(buffer.ToEndpoint());
   ONECOPY_ASSIGN_OR_RETURN(std::vector<FileCopy> copied,
-                           CopyFileToBuffers(client, ToLocalFile(file, true), ends, options));
+                           CopyFileToEach(client, ToLocalFile(file, true), ends, options));
   std::vector<Move> moves;
   for (size_t i = 0; i < copied.size(); ++i) {
     moves.push_back(MoveOfFile(file, buffers[i], std::move(copied[i])));

@@ -9,8 +9,10 @@
 
 namespace onecopy::cli {
 
-// Whichever end of the two is the file.
-Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options);
+// Whichever end of the two is the file. `source_fd`: what is open of a source, borrowed; -1: it is
+// opened by its name.
+Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
+                      int source_fd = -1);
 
 // A file into each of these, read once.
 Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& file,

@@ -12,6 +12,7 @@
 #include "client/cli/output/progress.h"
 #include "client/cli/output/report.h"
 #include "client/cli/peer_notice.h"
+#include "client/cli/tensors.h"
 #include "client/cli/time_option.h"
 #include "onecopy/reasons.h"
 
@@ -29,6 +30,7 @@ struct CpOptions {
   bool checksum = false;
   bool sync = false;
   bool write_device = false;
+  bool tensors = false;
   std::string deadline;
   std::string message;
   bool dry_run = false;
@@ -124,9 +126,12 @@ Status CheckCreate(const CpOptions& options) {
 
 // Several files, which this process reads one after the other.
 Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_options) {
-  if (options.dry_run || options.detach || options.sync || !options.move.ranges_file.empty()) {
+  if (options.dry_run || options.detach || options.sync || !options.move.ranges_file.empty() ||
+      options.tensors || options.write_device) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--dry-run, --detach, --sync and --ranges are for one copy, and this is one of several "
+            "--dry-run, --detach, --sync, --ranges, --tensors and --write-device are for one copy, "
+            "and this is one "
+            "of several "
             "files",
             "leave them out, or copy one file"};
   }
@@ -145,8 +150,9 @@ Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_
 
 // One file into several buffers, and a receipt for each.
 Status RunToSeveral(Session& session, const CpOptions& options, FileCopyOptions file_options) {
-  if (options.dry_run || options.detach || options.sync || options.write_device ||
-      !options.create.empty() || !options.message.empty() || !options.move.ranges_file.empty()) {
+  if (options.dry_run || options.detach || options.sync || options.tensors ||
+      options.write_device || !options.create.empty() || !options.message.empty() ||
+      !options.move.ranges_file.empty()) {
     return {
         Code::kInvalidArgument, reasons::kBadArgument,
         "--also goes with none of --create, --detach, --dry-run, --message, --ranges, --sync and "
@@ -225,6 +231,10 @@ Status RunCp(Session& session, const CpOptions& typed) {
   ONECOPY_RETURN_IF_ERROR(CheckOptions(options, ends));
   ONECOPY_ASSIGN_OR_RETURN(const RangeList ranges, RangesOf(options.move, ends));
   file_options.ranges = ranges.ranges;
+  TensorFile tensors;
+  if (options.tensors) {
+    ONECOPY_ASSIGN_OR_RETURN(tensors, OpenTensors(&ends));
+  }
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   if (options.dry_run)
     return SuggestFile(DryRun(session, client, ends, file_options, ranges), ends, client.node());
@@ -252,7 +262,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   }
   const bool buffers = ends.source.kind == Kind::kBuffer && ends.destination.kind == Kind::kBuffer;
   auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
-                      : CopyFile(client, ends, file_options);
+                      : CopyFile(client, ends, file_options, tensors.fd.get());
   bar.Clear();
   if (!move.ok()) {
     const bool unmake = made && !options.keep_failed;
@@ -267,9 +277,16 @@ Status RunCp(Session& session, const CpOptions& typed) {
     if (!told.ok()) return told.WithContext("the bytes have arrived, the message has not");
   }
   if (session.json()) {
-    Print(session.out(), ToJson(*move));
+    Json document = ToJson(*move);
+    if (options.tensors) {
+      document["tensors"] = TensorsToJson(tensors.header, ends.destination, client.node());
+    }
+    Print(session.out(), document);
   } else if (!session.quiet()) {
     PrintReceipt(session.out(), *move);
+    if (options.tensors) {
+      PrintTensors(session.out(), tensors.header, ends.destination, client.node());
+    }
   }
   return OkStatus();
 }
@@ -304,6 +321,8 @@ void AddCp(CLI::App& program, Command& chosen) {
                     "A file counts as copied once the disk has it, and its name (fsync)");
   command->add_flag("--write-device", options->write_device,
                     "Write a block device, whose bytes are lost; without this it is refused");
+  command->add_flag("--tensors", options->tensors,
+                    "Move the payload of a safetensors file, and name the range of each tensor");
   command
       ->add_option("--deadline", options->deadline,
                    "Fail when it is not done after this time, as in --deadline 30s")
@@ -322,6 +341,7 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp ./weights.bin west:new --create=cuda:0   a buffer there is made for it
   onecopy cp ./a.bin ./b.bin west: --create      a buffer each, called a.bin and b.bin
   onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
+  onecopy cp ./m.safetensors west:m --create --tensors   and where each tensor is then
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
   onecopy cp ./model.bin gpu0 --also gpu1 --also west:gpu0   a file that is read once, in three

@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "client/lib/windows.h"
@@ -90,6 +91,9 @@ Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRang
   ONECOPY_RETURN_IF_ERROR(waiter.Check());
   ONECOPY_ASSIGN_OR_RETURN(TransferRequest request, RequestFor(client, file, range, options));
   request.deadline = waiter.Remaining();
+  // Less than the daemon can be told: it has passed before anything can happen.
+  if (request.deadline)
+    request.deadline = std::max(*request.deadline, std::chrono::milliseconds(1));
   Client::OnUpdate on_update;
   if (options.on_progress) {
     on_update = [&options](const TransferInfo& transfer) {

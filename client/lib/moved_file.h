@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "client/lib/remote_range.h"
 #include "client/lib/waiter.h"

@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import onecopy
+from onecopy import _native, _pieces
 
 SIZE = 3_000_001
 
@@ -86,6 +87,39 @@ def test_memory_that_only_the_cuda_array_interface_tells_of(gpu_node, gpu_pool, 
     array = gpu_pool.empty(1000, "uint8")
     gpu_node.copy_from_file(file, fake_gpus.Foreign(array.pointer, (1000,), keeps=array))
     assert fake_gpus.read(array.pointer, 1000) == pattern(1000).tobytes()
+
+
+def test_pieces_that_the_daemon_does_not_move_go_through_this_process(east, west, file, tmp_path):
+    """One by one, of a file of which the descriptor counts."""
+    theirs, ours = west.empty(SIZE, "uint8"), east.empty(1000, "uint8")
+    request = _pieces.request(_pieces.Ends([("", str(file), None, None)], [("", str(file), None, None)], []))
+    pieces = [(theirs.buffer.endpoint(5, 100)._tuple(), 7), (ours.buffer.endpoint(0, 50)._tuple(), 1000),
+              (theirs.buffer.endpoint(500, 300_000)._tuple(), 2_000_000), (ours.buffer.endpoint(60, 40)._tuple(), 3)]
+    with file.open("rb") as opened:
+        file.rename(tmp_path / "moved")
+        done = east._native.copy_pieces(request, opened.fileno(), True, b"", pieces, False, None, _native.Stop())
+    expected = numpy.zeros(SIZE, "uint8")
+    expected[5:105], expected[500:300_500] = pattern(SIZE)[7:107], pattern(SIZE)[2_000_000:2_300_000]
+    assert (numpy.asarray(theirs) == expected).all()
+    assert (numpy.asarray(ours)[:50] == pattern(SIZE)[1000:1050]).all()
+    assert (numpy.asarray(ours)[60:100] == pattern(SIZE)[3:43]).all()
+    assert [each.bytes for each in done] == [100, 300_000, 90]
+    written = [(end, at - 1 if at else 2) for end, at in pieces]
+    request = _pieces.request(_pieces.Ends([("", str(tmp_path / "out"), None, None)], [("", "", None, None)], []), checksum=True)
+    east._native.copy_pieces(request, -1, False, b"ab", written, True, None, _native.Stop())
+    now = (tmp_path / "out").read_bytes()
+    assert (now[6:106], now[999:1049], now[1_999_999:]) == (
+        pattern(SIZE)[7:107].tobytes(), pattern(SIZE)[1000:1050].tobytes(), pattern(SIZE)[2_000_000:2_300_000].tobytes())
+    assert now[:2] == b"ab"
+    assert now[2:6] == pattern(SIZE)[3:7].tobytes()
+    before = (tmp_path / "out").read_bytes(), sorted(os.listdir(tmp_path))
+    for wrong in ([(theirs.buffer.endpoint(0, 0)._tuple(), 0)], [(theirs.buffer.endpoint(0, None)._tuple(), 0)],
+                  [(theirs.buffer.endpoint(0, 10)._tuple(), 0), (theirs.buffer.endpoint(SIZE, 10)._tuple(), 100)],
+                  [(ours.buffer.endpoint(0, 10)._tuple(), (1 << 64) - 5)], [("", "no-such-buffer", 0, 10)]):
+        given = [(wrong[0], 0)] if len(wrong[0]) == 4 else wrong
+        with pytest.raises(onecopy.Error):
+            east._native.copy_pieces(request, -1, False, b"ab", given, False, None, _native.Stop())
+        assert ((tmp_path / "out").read_bytes(), sorted(os.listdir(tmp_path))) == before
 
 
 def test_what_is_wrong_is_said_and_leaves_all_as_it_was(east, file, tmp_path):

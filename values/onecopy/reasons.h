@@ -12,6 +12,7 @@ namespace onecopy::reasons {
 inline constexpr std::string_view kBadArgument = "BAD_ARGUMENT";
 inline constexpr std::string_view kBadConfig = "BAD_CONFIG";
 inline constexpr std::string_view kBadEndpoint = "BAD_ENDPOINT";
+inline constexpr std::string_view kBadFormat = "BAD_FORMAT";
 inline constexpr std::string_view kBadHandle = "BAD_HANDLE";
 inline constexpr std::string_view kBadName = "BAD_NAME";
 inline constexpr std::string_view kBadPointer = "BAD_POINTER";

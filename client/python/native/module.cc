@@ -185,6 +185,11 @@ void BindNode(nb::module_& module) {
            nb::sig("def copy_file(self, request: tuple[object, ...], reads: bool, offset_bytes: "
                    "int | None, bytes: int | None, sync: bool, on_update: object, stop: Stop) -> "
                    "Transfer"))
+      .def("copy_pieces", &Node::CopyPieces, "request"_a, "fd"_a, "reads"_a, "head"_a, "pieces"_a,
+           "sync"_a, "on_update"_a.none(), "stop"_a,
+           nb::sig("def copy_pieces(self, request: tuple[object, ...], fd: int, reads: bool, head: "
+                   "bytes, pieces: list[tuple[tuple[object, ...], int]], sync: bool, on_update: "
+                   "object, stop: Stop) -> list[Transfer]"))
       .def("enqueue", &Node::Enqueue, "request"_a, "after"_a.none(), "then"_a.none(),
            nb::sig("def enqueue(self, request: tuple[object, ...], after: int | None, then: int | "
                    "None) -> Queued"))

@@ -47,6 +47,23 @@ TransferSnapshot Ended(Result<TransferInfo> result) {
   return TransferSnapshot(std::move(transfer));
 }
 
+FileCopyOptions OptionsOf(const TransferRequest& wanted, bool sync) {
+  FileCopyOptions options;
+  options.policy = wanted.policy;
+  options.checksum = wanted.checksum;
+  options.sync = sync;
+  options.deadline = wanted.deadline;
+  return options;
+}
+
+void Note(FileCopy copied, TransferInfo* info) {
+  info->id = copied.id;
+  info->state = TransferState::kSucceeded;
+  info->bytes = info->bytes_done = copied.bytes;
+  info->parts = copied.windows;
+  info->receipt = std::move(copied.receipt);
+}
+
 // Whether rings carry such requests.
 bool MayBeQuick(const TransferRequest& request) {
   return request.source.bytes && *request.source.bytes <= kQuickBytes && request.ranges.empty() &&
@@ -277,11 +294,7 @@ TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
   Endpoint& end = reads ? info.source : info.destination;
   const LocalFile file = {std::exchange(end.buffer, {}), -1, offset_bytes, bytes};
   end = {.node = client_.node(), .offset_bytes = offset_bytes, .bytes = bytes, .file = file.path};
-  FileCopyOptions options;
-  options.policy = wanted.policy;
-  options.checksum = wanted.checksum;
-  options.sync = sync;
-  options.deadline = wanted.deadline;
+  FileCopyOptions options = OptionsOf(wanted, sync);
   const auto copy = [&](const Client::OnUpdate& note, std::stop_token token) {
     options.stop = std::move(token);
     if (note) {
@@ -298,14 +311,51 @@ TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
   return Ended(Wait(
       [&](const Client::OnUpdate& note, std::stop_token token) -> Result<TransferInfo> {
         ONECOPY_ASSIGN_OR_RETURN(FileCopy copied, copy(note, std::move(token)));
-        info.id = copied.id;
-        info.state = TransferState::kSucceeded;
-        info.bytes = info.bytes_done = copied.bytes;
-        info.parts = copied.windows;
-        info.receipt = std::move(copied.receipt);
+        Note(std::move(copied), &info);
         return info;
       },
       ToOnUpdate(on_update), stop));
+}
+
+std::vector<TransferSnapshot> Node::CopyPieces(const nb::tuple& request, int fd, bool reads,
+                                               const nb::bytes& head, const FilePieces& pieces,
+                                               bool sync, const nb::object& on_update,
+                                               const std::stop_source& stop) {
+  const TransferRequest wanted = ToRequest(request);
+  const LocalFile file = {wanted.source.buffer, fd};
+  const std::string_view first(head.c_str(), head.size());
+  std::vector<FilePiece> parts;
+  parts.reserve(pieces.size());
+  for (const auto& [buffer, offset] : pieces) parts.push_back({offset, ToEndpoint(buffer)});
+  FileCopyOptions options = OptionsOf(wanted, sync);
+  std::vector<TransferSnapshot> ended;
+  Ended(Wait(
+      [&](const Client::OnUpdate& note, std::stop_token token) -> Result<TransferInfo> {
+        TransferInfo info;
+        options.stop = std::move(token);
+        if (note) {
+          options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
+            info.state = TransferState::kRunning;
+            info.bytes = total.value_or(0);
+            info.bytes_done = done;
+            note(info);
+          };
+        }
+        auto copied = reads ? CopyFileToBuffers(client_, file, parts, options)
+                            : CopyBuffersToFile(client_, first, parts, file, options);
+        if (!copied.ok()) return copied.status();
+        for (PiecesCopy& each : *copied) {
+          TransferInfo one;
+          one.source = reads ? each.file : each.buffer;
+          one.destination = reads ? each.buffer : each.file;
+          Note(std::move(each.copy), &one);
+          ended.emplace_back(std::move(one));
+        }
+        info.state = TransferState::kSucceeded;
+        return info;
+      },
+      ToOnUpdate(on_update), stop));
+  return ended;
 }
 
 Queued Node::Enqueue(const nb::tuple& request, std::optional<uint64_t> after,

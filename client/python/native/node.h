@@ -126,6 +126,14 @@ class Node {
                             std::optional<uint64_t> offset_bytes, std::optional<uint64_t> bytes,
                             bool sync, const nanobind::object& on_update,
                             const std::stop_source& stop);
+  // As CopyFileToBuffers or, where it is not read, CopyBuffersToFile: the request's two ends are
+  // the file's path as a buffer's name, and each piece is a buffer's range and its place in the
+  // file. `fd` is borrowed; -1: the path is opened. A snapshot for each buffer.
+  using FilePieces = std::vector<std::pair<nanobind::tuple, uint64_t>>;
+  std::vector<TransferSnapshot> CopyPieces(const nanobind::tuple& request, int fd, bool reads,
+                                           const nanobind::bytes& head, const FilePieces& pieces,
+                                           bool sync, const nanobind::object& on_update,
+                                           const std::stop_source& stop);
   Queued Enqueue(const nanobind::tuple& request, std::optional<uint64_t> after,
                  std::optional<uint64_t> then);
   TransferSnapshot Await(const std::string& id, const nanobind::object& on_update,

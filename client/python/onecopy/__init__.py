@@ -7,7 +7,9 @@
     print(done.receipt)
 """
 
+import os
 from importlib.metadata import version as _version
+from typing import Any
 
 from . import aio
 from ._device import DeviceArray
@@ -30,6 +32,7 @@ from ._errors import (
     Unimplemented,
     Unknown,
 )
+from ._formats import Loaded, Saved
 from ._mapped import MappedArray
 from ._node import End, Node, connect, diagnose, program
 from ._pool import DevicePool, Pool, PoolArray, PoolStatistics
@@ -61,11 +64,21 @@ def doctor() -> Diagnosis:
     return diagnose()
 
 
+def load(file: str | os.PathLike[str], *, node: Node | None = None, device: Any = None, **options: Any) -> Loaded:
+    """Node.load of that node or, without one, of this machine's (see connect)."""
+    return (node or connect()).load(file, device=device, **options)
+
+
+def save(file: str | os.PathLike[str], arrays: Any, *, node: Node | None = None, **options: Any) -> Saved:
+    """Node.save, likewise."""
+    return (node or connect()).save(file, arrays, **options)
+
+
 __all__ = [
     "Aborted", "AlreadyExists", "Attempt", "Buffer", "Cancelled", "Checksum", "DataLoss", "DeadlineExceeded",
     "DeviceArray", "DevicePool", "Diagnosis", "End", "Endpoint", "Error", "FailedPrecondition", "Finding", "Grant",
-    "Internal", "InvalidArgument", "Lane", "MappedArray", "Node", "NotFound", "OutOfRange", "PermissionDenied", "Plan",
-    "Pool", "PoolArray", "PoolStatistics", "Prepared", "Queued", "Receipt", "Refusal", "ResourceExhausted",
-    "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable", "Unimplemented", "Unknown", "aio",
-    "connect", "doctor", "program",
+    "Internal", "InvalidArgument", "Lane", "Loaded", "MappedArray", "Node", "NotFound", "OutOfRange",
+    "PermissionDenied", "Plan", "Pool", "PoolArray", "PoolStatistics", "Prepared", "Queued", "Receipt", "Refusal",
+    "ResourceExhausted", "Saved", "SharedArray", "Step", "Sum", "Transfer", "Unauthenticated", "Unavailable",
+    "Unimplemented", "Unknown", "aio", "connect", "doctor", "load", "program", "save",
 ]

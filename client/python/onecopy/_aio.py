@@ -6,16 +6,17 @@ import asyncio
 import concurrent.futures
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _files, _native
+from . import _files, _formats, _native
 from ._transfer import Transfer
 from ._values import Buffer, Plan
 
 if TYPE_CHECKING:
     from ._mapped import MappedArray
     from ._node import End, Node, Progress
+    from ._pool import DevicePool, Pool
     from ._shared import SharedArray
 
 _T = TypeVar("_T")
@@ -119,6 +120,24 @@ class AsyncNode:
         """As Node.copy_to_file, likewise."""
         stop = _native.Stop()
         return await _call(lambda: _files.write(self._node, stop, None, source, file, offset, sync, **options), stop)
+
+    async def load(self, file: str | os.PathLike[str], *, device: Any = None,
+                   pool: Pool | DevicePool | None = None, only: str | Iterable[str] | None = None,
+                   format: str | None = None, at_most: int | None = None, checksum: bool = False,
+                   deadline: float | None = None) -> _formats.Loaded:
+        """As Node.load. Cancelling the task ends it, and gives the memory back."""
+        stop = _native.Stop()
+        moves = _formats.options(at_most, checksum, deadline)
+        return await _call(lambda: _formats.load(self._node, stop, file, device, pool, only, format, moves), stop)
+
+    async def save(self, file: str | os.PathLike[str], arrays: Mapping[str, Any] | Any, *,
+                   metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
+                   at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> _formats.Saved:
+        """As Node.save, likewise."""
+        stop = _native.Stop()
+        moves = _formats.options(at_most, checksum, deadline)
+        return await _call(
+            lambda: _formats.save(self._node, stop, file, arrays, metadata, format, sync, moves), stop)
 
     async def explain(self, source: End, destination: End, **policy: Any) -> Plan:
         """As Node.explain."""

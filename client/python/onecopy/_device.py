@@ -91,7 +91,7 @@ class DeviceArray(_ranges.PoolRange):
     @property
     def pointer(self) -> int:
         """Its address on the GPU."""
-        return self._memory.address
+        return self._memory.address + self._offset
 
     def record_stream(self, stream: Any) -> None:
         """The stream uses it, too: it goes back after what that was given by then. The stream is kept until then; by its
@@ -119,7 +119,7 @@ class DeviceArray(_ranges.PoolRange):
         piece = self._memory
         piece.wait_at_end()
         self._lent = piece
-        return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (piece.address, False),
+        return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (piece.address + self._offset, False),
                 "strides": None, "stream": piece.stream or _LEGACY}
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -133,7 +133,7 @@ class DeviceArray(_ranges.PoolRange):
             taker = _taker(stream)
             piece.hand_to(taker)
             piece.used_by(taker, None)
-        return self._capsule(piece, piece.address, self.__dlpack_device__(), max_version)
+        return self._capsule(piece, piece.address + self._offset, self.__dlpack_device__(), max_version)
 
     def __repr__(self) -> str:
         where = "freed" if self._piece is None else f"buffer {self.buffer.node}:{self.buffer.name}"

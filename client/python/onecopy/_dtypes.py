@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ._errors import InvalidArgument
@@ -27,7 +28,8 @@ class DType(NamedTuple):
 
 
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
-_FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13}
+_FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
+           "float8_e8m0fnu": 14}
 
 _TYPES = {
     each.name: each
@@ -45,6 +47,10 @@ _TYPES = {
     )
 }
 _OTHER_NAMES = {"int": "int64", "float": "float64", "complex": "complex128", "half": "float16", "double": "float64"}
+
+
+def every() -> Iterable[DType]:
+    return _TYPES.values()
 
 
 def of(dtype: object) -> DType:

@@ -8,10 +8,10 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from . import _arrays, _errors, _files, _mapped, _native, _pieces, _pool, _prepared, _registrations, _shared, _streams
+from . import _arrays, _errors, _files, _formats, _mapped, _native, _pieces, _pool, _prepared, _registrations, _shared, _streams
 from ._errors import InvalidArgument
 from ._requests import OURS, End, Keeps, Requests, milliseconds
 from ._transfer import Transfer
@@ -297,6 +297,40 @@ class Node:
         full. Otherwise as copy_from_file."""
         return _files.write(self, _native.Stop(), progress, source, file, offset, sync, at_most=at_most, path=path,
                             checksum=checksum, deadline=deadline)
+
+    def load(self, file: str | os.PathLike[str], *, device: Any = None,
+             pool: _pool.Pool | _pool.DevicePool | None = None, only: str | Iterable[str] | None = None,
+             format: str | None = None, at_most: int | None = None, checksum: bool = False,
+             deadline: float | None = None) -> _formats.Loaded:
+        """The arrays of a file of this machine, by their names: of a safetensors file, of an index of several
+        (`model.safetensors.index.json`, whose files are read side by side), or of a .npy file, whose array has the file's
+        name. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
+        lie where they do in the file. One that would not lie at a multiple of its elements' size there has a place of its
+        own in it, as has on a GPU one that does not at a multiple of 16.
+
+        device: None or "cpu" for memory of the host, else the GPU, as of `pool`; pool: takes the memory from this one;
+        only: names, or patterns as "*.bias", of which each must be there; format: "safetensors", "index", "npy", where
+        the file's name does not say; at_most, checksum, deadline: as transfer's, of each file, and of all together.
+
+        Raises InvalidArgument (BAD_FORMAT) for a file that is not what its format says, before anything moves;
+        Unimplemented for elements of less than a byte, of another byte order, or in Fortran order; NotFound for a file, or
+        a tensor of `only`, that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
+        given back."""
+        return _formats.load(self, _native.Stop(), file, device, pool, only, format,
+                             _formats.options(at_most, checksum, deadline))
+
+    def save(self, file: str | os.PathLike[str], arrays: Mapping[str, Any] | Any, *,
+             metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
+             at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> _formats.Saved:
+        """Writes arrays without gaps, of the host or of GPUs, into a safetensors file, by their names, or one array into a
+        .npy file. The daemon moves their bytes. Head and bytes get the file's name together, in the end: after a failure
+        what there was still is, and nothing beside it. Arrays of a GPU are read as they are: synchronise first.
+
+        metadata: texts by their names, of a safetensors file; sync: return once the disk has it; other arguments as
+        load's. Raises InvalidArgument for an array with gaps or of a type that the format does not have, and
+        ResourceExhausted (NO_SPACE) where the disk is full."""
+        return _formats.save(self, _native.Stop(), file, arrays, metadata, format, sync,
+                             _formats.options(at_most, checksum, deadline))
 
     def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Plan:

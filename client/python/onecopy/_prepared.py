@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _MOST_KNOWN = 1024
 # What does not change, or whose change the daemon's answer tells.
-_LASTING = frozenset((Buffer, Endpoint, _shared.SharedArray, _pool.PoolArray))
+_LASTING = frozenset((Buffer, Endpoint, _shared.SharedArray, _shared.SharedPart, _pool.PoolArray))
 
 
 _Key = int | tuple[int, int, bool] | None  # an end's identity, or an array's memory

@@ -32,4 +32,4 @@ class PoolRange(TypedArray):
         if first < 0 or size < 0 or first + size > self.nbytes:  # others' arrays lie there
             raise OutOfRange(f"{size} bytes from {first} on do not lie in this array, which has {self.nbytes}",
                              "RANGE_OUT_OF_BUFFER", "pass a range inside it")
-        return buffer.endpoint(start + first, size)
+        return buffer.endpoint(start + self._offset + first, size)

@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _arrays, _dtypes, _native
-from ._errors import InvalidArgument, Unavailable
+from ._errors import InvalidArgument, OutOfRange, Unavailable
 from ._typed import TypedArray
 from ._values import Buffer, Endpoint
 
@@ -111,11 +111,19 @@ class SharedArray(TypedArray):
     def memory(self) -> memoryview:
         """Its bytes."""
         exporter: Any = self._memory  # with a slot for views, which types do not show
-        return memoryview(exporter)[:self.nbytes]
+        return memoryview(exporter)[self._offset:self._offset + self.nbytes]
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
         """A range of its bytes, for a transfer."""
         return self.buffer.endpoint(offset, bytes)
+
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType) -> SharedArray:
+        made = SharedPart.__new__(SharedPart)
+        made.__dict__.update(self.__dict__)
+        made._offset = self._offset + offset
+        made._shape = shape
+        made._dtype = dtype
+        return made
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
         """The same memory as an array of NumPy."""
@@ -140,8 +148,8 @@ class SharedArray(TypedArray):
     def __array_interface__(self) -> dict[str, Any]:
         if not self._dtype.typestr:
             raise AttributeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
-        return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (self._memory.address, False),
-                "strides": None}
+        return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr,
+                "data": (self._memory.address + self._offset, False), "strides": None}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _arrays.CPU, 0
@@ -151,11 +159,26 @@ class SharedArray(TypedArray):
         if stream is not None:
             raise BufferError("memory of the CPU has no stream: leave it out")
         self._check_hand_over((_arrays.CPU, 0), dl_device, copy)
-        return self._capsule(self._memory, self._memory.address, (_arrays.CPU, 0), max_version)
+        return self._capsule(self._memory, self._memory.address + self._offset, (_arrays.CPU, 0), max_version)
 
     def __repr__(self) -> str:
         return (f"<onecopy.{type(self).__name__} {self._dtype.name}{list(self._shape)}, "
                 f"buffer {self.buffer.node}:{self.buffer.name}>")
+
+
+class SharedPart(SharedArray):
+    """A range of the memory of another array, which it keeps."""
+
+    def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
+        first = offset or 0
+        size = self.nbytes - first if bytes is None else bytes
+        if first < 0 or size < 0 or first + size > self.nbytes:  # others' bytes lie there
+            raise OutOfRange(f"{size} bytes from {first} on do not lie in this array, which has {self.nbytes}",
+                             "RANGE_OUT_OF_BUFFER", "pass a range inside it")
+        return self.buffer.endpoint(self._offset + first, size)
+
+    def close(self) -> None:
+        """Does nothing: others share the memory, which goes with the last of them."""
 
 
 def dimensions(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy as copies
 import math
-from typing import Any, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 from . import _arrays, _dtypes, _native
 
@@ -13,6 +14,7 @@ class TypedArray:
 
     _shape: tuple[int, ...]
     _dtype: _dtypes.DType
+    _offset = 0  # where in the memory it begins
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -31,6 +33,14 @@ class TypedArray:
         if not self._shape:
             raise TypeError("len() of an array without dimensions")
         return self._shape[0]
+
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType) -> Self:
+        """Another array, of bytes of this one from there on. It keeps the memory."""
+        made = copies.copy(self)
+        made._offset = self._offset + offset
+        made._shape = shape
+        made._dtype = dtype
+        return made
 
     def _check_hand_over(self, device: tuple[int, int], wanted: tuple[SupportsIndex, SupportsIndex] | None,
                          copy: bool | None) -> None:

@@ -5,24 +5,39 @@
     node.transfer(placed.memory, ready.memory.endpoint())  # validity, offsets, values of every column at once
     ready.batch                                            # without a copy
 
+and files of Arrow's, whose buffers the daemon moves:
+
+    batches = onecopy.arrow.load(node, "table.arrow", columns=["id"])
+    batches[0].batch                                       # in place; of a GPU's memory: layout and memory
+
 Needs pyarrow.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import dataclasses
 import json
+import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
-
+from . import _arrow_file, _errors, _formats, _native, _placing
 from ._errors import InvalidArgument
 from ._shared import SharedArray
 
+try:
+    import pyarrow
+except ImportError as failure:
+    raise ImportError("onecopy.arrow needs pyarrow: pip install pyarrow") from failure
+
 if TYPE_CHECKING:
     from ._node import Node
+    from ._pool import DevicePool, Pool
+    from ._transfer import Transfer
+    from ._values import Receipt
 
 _ALIGNMENT = 64  # bytes, as Arrow recommends
 
@@ -207,3 +222,201 @@ def place(node: Node, batch: pyarrow.RecordBatch, name: str = "") -> Placed:
 def empty(node: Node, layout: Layout, name: str = "") -> Placed:
     """Room for a batch of this layout, for a transfer to fill."""
     return Placed(node.empty(max(1, layout.bytes), "uint8", name), layout)
+
+
+# ---- files
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedBatch:
+    """A batch of a file. `layout` says where in the memory each buffer begins."""
+
+    memory: _formats.Array
+    layout: Layout
+
+    @property
+    def batch(self) -> pyarrow.RecordBatch:
+        """In place, of memory of the host. Checked as far as that takes no look at the values: of a file that you do not
+        trust, see RecordBatch.validate(full=True) before anything else. Raises InvalidArgument (BAD_FORMAT)."""
+        if not isinstance(self.memory, SharedArray):
+            raise InvalidArgument("the batch is in memory of a GPU", "BAD_ARGUMENT",
+                                  "make an array of it there, by memory.pointer and what layout says")
+        try:
+            made = Placed(self.memory, self.layout).batch
+            made.validate()
+        except (pyarrow.ArrowException, ValueError) as failure:
+            raise InvalidArgument(f"the batch is not what its schema says: {failure}", "BAD_FORMAT",
+                                  "get or write the file anew") from None
+        return made
+
+
+class LoadedBatches(tuple[LoadedBatch, ...]):
+    """What was loaded of a file."""
+
+    schema: pyarrow.Schema
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What really happened to the bytes; empty where there were none."""
+        return tuple(each.receipt for each in self.transfers)
+
+
+class _Walk:
+    """Goes through what a batch has, array by array."""
+
+    def __init__(self, name: str, batch: _arrow_file.Batch, dictionaries: dict[int, _Part]) -> None:
+        self._name = name
+        self._batch = batch
+        self._dictionaries = dictionaries
+        self._node = self._buffer = 0
+        self.ends: dict[int, int] = {}  # of what is wanted, by offset in the file
+
+    def column(self, type: pyarrow.DataType, dictionary: int | None, wanted: bool) -> _Part:
+        if isinstance(type, pyarrow.ExtensionType):
+            return self.column(type.storage_type, dictionary, wanted)
+        kinds = pyarrow.types
+        if (kinds.is_string_view(type) or kinds.is_binary_view(type) or kinds.is_union(type) or kinds.is_run_end_encoded(type)
+                or kinds.is_list_view(type) or kinds.is_large_list_view(type)):
+            raise _errors.Unimplemented(f"{self._name} has a column of {type}, which is not loaded", "BAD_FORMAT",
+                                        "cast it before the file is written, as by column.cast(pyarrow.string())")
+        if self._node >= len(self._batch.nodes):
+            raise _arrow_file.bad(self._name, "a batch has fewer arrays than its schema")
+        node = self._batch.nodes[self._node]
+        self._node += 1
+        own = (None,) if kinds.is_null(type) else tuple(
+            self._place(validity=number == 0, wanted=wanted) for number in range(type.num_buffers))
+        children = tuple(self.column(each, None, wanted) for each in _field_types(type))
+        values = None
+        if kinds.is_dictionary(type):
+            if dictionary is None:
+                raise _errors.Unimplemented(f"{self._name} has a dictionary inside a nested column", "BAD_FORMAT",
+                                            "decode it before the file is written: column.dictionary_decode()")
+            values = self._dictionaries.get(dictionary)
+            if wanted and values is None:
+                raise _arrow_file.bad(self._name, f"dictionary {dictionary} is not there")
+        return _Part(node.length, node.null_count, 0, own, children, values)
+
+    def _place(self, *, validity: bool, wanted: bool) -> tuple[int, int] | None:
+        if self._buffer >= len(self._batch.buffers):
+            raise _arrow_file.bad(self._name, "a batch has fewer buffers than its schema")
+        at, bytes = self._batch.buffers[self._buffer]
+        if wanted and bytes > 0:
+            self.ends[at] = max(self.ends.get(at, 0), self._batch.ends[self._buffer])
+        self._buffer += 1
+        return None if validity and bytes == 0 else (at, bytes)
+
+    def end(self) -> None:
+        if (self._node, self._buffer) != (len(self._batch.nodes), len(self._batch.buffers)):
+            raise _arrow_file.bad(self._name, "a batch has more arrays or buffers than its schema")
+
+
+def _moved(part: _Part, at: dict[int, int]) -> _Part:
+    """Of places in a file those in memory."""
+    return dataclasses.replace(
+        part, buffers=tuple(None if each is None else (at.get(each[0], 0) if each[1] else 0, each[1]) for each in part.buffers),
+        children=tuple(_moved(each, at) for each in part.children),
+        dictionary=None if part.dictionary is None else _moved(part.dictionary, at))
+
+
+def _schema(file: _formats.OpenFile, footer: _arrow_file.File) -> pyarrow.Schema:
+    """As pyarrow has it, of the footer alone."""
+    tail = file.read(footer.footer_at, file.size - footer.footer_at)
+    try:
+        with pyarrow.ipc.open_file(pyarrow.py_buffer(b"ARROW1\0\0" + tail)) as opened:
+            return opened.schema
+    except (pyarrow.ArrowException, ValueError, OSError, MemoryError) as failure:
+        raise _arrow_file.bad(file.name, str(failure)[:500]) from None
+
+
+def _wanted_columns(name: str, schema: pyarrow.Schema, columns: str | Iterable[str] | None) -> list[bool]:
+    if columns is None:
+        return [True] * len(schema)
+    names = [columns] if isinstance(columns, str) else list(columns)
+    for each in names:
+        if each not in schema.names:
+            some = ", ".join(schema.names[:5]) + (", …" if len(schema) > 5 else "")
+            raise _errors.NotFound(f"{name} has no column {each!r}", "BAD_ARGUMENT", f"it has {some}")
+    return [each in names for each in schema.names]
+
+
+def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
+         batches: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
+         at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> LoadedBatches:
+    """Record batches of a file of Arrow's (IPC, Feather 2), of all columns or of some: their buffers, dictionaries
+    included, go into one memory as ranges of one request, each at a multiple of 64 bytes where it does in the file. Only
+    metadata touches the processor. Other arguments as Node.load's.
+
+    Raises NotFound for a column or batch that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what it
+    should be, before anything moves; Unimplemented for compressed buffers, dictionaries in parts or inside nested columns,
+    views, unions and run ends."""
+    moves = _formats.options(at_most, checksum, deadline)
+    room = _formats.Room(node, device, pool)
+    with contextlib.closing(_formats.OpenFile(file)) as opened:
+        footer = _arrow_file.open_footer(opened)
+        schema = _schema(opened, footer)
+        wanted = _wanted_columns(opened.name, schema, columns)
+        ends, parts, rows = _walk(opened, footer, schema, wanted, batches)
+        ordered = sorted(ends)
+        _check_apart(opened.name, ordered, ends)
+        placed = room.place(_placing.Part(each, ends[each] - each, 64 if each % 64 == 0 else 8) for each in ordered)
+        memory, base = room.empty(placed.bytes)
+        done = _formats.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
+    whole = _formats.bytes_of(memory, base, placed.bytes)
+    at = dict(zip(ordered, placed.at, strict=True))
+    chosen = pyarrow.schema([each for each, is_wanted in zip(schema, wanted, strict=True) if is_wanted], schema.metadata)
+    made = LoadedBatches(
+        LoadedBatch(whole, Layout(chosen, count, placed.bytes, tuple(_moved(part, at) for part in columns)))
+        for count, columns in zip(rows, parts, strict=True))
+    made.schema = chosen
+    made.transfers = tuple(done)
+    return made
+
+
+def _walk(file: _formats.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schema, wanted: list[bool],
+          batches: Iterable[int] | None) -> tuple[dict[int, int], list[list[_Part]], list[int]]:
+    """Where what is wanted ends in the file, by where it begins; the columns of each batch; and its rows."""
+    try:
+        numbers = _arrow_file.dictionary_numbers(footer.schema)
+    except ValueError as failure:
+        raise _arrow_file.bad(file.name, failure) from None
+    if len(numbers) != len(schema):
+        raise _arrow_file.bad(file.name, "its schema has another number of columns each time it is read")
+    ends: dict[int, int] = {}
+    dictionaries: dict[int, _Part] = {}
+    types = {number: field.type.value_type for number, field, is_wanted in zip(numbers, schema, wanted, strict=True)
+             if number is not None and is_wanted and pyarrow.types.is_dictionary(field.type)}
+    for number, batch in _arrow_file.read_dictionaries(file, footer) if types else ():
+        if number in types:
+            walk = _Walk(file.name, batch, {})
+            dictionaries[number] = walk.column(types[number], None, True)
+            walk.end()
+            _join(ends, walk.ends)
+    parts, rows = [], []
+    chosen = list(range(len(footer.batches))) if batches is None else list(batches)
+    for index in chosen:
+        if not isinstance(index, int) or not 0 <= index < len(footer.batches):
+            raise _errors.NotFound(f"{file.name} has no batch {index!r}", "BAD_ARGUMENT",
+                                   f"it has {len(footer.batches)}, from 0 on")
+        batch = _arrow_file.read_batch(file, footer, footer.batches[index])
+        walk = _Walk(file.name, batch, dictionaries)
+        columns = [walk.column(field.type, number, is_wanted)
+                   for field, number, is_wanted in zip(schema, numbers, wanted, strict=True)]
+        walk.end()
+        if any(each.length != batch.rows for each in columns):
+            raise _arrow_file.bad(file.name, f"batch {index} of {batch.rows} rows has a column of another length")
+        _join(ends, walk.ends)
+        parts.append([each for each, is_wanted in zip(columns, wanted, strict=True) if is_wanted])
+        rows.append(batch.rows)
+    return ends, parts, rows
+
+
+def _join(ends: dict[int, int], more: dict[int, int]) -> None:
+    for at, end in more.items():
+        ends[at] = max(end, ends.get(at, 0))
+
+
+def _check_apart(name: str, ordered: list[int], ends: dict[int, int]) -> None:
+    for one, other in zip(ordered, ordered[1:], strict=False):
+        if ends[one] > other:
+            raise _arrow_file.bad(name, f"the buffer at {one} goes on to {ends[one]}, and another begins at {other}")

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "onecopy/client.h"
@@ -83,9 +85,9 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
 // the receipt tells that way alone, and names where from in its evidence ("copied_from").
 // INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, for ranges, and for no destination or one that is
 // given twice. After a failure each buffer may have got a part.
-Result<std::vector<FileCopy>> CopyFileToBuffers(Client& client, const LocalFile& source,
-                                                const std::vector<Endpoint>& destinations,
-                                                const FileCopyOptions& options = {});
+Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& source,
+                                             const std::vector<Endpoint>& destinations,
+                                             const FileCopyOptions& options = {});
 
 // Writes a new file, or a regular file that is given without range, under a temporary name beside
 // it, and renames that in the end: after a failure nothing has changed. An existing file keeps its
@@ -98,7 +100,37 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
                                   const LocalFile& destination,
                                   const FileCopyOptions& options = {});
 
-// What the two above would do, without touching the destination. Where the source is a stream, for
+// A part of a file, and where it goes to or comes from: a range of a buffer, whose `bytes` are
+// given.
+struct FilePiece {
+  uint64_t offset_bytes = 0;  // in the file
+  Endpoint buffer = {};
+};
+
+// What was moved between a file and one buffer. The two ends are from the first piece to the last.
+struct PiecesCopy {
+  Endpoint file;
+  Endpoint buffer;
+  FileCopy copy;
+};
+
+// Parts of one file, as of a container that others have defined: one request for all pieces that
+// one buffer takes part in, where the daemon moves the file; else one copy for each piece. One
+// buffer after the other, in the order in which they are named first. The file is opened once, or
+// `fd` is used, so that one that gets its name meanwhile is not mistaken for it. Blocks, and fails
+// like the two above; INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, and for a piece without bytes.
+Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFile& source,
+                                                  std::span<const FilePiece> pieces,
+                                                  const FileCopyOptions& options = {});
+
+// Likewise, into a file that begins with `head`. It is written as a whole: what was there stays
+// until head and pieces are all there, and after a failure.
+Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::string_view head,
+                                                  std::span<const FilePiece> pieces,
+                                                  const LocalFile& destination,
+                                                  const FileCopyOptions& options = {});
+
+// What the first two would do, without touching the destination. Where the source is a stream, for
 // one window.
 Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const Endpoint& destination,
                               const FileCopyOptions& options = {});

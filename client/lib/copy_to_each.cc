@@ -183,9 +183,9 @@ class Several {
 
 }  // namespace
 
-Result<std::vector<FileCopy>> CopyFileToBuffers(Client& client, const LocalFile& source,
-                                                const std::vector<Endpoint>& destinations,
-                                                const FileCopyOptions& options) {
+Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& source,
+                                             const std::vector<Endpoint>& destinations,
+                                             const FileCopyOptions& options) {
   if (!options.ranges.empty()) {
     return Refuse("ranges go to one buffer at a time", "copy for each buffer on its own");
   }

@@ -1,0 +1,30 @@
+// `cp --tensors`: a safetensors file whose payload is moved, and where each tensor is then.
+#pragma once
+
+#include <ostream>
+
+#include "client/cli/move_options.h"
+#include "client/cli/output/document.h"
+#include "client/cli/safetensors.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::cli {
+
+struct TensorFile {
+  os::UniqueFd fd;  // of what the head was read of, whatever gets its name meanwhile
+  SafetensorsHeader header;
+};
+
+// Opens the source, and makes the payload its range. INVALID_ARGUMENT (BAD_ARGUMENT) unless a whole
+// file goes to a buffer; fails like ReadSafetensors.
+Result<TensorFile> OpenTensors(MoveEnds* ends);
+
+// A list: name, dtype, shape, bytes, and the endpoint where it lies in the destination. `own_node`:
+// where a destination without node is.
+Json TensorsToJson(const SafetensorsHeader& header, const ParsedEndpoint& destination,
+                   const std::string& own_node);
+// The same for people, a line for each.
+void PrintTensors(std::ostream& out, const SafetensorsHeader& header,
+                  const ParsedEndpoint& destination, const std::string& own_node);
+
+}  // namespace onecopy::cli

@@ -1,0 +1,144 @@
+"""Arrow's file format: where the buffers of each record batch lie."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ._errors import InvalidArgument, Unimplemented
+from ._flat import Table
+from ._formats import OpenFile
+
+_MAGIC = b"ARROW1"
+_TAIL_BYTES = len(_MAGIC) + 4
+_MOST_METADATA = 256 << 20
+_BLOCK = "<qi4xq"  # offset, bytes of metadata, bytes of the body
+_PAIR = "<qq"
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages
+_LITTLE = 0
+_MOST_PADDING = 64
+
+
+class Node(NamedTuple):
+    """An array, or a child of one."""
+
+    length: int
+    null_count: int
+
+
+class Batch(NamedTuple):
+    """Its arrays, each before its children; their buffers likewise, as offset in the file and bytes; and where the
+    padding of each buffer ends, which is moved with it."""
+
+    rows: int
+    nodes: list[Node]
+    buffers: list[tuple[int, int]]
+    ends: list[int]
+
+
+class File(NamedTuple):
+    footer_at: int
+    schema: Table
+    batches: list[tuple[int, int, int]]
+    dictionaries: list[tuple[int, int, int]]
+
+
+def bad(name: str, why: object) -> InvalidArgument:
+    return InvalidArgument(f"{name} is no whole file of Arrow: {why}", "BAD_FORMAT", "get or write the file anew")
+
+
+def open_footer(file: OpenFile) -> File:
+    tail = file.read(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
+    if file.size < 8 + _TAIL_BYTES or file.read(0, len(_MAGIC)) != _MAGIC or tail[4:] != _MAGIC:
+        raise bad(file.name, "it does not begin and end as one (a stream of Arrow, or a file of Feather 1, is another format)")
+    length = int.from_bytes(tail[:4], "little", signed=True)
+    if not 0 < length <= min(file.size - 8 - _TAIL_BYTES, _MOST_METADATA):
+        raise bad(file.name, f"its footer is said to have {length} bytes, and the whole file has {file.size}")
+    at = file.size - _TAIL_BYTES - length
+    try:
+        footer = Table.root(file.read(at, length))
+        schema = footer.table(1)
+        if schema is None:
+            raise ValueError("there is no schema")
+        if schema.number(0, "<h") != _LITTLE:
+            raise Unimplemented(f"{file.name} was written in another byte order", "BAD_FORMAT", "write it anew on this machine")
+        return File(at, schema, footer.structs(3, _BLOCK), footer.structs(2, _BLOCK))
+    except ValueError as failure:
+        if isinstance(failure, InvalidArgument):
+            raise
+        raise bad(file.name, f"its footer cannot be read: {failure}") from None
+
+
+def read_batch(file: OpenFile, footer: File, block: tuple[int, int, int]) -> Batch:
+    """Of a record batch's block."""
+    try:
+        return _batch(file.name, _message(file, footer, block, _BATCH), block)
+    except ValueError as failure:
+        if isinstance(failure, InvalidArgument):
+            raise
+        raise bad(file.name, f"a record batch cannot be read: {failure}") from None
+
+
+def read_dictionaries(file: OpenFile, footer: File) -> Iterator[tuple[int, Batch]]:
+    """The dictionaries' numbers, and what they have."""
+    seen = set()
+    try:
+        for block in footer.dictionaries:
+            message = _message(file, footer, block, _DICTIONARY)
+            number, data = message.number(0, "<q"), message.table(1)
+            if data is None:
+                raise ValueError("a dictionary has no data")
+            if message.number(2, "<b") or number in seen:
+                raise Unimplemented(f"{file.name} has a dictionary in parts", "BAD_FORMAT",
+                                    "write it with unified dictionaries: table.unify_dictionaries()")
+            seen.add(number)
+            yield number, _batch(file.name, data, block)
+    except ValueError as failure:
+        if isinstance(failure, InvalidArgument):
+            raise
+        raise bad(file.name, f"a dictionary cannot be read: {failure}") from None
+
+
+def dictionary_numbers(schema: Table) -> list[int | None]:
+    """Of each column of the schema; None where it has no dictionary."""
+    found: list[int | None] = []
+    for field in schema.tables(1):
+        dictionary = field.table(4)
+        found.append(None if dictionary is None else dictionary.number(0, "<q"))
+    return found
+
+
+def _message(file: OpenFile, footer: File, block: tuple[int, int, int], kind: int) -> Table:
+    offset, metadata, body = block
+    if offset < 8 or metadata < 8 or body < 0 or metadata > _MOST_METADATA or offset + metadata + body > footer.footer_at:
+        raise ValueError(f"a block of {metadata} and {body} bytes at {offset} does not lie in the file")
+    text = file.read(offset, metadata)
+    first = 8 if text[:4] == b"\xff\xff\xff\xff" else 4  # older files have the length alone
+    message = Table.root(text[first:])
+    header = message.table(2)
+    if message.number(1, "<B") != kind or header is None or message.number(3, "<q") != body:
+        raise ValueError(f"what is at {offset} is another message than the footer says")
+    return header
+
+
+def _batch(name: str, header: Table, block: tuple[int, int, int]) -> Batch:
+    if header.table(3) is not None:
+        raise Unimplemented(f"the buffers of {name} are compressed", "BAD_FORMAT",
+                            "write it without compression: pyarrow.ipc.IpcWriteOptions(compression=None)")
+    offset, metadata, body = block
+    start = offset + metadata
+    buffers, ends = [], []
+    described = header.structs(2, _PAIR)
+    starts = sorted({at for at, bytes in described if bytes > 0} | {body})
+    for at, bytes in described:
+        if at < 0 or bytes < 0 or at + bytes > body:
+            raise ValueError(f"a buffer of {bytes} bytes at {at} does not lie in a body of {body}")
+        buffers.append((start + at, bytes))
+        following = starts[min(bisect.bisect_left(starts, at + bytes), len(starts) - 1)]
+        ends.append(start + (following if following - at - bytes < _MOST_PADDING else at + bytes))
+    nodes = [Node(*each) for each in header.structs(1, _PAIR)]
+    rows = header.number(0, "<q")
+    if rows < 0 or any(each.length < 0 or not 0 <= each.null_count <= each.length for each in nodes):
+        raise ValueError("an array has less than no elements, or more nulls than elements")
+    return Batch(rows, nodes, buffers, ends)

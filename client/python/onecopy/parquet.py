@@ -1,0 +1,118 @@
+"""Column chunks of Parquet files, as they are in the file, for a decoder where they arrive.
+
+    chunks = onecopy.parquet.load(node, "table.parquet", columns=["id", "price"], row_groups=[0, 1], device=0)
+    for chunk in chunks:
+        decode(chunk.data, chunk.codec, chunk.column.physical_type, …)   # pages, as the format has them
+
+Only the footer touches the processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import _errors, _formats, _native, _parquet_footer
+from ._parquet_footer import Column
+
+if TYPE_CHECKING:
+    from ._node import Node
+    from ._pool import DevicePool, Pool
+    from ._transfer import Transfer
+    from ._values import Receipt
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """The pages of one column in one row group: the dictionary's, where there is one, then the others, each with its
+    header of Thrift, compressed one by one."""
+
+    column: Column
+    row_group: int
+    codec: str  # "UNCOMPRESSED", "SNAPPY", "ZSTD", …
+    encodings: tuple[str, ...]
+    values: int  # number of them, nulls included
+    uncompressed_bytes: int
+    dictionary: bool  # whether it begins with a page of a dictionary
+    offset: int  # in the file
+    data: _formats.Array = dataclasses.field(repr=False)  # uint8
+
+
+class ColumnChunks(tuple[Chunk, ...]):
+    """What was loaded, row group by row group, and column by column in each."""
+
+    rows: int
+    """Of the whole file."""
+    columns: tuple[Column, ...]
+    """All that the file has."""
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What really happened to the bytes; empty where there were none."""
+        return tuple(each.receipt for each in self.transfers)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _columns(name: str, footer: _parquet_footer.Footer, wanted: Iterable[str] | None) -> list[int]:
+    paths = [each.path for each in footer.columns]
+    if wanted is None:
+        return list(range(len(paths)))
+    chosen: set[int] = set()
+    for column in [wanted] if isinstance(wanted, str) else list(wanted):
+        found = {number for number, path in enumerate(paths) if path == column or path.startswith(f"{column}.")}
+        if not found:
+            raise _errors.NotFound(f"{name} has no column {column!r}", "BAD_ARGUMENT", f"it has {_some(paths)}")
+        chosen |= found
+    return sorted(chosen)
+
+
+def _row_groups(name: str, footer: _parquet_footer.Footer, wanted: Iterable[int] | None) -> list[int]:
+    count = len(footer.row_groups)
+    chosen = list(range(count)) if wanted is None else sorted(set(wanted))
+    for group in chosen:
+        if not isinstance(group, int) or not 0 <= group < count:
+            raise _errors.NotFound(f"{name} has no row group {group!r}", "BAD_ARGUMENT", f"it has {count}, from 0 on")
+    return chosen
+
+
+def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
+         row_groups: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
+         at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> ColumnChunks:
+    """The chunks of some columns, all of them where none is named: a leaf's path, or the beginning of several
+    ("point" for point.x and point.y). They share one memory, and move as many ranges of one request. Other arguments as
+    Node.load's.
+
+    Raises NotFound for a column or row group that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what
+    it should be, before anything moves; Unimplemented for an encrypted one. Into the pages nobody looks here."""
+    moves = _formats.options(at_most, checksum, deadline)
+    room = _formats.Room(node, device, pool)
+    with contextlib.closing(_formats.OpenFile(file)) as opened:
+        tail = opened.read(max(0, opened.size - _parquet_footer.TAIL_BYTES), _parquet_footer.TAIL_BYTES)
+        length = _parquet_footer.footer_bytes(opened.name, opened.read(0, 4), tail, opened.size)
+        footer = _parquet_footer.parse(
+            opened.name, opened.read(opened.size - _parquet_footer.TAIL_BYTES - length, length))
+        places = _parquet_footer.places(
+            opened.name, footer, _row_groups(opened.name, footer, row_groups), _columns(opened.name, footer, columns),
+            opened.size - length)
+        ordered = sorted(places, key=lambda each: each.offset)
+        placed = room.place(room.part(each.offset, each.bytes, 8) for each in ordered)
+        memory, base = room.empty(placed.bytes)
+        done = _formats.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
+    at = {each.offset: base + where for each, where in zip(ordered, placed.at, strict=True)}
+    made = ColumnChunks(
+        Chunk(each.column, each.row_group, each.codec, each.encodings, each.values, each.uncompressed_bytes, each.dictionary,
+              each.offset, _formats.bytes_of(memory, at[each.offset], each.bytes)) for each in places)
+    made.rows = footer.rows
+    made.columns = footer.columns
+    made.transfers = tuple(done)
+    return made
+
+
+__all__ = ["Chunk", "Column", "ColumnChunks", "load"]

@@ -1,0 +1,79 @@
+"""Files of arrays into a GPU's memory and back, as torch and safetensors have them."""
+
+import gc
+
+import pytest
+
+import onecopy
+import onecopy.arrow
+import onecopy.parquet
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU that torch can use", allow_module_level=True)
+safetensors_torch = pytest.importorskip("safetensors.torch")
+
+DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2, torch.bool,
+          torch.uint8, torch.int16, torch.int64]
+
+
+def model(device="cpu"):
+    small = {str(dtype): (torch.arange(240) % 100).to(dtype).reshape(6, 40).to(device) for dtype in DTYPES}
+    return {**small, "large": torch.arange(20_000_003, dtype=torch.float32, device=device)}
+
+
+def same(loaded, expected):
+    assert set(loaded) == set(expected)
+    for name, each in expected.items():
+        found = torch.from_dlpack(loaded[name])
+        assert (found.dtype, found.shape, found.device.type) == (each.dtype, each.shape, "cuda")
+        assert found.data_ptr() % 16 == 0
+        assert found.view(torch.uint8).cpu().equal(each.view(torch.uint8).cpu()), name
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "model.safetensors"
+    safetensors_torch.save_file(model(), path)
+    return path
+
+
+def test_a_model_into_a_gpu(east, file):
+    pool = east.pool(device=0, slab="256MiB")
+    for options in ({"device": 0}, {"device": torch.device("cuda:0")}, {"pool": pool}):
+        loaded = east.load(file, checksum=True, **options)
+        same(loaded, model())
+        assert all(each.path == "storage-bounce" and each.checksum.verified for each in loaded.receipts)
+    del loaded
+    gc.collect()
+    assert pool.statistics.blocks_in_use == 0
+
+
+def test_a_model_of_a_gpu_into_a_file(east, file, tmp_path):
+    for number, given in enumerate((model("cuda"), east.load(file, device=0))):
+        torch.cuda.synchronize()
+        path = tmp_path / f"{number}.safetensors"
+        east.save(path, given, metadata={"format": "pt"}, sync=True, checksum=True)
+        for name, each in safetensors_torch.load_file(path).items():
+            assert each.view(torch.uint8).equal(model()[name].view(torch.uint8)), name
+
+
+def test_some_tensors_of_many(east, file):
+    same(east.load(file, device=0, only=["torch.bool", "torch.float*"]),
+         {name: each for name, each in model().items() if name == "torch.bool" or name.startswith("torch.float")})
+
+
+def test_columns(east, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pyarrow.table({"id": list(range(100_000)), "name": ["x"] * 100_000})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=30_000)
+    for chunk in onecopy.parquet.load(east, tmp_path / "x.parquet", ["id"], device=0):
+        expected = (tmp_path / "x.parquet").read_bytes()[chunk.offset:chunk.offset + chunk.data.nbytes]
+        assert bytes(torch.from_dlpack(chunk.data).cpu().numpy()) == expected
+    with pyarrow.ipc.new_file(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table)
+    batch, = onecopy.arrow.load(east, tmp_path / "x.arrow", ["id"], device=0)
+    at, size = batch.layout.columns[0].buffers[1]
+    assert torch.from_dlpack(batch.memory)[at:at + size].view(torch.int64).cpu().tolist() == list(range(100_000))
