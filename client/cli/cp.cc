@@ -130,9 +130,7 @@ Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_
       options.tensors || options.write_device) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--dry-run, --detach, --sync, --ranges, --tensors and --write-device are for one copy, "
-            "and this is one "
-            "of several "
-            "files",
+            "and this is one of several files",
             "leave them out, or copy one file"};
   }
   ManyCopies copies;
