@@ -286,7 +286,8 @@ def _select(name: str, wanted: list[_Wanted], patterns: list[str] | None) -> Non
         chosen: set[str] = set()
         for pattern in patterns:
             if not isinstance(pattern, str):
-                raise InvalidArgument(f"{pattern!r} is no name of a tensor", "BAD_ARGUMENT", "pass names, or patterns as '*.bias'")
+                raise InvalidArgument(f"{pattern!r} is no name of a tensor", "BAD_ARGUMENT",
+                                      "pass names, or patterns as '*.bias'")
             found = [pattern] if pattern in every else fnmatch.filter(every, pattern)
             if not found:
                 some = ", ".join(list(every)[:5]) + (", …" if len(every) > 5 else "")

@@ -78,8 +78,8 @@ def _kind(file: str, descr: object) -> _dtypes.DType:
         for each in _dtypes.every():
             if each.typestr and (each.typestr == wanted or (each.itemsize == 1 and each.typestr[1:] == wanted[1:])):
                 return each
-    raise Unimplemented(f"{file} has elements of {descr!r:.80}, which are no numbers in this machine's byte order", "BAD_FORMAT",
-                        "convert the array, as by array.astype('<f4'), and write it anew")
+    raise Unimplemented(f"{file} has elements of {descr!r:.80}, which are no numbers in this machine's byte order",
+                        "BAD_FORMAT", "convert the array, as by array.astype('<f4'), and write it anew")
 
 
 def write(kind: _dtypes.DType, shape: tuple[int, ...]) -> bytes:

@@ -96,8 +96,8 @@ def places(name: str, footer: Footer, groups: Sequence[int], columns: Sequence[i
     end = len(MAGIC)
     for each in sorted(found, key=lambda each: (each.offset, each.bytes)):
         if each.offset < end or each.bytes == 0 or each.bytes > last - each.offset:
-            raise bad(name, f"column '{each.column.path:.100}' of row group {each.row_group} is said to have {each.bytes} bytes "
-                            f"at {each.offset}, where there is no room for it between the others")
+            raise bad(name, f"column '{each.column.path:.100}' of row group {each.row_group} is said to have "
+                            f"{each.bytes} bytes at {each.offset}, where there is no room for it between the others")
         end = each.offset + each.bytes
     return found
 
@@ -172,7 +172,8 @@ def _place(name: str, group: int, footer: Footer, number: int) -> Place:
         raise ValueError(f"row group {group} has {len(chunks)} columns, and the schema {len(footer.columns)}")
     chunk, column = chunks[number], footer.columns[number]
     if 1 in chunk:
-        raise Unimplemented(f"{name} has its columns in other files, such as {chunk[1]!r:.100}", "BAD_FORMAT", "load those files")
+        raise Unimplemented(f"{name} has its columns in other files, such as {chunk[1]!r:.100}", "BAD_FORMAT",
+                            "load those files")
     if 8 in chunk:
         raise Unimplemented(f"column '{column.path:.100}' of {name} is encrypted", "BAD_FORMAT", "decrypt the file first")
     described = _typed(chunk, 3, dict)
