@@ -39,12 +39,15 @@ struct WithDrive {
   }
   // Of the store, once it is known what it is.
   Json Store() const {
-    while (true) {
-      for (const Json& store : node.Do({"node", "show"}).at("stores")) {
-        if (store.at("name") != "cufile") continue;
-        if (store.at("viability").value("reason", "") != "NOT_YET_KNOWN") return store;
+    Json found;
+    WaitUntil("the library to have been tried", [&] {
+      const Json shown = node.Do({"node", "show"});
+      for (const Json& store : shown.at("stores")) {
+        if (store.at("name") == "cufile") found = store;
       }
-    }
+      return found.at("viability").value("reason", "") != "NOT_YET_KNOWN";
+    });
+    return found;
   }
 
   Node node;

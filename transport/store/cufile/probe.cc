@@ -8,6 +8,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/helper_process.h"
+#include "transport/store/cufile/probe_child.h"
 
 namespace onecopy::cufile {
 namespace {
@@ -129,7 +130,7 @@ Viability Judge(const Said& said, const ProbeOptions& options) {
                           "nothing could show that they went directly",
         "use libcufile 1.15 or later, or: echo 1 > /sys/module/nvidia_fs/parameters/rw_stats_enabled");
   }
-  if (said.Get("read") == "the bytes are not those of the file") {
+  if (said.Get("read") == kOtherBytes) {
     return Viability::No(reasons::kDriverFailed,
                          LibraryOf(said) + " read other bytes than the file has",
                          "do not use it: update it, and nvidia-fs");
