@@ -95,7 +95,8 @@ struct DriveMount {
   std::string folder;
   std::string type;     // "ext4"
   std::string options;  // of its own, as mountinfo has them: "rw,data=ordered"
-  std::vector<std::string> layers;  // between it and its drives: "raid0", "LVM", "multipath", "crypt"
+  std::vector<std::string>
+      layers;  // between it and its drives: "raid0", "LVM", "multipath", "crypt"
   std::vector<std::string> drives;  // "nvme0n1"
 };
 

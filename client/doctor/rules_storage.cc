@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::array kOnDrives = {"ext4", "xfs"};
 // Those that GPUDirect Storage knows by modules of their own.
-constexpr std::array kOthers = {"lustre", "gpfs", "beegfs", "wekafs", "nfs", "nfs4", "scatefs", "virtiofs"};
+constexpr std::array kOthers = {"lustre", "gpfs", "beegfs",  "wekafs",
+                                "nfs",    "nfs4", "scatefs", "virtiofs"};
 
 template <typename List>
 bool Has(const List& list, const std::string& word) {
@@ -39,16 +40,18 @@ void EvaluateParts(const Facts& facts, Findings& findings) {
                  "modprobe nvidia-fs");
   }
   if (absent && storage.p2pdma && !*storage.p2pdma) {
-    findings.Add("KERNEL_WITHOUT_P2PDMA", Severity::kNote,
-                 "kernel " + facts.kernel.release +
-                     " has no p2pdma_pgmap_ops, so drives do not reach GPUs without nvidia-fs either",
-                 "boot a kernel with CONFIG_PCI_P2PDMA=y, of 6.2 or later, or load nvidia-fs");
+    findings.Add(
+        "KERNEL_WITHOUT_P2PDMA", Severity::kNote,
+        "kernel " + facts.kernel.release +
+            " has no p2pdma_pgmap_ops, so drives do not reach GPUs without nvidia-fs either",
+        "boot a kernel with CONFIG_PCI_P2PDMA=y, of 6.2 or later, or load nvidia-fs");
   }
 }
 
 void EvaluateDrivers(const Facts& facts, Findings& findings) {
   const Storage& storage = facts.storage;
-  if (!storage.registered_drivers || storage.registered_drivers->find("nvme") != std::string::npos) {
+  if (!storage.registered_drivers ||
+      storage.registered_drivers->find("nvme") != std::string::npos) {
     return;
   }
   std::vector<std::string> drives;
@@ -56,11 +59,12 @@ void EvaluateDrivers(const Facts& facts, Findings& findings) {
     if (OnNvme(mount)) drives.insert(drives.end(), mount.drives.begin(), mount.drives.end());
   }
   if (drives.empty()) return;
-  findings.Add("DRIVE_DRIVER_NOT_REGISTERED", Severity::kNote,
-               "nvidia-fs does not know the driver nvme (/proc/driver/nvidia-fs/modules), which has " +
-                   Join(drives, 4),
-               "load nvme from MLNX_OFED or DOCA built with --with-nvmf and GDS, or a kernel whose "
-               "nvme registers with nvidia-fs; then reload nvidia-fs after nvme");
+  findings.Add(
+      "DRIVE_DRIVER_NOT_REGISTERED", Severity::kNote,
+      "nvidia-fs does not know the driver nvme (/proc/driver/nvidia-fs/modules), which has " +
+          Join(drives, 4),
+      "load nvme from MLNX_OFED or DOCA built with --with-nvmf and GDS, or a kernel whose "
+      "nvme registers with nvidia-fs; then reload nvidia-fs after nvme");
 }
 
 void EvaluateLayers(const Facts& facts, Findings& findings) {
@@ -73,16 +77,19 @@ void EvaluateLayers(const Facts& facts, Findings& findings) {
     // Of RAID nvidia-fs takes level 0; without it nothing but a drive as it is goes directly.
     if (storage.nvidia_fs.value_or(false)) std::erase(layers, "raid0");
     if (!layers.empty()) hidden.push_back(mount.folder + " (" + Join(layers) + ")");
-    const bool journals = mount.type == "ext4" && mount.options.find("data=journal") != std::string::npos;
+    const bool journals =
+        mount.type == "ext4" && mount.options.find("data=journal") != std::string::npos;
     if ((!Has(kOnDrives, mount.type) && !Has(kOthers, mount.type)) || journals) {
-      unknown.push_back(mount.folder + " (" + mount.type + (journals ? ", data=journal" : "") + ")");
+      unknown.push_back(mount.folder + " (" + mount.type + (journals ? ", data=journal" : "") +
+                        ")");
     }
   }
   if (!hidden.empty()) {
-    findings.Add("DRIVE_BEHIND_LAYERS", Severity::kNote,
-                 "between files and NVMe drives lies what GPUDirect Storage does not pass: " +
-                     Join(hidden, 4),
-                 "put files for GPUs on a partition of a drive itself, or on RAID 0 with nvidia-fs");
+    findings.Add(
+        "DRIVE_BEHIND_LAYERS", Severity::kNote,
+        "between files and NVMe drives lies what GPUDirect Storage does not pass: " +
+            Join(hidden, 4),
+        "put files for GPUs on a partition of a drive itself, or on RAID 0 with nvidia-fs");
   }
   if (!unknown.empty()) {
     findings.Add("FILE_SYSTEM_WITHOUT_GDS", Severity::kNote,

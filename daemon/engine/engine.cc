@@ -76,10 +76,9 @@ struct Engine::State {
         links(std::move(links_in)),
         stores(std::move(stores_in)),
         file_copier(options.node),
-        direct_file_copier(options.node,
-                           [this](const Place& from, const Place& to) {
-                             return context.CopierFor(from, to);
-                           }),
+        direct_file_copier(
+            options.node,
+            [this](const Place& from, const Place& to) { return context.CopierFor(from, to); }),
         thread("engine"),
         workers(thread.loop()),
         context{std::move(options), os::RandomHex(16), std::chrono::system_clock::now(),

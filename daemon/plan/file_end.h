@@ -9,7 +9,7 @@ namespace onecopy::plan {
 // The file's direct way to a GPU's memory.
 struct DirectEnd {
   Viability viability;  // of this file
-  bool edges = false;   // whether some bytes at its ends, less than a block each, take the other way
+  bool edges = false;  // whether some bytes at its ends, less than a block each, take the other way
 };
 
 // The end of kind kFileKind: the source where it is read.

@@ -115,19 +115,23 @@ TEST_CASE("what is no whole block goes by the page cache, and is counted") {
   constexpr uint64_t kPart = 20 * kMiB + 77;
   const std::string part = "+" + std::to_string(kPart);
   // File and memory begin alike within a block.
-  const Json in = with.node.Do({"cp", with.folder / "in@1001" + part, "g@" + std::to_string(1001 + 4096) + part});
+  const Json in = with.node.Do(
+      {"cp", with.folder / "in@1001" + part, "g@" + std::to_string(1001 + 4096) + part});
   INFO(in.dump(2));
   CHECK(in.at("path") == "storage-direct");
   CHECK(in.at("copies") == 3);
   CHECK(in.at("steps").front().at("to") == "page-cache");
   CHECK(in.at("steps").front().at("bytes").get<uint64_t>() < 2 * 4096);
   CHECK(in.at("steps").back().at("bytes") == kPart);
-  CHECK(Contents(with.node, "g@" + std::to_string(1001 + 4096) + part) == with.payload.substr(1001, kPart));
-  const Json out = with.node.Do({"cp", "g@" + std::to_string(1001 + 4096) + part, with.folder / "in@1001" + part});
+  CHECK(Contents(with.node, "g@" + std::to_string(1001 + 4096) + part) ==
+        with.payload.substr(1001, kPart));
+  const Json out = with.node.Do(
+      {"cp", "g@" + std::to_string(1001 + 4096) + part, with.folder / "in@1001" + part});
   CHECK(out.at("path") == "storage-direct");
   CHECK(ReadFile(with.folder / "in") == with.payload);
-  CheckRefused(with.node.Run({"cp", with.folder / "in@1001" + part, "g@5097" + part, "--at-most", "1"}), 7,
-               "FAILED_PRECONDITION", "POLICY_UNMET");
+  CheckRefused(
+      with.node.Run({"cp", with.folder / "in@1001" + part, "g@5097" + part, "--at-most", "1"}), 7,
+      "FAILED_PRECONDITION", "POLICY_UNMET");
   // Unlike: nothing of it could go directly.
   const Json unlike = with.node.Do({"cp", with.folder / "in@1001" + part, "g@77" + part});
   CHECK(unlike.at("path") == "storage-bounce");

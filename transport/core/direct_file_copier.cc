@@ -106,8 +106,8 @@ class DirectRoute final : public CopyRoute {
     const uint64_t head = (grain - at % grain) % grain;
     if (bytes < head + grain) return OkStatus();
     const uint64_t whole = std::min((bytes - head) / grain * grain, kMostToProve);
-    ONECOPY_ASSIGN_OR_RETURN(proof_, parts_.direct->Prove(!reads_, at + head,
-                                                          {memory_, inside + head, whole}));
+    ONECOPY_ASSIGN_OR_RETURN(
+        proof_, parts_.direct->Prove(!reads_, at + head, {memory_, inside + head, whole}));
     return OkStatus();
   }
   std::string proof() const override { return proof_; }
@@ -240,7 +240,8 @@ Result<std::unique_ptr<CopyRoute>> DirectFileCopier::Prepare(const RegionRef& fr
   const auto& way = (reads ? from : to)->direct_way();
   if (way == nullptr || way->file == nullptr) {
     if (way != nullptr && !way->why_not.ok()) return way->why_not;
-    return Status(Code::kFailedPrecondition, reasons::kNoGds, "the file has no direct way to a GPU");
+    return Status(Code::kFailedPrecondition, reasons::kNoGds,
+                  "the file has no direct way to a GPU");
   }
   ONECOPY_ASSIGN_OR_RETURN(RegionRef edges, MakeEdges());
   const Place& here = edges->place();

@@ -22,10 +22,11 @@ inline constexpr const char* kFileKind = "file";
 
 // How bytes come out of a file, or get into it.
 enum class FilePass {
-  kDirect,     // the device reads or writes the memory itself: one copy
-  kPageCache,  // by way of the page cache: two
-  kMemory,     // the file is memory, as on tmpfs: one, by the processor
-  kHostBounce,  // a library took them through host memory, and the page cache as far as anybody knows
+  kDirect,      // the device reads or writes the memory itself: one copy
+  kPageCache,   // by way of the page cache: two
+  kMemory,      // the file is memory, as on tmpfs: one, by the processor
+  kHostBounce,  // a library took them through host memory, and the page cache as far as anybody
+                // knows
   kGpuBounce,   // a library took them through other GPU memory
 };
 
@@ -74,9 +75,9 @@ class DirectFile : public StoreFile {
   // this does. FAILED_PRECONDITION with the library's reason.
   virtual Result<std::shared_ptr<void>> Attach(const RegionRef& memory) = 0;
 
-  // Moves these bytes, which are going to be moved anyhow, and looks at which way they went. Blocks;
-  // the memory is attached. What was seen, in words; FAILED_PRECONDITION (COMPATIBILITY_MODE)
-  // where they did not go directly, or that cannot be seen.
+  // Moves these bytes, which are going to be moved anyhow, and looks at which way they went.
+  // Blocks; the memory is attached. What was seen, in words; FAILED_PRECONDITION
+  // (COMPATIBILITY_MODE) where they did not go directly, or that cannot be seen.
   virtual Result<std::string> Prove(bool write, uint64_t offset, const Span& span) = 0;
 
   // Whether anything was seen to have gone another way since it was opened.

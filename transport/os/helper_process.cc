@@ -93,15 +93,14 @@ Result<pid_t> Spawn(const HelperRequest& request, const Pipe& output, const Pipe
   ::posix_spawnattr_setsigmask(&settings.attributes, &none);
   ::posix_spawnattr_setsigdefault(&settings.attributes, &all);
   ::posix_spawnattr_setpgroup(&settings.attributes, 0);
-  ::posix_spawnattr_setflags(&settings.attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                 POSIX_SPAWN_SETSIGDEF);
+  ::posix_spawnattr_setflags(
+      &settings.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::vector<std::string> arguments = request.arguments;
   std::vector<std::string> environment = EnvironmentOf(request);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, arguments.front().c_str(), &settings.actions,
-                                  &settings.attributes, Pointers(arguments).data(),
-                                  Pointers(environment).data());
+  const int error =
+      ::posix_spawn(&pid, arguments.front().c_str(), &settings.actions, &settings.attributes,
+                    Pointers(arguments).data(), Pointers(environment).data());
   if (error != 0) return ErrnoStatus(error, "starting " + arguments.front());
   return pid;
 }

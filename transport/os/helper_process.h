@@ -12,7 +12,7 @@
 namespace onecopy::os {
 
 struct HelperRequest {
-  std::vector<std::string> arguments;  // the program's file first
+  std::vector<std::string> arguments;                            // the program's file first
   std::vector<std::pair<std::string, std::string>> environment;  // set besides this process's own
   std::string folder;                                            // where it runs; empty: here
   std::chrono::milliseconds limit{10000};

@@ -111,8 +111,8 @@ Result<std::shared_ptr<const CuFileApi>> LoadCuFile(const std::string& path) {
   look(api->StartStatistics, "cuFileStatsStart");
   look(api->GetStatistics, "cuFileGetStatsL3");
   if (!missing.empty()) {
-    return Status(Code::kFailedPrecondition, reasons::kNoCuFile, library.name() + " lacks" + missing,
-                  std::string("install ") + kCuFilePackage);
+    return Status(Code::kFailedPrecondition, reasons::kNoCuFile,
+                  library.name() + " lacks" + missing, std::string("install ") + kCuFilePackage);
   }
   api->library = library.name();
   int version = 0;  // 1140 is 1.14.0

@@ -82,9 +82,8 @@ void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRe
   asked.gid = client->gid;
   const Result<Buffer*> other =
       buffers_.Find((reads ? request.destination : request.source).buffer);
-  Store* const direct = other.ok() && !(*other)->region->place().device.empty()
-                            ? context_.FindStore(true)
-                            : nullptr;
+  Store* const direct =
+      other.ok() && !(*other)->region->place().device.empty() ? context_.FindStore(true) : nullptr;
   auto opening = std::make_shared<Opening>();
   opening->who = who;
   opening->request = std::move(request);
@@ -111,17 +110,16 @@ void Files::OpenDirect(const std::shared_ptr<Opening>& opening, Store& direct) {
         } else {
           way->why_not = opened.status();
         }
-        context_.loop.Post([this, opening, way = std::move(way)]() mutable {
-          Take(*opening, std::move(way));
-        });
+        context_.loop.Post(
+            [this, opening, way = std::move(way)]() mutable { Take(*opening, std::move(way)); });
       });
 }
 
 void Files::Take(Opening& opening, std::shared_ptr<const DirectWay> way) {
   TransferRequest& request = opening.request;
   Endpoint& end = opening.reads ? request.source : request.destination;
-  Result<BufferId> id = buffers_.AddFile(opening.who, end.file,
-                                         RegionOf(std::move(opening.file), std::move(way)));
+  Result<BufferId> id =
+      buffers_.AddFile(opening.who, end.file, RegionOf(std::move(opening.file), std::move(way)));
   if (!id.ok()) return opening.reply(id.status());
   end.buffer = id->ToString();
   opening.reply(std::move(request));

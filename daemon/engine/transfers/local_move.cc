@@ -206,10 +206,10 @@ void LocalMove::TellOfFile(const Region& end, MoveOutcome& outcome) const {
   outcome.evidence["storage"] = direct ? way->file->how() : end.file()->how();
   if (!direct || !way->file->bounced()) return;
   outcome.taken = kBouncePath;
-  outcome.not_taken = Refusal{kDirectPath, std::string(reasons::kCompatibilityMode),
-                              "bytes went another way than the library had said: " +
-                                  way->file->how(),
-                              "see onecopy doctor, and gdscheck -p"};
+  outcome.not_taken =
+      Refusal{kDirectPath, std::string(reasons::kCompatibilityMode),
+              "bytes went another way than the library had said: " + way->file->how(),
+              "see onecopy doctor, and gdscheck -p"};
 }
 
 void LocalMove::Stop(const Status& why) {

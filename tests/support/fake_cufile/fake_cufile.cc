@@ -52,7 +52,8 @@ State& TheState() {
 
 bool Is(const std::string& word) {
   const char* const text = std::getenv("FAKE_CUFILE");
-  return text != nullptr && ("," + std::string(text) + ",").find("," + word + ",") != std::string::npos;
+  return text != nullptr &&
+         ("," + std::string(text) + ",").find("," + word + ",") != std::string::npos;
 }
 
 bool ByHost() { return Is("compat") || Is("lies"); }

@@ -20,7 +20,8 @@ namespace {
 Facts WithDrive() {
   Facts facts = HealthyFacts();
   Storage& storage = facts.storage;
-  storage.library = Part{.found = true, .version = "1.15", .reason = {}, .detail = {}, .remedy = {}};
+  storage.library =
+      Part{.found = true, .version = "1.15", .reason = {}, .detail = {}, .remedy = {}};
   storage.nvidia_fs = true;
   storage.p2pdma = false;
   storage.registered_drivers = "nvme\nnvme_rdma\n";
@@ -65,7 +66,9 @@ std::vector<Cause> Causes() {
       {"DRIVE_DRIVER_NOT_REGISTERED", "nvme0n1",
        [](Facts& f) { f.storage.registered_drivers = "mlx5_ib\n"; }},
       {"DRIVE_BEHIND_LAYERS", "/data (LVM, multipath)",
-       [](Facts& f) { f.storage.mounts[0].layers = {"LVM", "multipath"}; }},
+       [](Facts& f) {
+         f.storage.mounts[0].layers = {"LVM", "multipath"};
+       }},
       {"DRIVE_BEHIND_LAYERS", "/scratch (raid5)",
        [](Facts& f) { f.storage.mounts[1].layers = {"raid5"}; }},
       {"FILE_SYSTEM_WITHOUT_GDS", "/data (btrfs)",

@@ -100,8 +100,8 @@ Status CufileFile::MoveAll(bool write, uint64_t offset, const Span& span, uint64
   }
   for (uint64_t moved = 0; moved < span.bytes;) {
     errno = 0;
-    const ssize_t got = memory->Move(write, handle_, offset + moved, span.offset + moved,
-                                     span.bytes - moved);
+    const ssize_t got =
+        memory->Move(write, handle_, offset + moved, span.offset + moved, span.bytes - moved);
     const int native = errno;
     ++*operations;
     if (got == -1 && native == EINTR) continue;
@@ -174,7 +174,8 @@ Result<std::string> CufileFile::Prove(bool write, uint64_t offset, const Span& s
   const MutexLock lock(mutex_);
   before_[device] = *after;
   return driver_->name + " counted " + std::to_string(after->direct - before->direct) +
-         " direct operations for the first " + FormatBytes(span.bytes) + ", and none by host memory";
+         " direct operations for the first " + FormatBytes(span.bytes) +
+         ", and none by host memory";
 }
 
 }  // namespace onecopy::cufile

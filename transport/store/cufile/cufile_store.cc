@@ -177,14 +177,14 @@ void CufileStore::Shared::OpenDirect(const std::shared_ptr<Shared>& self, OpenFi
   if (!got.ok()) return done(got.status());
   auto shared = std::make_shared<OpenedDirect>(std::move(done));
   const std::shared_ptr<Lane> lane = got->second;
-  const bool waits = lane->Wait([request = std::move(request), driver = std::move(got->first), lane,
-                                 shared]() mutable {
-    os::EventLoop& loop = lane->loop();
-    auto opened = std::make_shared<Result<std::shared_ptr<DirectFile>>>(
-        OpenNow(std::move(request), std::move(driver), lane));
-    // What is held is let go by the lane's own thread at the latest, never by one that waits.
-    loop.Post([opened, shared, lane] { (*shared)(std::move(*opened)); });
-  });
+  const bool waits = lane->Wait(
+      [request = std::move(request), driver = std::move(got->first), lane, shared]() mutable {
+        os::EventLoop& loop = lane->loop();
+        auto opened = std::make_shared<Result<std::shared_ptr<DirectFile>>>(
+            OpenNow(std::move(request), std::move(driver), lane));
+        // What is held is let go by the lane's own thread at the latest, never by one that waits.
+        loop.Post([opened, shared, lane] { (*shared)(std::move(*opened)); });
+      });
   if (!waits) {
     (*shared)(Status(Code::kResourceExhausted, reasons::kNoMemory,
                      "this process may have no more threads to wait for files",

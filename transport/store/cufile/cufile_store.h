@@ -21,8 +21,8 @@ class CufileStore final : public Store {
 
   struct Options {
     Use use = Use::kAuto;
-    unsigned threads = 16;                        // for each user
-    uint64_t slice_bytes = uint64_t{4} << 20;     // whole grains
+    unsigned threads = 16;                     // for each user
+    uint64_t slice_bytes = uint64_t{4} << 20;  // whole grains
     ProbeOptions probe;
   };
 

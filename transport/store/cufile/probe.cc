@@ -106,8 +106,9 @@ Viability Closed(const Said& strict, const ProbeOptions& options) {
   return Viability::No(absent ? reasons::kNoNvidiaFs : reasons::kDriverFailed,
                        LibraryOf(strict) + " does not open its driver: " + strict.Get("driver") +
                            (absent ? "; " + Explain(options) : ""),
-                       absent ? "load nvidia-fs (modprobe nvidia-fs; package nvidia-fs or nvidia-gds)"
-                              : "see the kernel's log, and gdscheck -p");
+                       absent
+                           ? "load nvidia-fs (modprobe nvidia-fs; package nvidia-fs or nvidia-gds)"
+                           : "see the kernel's log, and gdscheck -p");
 }
 
 Viability Judge(const Said& said, const ProbeOptions& options) {
@@ -124,11 +125,12 @@ Viability Judge(const Said& said, const ProbeOptions& options) {
     return CompatibilityOnly(said, options);
   }
   if (said.Get("counts") == "nobody") {
-    return Viability::No(
-        reasons::kNoGds,
-        LibraryOf(said) + " does not count which way bytes go, and nor does nvidia-fs, so that "
-                          "nothing could show that they went directly",
-        "use libcufile 1.15 or later, or: echo 1 > /sys/module/nvidia_fs/parameters/rw_stats_enabled");
+    return Viability::No(reasons::kNoGds,
+                         LibraryOf(said) +
+                             " does not count which way bytes go, and nor does nvidia-fs, so that "
+                             "nothing could show that they went directly",
+                         "use libcufile 1.15 or later, or: echo 1 > "
+                         "/sys/module/nvidia_fs/parameters/rw_stats_enabled");
   }
   if (said.Get("read") == kOtherBytes) {
     return Viability::No(reasons::kDriverFailed,

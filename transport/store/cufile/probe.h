@@ -15,8 +15,8 @@ struct ProbeOptions {
   // The program that is RunProbeChild in another process, with the arguments before those that
   // this adds.
   std::vector<std::string> program = {"/proc/self/exe", "backend-probe", "cufile"};
-  std::string library;           // empty: the system's
-  std::string cuda_library;      // likewise
+  std::string library;              // empty: the system's
+  std::string cuda_library;         // likewise
   std::string folder = "/var/tmp";  // in which a file is read
   std::chrono::milliseconds limit{10000};
   std::string root = "/";  // of /proc and /dev, for tests

@@ -136,8 +136,7 @@ int RunProbeChild(const std::vector<std::string>& arguments) {
     Say("gpu", cuda.status().message());
   }
   Say("step", "opening its driver");
-  const shim::cufile::Error opened =
-      shim::OpenCuFileDriver(**api, arguments[3] == "lenient");
+  const shim::cufile::Error opened = shim::OpenCuFileDriver(**api, arguments[3] == "lenient");
   if (opened.code != 0) {
     Say("driver", shim::CuFileErrorText(opened));
     Say("driver_code", std::to_string(opened.code));

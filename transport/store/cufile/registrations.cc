@@ -24,9 +24,10 @@ Result<CUdevice> FindDevice(const shim::CudaApi& cuda, const std::string& uuid) 
 
 }  // namespace
 
-Result<std::unique_ptr<Registration>> Registration::Make(
-    std::shared_ptr<const shim::CuFileApi> api, std::shared_ptr<const shim::CudaApi> cuda,
-    const Region& memory, uint64_t window_bytes) {
+Result<std::unique_ptr<Registration>> Registration::Make(std::shared_ptr<const shim::CuFileApi> api,
+                                                         std::shared_ptr<const shim::CudaApi> cuda,
+                                                         const Region& memory,
+                                                         uint64_t window_bytes) {
   std::unique_ptr<Registration> made(new Registration(std::move(api), std::move(cuda)));
   made->device_ = memory.place().device;
   made->base_ = memory.address();
@@ -67,8 +68,8 @@ ssize_t Registration::Move(bool write, shim::cufile::Handle file, uint64_t offse
   }
   const auto at = static_cast<off_t>(offset);
   const auto from = static_cast<off_t>(inside);
-  const ssize_t moved = write ? api_->Write(file, base, bytes, at, from)
-                              : api_->Read(file, base, bytes, at, from);
+  const ssize_t moved =
+      write ? api_->Write(file, base, bytes, at, from) : api_->Read(file, base, bytes, at, from);
   const int native = errno;
   if (windowed_) api_->DeregisterBuffer(base);
   errno = native;

@@ -34,7 +34,8 @@ class Registration {
                uint64_t bytes) const;
 
  private:
-  Registration(std::shared_ptr<const shim::CuFileApi> api, std::shared_ptr<const shim::CudaApi> cuda)
+  Registration(std::shared_ptr<const shim::CuFileApi> api,
+               std::shared_ptr<const shim::CudaApi> cuda)
       : api_(std::move(api)), cuda_(std::move(cuda)) {}
 
   const std::shared_ptr<const shim::CuFileApi> api_;

@@ -10,8 +10,8 @@
 #include "onecopy/result.h"
 #include "transport/core/uid.h"
 #include "transport/os/event_loop.h"
-#include "transport/store/posix/io.h"
 #include "transport/os/pool.h"
+#include "transport/store/posix/io.h"
 
 namespace onecopy::posix {
 
