@@ -70,6 +70,7 @@ void GatherStorage(const std::string& root, Facts& facts) {
     while (words >> word && word != "-") {
     }
     words >> type >> source >> own;
+    if (type.empty() || device.find(':') == std::string::npos) continue;
     const fs::path block = fs::canonical(root + "/sys/dev/block/" + device, error);
     if (error || !seen.insert(device).second) continue;
     DriveMount mount;
