@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,7 @@ Result<std::vector<std::unique_ptr<Interface>>> Open(std::vector<Backend<Interfa
     context.node = config.name;
     context.settings = config.backends.at(backend.name);
     if (!backend.library.empty()) context.library = config.libraries.at(backend.library);
+    context.libraries = config.libraries;
     context.lanes = config.LanesAddress().ToString();
     if (backend.rdma) context.rdma = config.backends.at("rdma");
     context.peers_authenticated = config.tls.enabled();
@@ -370,12 +372,27 @@ Ended Run(const CommandLine& line) {
   return {OkStatus()};
 }
 
+// A backend tries in a process of its own what may crash or hang: `onecopyd backend-probe NAME …`,
+// which only the daemon itself calls.
+std::optional<int> ProbeOf(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2 || arguments[0] != "backend-probe") return std::nullopt;
+  const Backends backends = AllBackends();
+  for (const Backend<Store>& store : backends.stores) {
+    if (store.name == arguments[1] && store.probe != nullptr) {
+      return store.probe({arguments.begin() + 2, arguments.end()});
+    }
+  }
+  std::fprintf(stderr, "onecopyd: no backend %s that has a probe\n", arguments[1].c_str());
+  return 2;
+}
+
 }  // namespace
 }  // namespace onecopy
 
 int main(int argc, char** argv) {
   onecopy::shim::UsePciBusOrder();         // before any thread: it changes the environment
   onecopy::shim::PrepareUcxEnvironment();  // likewise
+  if (const auto probed = onecopy::ProbeOf({argv + 1, argv + argc})) return *probed;
   onecopy::BlockSignals();
   onecopy::UseAllDescriptors();
   const onecopy::Parsed parsed = onecopy::ParseCommandLine(argc, argv);

@@ -78,6 +78,7 @@ Diagnosis Diagnose(const Facts& facts) {
   EvaluatePlaces(facts, findings);
   EvaluateCertificates(facts, findings);
   EvaluateUcx(facts, findings);
+  EvaluateStorage(facts, findings);
   EvaluateProbes(facts, findings);
 
   Diagnosis diagnosis;

@@ -90,6 +90,26 @@ struct DeviceFile {
   std::string error;  // empty: can be opened
 };
 
+// A file system on drives of this machine.
+struct DriveMount {
+  std::string folder;
+  std::string type;     // "ext4"
+  std::string options;  // of its own, as mountinfo has them: "rw,data=ordered"
+  std::vector<std::string>
+      layers;  // between it and its drives: "raid0", "LVM", "multipath", "crypt"
+  std::vector<std::string> drives;  // "nvme0n1"
+};
+
+// What drives need to reach memory of GPUs (GPUDirect Storage).
+struct Storage {
+  std::optional<Part> library;    // libcufile; empty: not asked
+  std::optional<bool> nvidia_fs;  // the module is loaded; empty: the list is not readable
+  std::optional<bool> p2pdma;     // the kernel has peer-to-peer DMA; empty: not known
+  // Drivers of drives that nvidia-fs knows, where it tells.
+  std::optional<std::string> registered_drivers;
+  std::vector<DriveMount> mounts;
+};
+
 struct Memlock {
   bool known = false;
   bool unlimited = false;  // or may lock without limit
@@ -163,6 +183,7 @@ struct Facts {
   Part verbs;
   Ucx ucx;
   Kernel kernel;
+  Storage storage;
   Memlock memlock;
   std::vector<Iommu> iommu;
   Acs acs;

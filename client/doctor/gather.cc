@@ -17,6 +17,7 @@ Facts Gather(const GatherOptions& options) {
   GatherNics(options.root, facts);
   GatherGpus(options.root, facts);
   GatherKernel(options.root, facts);
+  GatherStorage(options.root, facts);
   GatherMemlock(options.root, facts);
   GatherPcie(options.root, facts);
   if (options.root != "/") {
@@ -27,6 +28,7 @@ Facts Gather(const GatherOptions& options) {
   AskNvml(facts);
   AskVerbs(facts);
   AskUcx(facts);
+  AskCuFile(facts);
   AddDaemon(options, facts);
   return facts;
 }

@@ -14,6 +14,7 @@ void GatherTopology(const std::string& root, Facts& facts);
 void GatherNics(const std::string& root, Facts& facts);
 void GatherGpus(const std::string& root, Facts& facts);  // from files only; after the topology
 void GatherKernel(const std::string& root, Facts& facts);
+void GatherStorage(const std::string& root, Facts& facts);
 void GatherMemlock(const std::string& root, Facts& facts);
 void GatherPcie(const std::string& root, Facts& facts);  // IOMMU, ACS; after the topology
 
@@ -21,6 +22,7 @@ void AskCuda(Facts& facts);   // after GatherGpus
 void AskNvml(Facts& facts);   // likewise
 void AskVerbs(Facts& facts);  // after GatherNics
 void AskUcx(Facts& facts);
+void AskCuFile(Facts& facts);
 
 // The probes that a daemon tells of a node, itself or a peer, as far as they still count and went
 // over RDMA: UCX inside one machine does not. What they were made with is looked up in the

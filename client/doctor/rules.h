@@ -32,6 +32,7 @@ void EvaluateMachine(const Facts& facts, Findings& findings);
 void EvaluatePlaces(const Facts& facts, Findings& findings);
 void EvaluateCertificates(const Facts& facts, Findings& findings);
 void EvaluateUcx(const Facts& facts, Findings& findings);
+void EvaluateStorage(const Facts& facts, Findings& findings);
 void EvaluateProbes(const Facts& facts, Findings& findings);
 
 }  // namespace onecopy::doctor

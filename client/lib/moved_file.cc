@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -17,7 +18,7 @@
 namespace onecopy::client {
 namespace {
 
-constexpr const char* kPath = "storage-bounce";
+constexpr std::array kPaths = {"storage-direct", "storage-bounce"};
 // For less, the page cache is as good.
 constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
 
@@ -64,7 +65,9 @@ bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& 
                  const FileCopyOptions& options) {
   const Policy& policy = options.policy;
   return client.moves_files() && range.buffer.node == client.node() && policy.link.empty() &&
-         (policy.path_glob.empty() || MatchesGlob(policy.path_glob, kPath)) &&
+         (policy.path_glob.empty() ||
+          std::any_of(kPaths.begin(), kPaths.end(),
+                      [&](const char* path) { return MatchesGlob(policy.path_glob, path); })) &&
          IsServable(file, options);
 }
 

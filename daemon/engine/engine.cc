@@ -48,6 +48,7 @@
 #include "daemon/engine/transfers/transfers.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/direct_file_copier.h"
 #include "transport/core/file_copier.h"
 #include "transport/os/machine.h"
 
@@ -75,11 +76,15 @@ struct Engine::State {
         links(std::move(links_in)),
         stores(std::move(stores_in)),
         file_copier(options.node),
+        direct_file_copier(
+            options.node,
+            [this](const Place& from, const Place& to) { return context.CopierFor(from, to); }),
         thread("engine"),
         workers(thread.loop()),
         context{std::move(options), os::RandomHex(16), std::chrono::system_clock::now(),
                 thread.loop(),      workers,           Pointers(memories),
-                Pointers(links),    Pointers(stores),  file_copier},
+                Pointers(links),    Pointers(stores),  file_copier,
+                direct_file_copier},
         sessions(context.node(), context.options.daemon_uid, context.options.limits),
         owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
         request_memory(context),
@@ -154,6 +159,7 @@ struct Engine::State {
   std::vector<std::unique_ptr<Link>> links;
   std::vector<std::unique_ptr<Store>> stores;
   FileCopier file_copier;
+  DirectFileCopier direct_file_copier;
   os::LoopThread thread;
   Workers workers;
   Context context;
@@ -287,6 +293,9 @@ void Engine::State::Wire() {
            },
        .changed = [this](const std::string& node, const NodeCapability& before,
                          const NodeCapability& now) { probes.PeerChanged(node, before, now); }});
+  for (Store* store : context.stores) {
+    store->OnChange([this] { context.loop.Post([this] { catalog.Refresh(); }); });
+  }
   for (Link* link : context.links) {
     link->OnChange([this, name = link->name()] {
       context.loop.Post([this, name] {

@@ -7,14 +7,29 @@
 namespace onecopy::plan {
 namespace {
 
+// The store of GPUDirect Storage, by its name in capabilities.
+constexpr const char* kDirectStore = "cufile";
+
 Viability AnyStore(const NodeCapability& node) {
   Viability why = Viability::No(reasons::kNotServed,
                                 "the onecopyd of " + node.node + " was built without any store");
   for (const StoreCapability& store : node.stores) {
+    if (store.name == kDirectStore) continue;
     if (store.viability.viable) return {};
     why = store.viability;
   }
   return why;
+}
+
+// Whether drives reach memory of GPUs there, and this file's drive does.
+Viability DirectStore(const NodeCapability& node, const FileEnd& file) {
+  for (const StoreCapability& store : node.stores) {
+    if (store.name != kDirectStore) continue;
+    return store.viability.viable ? file.direct.viability : store.viability;
+  }
+  return Viability::No(reasons::kNoGds,
+                       "the onecopyd of " + node.node + " was built without GPUDirect Storage",
+                       "take storage-bounce");
 }
 
 }  // namespace
@@ -27,10 +42,10 @@ Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file
       return Refused(rung, reasons::kNotApplicable,
                      described + " is not a GPU's: storage-bounce needs no buffer for it");
     }
-    return Refused(rung, reasons::kNoGds,
-                   "this onecopyd does not use GPUDirect Storage: files reach " + described +
-                       " through pinned host memory",
-                   "take storage-bounce");
+    if (Viability direct = DirectStore(ends.source_node, file); !direct.viable) {
+      return Refused(rung, std::move(direct));
+    }
+    return {.candidates = {{.path = PathOfDirectFile(rung, ends, file)}}, .refusal = {}};
   }
   if (Viability store = AnyStore(ends.source_node); !store.viable) {
     return Refused(rung, std::move(store));

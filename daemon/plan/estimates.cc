@@ -16,7 +16,7 @@ struct Default {
   double latency_seconds;
 };
 
-constexpr std::array<Default, 10> kDefaults = {{
+constexpr std::array<Default, 11> kDefaults = {{
     {"rdma-direct", 45e9, 45e9, 45e9, 5e-6},
     {"peer-direct", 0, 0, 300e9, 10e-6},
     {"local", 12e9, 50e9, 1500e9, 10e-6},
@@ -24,6 +24,7 @@ constexpr std::array<Default, 10> kDefaults = {{
     {"peer-bounce", 6e9, 11e9, 27e9, 25e-6},
     // The ends of a file count as no host memory.
     {"storage-bounce", 3e9, 3e9, 3e9, 100e-6},
+    {"storage-direct", 6e9, 6e9, 6e9, 100e-6},
     {"rdma-staged", 10e9, 11e9, 35e9, 35e-6},
     {"tcp-direct", 8e9, 8e9, 8e9, 60e-6},
     {"tcp-bounce", 6e9, 7e9, 7e9, 80e-6},

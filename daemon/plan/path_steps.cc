@@ -114,6 +114,18 @@ Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
   return PathOf(rung, {}, staging, std::move(steps));
 }
 
+Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
+  // What is no whole block goes by way of a slot, and the longest way counts.
+  if (file.direct.edges) {
+    Path path = PathOfFile(rung, ends, {.use = file.use, .pass = FilePass::kPageCache});
+    path.source_staged = path.destination_staged = false;
+    return path;
+  }
+  const MemoryCapability& memory = file.use == FileUse::kRead ? ends.destination : ends.source;
+  return PathOf(rung, {}, {},
+                StepsOf(FilePass::kDirect, file.use, ends.source_node.node, StepName(memory)));
+}
+
 Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,
                   bool emulated, Sealing sealing) {
   const bool sockets = rung.carrier == Carrier::kTcp;

@@ -35,6 +35,8 @@ Path PathInNode(const Rung& rung, const Ends& ends, Staging staging);
 
 // Between a file and host memory, or by way of a slot.
 Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file);
+// Between a file and a GPU's memory, which the drive reaches.
+Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file);
 
 // At which ends of a wire the daemon itself encrypts and decrypts, a pass of its own each.
 struct Sealing {

@@ -72,7 +72,10 @@ TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways") {
   CHECK(steps.front().at("from") == "file");
   CHECK(steps.back().at("from") == "pinned");
   CHECK(steps.back().at("by") == "copy-engine");
-  CHECK(ReasonAgainst(in, "storage-direct") == "NO_GDS");
+  // Real GPUDirect Storage is tests/gpu/storage's business: here the daemon says why it is not
+  // taken.
+  const std::string why = ReasonAgainst(in, "storage-direct");
+  CHECK((why == "NO_CUFILE" || why == "COMPATIBILITY_MODE" || why == "NO_NVIDIA_FS"));
   CHECK(Holds(east, "a", 31));
   const Json out = east.Do({"cp", "a", folder / "out", "--checksum"});
   CHECK(out.at("path") == "storage-bounce");

@@ -3,6 +3,8 @@
 // cmake/Backends.cmake).
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +27,9 @@ struct BackendContext {
   std::string node;     // name of this node, for the steps that it reports
   Settings settings;    // of the backend's own section
   std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
-  std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
-  Settings rdma = {};   // of the section [rdma], for backends that ask for it
+  std::map<std::string, std::string> libraries = {};  // all of [libraries]
+  std::string lanes;   // HOST:PORT at which the lanes of peers arrive, for a link that listens
+  Settings rdma = {};  // of the section [rdma], for backends that ask for it
   bool peers_authenticated = false;        // peers' names are proven by certificates ([tls])
   std::shared_ptr<tls::Trust> trust = {};  // by which they are; null without [tls]
   bool lanes_plain = false;                // they need not encrypt what they carry all the same
@@ -42,6 +45,9 @@ struct Backend {
   std::vector<SettingSpec> settings;
   bool rdma = false;  // is given the section [rdma], which all links over RDMA devices share
   UniqueFunction<Result<std::unique_ptr<Interface>>(const BackendContext&)> create;
+  // What `onecopyd backend-probe NAME …` does, in a process of its own, and its exit status; null
+  // for a backend that has nothing to try. Its arguments are the backend's business.
+  std::function<int(const std::vector<std::string>& arguments)> probe = nullptr;
 };
 
 struct Backends {

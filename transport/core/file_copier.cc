@@ -9,7 +9,10 @@ namespace onecopy {
 namespace {
 
 constexpr const char* kPageCacheName = "page-cache";
-constexpr std::array kPasses = {FilePass::kDirect, FilePass::kPageCache, FilePass::kMemory};
+constexpr const char* kHostName = "host";
+constexpr const char* kGpuBounceName = "gpu-bounce";
+constexpr std::array kPasses = {FilePass::kDirect, FilePass::kPageCache, FilePass::kMemory,
+                                FilePass::kHostBounce, FilePass::kGpuBounce};
 
 class FileRoute final : public CopyRoute {
  public:
@@ -100,10 +103,17 @@ Result<std::unique_ptr<CopyRoute>> FileCopier::Prepare(const RegionRef& from, co
   return std::unique_ptr<CopyRoute>(std::make_unique<FileRoute>(node_, from, to));
 }
 
-std::unique_ptr<Region> RegionOf(std::shared_ptr<StoreFile> file) {
+void Store::OpenDirect(OpenFileRequest request, OpenedDirect done) {
+  done(Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+              Describe().name + " moves " + request.name + " to and from host memory alone"));
+}
+
+std::unique_ptr<Region> RegionOf(std::shared_ptr<StoreFile> file,
+                                 std::shared_ptr<const DirectWay> direct) {
   auto region = std::make_unique<Region>(Place{kFileKind, {}}, nullptr, file->bytes(), false,
                                          Region::Release());
   region->SetFile(std::move(file));
+  region->SetDirectWay(std::move(direct));
   return region;
 }
 
@@ -121,12 +131,33 @@ std::vector<Step> StepsOf(FilePass pass, FileUse use, const std::string& node,
     step.by = by;
     steps.push_back(std::move(step));
   };
-  if (pass != FilePass::kPageCache) {
-    add(from, to, pass == FilePass::kDirect ? "storage" : "cpu");
-    return steps;
+  switch (pass) {
+    case FilePass::kDirect:
+      add(from, to, "storage");
+      break;
+    case FilePass::kMemory:
+      add(from, to, "cpu");
+      break;
+    case FilePass::kPageCache:
+      add(from, kPageCacheName, reads ? "storage" : "cpu");
+      add(kPageCacheName, to, reads ? "cpu" : "storage");
+      break;
+    case FilePass::kGpuBounce:
+      add(from, kGpuBounceName, reads ? "storage" : "copy-engine");
+      add(kGpuBounceName, to, reads ? "copy-engine" : "storage");
+      break;
+    case FilePass::kHostBounce:
+      if (reads) {
+        add(from, kPageCacheName, "storage");
+        add(kPageCacheName, kHostName, "cpu");
+        add(kHostName, to, "copy-engine");
+      } else {
+        add(from, kHostName, "copy-engine");
+        add(kHostName, kPageCacheName, "cpu");
+        add(kPageCacheName, to, "storage");
+      }
+      break;
   }
-  add(from, kPageCacheName, reads ? "storage" : "cpu");
-  add(kPageCacheName, to, reads ? "cpu" : "storage");
   return steps;
 }
 

@@ -24,7 +24,8 @@ class FileCopier final : public Copier {
 };
 
 // A file as a place of a transfer.
-std::unique_ptr<Region> RegionOf(std::shared_ptr<StoreFile> file);
+std::unique_ptr<Region> RegionOf(std::shared_ptr<StoreFile> file,
+                                 std::shared_ptr<const DirectWay> direct = nullptr);
 
 // The steps of such a pass between a file and the memory of that name.
 std::vector<Step> StepsOf(FilePass pass, FileUse use, const std::string& node,

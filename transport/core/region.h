@@ -25,6 +25,7 @@ struct Place {
 };
 
 class StoreFile;  // see transport/core/store.h
+struct DirectWay;
 
 // A descriptor by which a network device reaches a region's bytes without their address. `fd` is
 // the caller's to close.
@@ -72,6 +73,9 @@ class Region {
   // for all else; set before the region is shared.
   const std::shared_ptr<StoreFile>& file() const { return file_; }
   void SetFile(std::shared_ptr<StoreFile> file) { file_ = std::move(file); }
+  // Of a file whose other end is a GPU's memory: its direct way there. Null for all else.
+  const std::shared_ptr<const DirectWay>& direct_way() const { return direct_way_; }
+  void SetDirectWay(std::shared_ptr<const DirectWay> way) { direct_way_ = std::move(way); }
 
   // The name of this memory in a receipt's steps: a GPU's UUID, else what SetStepName said, else
   // the kind.
@@ -134,6 +138,7 @@ class Region {
   std::string form_;
   std::shared_ptr<Region> slab_;
   std::shared_ptr<StoreFile> file_;
+  std::shared_ptr<const DirectWay> direct_way_;
   DmaBufExporter export_dmabuf_;
   Sharer share_;
   Flush flush_;

@@ -22,9 +22,12 @@ inline constexpr const char* kFileKind = "file";
 
 // How bytes come out of a file, or get into it.
 enum class FilePass {
-  kDirect,     // the device reads or writes the memory itself: one copy
-  kPageCache,  // by way of the page cache: two
-  kMemory,     // the file is memory, as on tmpfs: one, by the processor
+  kDirect,      // the device reads or writes the memory itself: one copy
+  kPageCache,   // by way of the page cache: two
+  kMemory,      // the file is memory, as on tmpfs: one, by the processor
+  kHostBounce,  // a library took them through host memory, and the page cache as far as anybody
+                // knows
+  kGpuBounce,   // a library took them through other GPU memory
 };
 
 // One open file. Any thread, unless something else is said; nothing blocks.
@@ -64,6 +67,29 @@ class StoreFile {
 
 enum class FileUse { kRead, kWrite };
 
+// One open file whose bytes a drive reads into memory of a GPU, or writes from there: spans are of
+// such memory, and what is asked for is whole grains of the file at whole grains of memory.
+class DirectFile : public StoreFile {
+ public:
+  // Makes this memory known to the drive's driver, until what is returned goes, which may block as
+  // this does. FAILED_PRECONDITION with the library's reason.
+  virtual Result<std::shared_ptr<void>> Attach(const RegionRef& memory) = 0;
+
+  // Moves these bytes, which are going to be moved anyhow, and looks at which way they went.
+  // Blocks; the memory is attached. What was seen, in words; FAILED_PRECONDITION
+  // (COMPATIBILITY_MODE) where they did not go directly, or that cannot be seen.
+  virtual Result<std::string> Prove(bool write, uint64_t offset, const Span& span) = 0;
+
+  // Whether anything was seen to have gone another way since it was opened.
+  virtual bool bounced() const = 0;
+};
+
+// A file's direct way to memory of GPUs, or why it has none.
+struct DirectWay {
+  std::shared_ptr<DirectFile> file;
+  Status why_not;  // where there is none
+};
+
 // A descriptor that somebody has opened, whose rights alone count.
 struct OpenFileRequest {
   int fd = -1;
@@ -91,12 +117,25 @@ class Store {
 
   virtual StoreCapability Describe() const = 0;
 
+  // `changed` runs, on a thread of the store, when Describe says something else than before. Set
+  // once, before the first file.
+  virtual void OnChange(UniqueFunction<void()> /*changed*/) {}
+
+  // Whether its files go to and from memory of GPUs, by OpenDirect alone; else by Open, to and from
+  // host memory.
+  virtual bool IsDirect() const { return false; }
+
   // `done` runs exactly once, on a thread of the store's, when the file system has answered.
   // INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file or block device, a descriptor that
   // appends, or two of different files; PERMISSION_DENIED for one that was not opened for `use`;
   // RESOURCE_EXHAUSTED; FAILED_PRECONDITION (NOT_APPLICABLE) for a file that a user's program
   // serves (FUSE): it may never answer, and what has begun could not be ended.
   virtual void Open(OpenFileRequest request, Opened done) = 0;
+
+  // Of a file that a store has opened already. `done` likewise; FAILED_PRECONDITION with the reason
+  // why this file cannot go that way.
+  using OpenedDirect = UniqueFunction<void(Result<std::shared_ptr<DirectFile>>)>;
+  virtual void OpenDirect(OpenFileRequest request, OpenedDirect done);
 };
 
 }  // namespace onecopy

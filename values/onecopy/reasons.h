@@ -98,23 +98,29 @@ inline constexpr std::string_view kIo = "IO_ERROR";
 inline constexpr std::string_view kNotServed = "NOT_SERVED";
 
 // Why a memory, link or device is not viable, or a path was passed over.
+inline constexpr std::string_view kCompatibilityMode = "COMPATIBILITY_MODE";
 inline constexpr std::string_view kDriverFailed = "DRIVER_FAILED";
 inline constexpr std::string_view kEmulated = "EMULATED";
+inline constexpr std::string_view kFileSystem = "FILE_SYSTEM";
 inline constexpr std::string_view kLinkMissing = "LINK_MISSING";
 inline constexpr std::string_view kLinkVersions = "LINK_VERSIONS";
 inline constexpr std::string_view kMoreCopies = "MORE_COPIES";
 inline constexpr std::string_view kNicUnreachable = "NIC_UNREACHABLE";
+inline constexpr std::string_view kNoCuFile = "NO_CUFILE";
 inline constexpr std::string_view kNoDriver = "NO_DRIVER";
 inline constexpr std::string_view kNoGds = "NO_GDS";
 inline constexpr std::string_view kNoGpu = "NO_GPU";
+inline constexpr std::string_view kNoNvidiaFs = "NO_NVIDIA_FS";
 inline constexpr std::string_view kNoPeerAccess = "NO_PEER_ACCESS";
 inline constexpr std::string_view kNotOnePass = "NOT_ONE_PASS";
 inline constexpr std::string_view kNoRdmaDevice = "NO_RDMA_DEVICE";
 inline constexpr std::string_view kNotApplicable = "NOT_APPLICABLE";
 inline constexpr std::string_view kNotRequested = "NOT_REQUESTED";
+inline constexpr std::string_view kNotYetKnown = "NOT_YET_KNOWN";
 inline constexpr std::string_view kOtherNode = "OTHER_NODE";
 inline constexpr std::string_view kSameNode = "SAME_NODE";
 inline constexpr std::string_view kSlowerEstimated = "SLOWER_ESTIMATED";
 inline constexpr std::string_view kSlowerMeasured = "SLOWER_MEASURED";
+inline constexpr std::string_view kSwitchedOff = "SWITCHED_OFF";
 
 }  // namespace onecopy::reasons

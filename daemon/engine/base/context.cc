@@ -16,12 +16,20 @@ Link* Context::FindLink(const std::string& name) const {
   return nullptr;
 }
 
+Store* Context::FindStore(bool direct) const {
+  for (Store* store : stores) {
+    if (store->IsDirect() == direct) return store;
+  }
+  return nullptr;
+}
+
 void Context::EndLeases(const RegionRef& region) const {
   for (Link* link : links) link->EndLeases(region);
 }
 
 Copier* Context::CopierFor(const Place& from, const Place& to) const {
   if (files.Copies(from, to)) return &files;
+  if (direct_files.Copies(from, to)) return &direct_files;
   for (Memory* memory : memories) {
     if (memory->Copies(from, to)) return memory;
   }

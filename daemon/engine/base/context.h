@@ -24,7 +24,8 @@ struct Context {
   std::vector<Memory*> memories;
   std::vector<Link*> links;
   std::vector<Store*> stores;
-  Copier& files;  // between them and memory
+  Copier& files;         // between them and host memory
+  Copier& direct_files;  // between them and memory of GPUs
   bool draining = false;
   bool stopping = false;         // nothing begins any more, be it a part of what has begun
   size_t reports_under_way = 0;  // about transfers, to other nodes
@@ -34,6 +35,8 @@ struct Context {
   // Null when this daemon has no such backend.
   Memory* FindMemory(const std::string& kind) const;
   Link* FindLink(const std::string& name) const;
+  // The first store that opens files to host memory, and to memory of GPUs.
+  Store* FindStore(bool direct) const;
   // See Link::EndLeases, of all links.
   void EndLeases(const RegionRef& region) const;
   // What copies between these two, null when nothing does.

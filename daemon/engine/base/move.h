@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,9 @@ struct MoveOutcome {
   double seconds = 0;
   LinkAccess access;
   std::map<std::string, std::string> evidence;
+  // Where bytes took another path than was planned, without its mover's doing: that one, and why.
+  std::optional<Refusal> not_taken;
+  std::string taken;
   std::string source_checksum;  // where the source's node was asked for it
   bool source_shared = false;   // whether other transfers ran there meanwhile, or that is not known
 

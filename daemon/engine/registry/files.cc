@@ -41,7 +41,7 @@ Status Files::Check(const TransferRequest& request) const {
                 " by the daemon itself",
             "let the client read or write it through memory of its own, as `onecopy cp` does"};
   }
-  if (!context_.stores.empty()) return OkStatus();
+  if (context_.FindStore(false) != nullptr) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kNotServed, "this onecopyd moves no files"};
 }
 
@@ -80,20 +80,49 @@ void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRe
   if (asked.use == FileUse::kWrite && !asked.bytes) asked.bytes = request.source.bytes;
   asked.owner = client->uid;
   asked.gid = client->gid;
-  auto shared = std::make_shared<Reply<TransferRequest>>(std::move(reply));
-  context_.stores.front()->Open(
-      std::move(asked), [this, who, request = std::move(request), reads,
-                         shared](Result<std::shared_ptr<StoreFile>> opened) mutable {
-        context_.loop.Post([this, who, request = std::move(request), reads, shared,
-                            opened = std::move(opened)]() mutable {
-          if (!opened.ok()) return (*shared)(opened.status());
-          Endpoint& end = reads ? request.source : request.destination;
-          Result<BufferId> id = buffers_.AddFile(who, end.file, RegionOf(std::move(*opened)));
-          if (!id.ok()) return (*shared)(id.status());
-          end.buffer = id->ToString();
-          (*shared)(std::move(request));
+  const Result<Buffer*> other =
+      buffers_.Find((reads ? request.destination : request.source).buffer);
+  Store* const direct =
+      other.ok() && !(*other)->region->place().device.empty() ? context_.FindStore(true) : nullptr;
+  auto opening = std::make_shared<Opening>();
+  opening->who = who;
+  opening->request = std::move(request);
+  opening->reads = reads;
+  opening->reply = std::move(reply);
+  opening->asked = asked;
+  context_.FindStore(false)->Open(
+      std::move(asked), [this, opening, direct](Result<std::shared_ptr<StoreFile>> opened) {
+        context_.loop.Post([this, opening, direct, opened = std::move(opened)]() mutable {
+          if (!opened.ok()) return opening->reply(opened.status());
+          opening->file = std::move(*opened);
+          if (direct == nullptr) return Take(*opening, nullptr);
+          OpenDirect(opening, *direct);
         });
       });
+}
+
+void Files::OpenDirect(const std::shared_ptr<Opening>& opening, Store& direct) {
+  direct.OpenDirect(
+      std::move(opening->asked), [this, opening](Result<std::shared_ptr<DirectFile>> opened) {
+        auto way = std::make_shared<DirectWay>();
+        if (opened.ok()) {
+          way->file = std::move(*opened);
+        } else {
+          way->why_not = opened.status();
+        }
+        context_.loop.Post(
+            [this, opening, way = std::move(way)]() mutable { Take(*opening, std::move(way)); });
+      });
+}
+
+void Files::Take(Opening& opening, std::shared_ptr<const DirectWay> way) {
+  TransferRequest& request = opening.request;
+  Endpoint& end = opening.reads ? request.source : request.destination;
+  Result<BufferId> id =
+      buffers_.AddFile(opening.who, end.file, RegionOf(std::move(opening.file), std::move(way)));
+  if (!id.ok()) return opening.reply(id.status());
+  end.buffer = id->ToString();
+  opening.reply(std::move(request));
 }
 
 void Files::Settle(const TransferRequest& opened) {

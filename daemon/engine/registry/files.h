@@ -1,9 +1,12 @@
 // Files that clients have opened, as ends of their transfers.
 #pragma once
 
+#include <memory>
+
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/sessions.h"
+#include "transport/core/store.h"
 
 namespace onecopy::engine {
 
@@ -26,7 +29,19 @@ class Files {
   void Settle(const TransferRequest& opened);
 
  private:
+  // What is under way until the stores have answered.
+  struct Opening {
+    Principal who;
+    TransferRequest request;
+    bool reads = false;
+    Reply<TransferRequest> reply;
+    OpenFileRequest asked;
+    std::shared_ptr<StoreFile> file;
+  };
+
   Status Check(const TransferRequest& request) const;
+  void OpenDirect(const std::shared_ptr<Opening>& opening, Store& direct);
+  void Take(Opening& opening, std::shared_ptr<const DirectWay> way);
 
   Context& context_;
   Sessions& sessions_;

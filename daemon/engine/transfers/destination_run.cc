@@ -258,9 +258,10 @@ void DestinationRun::Note(MoveOutcome outcome) {
     receipt.ranges = params_.request.ranges->ranges;
     receipt.merged_ranges = params_.request.ranges->merged_ranges;
   }
-  receipt.path = plan.path;
+  receipt.path = outcome.taken.empty() ? plan.path : outcome.taken;
   receipt.link = plan.link;
   receipt.refused = plan.refused;
+  if (outcome.not_taken) receipt.refused.push_back(*std::move(outcome.not_taken));
   receipt.registration = outcome.access.registration;
   receipt.key = outcome.access.key;
   receipt.encryption = outcome.access.encryption;

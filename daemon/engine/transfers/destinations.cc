@@ -6,6 +6,7 @@
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/store.h"
 
 namespace onecopy::engine {
 namespace {
@@ -32,6 +33,31 @@ uint64_t PiecesOf(const Layout& layout) {
   uint64_t pieces = 0;
   for (const StridedRange& piece : layout.pieces()) pieces += piece.count;
   return pieces;
+}
+
+// What of a file goes directly to memory of a GPU that begins at this address.
+plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, const std::byte* memory,
+                            bool pieces) {
+  const auto no = [](std::string why, std::string remedy) {
+    return plan::DirectEnd{
+        Viability::No(reasons::kNotApplicable, std::move(why), std::move(remedy))};
+  };
+  if (way == nullptr) return no("the file was not opened for it", "");
+  if (way->file == nullptr) {
+    const Status& why = way->why_not;
+    return {Viability::No(why.reason(), why.message(), why.remedy())};
+  }
+  const uint64_t grain = way->file->grain();
+  const std::string blocks = "blocks of " + std::to_string(grain) + " bytes";
+  if (pieces) return no("ranges of a file are not read directly", "copy one range");
+  if ((range.offset - reinterpret_cast<uintptr_t>(memory)) % grain != 0) {
+    return no("what lies at a multiple of " + std::to_string(grain) +
+                  " in the file would not do so in the GPU's memory",
+              "move offsets by whole " + blocks);
+  }
+  const uint64_t head = (grain - range.offset % grain) % grain;
+  if (range.bytes < head + grain) return no("it has no whole " + blocks, "");
+  return {{}, head != 0 || (range.offset + range.bytes) % grain != 0};
 }
 
 }  // namespace
@@ -259,12 +285,15 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
   // Slots lie as files want it.
   const std::byte* const address =
       memory.place().kind == "host" ? memory.address() + (reads ? written : read).offset : nullptr;
-  const StoreFile& file = reads ? *(*from)->region->file() : *to.region->file();
+  const Region& end_of_file = reads ? *(*from)->region : *to.region;
+  const StoreFile& file = *end_of_file.file();
   plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
                     file.PassOf(reads ? read : written, address)};
   // Where pieces begin and end is not looked at: the worse counts.
   const bool pieces = destination.layout != nullptr;
   if (pieces && end.pass == FilePass::kDirect) end.pass = FilePass::kPageCache;
+  end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
+                           memory.address() + (reads ? written : read).offset, pieces);
   return end;
 }
 

@@ -7,12 +7,15 @@
 #include "daemon/engine/base/move.h"
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/places.h"
+#include "onecopy/reasons.h"
 #include "transport/core/store.h"
 
 namespace onecopy::engine {
 namespace {
 
 constexpr uint32_t kBounceSlots = 16;
+constexpr const char* kDirectPath = "storage-direct";
+constexpr const char* kBouncePath = "storage-bounce";
 
 using Hops = std::vector<std::pair<RegionRef, RegionRef>>;
 using NewRoutes = std::vector<std::unique_ptr<CopyRoute>>;
@@ -188,13 +191,25 @@ void LocalMove::Run(const Routes& routes) {
       outcome.began = true;
       if (!proof.empty()) outcome.evidence["one_pass"] = proof;
       for (const Area* end : {&self->source_, &self->destination_}) {
-        const auto& file = end->span.region->file();
-        if (file != nullptr) outcome.evidence["storage"] = file->how();
+        if (end->span.region->file() != nullptr) self->TellOfFile(*end->span.region, outcome);
       }
       AddReport(report, {}, &outcome);
       self->End(std::move(outcome));
     });
   });
+}
+
+// How a file's bytes went, which is not always as it was planned.
+void LocalMove::TellOfFile(const Region& end, MoveOutcome& outcome) const {
+  const auto& way = end.direct_way();
+  const bool direct = path_.path == kDirectPath && way != nullptr && way->file != nullptr;
+  outcome.evidence["storage"] = direct ? way->file->how() : end.file()->how();
+  if (!direct || !way->file->bounced()) return;
+  outcome.taken = kBouncePath;
+  outcome.not_taken =
+      Refusal{kDirectPath, std::string(reasons::kCompatibilityMode),
+              "bytes went another way than the library had said: " + way->file->how(),
+              "see onecopy doctor, and gdscheck -p"};
 }
 
 void LocalMove::Stop(const Status& why) {

@@ -115,3 +115,62 @@ TEST_CASE("without a store that works its reason is told") {
   REQUIRE_FALSE(absent.ok());
   CHECK(RefusalOf(absent.status().refusals(), "storage-bounce").reason == "NOT_SERVED");
 }
+
+namespace {
+
+Request DirectTo(const NodeCapability& node, const std::string& gpu, Viability file, bool edges,
+                 FileUse use = FileUse::kRead) {
+  Request request = FileTo(node, "cuda", gpu, FilePass::kDirect, use);
+  request.file->direct = {std::move(file), edges};
+  return request;
+}
+
+NodeCapability WithDrive(Viability viability = {}) {
+  NodeCapability node = WithStore("rail-a");
+  StoreCapability store;
+  store.name = "cufile";
+  store.viability = std::move(viability);
+  node.stores.push_back(std::move(store));
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("a file goes directly to a GPU where its drive and its driver do so") {
+  const NodeCapability node = WithDrive();
+  const std::string gpu = GpuOf(node);
+  const auto in = MakePlan(DirectTo(node, gpu, {}, false));
+  REQUIRE_OK(in);
+  CHECK(in->path == "storage-direct");
+  CHECK(StepsTaken(*in) == "file>" + gpu + " by storage");
+  CHECK_FALSE(in->destination_staged);
+  const auto out = MakePlan(DirectTo(node, gpu, {}, false, FileUse::kWrite));
+  REQUIRE_OK(out);
+  CHECK(StepsTaken(*out) == gpu + ">file by storage");
+  // What is no whole block counts with all its copies.
+  const auto edges = MakePlan(DirectTo(node, gpu, {}, true));
+  REQUIRE_OK(edges);
+  CHECK(edges->path == "storage-direct");
+  CHECK(edges->copies() == 3);
+  CHECK_FALSE(edges->destination_staged);
+}
+
+TEST_CASE("why a file does not go directly is the store's word first, then the file's") {
+  const NodeCapability broken =
+      WithDrive(Viability::No("COMPATIBILITY_MODE", "through host memory alone", "load nvidia-fs"));
+  const std::string gpu = GpuOf(broken);
+  const Viability unsupported = Viability::No("FILE_SYSTEM", "it lies on btrfs", "");
+  const auto store = MakePlan(DirectTo(broken, gpu, unsupported, false));
+  REQUIRE_OK(store);
+  CHECK(store->path == "storage-bounce");
+  CHECK(RefusalOf(store->refused, "storage-direct").reason == "COMPATIBILITY_MODE");
+  const auto file = MakePlan(DirectTo(WithDrive(), gpu, unsupported, false));
+  REQUIRE_OK(file);
+  CHECK(RefusalOf(file->refused, "storage-direct").reason == "FILE_SYSTEM");
+  // A store for GPUs is none for host memory.
+  NodeCapability only = testing::Node("rail-a");
+  only.stores.push_back({"cufile", {}, {}});
+  const auto none = MakePlan(FileTo(only, "host", {}, FilePass::kDirect));
+  REQUIRE_FALSE(none.ok());
+  CHECK(RefusalOf(none.status().refusals(), "storage-bounce").reason == "NOT_SERVED");
+}

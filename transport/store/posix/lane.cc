@@ -15,7 +15,7 @@ namespace {
 // By threads that wait.
 class WaitingIo final : public Io {
  public:
-  WaitingIo(Pool& pool, os::EventLoop& loop) : pool_(pool), loop_(loop) {}
+  WaitingIo(os::Pool& pool, os::EventLoop& loop) : pool_(pool), loop_(loop) {}
 
   void Submit(IoRequest request) override {
     auto shared = std::make_shared<IoRequest>(std::move(request));
@@ -32,7 +32,7 @@ class WaitingIo final : public Io {
   }
 
  private:
-  Pool& pool_;
+  os::Pool& pool_;
   os::EventLoop& loop_;
 };
 
@@ -42,7 +42,7 @@ Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ri
   std::shared_ptr<Lane> lane(new Lane);
   ONECOPY_ASSIGN_OR_RETURN(lane->thread_, os::LoopThread::Make("store"));
   const auto act = [owner, gid] { os::ActFor(owner, gid); };
-  lane->pool_ = std::make_unique<Pool>("store-io", kThreads, act);
+  lane->pool_ = std::make_unique<os::Pool>("store-io", kThreads, act);
   lane->thread_->RunSync([&] {
     act();
     os::EventLoop& loop = lane->thread_->loop();

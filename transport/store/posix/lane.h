@@ -10,8 +10,8 @@
 #include "onecopy/result.h"
 #include "transport/core/uid.h"
 #include "transport/os/event_loop.h"
+#include "transport/os/pool.h"
 #include "transport/store/posix/io.h"
-#include "transport/store/posix/pool.h"
 
 namespace onecopy::posix {
 
@@ -45,7 +45,7 @@ class Lane {
   void Begin(IoRequest request);
 
   std::unique_ptr<os::LoopThread> thread_;
-  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<os::Pool> pool_;
   std::unique_ptr<Io> waiting_io_;
   std::unique_ptr<Io> ring_;  // goes first
   unsigned running_ = 0;

@@ -1,4 +1,4 @@
-#include "transport/store/posix/pool.h"
+#include "transport/os/pool.h"
 
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 
 #include "transport/core/mutex.h"
 
-namespace onecopy::posix {
+namespace onecopy::os {
 namespace {
 
 constexpr std::chrono::seconds kIdle{5};  // then a thread ends
@@ -90,4 +90,4 @@ bool Pool::Post(Task task) {
   return false;
 }
 
-}  // namespace onecopy::posix
+}  // namespace onecopy::os

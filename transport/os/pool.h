@@ -8,7 +8,7 @@
 
 #include "transport/core/executor.h"
 
-namespace onecopy::posix {
+namespace onecopy::os {
 
 // Any thread. Tasks run in the order in which they were posted, several at a time. The threads are
 // made when they are needed and end when they are not; they are not joined, as a file system may
@@ -31,4 +31,4 @@ class Pool {
   const std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace onecopy::posix
+}  // namespace onecopy::os

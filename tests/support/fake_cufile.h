@@ -1,0 +1,14 @@
+// Finding the fake libcufile (tests/support/fake_cufile); FAKE_CUFILE says what it is.
+#pragma once
+
+#include <string>
+
+#include "tests/support/fake_cuda.h"
+
+namespace onecopy::testing {
+
+inline std::string FakeCufilePath() { return TestLibrary("libonecopy_fake_cufile.so"); }
+// Without counters, and without its version.
+inline std::string OldFakeCufilePath() { return TestLibrary("libonecopy_fake_cufile_old.so"); }
+
+}  // namespace onecopy::testing

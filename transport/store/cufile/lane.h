@@ -1,0 +1,36 @@
+// What one user's files have for themselves: a thread on which their reads and writes end, and
+// those that wait in the library. So whatever a drive never answers holds up its own user alone.
+#pragma once
+
+#include <memory>
+
+#include "onecopy/result.h"
+#include "transport/core/uid.h"
+#include "transport/os/event_loop.h"
+#include "transport/os/pool.h"
+
+namespace onecopy::cufile {
+
+class Lane {
+ public:
+  // Everything is done as this user. RESOURCE_EXHAUSTED.
+  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, size_t threads);
+  // Any thread but its own, with nothing under way.
+  ~Lane() { thread_->StopAndJoin(); }
+
+  os::EventLoop& loop() { return thread_->loop(); }
+  // Any thread but its own: returns once what was posted to the loop has run, and is let go.
+  void Settle() {
+    thread_->RunSync([] {});
+  }
+  // Any thread; the task may wait, as this user. False where there is no thread to be had.
+  bool Wait(Task task) { return pool_->Post(std::move(task)); }
+
+ private:
+  Lane() = default;
+
+  std::unique_ptr<os::LoopThread> thread_;
+  std::unique_ptr<os::Pool> pool_;
+};
+
+}  // namespace onecopy::cufile
