@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "onecopy/reasons.h"
 #include "transport/os/descriptor_kind.h"
 #include "transport/os/error.h"
+#include "transport/os/page_cache.h"
 
 namespace onecopy::posix {
 namespace {
@@ -70,20 +70,9 @@ Status CheckFlags(const OpenFileRequest& request, int flags) {
   return OkStatus();
 }
 
-// The kernel's cachestat(2), from 6.5 on.
-struct CacheRange {
-  uint64_t offset;
-  uint64_t bytes;
-};
-struct CacheCounts {
-  uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
-constexpr long kCachestat = 451;
-
+// As nothing where the kernel does not say.
 uint64_t CachedPages(int fd, uint64_t offset, uint64_t bytes) {
-  CacheRange range{offset, bytes};
-  CacheCounts counts{};
-  return ::syscall(kCachestat, fd, &range, &counts, 0) == 0 ? counts.cached : 0;
+  return os::CachedPages(fd, offset, bytes).value_or(0);
 }
 
 // Whether the device really reads into memory: a file system may take O_DIRECT and do otherwise, as
