@@ -108,7 +108,9 @@ Result<std::vector<Work>> Chosen(const std::string& glob) {
   std::string all;
   for (const Work& work : AllWorks()) {
     all += (all.empty() ? "\"" : ", \"") + work.name + "\"";
-    if (::fnmatch(glob.c_str(), work.name.c_str(), 0) == 0) chosen.push_back(work);
+    // A family goes by its first words: "storage" for "storage read, cold".
+    const bool family = work.name.rfind(glob + " ", 0) == 0;
+    if (family || ::fnmatch(glob.c_str(), work.name.c_str(), 0) == 0) chosen.push_back(work);
   }
   if (!chosen.empty()) return chosen;
   return BadArgument("no work is called like \"" + glob + "\"; there are " + all);

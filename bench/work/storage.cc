@@ -127,12 +127,39 @@ std::string CeilingName(const Way& way) {
   return way.gpu ? "slower of " + name + " and pinned copies" : name;
 }
 
+// fio on a payload that was put there just before, as everybody's is.
+class FioOnFile final : public Mover {
+ public:
+  FioOnFile(std::unique_ptr<PayloadFile> file, bool writes, std::unique_ptr<Mover> fio)
+      : file_(std::move(file)), writes_(writes), fio_(std::move(fio)) {}
+  Status Fill(uint64_t seed) override {
+    if (writes_) return OkStatus();
+    ONECOPY_RETURN_IF_ERROR(file_->Put(seed));
+    return file_->Drop();
+  }
+  Result<Moved> Move() override { return fio_->Move(); }
+  // It looks at nothing, and keeps nothing to be looked at.
+  Result<bool> Verify(uint64_t) override { return true; }
+
+ private:
+  const std::unique_ptr<PayloadFile> file_;
+  const bool writes_;
+  const std::unique_ptr<Mover> fio_;
+};
+
+Result<std::unique_ptr<Mover>> MakeFioOnFile(const Way& way, const Shape& shape, uint64_t bytes,
+                                             const Site& site) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::string path, site.File(way, "fio"));
+  ONECOPY_ASSIGN_OR_RETURN(auto file, PayloadFile::Plan(path, bytes));
+  ONECOPY_ASSIGN_OR_RETURN(auto fio,
+                           MakeFio({path, bytes, way.writes, shape.depth, shape.call_bytes}));
+  return std::unique_ptr<Mover>(
+      std::make_unique<FioOnFile>(std::move(file), way.writes, std::move(fio)));
+}
+
 Result<std::unique_ptr<Mover>> MakePlain(const Way& way, const Shape& shape, uint64_t bytes,
                                          const Site& site) {
-  if (way.against == Against::kFio) {
-    ONECOPY_ASSIGN_OR_RETURN(std::string file, site.File(way, "fio"));
-    return MakeFio({std::move(file), bytes, way.writes, shape.depth, shape.call_bytes});
-  }
+  if (way.against == Against::kFio) return MakeFioOnFile(way, shape, bytes, site);
   const bool ring = way.against == Against::kRing;
   PlainIoParams params;
   ONECOPY_ASSIGN_OR_RETURN(params.file, site.File(way, "ceiling"));
@@ -263,38 +290,55 @@ Row MeasurePlain(const Way& way, const Shape& shape, uint64_t bytes, const Site&
   return Compare(std::move(row), **plain, make, settings.CompareAt(bytes));
 }
 
-}  // namespace
-
-std::vector<Row> Storage(const Settings& settings) {
+std::vector<Row> PlainReads(const Settings& settings) {
   std::vector<Row> rows;
-  const auto stopped = [&] { return !rows.empty() && settings.stopped && settings.stopped(); };
   const Result<std::unique_ptr<Site>> site = Site::Open(settings);
-  for (const Way& way : kWays) {
-    Compared largest;
-    for (const uint64_t bytes : settings.sizes) {
-      if (stopped()) return rows;
-      Compared compared = site.ok() ? MeasureWay(way, bytes, **site, settings)
-                                    : Compared{.row = NotSetUp(StorageRow(way, bytes), site.status())};
-      rows.push_back(compared.row);
-      if (largest.row.values.empty() || !compared.row.values.empty()) largest = std::move(compared);
-    }
-    AddCostRows(largest, CeilingName(way), rows);
-  }
-  if (!site.ok()) return rows;
-  for (const Way& way : kFioWays) {
-    if (stopped()) return rows;
-    rows.push_back(MeasureWay(way, std::max(settings.bytes, kFileMiB), **site, settings).row);
-  }
+  if (!site.ok()) return {NotSetUp({.work = "storage plain", .path = "pread"}, site.status())};
   for (const bool cold : {true, false}) {
     const Way way{.name = cold ? "read, cold" : "read, warm",
                   .cold = cold,
                   .against = Against::kThreads};
     for (const Shape& shape : kPlainShapes) {
-      if (stopped()) return rows;
+      if (!rows.empty() && settings.stopped && settings.stopped()) return rows;
       rows.push_back(MeasurePlain(way, shape, settings.bytes, **site, settings));
     }
   }
   return rows;
+}
+
+std::vector<Row> MeasureSizes(const Way& way, const Settings& settings) {
+  std::vector<Row> rows;
+  const Result<std::unique_ptr<Site>> site = Site::Open(settings);
+  const bool fio = way.against == Against::kFio;
+  // A program's start says nothing about small files.
+  const std::vector<uint64_t> sizes =
+      fio ? std::vector{std::max(settings.bytes, kFileMiB)} : settings.sizes;
+  Compared largest;
+  for (const uint64_t bytes : sizes) {
+    if (!rows.empty() && settings.stopped && settings.stopped()) break;
+    Compared compared = site.ok()
+                            ? MeasureWay(way, bytes, **site, settings)
+                            : Compared{.row = NotSetUp(StorageRow(way, bytes), site.status())};
+    rows.push_back(compared.row);
+    if (largest.row.values.empty() || !compared.row.values.empty()) largest = std::move(compared);
+  }
+  if (!fio) AddCostRows(largest, CeilingName(way), rows);
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Work> StorageWorks() {
+  std::vector<Work> works;
+  const auto add = [&](const Way& way) {
+    works.push_back({StorageRow(way, 0).work,
+                     [way](const Settings& settings) { return MeasureSizes(way, settings); }, true});
+  };
+  for (const Way& way : kWays) add(way);
+  for (const Way& way : kFioWays) add(way);
+  works.push_back({"storage plain", PlainReads, true});
+  works.push_back({"storage daemon memory", SparseMemory, true});
+  return works;
 }
 
 }  // namespace onecopy::bench

@@ -47,7 +47,6 @@ const std::vector<Work>& AllWorks() {
         {"first byte", FirstByte},
         {"ceiling check", CeilingChecks},
         {"competitor", Competitors, true},
-        {"storage", Storage, true},
         {"small host in node", SmallHostInNode},
         {"small gpu in node", SmallGpuInNode},
         {"small host between nodes", SmallHostBetweenNodes},
@@ -56,6 +55,7 @@ const std::vector<Work>& AllWorks() {
         {"ready", ReadyTime, true},
     };
     all.insert(all.end(), others.begin(), others.end());
+    for (Work& work : StorageWorks()) all.push_back(std::move(work));
     return all;
   }();
   return works;
