@@ -77,6 +77,8 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
   for (const std::string& key : options.link_keys) settings.link_keys += key + "\n";
   if (!options.cuda_keys.empty()) settings.daemon.sections += "[cuda]\n";
   for (const std::string& key : options.cuda_keys) settings.daemon.sections += key + "\n";
+  if (!options.posix_keys.empty()) settings.daemon.sections += "[posix]\n";
+  for (const std::string& key : options.posix_keys) settings.daemon.sections += key + "\n";
   settings.stopped = stopped;
   const bool given = !settings.given.peer.empty();
   if (given && !options.lanes.empty()) {

@@ -25,18 +25,12 @@ namespace {
 // Below, opening the way to the device costs more than the page cache's copy.
 constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
 
-#ifndef XFS_SUPER_MAGIC
-constexpr unsigned long XFS_SUPER_MAGIC = 0x58465342;
-#endif
-
 // Of the kernel's making: they are as long as what is read of them turns out to be.
 constexpr std::array<unsigned long, 8> kWithoutLength = {
     PROC_SUPER_MAGIC,   SYSFS_MAGIC,         DEBUGFS_MAGIC,    TRACEFS_MAGIC,
     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, SECURITYFS_MAGIC, BPF_FS_MAGIC};
-constexpr std::array<unsigned long, 3> kInMemory = {TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC};
-// Where O_DIRECT is known to do what it says. Others take it and go through the page cache all the
-// same, or are slower by it.
-constexpr std::array<unsigned long, 2> kDirect = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC};
+// Of what is to be tried, no more than one page in so many is in the page cache.
+constexpr uint64_t kColdShare = 16;
 
 template <size_t N>
 bool IsOneOf(const std::array<unsigned long, N>& types, const struct statfs& system) {
@@ -88,8 +82,8 @@ bool ReadsDirectly(int direct_fd, const ByteRange& range) {
   return got == static_cast<ssize_t>(kGrain) && !IsCached(direct_fd, at, kGrain);
 }
 
-Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& file,
-                           const struct statfs& system) {
+// Whether there is a way past the page cache at all.
+Result<bool> HasDirect(const OpenFileRequest& request, const struct stat& file) {
   if (request.direct_fd < 0) return false;
   struct stat other {};
   const int flags = ::fcntl(request.direct_fd, F_GETFL);
@@ -99,18 +93,28 @@ Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& fi
                      " is not the same file, opened with O_DIRECT");
   }
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags & ~O_DIRECT));
-  if (!IsOneOf(kDirect, system)) return false;
+  return true;
+}
+
+// Which way goes what is read; perhaps both by turns.
+void ChooseForReads(const OpenFileRequest& request, const struct stat& file, Mounts& mounts,
+                    FileFacts& facts) {
   const auto size = static_cast<uint64_t>(file.st_size);
-  const uint64_t offset = request.offset_bytes;
-  if (request.use == FileUse::kWrite) return request.bytes.value_or(0) >= kMinDirectBytes;
-  const uint64_t rest = size - std::min(size, offset);
-  const ByteRange range{offset, std::min(rest, request.bytes.value_or(rest))};
-  if (range.bytes < kMinDirectBytes) return false;
+  const uint64_t rest = size - std::min(size, request.offset_bytes);
+  const ByteRange range{request.offset_bytes, std::min(rest, request.bytes.value_or(rest))};
+  if (range.bytes < kMinDirectBytes) return;
   // What is mostly in memory comes faster from there.
-  if (CachedPages(request.direct_fd, range.offset, range.bytes) > range.bytes / kGrain / 2) {
-    return false;
+  const uint64_t cached = CachedPages(request.direct_fd, range.offset, range.bytes);
+  const uint64_t pages = range.bytes / kGrain;
+  if (cached > pages / 2) return;
+  const bool fewest = request.fewest_copies && facts.kind->direct;
+  if (!request.fewest_copies && range.bytes >= Trial::kLeastBytes && cached < pages / kColdShare) {
+    facts.turn = mounts.Take(file.st_dev);
   }
-  return ReadsDirectly(request.direct_fd, range);
+  if (facts.turn == nullptr && !facts.verdict.direct && !fewest) return;
+  facts.direct = ReadsDirectly(request.direct_fd, range);
+  // What does not go directly here is of no use for knowing how fast that would be.
+  if (!facts.direct) facts.turn = nullptr;
 }
 
 }  // namespace
@@ -119,7 +123,7 @@ bool IsCached(int fd, uint64_t offset, uint64_t bytes) {
   return CachedPages(fd, offset, bytes) > 0;
 }
 
-Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
+Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts) {
   const int flags = ::fcntl(request.fd, F_GETFL);
   if (flags < 0) return os::ErrnoStatus(errno, "looking at " + request.name);
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags));
@@ -146,8 +150,16 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
   facts.bytes = request.use == FileUse::kWrite
                     ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
                     : static_cast<uint64_t>(file.st_size);
-  facts.in_memory = IsOneOf(kInMemory, system);
-  ONECOPY_ASSIGN_OR_RETURN(facts.direct, MayGoDirectly(request, file, system));
+  facts.kind = &KindOf(static_cast<unsigned long>(system.f_type));
+  facts.verdict = mounts.Of(file.st_dev, *facts.kind);
+  ONECOPY_ASSIGN_OR_RETURN(const bool has_direct, HasDirect(request, file));
+  if (!has_direct || facts.kind->in_memory) return facts;
+  if (request.use == FileUse::kRead) {
+    ChooseForReads(request, file, mounts, facts);
+  } else {
+    // What is written is never tried: it would be what somebody wanted to keep.
+    facts.direct = facts.kind->direct && request.bytes.value_or(0) >= kMinDirectBytes;
+  }
   return facts;
 }
 
