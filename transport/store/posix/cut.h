@@ -1,17 +1,17 @@
 // How a file is cut into pieces, and how many of them are under way.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace onecopy::posix {
 
-// 0: chosen for each file.
 struct Cut {
-  unsigned depth = 0;
-  uint64_t piece_bytes = 0;
-
-  // With what is chosen filled in, for so many bytes of a file on so many cores.
-  Cut For(uint64_t bytes, bool direct, unsigned cores) const;
+  unsigned depth = 8;
+  uint64_t piece_bytes = uint64_t{1} << 20;
 };
+
+// A thread each copies out of the page cache, so on many cores more of them are worth it.
+inline unsigned DepthFor(unsigned cores) { return std::clamp(cores, 8U, 16U); }
 
 }  // namespace onecopy::posix

@@ -1,5 +1,6 @@
 #include "transport/store/posix/factory.h"
 
+#include "transport/os/machine.h"
 #include "transport/store/posix/open_descriptor.h"
 #include "transport/store/posix/posix_store.h"
 
@@ -22,9 +23,9 @@ Backend<Store> Describe() {
        .most = Lane::kDepth},
       {.key = "piece_bytes",
        .type = SettingType::kBytes,
-       .fallback = int64_t{0},
-       .doc = "Length of such a piece, but for what goes through slots, whose it is then; 0: 1 MiB, "
-              "and up to 4 MiB of large files past the page cache.",
+       .fallback = int64_t{1} << 20,
+       .doc = "Length of such a piece, but for what goes through slots, whose it is then.",
+       .least = kGrain,
        .most = int64_t{64} << 20},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Store>> {
@@ -33,10 +34,10 @@ Backend<Store> Describe() {
     options.io = io == "threads"    ? PosixStore::Io::kThreads
                  : io == "io_uring" ? PosixStore::Io::kRing
                                     : PosixStore::Io::kAuto;
-    options.cut.depth = static_cast<unsigned>(context.settings.Integer("depth"));
+    const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
+    options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
     // Whole grains, lest every piece but the first go through the page cache.
-    options.cut.piece_bytes =
-        (context.settings.Bytes("piece_bytes") + kGrain - 1) / kGrain * kGrain;
+    options.cut.piece_bytes = context.settings.Bytes("piece_bytes") / kGrain * kGrain;
     return std::unique_ptr<Store>(std::make_unique<PosixStore>(options));
   };
   return backend;

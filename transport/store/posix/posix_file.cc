@@ -9,7 +9,6 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
-#include "transport/os/machine.h"
 
 namespace onecopy::posix {
 namespace {
@@ -24,7 +23,7 @@ PosixFile::PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
                      std::shared_ptr<Mounts> mounts, std::shared_ptr<Lane> lane)
     : request_(std::move(request)),
       facts_(std::move(facts)),
-      cut_(cut.For(request_.bytes.value_or(facts_.bytes), facts_.direct, os::UsableCores())),
+      cut_(cut),
       lane_(std::move(lane)),
       direct_(facts_.direct),
       tries_(facts_.turn != nullptr),
