@@ -4,8 +4,8 @@
 #include <array>
 #include <optional>
 
-#include "bench/ceiling/plain_io.h"
 #include "bench/ceiling/pinned_copy.h"
+#include "bench/ceiling/plain_io.h"
 #include "bench/ceiling/slower_of.h"
 #include "bench/daemons/daemon.h"
 #include "bench/daemons/temp_folder.h"
@@ -76,12 +76,13 @@ struct Shape {
   uint64_t call_bytes;
 };
 // Of which the fastest is the ceiling.
-constexpr std::array kRingShapes = {Shape{8, kFileMiB}, Shape{16, 4 * kFileMiB}, Shape{32, kFileMiB},
-                                    Shape{64, kFileMiB / 4}};
+constexpr std::array kRingShapes = {Shape{8, kFileMiB}, Shape{16, 4 * kFileMiB},
+                                    Shape{32, kFileMiB}, Shape{64, kFileMiB / 4}};
 constexpr Shape kThreadsShape = {16, kFileMiB};
 // What other programs choose, each measured beside us.
-constexpr std::array kPlainShapes = {Shape{1, kFileMiB},      Shape{1, 16 * kFileMiB}, Shape{8, 4 * kFileMiB},
-                                     Shape{32, kFileMiB},     Shape{32, 16 * kFileMiB}};
+constexpr std::array kPlainShapes = {Shape{1, kFileMiB}, Shape{1, 16 * kFileMiB},
+                                     Shape{8, 4 * kFileMiB}, Shape{32, kFileMiB},
+                                     Shape{32, 16 * kFileMiB}};
 
 // A daemon, and folders for the files.
 class Site {
@@ -223,9 +224,9 @@ Result<std::unique_ptr<Mover>> MakeCeilingOf(const Way& way, uint64_t bytes, con
   parts[0] = {"file", std::move(fastest)};
   parts[1].name = "pinned_copies";
   const PinnedWay pinned = way.writes ? PinnedWay::kToHost : PinnedWay::kFromHost;
-  ONECOPY_ASSIGN_OR_RETURN(parts[1].mover, PinnedCopy::Create(way.writes ? opened : nullptr,
-                                                              way.writes ? nullptr : opened, pinned,
-                                                              bytes, 1));
+  ONECOPY_ASSIGN_OR_RETURN(parts[1].mover,
+                           PinnedCopy::Create(way.writes ? opened : nullptr,
+                                              way.writes ? nullptr : opened, pinned, bytes, 1));
   return std::unique_ptr<Mover>(std::make_unique<SlowerOf>(std::move(parts)));
 }
 
@@ -274,8 +275,8 @@ Compared MeasureWay(const Way& way, uint64_t bytes, const Site& site, const Sett
 // A plain program of that shape, and ours in the same breath as its ceiling.
 Row MeasurePlain(const Way& way, const Shape& shape, uint64_t bytes, const Site& site,
                  const Settings& settings) {
-  Row row = {.work = std::string("storage plain ") + way.name + ", " +
-                     std::to_string(shape.depth) + " x " + FormatBytes(shape.call_bytes),
+  Row row = {.work = std::string("storage plain ") + way.name + ", " + std::to_string(shape.depth) +
+                     " x " + FormatBytes(shape.call_bytes),
              .path = "pread",
              .bytes = bytes,
              .ceiling = "onecopy storage-bounce"};
@@ -295,9 +296,8 @@ std::vector<Row> PlainReads(const Settings& settings) {
   const Result<std::unique_ptr<Site>> site = Site::Open(settings);
   if (!site.ok()) return {NotSetUp({.work = "storage plain", .path = "pread"}, site.status())};
   for (const bool cold : {true, false}) {
-    const Way way{.name = cold ? "read, cold" : "read, warm",
-                  .cold = cold,
-                  .against = Against::kThreads};
+    const Way way{
+        .name = cold ? "read, cold" : "read, warm", .cold = cold, .against = Against::kThreads};
     for (const Shape& shape : kPlainShapes) {
       if (!rows.empty() && settings.stopped && settings.stopped()) return rows;
       rows.push_back(MeasurePlain(way, shape, settings.bytes, **site, settings));
@@ -332,7 +332,8 @@ std::vector<Work> StorageWorks() {
   std::vector<Work> works;
   const auto add = [&](const Way& way) {
     works.push_back({StorageRow(way, 0).work,
-                     [way](const Settings& settings) { return MeasureSizes(way, settings); }, true});
+                     [way](const Settings& settings) { return MeasureSizes(way, settings); },
+                     true});
   };
   for (const Way& way : kWays) add(way);
   for (const Way& way : kFioWays) add(way);

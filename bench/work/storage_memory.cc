@@ -46,7 +46,8 @@ bool HoldsMarks(const std::byte* data, uint64_t bytes, uint64_t first) {
 }
 
 // One copy after the other of the whole file, in pieces as large as the buffer.
-Status WatchSparse(Row& row, uint64_t window, const DaemonOptions& options, const Settings& settings) {
+Status WatchSparse(Row& row, uint64_t window, const DaemonOptions& options,
+                   const Settings& settings) {
   ONECOPY_ASSIGN_OR_RETURN(const auto folder, TempFolder::Create());
   const std::string path = folder->path() + "/sparse";
   ONECOPY_RETURN_IF_ERROR(MakeSparse(path, row.bytes));

@@ -107,7 +107,8 @@ TEST_CASE("a large file is read both ways by turns, once for its mount, and ever
   CHECK_FALSE(failed);
   CHECK(FirstWrong({region, 0, 4096}, 5) == 4096);
   const auto* const begin = region->address();
-  CHECK(std::all_of(begin + 4096, begin + kLong, [](std::byte one) { return one == std::byte(0); }));
+  CHECK(
+      std::all_of(begin + 4096, begin + kLong, [](std::byte one) { return one == std::byte(0); }));
   CHECK(passes[static_cast<size_t>(FilePass::kDirect)] >= posix::Trial::kBytes / 2);
   CHECK(passes[static_cast<size_t>(FilePass::kPageCache)] >= posix::Trial::kBytes / 2);
 

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <filesystem>
 
+#include "bench/ceiling/payload_file.h"
 #include "bench/ceiling/peer_copy.h"
 #include "bench/ceiling/pinned_copy.h"
-#include "bench/ceiling/payload_file.h"
 #include "bench/ceiling/plain_file.h"
 #include "bench/ceiling/plain_io.h"
 #include "bench/ceiling/plain_memcpy.h"

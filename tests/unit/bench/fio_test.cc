@@ -34,25 +34,24 @@ TEST_CASE("fio's report tells rate, CPU time and latency of the direction that w
 }
 
 TEST_CASE("what is no good report of fio's is an error, not a rate") {
-  const std::vector<std::string> reports = {
-      "",
-      "fio: pid=1, err=22/file:filesetup.c: Invalid argument",
-      "[]",
-      "{}",
-      R"({"jobs": 1})",
-      R"({"jobs": []})",
-      R"({"jobs": [1]})",
-      Report(std::string(kJob) + "," + kJob),
-      Report("{}"),
-      With(R"("error": 0)", R"("error": 22)"),
-      With(R"("error": 0)", R"("error": "0")"),
-      With("2000000000", "-1"),
-      With("2000000000", R"("fast")"),
-      With("2000000000", "1e999"),
-      With(R"("runtime": 500)", R"("run": 500)"),
-      With(R"("usr_cpu": 2.5)", R"("usr_cpu": null)"),
-      With(R"("read": {)", R"("reads": {)"),
-      Report(kJob).substr(0, 100)};
+  const std::vector<std::string> reports = {"",
+                                            "fio: pid=1, err=22/file:filesetup.c: Invalid argument",
+                                            "[]",
+                                            "{}",
+                                            R"({"jobs": 1})",
+                                            R"({"jobs": []})",
+                                            R"({"jobs": [1]})",
+                                            Report(std::string(kJob) + "," + kJob),
+                                            Report("{}"),
+                                            With(R"("error": 0)", R"("error": 22)"),
+                                            With(R"("error": 0)", R"("error": "0")"),
+                                            With("2000000000", "-1"),
+                                            With("2000000000", R"("fast")"),
+                                            With("2000000000", "1e999"),
+                                            With(R"("runtime": 500)", R"("run": 500)"),
+                                            With(R"("usr_cpu": 2.5)", R"("usr_cpu": null)"),
+                                            With(R"("read": {)", R"("reads": {)"),
+                                            Report(kJob).substr(0, 100)};
   for (const std::string& report : reports) {
     INFO(report);
     CHECK(ReadFioReport(report, false).status().reason() == "TOOL_FAILED");

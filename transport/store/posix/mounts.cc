@@ -14,27 +14,26 @@ namespace {
 constexpr double kClearly = 1.25;
 
 // Numbers that are in no header of the kernel's are those of the file systems' own sources.
-constexpr std::array kKinds = {
-    FileSystemKind{EXT4_SUPER_MAGIC, "ext4", false, true},
-    FileSystemKind{0x58465342, "xfs", false, true},
-    FileSystemKind{BTRFS_SUPER_MAGIC, "btrfs"},
-    FileSystemKind{F2FS_SUPER_MAGIC, "f2fs"},
-    FileSystemKind{0x2fc12fc1, "zfs"},
-    FileSystemKind{0xca451a4e, "bcachefs"},
-    FileSystemKind{TMPFS_MAGIC, "tmpfs", true},
-    FileSystemKind{RAMFS_MAGIC, "ramfs", true},
-    FileSystemKind{HUGETLBFS_MAGIC, "hugetlbfs", true},
-    FileSystemKind{OVERLAYFS_SUPER_MAGIC, "overlay"},
-    FileSystemKind{NFS_SUPER_MAGIC, "nfs"},
-    FileSystemKind{0xff534d42, "cifs"},
-    FileSystemKind{0xfe534d42, "smb2"},
-    FileSystemKind{0x00c36400, "ceph"},
-    FileSystemKind{0x0bd00bd0, "lustre"},
-    FileSystemKind{0x19830326, "beegfs"},
-    FileSystemKind{0x47504653, "gpfs"},
-    FileSystemKind{0xaad7aaea, "panfs"},
-    FileSystemKind{0x01021997, "9p"},
-    FileSystemKind{0x6a656a63, "virtiofs"}};
+constexpr std::array kKinds = {FileSystemKind{EXT4_SUPER_MAGIC, "ext4", false, true},
+                               FileSystemKind{0x58465342, "xfs", false, true},
+                               FileSystemKind{BTRFS_SUPER_MAGIC, "btrfs"},
+                               FileSystemKind{F2FS_SUPER_MAGIC, "f2fs"},
+                               FileSystemKind{0x2fc12fc1, "zfs"},
+                               FileSystemKind{0xca451a4e, "bcachefs"},
+                               FileSystemKind{TMPFS_MAGIC, "tmpfs", true},
+                               FileSystemKind{RAMFS_MAGIC, "ramfs", true},
+                               FileSystemKind{HUGETLBFS_MAGIC, "hugetlbfs", true},
+                               FileSystemKind{OVERLAYFS_SUPER_MAGIC, "overlay"},
+                               FileSystemKind{NFS_SUPER_MAGIC, "nfs"},
+                               FileSystemKind{0xff534d42, "cifs"},
+                               FileSystemKind{0xfe534d42, "smb2"},
+                               FileSystemKind{0x00c36400, "ceph"},
+                               FileSystemKind{0x0bd00bd0, "lustre"},
+                               FileSystemKind{0x19830326, "beegfs"},
+                               FileSystemKind{0x47504653, "gpfs"},
+                               FileSystemKind{0xaad7aaea, "panfs"},
+                               FileSystemKind{0x01021997, "9p"},
+                               FileSystemKind{0x6a656a63, "virtiofs"}};
 constexpr FileSystemKind kUnknown{0, "a file system that is not known"};
 
 std::string Words(const FileSystemKind& kind, const Verdict& verdict, bool tried) {

@@ -17,8 +17,8 @@ inline constexpr uint64_t kGrain = 4096;
 struct FileFacts {
   uint64_t bytes = 0;
   const FileSystemKind* kind = nullptr;
-  Verdict verdict = {};  // on reads of this mount
-  bool direct = false;   // the second descriptor is worth using for this
+  Verdict verdict = {};                     // on reads of this mount
+  bool direct = false;                      // the second descriptor is worth using for this
   std::unique_ptr<Mounts::Turn> turn = {};  // reads of this one are to be measured both ways
 };
 

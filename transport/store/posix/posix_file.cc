@@ -192,8 +192,8 @@ void PosixFile::End(const PieceRef& piece, Status status) {
     direct_ = piece->direct = false;
   }
   const FilePass pass = facts_.kind->in_memory ? FilePass::kMemory
-                        : piece->direct  ? FilePass::kDirect
-                                         : FilePass::kPageCache;
+                        : piece->direct        ? FilePass::kDirect
+                                               : FilePass::kPageCache;
   if (--running_ == 0) group_time_ += std::chrono::steady_clock::now() - running_since_;
   piece->done(std::move(status), pass);
   // Those that waited, in order, as long as they go together.

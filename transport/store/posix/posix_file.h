@@ -58,7 +58,8 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void End(const PieceRef& piece, Status status);
   Status Short(const Piece& piece) const;
   Status Failure(int error, const Piece& piece) const;
-  // Which way it goes now, and with which others: pieces of two groups are never under way together.
+  // Which way it goes now, and with which others: pieces of two groups are never under way
+  // together.
   void Classify(Piece& piece) const;
   // False where others must end first.
   bool Admit(const PieceRef& piece);
@@ -69,8 +70,8 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   FileFacts facts_;
   const Cut cut_;
   const std::shared_ptr<Lane> lane_;
-  std::atomic<bool> direct_;  // until the file system shows that it does not do so
-  const bool tries_;          // reads go either way, at the beginning
+  std::atomic<bool> direct_;              // until the file system shows that it does not do so
+  const bool tries_;                      // reads go either way, at the beginning
   std::atomic<double> direct_to_cached_;  // as measured; 0: not known
   // The lane's thread.
   const std::shared_ptr<Mounts> mounts_;  // goes after the turn
