@@ -101,6 +101,10 @@ void AddRunOptions(CLI::App& run, RunOptions& options) {
                  "a line of the section [cuda], as 'scatter = \"kernel\"'")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  run.add_option("--posix-key", options.posix_keys,
+                 "a line of the section [posix], as 'depth = 16'")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   run.add_option("--cut", settings.loss_interfaces,
                  "network interfaces between RDMA devices that \"rdma after losses\" may cut")
       ->type_name("INTERFACE")

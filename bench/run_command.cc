@@ -77,6 +77,8 @@ Result<Settings> SettingsOf(const RunOptions& options, const std::function<bool(
   for (const std::string& key : options.link_keys) settings.link_keys += key + "\n";
   if (!options.cuda_keys.empty()) settings.daemon.sections += "[cuda]\n";
   for (const std::string& key : options.cuda_keys) settings.daemon.sections += key + "\n";
+  if (!options.posix_keys.empty()) settings.daemon.sections += "[posix]\n";
+  for (const std::string& key : options.posix_keys) settings.daemon.sections += key + "\n";
   settings.stopped = stopped;
   const bool given = !settings.given.peer.empty();
   if (given && !options.lanes.empty()) {
@@ -108,7 +110,9 @@ Result<std::vector<Work>> Chosen(const std::string& glob) {
   std::string all;
   for (const Work& work : AllWorks()) {
     all += (all.empty() ? "\"" : ", \"") + work.name + "\"";
-    if (::fnmatch(glob.c_str(), work.name.c_str(), 0) == 0) chosen.push_back(work);
+    // A family goes by its first words: "storage" for "storage read, cold".
+    const bool family = work.name.rfind(glob + " ", 0) == 0;
+    if (family || ::fnmatch(glob.c_str(), work.name.c_str(), 0) == 0) chosen.push_back(work);
   }
   if (!chosen.empty()) return chosen;
   return BadArgument("no work is called like \"" + glob + "\"; there are " + all);

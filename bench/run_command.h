@@ -27,6 +27,7 @@ struct RunOptions {
   std::string onecopyd;
   std::vector<std::string> link_keys;
   std::vector<std::string> cuda_keys;
+  std::vector<std::string> posix_keys;
   Settings settings;
 };
 

@@ -12,11 +12,14 @@ namespace onecopy::bench {
 
 Result<std::unique_ptr<TempFolder>> TempFolder::Create() {
   std::error_code error;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error) parent = "/tmp";
-  std::string pattern = (parent / "onecopy-bench-XXXXXX").string();
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  return CreateIn(error ? "/tmp" : parent.string());
+}
+
+Result<std::unique_ptr<TempFolder>> TempFolder::CreateIn(const std::string& parent) {
+  std::string pattern = parent + "/onecopy-bench-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) {
-    return os::ErrnoStatus(errno, "making a folder in " + parent.string());
+    return os::ErrnoStatus(errno, "making a folder in " + parent);
   }
   return std::unique_ptr<TempFolder>(new TempFolder(pattern));
 }

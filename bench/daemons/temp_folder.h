@@ -12,6 +12,7 @@ class TempFolder {
  public:
   // In $TMPDIR or /tmp, for this user alone.
   static Result<std::unique_ptr<TempFolder>> Create();
+  static Result<std::unique_ptr<TempFolder>> CreateIn(const std::string& parent);
   ~TempFolder();
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;

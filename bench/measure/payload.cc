@@ -43,28 +43,29 @@ void ForPieces(uint64_t bytes, const std::function<void(uint64_t begin, uint64_t
 
 }  // namespace
 
-void FillPayload(std::byte* to, uint64_t bytes, uint64_t seed) {
+void FillPayload(std::byte* to, uint64_t bytes, uint64_t seed, uint64_t first) {
   ForPieces(bytes, [&](uint64_t begin, uint64_t end) {
     for (uint64_t at = begin; at < end; at += sizeof(uint64_t)) {
-      const uint64_t word = WordAt(at, seed);
+      const uint64_t word = WordAt(first + at, seed);
       std::memcpy(to + at, &word, std::min<uint64_t>(sizeof word, end - at));
     }
   });
 }
 
-std::optional<uint64_t> FindWrong(const std::byte* data, uint64_t bytes, uint64_t seed) {
+std::optional<uint64_t> FindWrong(const std::byte* data, uint64_t bytes, uint64_t seed,
+                                  uint64_t first) {
   std::vector<std::optional<uint64_t>> wrong((bytes + kPieceBytes - 1) / kPieceBytes);
   ForPieces(bytes, [&](uint64_t begin, uint64_t end) {
     for (uint64_t at = begin; at < end; at += sizeof(uint64_t)) {
-      const uint64_t word = WordAt(at, seed);
+      const uint64_t word = WordAt(first + at, seed);
       if (std::memcmp(data + at, &word, std::min<uint64_t>(sizeof word, end - at)) == 0) continue;
       wrong[begin / kPieceBytes] = at;
       return;
     }
   });
-  const auto first =
-      std::find_if(wrong.begin(), wrong.end(), [](const auto& found) { return found.has_value(); });
-  return first == wrong.end() ? std::nullopt : *first;
+  const auto found =
+      std::find_if(wrong.begin(), wrong.end(), [](const auto& one) { return one.has_value(); });
+  return found == wrong.end() ? std::nullopt : *found;
 }
 
 }  // namespace onecopy::bench

@@ -8,9 +8,12 @@
 
 namespace onecopy::bench {
 
-void FillPayload(std::byte* to, uint64_t bytes, uint64_t seed);
+// `first`: which byte of the payload `to` begins with, a multiple of 8.
+void FillPayload(std::byte* to, uint64_t bytes, uint64_t seed, uint64_t first = 0);
 
-// Offset of a wrong byte's word; absent where all of it is the payload of that seed.
-std::optional<uint64_t> FindWrong(const std::byte* data, uint64_t bytes, uint64_t seed);
+// Where in `data` a wrong byte's word is; absent where all of it is the payload of that seed, from
+// its byte `first` (a multiple of 8) on.
+std::optional<uint64_t> FindWrong(const std::byte* data, uint64_t bytes, uint64_t seed,
+                                  uint64_t first = 0);
 
 }  // namespace onecopy::bench

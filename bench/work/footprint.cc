@@ -7,6 +7,7 @@
 
 #include "bench/daemons/pair.h"
 #include "bench/daemons/process_facts.h"
+#include "bench/work/peak_memory.h"
 #include "bench/work/small_mover.h"
 #include "bench/work/transfer_mover.h"
 #include "bench/work/works.h"
@@ -16,50 +17,9 @@ namespace onecopy::bench {
 namespace {
 
 constexpr uint64_t kSmallBytes = 64 * 1024;
-constexpr uint64_t kMemoryBesideSlots = uint64_t{128} << 20;
-// Of slots it must be known how much they are: onecopyd's default, where none are asked for.
-constexpr uint64_t kSlotBytes = uint64_t{2} << 20;
-constexpr unsigned kSlots = 64;
 constexpr double kMaxIdleCores = 0.001;
-constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr std::chrono::seconds kSettle{2};  // until connecting is really over
 constexpr std::chrono::milliseconds kStopEvery{100};
-
-// The most that a process had in memory at any look, beside `buffer_bytes` of buffers. Looks from
-// its creation to Stop. Buffers become resident as they are touched, so of the shared memory only
-// what exceeds their full size is counted; all anonymous memory is.
-class PeakMemory {
- public:
-  PeakMemory(pid_t pid, uint64_t buffer_bytes)
-      : pid_(pid), buffer_bytes_(buffer_bytes), thread_([this] { Run(); }) {}
-
-  double Stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-    Look();
-    return static_cast<double>(most_);
-  }
-
- private:
-  void Run() {
-    while (!stop_) {
-      Look();
-      std::this_thread::sleep_for(kLookEvery);
-    }
-  }
-  void Look() {
-    const Result<ResidentBytes> now = ReadResident(pid_);
-    if (!now.ok()) return;  // it has ended; the transfer tells
-    const uint64_t shared = now->shared - std::min(now->shared, buffer_bytes_);
-    most_ = std::max(most_, now->anonymous + shared);
-  }
-
-  const pid_t pid_;
-  const uint64_t buffer_bytes_;
-  uint64_t most_ = 0;  // the thread's until it is joined
-  std::atomic<bool> stop_{false};
-  std::jthread thread_;
-};
 
 // `samples` transfers over tcp between two new daemons; fills in the rows of both.
 Status Watch(Row& east_row, Row& west_row, const DaemonOptions& daemon, const Settings& settings) {
@@ -191,10 +151,8 @@ Status StandIdle(Row& east_row, Row& west_row, const Settings& settings, bool wi
 }  // namespace
 
 std::vector<Row> DaemonMemory(const Settings& settings) {
-  DaemonOptions daemon = settings.daemon;
-  daemon.slot_bytes = daemon.slot_bytes.value_or(kSlotBytes);
-  daemon.slots = daemon.slots.value_or(kSlots);
-  const uint64_t limit = *daemon.slot_bytes * *daemon.slots + kMemoryBesideSlots;
+  const DaemonOptions daemon = WithKnownSlots(settings.daemon);
+  const uint64_t limit = MemoryLimit(daemon);
   std::vector<Row> rows;
   for (const uint64_t bytes : {std::min(kSmallBytes, settings.bytes), settings.bytes}) {
     Row east = {.work = "daemon memory east",

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bench/daemons/process_facts.h"
+#include "bench/work/cost_rows.h"
 #include "bench/work/gpus.h"
 #include "bench/work/hold.h"
 #include "bench/work/rates.h"
@@ -12,6 +13,8 @@ namespace {
 
 // Payloads that take long enough for a floor to mean something.
 constexpr uint64_t kEvaluatedBytes = uint64_t{64} << 20;
+// Of ceilings with several parts, the one that tells its CPU time.
+constexpr const char* kCpuCeiling = "plain-sockets";
 
 // The copying threads of a daemon, which its configuration takes from the number of cores.
 Result<unsigned> CopyThreads(const Node& node) {
@@ -124,35 +127,13 @@ Row RowOf(const Rate& rate, unsigned lanes, uint64_t bytes) {
   return row;
 }
 
-// What the largest payload cost: rows of their own, one of each for a rate.
-void AddCostRows(const Compared& largest, std::vector<Row>& rows) {
-  rows.push_back(CpuRow(largest));
-  Row traffic = {.work = "host memory traffic (computed) " + largest.row.work,
-                 .path = largest.row.path,
-                 .bytes = largest.row.bytes,
-                 .unit = Unit::kBytesPerByte,
-                 .verified = largest.row.verified,
-                 .status = largest.row.status,
-                 .reason = largest.row.reason,
-                 .detail = largest.row.detail};
-  const auto computed = largest.row.details.find("computed_host_memory_bytes_per_byte");
-  if (computed != largest.row.details.end()) {
-    traffic.values = {computed->second};
-    traffic.details = {{"copies", largest.row.details.at("copies")}};
-    traffic.status = RowStatus::kOk;
-    traffic.reason.clear();
-    traffic.detail = "computed from the steps of the receipt, not counted";
-  }
-  rows.push_back(std::move(traffic));
-}
-
 std::vector<Row> MeasureOver(const Rate& rate, unsigned lanes, const Settings& settings) {
   DaemonOptions options = settings.daemon;
   if (lanes > 0) options.sections += "[tcp]\nlanes = " + std::to_string(lanes) + "\n";
   std::vector<Row> rows;
   const auto none = [&](Row (*as)(Row, const Status&), const Status& why) {
     for (const uint64_t bytes : settings.sizes) rows.push_back(as(RowOf(rate, lanes, bytes), why));
-    if (rate.against.empty()) AddCostRows({.row = rows.back()}, rows);
+    if (rate.against.empty()) AddCostRows({.row = rows.back()}, kCpuCeiling, rows);
     return std::move(rows);
   };
   const Result<Environment> environment = Environment::Open(settings.given, options);
@@ -169,7 +150,7 @@ std::vector<Row> MeasureOver(const Rate& rate, unsigned lanes, const Settings& s
     rows.push_back(compared.row);
     if (largest.row.values.empty() || !compared.row.values.empty()) largest = std::move(compared);
   }
-  if (rate.against.empty()) AddCostRows(largest, rows);
+  if (rate.against.empty()) AddCostRows(largest, kCpuCeiling, rows);
   return rows;
 }
 

@@ -55,6 +55,7 @@ const std::vector<Work>& AllWorks() {
         {"ready", ReadyTime, true},
     };
     all.insert(all.end(), others.begin(), others.end());
+    for (Work& work : StorageWorks()) all.push_back(std::move(work));
     return all;
   }();
   return works;

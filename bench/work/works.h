@@ -41,6 +41,10 @@ std::vector<Row> FirstByte(const Settings& settings);
 std::vector<Row> CeilingChecks(const Settings& settings);
 // competitors.cc
 std::vector<Row> Competitors(const Settings& settings);
+// storage.cc
+std::vector<Work> StorageWorks();
+// storage_memory.cc
+std::vector<Row> SparseMemory(const Settings& settings);
 // process_memory.cc
 std::vector<Row> ProcessMemory(const Settings& settings);
 // encrypted.cc

@@ -102,6 +102,7 @@ struct OpenFileRequest {
   bool read_back = false;     // what was written will be read, too
   uint64_t offset_bytes = 0;  // what will be read, as far as the caller knows
   std::optional<uint64_t> bytes;
+  bool fewest_copies = false;  // rather than the fastest way: somebody counts them
   // Whose it is: reads and writes count against that user's limits and quotas, and what hangs holds
   // up nobody else.
   Uid owner;

@@ -182,6 +182,64 @@ TEST_CASE("a direct path is held against the staged one in its place") {
   CHECK(rows.at("direct to staged, rdma host").at(0).at("status") == "WAIVED");
 }
 
+TEST_CASE("files have their rows, whose ceilings are measured beside them") {
+  const auto rows = RowsOf({"--filter", "storage", "--size", "3000001", "--samples", "1"});
+  for (const char* way : {"read, cold", "read, cold, page cache", "read, warm", "write",
+                          "write, page cache", "read, tmpfs", "write, tmpfs"}) {
+    const std::string work = std::string("storage ") + way;
+    const Json& row = rows.at(work).at(0);
+    INFO(row.dump(2));
+    // A folder that is memory has no way past the page cache, a machine perhaps no tmpfs.
+    if (row.at("status") == "WAIVED") {
+      CHECK(row.at("reason") == "NOT_APPLICABLE");
+      continue;
+    }
+    CheckMeasured(row, "storage-bounce", 3'000'001);
+    CHECK(row.at("details").at("ceiling_call_bytes") > 0);
+    CHECK(rows.at("cpu " + work).at(0).at("median") >= 0);
+    CHECK(rows.at("host memory traffic (computed) " + work).at(0).at("median") >= 1);
+  }
+  CHECK(rows.at("storage read to gpu, cold").at(0).at("status") == "WAIVED");
+  for (const char* work : {"storage read, cold, against fio", "storage write, against fio"}) {
+    const Json& row = rows.at(work).at(0);
+    INFO(row.dump(2));
+    if (row.at("status") == "WAIVED") continue;  // it is not installed
+    CheckMeasured(row, "storage-bounce", 3'000'001);
+    CHECK(row.at("details").at("ceiling_call_seconds") > 0);
+  }
+  CHECK(rows.at("storage plain read, warm, 32 x 1 MiB").at(0).at("verified") == true);
+  const Json& memory = rows.at("storage daemon memory").at(0);
+  INFO(memory.dump(2));
+  CHECK(memory.at("status") == "OK");
+  CHECK(memory.at("verified") == true);
+  CHECK(memory.at("bytes") == uint64_t{24} * (64 << 20));
+  CHECK(memory.at("limit") == (128 << 20) + (128 << 20));
+}
+
+TEST_CASE("files to and from a GPU are measured where there is one") {
+  const auto rows = RowsOf({"--filter", "storage * gpu*", "--size", "3000001", "--samples", "1",
+                            "--cuda", FakeCudaPath()});
+  for (const char* work :
+       {"storage read to gpu, cold", "storage read to gpu, warm", "storage write from gpu"}) {
+    const Json& row = rows.at(work).at(0);
+    INFO(row.dump(2));
+    if (row.at("status") == "WAIVED") {
+      CHECK(row.at("reason") == "NOT_APPLICABLE");
+      continue;
+    }
+    CheckMeasured(row, "storage-bounce", 3'000'001);
+    CHECK(row.at("details").at("ceiling_pinned_copies_seconds") > 0);
+  }
+}
+
+TEST_CASE("a file system without room for the files is WAIVED") {
+  const auto rows = RowsOf({"--filter", "storage write, tmpfs", "--size", "1000TiB"});
+  const Json& row = rows.at("storage write, tmpfs").at(0);
+  CHECK(row.at("status") == "WAIVED");
+  const std::string reason = row.at("reason");
+  CHECK((reason == "NO_SPACE" || reason == "NO_MEMORY"));
+}
+
 TEST_CASE("GPU memory is allocated and registered, by the driver that --cuda names") {
   const auto rows = RowsOf(
       {"--filter", "registration", "--size", "1MiB", "--samples", "1", "--cuda", FakeCudaPath()});

@@ -206,7 +206,7 @@ TEST_CASE("what processors copy of a file is what its steps say") {
   const auto fd =
       std::make_shared<os::UniqueFd>(::open((folder / "in").c_str(), O_RDONLY | O_CLOEXEC));
   // By threads, whose calls the ledger sees; what the kernel does by itself it does not.
-  posix::PosixStore store(posix::PosixStore::Io::kThreads);
+  posix::PosixStore store({.io = posix::PosixStore::Io::kThreads});
   OpenFileRequest request;
   request.fd = fd->get();
   request.keeps = fd;

@@ -2,8 +2,14 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+
 #include "tests/conformance/store/store_case.h"
 #include "tests/support/catch.h"
+#include "tests/support/event.h"
+#include "transport/store/posix/mounts.h"
 
 namespace {
 
@@ -68,6 +74,64 @@ TEST_CASE("without a second descriptor all goes through the page cache") {
   CHECK((*file)->grain() == 1);
   const RegionRef region = Pages(kBytes);
   CHECK(Read(**file, 0, {region, 0, kBytes}).pass == FilePass::kPageCache);
+}
+
+TEST_CASE("a large file is read both ways by turns, once for its mount, and every byte arrives") {
+  StoreCase stores;
+  constexpr uint64_t kLong = posix::Trial::kLeastBytes;
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  const Folder folder(FileSystems().front());
+  const std::string path = folder / "sparse";
+  WritePattern(path, 4096, 5);
+  REQUIRE(::truncate(path.c_str(), kLong) == 0);
+  auto file = stores.Open(path, FileUse::kRead, true);
+  REQUIRE_OK(file);
+  if ((*file)->grain() == 1) ONECOPY_SKIP("O_DIRECT is not used on the file system of " + path);
+  const RegionRef region = Pages(kLong);
+  // Before, it is only known that some will go the longer way.
+  CHECK((*file)->PassOf({0, kLong}, region->address()) == FilePass::kPageCache);
+  CHECK((*file)->how().find("measured") != std::string::npos);
+  Fill({region, 0, kLong}, 3);
+  std::array<std::atomic<uint64_t>, 3> passes{};
+  std::atomic<uint64_t> left = kLong / kPiece;
+  std::atomic<bool> failed = false;
+  Event all;
+  for (uint64_t at = 0; at < kLong; at += kPiece) {
+    (*file)->Read(at, {region, at, kPiece}, [&](const Status& status, FilePass pass) {
+      if (!status.ok()) failed = true;
+      passes[static_cast<size_t>(pass)] += kPiece;
+      if (--left == 0) all.Set();
+    });
+  }
+  all.Wait();
+  CHECK_FALSE(failed);
+  CHECK(FirstWrong({region, 0, 4096}, 5) == 4096);
+  const auto* const begin = region->address();
+  CHECK(
+      std::all_of(begin + 4096, begin + kLong, [](std::byte one) { return one == std::byte(0); }));
+  CHECK(passes[static_cast<size_t>(FilePass::kDirect)] >= posix::Trial::kBytes / 2);
+  CHECK(passes[static_cast<size_t>(FilePass::kPageCache)] >= posix::Trial::kBytes / 2);
+
+  // From then on it is known.
+  const auto known = stores.store().Describe().attributes;
+  CHECK(std::any_of(known.begin(), known.end(), [](const auto& one) {
+    return one.first.starts_with("mount ") && one.second.find("measured") != std::string::npos;
+  }));
+  WritePattern(folder / "next", kBytes, 1);
+  auto next = stores.Open(folder / "next", FileUse::kRead, true);
+  REQUIRE_OK(next);
+  CHECK((*next)->how().find("while it was read") == std::string::npos);
+  // Whoever counts copies gets the fewest, whatever was faster.
+  os::UniqueFd plain(::open((folder / "next").c_str(), O_RDONLY | O_CLOEXEC));
+  os::UniqueFd direct(::open((folder / "next").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+  OpenFileRequest request;
+  request.fd = plain.get();
+  request.direct_fd = direct.get();
+  request.name = "next";
+  request.fewest_copies = true;
+  auto counted = stores.Open(std::move(request));
+  REQUIRE_OK(counted);
+  CHECK((*counted)->PassOf({0, kBytes}, region->address()) == FilePass::kDirect);
 }
 
 TEST_CASE("files are written with their owner's rights alone") {

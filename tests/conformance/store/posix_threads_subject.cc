@@ -5,7 +5,8 @@
 namespace onecopy::testing {
 
 std::unique_ptr<Store> MakeStore(std::string& why) {
-  auto store = std::make_unique<posix::PosixStore>(posix::PosixStore::Io::kThreads);
+  auto store = std::make_unique<posix::PosixStore>(
+      posix::PosixStore::Options{.io = posix::PosixStore::Io::kThreads});
   const Viability viability = store->Describe().viability;
   if (viability.viable) return store;
   why = viability.detail;

@@ -1,10 +1,14 @@
 // The ceilings move what they say: a ceiling that moved less would make everything look slow.
+#include <unistd.h>
+
 #include <atomic>
 #include <filesystem>
 
+#include "bench/ceiling/payload_file.h"
 #include "bench/ceiling/peer_copy.h"
 #include "bench/ceiling/pinned_copy.h"
 #include "bench/ceiling/plain_file.h"
+#include "bench/ceiling/plain_io.h"
 #include "bench/ceiling/plain_memcpy.h"
 #include "bench/ceiling/plain_sockets.h"
 #include "bench/ceiling/slower_of.h"
@@ -120,6 +124,68 @@ TEST_CASE("files are read past the page cache, and go") {
             .status()
             .message()
             .find("/nonexistent/file") != std::string::npos);
+}
+
+TEST_CASE("a payload's file is written, dropped from the page cache, and looked at byte by byte") {
+  constexpr uint64_t kBytes = (1 << 20) + 13;
+  const testing::TempFolder folder;
+  const std::string path = folder / "file";
+  auto planned = PayloadFile::Plan(path, kBytes);
+  REQUIRE(planned.ok());
+  PayloadFile& file = **planned;
+  CHECK_FALSE(std::filesystem::exists(path));
+  REQUIRE(file.Put(7).ok());
+  CHECK(*file.Cached());
+  CHECK(*file.Holds(7));
+  CHECK_FALSE(*file.Holds(8));
+  if (const Status dropped = file.Drop(); dropped.ok()) {
+    CHECK(*file.Holds(7));
+  } else {
+    CHECK(dropped.reason() == "NOT_APPLICABLE");
+  }
+  // One byte that is wrong, missing or too many is seen.
+  REQUIRE(::pwrite(file.fd(), "x", 1, kBytes) == 1);
+  CHECK_FALSE(*file.Holds(7));
+  REQUIRE(::ftruncate(file.fd(), kBytes - 1) == 0);
+  CHECK_FALSE(*file.Holds(7));
+  REQUIRE(file.MakeEmpty().ok());
+  CHECK(std::filesystem::file_size(path) == kBytes);
+  CHECK_FALSE(*file.Holds(7));
+  planned->reset();
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(PayloadFile::Plan(path, uint64_t{1} << 60).status().reason() == "NO_SPACE");
+  CHECK_FALSE(PayloadFile::Plan("/nonexistent/file", 1).ok());
+}
+
+TEST_CASE("plain readers and writers move all bytes, by threads and by a ring") {
+  const testing::TempFolder folder;
+  for (const bool writes : {false, true}) {
+    for (const bool ring : {false, true}) {
+      INFO((writes ? "writes" : "reads") << (ring ? " by a ring" : " by threads"));
+      PlainIoParams params;
+      params.file = folder / "file";
+      params.bytes = (3 << 20) + 5;
+      params.writes = writes;
+      params.direct = params.cold = ring;
+      params.ring_depth = ring ? 4 : 0;
+      params.threads = 3;
+      params.call_bytes = 1 << 18;
+      auto plain = PlainIo::Create(params);
+      REQUIRE(plain.ok());
+      for (const uint64_t seed : {1U, 2U}) {
+        REQUIRE((*plain)->Fill(seed).ok());
+        const auto moved = (*plain)->Move();
+        if (!moved.ok() && moved.status().reason() == "NOT_APPLICABLE") {
+          ONECOPY_SKIP(moved.status().message());
+        }
+        REQUIRE(moved.ok());
+        CHECK(moved->seconds > 0);
+        CHECK(*moved->cpu_seconds >= 0);
+        CHECK(*(*plain)->Verify(seed));
+        if (!writes) CHECK_FALSE(*(*plain)->Verify(seed + 1));
+      }
+    }
+  }
 }
 
 TEST_CASE("plain copies move all bytes, of little and of much") {

@@ -38,6 +38,15 @@ TEST_CASE("a wire moves the kernel's memory only where it leaves the machine") {
   CHECK(Traffic({Copy("host", "host", true)}) == 2);
 }
 
+TEST_CASE("the page cache is host memory, and so is a file that the processor reads") {
+  CHECK(Traffic({Copy("file", "host")}) == 1);
+  CHECK(Traffic({Copy("file", "page-cache"), Copy("page-cache", "host")}) == 3);
+  CHECK(Traffic({Copy("file", "pinned"), Copy("pinned", "GPU-1")}) == 2);
+  ExecutedStep memory = Copy("file", "host");
+  memory.step.by = "cpu";
+  CHECK(Traffic({memory}) == 2);
+}
+
 TEST_CASE("a step that only a part of the payload took counts for as much") {
   ExecutedStep half = Copy("host", "host");
   half.bytes = kBytes / 2;

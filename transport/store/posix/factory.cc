@@ -1,5 +1,7 @@
 #include "transport/store/posix/factory.h"
 
+#include "transport/os/machine.h"
+#include "transport/store/posix/open_descriptor.h"
 #include "transport/store/posix/posix_store.h"
 
 namespace onecopy::posix {
@@ -13,13 +15,30 @@ Backend<Store> Describe() {
        .doc = "How files are read and written: io_uring, or threads that wait. auto: io_uring "
               "where the kernel lets this process.",
        .choices = {"auto", "io_uring", "threads"}},
+      {.key = "depth",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{0},
+       .doc = "Pieces of one file that are read or written at a time; 0: as many as there are "
+              "cores, at least 8, at most 16.",
+       .most = Lane::kDepth},
+      {.key = "piece_bytes",
+       .type = SettingType::kBytes,
+       .fallback = int64_t{1} << 20,
+       .doc = "Length of such a piece, but for what goes through slots, whose it is then.",
+       .least = kGrain,
+       .most = int64_t{64} << 20},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Store>> {
     const std::string& io = context.settings.Text("io");
-    return std::unique_ptr<Store>(
-        std::make_unique<PosixStore>(io == "threads"    ? PosixStore::Io::kThreads
-                                     : io == "io_uring" ? PosixStore::Io::kRing
-                                                        : PosixStore::Io::kAuto));
+    PosixStore::Options options;
+    options.io = io == "threads"    ? PosixStore::Io::kThreads
+                 : io == "io_uring" ? PosixStore::Io::kRing
+                                    : PosixStore::Io::kAuto;
+    const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
+    options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
+    // Whole grains, lest every piece but the first go through the page cache.
+    options.cut.piece_bytes = context.settings.Bytes("piece_bytes") / kGrain * kGrain;
+    return std::unique_ptr<Store>(std::make_unique<PosixStore>(options));
   };
   return backend;
 }

@@ -5,7 +5,6 @@
 #include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "onecopy/reasons.h"
 #include "transport/os/descriptor_kind.h"
 #include "transport/os/error.h"
+#include "transport/os/page_cache.h"
 
 namespace onecopy::posix {
 namespace {
@@ -27,18 +27,12 @@ namespace {
 // Below, opening the way to the device costs more than the page cache's copy.
 constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
 
-#ifndef XFS_SUPER_MAGIC
-constexpr unsigned long XFS_SUPER_MAGIC = 0x58465342;
-#endif
-
 // Of the kernel's making: they are as long as what is read of them turns out to be.
 constexpr std::array<unsigned long, 8> kWithoutLength = {
     PROC_SUPER_MAGIC,   SYSFS_MAGIC,         DEBUGFS_MAGIC,    TRACEFS_MAGIC,
     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, SECURITYFS_MAGIC, BPF_FS_MAGIC};
-constexpr std::array<unsigned long, 3> kInMemory = {TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC};
-// Where O_DIRECT is known to do what it says. Others take it and go through the page cache all the
-// same, or are slower by it.
-constexpr std::array<unsigned long, 2> kDirect = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC};
+// Of what is to be tried, no more than one page in so many is in the page cache.
+constexpr uint64_t kColdShare = 16;
 
 template <size_t N>
 bool IsOneOf(const std::array<unsigned long, N>& types, const struct statfs& system) {
@@ -73,20 +67,9 @@ Status CheckFlags(const OpenFileRequest& request, int flags) {
   return OkStatus();
 }
 
-// The kernel's cachestat(2), from 6.5 on.
-struct CacheRange {
-  uint64_t offset;
-  uint64_t bytes;
-};
-struct CacheCounts {
-  uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
-constexpr long kCachestat = 451;
-
+// As nothing where the kernel does not say.
 uint64_t CachedPages(int fd, uint64_t offset, uint64_t bytes) {
-  CacheRange range{offset, bytes};
-  CacheCounts counts{};
-  return ::syscall(kCachestat, fd, &range, &counts, 0) == 0 ? counts.cached : 0;
+  return os::CachedPages(fd, offset, bytes).value_or(0);
 }
 
 // Whether the device really reads into memory: a file system may take O_DIRECT and do otherwise, as
@@ -102,9 +85,8 @@ bool ReadsDirectly(int direct_fd, const ByteRange& range) {
   return got == static_cast<ssize_t>(kGrain) && !IsCached(direct_fd, at, kGrain);
 }
 
-// `bytes`: of the file or device.
-Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& file, uint64_t bytes,
-                           bool known) {
+// Whether there is a way past the page cache at all.
+Result<bool> HasDirect(const OpenFileRequest& request, const struct stat& file) {
   if (request.direct_fd < 0) return false;
   struct stat other {};
   const int flags = ::fcntl(request.direct_fd, F_GETFL);
@@ -114,26 +96,55 @@ Result<bool> MayGoDirectly(const OpenFileRequest& request, const struct stat& fi
                      " is not the same file, opened with O_DIRECT");
   }
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags & ~O_DIRECT));
-  if (!known) return false;
-  const uint64_t offset = request.offset_bytes;
-  if (request.use == FileUse::kWrite) return request.bytes.value_or(0) >= kMinDirectBytes;
-  const uint64_t rest = bytes - std::min(bytes, offset);
-  const ByteRange range{offset, std::min(rest, request.bytes.value_or(rest))};
-  if (range.bytes < kMinDirectBytes) return false;
-  // What is mostly in memory comes faster from there.
-  if (CachedPages(request.direct_fd, range.offset, range.bytes) > range.bytes / kGrain / 2) {
-    return false;
-  }
-  return ReadsDirectly(request.direct_fd, range);
+  return true;
 }
 
-Result<FileFacts> InspectDevice(const OpenFileRequest& request, const struct stat& file) {
+// Which way goes what is read; perhaps both by turns.
+void ChooseForReads(const OpenFileRequest& request, dev_t mount, uint64_t size, Mounts& mounts,
+                    FileFacts& facts) {
+  const uint64_t rest = size - std::min(size, request.offset_bytes);
+  const ByteRange range{request.offset_bytes, std::min(rest, request.bytes.value_or(rest))};
+  if (range.bytes < kMinDirectBytes) return;
+  // What is mostly in memory comes faster from there.
+  const uint64_t cached = CachedPages(request.direct_fd, range.offset, range.bytes);
+  const uint64_t pages = range.bytes / kGrain;
+  if (cached > pages / 2) return;
+  const bool fewest = request.fewest_copies && facts.kind->direct;
+  if (!request.fewest_copies && range.bytes >= Trial::kLeastBytes && cached < pages / kColdShare) {
+    facts.turn = mounts.Take(mount);
+  }
+  if (facts.turn == nullptr && !facts.verdict.direct && !fewest) return;
+  facts.direct = ReadsDirectly(request.direct_fd, range);
+  // What does not go directly here is of no use for knowing how fast that would be.
+  if (!facts.direct) facts.turn = nullptr;
+}
+
+// What is written is never tried: it would be what somebody wanted to keep. `mount`: what rates are
+// known by.
+Status ChooseWay(const OpenFileRequest& request, const struct stat& file, dev_t mount,
+                 uint64_t size, Mounts& mounts, FileFacts& facts) {
+  facts.verdict = mounts.Of(mount, *facts.kind);
+  ONECOPY_ASSIGN_OR_RETURN(const bool has_direct, HasDirect(request, file));
+  if (!has_direct || facts.kind->in_memory) return OkStatus();
+  if (request.use == FileUse::kRead) {
+    ChooseForReads(request, mount, size, mounts, facts);
+  } else {
+    facts.direct = facts.kind->direct && request.bytes.value_or(0) >= kMinDirectBytes;
+  }
+  return OkStatus();
+}
+
+constexpr FileSystemKind kBlockDevice{0, "a block device", false, true};
+
+Result<FileFacts> InspectDevice(const OpenFileRequest& request, const struct stat& file,
+                                Mounts& mounts) {
   FileFacts facts;
+  facts.kind = &kBlockDevice;
   static_assert(sizeof(facts.bytes) == sizeof(uint64_t), "what BLKGETSIZE64 answers with");
   if (::ioctl(request.fd, BLKGETSIZE64, &facts.bytes) != 0) {
     return os::ErrnoStatus(errno, "finding the length of " + request.name);
   }
-  ONECOPY_ASSIGN_OR_RETURN(facts.direct, MayGoDirectly(request, file, facts.bytes, true));
+  ONECOPY_RETURN_IF_ERROR(ChooseWay(request, file, file.st_rdev, facts.bytes, mounts, facts));
   return facts;
 }
 
@@ -143,13 +154,13 @@ bool IsCached(int fd, uint64_t offset, uint64_t bytes) {
   return CachedPages(fd, offset, bytes) > 0;
 }
 
-Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
+Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts) {
   const int flags = ::fcntl(request.fd, F_GETFL);
   if (flags < 0) return os::ErrnoStatus(errno, "looking at " + request.name);
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags));
   struct stat file {};
   if (::fstat(request.fd, &file) != 0) return os::ErrnoStatus(errno, "looking at " + request.name);
-  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file);
+  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file, mounts);
   if (!S_ISREG(file.st_mode)) {
     return BadHandle(request.name + " is no regular file or block device: it is " +
                      os::DescribeDescriptor(request.fd));
@@ -171,10 +182,9 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request) {
   facts.bytes = request.use == FileUse::kWrite
                     ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
                     : static_cast<uint64_t>(file.st_size);
-  facts.in_memory = IsOneOf(kInMemory, system);
-  ONECOPY_ASSIGN_OR_RETURN(
-      facts.direct,
-      MayGoDirectly(request, file, static_cast<uint64_t>(file.st_size), IsOneOf(kDirect, system)));
+  facts.kind = &KindOf(static_cast<unsigned long>(system.f_type));
+  const auto size = static_cast<uint64_t>(file.st_size);
+  ONECOPY_RETURN_IF_ERROR(ChooseWay(request, file, file.st_dev, size, mounts, facts));
   return facts;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "onecopy/result.h"
 #include "transport/core/store.h"
+#include "transport/store/posix/mounts.h"
 
 namespace onecopy::posix {
 
@@ -14,12 +16,14 @@ inline constexpr uint64_t kGrain = 4096;
 
 struct FileFacts {
   uint64_t bytes = 0;
-  bool in_memory = false;  // tmpfs and the like: the page cache is the file
-  bool direct = false;     // the second descriptor is worth using for this
+  const FileSystemKind* kind = nullptr;
+  Verdict verdict = {};                     // on reads of this mount
+  bool direct = false;                      // the second descriptor is worth using for this
+  std::unique_ptr<Mounts::Turn> turn = {};  // reads of this one are to be measured both ways
 };
 
 // May block for as long as the file system likes. Fails as Store::Open.
-Result<FileFacts> InspectDescriptor(const OpenFileRequest& request);
+Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts);
 
 // Whether a part of this range is in the page cache; false where the kernel does not say. A call
 // that does not wait.

@@ -1,7 +1,10 @@
 #include "transport/store/posix/posix_file.h"
 
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -16,20 +19,41 @@ bool WholeGrains(uint64_t offset, const std::byte* memory, uint64_t bytes) {
 
 }  // namespace
 
-PosixFile::PosixFile(OpenFileRequest request, const FileFacts& facts, std::shared_ptr<Lane> lane)
-    : request_(std::move(request)), facts_(facts), lane_(std::move(lane)), direct_(facts.direct) {}
+PosixFile::PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
+                     std::shared_ptr<Mounts> mounts, std::shared_ptr<Lane> lane)
+    : request_(std::move(request)),
+      facts_(std::move(facts)),
+      cut_(cut),
+      lane_(std::move(lane)),
+      direct_(facts_.direct),
+      tries_(facts_.turn != nullptr),
+      direct_to_cached_(facts_.verdict.direct_to_cached.value_or(0)),
+      mounts_(std::move(mounts)) {
+  if (tries_) trial_.emplace(request_.offset_bytes);
+}
+
+PosixFile::~PosixFile() { facts_.turn.reset(); }
 
 FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) const {
-  if (facts_.in_memory) return FilePass::kMemory;
-  return direct_ && WholeGrains(range.offset, memory, range.bytes) ? FilePass::kDirect
-                                                                   : FilePass::kPageCache;
+  if (facts_.kind->in_memory) return FilePass::kMemory;
+  return direct_ && !tries_ && WholeGrains(range.offset, memory, range.bytes)
+             ? FilePass::kDirect
+             : FilePass::kPageCache;
 }
 
 std::string PosixFile::how() const {
-  return std::string("posix: ") + (lane_->has_ring() ? "io_uring" : "threads") +
-         (facts_.in_memory ? ", a file in memory"
-          : direct_        ? ", O_DIRECT"
-                           : ", page cache");
+  std::string how = std::string("posix: ") + (lane_->has_ring() ? "io_uring" : "threads") +
+                    (facts_.kind->in_memory ? ", a file in memory"
+                     : direct_              ? ", O_DIRECT"
+                                            : ", page cache") +
+                    ", " + facts_.kind->name;
+  if (const double ratio = direct_to_cached_; ratio > 0 && !facts_.kind->in_memory) {
+    std::array<char, 64> words{};
+    std::snprintf(words.data(), words.size(), " (past the page cache %.2f of the rate through it)",
+                  ratio);
+    how += words.data();
+  }
+  return how + (tries_ ? ", measured while it was read" : "");
 }
 
 void PosixFile::Read(uint64_t offset, Span into, Done done) {
@@ -61,12 +85,50 @@ void PosixFile::Begin(PieceRef piece) {
         PassOf({}, nullptr));
   }
   if (span.bytes == 0) return piece->done(OkStatus(), PassOf({}, nullptr));
-  piece->direct = direct_ && WholeGrains(piece->offset, span.address(), span.bytes);
-  const bool beside = running_ > 0 && piece->direct != running_direct_;
-  if (exclusive() && (beside || !waiting_.empty())) return waiting_.push_back(std::move(piece));
+  if (!waiting_.empty() || !Admit(piece)) waiting_.push_back(std::move(piece));
+}
+
+void PosixFile::Classify(Piece& piece) const {
+  piece.direct = direct_ && WholeGrains(piece.offset, piece.span.address(), piece.span.bytes);
+  if (request_.use == FileUse::kWrite) {
+    piece.group = piece.direct ? 1 : 0;
+  } else if (trial_) {
+    piece.group = trial_->SegmentOf(piece.offset);
+    if (piece.group < Trial::kSegments && !Trial::IsDirect(piece.group)) piece.direct = false;
+  } else {
+    piece.group = Trial::kSegments;
+  }
+}
+
+bool PosixFile::Admit(const PieceRef& piece) {
+  Classify(*piece);
+  if (running_ > 0 && piece->group != running_group_) return false;
+  if (running_ == 0) {
+    if (piece->group != running_group_) {
+      EndSegment();
+      Classify(*piece);
+      running_group_ = piece->group;
+      group_time_ = {};
+    }
+    running_since_ = std::chrono::steady_clock::now();
+  }
   ++running_;
-  running_direct_ = piece->direct;
   Continue(piece);
+  return true;
+}
+
+void PosixFile::EndSegment() {
+  if (!trial_) return;
+  trial_->Note(running_group_, group_time_);
+  if (trial_->over()) EndTrial(trial_->Judge(facts_.kind->direct));
+}
+
+void PosixFile::EndTrial(const std::optional<Verdict>& verdict) {
+  trial_.reset();
+  facts_.turn->End(verdict);
+  facts_.turn.reset();
+  direct_ = direct_ && verdict.value_or(facts_.verdict).direct;
+  if (verdict) direct_to_cached_ = verdict->direct_to_cached.value_or(0);
 }
 
 void PosixFile::Continue(const PieceRef& piece) {
@@ -95,6 +157,7 @@ void PosixFile::Continued(const PieceRef& piece, int64_t result) {
   if (piece->direct && result == -EINVAL) {
     // A device with larger blocks than any that was thought of.
     direct_ = piece->direct = false;
+    if (trial_) EndTrial(Verdict{});
     return Continue(piece);
   }
   if (result < 0) return End(piece, Failure(static_cast<int>(-result), *piece));
@@ -128,19 +191,13 @@ void PosixFile::End(const PieceRef& piece, Status status) {
       IsCached(request_.direct_fd, piece->offset, piece->span.bytes)) {
     direct_ = piece->direct = false;
   }
-  const FilePass pass = facts_.in_memory ? FilePass::kMemory
-                        : piece->direct  ? FilePass::kDirect
-                                         : FilePass::kPageCache;
-  --running_;
+  const FilePass pass = facts_.kind->in_memory ? FilePass::kMemory
+                        : piece->direct        ? FilePass::kDirect
+                                               : FilePass::kPageCache;
+  if (--running_ == 0) group_time_ += std::chrono::steady_clock::now() - running_since_;
   piece->done(std::move(status), pass);
-  // Those that waited, in order, as long as they go the same way.
-  while (!waiting_.empty() && (running_ == 0 || waiting_.front()->direct == running_direct_)) {
-    const PieceRef next = std::move(waiting_.front());
-    waiting_.pop_front();
-    ++running_;
-    running_direct_ = next->direct;
-    Continue(next);
-  }
+  // Those that waited, in order, as long as they go together.
+  while (!waiting_.empty() && Admit(waiting_.front())) waiting_.pop_front();
 }
 
 Status PosixFile::Failure(int error, const Piece& piece) const {

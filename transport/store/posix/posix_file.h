@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transport/core/store.h"
+#include "transport/store/posix/cut.h"
 #include "transport/store/posix/lane.h"
 #include "transport/store/posix/open_descriptor.h"
 
@@ -14,10 +17,14 @@ namespace onecopy::posix {
 
 // What is whole grains goes by the descriptor with O_DIRECT where that is worth it, the rest by the
 // other one. Of a file that is written, pieces of the two ways are never under way together: the
-// page cache might write an older page over what the device has got.
+// page cache might write an older page over what the device has got. Nor are they while both are
+// measured.
 class PosixFile final : public StoreFile, public std::enable_shared_from_this<PosixFile> {
  public:
-  PosixFile(OpenFileRequest request, const FileFacts& facts, std::shared_ptr<Lane> lane);
+  // `mounts`: who gave the facts their turn, if any.
+  PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
+            std::shared_ptr<Mounts> mounts, std::shared_ptr<Lane> lane);
+  ~PosixFile() override;
 
   const std::string& name() const override { return request_.name; }
   uint64_t bytes() const override { return facts_.bytes; }
@@ -25,8 +32,8 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Write(uint64_t offset, Span from, Done done) override;
   FilePass PassOf(const ByteRange& range, const std::byte* memory) const override;
   uint64_t grain() const override { return direct_ ? kGrain : 1; }
-  unsigned depth() const override { return 8; }
-  uint64_t chunk_bytes() const override { return uint64_t{1} << 20; }
+  unsigned depth() const override { return cut_.depth; }
+  uint64_t chunk_bytes() const override { return cut_.piece_bytes; }
   std::string how() const override;
   Executor& executor() override { return lane_->loop(); }
 
@@ -38,6 +45,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
     bool write = false;
     bool direct = false;
     bool waits = false;
+    size_t group = 0;
     Done done;
   };
   using PieceRef = std::shared_ptr<Piece>;
@@ -50,16 +58,29 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void End(const PieceRef& piece, Status status);
   Status Short(const Piece& piece) const;
   Status Failure(int error, const Piece& piece) const;
-  // Whether pieces of both ways may be under way together: only where nothing is written.
-  bool exclusive() const { return request_.use == FileUse::kWrite; }
+  // Which way it goes now, and with which others: pieces of two groups are never under way
+  // together.
+  void Classify(Piece& piece) const;
+  // False where others must end first.
+  bool Admit(const PieceRef& piece);
+  void EndSegment();
+  void EndTrial(const std::optional<Verdict>& verdict);
 
   const OpenFileRequest request_;
-  const FileFacts facts_;
+  FileFacts facts_;
+  const Cut cut_;
   const std::shared_ptr<Lane> lane_;
-  std::atomic<bool> direct_;  // until the file system shows that it does not do so
+  std::atomic<bool> direct_;              // until the file system shows that it does not do so
+  const bool tries_;                      // reads go either way, at the beginning
+  std::atomic<double> direct_to_cached_;  // as measured; 0: not known
+  // The lane's thread.
+  const std::shared_ptr<Mounts> mounts_;  // goes after the turn
+  std::optional<Trial> trial_;
   std::deque<PieceRef> waiting_;
   unsigned running_ = 0;
-  bool running_direct_ = false;  // which way those go that run
+  size_t running_group_ = 0;  // of those that run, or that ran last
+  std::chrono::steady_clock::time_point running_since_;
+  std::chrono::duration<double> group_time_{0};  // while some of it ran
 };
 
 }  // namespace onecopy::posix

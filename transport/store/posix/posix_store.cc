@@ -27,7 +27,8 @@ std::deque<std::shared_ptr<Lane>>& Abandoned() {
 
 }  // namespace
 
-PosixStore::PosixStore(Io io) {
+PosixStore::PosixStore(Options options) : cut_(options.cut) {
+  const Io io = options.io;
   capability_.name = "posix";
   capability_.attributes["io"] = "threads";
   if (io == Io::kThreads) return;
@@ -41,6 +42,12 @@ PosixStore::PosixStore(Io io) {
   if (io == Io::kRing) {
     capability_.viability = Viability::No(tried.reason(), tried.message(), tried.remedy());
   }
+}
+
+StoreCapability PosixStore::Describe() const {
+  StoreCapability now = capability_;
+  now.attributes.merge(mounts_->Describe());
+  return now;
 }
 
 PosixStore::~PosixStore() {
@@ -84,16 +91,18 @@ void PosixStore::Open(OpenFileRequest request, Opened done) {
   Result<std::shared_ptr<Lane>> lane = LaneFor(request.owner, request.gid);
   if (!lane.ok()) return done(lane.status());
   auto shared = std::make_shared<Opened>(std::move(done));
-  const bool waits = (*lane)->Wait([lane = *lane, request = std::move(request), shared]() mutable {
-    const Result<FileFacts> facts = InspectDescriptor(request);
-    // What is held is let go by the lane's own thread at the latest, never by one that waits.
-    os::EventLoop& loop = lane->loop();
-    loop.Post([lane = std::move(lane), request = std::move(request), facts, shared]() mutable {
-      if (!facts.ok()) return (*shared)(facts.status());
-      (*shared)(std::shared_ptr<StoreFile>(
-          std::make_shared<PosixFile>(std::move(request), *facts, std::move(lane))));
-    });
-  });
+  const bool waits = (*lane)->Wait(
+      [cut = cut_, mounts = mounts_, lane = *lane, request = std::move(request), shared]() mutable {
+        Result<FileFacts> facts = InspectDescriptor(request, *mounts);
+        // What is held is let go by the lane's own thread at the latest, never by one that waits.
+        os::EventLoop& loop = lane->loop();
+        loop.Post([cut, mounts = std::move(mounts), lane = std::move(lane),
+                   request = std::move(request), facts = std::move(facts), shared]() mutable {
+          if (!facts.ok()) return (*shared)(facts.status());
+          (*shared)(std::shared_ptr<StoreFile>(std::make_shared<PosixFile>(
+              std::move(request), std::move(*facts), cut, std::move(mounts), std::move(lane))));
+        });
+      });
   if (!waits) {
     (*shared)(Status(Code::kResourceExhausted, reasons::kNoMemory,
                      "this process may have no more threads to wait for files",

@@ -8,7 +8,9 @@
 
 #include "transport/core/mutex.h"
 #include "transport/core/store.h"
+#include "transport/store/posix/cut.h"
 #include "transport/store/posix/lane.h"
+#include "transport/store/posix/mounts.h"
 
 namespace onecopy::posix {
 
@@ -19,17 +21,24 @@ class PosixStore final : public Store {
   // Users with files open at a time.
   static constexpr size_t kMostLanes = 256;
 
-  explicit PosixStore(Io io);
+  struct Options {
+    Io io = Io::kAuto;
+    Cut cut = {};
+  };
+
+  explicit PosixStore(Options options);
   // Files that are still open answer no more.
   ~PosixStore() override;
 
   // Not viable where `io` asks for a ring that this process may not have.
-  StoreCapability Describe() const override { return capability_; }
+  StoreCapability Describe() const override;
   void Open(OpenFileRequest request, Opened done) override;
 
  private:
   Result<std::shared_ptr<Lane>> LaneFor(const Uid& owner, uint32_t gid);
 
+  const Cut cut_;
+  const std::shared_ptr<Mounts> mounts_ = std::make_shared<Mounts>();
   StoreCapability capability_;
   bool ring_ = false;
   Mutex mutex_;

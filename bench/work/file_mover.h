@@ -1,0 +1,46 @@
+// A copy between a file and a buffer, ordered as a user's program would.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bench/ceiling/payload_file.h"
+#include "bench/daemons/node.h"
+#include "bench/measure/mover.h"
+#include "bench/work/transfer_mover.h"
+
+namespace onecopy::bench {
+
+struct FileMoverParams {
+  Node node;
+  std::string memory = "host";  // or a GPU's UUID
+  std::string file = {};        // which does not exist yet, and goes with the object
+  bool writes = false;          // into a file, which is new each time
+  bool cold = false;            // what is read is not in the page cache
+  // Without the second descriptor, which lets the daemon past the page cache.
+  bool through_cache = false;
+};
+
+// By storage-bounce. `Moved::seconds` are the receipt's; CPU time is that of the daemon, where it
+// is the bench's own, and of this process while it waited.
+class FileMover final : public Mover {
+ public:
+  // RESOURCE_EXHAUSTED where there is no room for the payload in memory or on the disk.
+  static Result<std::unique_ptr<FileMover>> Create(const FileMoverParams& params, uint64_t bytes);
+
+  Status Fill(uint64_t seed) override;
+  Result<Moved> Move() override;
+  Result<bool> Verify(uint64_t seed) override;
+
+ private:
+  FileMover(const FileMoverParams& params, std::unique_ptr<PayloadFile> file, End end)
+      : params_(params), file_(std::move(file)), end_(std::move(end)) {}
+  Result<Receipt> Copy();
+  Result<Receipt> CopyThroughCache();
+
+  const FileMoverParams params_;
+  std::unique_ptr<PayloadFile> file_;
+  End end_;
+};
+
+}  // namespace onecopy::bench

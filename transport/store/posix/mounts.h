@@ -1,0 +1,125 @@
+// Which way reads take on a mount: past the page cache or through it. Some file systems and devices
+// are several times faster the one way, some the other, and only measuring tells.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transport/core/mutex.h"
+
+namespace onecopy::posix {
+
+// What is known of a kind of file system, whatever it lies on.
+struct FileSystemKind {
+  unsigned long magic = 0;  // statfs's f_type
+  const char* name = "";
+  bool in_memory = false;  // the page cache is the file
+  // O_DIRECT is known to do what it says, and to be worth it until something else was measured.
+  bool direct = false;
+};
+// Of one that is not known: no name but its number's, and through the page cache.
+const FileSystemKind& KindOf(unsigned long magic);
+
+// How fast the same mount was either way.
+struct Verdict {
+  bool direct = false;
+  // Rate past the page cache over that through it; absent: not measured, and `direct` is the
+  // kind's.
+  std::optional<double> direct_to_cached = {};
+
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+// A beginning of one file that is read by turns, a segment past the page cache and one through it.
+// The lane's thread of that file.
+class Trial {
+ public:
+  static constexpr uint64_t kSegmentBytes = uint64_t{32} << 20;
+  static constexpr size_t kPairs = 3;
+  static constexpr uint64_t kBytes = 2 * kPairs * kSegmentBytes;
+  // Of a file for less, trying would be most of the work.
+  static constexpr uint64_t kLeastBytes = 2 * kBytes;
+  static constexpr std::chrono::seconds kLongest{4};
+
+  // `begin`: where the first segment does.
+  explicit Trial(uint64_t begin) : begin_(begin) {}
+
+  // Which segment a byte is in; from kSegments on: none, it is tried no more.
+  static constexpr size_t kSegments = 2 * kPairs;
+  size_t SegmentOf(uint64_t offset) const;
+  // Who begins takes turns, too, so that whatever else the disk does meets both.
+  static bool IsDirect(size_t segment) { return segment % 4 == 0 || segment % 4 == 3; }
+
+  // A segment took so long, with nothing of another beside it.
+  void Note(size_t segment, std::chrono::duration<double> time);
+
+  // What it came to; absent as long as not all has been measured, or where that would take too
+  // long. `kind` counts where neither way was clearly faster.
+  std::optional<Verdict> Judge(bool kind_direct) const;
+  bool over() const { return noted_ == kSegments || total_ > kLongest; }
+
+ private:
+  const uint64_t begin_;
+  std::array<double, kSegments> seconds_{};
+  size_t noted_ = 0;
+  std::chrono::duration<double> total_{0};
+};
+
+// Of all that the files of one store lie on. Any thread.
+class Mounts {
+ public:
+  // Mounts that are remembered; of others the kind counts.
+  static constexpr size_t kMost = 64;
+
+  // Which way reads of this mount go. Makes it known that it is there.
+  Verdict Of(dev_t mount, const FileSystemKind& kind);
+
+  // The right to try a file of this mount: to one at a time, and to none where it was tried. The
+  // right ends with the object.
+  class Turn;
+  std::unique_ptr<Turn> Take(dev_t mount);
+
+  // For people: by mount, what it is and which way reads go.
+  std::map<std::string, std::string> Describe() const;
+
+ private:
+  struct Known {
+    const FileSystemKind* kind = nullptr;
+    Verdict verdict;
+    bool trying = false;
+    bool tried = false;
+  };
+  void End(dev_t mount, const std::optional<Verdict>& verdict, bool tried);
+
+  mutable Mutex mutex_;
+  std::map<dev_t, Known> known_ ONECOPY_GUARDED_BY(mutex_);
+};
+
+class Mounts::Turn {
+ public:
+  Turn(Mounts& mounts, dev_t mount) : mounts_(mounts), mount_(mount) {}
+  ~Turn() { mounts_.End(mount_, verdict_, tried_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // The trial is over: with this verdict, or without any, and then not to be repeated.
+  void End(const std::optional<Verdict>& verdict) {
+    verdict_ = verdict;
+    tried_ = true;
+  }
+
+ private:
+  Mounts& mounts_;
+  const dev_t mount_;
+  std::optional<Verdict> verdict_;
+  bool tried_ = false;
+};
+
+}  // namespace onecopy::posix
