@@ -61,10 +61,9 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
                            OutputFile::Open(destination, range.bytes, options.sync));
   if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), range);
       client::DaemonMoves(client, part, range, options)) {
-    ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
-                             client::MoveFile(client, part, range, options, *waiter));
-    ONECOPY_RETURN_IF_ERROR(output.Commit());
-    return copy;
+    Result<FileCopy> copy = client::MoveFile(client, part, range, options, *waiter);
+    if (copy.ok()) ONECOPY_RETURN_IF_ERROR(output.Commit());
+    if (copy.ok() || !client::MayGoByWindows(client, range, copy.status())) return copy;
   }
   const uint64_t window_bytes = WindowBytes(range, options);
   const Windows::Copy copy{range.whole(), client::FileEnd(client, destination), range.bytes};
@@ -83,7 +82,8 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   if (const FilePart part =
           PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), range);
       client::DaemonMoves(client, part, range, options)) {
-    return client::PlanFile(client, part, range, options);
+    Result<Plan> plan = client::PlanFile(client, part, range, options);
+    if (plan.ok() || !client::MayGoByWindows(client, range, plan.status())) return plan;
   }
   const uint64_t bytes = std::min(WindowBytes(range, options), range.bytes);
   ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window,

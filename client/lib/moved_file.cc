@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "client/lib/windows.h"
+#include "onecopy/reasons.h"
 #include "transport/core/glob.h"
 #include "transport/os/unique_fd.h"
 
@@ -15,8 +18,19 @@ namespace onecopy::client {
 namespace {
 
 constexpr const char* kPath = "storage-bounce";
+// And behind that, to or from another node, one of these.
+constexpr std::array kLinkPaths = {"rdma-bounce", "rdma-staged", "tcp-bounce", "tcp-staged"};
 // For less, the page cache is as good.
 constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
+
+bool MayMeet(const Policy& policy, bool here) {
+  if (here && !policy.link.empty()) return false;
+  if (policy.path_glob.empty()) return true;
+  if (here) return MatchesGlob(policy.path_glob, kPath);
+  return std::any_of(kLinkPaths.begin(), kLinkPaths.end(), [&](const char* link) {
+    return MatchesGlob(policy.path_glob, std::string(kPath) + "+" + link);
+  });
+}
 
 bool IsServable(const FilePart& file, const FileCopyOptions& options) {
   struct stat facts {};
@@ -56,10 +70,13 @@ Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const R
 
 bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
                  const FileCopyOptions& options) {
-  const Policy& policy = options.policy;
-  return client.moves_files() && range.buffer.node == client.node() && policy.link.empty() &&
-         (policy.path_glob.empty() || MatchesGlob(policy.path_glob, kPath)) &&
+  return client.moves_files() && MayMeet(options.policy, range.buffer.node == client.node()) &&
          IsServable(file, options);
+}
+
+bool MayGoByWindows(const Client& client, const RemoteRange& range, const Status& failure) {
+  return range.buffer.node != client.node() && failure.code() == Code::kFailedPrecondition &&
+         failure.reason() == reasons::kNotApplicable;
 }
 
 Result<FileCopy> MoveFile(Client& client, const FilePart& file, const RemoteRange& range,

@@ -36,10 +36,20 @@ void ClientService::CreateTransfer(const Principal& who, TransferRequest request
                       Order(who, *opened, std::move(ranges),
                             [this, request = *opened,
                              reply = std::move(reply)](Result<TransferInfo> made) mutable {
-                              needs_.files.Settle(request);
+                              SettleFile(request, made);
                               reply(std::move(made));
                             });
                     });
+}
+
+void ClientService::SettleFile(const TransferRequest& opened, const Result<TransferInfo>& made) {
+  const bool later =
+      made.ok() && !made->id.empty() && !needs_.context.IsSelf(made->destination.node);
+  if (!later) return needs_.files.Settle(opened);
+  const auto watch = needs_.transfers.Watch(made->id, [this, opened](const TransferInfo& info) {
+    if (IsFinal(info.state)) needs_.files.Settle(opened);
+  });
+  if (!watch.ok()) needs_.files.Settle(opened);
 }
 
 void ClientService::Order(const Principal& who, TransferRequest request, RangeGroups ranges,

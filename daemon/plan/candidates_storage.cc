@@ -5,7 +5,6 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::plan {
-namespace {
 
 Viability AnyStore(const NodeCapability& node) {
   Viability why = Viability::No(reasons::kNotServed,
@@ -16,8 +15,6 @@ Viability AnyStore(const NodeCapability& node) {
   }
   return why;
 }
-
-}  // namespace
 
 Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file) {
   const MemoryCapability& memory = file.use == FileUse::kRead ? ends.destination : ends.source;

@@ -36,6 +36,10 @@ Path PathInNode(const Rung& rung, const Ends& ends, Staging staging);
 // Between a file and host memory, or by way of a slot.
 Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file);
 
+// Of a path over a link: the file's own steps, from or into the slot, in place of one copy there;
+// and its name, which then says so.
+void CountFile(const Ends& ends, const FileEnd& file, Path* path);
+
 // At which ends of a wire the daemon itself encrypts and decrypts, a pass of its own each.
 struct Sealing {
   bool source = false;

@@ -34,12 +34,10 @@ Status Files::Check(const TransferRequest& request) const {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
             "a file is copied from or to one buffer at a time, and not as a part of anything"};
   }
-  for (const Endpoint* end : {&request.source, &request.destination}) {
-    if (context_.IsSelf(end->node)) continue;
-    return {Code::kFailedPrecondition, reasons::kNotApplicable,
-            "a file of node " + context_.node() + " is not moved to or from node " + end->node +
-                " by the daemon itself",
-            "let the client read or write it through memory of its own, as `onecopy cp` does"};
+  if (!context_.IsSelf(end.node)) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "a descriptor of node " + context_.node() + " is no file of node " + end.node,
+            "leave out the node of the end that is a file"};
   }
   if (!context_.stores.empty()) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kNotServed, "this onecopyd moves no files"};
@@ -80,15 +78,16 @@ void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRe
   if (asked.use == FileUse::kWrite && !asked.bytes) asked.bytes = request.source.bytes;
   asked.owner = client->uid;
   asked.gid = client->gid;
+  const bool kept = reads && !context_.IsSelf(request.destination.node);
   auto shared = std::make_shared<Reply<TransferRequest>>(std::move(reply));
   context_.stores.front()->Open(
-      std::move(asked), [this, who, request = std::move(request), reads,
+      std::move(asked), [this, who, request = std::move(request), reads, kept,
                          shared](Result<std::shared_ptr<StoreFile>> opened) mutable {
-        context_.loop.Post([this, who, request = std::move(request), reads, shared,
+        context_.loop.Post([this, who, request = std::move(request), reads, kept, shared,
                             opened = std::move(opened)]() mutable {
           if (!opened.ok()) return (*shared)(opened.status());
           Endpoint& end = reads ? request.source : request.destination;
-          Result<BufferId> id = buffers_.AddFile(who, end.file, RegionOf(std::move(*opened)));
+          Result<BufferId> id = buffers_.AddFile(who, end.file, RegionOf(std::move(*opened)), kept);
           if (!id.ok()) return (*shared)(id.status());
           end.buffer = id->ToString();
           (*shared)(std::move(request));

@@ -89,6 +89,11 @@ class Tickets {
   ByTransfer by_transfer_;
 };
 
+// The way that any of these bytes of a file takes longest, to or from memory there; null: slots,
+// which lie as files want it.
+FilePass LongestPass(const StoreFile& file, const ByteRange& range, const LayoutRef& layout,
+                     const std::byte* memory = nullptr);
+
 // The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
 Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
                                const std::string& what);

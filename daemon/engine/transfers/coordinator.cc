@@ -119,6 +119,12 @@ Status Muddled(const std::string& node) {
           "node " + node + " was asked for the parts of a transfer, and answered for others"};
 }
 
+Status TooOldForFiles(const std::string& node) {
+  return {Code::kFailedPrecondition, reasons::kNotApplicable,
+          "the onecopyd of node " + node + " is too old to take bytes of another node's file",
+          "let the client read it through memory of its own, as `onecopy cp` does"};
+}
+
 Status GivenUp() {
   return {Code::kDeadlineExceeded, reasons::kDeadline,
           "the transfer's deadline had passed when its source was promised"};
@@ -289,6 +295,9 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
                                  Result<PeerApi*> destination) mutable {
     if (pending->given_up) return;
     if (!destination.ok()) return Conclude(pending, destination.status());
+    if (reservation.memory == kFileKind && !nodes_.TakesFiles(node)) {
+      return Conclude(pending, TooOldForFiles(node));
+    }
     const TransferRequest& asked = pending->request;
     if (!asked.validate_only && !context_.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
@@ -296,6 +305,7 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
       info.id = pending->id;
       info.role = RoleHere(asked);
       info.source = reservation.source;
+      if (!info.source.file.empty()) info.source.buffer.clear();
       info.destination = asked.destination;
       info.bytes = pending->ranges.empty() ? reservation.source.bytes.value_or(0)
                                            : PayloadOf(pending->ranges);
