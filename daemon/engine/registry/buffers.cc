@@ -293,6 +293,19 @@ Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
   return Place(std::move(draft)).id;
 }
 
+Result<BufferId> Buffers::AddExported(const Owner& owner, const std::string& name,
+                                      std::unique_ptr<Region> file) {
+  Buffer draft;
+  draft.name = name;
+  draft.owner = owner;
+  draft.bytes = file->bytes();
+  draft.file = draft.exported = draft.kept = true;
+  const bool here = context_.IsSelf(owner.node);
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(here ? owner : WholeNode(owner.node), false));
+  draft.region = std::move(file);
+  return Place(std::move(draft)).id;
+}
+
 void Buffers::DropUnused(BufferId file) {
   Buffer* buffer = FindById(file);
   if (buffer == nullptr || !buffer->file) return;

@@ -56,8 +56,10 @@ Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
 
 Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest& request) const {
   const Principal who{request.uid, caller, request.administrator && context_.IsSelf(caller), {}};
-  // A file is read by its own transfer, which this node has ordered, and by no other.
-  const bool file = context_.IsSelf(caller) && !request.source.file.empty();
+  // A client's file is read by its own transfer, which this node has ordered, and by no other.
+  const Result<Buffer*> meant = buffers_.Find(request.source.buffer, true);
+  const bool exported = meant.ok() && (*meant)->exported;
+  const bool file = (context_.IsSelf(caller) || exported) && !request.source.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* buffer,
                            grants_.FindKnown(buffers_, who, request.source.buffer, file));
   const std::string what = "buffer \"" + buffer->name + "\"";

@@ -60,6 +60,10 @@ class Tickets {
   // The node that reserved says that the transfer will not begin: its tickets are worth nothing
   // from now on. False where it has none.
   bool Withdraw(const std::string& initiator, const TransferId& transfer);
+  // Whether it has any that are good.
+  bool Any(const std::string& initiator, const TransferId& transfer) const {
+    return by_transfer_.contains(std::pair(initiator, transfer));
+  }
 
   // The buffer is gone: that is how transfers from it end which have not begun.
   void DropBuffer(BufferId buffer, const Status& why);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
@@ -60,11 +61,19 @@ std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
 
-Status CheckEnd(const Endpoint& end, const char* which) {
+constexpr std::string_view kSource = "source";
+
+Status CheckEnd(const Endpoint& end, std::string_view which) {
   if (!end.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(end.node, "node"));
   if (!end.buffer.empty()) return OkStatus();
+  if (!end.file.empty() && end.file != "-") {
+    if (which == kSource) return OkStatus();
+    return {Code::kUnimplemented, reasons::kNotServed,
+            "onecopyd writes no files but those that its clients open",
+            "copy into a buffer of that node, and from there into the file, on that node"};
+  }
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
-          std::string("the ") + which + " names no buffer"};
+          "the " + std::string(which) + " names no buffer"};
 }
 
 // The others at an end whose first is `end`, whose node they get.
