@@ -199,7 +199,7 @@ Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.memory = in.memory();
   value.device = in.device();
-  if (value.memory == kFileKind) value.file_pass = ParsePass(in.file_pass());
+  if (in.file_pass() != v1::FILE_PASS_UNSPECIFIED) value.file_pass = ParsePass(in.file_pass());
   ONECOPY_ASSIGN_OR_RETURN(value.parts, ParseEach(in.parts(), at / "parts", ParseReserved));
   return value;
 }
