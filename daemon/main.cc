@@ -144,6 +144,7 @@ engine::Options EngineOptions(const Configured& configured, Topology topology) {
   options.names_proven = config.tls.enabled();
   options.daemon_uid = ::getuid();
   options.peers = PeersOf(config);
+  options.exports = ExportsOf(config);
   options.heartbeat = config.heartbeat;
   options.reconnect_least = config.reconnect_least;
   options.reconnect_most = config.reconnect_most;

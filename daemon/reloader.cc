@@ -29,6 +29,18 @@ std::vector<engine::PeerOptions> PeersOf(const config::Config& config) {
   return peers;
 }
 
+std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
+  std::vector<engine::ExportOptions> exports;
+  for (const auto& [name, one] : config.exports) {
+    engine::ExportOptions& to = exports.emplace_back();
+    to.path = one.path;
+    for (const config::FileUser& user : one.read) {
+      to.read.push_back({user.uid, user.node.empty() ? config.name : user.node});
+    }
+  }
+  return exports;
+}
+
 Reloader::Reloader(CommandLine line, config::Schema schema, const Configured& running,
                    engine::Engine& engine)
     : line_(std::move(line)),

@@ -14,6 +14,8 @@ namespace onecopy {
 
 // The peers that the configuration names, for the engine.
 std::vector<engine::PeerOptions> PeersOf(const config::Config& config);
+// The folders that it exports, likewise.
+std::vector<engine::ExportOptions> ExportsOf(const config::Config& config);
 
 // The main thread, which may wait for files.
 class Reloader {

@@ -37,6 +37,9 @@ struct CpOptions {
   bool detach = false;
 };
 
+// What daemons move without this process: buffers, and files of other nodes.
+bool IsOfDaemon(Kind kind) { return kind == Kind::kBuffer || kind == Kind::kRemoteFile; }
+
 Result<Move> CopyBuffers(Client& client, const TransferRequest& request, ProgressBar& bar,
                          PeerNotice& notice, const std::stop_token& stop) {
   const auto on_update = [&](const TransferInfo& transfer) {
@@ -78,7 +81,7 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "the bytes would go to this terminal",
             "redirect standard output: `onecopy cp … - > FILE`"};
   }
-  const bool file = ends.source.kind != Kind::kBuffer || ends.destination.kind != Kind::kBuffer;
+  const bool file = !IsOfDaemon(ends.source.kind) || ends.destination.kind != Kind::kBuffer;
   if (options.detach && file) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--detach needs two buffers: a file is read and written by this process",
@@ -258,7 +261,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
     ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, ends.destination, bytes, options.create));
   }
-  const bool buffers = ends.source.kind == Kind::kBuffer && ends.destination.kind == Kind::kBuffer;
+  const bool buffers = IsOfDaemon(ends.source.kind) && ends.destination.kind == Kind::kBuffer;
   auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
                       : CopyFile(client, ends, file_options, tensors.fd.get());
   bar.Clear();

@@ -29,8 +29,8 @@ struct ParsedEndpoint {
   std::optional<uint64_t> bytes;
   bool bare = false;  // a word without colon, which may have been meant as a file here
 
-  // kBuffer
-  Endpoint ToEndpoint() const { return {node, name, offset_bytes, bytes}; }
+  // kBuffer, kRemoteFile
+  Endpoint ToEndpoint() const { return {node, name, offset_bytes, bytes, path}; }
 };
 
 // INVALID_ARGUMENT (BAD_ENDPOINT, BAD_NAME, BAD_SIZE) or OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) with

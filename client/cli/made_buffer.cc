@@ -36,6 +36,12 @@ Result<uint64_t> BytesOf(Client& client, const ParsedEndpoint& source) {
                   "standard input has no length that is known before it is read",
                   "make the buffer first: onecopy buffer create NODE:NAME --size SIZE");
   }
+  if (source.kind == Kind::kRemoteFile) {
+    if (source.bytes.value_or(0) > 0) return *source.bytes;
+    return Status(Code::kInvalidArgument, reasons::kBadSize,
+                  "how long " + Quote(source.typed) + " is, is not known here",
+                  "give the range that is meant: " + Quote(source.typed + "@0+LENGTH"));
+  }
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t whole, WholeBytes(client, source));
   const uint64_t offset = source.offset_bytes.value_or(0);
   if (offset > whole || source.bytes.value_or(0) > whole - offset) {

@@ -25,16 +25,24 @@ Status RefuseTwoFiles(const MoveEnds& ends) {
           "use cp(1) or cat(1), or name a buffer as NODE:NAME or NAME"};
 }
 
-Status Locate(ParsedEndpoint& end, const std::string& own_node) {
-  if (end.kind != Kind::kRemoteFile) return OkStatus();
-  if (end.node == own_node) {
-    end.kind = Kind::kFile;
-    return OkStatus();
+// A file of the client's own node the client opens itself, with its own rights.
+void Locate(ParsedEndpoint& end, const std::string& own_node) {
+  if (end.kind == Kind::kRemoteFile && end.node == own_node) end.kind = Kind::kFile;
+}
+
+Status CheckRemoteFiles(const MoveEnds& ends) {
+  if (ends.destination.kind == Kind::kRemoteFile) {
+    return {
+        Code::kUnimplemented, reasons::kNotServed,
+        Quote(ends.destination.typed) + " is a file on another node, where onecopyd writes none",
+        "copy into a buffer of that node, and from there into the file, on that node"};
   }
-  return {Code::kUnimplemented, reasons::kNotServed,
-          Quote(end.typed) + " is a file on another node, which only a process there can open",
-          "copy it on that node (`onecopy cp " + ShellWord(end.path) +
-              " BUFFER`), or from here through a local path"};
+  if (ends.source.kind == Kind::kRemoteFile && ends.destination.kind != Kind::kBuffer) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "both ends are files, " + Quote(ends.source.typed) + " of another node",
+            "copy it into a buffer, and that into the file"};
+  }
+  return OkStatus();
 }
 
 // What is wrong with a number of copies; empty for one that the daemon can judge.
@@ -89,9 +97,10 @@ Result<MoveEnds> ParseEnds(const MoveOptions& options) {
 }
 
 Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node) {
-  ONECOPY_RETURN_IF_ERROR(Locate(ends.source, own_node));
-  ONECOPY_RETURN_IF_ERROR(Locate(ends.destination, own_node));
+  Locate(ends.source, own_node);
+  Locate(ends.destination, own_node);
   ONECOPY_RETURN_IF_ERROR(RefuseTwoFiles(ends));
+  ONECOPY_RETURN_IF_ERROR(CheckRemoteFiles(ends));
   return ends;
 }
 

@@ -91,7 +91,8 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
   ONECOPY_RETURN_IF_ERROR(CheckFits(input, range, options));
   if (const FilePart part = PartOf(client, source, input);
       input.bytes() && client::DaemonMoves(client, part, range, options)) {
-    return client::MoveFile(client, part, range, options, *waiter);
+    Result<FileCopy> copy = client::MoveFile(client, part, range, options, *waiter);
+    if (copy.ok() || !client::MayGoByWindows(client, range, copy.status())) return copy;
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, source.path));
   const uint64_t window_bytes = WindowBytes(input, range, options);
@@ -111,7 +112,8 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   ONECOPY_RETURN_IF_ERROR(CheckFits(input, range, options));
   if (const FilePart part = PartOf(client, source, input);
       input.bytes() && client::DaemonMoves(client, part, range, options)) {
-    return client::PlanFile(client, part, range, options);
+    Result<Plan> plan = client::PlanFile(client, part, range, options);
+    if (plan.ok() || !client::MayGoByWindows(client, range, plan.status())) return plan;
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, source.path));
   const uint64_t window_bytes = WindowBytes(input, range, options);

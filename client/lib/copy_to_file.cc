@@ -73,10 +73,9 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, bytes, AskOf(options)));
   if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), bytes);
       client::DaemonMoves(client, part, range, options)) {
-    ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
-                             client::MoveFile(client, part, range, options, *waiter));
-    ONECOPY_RETURN_IF_ERROR(output.Commit());
-    return copy;
+    Result<FileCopy> copy = client::MoveFile(client, part, range, options, *waiter);
+    if (copy.ok()) ONECOPY_RETURN_IF_ERROR(output.Commit());
+    if (copy.ok() || !client::MayGoByWindows(client, range, copy.status())) return copy;
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, destination.path));
   const uint64_t window_bytes = WindowBytes(range, options);
@@ -98,7 +97,8 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   if (const FilePart part =
           PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), bytes);
       client::DaemonMoves(client, part, range, options)) {
-    return client::PlanFile(client, part, range, options);
+    Result<Plan> plan = client::PlanFile(client, part, range, options);
+    if (plan.ok() || !client::MayGoByWindows(client, range, plan.status())) return plan;
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, destination.path));
   const uint64_t window_bytes = std::min(WindowBytes(range, options), range.bytes);

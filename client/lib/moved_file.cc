@@ -18,9 +18,24 @@
 namespace onecopy::client {
 namespace {
 
+// To or from a buffer of this node.
 constexpr std::array kPaths = {"storage-direct", "storage-bounce"};
+// The latter, and then one of these, to or from one of another.
+constexpr std::array kLinkPaths = {"rdma-bounce", "rdma-staged", "tcp-bounce", "tcp-staged"};
 // For less, the page cache is as good.
 constexpr uint64_t kMinDirectBytes = uint64_t{1} << 20;
+
+bool MayMeet(const Policy& policy, bool here) {
+  if (here && !policy.link.empty()) return false;
+  if (policy.path_glob.empty()) return true;
+  if (here) {
+    return std::any_of(kPaths.begin(), kPaths.end(),
+                       [&](const char* path) { return MatchesGlob(policy.path_glob, path); });
+  }
+  return std::any_of(kLinkPaths.begin(), kLinkPaths.end(), [&](const char* link) {
+    return MatchesGlob(policy.path_glob, std::string(kPaths.back()) + "+" + link);
+  });
+}
 
 bool IsServable(const FilePart& file, const FileCopyOptions& options) {
   struct stat facts {};
@@ -63,20 +78,20 @@ Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const R
 
 bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
                  const FileCopyOptions& options) {
-  const Policy& policy = options.policy;
-  return client.moves_files() && range.buffer.node == client.node() && policy.link.empty() &&
-         (policy.path_glob.empty() ||
-          std::any_of(kPaths.begin(), kPaths.end(),
-                      [&](const char* path) { return MatchesGlob(policy.path_glob, path); })) &&
+  return client.moves_files() && MayMeet(options.policy, range.buffer.node == client.node()) &&
          IsServable(file, options);
+}
+
+bool MayGoByWindows(const Client& client, const RemoteRange& range, const Status& failure) {
+  return range.buffer.node != client.node() && failure.code() == Code::kFailedPrecondition &&
+         failure.reason() == reasons::kNotApplicable;
 }
 
 Status CheckRanges(const FileCopyOptions& options, const std::string& file) {
   if (options.ranges.empty()) return OkStatus();
   return {Code::kUnimplemented, reasons::kNotServed,
           "ranges of " + file + " go no other way than by the daemon, which does not move this one",
-          "name a regular file or block device of this node's and leave --path and --link out, or "
-          "copy the whole"};
+          "name a regular file or block device and leave --path and --link out, or copy the whole"};
 }
 
 uint64_t EndOf(const std::vector<RangePair>& ranges, StridedRange RangePair::*side) {

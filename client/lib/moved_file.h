@@ -22,10 +22,14 @@ struct FilePart {
 };
 
 // Whether the daemon does this one: it must offer to, and the file must be a regular one of a file
-// system that answers or a block device, the buffer one of this node, and the policy one that
-// storage paths can meet. Everything else goes through windows.
+// system that answers or a block device, and the policy one that storage paths can meet. Everything
+// else goes through windows.
 bool DaemonMoves(const Client& client, const FilePart& file, const RemoteRange& range,
                  const FileCopyOptions& options);
+
+// Whether MoveFile or PlanFile failed so because a daemon, this one or the buffer's, is too old to
+// move files between nodes: windows do, as everywhere else.
+bool MayGoByWindows(const Client& client, const RemoteRange& range, const Status& failure);
 
 // Where the daemon does not: UNIMPLEMENTED (NOT_SERVED) for ranges, which go no other way.
 Status CheckRanges(const FileCopyOptions& options, const std::string& file);

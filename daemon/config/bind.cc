@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "daemon/config/check.h"
+#include "daemon/config/file_user.h"
 #include "daemon/config/read_section.h"
 #include "daemon/config/sections.h"
 #include "daemon/config/value_text.h"
 #include "onecopy/size.h"
+#include "transport/core/file_path.h"
 #include "transport/core/name.h"
 
 namespace onecopy::config {
@@ -27,6 +30,7 @@ class Binder {
     }
     SetOwn();
     ReadPeers();
+    ReadExports();
     SetTexts();
     for (const std::string& library : schema.libraries) {
       config_.libraries[library] = sections_.at("libraries").settings.Text(library);
@@ -45,7 +49,8 @@ class Binder {
     const toml::node* node = file_.get(name);
     if (node == nullptr) return nullptr;
     if (!node->is_table()) {
-      const std::string header = name == "peers" ? "[peers.NAME]" : "[" + name + "]";
+      const bool named = name == "peers" || name == "exports";
+      const std::string header = "[" + name + (named ? ".NAME]" : "]");
       problems_.Add(LineOf(*node),
                     name + " must be a section, written as " + header + ", not " + KindText(*node));
     }
@@ -53,7 +58,7 @@ class Binder {
   }
 
   void ReadTop() {
-    std::vector<std::string> elsewhere = {"version", "peers"};
+    std::vector<std::string> elsewhere = {"version", "peers", "exports"};
     for (const SectionSpec& spec : specs_) elsewhere.push_back(spec.name);
     Section& top = sections_[""];
     top = ReadSection(&file_, "", TopKeys(), elsewhere, problems_);
@@ -140,6 +145,54 @@ class Binder {
     }
   }
 
+  void ReadExports() {
+    const toml::table* exports = TableOf("exports");
+    if (exports == nullptr) return;
+    for (const auto& [key, node] : *exports) {
+      const std::string name(key.str());
+      const std::string section = "exports." + name;
+      if (!node.is_table()) {
+        problems_.Add(LineOf(key), section + " must be a section, written as [" + section +
+                                       "], not " + KindText(node));
+        continue;
+      }
+      if (!IsName(name)) {
+        problems_.Add(LineOf(key),
+                      section + ": a name must be of the form " + std::string(kNameSyntax));
+      }
+      Section& read = sections_[section];
+      read = ReadSection(node.as_table(), section, ExportKeys(), {}, problems_);
+      peer_lines_[section] = LineOf(key);
+      Export& bound = config_.exports[name];
+      bound.path = read.settings.Text("path");
+      if (!read.Has("path")) {
+        problems_.Add(LineOf(key), section + ": path must be set: the folder that is exported");
+      } else if (!read.wrong.contains("path") && !IsShortestPath(bound.path)) {
+        Complain(section, "path",
+                 "must be an absolute path without . or .. and with single slashes, not \"" +
+                     bound.path + "\"");
+      }
+      bound.read = Users(section, "read");
+    }
+  }
+
+  std::vector<FileUser> Users(const std::string& section, const std::string& key) {
+    std::vector<FileUser> users;
+    std::istringstream words(sections_.at(section).settings.Text(key));
+    for (std::string word; words >> word;) {
+      const std::optional<FileUser> user = ParseFileUser(word);
+      if (user) {
+        users.push_back(*user);
+      } else {
+        Complain(section, key,
+                 "\"" + word +
+                     "\" is no user: write UID@NODE, *@NODE, or UID for one of this "
+                     "node, between blanks");
+      }
+    }
+    return users;
+  }
+
   void SetTexts() {
     const auto set = [this](const std::string& section, const std::vector<SettingSpec>& specs) {
       const Settings& settings = sections_.at(section).settings;
@@ -151,6 +204,7 @@ class Binder {
     set("", TopKeys());
     for (const SectionSpec& spec : specs_) set(spec.name, spec.keys);
     for (const auto& [name, peer] : config_.peers) set("peers." + name, PeerKeys());
+    for (const auto& [name, one] : config_.exports) set("exports." + name, ExportKeys());
   }
 
   uint32_t LineOfKey(const std::string& key) const {

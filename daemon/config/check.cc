@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/config/file_user.h"
 #include "daemon/config/sections.h"
 #include "onecopy/reasons.h"
 #include "transport/core/duration.h"
@@ -41,20 +42,13 @@ void CheckTls(const Tls& tls, const KeyLines& line_of, Problems& problems) {
   }
 }
 
-// A name in which * and ? stand for some of it.
-bool IsPattern(std::string pattern) {
-  std::replace(pattern.begin(), pattern.end(), '*', 'x');
-  std::replace(pattern.begin(), pattern.end(), '?', 'x');
-  return IsName(pattern);
-}
-
 void CheckPeers(const Config& config, const KeyLines& line_of, Problems& problems) {
   const std::string own = config.name.empty() ? os::HostName() : config.name;
   for (const auto& [name, peer] : config.peers) {
     const std::string section = "peers." + name;
     const uint32_t line = line_of(section);
     const bool pattern = name.find_first_of("*?") != std::string::npos;
-    if (pattern ? !IsPattern(name) : !IsName(name)) {
+    if (pattern ? !IsNodePattern(name) : !IsName(name)) {
       problems.Add(line, section + ": a node's name must be of the form " +
                              std::string(kNameSyntax) +
                              ", and a pattern likewise, with * for any characters and ? for one");

@@ -41,6 +41,22 @@ struct Peer {
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
+// Whom a right is given to.
+struct FileUser {
+  std::optional<uint32_t> uid;  // absent: all users
+  std::string node;             // or a pattern; empty: this node
+
+  friend bool operator==(const FileUser&, const FileUser&) = default;
+};
+
+// A folder whose files users of other nodes may read.
+struct Export {
+  std::string path;
+  std::vector<FileUser> read;
+
+  friend bool operator==(const Export&, const Export&) = default;
+};
+
 // How much one user may have at a time, and all together.
 struct Limit {
   uint64_t each = 0;
@@ -90,7 +106,8 @@ struct Config {
   std::string topology;  // a file; empty: what this machine says of itself
 
   Tls tls;
-  std::map<std::string, Peer> peers;  // by name or pattern: nobody else may be a peer
+  std::map<std::string, Peer> peers;      // by name or pattern: nobody else may be a peer
+  std::map<std::string, Export> exports;  // by name
 
   std::string log_level;
   LogFormat log_format = LogFormat::kAuto;

@@ -57,6 +57,12 @@ std::string PrintDefault(const Schema& schema) {
                 "daemons on this machine that run as this one's user or root.") +
             "#[peers.west]\n";
     text += Keys(PeerKeys());
+    text += "\n" +
+            Comment(
+                "One section for each folder whose files users of other nodes may read, as "
+                "onecopy cp NODE:/PATH BUFFER; nothing is exported by default.") +
+            "#[exports.data]\n";
+    text += Keys(ExportKeys());
   }
   return text;
 }

@@ -152,6 +152,20 @@ const std::vector<SettingSpec>& PeerKeys() {
   return keys;
 }
 
+const std::vector<SettingSpec>& ExportKeys() {
+  static const std::vector<SettingSpec> keys = {
+      Text("path", "",
+           "The folder: an absolute path, without . or .. and with single slashes. What it leads "
+           "to is found anew for each file; symbolic links below it are not followed."),
+      Text("read", "",
+           "Who may read every regular file below it that onecopyd may read, hard links and what "
+           "is mounted there included: owners as UID@NODE, or *@NODE for all users of a node, "
+           "between blanks; a node may be a pattern, and without @NODE it is a user of this one. "
+           "Empty: nobody."),
+  };
+  return keys;
+}
+
 std::vector<SectionSpec> Sections(const Schema& schema) {
   using enum SettingType;
   std::vector<SectionSpec> sections = {

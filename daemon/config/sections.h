@@ -24,6 +24,8 @@ const std::vector<SettingSpec>& TopKeys();
 
 // The keys of each [peers.NAME].
 const std::vector<SettingSpec>& PeerKeys();
+// The keys of each [exports.NAME].
+const std::vector<SettingSpec>& ExportKeys();
 
 // The daemon's own sections, then [libraries], then the backends'.
 std::vector<SectionSpec> Sections(const Schema& schema);

@@ -24,9 +24,11 @@ Status AdministratorsOnly(const std::string& what) {
 void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
                                    RangeGroups ranges, Reply<TransferInfo> reply) {
   if (!Files::HasFile(request)) {
-    // The word of who passed a descriptor alone makes an end a file.
-    request.source.file.clear();
-    request.destination.file.clear();
+    // The word of who passed a descriptor alone makes a buffer a file; without a buffer it is a
+    // file of that node's.
+    for (Endpoint* end : {&request.source, &request.destination}) {
+      if (!end->buffer.empty()) end->file.clear();
+    }
     return Order(who, std::move(request), std::move(ranges), std::move(reply));
   }
   needs_.files.Open(who, std::move(request),
@@ -36,10 +38,20 @@ void ClientService::CreateTransfer(const Principal& who, TransferRequest request
                       Order(who, *opened, std::move(ranges),
                             [this, request = *opened,
                              reply = std::move(reply)](Result<TransferInfo> made) mutable {
-                              needs_.files.Settle(request);
+                              SettleFile(request, made);
                               reply(std::move(made));
                             });
                     });
+}
+
+void ClientService::SettleFile(const TransferRequest& opened, const Result<TransferInfo>& made) {
+  const bool later =
+      made.ok() && !made->id.empty() && !needs_.context.IsSelf(made->destination.node);
+  if (!later) return needs_.files.Settle(opened);
+  const auto watch = needs_.transfers.Watch(made->id, [this, opened](const TransferInfo& info) {
+    if (IsFinal(info.state)) needs_.files.Settle(opened);
+  });
+  if (!watch.ok()) needs_.files.Settle(opened);
 }
 
 void ClientService::Order(const Principal& who, TransferRequest request, RangeGroups ranges,

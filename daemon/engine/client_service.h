@@ -102,6 +102,8 @@ class ClientService final : public ClientApi {
   void SetLogLevel(const Principal& who, std::string level, Reply<std::string> reply) override;
 
  private:
+  // Lets go of the file that was opened for an order, once nobody can ask for it any more.
+  void SettleFile(const TransferRequest& opened, const Result<TransferInfo>& made);
   void Order(const Principal& who, TransferRequest request, RangeGroups ranges,
              Reply<TransferInfo> reply);
   // Answers with a transfer that was made; a small one inside this node when it has ended, if that

@@ -21,6 +21,7 @@
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/probing/rate_watch.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/files.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
@@ -103,6 +104,11 @@ struct Engine::State {
         slots(context),
         checksums(context, slots),
         tickets(context, buffers, grants),
+        exports({context, owners, buffers, tickets,
+                 [this](const TransferId& id) {
+                   const TransferRecord* const record = transfers.Find(id);
+                   return record != nullptr && !IsFinal(record->info.state);
+                 }}),
         inventory(owners, sessions, buffers, grants, checksums),
         path_rates(context.options.probe_share),
         probes(context, catalog, peers, nodes, connections, path_rates),
@@ -140,10 +146,10 @@ struct Engine::State {
         rings({context, sessions, buffers, grants, peers, openings, ring_routes, ring_receipts},
               context.options.ring_spin),
         removal({owners, buffers, grants, mappings, rings, openings, exporter}),
-        self({context,          owners,   peers,        connections, tickets,
-              buffers,          grants,   inventory,    messages,    transfers,
-              remote_transfers, sources,  destinations, bundles,     probe_slabs,
-              ring_server,      openings, exporter,     importer,    removal}),
+        self({context,  owners,       peers,     connections, tickets,     exports,
+              buffers,  grants,       inventory, messages,    transfers,   remote_transfers,
+              sources,  destinations, bundles,   probe_slabs, ring_server, openings,
+              exporter, importer,     removal}),
         client({context,          owners,  sessions, buffers, files,    grants,     inventory,
                 arrivals,         catalog, peers,    nodes,   probes,   path_rates, transfers,
                 remote_transfers, orders,  series,   rings,   openings, mappings,   removal}) {}
@@ -181,6 +187,7 @@ struct Engine::State {
   Slots slots;
   Checksums checksums;
   Tickets tickets;
+  Exports exports;
   Inventory inventory;
   PathRates path_rates;
   Probes probes;

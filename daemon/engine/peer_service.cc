@@ -13,7 +13,22 @@ void PeerService::Hello(const std::string& caller, HelloRequest request, Reply<H
 
 void PeerService::Reserve(const std::string& caller, ReserveRequest request,
                           Reply<Reservation> reply) {
-  reply(needs_.tickets.Reserve(caller, request));
+  if (!Exports::Names(request.source) || !request.parts.empty()) {
+    return reply(needs_.tickets.Reserve(caller, request));
+  }
+  if (needs_.context.draining && !request.validate_only) {
+    return reply(needs_.tickets.Reserve(caller, request));  // which says so
+  }
+  const Principal who{
+      request.uid, caller, request.administrator && needs_.context.IsSelf(caller), {}};
+  needs_.exports.Open(
+      who, request, [this, caller, request, reply = std::move(reply)](Result<BufferId> id) mutable {
+        if (!id.ok()) return reply(id.status());
+        request.source.buffer = id->ToString();
+        Result<Reservation> reserved = needs_.tickets.Reserve(caller, request);
+        if (!reserved.ok()) needs_.exports.Drop(*id);
+        reply(std::move(reserved));
+      });
 }
 
 void PeerService::Start(const std::string& caller, StartRequest request,

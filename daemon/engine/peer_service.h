@@ -9,6 +9,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probe_slabs.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/peer_room.h"
@@ -34,6 +35,7 @@ class PeerService final : public PeerApi {
     Peers& peers;
     Connections& connections;
     Tickets& tickets;
+    Exports& exports;
     Buffers& buffers;
     Grants& grants;
     Inventory& inventory;

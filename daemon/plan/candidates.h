@@ -57,8 +57,14 @@ Assessment Refused(const Rung& rung, Viability why);
 // both at once.
 Viability Both(Viability source, const Viability& destination);
 
+// Whether a node moves files: the reason of its last store where none does.
+Viability AnyStore(const NodeCapability& node);
+
 // storage-*: between that file and memory of its node.
 Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file);
+// The same, with memory of another node: by a link, from or into slots of the file's node.
+Assessment AssessFileOverLink(const Rung& rung, const Ends& ends, const FileEnd& file,
+                              const std::string& link);
 
 // local, peer-*: inside one node, and peer-direct between two daemons of one host.
 Assessment AssessInNode(const Rung& rung, const Ends& ends);

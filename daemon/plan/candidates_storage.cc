@@ -5,7 +5,6 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::plan {
-namespace {
 
 // The store of GPUDirect Storage, by its name in capabilities.
 constexpr const char* kDirectStore = "cufile";
@@ -20,6 +19,8 @@ Viability AnyStore(const NodeCapability& node) {
   }
   return why;
 }
+
+namespace {
 
 // Whether drives reach memory of GPUs there, and this file's drive does.
 Viability DirectStore(const NodeCapability& node, const FileEnd& file) {

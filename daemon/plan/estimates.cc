@@ -1,7 +1,10 @@
 #include "daemon/plan/estimates.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "daemon/plan/ladder.h"
 
 namespace onecopy::plan {
 namespace {
@@ -41,6 +44,14 @@ double Estimate::RateFor(uint64_t bytes) const {
 
 Estimate Estimates::ByTable(const std::string& path, const std::string& from_kind,
                             const std::string& to_kind) {
+  if (HasFileThenLink(path)) {
+    // Both at once, the slower one sets the speed.
+    const Estimate file = ByTable("storage-bounce", from_kind, to_kind);
+    Estimate link = ByTable(std::string(RungNameOf(path)), from_kind, to_kind);
+    link.bytes_per_second = std::min(link.bytes_per_second, file.bytes_per_second);
+    link.latency_seconds += file.latency_seconds;
+    return link;
+  }
   const int hosts = (from_kind == "host" ? 1 : 0) + (to_kind == "host" ? 1 : 0);
   for (const Default& entry : kDefaults) {
     if (entry.path != path) continue;

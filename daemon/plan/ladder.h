@@ -42,12 +42,34 @@ inline constexpr std::array<Rung, 11> kLadder = {{
 // The links of the rdma rungs, by name.
 inline constexpr std::array<std::string_view, 2> kRdmaLinks = {"verbs", "ucx"};
 
-// What carries the bytes on the path of that name; nothing for a name that is not on the ladder.
+// A file and memory of another node: what its own node does for it, then how the link goes on.
+inline constexpr std::string_view kFileThenLink = "storage-bounce+";
+
+// Whether a rung may follow that: a file has no memory that a link reaches in place.
+constexpr bool MayFollowFile(const Rung& rung) {
+  return (rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp) &&
+         rung.shape != Shape::kDirect;
+}
+
+constexpr bool HasFileThenLink(std::string_view path) { return path.starts_with(kFileThenLink); }
+
+// The rung's own name in the name of such a path, and of any other path all of it.
+constexpr std::string_view RungNameOf(std::string_view path) {
+  return HasFileThenLink(path) ? path.substr(kFileThenLink.size()) : path;
+}
+
+// What carries the bytes on the path of that name, between nodes if anything does; nothing for a
+// name that is not on the ladder.
 constexpr std::optional<Carrier> CarrierOf(std::string_view path) {
   for (const Rung& rung : kLadder) {
-    if (rung.name == path) return rung.carrier;
+    if (rung.name == RungNameOf(path)) return rung.carrier;
   }
   return std::nullopt;
+}
+
+// Whether a file is one of its ends.
+constexpr bool HasFile(std::string_view path) {
+  return HasFileThenLink(path) || CarrierOf(path) == Carrier::kStorage;
 }
 
 }  // namespace onecopy::plan

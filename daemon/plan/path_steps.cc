@@ -1,5 +1,6 @@
 #include "daemon/plan/path_steps.h"
 
+#include <iterator>
 #include <utility>
 
 #include "transport/core/file_copier.h"
@@ -124,6 +125,17 @@ Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
   const MemoryCapability& memory = file.use == FileUse::kRead ? ends.destination : ends.source;
   return PathOf(rung, {}, {},
                 StepsOf(FilePass::kDirect, file.use, ends.source_node.node, StepName(memory)));
+}
+
+void CountFile(const Ends& ends, const FileEnd& file, Path* path) {
+  const bool reads = file.use == FileUse::kRead;
+  const NodeCapability& node = reads ? ends.source_node : ends.destination_node;
+  std::vector<Step>& steps = path->steps;
+  const auto slot = reads ? steps.begin() : std::prev(steps.end());
+  const std::vector<Step> own =
+      StepsOf(file.pass, file.use, node.node, reads ? slot->to : slot->from);
+  steps.insert(steps.erase(slot), own.begin(), own.end());
+  path->path = std::string(kFileThenLink) + path->path;
 }
 
 Path PathOverLink(const Rung& rung, const Ends& ends, const std::string& link, Staging staging,

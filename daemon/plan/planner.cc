@@ -59,7 +59,10 @@ bool NamesRdmaLink(const std::string& name, const Ends& ends) {
 Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request) {
   const Policy& policy = request.policy;
   const bool between_nodes = rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp;
+  const std::string link = NamesRdmaLink(policy.link, ends) ? policy.link : std::string();
   if (request.file || ends.source.kind == kFileKind || ends.destination.kind == kFileKind) {
+    if (request.file && !ends.InOneNode() && (between_nodes || rung.carrier == Carrier::kStorage))
+      return AssessFileOverLink(rung, ends, *request.file, link);
     if (request.file && rung.carrier == Carrier::kStorage)
       return AssessStorage(rung, ends, *request.file);
     return Refused(rung, reasons::kNotApplicable,
@@ -70,7 +73,7 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request
         rung, reasons::kNotApplicable,
         policy.client_file
             ? "the client reads or writes this file itself, through memory of its own: daemons "
-              "move regular files to and from buffers of their own node alone"
+              "move regular files alone, by paths whose names begin with storage"
             : "both ends are buffers: a storage path begins or ends at a file");
   }
   if (!between_nodes) return AssessInNode(rung, ends);
@@ -79,7 +82,7 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request
                    "both ends are on " + ends.source_node.node + ": no link is needed");
   }
   if (rung.carrier == Carrier::kTcp) return AssessTcp(rung, ends);
-  return AssessRdma(rung, ends, NamesRdmaLink(policy.link, ends) ? policy.link : std::string());
+  return AssessRdma(rung, ends, link);
 }
 
 // Takes out what has failed; a rung that has nothing left is refused as it was said, of several
@@ -90,12 +93,14 @@ void Exclude(Assessment& assessment, const Rung& rung, const std::vector<Exclusi
     const size_t before = assessment.candidates.size();
     std::erase_if(assessment.candidates,
                   [&](const Candidate& candidate) { return one.Covers(candidate.path); });
-    const bool concerns = assessment.candidates.size() != before || one.refusal.path == rung.name;
+    const bool concerns =
+        assessment.candidates.size() != before || RungNameOf(one.refusal.path) == rung.name;
     if (concerns) reasons.push_back(&one);
   }
   if (reasons.empty() || !assessment.candidates.empty()) return;
   Refusal refusal = reasons.front()->refusal;
-  refusal.path = rung.name;
+  refusal.path = (HasFileThenLink(refusal.path) ? std::string(kFileThenLink) : std::string()) +
+                 std::string(rung.name);
   for (size_t i = 1; i < reasons.size(); ++i) {
     const std::string& detail = reasons[i]->refusal.detail;
     if (refusal.detail.find(detail) == std::string::npos) refusal.detail += "; " + detail;
@@ -419,7 +424,7 @@ Result<Path> MakePlan(const Request& request) {
   }
   Path path = chosen->path;
   path.tried_again = std::move(tried_again);
-  for (size_t i = 0; kLadder[i].name != path.path; ++i) {
+  for (size_t i = 0; kLadder[i].name != RungNameOf(path.path); ++i) {
     path.refused.push_back(all[i].candidates.empty() ? all[i].refusal
                                                      : PassedOver(all[i], *chosen, request.bytes));
   }

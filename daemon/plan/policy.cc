@@ -25,9 +25,15 @@ std::string PathNames() {
   return names;
 }
 
+std::string BehindFile(const Rung& rung) {
+  return std::string(kFileThenLink) + std::string(rung.name);
+}
+
 bool FitsAnyRung(const std::string& glob) {
-  return std::any_of(kLadder.begin(), kLadder.end(),
-                     [&glob](const Rung& rung) { return MatchesGlob(glob, rung.name); });
+  return std::any_of(kLadder.begin(), kLadder.end(), [&glob](const Rung& rung) {
+    return MatchesGlob(glob, rung.name) ||
+           (MayFollowFile(rung) && MatchesGlob(glob, BehindFile(rung)));
+  });
 }
 
 Refusal Against(const Path& path, std::string_view reason, std::string detail, std::string remedy) {
@@ -44,7 +50,9 @@ Status CheckPolicy(const Policy& policy, const NodeCapability& source,
                    const NodeCapability& destination) {
   if (!policy.path_glob.empty() && !FitsAnyRung(policy.path_glob)) {
     return BadPolicy("no path is called \"" + policy.path_glob + "\"",
-                     "the paths are " + PathNames() + "; * and ? stand for other characters");
+                     "the paths are " + PathNames() + ", and " + std::string(kFileThenLink) +
+                         "rdma-… or tcp-… of a file and another node; * and ? stand for other "
+                         "characters");
   }
   if (policy.at_most_copies == 0U) {
     return BadPolicy("no path moves bytes with at most 0 copies", "allow at least 1 copy");

@@ -27,6 +27,7 @@ Result<engine::Introduction> ParseIntroduction(const v1::Introduction& in, const
   value.address = in.address();
   value.uid_domain = in.uid_domain();
   value.draining = in.draining();
+  value.files = in.files();
   value.generation = in.capabilities_generation();
   if (in.has_capabilities()) {
     ONECOPY_ASSIGN_OR_RETURN(value.capabilities,
@@ -44,6 +45,7 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
   out->set_address(ToUtf8(value.address));
   out->set_uid_domain(ToUtf8(value.uid_domain));
   out->set_draining(value.draining);
+  out->set_files(value.files);
   out->set_capabilities_generation(value.generation);
   if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
 }
@@ -160,6 +162,24 @@ Result<engine::Reservation> ParseReserved(const v1::ReservedPart& in, const Fiel
   return value;
 }
 
+// What is not said, or not known here, counts as the longest way.
+FilePass ParsePass(v1::FilePass in) {
+  if (in == v1::FILE_PASS_DIRECT) return FilePass::kDirect;
+  return in == v1::FILE_PASS_MEMORY ? FilePass::kMemory : FilePass::kPageCache;
+}
+
+v1::FilePass PrintPass(FilePass value) {
+  switch (value) {
+    case FilePass::kDirect:
+      return v1::FILE_PASS_DIRECT;
+    case FilePass::kMemory:
+      return v1::FILE_PASS_MEMORY;
+    case FilePass::kPageCache:
+      break;
+  }
+  return v1::FILE_PASS_PAGE_CACHE;
+}
+
 void PrintReserved(const engine::Reservation& value, v1::ReservedPart* out) {
   out->set_ticket(value.ticket);
   Print(value.source, out->mutable_source());
@@ -179,6 +199,7 @@ Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.memory = in.memory();
   value.device = in.device();
+  if (in.file_pass() != v1::FILE_PASS_UNSPECIFIED) value.file_pass = ParsePass(in.file_pass());
   ONECOPY_ASSIGN_OR_RETURN(value.parts, ParseEach(in.parts(), at / "parts", ParseReserved));
   return value;
 }
@@ -191,6 +212,7 @@ void Print(const engine::Reservation& value, v1::ReserveResponse* out) {
   Print(value.source, out->mutable_source());
   out->set_memory(ToUtf8(value.memory));
   out->set_device(ToUtf8(value.device));
+  if (value.file_pass) out->set_file_pass(PrintPass(*value.file_pass));
   for (const engine::Reservation& part : value.parts) PrintReserved(part, out->add_parts());
 }
 
@@ -406,6 +428,8 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParsePeer));
   value.checksum = in.checksum();
   value.shared = in.shared();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.storage(), at / "storage"));
+  value.storage = in.storage();
   return value;
 }
 
@@ -414,6 +438,7 @@ void Print(const engine::FinishReply& value, v1::FinishResponse* out) {
   for (const ExecutedStep& step : value.steps) Print(step, out->add_steps());
   out->set_checksum(value.checksum);
   out->set_shared(value.shared);
+  out->set_storage(ToUtf8(value.storage));
 }
 
 Result<TransferInfo> Parse(const v1::ReportRequest& in) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -103,6 +104,10 @@ struct OpenFileRequest {
   uint64_t offset_bytes = 0;  // what will be read, as far as the caller knows
   std::optional<uint64_t> bytes;
   bool fewest_copies = false;  // rather than the fastest way: somebody counts them
+  // Instead of `fd`, `direct_fd` and `keeps`: sets them, on a thread that may wait for the file
+  // system, and then others that ask for the same user and lane.
+  std::function<Status(OpenFileRequest*)> open = nullptr;
+  std::string lane = {};  // apart from that user's others; empty: with them
   // Whose it is: reads and writes count against that user's limits and quotas, and what hangs holds
   // up nobody else.
   Uid owner;

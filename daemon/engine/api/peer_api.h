@@ -14,6 +14,7 @@
 #include "transport/core/layout.h"
 #include "transport/core/link.h"
 #include "transport/core/scatter.h"
+#include "transport/core/store.h"
 
 namespace onecopy::engine {
 
@@ -26,6 +27,7 @@ struct Introduction {
   std::string address;  // HOST:PORT
   std::string uid_domain;
   bool draining = false;
+  bool files = false;  // it takes bytes of other nodes' files
   uint64_t generation = 0;
   std::optional<NodeCapability> capabilities;
 };
@@ -63,7 +65,8 @@ struct Reservation {
   Endpoint source;  // complete: node, buffer, offset, bytes; of ranges, what they span
   std::string memory;
   std::string device;
-  std::vector<Reservation> parts = {};  // of each part; the rest is then that of the first
+  std::optional<FilePass> file_pass = {};  // of a file: the longest way that any byte takes
+  std::vector<Reservation> parts = {};     // of each part; the rest is then that of the first
 };
 
 // From one buffer to another, of a transfer of several.
@@ -142,7 +145,8 @@ struct FinishReply {
   Status failure;  // what went wrong at the source, if anything did
   std::vector<ExecutedStep> steps;
   std::string checksum;
-  bool shared = false;  // whether other transfers ran there meanwhile
+  bool shared = false;       // whether other transfers ran there meanwhile
+  std::string storage = {};  // of a file: what read it, for the evidence
 };
 
 struct OpenProbeRequest {

@@ -26,6 +26,19 @@ struct PeerOptions {
   std::optional<uint64_t> create_bytes = {};
 };
 
+// Of the users that a right is given to: one or all, of a node or of several, by a pattern with *
+// and ?.
+struct ExportUser {
+  std::optional<uint32_t> uid;  // absent: all of the node's
+  std::string node;
+};
+
+// A folder of this node whose files others may read.
+struct ExportOptions {
+  std::string path;  // absolute, in its shortest form
+  std::vector<ExportUser> read;
+};
+
 struct Options {
   std::string node;
   std::string version;
@@ -36,6 +49,7 @@ struct Options {
   bool names_proven = false;  // by certificates: a caller is the node that it says it is
   uint32_t daemon_uid = 0;
   std::vector<PeerOptions> peers;
+  std::vector<ExportOptions> exports;
 
   std::chrono::milliseconds heartbeat{5000};
   std::chrono::milliseconds reconnect_least{100};

@@ -25,6 +25,10 @@ class Nodes {
     if (context_.IsSelf(name)) return reply(&self_);
     peers_.WhenConnected(name, std::move(reply));
   }
+  // As Peers::TakesFiles.
+  bool TakesFiles(const std::string& name) const {
+    return context_.IsSelf(name) || peers_.TakesFiles(name);
+  }
 
  private:
   const Context& context_;

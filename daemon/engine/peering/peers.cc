@@ -142,6 +142,7 @@ Introduction Peers::Introduce() const {
   self.address = address_;
   self.uid_domain = UidDomain(context_.node());
   self.draining = context_.draining;
+  self.files = true;
   self.generation = catalog_.generation();
   self.capabilities = catalog_.capabilities();
   return self;
@@ -393,6 +394,11 @@ std::string Peers::UidDomain(const std::string& name) const {
   const auto found = peers_.find(name);
   if (found == peers_.end()) return {};
   return admission_.DomainOf(name, found->second->introduction.uid_domain);
+}
+
+bool Peers::TakesFiles(const std::string& name) const {
+  const auto found = peers_.find(name);
+  return found != peers_.end() && found->second->introduction.files;
 }
 
 NodeInfo Peers::DescribePeer(const Peer& peer) const {

@@ -50,6 +50,8 @@ class Peers {
   // Null for a node that is not, or has not yet been, connected.
   const NodeCapability* Capabilities(const std::string& name) const;
   std::string UidDomain(const std::string& name) const;
+  // Whether it takes bytes of files of other nodes; false for one that was never connected.
+  bool TakesFiles(const std::string& name) const;
   // As Admission::CreateBytes.
   std::optional<uint64_t> CreateBytes(const std::string& name) const {
     return admission_.CreateBytes(name);

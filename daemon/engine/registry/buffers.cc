@@ -276,7 +276,7 @@ Buffer& Buffers::Place(Buffer draft) {
 }
 
 Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
-                                  std::unique_ptr<Region> file) {
+                                  std::unique_ptr<Region> file, bool kept) {
   if (sessions_.Identity(who.session) == nullptr) {
     return Status(Code::kAborted, reasons::kOwnerDied,
                   "the client went away while its file was looked at");
@@ -286,15 +286,31 @@ Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
   draft.owner = OwnerOf(who);
   draft.bytes = file->bytes();
   draft.registered = draft.file = true;
+  draft.kept = kept;
   draft.session = who.session;
   ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(draft.owner, who.administrator));
   draft.region = std::move(file);
   return Place(std::move(draft)).id;
 }
 
+Result<BufferId> Buffers::AddExported(const Owner& owner, const std::string& name,
+                                      std::unique_ptr<Region> file) {
+  Buffer draft;
+  draft.name = name;
+  draft.owner = owner;
+  draft.bytes = file->bytes();
+  draft.file = draft.exported = draft.kept = true;
+  const bool here = context_.IsSelf(owner.node);
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(here ? owner : WholeNode(owner.node), false));
+  draft.region = std::move(file);
+  return Place(std::move(draft)).id;
+}
+
 void Buffers::DropUnused(BufferId file) {
   Buffer* buffer = FindById(file);
-  if (buffer != nullptr && buffer->file && buffer->users.empty()) Erase(*buffer);
+  if (buffer == nullptr || !buffer->file) return;
+  buffer->kept = false;
+  if (buffer->users.empty()) Erase(*buffer);
 }
 
 Buffer* Buffers::FindById(BufferId id) {
@@ -330,7 +346,7 @@ void Buffers::Release(BufferId id, const TransferId& transfer) {
   Buffer* buffer = FindById(id);
   if (buffer == nullptr) return;
   buffer->users.erase(transfer);
-  const bool over = buffer->file || !buffer->removing.ok();
+  const bool over = (buffer->file && !buffer->kept) || !buffer->removing.ok();
   if (over && buffer->users.empty()) Erase(*buffer);
 }
 

@@ -36,6 +36,8 @@ struct Buffer {
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
+  bool exported = false;  // a file of this node's, that a user may read: see Exports
+  bool kept = false;      // though nobody uses it now: another node may have it read, or once more
 };
 
 // Engine thread. Pointers to buffers are good until control returns to the loop.
@@ -63,10 +65,14 @@ class Buffers {
   void Register(const Principal& who, const RegisterBufferRequest& request,
                 Reply<BufferInfo> reply);
 
-  // A file that a client has opened, until the first transfer lets go of it, or DropUnused; it is
-  // found by its id alone. Fails where its owner may have no more buffers.
+  // A file that a client has opened, until the first transfer lets go of it, or DropUnused, or,
+  // where it is `kept`, both; it is found by its id alone. Fails where its owner may have no more
+  // buffers.
   Result<BufferId> AddFile(const Principal& who, const std::string& name,
-                           std::unique_ptr<Region> file);
+                           std::unique_ptr<Region> file, bool kept);
+  // Likewise, and kept, one that this daemon has opened for that user.
+  Result<BufferId> AddExported(const Owner& owner, const std::string& name,
+                               std::unique_ptr<Region> file);
   void DropUnused(BufferId file);  // anything else is left alone
 
   // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out, and for a

@@ -34,12 +34,10 @@ Status Files::Check(const TransferRequest& request) const {
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
             "a file is copied from or to one buffer at a time, and not as a part of anything"};
   }
-  for (const Endpoint* end : {&request.source, &request.destination}) {
-    if (context_.IsSelf(end->node)) continue;
-    return {Code::kFailedPrecondition, reasons::kNotApplicable,
-            "a file of node " + context_.node() + " is not moved to or from node " + end->node +
-                " by the daemon itself",
-            "let the client read or write it through memory of its own, as `onecopy cp` does"};
+  if (!context_.IsSelf(end.node)) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "a descriptor of node " + context_.node() + " is no file of node " + end.node,
+            "leave out the node of the end that is a file"};
   }
   if (context_.FindStore(false) != nullptr) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kNotServed, "this onecopyd moves no files"};
@@ -81,14 +79,17 @@ void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRe
   if (asked.use == FileUse::kWrite && !asked.bytes) asked.bytes = request.source.bytes;
   asked.owner = client->uid;
   asked.gid = client->gid;
-  const Result<Buffer*> other =
-      buffers_.Find((reads ? request.destination : request.source).buffer);
-  Store* const direct =
-      other.ok() && !(*other)->region->place().device.empty() ? context_.FindStore(true) : nullptr;
+  const Endpoint& memory = reads ? request.destination : request.source;
+  const bool here = context_.IsSelf(memory.node);
+  const Result<Buffer*> other = buffers_.Find(memory.buffer);
+  Store* const direct = here && other.ok() && !(*other)->region->place().device.empty()
+                            ? context_.FindStore(true)
+                            : nullptr;
   auto opening = std::make_shared<Opening>();
   opening->who = who;
-  opening->request = std::move(request);
   opening->reads = reads;
+  opening->kept = reads && !here;
+  opening->request = std::move(request);
   opening->reply = std::move(reply);
   opening->asked = asked;
   context_.FindStore(false)->Open(
@@ -119,8 +120,8 @@ void Files::OpenDirect(const std::shared_ptr<Opening>& opening, Store& direct) {
 void Files::Take(Opening& opening, std::shared_ptr<const DirectWay> way) {
   TransferRequest& request = opening.request;
   Endpoint& end = opening.reads ? request.source : request.destination;
-  Result<BufferId> id =
-      buffers_.AddFile(opening.who, end.file, RegionOf(std::move(opening.file), std::move(way)));
+  Result<BufferId> id = buffers_.AddFile(
+      opening.who, end.file, RegionOf(std::move(opening.file), std::move(way)), opening.kept);
   if (!id.ok()) return opening.reply(id.status());
   end.buffer = id->ToString();
   opening.reply(std::move(request));

@@ -22,10 +22,11 @@ class Files {
   }
 
   // The request, with the end that is a file named as a buffer. Takes the descriptors, whatever
-  // comes of it. BAD_ENDPOINT where both ends are files; NOT_APPLICABLE where the other end is on
-  // another node; fails also as Sessions::Take and Store::Open.
+  // comes of it. BAD_ENDPOINT where both ends are files, or that end is of another node; fails also
+  // as Sessions::Take and Store::Open.
   void Open(const Principal& who, TransferRequest request, Reply<TransferRequest> reply);
-  // The transfer has begun, or nothing came of it: a file that no transfer holds is let go.
+  // The transfer has begun, or, where another node has a file read, ended; or nothing came of it: a
+  // file that no transfer holds is let go.
   void Settle(const TransferRequest& opened);
 
  private:
@@ -34,6 +35,7 @@ class Files {
     Principal who;
     TransferRequest request;
     bool reads = false;
+    bool kept = false;  // until its transfer has ended, and not only begun
     Reply<TransferRequest> reply;
     OpenFileRequest asked;
     std::shared_ptr<StoreFile> file;

@@ -30,6 +30,13 @@ std::pair<std::string, size_t> Split(const std::string& text) {
 
 }  // namespace
 
+FilePass LongestPass(const StoreFile& file, const ByteRange& range, const LayoutRef& layout,
+                     const std::byte* memory) {
+  const FilePass pass = file.PassOf(range, memory);
+  // Where pieces begin and end is not looked at: the worse counts.
+  return layout != nullptr && pass == FilePass::kDirect ? FilePass::kPageCache : pass;
+}
+
 Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,
                                const std::string& what) {
   ByteRange range{endpoint.offset_bytes.value_or(0), 0};
@@ -49,9 +56,10 @@ Result<ByteRange> ResolveRanges(const Endpoint& endpoint, const Layout& layout,
 
 Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest& request) const {
   const Principal who{request.uid, caller, request.administrator && context_.IsSelf(caller), {}};
-  // A file is read by its own transfer, inside this node, and by no other.
-  const bool file = context_.IsSelf(caller) && context_.IsSelf(request.destination_node) &&
-                    !request.source.file.empty();
+  // A client's file is read by its own transfer, which this node has ordered, and by no other.
+  const Result<Buffer*> meant = buffers_.Find(request.source.buffer, true);
+  const bool exported = meant.ok() && (*meant)->exported;
+  const bool file = (context_.IsSelf(caller) || exported) && !request.source.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(const Buffer* buffer,
                            grants_.FindKnown(buffers_, who, request.source.buffer, file));
   const std::string what = "buffer \"" + buffer->name + "\"";
@@ -80,6 +88,7 @@ Reservation Tickets::Describe(const Ticket& ticket) const {
   if (buffer.file) {
     reservation.source.buffer = buffer.id.ToString();
     reservation.source.file = buffer.name;
+    reservation.file_pass = LongestPass(*buffer.region->file(), ticket.range, ticket.layout);
   }
   reservation.memory = buffer.region->place().kind;
   reservation.device = buffer.region->place().device;

@@ -60,6 +60,10 @@ class Tickets {
   // The node that reserved says that the transfer will not begin: its tickets are worth nothing
   // from now on. False where it has none.
   bool Withdraw(const std::string& initiator, const TransferId& transfer);
+  // Whether it has any that are good.
+  bool Any(const std::string& initiator, const TransferId& transfer) const {
+    return by_transfer_.contains(std::pair(initiator, transfer));
+  }
 
   // The buffer is gone: that is how transfers from it end which have not begun.
   void DropBuffer(BufferId buffer, const Status& why);
@@ -88,6 +92,11 @@ class Tickets {
   Table tickets_;
   ByTransfer by_transfer_;
 };
+
+// The way that any of these bytes of a file takes longest, to or from memory there; null: slots,
+// which lie as files want it.
+FilePass LongestPass(const StoreFile& file, const ByteRange& range, const LayoutRef& layout,
+                     const std::byte* memory = nullptr);
 
 // The range that an endpoint means in a buffer of that size. OUT_OF_RANGE when it does not fit.
 Result<ByteRange> ResolveRange(const Endpoint& endpoint, uint64_t buffer_bytes,

@@ -20,6 +20,10 @@ std::shared_ptr<void> ReleasedOn(Executor& engine, std::shared_ptr<ImportedRange
 
 // Small transfers are read in place; those of gRPC need not be.
 Status CheckReadInPlace(const Buffer& buffer) {
+  if (buffer.file) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "a file has no memory that another node reads in place"};
+  }
   const Backing* const backing = buffer.region->backing();
   ONECOPY_RETURN_IF_ERROR(buffer.region->CheckUsable());
   if (backing == nullptr || backing->IsFull()) return OkStatus();

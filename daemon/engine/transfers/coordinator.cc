@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
@@ -60,11 +61,19 @@ std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
 
-Status CheckEnd(const Endpoint& end, const char* which) {
+constexpr std::string_view kSource = "source";
+
+Status CheckEnd(const Endpoint& end, std::string_view which) {
   if (!end.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(end.node, "node"));
   if (!end.buffer.empty()) return OkStatus();
+  if (!end.file.empty() && end.file != "-") {
+    if (which == kSource) return OkStatus();
+    return {Code::kUnimplemented, reasons::kNotServed,
+            "onecopyd writes no files but those that its clients open",
+            "copy into a buffer of that node, and from there into the file, on that node"};
+  }
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
-          std::string("the ") + which + " names no buffer"};
+          "the " + std::string(which) + " names no buffer"};
 }
 
 // The others at an end whose first is `end`, whose node they get.
@@ -117,6 +126,12 @@ Status CheckBuffers(const TransferRequest& request, const RangeGroups& ranges) {
 Status Muddled(const std::string& node) {
   return {Code::kInternal, reasons::kInternal,
           "node " + node + " was asked for the parts of a transfer, and answered for others"};
+}
+
+Status TooOldForFiles(const std::string& node) {
+  return {Code::kFailedPrecondition, reasons::kNotApplicable,
+          "the onecopyd of node " + node + " is too old to take bytes of another node's file",
+          "let the client read it through memory of its own, as `onecopy cp` does"};
 }
 
 Status GivenUp() {
@@ -289,6 +304,9 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
                                  Result<PeerApi*> destination) mutable {
     if (pending->given_up) return;
     if (!destination.ok()) return Conclude(pending, destination.status());
+    if (reservation.memory == kFileKind && !nodes_.TakesFiles(node)) {
+      return Conclude(pending, TooOldForFiles(node));
+    }
     const TransferRequest& asked = pending->request;
     if (!asked.validate_only && !context_.IsSelf(node)) {
       // Before the destination hears of it, since its reports may be quicker than its answer.
@@ -296,6 +314,7 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
       info.id = pending->id;
       info.role = RoleHere(asked);
       info.source = reservation.source;
+      if (!info.source.file.empty()) info.source.buffer.clear();
       info.destination = asked.destination;
       info.bytes = pending->ranges.empty() ? reservation.source.bytes.value_or(0)
                                            : PayloadOf(pending->ranges);

@@ -287,7 +287,7 @@ plan::PathKey DestinationRun::WayTaken() const {
 
 void DestinationRun::Rate(bool source_shared) {
   // How fast a file is depends on where it lies, and on what of it is in memory already.
-  if (plan::CarrierOf(params_.plan.path) == plan::Carrier::kStorage) return;
+  if (plan::HasFile(params_.plan.path)) return;
   // Ranges are slower by what lies between them.
   const bool alone = !shared_ && !source_shared && needs_.transfers.begun() == begun_;
   if (!alone || params_.request.ranges != nullptr) return;

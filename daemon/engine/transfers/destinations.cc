@@ -106,8 +106,7 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
 
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
   // As Tickets::Evaluate has it.
-  const bool file = context.IsSelf(caller) && context.IsSelf(source.source.node) &&
-                    !request.asked.destination.file.empty();
+  const bool file = context.IsSelf(caller) && !request.asked.destination.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(
       Buffer* const buffer,
       needs_.grants.FindKnown(needs_.runs.buffers, who, request.asked.destination.buffer, file));
@@ -274,26 +273,27 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
 
 std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
                                                      const Area& destination) const {
-  const Span& to = destination.span;
+  const auto& [to, layout] = destination;
   const bool reads = source.memory == kFileKind;
   if (!reads && to.region->file() == nullptr) return std::nullopt;
+  const ByteRange written{to.offset, to.bytes};
+  if (!needs_.runs.context.IsSelf(source.source.node)) {
+    // By way of slots. What its node does not say of its file counts as the longest way.
+    if (reads)
+      return plan::FileEnd{FileUse::kRead, source.file_pass.value_or(FilePass::kPageCache)};
+    return plan::FileEnd{FileUse::kWrite, LongestPass(*to.region->file(), written, layout)};
+  }
   const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer, true);
   if (!from.ok()) return std::nullopt;
   const ByteRange read{source.source.offset_bytes.value_or(0), source.source.bytes.value_or(0)};
-  const ByteRange written{to.offset, to.bytes};
   const Region& memory = reads ? *to.region : *(*from)->region;
-  // Slots lie as files want it.
   const std::byte* const address =
       memory.place().kind == "host" ? memory.address() + (reads ? written : read).offset : nullptr;
   const Region& end_of_file = reads ? *(*from)->region : *to.region;
-  const StoreFile& file = *end_of_file.file();
   plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
-                    file.PassOf(reads ? read : written, address)};
-  // Where pieces begin and end is not looked at: the worse counts.
-  const bool pieces = destination.layout != nullptr;
-  if (pieces && end.pass == FilePass::kDirect) end.pass = FilePass::kPageCache;
+                    LongestPass(*end_of_file.file(), reads ? read : written, layout, address)};
   end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
-                           memory.address() + (reads ? written : read).offset, pieces);
+                           memory.address() + (reads ? written : read).offset, layout != nullptr);
   return end;
 }
 

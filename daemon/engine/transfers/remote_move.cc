@@ -8,6 +8,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/pipeline/remote_places.h"
 #include "onecopy/reasons.h"
+#include "transport/core/store.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
@@ -217,6 +218,8 @@ void RemoteMove::Run() {
   chain_->Start([self = self_](pipeline::ChainReport report) {
     self->needs_.context.loop.Post([self, report = std::move(report)] {
       AddReport(report, self->range_->connection()->lanes(), &self->outcome_);
+      const auto& file = self->destination_.span.region->file();
+      if (file != nullptr) self->outcome_.evidence["storage"] = file->how();
       self->GatherEvidence([self] { self->FlushTarget(); });
     });
   });

@@ -54,6 +54,7 @@ void RemoteSource::Finished(bool stopped, uint64_t bytes, Result<FinishReply> re
     }
     outcome_.source_checksum = std::move(reply->checksum);
     outcome_.source_shared = reply->shared;
+    if (!reply->storage.empty()) outcome_.evidence["storage"] = std::move(reply->storage);
     steps = std::move(reply->steps);
   } else if (outcome_.status.ok()) {
     // The bytes are here all the same. The source's steps are those that it promised.

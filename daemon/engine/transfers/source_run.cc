@@ -7,6 +7,7 @@
 #include "daemon/engine/base/routes.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/store.h"
 
 namespace onecopy::engine {
 namespace {
@@ -14,6 +15,11 @@ namespace {
 // Of a reader that is not heard, while others wait for the slots that it does not read.
 constexpr std::chrono::seconds kUnheardPatience{2};
 constexpr std::chrono::milliseconds kTellPause{1000};
+
+Status NotInPlace(const std::string& file) {
+  return {Code::kInvalidArgument, reasons::kBadArgument,
+          file + " has no memory that another node reads in place: it is read through slots"};
+}
 
 }  // namespace
 
@@ -67,6 +73,7 @@ void SourceRun::Stage(const PrepareRequest& request) {
 // into slots does not.
 void SourceRun::OpenInPlace(const PrepareRequest& request) {
   const Span span{region_, ticket_.range.offset, ticket_.range.bytes};
+  if (region_->file() != nullptr) return Cancel(NotInPlace(region_->file()->name()));
   if (const Status usable = region_->CheckUsable(); !usable.ok()) return Cancel(usable);
   if (region_->backing() == nullptr || region_->backing()->IsFull()) {
     return Register(span, request.nics);
@@ -244,6 +251,7 @@ void SourceRun::AnswerFinish(const std::string& checksum) {
   reply.steps = steps_;
   reply.checksum = checksum;
   reply.shared = shared_ || needs_.transfers.begun() != begun_;
+  if (region_ != nullptr && region_->file() != nullptr) reply.storage = region_->file()->how();
   std::exchange(finish_reply_, nullptr)(std::move(reply));
   End();
 }

@@ -55,8 +55,10 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
     info.id = request.id;
     info.role = TransferRole::kSource;
     info.state = TransferState::kPending;
-    info.source = {needs_.runs.context.node(), needs_.runs.buffers.FindById(ticket->buffer)->name,
-                   ticket->range.offset, ticket->range.bytes};
+    const Buffer& buffer = *needs_.runs.buffers.FindById(ticket->buffer);
+    info.source = {needs_.runs.context.node(), buffer.name, ticket->range.offset,
+                   ticket->range.bytes};
+    if (buffer.file) info.source.file = std::exchange(info.source.buffer, {});
     info.destination.node = caller;
     info.bytes = ticket->payload();
     info.owner = ticket->owner.ToString();

@@ -39,7 +39,7 @@ TEST_CASE("every key of the printed file has its default, once the # is removed"
   bool in_peers = false;
   int keys = 0;
   for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
-    if (line.starts_with("#[peers.")) in_peers = true;
+    if (line.starts_with("#[peers.") || line.starts_with("#[exports.")) in_peers = true;
     if (line.starts_with("[")) in_peers = false;
     const bool set = IsCommentedOut(line) && !in_peers;
     keys += set ? 1 : 0;
@@ -61,6 +61,20 @@ TEST_CASE("the printed peer is one once the # is removed and the address is fill
   const auto config = Parse(text, "default", TestSchema());
   REQUIRE_OK(config);
   CHECK(config->peers.at("west").address->port == 7701);
+}
+
+TEST_CASE("the printed export is one once the # is removed and the path is filled in") {
+  std::string text;
+  for (const std::string& line : Lines(PrintDefault(TestSchema()))) {
+    if (line == "#[exports.data]") text += "[exports.data]\n";
+    if (line == "#path = \"\"") text += "path = \"/data\"\n";
+    if (line == "#read = \"\"") text += line.substr(1) + "\n";
+  }
+  const auto config = Parse(text, "default", TestSchema());
+  REQUIRE_OK(config);
+  CHECK(config->exports.at("data").path == "/data");
+  CHECK(config->exports.at("data").read.empty());
+  CHECK(Defaults(TestSchema()).exports.empty());
 }
 
 TEST_CASE("every key of the printed file is explained above it, within a hundred columns") {

@@ -246,6 +246,22 @@ label = "ü"
   CHECK(tcp.Text("label") == "ü");
 }
 
+TEST_CASE("folders are exported to the users that are named") {
+  const auto config = Parse(
+      "[exports.data]\npath = \"/data\"\nread = \"1000@west  *@gpu-* 7\"\n[exports.all]\n"
+      "path = \"/\"\n",
+      "f.toml", TestSchema());
+  REQUIRE_OK(config);
+  REQUIRE(config->exports.size() == 2);
+  CHECK(config->exports.at("all").path == "/");
+  CHECK(config->exports.at("all").read.empty());
+  const auto& read = config->exports.at("data").read;
+  REQUIRE(read.size() == 3);
+  CHECK(read[0] == onecopy::config::FileUser{1000, "west"});
+  CHECK(read[1] == onecopy::config::FileUser{std::nullopt, "gpu-*"});
+  CHECK(read[2] == onecopy::config::FileUser{7, ""});
+}
+
 TEST_CASE("a file is read from where it is") {
   Folder folder;
   const auto config = Load(folder.Write("c.toml", "name = \"east\"\n"), TestSchema());

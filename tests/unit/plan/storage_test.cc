@@ -1,4 +1,5 @@
 // A client's file at one end: which path it takes, in how many copies, and why no other.
+#include "daemon/plan/ladder.h"
 #include "daemon/plan/planner.h"
 #include "tests/support/catch.h"
 #include "tests/unit/plan/nodes.h"
@@ -173,4 +174,109 @@ TEST_CASE("why a file does not go directly is the store's word first, then the f
   const auto none = MakePlan(FileTo(only, "host", {}, FilePass::kDirect));
   REQUIRE_FALSE(none.ok());
   CHECK(RefusalOf(none.status().refusals(), "storage-bounce").reason == "NOT_SERVED");
+}
+
+namespace {
+
+Request FileAcross(const NodeCapability& from, const NodeCapability& to, const std::string& kind,
+                   const std::string& device, FilePass pass, FileUse use = FileUse::kRead) {
+  Request request = FileTo(from, kind, device, pass, use);
+  (use == FileUse::kRead ? request.destination : request.source).node = &to;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a file and memory of another node meet by a store, then a link, and all is counted") {
+  const NodeCapability file = WithStore("laptop");
+  const NodeCapability other = testing::Twin(testing::Node("laptop"), "other");
+  const auto direct = MakePlan(FileAcross(file, other, "host", {}, FilePass::kDirect));
+  REQUIRE_OK(direct);
+  CHECK(direct->path == "storage-bounce+tcp-bounce");
+  CHECK(direct->link == "tcp");
+  CHECK(StepsTaken(*direct) ==
+        "file>pinned by storage, pinned>kernel by cpu, kernel>kernel by wire, kernel>host by cpu");
+  CHECK(direct->source_staged);
+  CHECK_FALSE(direct->destination_staged);
+  const auto cached = MakePlan(FileAcross(file, other, "host", {}, FilePass::kPageCache));
+  REQUIRE_OK(cached);
+  CHECK(cached->copies() == 5);
+  CHECK(StepsTaken(*cached).starts_with(
+      "file>page-cache by storage, page-cache>pinned by cpu, pinned>kernel by cpu"));
+  const auto out =
+      MakePlan(FileAcross(file, other, "host", {}, FilePass::kPageCache, FileUse::kWrite));
+  REQUIRE_OK(out);
+  CHECK(out->path == "storage-bounce+tcp-bounce");
+  CHECK(StepsTaken(*out) ==
+        "host>kernel by cpu, kernel>kernel by wire, kernel>pinned by cpu, "
+        "pinned>page-cache by cpu, page-cache>file by storage");
+  CHECK_FALSE(out->source_staged);
+  CHECK(out->destination_staged);
+  for (const Refusal& refusal : direct->refused) {
+    INFO(refusal.path);
+    CHECK(refusal.path != "tcp-bounce");
+    const bool storage = refusal.path == "storage-direct" || refusal.path == "storage-bounce";
+    CHECK((refusal.reason == "OTHER_NODE") == storage);
+  }
+}
+
+TEST_CASE("a file goes to another node's memory by RDMA where there is some") {
+  const NodeCapability file = WithStore("rail-a");
+  const NodeCapability other = testing::Node("rail-b");
+  const auto host = MakePlan(FileAcross(file, other, "host", {}, FilePass::kDirect));
+  REQUIRE_OK(host);
+  CHECK(host->path == "storage-bounce+rdma-bounce");
+  CHECK(StepsTaken(*host) == "file>pinned by storage, pinned>host by wire");
+  const auto gpu = MakePlan(FileAcross(file, other, "cuda", GpuOf(other), FilePass::kDirect));
+  REQUIRE_OK(gpu);
+  CHECK(gpu->path.starts_with("storage-bounce+rdma-"));
+  CHECK(gpu->source_staged);
+  CHECK(gpu->steps.front().from == "file");
+  CHECK(gpu->steps.back().to == GpuOf(other));
+  Request named = FileAcross(file, other, "host", {}, FilePass::kDirect);
+  named.policy.path_glob = "storage-bounce+tcp-staged";
+  const auto staged = MakePlan(named);
+  REQUIRE_OK(staged);
+  CHECK(staged->path == "storage-bounce+tcp-staged");
+  CHECK(staged->copies() == 5);
+  CHECK(staged->destination_staged);
+}
+
+TEST_CASE("policies, refusals and what has failed know the paths of a file and a link") {
+  const NodeCapability file = WithStore("laptop");
+  const NodeCapability other = testing::Twin(testing::Node("laptop"), "other");
+  Request request = FileAcross(file, other, "host", {}, FilePass::kPageCache);
+  request.policy.at_most_copies = 4;
+  const auto refused = MakePlan(request);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.status().reason() == "POLICY_UNMET");
+  CHECK(RefusalOf(refused.status().refusals(), "storage-bounce+tcp-bounce").reason ==
+        "MORE_COPIES");
+  CHECK(RefusalOf(refused.status().refusals(), "tcp-direct").reason == "NOT_APPLICABLE");
+  request.policy = {};
+  for (const char* other_path : {"storage-bounce", "tcp-bounce", "rdma-*"}) {
+    request.policy.path_glob = other_path;
+    const auto unmet = MakePlan(request);
+    REQUIRE_FALSE(unmet.ok());
+    CHECK(unmet.status().reason() == "POLICY_UNMET");
+  }
+  request.policy.path_glob = "storage-bounce+tcp-direct";
+  const auto nothing = MakePlan(request);
+  REQUIRE_FALSE(nothing.ok());
+  CHECK(nothing.status().reason() == "BAD_POLICY");
+  request.policy.path_glob = "storage-*";
+  const auto first = MakePlan(request);
+  REQUIRE_OK(first);
+  CHECK(CarrierOf(first->path) == Carrier::kTcp);
+  CHECK(HasFile(first->path));
+  // What turned out impossible is not taken again, and is named as it was.
+  request.policy = {};
+  request.excluded = {Exclusion::Of(*first, {Code::kFailedPrecondition, "PIN_FAILED", "no pin"})};
+  const auto second = MakePlan(request);
+  REQUIRE_OK(second);
+  CHECK(second->path == "storage-bounce+tcp-staged");
+  CHECK(RefusalOf(second->refused, "storage-bounce+tcp-bounce").reason == "PIN_FAILED");
+  // A store that does not work counts on the file's own node alone.
+  const NodeCapability broken = WithStore("laptop", Viability::No("NOT_APPLICABLE", "no io_uring"));
+  CHECK_FALSE(MakePlan(FileAcross(broken, other, "host", {}, FilePass::kDirect)).ok());
 }

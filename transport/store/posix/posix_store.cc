@@ -60,25 +60,26 @@ PosixStore::~PosixStore() {
   }
 }
 
-Result<std::shared_ptr<Lane>> PosixStore::LaneFor(const Uid& owner, uint32_t gid) {
+Result<std::shared_ptr<Lane>> PosixStore::LaneFor(const OpenFileRequest& request) {
   const MutexLock lock(mutex_);
-  std::shared_ptr<Lane>& lane = lanes_[{owner, gid}];
+  const LaneKey key{request.owner, request.gid, request.lane};
+  std::shared_ptr<Lane>& lane = lanes_[key];
   if (lane != nullptr) return lane;
   // A lane that nobody else holds has nothing under way, and gets nothing but from here.
   if (lanes_.size() > kMostLanes) {
     std::erase_if(lanes_, [](const auto& entry) { return entry.second.use_count() == 1; });
   }
   if (lanes_.size() > kMostLanes) {
-    lanes_.erase({owner, gid});
+    lanes_.erase(key);
     return Status(Code::kResourceExhausted, reasons::kQuota,
                   std::to_string(kMostLanes) + " users have files open, and no more may",
                   "try again later");
   }
-  Result<std::shared_ptr<Lane>> made = Lane::Make(owner, gid, ring_);
+  Result<std::shared_ptr<Lane>> made = Lane::Make(request.owner, request.gid, ring_);
   if (made.ok()) {
     lane = *made;
   } else {
-    lanes_.erase({owner, gid});
+    lanes_.erase(key);
   }
   return made;
 }
@@ -88,12 +89,14 @@ void PosixStore::Open(OpenFileRequest request, Opened done) {
     const Viability& why = capability_.viability;
     return done(Status(Code::kFailedPrecondition, why.reason, why.detail, why.remedy));
   }
-  Result<std::shared_ptr<Lane>> lane = LaneFor(request.owner, request.gid);
+  Result<std::shared_ptr<Lane>> lane = LaneFor(request);
   if (!lane.ok()) return done(lane.status());
   auto shared = std::make_shared<Opened>(std::move(done));
   const bool waits = (*lane)->Wait(
       [cut = cut_, mounts = mounts_, lane = *lane, request = std::move(request), shared]() mutable {
-        Result<FileFacts> facts = InspectDescriptor(request, *mounts);
+        const Status opened = request.open ? request.open(&request) : OkStatus();
+        Result<FileFacts> facts =
+            opened.ok() ? InspectDescriptor(request, *mounts) : Result<FileFacts>(opened);
         // What is held is let go by the lane's own thread at the latest, never by one that waits.
         os::EventLoop& loop = lane->loop();
         loop.Post([cut, mounts = std::move(mounts), lane = std::move(lane),

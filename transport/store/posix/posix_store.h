@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "transport/core/mutex.h"
 #include "transport/core/store.h"
@@ -35,14 +36,16 @@ class PosixStore final : public Store {
   void Open(OpenFileRequest request, Opened done) override;
 
  private:
-  Result<std::shared_ptr<Lane>> LaneFor(const Uid& owner, uint32_t gid);
+  using LaneKey = std::tuple<Uid, uint32_t, std::string>;
+
+  Result<std::shared_ptr<Lane>> LaneFor(const OpenFileRequest& request);
 
   const Cut cut_;
   const std::shared_ptr<Mounts> mounts_ = std::make_shared<Mounts>();
   StoreCapability capability_;
   bool ring_ = false;
   Mutex mutex_;
-  std::map<std::pair<Uid, uint32_t>, std::shared_ptr<Lane>> lanes_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<LaneKey, std::shared_ptr<Lane>> lanes_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 }  // namespace onecopy::posix

@@ -1,8 +1,9 @@
-// Files of this process to and from buffers of any node. A regular file or block device, and a
-// buffer of this node, the daemon moves itself (path storage-bounce), by a descriptor of the
-// caller's. All else goes through transient host buffers ("windows"), so that a file of any size
-// needs little memory: one window is read or written here while another is on its way. A policy
-// that asks for another path than storage-bounce asks for windows.
+// Files of this process to and from buffers of any node. A regular file or block device the
+// daemon moves itself, by a descriptor of the caller's: path storage-direct or storage-bounce where
+// the buffer is of this node, and storage-bounce+tcp-bounce or the like where it is of another. All
+// else goes through transient host buffers ("windows"), so that a file of any size needs little
+// memory: one window is read or written here while another is on its way. A policy that asks for
+// another path than those asks for windows; so does a daemon, of either node, that is too old.
 #pragma once
 
 #include "onecopy/language.h"  // first

@@ -1,0 +1,17 @@
+// Inside the configuration: whom a right to files is given to.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "daemon/config/config.h"
+
+namespace onecopy::config {
+
+// A name of a node in which * and ? may stand for some of it.
+bool IsNodePattern(std::string pattern);
+
+// "1000@west", "*@gpu-*", "1000". Nothing for anything else.
+std::optional<FileUser> ParseFileUser(const std::string& text);
+
+}  // namespace onecopy::config

@@ -1,0 +1,28 @@
+// Files below a folder, and nothing else that a path could lead to.
+#pragma once
+
+#include <string>
+
+#include "onecopy/result.h"
+#include "transport/os/unique_fd.h"
+
+namespace onecopy::os {
+
+// One regular file, opened twice where its file system takes O_DIRECT.
+struct FileBeneath {
+  UniqueFd plain;
+  UniqueFd direct;  // empty where there is no such way, or it was not wanted
+};
+
+// Opens the file at `path`, relative to the folder `root`, for reading. Blocks as the file system
+// does. Nothing but a folder or that file itself is met on the way: no symbolic link, no "..", none
+// of the kernel's own links, wherever they lead, and whatever is exchanged meanwhile; nothing that
+// is no regular file is opened at all, be it for a moment. A hard link counts as the file that it
+// names. NOT_FOUND (FILE_NOT_FOUND), also of the root; PERMISSION_DENIED (ACCESS_DENIED) for a link
+// and for what this process may not read; INVALID_ARGUMENT (BAD_HANDLE) for what is no regular
+// file; FAILED_PRECONDITION (NOT_APPLICABLE) where the kernel cannot do so (Linux 5.6). Messages
+// call the file `name`.
+Result<FileBeneath> OpenBeneath(const std::string& root, const std::string& path,
+                                const std::string& name, bool direct);
+
+}  // namespace onecopy::os
