@@ -175,6 +175,8 @@ v1::FilePass PrintPass(FilePass value) {
     case FilePass::kMemory:
       return v1::FILE_PASS_MEMORY;
     case FilePass::kPageCache:
+    case FilePass::kHostBounce:  // of GPUs' memory alone, which a slot is not
+    case FilePass::kGpuBounce:
       break;
   }
   return v1::FILE_PASS_PAGE_CACHE;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 #include <thread>
 
@@ -154,7 +155,7 @@ std::string HelperOutcome::Describe(std::chrono::milliseconds limit) const {
            (gone ? "" : ", which it has not followed so far");
   }
   if (signal != 0) {
-    const char* name = ::sigabbrev_np(signal);
+    const char* name = sigabbrev_np(signal);
     return std::string("crashed (") +
            (name == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(name)) + ")";
   }
