@@ -70,6 +70,9 @@ constexpr std::array kFioWays = {
     Way{.name = "read, cold", .cold = true, .against = Against::kFio, .floor = 0.6, .target = 0.95},
     Way{.name = "write", .writes = true, .against = Against::kFio, .floor = 0.6, .target = 0.95}};
 
+// fio moves whole calls only; for less its start says more than its rate.
+constexpr uint64_t kFioStep = 16 * kFileMiB;
+
 // Calls under way, or threads that call, and the bytes of each call.
 struct Shape {
   unsigned depth;
@@ -312,7 +315,7 @@ std::vector<Row> MeasureSizes(const Way& way, const Settings& settings) {
   const bool fio = way.against == Against::kFio;
   // A program's start says nothing about small files.
   const std::vector<uint64_t> sizes =
-      fio ? std::vector{std::max(settings.bytes, kFileMiB)} : settings.sizes;
+      fio ? std::vector{std::max(settings.bytes / kFioStep * kFioStep, kFioStep)} : settings.sizes;
   Compared largest;
   for (const uint64_t bytes : sizes) {
     if (!rows.empty() && settings.stopped && settings.stopped()) break;

@@ -204,7 +204,7 @@ TEST_CASE("files have their rows, whose ceilings are measured beside them") {
     const Json& row = rows.at(work).at(0);
     INFO(row.dump(2));
     if (row.at("status") == "WAIVED") continue;  // it is not installed
-    CheckMeasured(row, "storage-bounce", 3'000'001);
+    CheckMeasured(row, "storage-bounce", 16 << 20);
     CHECK(row.at("details").at("ceiling_call_seconds") > 0);
   }
   CHECK(rows.at("storage plain read, warm, 32 x 1 MiB").at(0).at("verified") == true);
