@@ -27,13 +27,13 @@ struct BackendContext {
   std::string node;     // name of this node, for the steps that it reports
   Settings settings;    // of the backend's own section
   std::string library;  // [libraries] entry of the backend's vendor library; empty: the system's
-  std::map<std::string, std::string> libraries = {};  // all of [libraries]
-  std::string lanes;   // HOST:PORT at which the lanes of peers arrive, for a link that listens
-  Settings rdma = {};  // of the section [rdma], for backends that ask for it
+  std::string lanes;    // HOST:PORT at which the lanes of peers arrive, for a link that listens
+  Settings rdma = {};   // of the section [rdma], for backends that ask for it
   bool peers_authenticated = false;        // peers' names are proven by certificates ([tls])
   std::shared_ptr<tls::Trust> trust = {};  // by which they are; null without [tls]
   bool lanes_plain = false;                // they need not encrypt what they carry all the same
   Topology topology = {};                  // of this machine, for the placement of threads
+  std::map<std::string, std::string> libraries = {};  // all of [libraries]
 };
 
 // Creating a backend fails only for wrong settings; a missing device or library makes it not viable
