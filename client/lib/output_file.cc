@@ -138,15 +138,16 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
   } else if (target.kind == Kind::kReplaced) {
     ONECOPY_RETURN_IF_ERROR(output.OpenTemporary(std::move(target)));
   } else {
-    // A device that is mounted, or a part of another, is nobody else's to open so.
-    const int in_use = target.device ? O_EXCL : 0;
-    if (ask.read_back) output.owned_ = target.place.Reopen(O_RDWR | in_use);
-    if (!output.owned_) output.owned_ = target.place.Reopen(O_WRONLY | in_use);
-    if (!output.owned_ && target.device && errno == EBUSY) {
+    // A device that is mounted, or a part of another, is nobody else's to claim. The claim is not
+    // what the daemon gets, which lets go of it a little later.
+    if (target.device) output.claim_ = target.place.Reopen(O_WRONLY | O_EXCL);
+    if (target.device && !output.claim_ && errno == EBUSY) {
       return Status(Code::kFailedPrecondition, reasons::kDeviceInUse,
                     file.path + " is in use: mounted, or a part of another device",
                     "unmount it first (`lsblk` shows what uses it), or name another one");
     }
+    if (ask.read_back) output.owned_ = target.place.Reopen(O_RDWR);
+    if (!output.owned_) output.owned_ = target.place.Reopen(O_WRONLY);
     if (!output.owned_) return os::ErrnoStatus(errno, "opening " + file.path);
     output.fd_ = output.owned_.get();
   }
@@ -179,6 +180,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : name_(std::move(other.name_)),
       kind_(other.kind_),
       owned_(std::move(other.owned_)),
+      claim_(std::move(other.claim_)),
       fd_(other.fd_),
       sync_(other.sync_),
       at_(other.at_),

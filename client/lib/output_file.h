@@ -82,6 +82,7 @@ class OutputFile {
   std::string name_;
   Kind kind_ = Kind::kStream;
   os::UniqueFd owned_;
+  os::UniqueFd claim_;  // on a device, against others that would claim it
   int fd_ = -1;
   bool sync_ = false;
   uint64_t at_ = 0;        // where the next byte goes, unless it is a stream

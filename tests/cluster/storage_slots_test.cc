@@ -61,15 +61,17 @@ TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for b
   CHECK(in.at("steps").back().at("to").get<std::string>().starts_with("GPU-"));
   CHECK(in.at("copies") == plan.at("copies"));
   CHECK(in.at("checksum").at("verified") == true);
-  bool told = false;
-  for (const Json& refusal : in.at("refused")) {
-    if (refusal.at("path") == "storage-direct") {
-      // With libcufile beside a driver, it is tried; without, it is not looked for.
-      const std::string reason = refusal.at("reason");
-      told = reason == "NO_DRIVER" || reason == "NO_CUFILE" || reason == "COMPATIBILITY_MODE";
+  // With libcufile beside a driver, it is tried, which takes a while; without, it is not looked
+  // for.
+  std::string reason;
+  WaitUntil("the daemon knows whether there is GPUDirect Storage", [&] {
+    const Json asked = with.node.Do({"explain", with.folder / "in", "g"});
+    for (const Json& refusal : asked.at("refused")) {
+      if (refusal.at("path") == "storage-direct") reason = refusal.at("reason");
     }
-  }
-  CHECK(told);
+    return reason != "NOT_YET_KNOWN";
+  });
+  CHECK((reason == "NO_DRIVER" || reason == "NO_CUFILE" || reason == "COMPATIBILITY_MODE"));
   CHECK(Contents(with.node, "g") == payload);
   const Json out = with.node.Do({"cp", "g", with.folder / "out", "--checksum"});
   CheckSlots(out, "to", out.at("steps").front().at("to"));
