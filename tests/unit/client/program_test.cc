@@ -168,14 +168,18 @@ TEST_CASE("cp moves files into buffers and out of them") {
   CHECK(onecopy.Read("out") == Pattern(1500));
 }
 
-TEST_CASE("a file on the client's own node is a file here, one on another node is not served") {
+TEST_CASE("a file on the client's own node is a file here, one on another node is that node's") {
   ProgramFixture onecopy;
   const std::string in = onecopy.Write("in", "x");
   CHECK(onecopy({"cp", "east:" + in, "west:b"}).exit_status == 0);
-  const Run other = onecopy({"cp", "west:" + in, "a"});
-  CHECK(other.exit_status == 7);
-  CHECK(Has(other.err, "NOT_SERVED"));
-  CHECK(Has(other.err, "copy it on that node"));
+  const Run read = onecopy({"cp", "west:" + in, "a"});
+  CHECK(read.exit_status == 4);
+  CHECK(Has(read.err, "ACCESS_DENIED"));
+  CHECK(Has(read.err, "[exports.NAME]"));
+  const Run written = onecopy({"cp", "a", "west:" + in});
+  CHECK(written.exit_status == 7);
+  CHECK(Has(written.err, "NOT_SERVED"));
+  CHECK(Has(written.err, "on that node"));
   CHECK(onecopy({"cp", "east:" + in, "./x"}).exit_status == 2);
 }
 
