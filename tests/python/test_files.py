@@ -61,16 +61,20 @@ def test_buffers_have_what_there_is(east, file):
     east.delete(made)
 
 
-def test_another_nodes_buffer_goes_through_this_process(east, west, file, tmp_path):
+def test_another_nodes_buffer_is_the_daemons_work_too(east, west, file, tmp_path):
     theirs = west.empty(SIZE, "uint8")
     seen = []
     read = east.copy_from_file(file, theirs.buffer, progress=seen.append)
     assert (numpy.asarray(theirs) == pattern(SIZE)).all()
-    assert read.receipt.steps[0].by == "client"
+    assert read.receipt.path.startswith("storage-bounce+")
+    assert all(step.by != "client" for step in read.receipt.steps)
     assert seen
     assert seen[-1].bytes_done <= SIZE
     east.copy_to_file(theirs.buffer, tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == pattern(SIZE).tobytes()
+    # By a path of buffers, through this process.
+    through = east.copy_from_file(file, theirs.buffer, path="tcp-*")
+    assert through.receipt.steps[0].by == "client"
 
 
 def test_a_gpus_memory(gpu_node, gpu_pool, file, tmp_path):
@@ -89,8 +93,8 @@ def test_memory_that_only_the_cuda_array_interface_tells_of(gpu_node, gpu_pool, 
     assert fake_gpus.read(array.pointer, 1000) == pattern(1000).tobytes()
 
 
-def test_pieces_that_the_daemon_does_not_move_go_through_this_process(east, west, file, tmp_path):
-    """One by one, of a file of which the descriptor counts."""
+def test_pieces_of_buffers_of_two_nodes_go_together_for_each_buffer(east, west, file, tmp_path):
+    """Of a file of which the descriptor counts."""
     theirs, ours = west.empty(SIZE, "uint8"), east.empty(1000, "uint8")
     request = _pieces.request(_pieces.Ends([("", str(file), None, None)], [("", str(file), None, None)], []))
     pieces = [(theirs.buffer.endpoint(5, 100)._tuple(), 7), (ours.buffer.endpoint(0, 50)._tuple(), 1000),
@@ -103,7 +107,7 @@ def test_pieces_that_the_daemon_does_not_move_go_through_this_process(east, west
     assert (numpy.asarray(theirs) == expected).all()
     assert (numpy.asarray(ours)[:50] == pattern(SIZE)[1000:1050]).all()
     assert (numpy.asarray(ours)[60:100] == pattern(SIZE)[3:43]).all()
-    assert [each.bytes for each in done] == [100, 300_000, 90]
+    assert [each.bytes for each in done] == [300_100, 90]
     written = [(end, at - 1 if at else 2) for end, at in pieces]
     request = _pieces.request(_pieces.Ends([("", str(tmp_path / "out"), None, None)], [("", "", None, None)], []), checksum=True)
     east._native.copy_pieces(request, -1, False, b"ab", written, True, None, _native.Stop())
