@@ -13,7 +13,7 @@ std::vector<SettingSpec> Specs() {
   return {
       {.key = "use",
        .fallback = std::string("auto"),
-       .doc = "GPUDirect Storage: whether drives read files into memory of GPUs themselves.\n"
+       .doc = "GPUDirect Storage: whether drives read files into memory of GPUs themselves. "
               "auto: where libcufile was seen to do so; on: likewise, and without that the daemon "
               "does not start; off: never.",
        .choices = {"auto", "on", "off"}},
