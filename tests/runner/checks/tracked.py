@@ -5,7 +5,7 @@ import re
 NAME = "no file mentions a path of somebody's machine"
 
 # Written so that this file does not find itself.
-_PATHS = re.compile(r"(?<![\w.$}-])/(?:work|root|mnt|Users|var/tmp|home/\w+)(?:/|\b(?=[\s\"'`]))"
+_PATHS = re.compile(r"(?<![\w.$}-])/(?:(?:work|root|mnt|Users|home/\w+)(?:/|\b(?=[\s\"'`]))|var/tmp/)"
                     r"|\.\./(?:shared)\b")
 
 
