@@ -189,6 +189,10 @@ Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& so
   if (!options.ranges.empty()) {
     return Refuse("ranges go to one buffer at a time", "copy for each buffer on its own");
   }
+  if (!options.policy.path_glob.empty() || !options.policy.link.empty()) {
+    return Refuse("the way from the file and the ways onwards are not one path or link",
+                  "leave --path and --link out, or copy to each buffer on its own");
+  }
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(source));
   if (!input.bytes() || input.fd() < 0) {

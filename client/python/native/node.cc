@@ -56,6 +56,18 @@ FileCopyOptions OptionsOf(const TransferRequest& wanted, bool sync) {
   return options;
 }
 
+// Tells of a copy of a file as of a transfer. Both must outlive what is returned.
+decltype(FileCopyOptions::on_progress) AsProgress(TransferInfo& info,
+                                                  const Client::OnUpdate& note) {
+  if (!note) return {};
+  return [&info, &note](uint64_t done, std::optional<uint64_t> total) {
+    info.state = TransferState::kRunning;
+    info.bytes = total.value_or(0);
+    info.bytes_done = done;
+    note(info);
+  };
+}
+
 void Note(FileCopy copied, TransferInfo* info) {
   info->id = copied.id;
   info->state = TransferState::kSucceeded;
@@ -297,14 +309,7 @@ TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
   FileCopyOptions options = OptionsOf(wanted, sync);
   const auto copy = [&](const Client::OnUpdate& note, std::stop_token token) {
     options.stop = std::move(token);
-    if (note) {
-      options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
-        info.state = TransferState::kRunning;
-        info.bytes = total.value_or(0);
-        info.bytes_done = done;
-        note(info);
-      };
-    }
+    options.on_progress = AsProgress(info, note);
     return reads ? CopyFileToBuffer(client_, file, wanted.destination, options)
                  : CopyBufferToFile(client_, wanted.source, file, options);
   };
@@ -333,14 +338,7 @@ std::vector<TransferSnapshot> Node::CopyPieces(const nb::tuple& request, int fd,
       [&](const Client::OnUpdate& note, std::stop_token token) -> Result<TransferInfo> {
         TransferInfo info;
         options.stop = std::move(token);
-        if (note) {
-          options.on_progress = [&](uint64_t done, std::optional<uint64_t> total) {
-            info.state = TransferState::kRunning;
-            info.bytes = total.value_or(0);
-            info.bytes_done = done;
-            note(info);
-          };
-        }
+        options.on_progress = AsProgress(info, note);
         auto copied = reads ? CopyFileToBuffers(client_, file, parts, options)
                             : CopyBuffersToFile(client_, first, parts, file, options);
         if (!copied.ok()) return copied.status();

@@ -140,6 +140,11 @@ Result<std::shared_ptr<DirectFile>> OpenNow(OpenFileRequest request,
   if (::fstat(request.direct_fd, &file) != 0) {
     return os::ErrnoStatus(errno, "looking at " + request.name);
   }
+  if (!S_ISREG(file.st_mode)) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  request.name + " is no regular file, and no other is given to libcufile",
+                  "take storage-bounce");
+  }
   shim::cufile::Descriptor descriptor;
   descriptor.handle.fd = request.direct_fd;
   shim::cufile::Handle handle = nullptr;

@@ -84,8 +84,8 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
 // them, the first that is of this node or else the first, and from there into the others, while the
 // next is read. One copy for each destination, in their order. Of those that were copied onwards
 // the receipt tells that way alone, and names where from in its evidence ("copied_from").
-// INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, for ranges, and for no destination or one that is
-// given twice. After a failure each buffer may have got a part.
+// INVALID_ARGUMENT (BAD_ARGUMENT) for a stream, for ranges, for a path or link, and for no
+// destination or one that is given twice. After a failure each buffer may have got a part.
 Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& source,
                                              const std::vector<Endpoint>& destinations,
                                              const FileCopyOptions& options = {});
