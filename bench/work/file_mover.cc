@@ -12,7 +12,6 @@ namespace onecopy::bench {
 namespace {
 
 constexpr std::chrono::minutes kFileDeadline{10};
-constexpr const char* kFilePath = "storage-bounce";
 
 }  // namespace
 
@@ -20,8 +19,11 @@ Result<std::unique_ptr<FileMover>> FileMover::Create(const FileMoverParams& para
                                                      uint64_t bytes) {
   ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<PayloadFile> file,
                            PayloadFile::Plan(params.file, bytes));
-  ONECOPY_ASSIGN_OR_RETURN(End end, End::Create(params.node, params.memory, bytes));
-  return std::unique_ptr<FileMover>(new FileMover(params, std::move(file), std::move(end)));
+  ONECOPY_ASSIGN_OR_RETURN(Client client, params.node.Connect());
+  const Node& buffers = params.buffers ? *params.buffers : params.node;
+  ONECOPY_ASSIGN_OR_RETURN(End end, End::Create(buffers, params.memory, bytes));
+  return std::unique_ptr<FileMover>(
+      new FileMover(params, std::move(file), std::move(client), std::move(end)));
 }
 
 Status FileMover::Fill(uint64_t seed) {
@@ -39,15 +41,15 @@ Status FileMover::Fill(uint64_t seed) {
 }
 
 Result<Receipt> FileMover::CopyThroughCache() {
-  ONECOPY_ASSIGN_OR_RETURN(Endpoint file, end_.client().PassFile(file_->path(), file_->fd()));
+  ONECOPY_ASSIGN_OR_RETURN(Endpoint file, client_.PassFile(file_->path(), file_->fd()));
   file.offset_bytes = 0;
   file.bytes = file_->bytes();
   TransferRequest request;
   request.source = params_.writes ? end_.endpoint() : file;
   request.destination = params_.writes ? file : end_.endpoint();
-  request.policy.path_glob = kFilePath;
+  request.policy.path_glob = params_.path;
   request.deadline = kFileDeadline;
-  ONECOPY_ASSIGN_OR_RETURN(TransferInfo done, end_.client().RunTransfer(request));
+  ONECOPY_ASSIGN_OR_RETURN(TransferInfo done, client_.RunTransfer(request));
   ONECOPY_RETURN_IF_ERROR(OutcomeOf(done));
   return std::move(done.receipt);
 }
@@ -55,29 +57,36 @@ Result<Receipt> FileMover::CopyThroughCache() {
 Result<Receipt> FileMover::Copy() {
   if (params_.through_cache) return CopyThroughCache();
   FileCopyOptions options;
-  options.policy.path_glob = kFilePath;
+  options.policy.path_glob = params_.path;
   options.deadline = kFileDeadline;
   const LocalFile file{.path = file_->path()};
   Result<FileCopy> copied = params_.writes
-                                ? CopyBufferToFile(end_.client(), end_.endpoint(), file, options)
-                                : CopyFileToBuffer(end_.client(), file, end_.endpoint(), options);
+                                ? CopyBufferToFile(client_, end_.endpoint(), file, options)
+                                : CopyFileToBuffer(client_, file, end_.endpoint(), options);
   if (!copied.ok()) return copied.status();
   return std::move(copied->receipt);
 }
 
+std::optional<double> FileMover::CpuSeconds() const {
+  double all = ProcessCpuSeconds();
+  std::vector<std::optional<pid_t>> daemons = {params_.node.pid};
+  if (params_.buffers) daemons.push_back(params_.buffers->pid);
+  for (const std::optional<pid_t>& pid : daemons) {
+    if (!pid) return std::nullopt;
+    const Result<double> daemon = ReadCpuSeconds(*pid);
+    if (!daemon.ok()) return std::nullopt;  // it has ended; the transfer tells
+    all += *daemon;
+  }
+  return all;
+}
+
 Result<Moved> FileMover::Move() {
   using Clock = std::chrono::steady_clock;
-  const auto cpu = [&]() -> std::optional<double> {
-    if (!params_.node.pid) return std::nullopt;
-    const Result<double> daemon = ReadCpuSeconds(*params_.node.pid);
-    if (!daemon.ok()) return std::nullopt;  // it has ended; the transfer tells
-    return *daemon + ProcessCpuSeconds();
-  };
-  const std::optional<double> cpu_before = cpu();
+  const std::optional<double> cpu_before = CpuSeconds();
   const Clock::time_point begin = Clock::now();
   ONECOPY_ASSIGN_OR_RETURN(const Receipt receipt, Copy());
   const double client_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  const std::optional<double> cpu_after = cpu();
+  const std::optional<double> cpu_after = CpuSeconds();
   Moved moved;
   moved.seconds = receipt.seconds;
   if (cpu_before && cpu_after) moved.cpu_seconds = *cpu_after - *cpu_before;

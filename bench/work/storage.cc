@@ -21,7 +21,6 @@ namespace onecopy::bench {
 namespace {
 
 constexpr uint64_t kFileMiB = uint64_t{1} << 20;
-constexpr uint64_t kJudgedBytes = 64 * kFileMiB;  // that take long enough for a floor
 constexpr const char* kStoragePath = "storage-bounce";
 constexpr unsigned kFilePayloads = 4;  // of both ends, and of what stays in the page cache
 
@@ -239,7 +238,7 @@ Row StorageRow(const Way& way, uint64_t bytes) {
              .bytes = bytes,
              .ceiling = CeilingName(way)};
   if (way.against == Against::kFio) row.work += ", against fio";
-  if (bytes >= kJudgedBytes) {
+  if (bytes >= kJudgedFileBytes) {
     row.floor = way.floor;
     row.target = way.target;
   }
@@ -340,6 +339,10 @@ std::vector<Work> StorageWorks() {
   };
   for (const Way& way : kWays) add(way);
   for (const Way& way : kFioWays) add(way);
+  works.push_back({"storage ranges", StorageRanges, true});
+  for (const auto& more : {StorageToEachWorks(), StorageAcrossWorks()}) {
+    works.insert(works.end(), more.begin(), more.end());
+  }
   works.push_back({"storage plain", PlainReads, true});
   works.push_back({"storage daemon memory", SparseMemory, true});
   return works;

@@ -17,7 +17,8 @@
 namespace onecopy::bench {
 namespace {
 
-constexpr uint64_t kSparseBytes = uint64_t{24} << 30;
+constexpr uint64_t kSparseBytes = uint64_t{100} << 30;
+constexpr uint64_t kPieces = 100;
 constexpr uint64_t kMarkEvery = uint64_t{64} << 20;
 constexpr uint64_t kMostWindow = uint64_t{1} << 30;
 
@@ -80,7 +81,7 @@ std::vector<Row> SparseMemory(const Settings& settings) {
       std::clamp(settings.bytes / kMarkEvery * kMarkEvery, kMarkEvery, kMostWindow);
   Row row = {.work = "storage daemon memory",
              .path = "storage-bounce",
-             .bytes = std::min(kSparseBytes, window * 24),
+             .bytes = std::min(kSparseBytes, window * kPieces),
              .unit = Unit::kBytes,
              .limit = static_cast<double>(MemoryLimit(daemon))};
   Status status = CheckHostMemory(window, 2);

@@ -43,6 +43,12 @@ std::vector<Row> CeilingChecks(const Settings& settings);
 std::vector<Row> Competitors(const Settings& settings);
 // storage.cc
 std::vector<Work> StorageWorks();
+// storage_across.cc
+std::vector<Work> StorageAcrossWorks();
+// storage_ranges.cc
+std::vector<Row> StorageRanges(const Settings& settings);
+// storage_to_each.cc
+std::vector<Work> StorageToEachWorks();
 // storage_memory.cc
 std::vector<Row> SparseMemory(const Settings& settings);
 // process_memory.cc

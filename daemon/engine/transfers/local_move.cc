@@ -130,7 +130,7 @@ void LocalMove::TakeSlots(Routes routes) {
     params.purpose = bounce.purpose;
     params.owner = owner_;
     params.payload = source_.payload();
-    params.most = kBounceSlots;
+    params.most = MostSlots(routes);
     params.executor = &routes.back()->executor();
     Task begun;
     if (i == 0) {
@@ -140,6 +140,18 @@ void LocalMove::TakeSlots(Routes routes) {
     }
     bounce.share = bounce.slots->Open(std::move(params), std::move(begun));
   }
+}
+
+bool LocalMove::OfFile() const {
+  return source_.span.region->file() != nullptr || destination_.span.region->file() != nullptr;
+}
+
+// A file has as many pieces under way as it asks for while others are copied on.
+uint32_t LocalMove::MostSlots(const Routes& routes) const {
+  if (!OfFile()) return kBounceSlots;
+  uint32_t slots = 0;
+  for (const auto& route : routes) slots += route->depth();
+  return slots;
 }
 
 // As the file wants it that is one of the ends, if there is one.
@@ -162,8 +174,11 @@ void LocalMove::Run(const Routes& routes) {
   if (bounces_.size() == 1) {
     const Bounce& only = bounces_.front();
     const uint64_t slot_bytes = only.slots->slot_bytes();
-    together = pipeline::SlotsTogether(
-        slot_bytes, std::min(kBounceSlots, only.slots->slots(only.purpose)), bytes);
+    // Of a file many pieces at a time are worth more than large ones.
+    if (!OfFile()) {
+      together = pipeline::SlotsTogether(
+          slot_bytes, std::min(kBounceSlots, only.slots->slots(only.purpose)), bytes);
+    }
     chunk = slot_bytes * together;
   } else if (!bounces_.empty()) {
     chunk = std::min(bounces_.front().slots->slot_bytes(), bounces_.back().slots->slot_bytes());

@@ -212,8 +212,42 @@ TEST_CASE("files have their rows, whose ceilings are measured beside them") {
   INFO(memory.dump(2));
   CHECK(memory.at("status") == "OK");
   CHECK(memory.at("verified") == true);
-  CHECK(memory.at("bytes") == uint64_t{24} * (64 << 20));
+  CHECK(memory.at("bytes") == uint64_t{100} * (64 << 20));
   CHECK(memory.at("limit") == (128 << 20) + (128 << 20));
+}
+
+TEST_CASE("files of other nodes, many ranges and many buffers have their rows") {
+  decltype(RowsOf({})) rows;
+  for (const char* filter : {"storage ranges", "storage read to four*", "storage * across *"}) {
+    rows.merge(RowsOf({"--filter", filter, "--size", "3000001", "--samples", "1", "--cuda",
+                       FakeCudaPath()}));
+  }
+  const auto row_of = [&](const std::string& work) {
+    const Json& row = rows.at(work).at(0);
+    INFO(row.dump(2));
+    CHECK(row.at("status") == "OK");
+    CHECK(row.at("verified") == true);
+    CHECK(row.at("median") > 0);
+    CHECK(row.at("ceiling_median") > 0);
+    return row;
+  };
+  for (const char* work : {"storage ranges, cold", "storage ranges, warm"}) {
+    const Json row = row_of(work);
+    CHECK(row.at("bytes") >= 3'000'001);
+    CHECK(row.at("details").at("ranges") == 15);  // nine sizes in turn, until it is enough
+  }
+  for (const char* way : {"cold", "warm"}) {
+    CHECK(row_of(std::string("storage read to four buffers, ") + way).at("details").at("buffers") ==
+          4);
+    CHECK(
+        row_of(std::string("storage read to four gpu buffers, ") + way).at("details").at("gpus") >=
+        1);
+    const Json row = row_of(std::string("storage read across nodes, ") + way);
+    CHECK(row.at("details").at("ceiling_wire_seconds") > 0);
+    CHECK(row.at("details").at("ceiling_file_seconds") > 0);
+    CHECK(row.at("details").at("copies") >= 3);
+  }
+  row_of("storage write across nodes");
 }
 
 TEST_CASE("files to and from a GPU are measured where there is one") {

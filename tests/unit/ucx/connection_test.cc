@@ -21,8 +21,9 @@ namespace {
 constexpr ucx::EndId kNear = 1;
 constexpr ucx::EndId kNobody = 2;  // answers nothing
 
-// What the owner hears tells that the connection of the two workers is made. UCX 1.13's tcp uses a connection once more
-// that ends while it is being made, after it has freed it: nothing here ends before that.
+// What the owner hears tells that the connection of the two workers is made. UCX 1.13's tcp uses a
+// connection once more that ends while it is being made, after it has freed it: nothing here ends
+// before that.
 class Listener : public ucx::End {
  public:
   void Arrived(ucx::Message) override { heard_.release(); }

@@ -19,7 +19,7 @@ class Lane {
  public:
   // Pieces under way at a time, and threads that wait where there is no ring.
   static constexpr unsigned kDepth = 32;
-  static constexpr size_t kThreads = 8;
+  static constexpr size_t kThreads = 16;
 
   // Everything is done as this user. `ring`: by io_uring, where that can be had for this user's
   // files too. RESOURCE_EXHAUSTED.
