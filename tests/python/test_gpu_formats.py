@@ -64,6 +64,33 @@ def test_some_tensors_of_many(east, file):
          {name: each for name, each in model().items() if name == "torch.bool" or name.startswith("torch.float")})
 
 
+def test_a_model_in_batches(east, file):
+    """As vLLM's loader reads it: what was read is used on the stream while the next batch comes."""
+    from onecopy import _formats, _shards
+
+    moves = _formats.options(None, True, None)
+    expected, got = model(), {}
+    before = {each.id for each in east.buffers()}
+    most = 0
+    with _shards.Reader(east, [str(file)], torch.device("cuda:0"), 2000, lambda name: name != "torch.bool", moves) as reader:
+        for named, transfers in reader:
+            assert all(each.receipt.checksum.verified for each in transfers)
+            most = max(most, sum(each.bytes for each in east.buffers() if each.id not in before))
+            while named:
+                name, tensor = named.pop()
+                assert tensor.is_cuda
+                got[name] = tensor.clone()  # on the stream, and not waited for
+                del tensor
+    assert set(got) == set(expected) - {"torch.bool"}
+    for name, each in got.items():
+        assert (each.dtype, each.shape) == (expected[name].dtype, expected[name].shape)
+        assert each.view(torch.uint8).cpu().equal(expected[name].view(torch.uint8)), name
+    assert most <= 2 * (expected["large"].nbytes + (4 << 20))  # slabs, of whole pages of a GPU
+    del reader
+    gc.collect()
+    assert {each.id for each in east.buffers()} <= before
+
+
 def test_columns(east, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet

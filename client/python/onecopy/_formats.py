@@ -161,7 +161,7 @@ class Room:
     def __init__(self, node: Node, device: Any, pool: _pool.Pool | _pool.DevicePool | None) -> None:
         self._node = node
         self._pool = pool
-        self._device = None if _is_host(device) else _device.ordinal(device)
+        self._device = None if is_host(device) else _device.ordinal(device)
         if pool is None:
             return
         if pool._node.name != node.name:
@@ -193,17 +193,27 @@ class Room:
         return _placing.place(parts, pages=self.on_host)
 
     def part(self, offset: int, bytes: int, itemsize: int) -> _placing.Part:
-        return _placing.Part(offset, bytes, itemsize if self.on_host else max(itemsize, _GPU_ALIGNMENT))
+        return _part(offset, bytes, itemsize, self.on_host)
 
 
-def _is_host(device: Any) -> bool:
+def _part(offset: int, bytes: int, itemsize: int, on_host: bool) -> _placing.Part:
+    return _placing.Part(offset, bytes, itemsize if on_host else max(itemsize, _GPU_ALIGNMENT))
+
+
+def place(tensors: Iterable[_safetensors.Tensor], *, on_host: bool) -> _placing.Placed:
+    """Where tensors of a file lie in one memory."""
+    return _placing.place((_part(each.offset, each.bytes, each.dtype.itemsize, on_host) for each in tensors if each.dtype),
+                          pages=on_host)
+
+
+def is_host(device: Any) -> bool:
     return device is None or device == "cpu" or getattr(device, "type", None) == "cpu"
 
 
 # ---- load
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """What is loaded of one file."""
 
     file: OpenFile
@@ -238,7 +248,7 @@ def load(node: Node, stop: _native.Stop, file: _files.Path, device: Any, pool: _
     patterns = [only] if isinstance(only, str) else None if only is None else list(only)
     room = Room(node, device, pool)
     with contextlib.ExitStack() as opened:
-        wanted = list(_index(opened, name) if kind == "index" else [_one(opened, name, kind)])
+        wanted = list(_index(opened, name) if kind == "index" else [open_one(opened, name, kind)])
         _select(name, wanted, patterns)
         # Nothing moves, and no memory is taken, before all heads are known to be right.
         return _load(node, stop, room, wanted, moves)
@@ -250,20 +260,20 @@ def _open(opened: contextlib.ExitStack, name: _files.Path) -> OpenFile:
     return file
 
 
-def _one(opened: contextlib.ExitStack, name: str, kind: str) -> _Wanted:
+def open_one(opened: contextlib.ExitStack, name: str, kind: str) -> Wanted:
     file = _open(opened, name)
     if kind == "npy":
         head = file.read(0, _npy.header_bytes(name, file.read(0, _npy.FIRST_BYTES), file.size))
         array = _npy.parse(name, head, file.size)
         stem = os.path.basename(name)
         stem = stem[:-4] if stem.lower().endswith(".npy") else stem
-        return _Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes)], {})
+        return Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes)], {})
     length = _safetensors.header_bytes(name, file.read(0, 8), file.size)
     header = _safetensors.parse(name, file.read(8, length), file.size)
-    return _Wanted(file, list(header.tensors), header.metadata)
+    return Wanted(file, list(header.tensors), header.metadata)
 
 
-def _index(opened: contextlib.ExitStack, name: str) -> Iterator[_Wanted]:
+def _index(opened: contextlib.ExitStack, name: str) -> Iterator[Wanted]:
     index = OpenFile(name)
     with contextlib.closing(index):
         if index.size > _safetensors.MOST_HEADER_BYTES:
@@ -273,14 +283,14 @@ def _index(opened: contextlib.ExitStack, name: str) -> Iterator[_Wanted]:
     for tensor, file in files.items():
         tensors.setdefault(file, set()).add(tensor)
     for file, names in tensors.items():
-        found = _one(opened, os.path.join(os.path.dirname(name), file), "safetensors")
+        found = open_one(opened, os.path.join(os.path.dirname(name), file), "safetensors")
         missing = names - {each.name for each in found.tensors}
         if missing:
             raise _safetensors.bad(found.file.name, f"{name} says that it has '{min(missing)}', which is not in it")
         yield found._replace(tensors=[each for each in found.tensors if each.name in names])
 
 
-def _select(name: str, wanted: list[_Wanted], patterns: list[str] | None) -> None:
+def _select(name: str, wanted: list[Wanted], patterns: list[str] | None) -> None:
     if patterns is not None:
         every = {each.name: None for one in wanted for each in one.tensors}
         chosen: set[str] = set()
@@ -296,20 +306,25 @@ def _select(name: str, wanted: list[_Wanted], patterns: list[str] | None) -> Non
         for one in wanted:
             one.tensors[:] = [each for each in one.tensors if each.name in chosen]
     for one in wanted:
-        for each in one.tensors:
-            if each.dtype is None:
-                raise _errors.Unimplemented(
-                    f"tensor '{each.name}' of {one.file.name} is of {each.code}, whose elements are less than a byte",
-                    "BAD_FORMAT", "leave it out by only=[…], or store it packed, as U8")
+        check_types(one, "leave it out by only=[…], or store it packed, as U8")
 
 
-def _load(node: Node, stop: _native.Stop, room: Room, wanted: list[_Wanted], moves: Options) -> Loaded:
+def check_types(one: Wanted, remedy: str) -> None:
+    """Whether an array can have elements of each type."""
+    for each in one.tensors:
+        if each.dtype is None:
+            raise _errors.Unimplemented(
+                f"tensor '{each.name}' of {one.file.name} is of {each.code}, whose elements are less than a byte",
+                "BAD_FORMAT", remedy)
+
+
+def _load(node: Node, stop: _native.Stop, room: Room, wanted: list[Wanted], moves: Options) -> Loaded:
     arrays: dict[str, Array] = {}
     calls: list[Callable[[], list[Transfer]]] = []
     for one in wanted:
         if not one.tensors:
             continue
-        placed = room.place(room.part(each.offset, each.bytes, each.dtype.itemsize) for each in one.tensors if each.dtype)
+        placed = place(one.tensors, on_host=room.on_host)
         memory, base = room.empty(placed.bytes)
         for each, at in zip(one.tensors, placed.at, strict=True):
             assert each.dtype is not None  # _select has seen to that
@@ -401,14 +416,7 @@ def _write(node: Node, stop: _native.Stop, name: str, head: bytes, arrays: Seque
         done = node._native.copy_pieces(moves.request(name), -1, False, head, pieces, sync, None, stop)
         return Saved(Transfer(node._native, each, None) for each in done)
 
-    try:
-        return call()
-    except _errors.NotFound as failure:
-        if failure.reason not in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
-            raise
-        for id in requests.unknown(requests.registrations.ids()):  # of an earlier daemon
-            requests.registrations.lose(id)
-    return call()
+    return requests.with_known(call)
 
 
 __all__ = ["Error", "Loaded", "Saved", "load", "save"]

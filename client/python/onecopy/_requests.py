@@ -14,6 +14,7 @@ from ._values import Buffer, Endpoint
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
 """What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
 
+_LOST = ("BUFFER_LOST", "BUFFER_NOT_FOUND")
 _MANY = 8  # buffers that are asked for one by one rather than by a list of all
 
 _Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
@@ -130,10 +131,22 @@ class Requests:
             again, keeps = self.again(failure, request, source, destination, ranges=pieces, **options)
         return call(again, keeps)
 
+    def with_known(self, call: Callable[[], _T]) -> _T:
+        """Makes a call that finds the places of its ends itself; once more where the daemon does not know one of them any
+        more, as it was started since."""
+        try:
+            return call()
+        except NotFound as failure:
+            if failure.reason not in _LOST:
+                raise
+            for id in self.unknown(self.registrations.ids()):
+                self.registrations.lose(id)
+        return call()
+
     def again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
               **options: Any) -> tuple[_pieces.Request, Keeps]:
         """The request made anew after that failure, which is raised where it names the same as before."""
-        if failure.reason in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
+        if failure.reason in _LOST:
             self._lose_unknown(before)
             again, keeps = self.make(source, destination, **options)
             if _pieces.places(again) != _pieces.places(before):
