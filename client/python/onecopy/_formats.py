@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _arrays, _device, _dtypes, _errors, _files, _native, _npy, _pieces, _placing, _pool, _safetensors, _shared
 from ._errors import Error, InvalidArgument
-from ._requests import OURS
+from ._requests import OURS, End, is_empty
 from ._transfer import Transfer
 from ._values import Receipt
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_AT_ONCE = 8  # files
 _GPU_ALIGNMENT = 16  # bytes, which kernels read at once
-_WITH_FUNCTIONS = {".parquet": "onecopy.parquet.load", ".arrow": "onecopy.arrow.load", ".feather": "onecopy.arrow.load"}
+_MODULES = {".parquet": "parquet", ".orc": "orc", ".arrow": "arrow", ".feather": "arrow"}
 
 Array = _shared.SharedArray | _device.DeviceArray
 
@@ -143,7 +143,7 @@ def read(node: Node, stop: _native.Stop, file: OpenFile, runs: Iterable[_placing
         (memory.endpoint(base + each.at, each.bytes)._tuple(), each.offset) for each in runs]
     if not pieces:
         return []
-    done = node._native.copy_pieces(moves.request(file.name), file.fd, True, b"", pieces, False, None, stop)
+    done = node._native.copy_pieces(moves.request(file.name), file.fd, True, [], pieces, False, None, stop)
     return [Transfer(node._native, each, None) for each in done]
 
 
@@ -233,10 +233,12 @@ def format_of(name: str, format: str | None, known: Sequence[str]) -> str:
     if suffix[1:] in known and suffix != ".index":
         return suffix[1:]
     remedy = f"say which it is: format=, one of {', '.join(known)}"
-    if suffix in _WITH_FUNCTIONS:
-        remedy = f"use {_WITH_FUNCTIONS[suffix]}"
-    elif suffix == ".orc":
-        remedy = "read it by pyarrow.orc: ORC is not loaded"
+    module = _MODULES.get(suffix)
+    if module is not None:
+        saved = "index" not in known
+        remedy = f"use onecopy.{module}.{'save' if saved else 'load'}"
+        if saved and module != "arrow":
+            remedy = f"write it by pyarrow.{module}: onecopy saves none"
     raise InvalidArgument(f"the name of {name} does not say which format it has", "BAD_ARGUMENT", remedy)
 
 
@@ -378,7 +380,7 @@ def save(node: Node, stop: _native.Stop, file: _files.Path, arrays: Any, metadat
         places = {only: len(head)}
     else:
         head, places = _safetensors.write(looked_at, metadata or {})
-    return _write(node, stop, name, head, [(each, arrays[each], places[each]) for each in looked_at], sync, moves)
+    return write(node, stop, name, [(0, head)], [(f"'{each}'", arrays[each], places[each]) for each in looked_at], sync, moves)
 
 
 def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...]]:
@@ -403,17 +405,19 @@ def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...]
     return kind, shape
 
 
-def _write(node: Node, stop: _native.Stop, name: str, head: bytes, arrays: Sequence[tuple[str, Any, int]], sync: bool,
-           moves: Options) -> Saved:
+def write(node: Node, stop: _native.Stop, name: str, texts: list[tuple[int, bytes]], ends: Sequence[tuple[str, End, int]],
+          sync: bool, moves: Options) -> Saved:
+    """Writes a file of texts, by their places in it, and of arrays or ranges of buffers: what each is called, it, and its
+    place. One request for each buffer that they lie in."""
     requests = node._requests
-    full = [(what, array, at) for what, array, at in arrays if 0 not in tuple(array.shape)]
+    full = [each for each in ends if not is_empty(each[1])]
 
     def call() -> Saved:
-        ready = requests._ready([array for _, array, _ in full], [])
-        places = [requests.place(array, f"'{what}'", False, ready) for what, array, _ in full]
+        ready = requests._ready([end for _, end, _ in full], [])
+        places = [requests.place(end, what, False, ready) for what, end, _ in full]
         pieces: list[tuple[tuple[object, ...], int]] = [
             (place.endpoint, at) for place, (_, _, at) in zip(places, full, strict=True)]
-        done = node._native.copy_pieces(moves.request(name), -1, False, head, pieces, sync, None, stop)
+        done = node._native.copy_pieces(moves.request(name), -1, False, texts, pieces, sync, None, stop)
         return Saved(Transfer(node._native, each, None) for each in done)
 
     return requests.with_known(call)

@@ -105,7 +105,7 @@ class Requests:
         missing: dict[int, tuple[Any, _arrays.View]] = {}
         for ends, what, written in ((sources, "source", False), (destinations, "destination", True)):
             for number, end in enumerate(ends):
-                if isinstance(end, (str, Buffer, Endpoint, *OURS)) or _is_empty(end):
+                if isinstance(end, (str, Buffer, Endpoint, *OURS)) or is_empty(end):
                     continue
                 found = _arrays.view(end)
                 _arrays.check(found, f"{what} {number}", written)
@@ -210,7 +210,7 @@ class Requests:
         places: list[Place] = []
         ready = self._ready(sources, destinations)
         for number, pair in enumerate(zip(sources, destinations, strict=True)):
-            if all(_is_empty(each) for each in pair):
+            if all(is_empty(each) for each in pair):
                 continue
             from_ = self.place(pair[0], f"source {number}", False, ready)
             to = self.place(pair[1], f"destination {number}", True, ready)
@@ -227,7 +227,7 @@ class Requests:
         return joining.ends(), places
 
 
-def _is_empty(end: End) -> bool:
+def is_empty(end: End) -> bool:
     """Whether it is an array without elements."""
     if isinstance(end, OURS):
         return end.nbytes == 0
