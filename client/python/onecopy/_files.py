@@ -43,7 +43,7 @@ def _bytes_of(end: End) -> int | None:
 
 
 def _gaps() -> InvalidArgument:
-    return InvalidArgument("an array with gaps is no one range, as a file is", "BAD_ARGUMENT",
+    return InvalidArgument("an array with gaps, or in Fortran order, is no one range, as a file is", "BAD_ARGUMENT",
                            "pass one without: numpy.ascontiguousarray(array)")
 
 

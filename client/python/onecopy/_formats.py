@@ -269,7 +269,8 @@ def open_one(opened: contextlib.ExitStack, name: str, kind: str) -> Wanted:
         array = _npy.parse(name, head, file.size)
         stem = os.path.basename(name)
         stem = stem[:-4] if stem.lower().endswith(".npy") else stem
-        return Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes)], {})
+        return Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes,
+                                                 array.fortran)], {})
     length = _safetensors.header_bytes(name, file.read(0, 8), file.size)
     header = _safetensors.parse(name, file.read(8, length), file.size)
     return Wanted(file, list(header.tensors), header.metadata)
@@ -330,7 +331,7 @@ def _load(node: Node, stop: _native.Stop, room: Room, wanted: list[Wanted], move
         memory, base = room.empty(placed.bytes)
         for each, at in zip(one.tensors, placed.at, strict=True):
             assert each.dtype is not None  # _select has seen to that
-            arrays[each.name] = memory._part(base + at, each.shape, each.dtype)
+            arrays[each.name] = memory._part(base + at, each.shape, each.dtype, fortran=each.fortran)
         calls.append(lambda one=one, placed=placed, memory=memory, base=base: read(  # type: ignore[misc]
             node, stop, one.file, placed.runs, memory, moves, base))
     done = at_once(stop, calls)
@@ -375,15 +376,26 @@ def save(node: Node, stop: _native.Stop, file: _files.Path, arrays: Any, metadat
     if kind == "npy":
         if len(looked_at) != 1 or metadata:
             raise InvalidArgument("a .npy file has one array, and no metadata", "BAD_ARGUMENT", "write a .safetensors file")
-        (only, (dtype, shape)), = looked_at.items()
-        head = _npy.write(dtype, shape)
+        (only, (dtype, shape, fortran)), = looked_at.items()
+        head = _npy.write(dtype, shape, fortran=fortran)
         places = {only: len(head)}
     else:
-        head, places = _safetensors.write(looked_at, metadata or {})
-    return write(node, stop, name, [(0, head)], [(f"'{each}'", arrays[each], places[each]) for each in looked_at], sync, moves)
+        for each, (dtype, shape, fortran) in looked_at.items():
+            if fortran:
+                raise _gaps(each, _arrays.compact(shape, dtype.itemsize, fortran=True))
+        head, places = _safetensors.write({each: (dtype, shape) for each, (dtype, shape, _) in looked_at.items()},
+                                          metadata or {})
+    return write(node, stop, name, [(0, head)], [(f"'{each}'", arrays[each], places[each]) for each in looked_at], sync, moves,
+                 as_they_lie=kind == "npy")
 
 
-def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...]]:
+def _gaps(name: str, strides: object) -> InvalidArgument:
+    return InvalidArgument(f"'{name}' has gaps, or another order than the file: its strides are {strides}", "BAD_ARGUMENT",
+                           "pass one without: numpy.ascontiguousarray(array), tensor.contiguous()")
+
+
+def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...], bool]:
+    """Its type, its shape, and whether its first dimension is the fastest and not the last."""
     if not isinstance(name, str):
         raise InvalidArgument(f"{name!r} is no name of an array", "BAD_ARGUMENT", "pass a dict with names as str")
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
@@ -391,29 +403,40 @@ def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...]
                               "BAD_ARGUMENT", "pass an array of NumPy, torch, CuPy, JAX or onecopy")
     shape = tuple(int(each) for each in array.shape)
     kind = _dtypes.of(array.dtype)
-    if 0 in shape or isinstance(array, OURS):
-        return kind, shape
+    if 0 in shape:
+        return kind, shape, False
+    if isinstance(array, OURS):
+        return kind, shape, array._fortran
     found = _arrays.view(array)
     _arrays.check(found, f"'{name}'", written=False)
     if found.itemsize != kind.itemsize or found.shape != shape:
         raise InvalidArgument(f"'{name}' says it is of {kind.name}, and has elements of {found.itemsize} bytes",
                               "BAD_ARGUMENT", "convert it: array.astype")
-    runs = _arrays.runs(found)
-    if len(runs) != 1 or runs[0][3] != 1:
-        raise InvalidArgument(f"'{name}' has gaps, or another order than the file: its strides are {found.strides}",
-                              "BAD_ARGUMENT", "pass one without: numpy.ascontiguousarray(array), tensor.contiguous()")
-    return kind, shape
+    if _arrays.is_compact(found):
+        return kind, shape, False
+    if not _arrays.is_compact(found, fortran=True):
+        raise _gaps(name, found.strides)
+    return kind, shape, True
+
+
+def _flat(end: End) -> End:
+    """The same bytes, in the order that they lie in, of an array of ours."""
+    return end._part(0, (end.nbytes,), _dtypes.of("uint8")) if isinstance(end, OURS) and end._fortran else end
 
 
 def write(node: Node, stop: _native.Stop, name: str, texts: list[tuple[int, bytes]], ends: Sequence[tuple[str, End, int]],
-          sync: bool, moves: Options) -> Saved:
+          sync: bool, moves: Options, *, as_they_lie: bool = False) -> Saved:
     """Writes a file of texts, by their places in it, and of arrays or ranges of buffers: what each is called, it, and its
-    place. One request for each buffer that they lie in."""
+    place. One request for each buffer that they lie in. `as_they_lie`: arrays are compact, in either order."""
     requests = node._requests
-    full = [each for each in ends if not is_empty(each[1])]
+    full = [(what, _flat(end) if as_they_lie else end, at) for what, end, at in ends if not is_empty(end)]
 
     def call() -> Saved:
         ready = requests._ready([end for _, end, _ in full], [])
+        for key, (found, registration) in ready.items() if as_they_lie else ():
+            if not _arrays.is_compact(found):
+                turned = found._replace(shape=found.shape[::-1], strides=found.strides[::-1])
+                ready[key] = turned, registration
         places = [requests.place(end, what, False, ready) for what, end, _ in full]
         pieces: list[tuple[tuple[object, ...], int]] = [
             (place.endpoint, at) for place, (_, _, at) in zip(places, full, strict=True)]

@@ -333,7 +333,7 @@ class Node:
              deadline: float | None = None) -> _formats.Loaded:
         """The arrays of a file of this machine, by their names: of a safetensors file, of an index of several
         (`model.safetensors.index.json`, whose files are read side by side), or of a .npy file, whose array has the file's
-        name. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
+        name and, where the file says so, Fortran order, as its strides tell. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
         lie where they do in the file. One that would not lie at a multiple of its elements' size there has a place of its
         own in it, as has on a GPU one that does not at a multiple of 16.
 
@@ -342,8 +342,8 @@ class Node:
         the file's name does not say; at_most, checksum, deadline: as transfer's, of each file, and of all together.
 
         Raises InvalidArgument (BAD_FORMAT) for a file that is not what its format says, before anything moves;
-        Unimplemented for elements of less than a byte, of another byte order, or in Fortran order; NotFound for a file, or
-        a tensor of `only`, that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
+        Unimplemented for elements of less than a byte or of another byte order; NotFound for a file, or a tensor of `only`,
+        that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
         given back."""
         return _formats.load(self, _native.Stop(), file, device, pool, only, format,
                              _formats.options(at_most, checksum, deadline))
@@ -352,7 +352,8 @@ class Node:
              metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
              at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> _formats.Saved:
         """Writes arrays without gaps, of the host or of GPUs, into a safetensors file, by their names, or one array into a
-        .npy file. The daemon moves their bytes. Head and bytes get the file's name together, in the end: after a failure
+        .npy file, which may be in Fortran order, too. The daemon moves their bytes, by one request for each memory that they
+        lie in, as a pool's slab, what `load` returned, or an array of NumPy that they are parts of. Head and bytes get the file's name together, in the end: after a failure
         what there was still is, and nothing beside it. Arrays of a GPU are read as they are: synchronise first.
 
         metadata: texts by their names, of a safetensors file; sync: return once the disk has it; other arguments as

@@ -78,8 +78,8 @@ class Requests:
             whole = end.endpoint(0, end.nbytes)._tuple()
             if isinstance(end, _ranges.PoolRange):
                 # Its memory, too: free() may take it from the array before the transfer has ended.
-                return Place(whole, end.nbytes, None, (end, end._memory), pool=end._pool)
-            return Place(whole, end.nbytes, None, end)
+                return Place(whole, end.nbytes, end._gaps, (end, end._memory), pool=end._pool)
+            return Place(whole, end.nbytes, end._gaps, end)
         found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
