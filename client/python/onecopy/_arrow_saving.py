@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow
 
 from . import _arrays, _arrow_file, _dtypes, _errors
-from ._arrow_writing import Batch, Node, Source, Writing
+from ._arrow_writing import Node, Source, Writing
 from ._errors import InvalidArgument
 from ._flat import Table
 from ._requests import OURS

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 MAGIC = b"ORC"
 _MOST_TAIL = 256  # bytes of what says where the footer is
-_MOST_BYTES = 256 << 20  # of a footer, as it is in the file and as it is decompressed
+_MOST_BYTES = 64 << 20  # of a footer, as it is in the file and as it is decompressed
 _MOST_BLOCK = 8 << 20  # that a block's head can tell of
 _MOST = 1 << 63
+_MOST_ENTRIES = 1 << 20  # columns, stripes, streams of a stripe
 _MOST_DEPTH = 256
 
 _CODECS = ("NONE", "ZLIB", "SNAPPY", "LZO", "LZ4", "ZSTD", "BROTLI")
@@ -101,8 +102,8 @@ def open_footer(file: OpenFile) -> Footer:
         fields = _protobuf.read(decompressed(file.name, file.read(end - length, length), codec, block))
         if 10 in fields:
             raise Unimplemented(f"{file.name} is encrypted", "BAD_FORMAT", "decrypt the file first")
-        columns = _columns([_protobuf.read(each) for each in _protobuf.texts(fields, 4)])
-        stripes = _stripes(_protobuf.messages(fields, 3), end - length - metadata)
+        columns = _columns(_protobuf.messages(fields, 4, _MOST_ENTRIES))
+        stripes = _stripes(_protobuf.messages(fields, 3, _MOST_ENTRIES), end - length - metadata)
         return Footer(codec, block, _count(_protobuf.number(fields, 6)), tuple(columns), tuple(stripes))
 
 
@@ -114,12 +115,12 @@ def streams(file: OpenFile, footer: Footer, number: int) -> tuple[Stripe, list[E
         if 4 in fields:
             raise Unimplemented(f"{file.name} is encrypted", "BAD_FORMAT", "decrypt the file first")
         encodings = [Encoding(_name_of(_ENCODINGS, _protobuf.number(each, 1)), _count(_protobuf.number(each, 2)))
-                     for each in _protobuf.messages(fields, 2)]
+                     for each in _protobuf.messages(fields, 2, _MOST_ENTRIES)]
         if len(encodings) != len(footer.columns):
             raise ValueError(f"it has {len(encodings)} columns, and the file {len(footer.columns)}")
         timezone = b"".join(_protobuf.texts(fields, 3)[-1:]).decode()
         places, offset = [], stripe.offset
-        for each in _protobuf.messages(fields, 1):
+        for each in _protobuf.messages(fields, 1, _MOST_ENTRIES):
             column, bytes = _protobuf.number(each, 2), _protobuf.number(each, 3)
             if column >= len(footer.columns) or bytes > stripe.offset + stripe.bytes - offset:
                 raise ValueError(f"a stream of column {column} is said to have {bytes} bytes at {offset}, where there is no "
@@ -258,7 +259,7 @@ def _pyarrow() -> Any:
 
 
 def _snappy(part: bytes, most: int) -> bytes:
-    size, _ = _protobuf._varint(part, 0)
+    size, _ = _protobuf.varint(part, 0)
     if size > most:
         raise ValueError(f"a block has {size} bytes, more than {most}")
     pyarrow = _pyarrow()

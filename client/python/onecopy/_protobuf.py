@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_MOST_FIELDS = 4096  # of unlike numbers
 
 Message = dict[int, list[Any]]
 
@@ -17,16 +18,16 @@ def read(text: bytes) -> Message:
     fields: Message = {}
     at = 0
     while at < len(text):
-        head, at = _varint(text, at)
+        head, at = varint(text, at)
         number, kind = head >> 3, head & 7
         if number == 0:
             raise ValueError("a field has no number")
         value: Any
         if kind == _VARINT:
-            value, at = _varint(text, at)
+            value, at = varint(text, at)
         else:
             if kind == _BYTES:
-                size, at = _varint(text, at)
+                size, at = varint(text, at)
             elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
                 size = 8 if kind == _EIGHT_BYTES else 4
             else:
@@ -35,6 +36,8 @@ def read(text: bytes) -> Message:
                 raise ValueError(f"{size} bytes are said to follow byte {at} of {len(text)}")
             value, at = text[at:at + size], at + size
         fields.setdefault(number, []).append(value)
+        if len(fields) > _MOST_FIELDS:
+            raise ValueError("a message has more fields than any does")
     return fields
 
 
@@ -53,8 +56,12 @@ def texts(message: Message, field: int) -> list[bytes]:
     return found
 
 
-def messages(message: Message, field: int) -> list[Message]:
-    return [read(each) for each in texts(message, field)]
+def messages(message: Message, field: int, most: int) -> list[Message]:
+    """Repeated; no more than so many, as each takes much more memory than it does there."""
+    found = texts(message, field)
+    if len(found) > most:
+        raise ValueError(f"field {field} is there {len(found)} times, and {most} is the most")
+    return [read(each) for each in found]
 
 
 def numbers(message: Message, field: int) -> list[int]:
@@ -66,12 +73,13 @@ def numbers(message: Message, field: int) -> list[int]:
             continue
         at = 0
         while at < len(each):
-            value, at = _varint(each, at)
+            value, at = varint(each, at)
             found.append(value)
     return found
 
 
-def _varint(text: bytes, at: int) -> tuple[int, int]:
+def varint(text: bytes, at: int) -> tuple[int, int]:
+    """The number that is there, and where it ends."""
     value = shift = 0
     while True:
         if at >= len(text):

@@ -19,13 +19,25 @@ from . import _formats, _shards, vllm
 from ._errors import InvalidArgument, Unimplemented
 from ._node import connect
 
+
+
+def _part(name: str) -> Any:
+    """A module of vLLM's; None where it has none of that name."""
+    try:
+        return importlib.import_module(f"vllm.model_executor.model_loader.{name}")
+    except ModuleNotFoundError as failure:
+        if failure.name is None or not failure.name.startswith("vllm."):
+            raise
+        return None
+
+
 # Not for mypy, which would read all of them.
 _torch: Any = importlib.import_module("torch")
 _vllm: Any = importlib.import_module("vllm")
 _base: Any = importlib.import_module("vllm.model_executor.model_loader.default_loader")
 _progress: Any = importlib.import_module("tqdm.auto")
-_utils: Any = importlib.import_module("vllm.model_executor.model_loader.weight_utils")
-_experts: Any = importlib.import_module("vllm.model_executor.model_loader.ep_weight_filter")
+_utils = _part("weight_utils")
+_experts = _part("ep_weight_filter")
 
 STAGING_BYTES = 512 << 20
 _OWN = ("run_dir", "staging_bytes", "at_most", "checksum")

@@ -17,6 +17,7 @@ import functools
 import importlib
 import logging
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -45,7 +46,8 @@ def _register_loader() -> None:
         loaders: Any = importlib.import_module("vllm.model_executor.model_loader")
         made = importlib.import_module("onecopy._vllm_loader").OneCopyModelLoader
     except ImportError as failure:
-        log.info("this vLLM has no model loaders that onecopy knows: %s", failure)
+        version = getattr(sys.modules.get("vllm"), "__version__", "of this process")
+        log.warning("vLLM %s has no model loader that onecopy knows, and no load format onecopy: %s", version, failure)
         return
     if loaders._LOAD_FORMAT_TO_MODEL_LOADER.get(NAME) is not made:
         loaders.register_model_loader(NAME)(made)
