@@ -20,7 +20,6 @@ from ._errors import InvalidArgument, Unimplemented
 from ._node import connect
 
 
-
 def _part(name: str) -> Any:
     """A module of vLLM's; None where it has none of that name."""
     try:
@@ -42,7 +41,6 @@ _experts = _part("ep_weight_filter")
 STAGING_BYTES = 512 << 20
 _OWN = ("run_dir", "staging_bytes", "at_most", "checksum")
 _PREPARES = ["self", "model_name_or_path", "subfolder", "revision", "fall_back_to_pt", "allow_patterns_overrides"]
-_READS = "_get_weights_iterator"
 
 
 def _check_vllm() -> None:
@@ -50,7 +48,7 @@ def _check_vllm() -> None:
     loader = _base.DefaultModelLoader
     try:
         fits = (list(inspect.signature(loader._prepare_weights).parameters) == _PREPARES
-                and list(inspect.signature(getattr(loader, _READS)).parameters) == ["self", "source"]
+                and list(inspect.signature(loader._get_weights_iterator).parameters) == ["self", "source"]
                 and hasattr(_experts, "should_skip_weight") and hasattr(_utils, "enable_tqdm"))
     except AttributeError:
         fits = False
