@@ -172,13 +172,18 @@ Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFil
   return PiecesMover(client, source, input.fd(), true, options, *waiter).Move(groups);
 }
 
-Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::string_view head,
+Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<const FileText> texts,
                                                   std::span<const FilePiece> pieces,
                                                   const LocalFile& destination,
                                                   const FileCopyOptions& options) {
   ONECOPY_ASSIGN_OR_RETURN(const auto waiter, Waiter::Make(options.stop, options.deadline));
   ONECOPY_ASSIGN_OR_RETURN(const auto groups, GroupByBuffer(pieces, destination.path));
-  uint64_t bytes = head.size();
+  uint64_t bytes = 0;
+  for (const FileText& text : texts) {
+    constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+    ONECOPY_RETURN_IF_ERROR(CheckWithin({text.offset_bytes, text.bytes.size()}, kMost, "any file"));
+    bytes = std::max(bytes, text.offset_bytes + text.bytes.size());
+  }
   for (const Group& group : groups) bytes = std::max(bytes, group.file.offset + group.file.bytes);
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output,
                            OutputFile::Open(destination, bytes,
@@ -186,8 +191,11 @@ Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::string_vi
                                              .read_back = options.checksum,
                                              .write_device = options.write_device}));
   if (output.fd() < 0) return NoPieces(output.name());
-  ONECOPY_RETURN_IF_ERROR(
-      output.Write(reinterpret_cast<const std::byte*>(head.data()), head.size(), *waiter));
+  for (const FileText& text : texts) {
+    output.Seek(text.offset_bytes);
+    ONECOPY_RETURN_IF_ERROR(output.Write(reinterpret_cast<const std::byte*>(text.bytes.data()),
+                                         text.bytes.size(), *waiter));
+  }
   ONECOPY_ASSIGN_OR_RETURN(
       std::vector<PiecesCopy> copies,
       PiecesMover(client, destination, output.fd(), false, options, *waiter).Move(groups));

@@ -48,6 +48,9 @@ class OutputFile {
   int fd() const { return kind_ == Kind::kStream ? -1 : fd_; }
   uint64_t at() const { return at_; }
 
+  // Where Write goes on, of what is no stream.
+  void Seek(uint64_t offset) { at_ = offset; }
+
   // Appends. Fails like Waiter::Check, and with RESOURCE_EXHAUSTED (NO_SPACE).
   Status Write(const std::byte* from, uint64_t bytes, const Waiter& waiter);
 

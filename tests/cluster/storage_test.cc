@@ -360,6 +360,21 @@ TEST_CASE("buffers of other users are as closed to files as to all else") {
   CHECK(ReadFile(with.folder / "out") == std::string(4096, 'f'));
 }
 
+TEST_CASE("a part of ordinary memory of a client goes to a file, and comes back") {
+  Stored with("auto");
+  Client client = with.node.Connect();
+  std::string memory = Payload(8192, 3);
+  const std::string before = memory;
+  Must(client.RegisterMemory("m", memory.data(), memory.size()));
+  const Endpoint part = {"east", "m", 80, 4000};
+  CHECK(Must(CopyBufferToFile(client, part, {with.folder / "f"})).bytes == 4000);
+  CHECK(ReadFile(with.folder / "f") == before.substr(80, 4000));
+  const Endpoint other = {"east", "m", 4111, 4000};
+  CHECK(Must(CopyFileToBuffer(client, {with.folder / "f"}, other)).bytes == 4000);
+  std::string expected = before;
+  CHECK(memory == expected.replace(4111, 4000, before, 80, 4000));
+}
+
 TEST_CASE("a client that goes takes the file with it") {
   Stored with("auto");
   with.Create("b", 4096);

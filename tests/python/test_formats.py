@@ -321,6 +321,26 @@ def test_a_save_that_fails_in_its_midst_leaves_nothing(east, tmp_path):
     same(safetensors.numpy.load_file(path), {"a": values(10, "uint8")})
 
 
+def test_arrays_of_one_memory_are_saved_by_one_request(east, tmp_path):
+    """A thousand of them, wherever they lie in it."""
+    pool = east.pool(slab="8MiB")
+    whole = numpy.zeros(1_000_000, "float32")
+    made = {"of a pool": [pool.empty((7, 50), "float32") for _ in range(1000)],
+            "of NumPy": [whole[at:at + 350].reshape(7, 50) for at in range(0, 1_000_000, 1000)]}
+    east.save(tmp_path / "all.safetensors", {f"{n}": each for n, each in enumerate(made["of NumPy"])})
+    made["loaded"] = list(east.load(tmp_path / "all.safetensors").values())
+    for what, arrays in made.items():
+        for number, each in enumerate(arrays):
+            numpy.asarray(each)[:] = number
+        path = tmp_path / f"{what}.safetensors"
+        before = {each.id for each in east.transfers()}
+        saved = east.save(path, {f"{number}": each for number, each in enumerate(arrays)})
+        asked = {each.id for each in east.transfers()} - before
+        assert asked == {each.id for each in saved}
+        assert (len(saved), saved[0].bytes) == (1, 1_400_000), what
+        same(safetensors.numpy.load_file(path), {f"{n}": numpy.full((7, 50), n, "float32") for n in range(1000)})
+
+
 def test_after_a_restart_of_the_daemon(daemon, tmp_path):
     node = onecopy.connect(daemon.run_dir)
     arrays = model()

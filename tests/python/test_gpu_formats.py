@@ -64,6 +64,33 @@ def test_some_tensors_of_many(east, file):
          {name: each for name, each in model().items() if name == "torch.bool" or name.startswith("torch.float")})
 
 
+def test_a_model_in_batches(east, file):
+    """As vLLM's loader reads it: what was read is used on the stream while the next batch comes."""
+    from onecopy import _formats, _shards
+
+    moves = _formats.options(None, True, None)
+    expected, got = model(), {}
+    before = {each.id for each in east.buffers()}
+    most = 0
+    with _shards.Reader(east, [str(file)], torch.device("cuda:0"), 2000, lambda name: name != "torch.bool", moves) as reader:
+        for named, transfers in reader:
+            assert all(each.receipt.checksum.verified for each in transfers)
+            most = max(most, sum(each.bytes for each in east.buffers() if each.id not in before))
+            while named:
+                name, tensor = named.pop()
+                assert tensor.is_cuda
+                got[name] = tensor.clone()  # on the stream, and not waited for
+                del tensor
+    assert set(got) == set(expected) - {"torch.bool"}
+    for name, each in got.items():
+        assert (each.dtype, each.shape) == (expected[name].dtype, expected[name].shape)
+        assert each.view(torch.uint8).cpu().equal(expected[name].view(torch.uint8)), name
+    assert most <= 2 * (expected["large"].nbytes + (4 << 20))  # slabs, of whole pages of a GPU
+    del reader
+    gc.collect()
+    assert {each.id for each in east.buffers()} <= before
+
+
 def test_columns(east, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet
@@ -78,3 +105,59 @@ def test_columns(east, tmp_path):
     batch, = onecopy.arrow.load(east, tmp_path / "x.arrow", ["id"], device=0)
     at, size = batch.layout.columns[0].buffers[1]
     assert torch.from_dlpack(batch.memory)[at:at + size].view(torch.int64).cpu().tolist() == list(range(100_000))
+    whole = onecopy.arrow.load(east, tmp_path / "x.arrow", device=0)
+    saved = onecopy.arrow.save(east, tmp_path / "again.arrow", whole, checksum=True)
+    assert [each.receipt.checksum.verified for each in saved] == [True]
+    with pyarrow.OSFile(str(tmp_path / "again.arrow")) as opened:
+        assert pyarrow.ipc.open_file(opened).read_all().equals(table)
+
+
+def test_streams_of_orc(east, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.orc
+
+    import onecopy.orc
+
+    file = tmp_path / "x.orc"
+    pyarrow.orc.write_table(pyarrow.table({"id": list(range(100_000)), "name": ["x"] * 100_000}), file, compression="zstd")
+    whole = file.read_bytes()
+    chunks = onecopy.orc.load(east, file, device=0, checksum=True)
+    assert all(each.checksum.verified for each in chunks.receipts)
+    found = [each for chunk in chunks for each in chunk.streams]
+    assert found
+    for each in found:
+        assert bytes(torch.from_dlpack(each.data).cpu().numpy()) == whole[each.offset:each.offset + each.data.nbytes]
+
+
+def test_columns_of_torch_are_saved(east, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    ids, prices = torch.arange(1_000_000, device="cuda"), torch.arange(1_000_000, dtype=torch.float32, device="cuda") / 2
+    torch.cuda.synchronize()
+    onecopy.arrow.save(east, tmp_path / "x.arrow", {"id": ids, "price": prices}, checksum=True)
+    with pyarrow.OSFile(str(tmp_path / "x.arrow")) as opened:
+        found = pyarrow.ipc.open_file(opened).read_all()
+    assert found.column("id").to_numpy().tolist() == ids.cpu().tolist()
+    assert found.column("price").to_numpy().tolist() == prices.cpu().tolist()
+
+
+def test_fortran_order(east, tmp_path):
+    import numpy
+
+    file, again = tmp_path / "x.npy", tmp_path / "again.npy"
+    array = numpy.asfortranarray(numpy.arange(6000, dtype="float32").reshape(20, 300))
+    numpy.save(file, array)
+    tensor = torch.from_dlpack(east.load(file, device=0).array)
+    assert tensor.stride() == (1, 20)
+    assert (tensor.cpu().numpy() == array).all()
+    east.save(again, tensor)
+    found = numpy.load(again)
+    assert found.flags.f_contiguous
+    assert (found == array).all()
+
+
+def test_a_file_to_each_of_two_tensors(east, file):
+    size = file.stat().st_size
+    both = [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    done = east.copy_file_to_each(file, both, checksum=True)
+    assert [each.receipt.checksum.verified for each in done] == [True, True]
+    assert all(bytes(each.cpu().numpy()) == file.read_bytes() for each in both)

@@ -15,8 +15,8 @@ import pytest
 
 import onecopy
 from users import present
+from vllm_processes import VERSIONS, Failed, Remote
 
-VERSIONS = [version for version in fetch_vllm.VERSIONS if fetch_vllm.place(version).exists()]
 pytestmark = pytest.mark.skipif(not present("torch"), reason="torch is not installed: the suite python-matrix has it")
 if present("torch"):
     import torch
@@ -129,7 +129,7 @@ def test_what_describes_no_weights_is_refused(change, says):
 
 
 WORKER = """
-import json, sys, types
+import types
 import torch
 import vllm
 from vllm.plugins import load_general_plugins
@@ -207,48 +207,12 @@ class Worker:
         self.engine.shutdown()
 
 
-worker = Worker()
-print("ready", flush=True)
-for line in sys.stdin:
-    name, *arguments = json.loads(line)
-    try:
-        answer = {"value": getattr(worker, name)(*arguments)}
-    except Exception as failure:
-        answer = {"failed": f"{type(failure).__name__}: {failure}"}
-    print("answer " + json.dumps(answer), flush=True)
+serve(Worker())
 """
 
 
-class Failed(Exception):
-    """What a worker raised."""
-
-
-class Remote:
-    """A worker in a process of its own, which is a VLLMWeightSyncClient as well."""
-
-    def __init__(self, version, run_dir):
-        env = dict(os.environ, ONECOPY_RUN_DIR=str(run_dir), PYTHONPATH=str(fetch_vllm.place(version)),
-                   VLLM_NO_USAGE_STATS="1", VLLM_LOGGING_LEVEL="ERROR")
-        self.process = subprocess.Popen([sys.executable, "-c", WORKER], env=env, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self._read("ready")
-
-    def _read(self, begins):
-        for line in self.process.stdout:  # vLLM prints there, too
-            if line.startswith(begins):
-                return line
-        raise AssertionError("the worker has gone")
-
-    def call(self, *words):
-        self.process.stdin.write(json.dumps(words) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self._read("answer").removeprefix("answer "))
-        if "failed" in answer:
-            raise Failed(answer["failed"])
-        return answer["value"]
-
-    def __getattr__(self, name):
-        return lambda *arguments: self.call(name, *arguments)
+class Worker(Remote):
+    """Which is a VLLMWeightSyncClient as well."""
 
     def state(self):
         return {name: torch.tensor(values, dtype=getattr(torch, dtype.rpartition(".")[2]))
@@ -257,15 +221,10 @@ class Remote:
     def loaded(self):
         return {name: each for name, each in self.state().items() if not name.startswith("model.")}
 
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
-
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def workers(request, pair):
-    made = Remote(request.param, pair.west.run_dir)
+    made = Worker(request.param, pair.west.run_dir, WORKER)
     assert made.version() == request.param
     yield made
     made.end()

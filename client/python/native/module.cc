@@ -181,15 +181,19 @@ void BindNode(nb::module_& module) {
       .def("start", &Node::Start, "request"_a,
            nb::sig("def start(self, request: tuple[object, ...]) -> Transfer"))
       .def("copy_file", &Node::CopyFile, "request"_a, "reads"_a, "offset_bytes"_a.none(),
-           "bytes"_a.none(), "sync"_a, "on_update"_a.none(), "stop"_a,
+           "bytes"_a.none(), "sync"_a, "write_device"_a, "on_update"_a.none(), "stop"_a,
            nb::sig("def copy_file(self, request: tuple[object, ...], reads: bool, offset_bytes: "
-                   "int | None, bytes: int | None, sync: bool, on_update: object, stop: Stop) -> "
-                   "Transfer"))
-      .def("copy_pieces", &Node::CopyPieces, "request"_a, "fd"_a, "reads"_a, "head"_a, "pieces"_a,
+                   "int | None, bytes: int | None, sync: bool, write_device: bool, on_update: "
+                   "object, stop: Stop) -> Transfer"))
+      .def("copy_file_to_each", &Node::CopyFileToEach, "request"_a, "offset_bytes"_a.none(),
+           "bytes"_a.none(), "on_update"_a.none(), "stop"_a,
+           nb::sig("def copy_file_to_each(self, request: tuple[object, ...], offset_bytes: int | "
+                   "None, bytes: int | None, on_update: object, stop: Stop) -> list[Transfer]"))
+      .def("copy_pieces", &Node::CopyPieces, "request"_a, "fd"_a, "reads"_a, "texts"_a, "pieces"_a,
            "sync"_a, "on_update"_a.none(), "stop"_a,
-           nb::sig("def copy_pieces(self, request: tuple[object, ...], fd: int, reads: bool, head: "
-                   "bytes, pieces: list[tuple[tuple[object, ...], int]], sync: bool, on_update: "
-                   "object, stop: Stop) -> list[Transfer]"))
+           nb::sig("def copy_pieces(self, request: tuple[object, ...], fd: int, reads: bool, "
+                   "texts: list[tuple[int, bytes]], pieces: list[tuple[tuple[object, ...], int]], "
+                   "sync: bool, on_update: object, stop: Stop) -> list[Transfer]"))
       .def("enqueue", &Node::Enqueue, "request"_a, "after"_a.none(), "then"_a.none(),
            nb::sig("def enqueue(self, request: tuple[object, ...], after: int | None, then: int | "
                    "None) -> Queued"))

@@ -297,7 +297,7 @@ TransferSnapshot Node::Start(const nb::tuple& request) {
 
 TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
                                 std::optional<uint64_t> offset_bytes, std::optional<uint64_t> bytes,
-                                bool sync, const nb::object& on_update,
+                                bool sync, bool write_device, const nb::object& on_update,
                                 const std::stop_source& stop) {
   const TransferRequest wanted = ToRequest(request);
   TransferInfo info;
@@ -307,6 +307,7 @@ TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
   const LocalFile file = {std::exchange(end.buffer, {}), -1, offset_bytes, bytes};
   end = {.node = client_.node(), .offset_bytes = offset_bytes, .bytes = bytes, .file = file.path};
   FileCopyOptions options = OptionsOf(wanted, sync);
+  options.write_device = write_device;
   const auto copy = [&](const Client::OnUpdate& note, std::stop_token token) {
     options.stop = std::move(token);
     options.on_progress = AsProgress(info, note);
@@ -322,13 +323,52 @@ TransferSnapshot Node::CopyFile(const nb::tuple& request, bool reads,
       ToOnUpdate(on_update), stop));
 }
 
+std::vector<TransferSnapshot> Node::CopyFileToEach(const nb::tuple& request,
+                                                   std::optional<uint64_t> offset_bytes,
+                                                   std::optional<uint64_t> bytes,
+                                                   const nb::object& on_update,
+                                                   const std::stop_source& stop) {
+  const TransferRequest wanted = ToRequest(request);
+  const LocalFile file = {wanted.source.buffer, -1, offset_bytes, bytes};
+  std::vector<Endpoint> ends = {wanted.destination};
+  ends.insert(ends.end(), wanted.more_destinations.begin(), wanted.more_destinations.end());
+  FileCopyOptions options = OptionsOf(wanted, false);
+  std::vector<TransferSnapshot> ended;
+  Ended(Wait(
+      [&](const Client::OnUpdate& note, std::stop_token token) -> Result<TransferInfo> {
+        TransferInfo info;
+        info.source = {.node = client_.node(),
+                       .offset_bytes = offset_bytes,
+                       .bytes = bytes,
+                       .file = file.path};
+        info.destination = ends.front();
+        options.stop = std::move(token);
+        options.on_progress = AsProgress(info, note);
+        ONECOPY_ASSIGN_OR_RETURN(std::vector<FileCopy> copied,
+                                 onecopy::CopyFileToEach(client_, file, ends, options));
+        for (size_t i = 0; i < copied.size(); ++i) {
+          TransferInfo one;
+          one.source = info.source;
+          one.destination = ends[i];
+          Note(std::move(copied[i]), &one);
+          ended.emplace_back(std::move(one));
+        }
+        info.state = TransferState::kSucceeded;
+        return info;
+      },
+      ToOnUpdate(on_update), stop));
+  return ended;
+}
+
 std::vector<TransferSnapshot> Node::CopyPieces(const nb::tuple& request, int fd, bool reads,
-                                               const nb::bytes& head, const FilePieces& pieces,
+                                               const FileTexts& texts, const FilePieces& pieces,
                                                bool sync, const nb::object& on_update,
                                                const std::stop_source& stop) {
   const TransferRequest wanted = ToRequest(request);
   const LocalFile file = {wanted.source.buffer, fd};
-  const std::string_view first(head.c_str(), head.size());
+  std::vector<FileText> written;
+  written.reserve(texts.size());
+  for (const auto& [offset, text] : texts) written.push_back({offset, {text.c_str(), text.size()}});
   std::vector<FilePiece> parts;
   parts.reserve(pieces.size());
   for (const auto& [buffer, offset] : pieces) parts.push_back({offset, ToEndpoint(buffer)});
@@ -340,7 +380,7 @@ std::vector<TransferSnapshot> Node::CopyPieces(const nb::tuple& request, int fd,
         options.stop = std::move(token);
         options.on_progress = AsProgress(info, note);
         auto copied = reads ? CopyFileToBuffers(client_, file, parts, options)
-                            : CopyBuffersToFile(client_, first, parts, file, options);
+                            : CopyBuffersToFile(client_, written, parts, file, options);
         if (!copied.ok()) return copied.status();
         for (PiecesCopy& each : *copied) {
           TransferInfo one;

@@ -124,14 +124,23 @@ class Node {
   // file has its path as a buffer's name.
   TransferSnapshot CopyFile(const nanobind::tuple& request, bool reads,
                             std::optional<uint64_t> offset_bytes, std::optional<uint64_t> bytes,
-                            bool sync, const nanobind::object& on_update,
+                            bool sync, bool write_device, const nanobind::object& on_update,
                             const std::stop_source& stop);
+  // As CopyFileToEach: the request's source is the file's path as a buffer's name, and it has all
+  // destinations. A snapshot for each of them.
+  std::vector<TransferSnapshot> CopyFileToEach(const nanobind::tuple& request,
+                                               std::optional<uint64_t> offset_bytes,
+                                               std::optional<uint64_t> bytes,
+                                               const nanobind::object& on_update,
+                                               const std::stop_source& stop);
   // As CopyFileToBuffers or, where it is not read, CopyBuffersToFile: the request's two ends are
-  // the file's path as a buffer's name, and each piece is a buffer's range and its place in the
-  // file. `fd` is borrowed; -1: the path is opened. A snapshot for each buffer.
+  // the file's path as a buffer's name; each text is a place in the file and what is there, each
+  // piece a buffer's range and its place in the file. `fd` is borrowed; -1: the path is opened. A
+  // snapshot for each buffer.
   using FilePieces = std::vector<std::pair<nanobind::tuple, uint64_t>>;
+  using FileTexts = std::vector<std::pair<uint64_t, nanobind::bytes>>;
   std::vector<TransferSnapshot> CopyPieces(const nanobind::tuple& request, int fd, bool reads,
-                                           const nanobind::bytes& head, const FilePieces& pieces,
+                                           const FileTexts& texts, const FilePieces& pieces,
                                            bool sync, const nanobind::object& on_update,
                                            const std::stop_source& stop);
   Queued Enqueue(const nanobind::tuple& request, std::optional<uint64_t> after,

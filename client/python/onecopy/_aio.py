@@ -116,10 +116,18 @@ class AsyncNode:
         return await _call(lambda: _files.read(self._node, stop, None, file, destination, offset, bytes, **options), stop)
 
     async def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None,
-                           sync: bool = False, **options: Any) -> Transfer:
+                           sync: bool = False, write_device: bool = False, **options: Any) -> Transfer:
         """As Node.copy_to_file, likewise."""
         stop = _native.Stop()
-        return await _call(lambda: _files.write(self._node, stop, None, source, file, offset, sync, **options), stop)
+        return await _call(
+            lambda: _files.write(self._node, stop, None, source, file, offset, sync, write_device, **options), stop)
+
+    async def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
+                                bytes: int | None = None, **options: Any) -> list[Transfer]:
+        """As Node.copy_file_to_each, likewise."""
+        stop = _native.Stop()
+        return await _call(
+            lambda: _files.read_to_each(self._node, stop, None, file, destinations, offset, bytes, **options), stop)
 
     async def load(self, file: str | os.PathLike[str], *, device: Any = None,
                    pool: Pool | DevicePool | None = None, only: str | Iterable[str] | None = None,

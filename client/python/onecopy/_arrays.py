@@ -126,14 +126,14 @@ def _cuda_ordinal(array: Any) -> int:
     return int(found) if isinstance(found, int) else 0
 
 
-def compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Strides of an array without gaps, the last dimension fastest."""
+def compact(shape: tuple[int, ...], itemsize: int, *, fortran: bool = False) -> tuple[int, ...]:
+    """Strides of an array without gaps, the last dimension fastest or, in Fortran order, the first."""
     strides: list[int] = []
     step = itemsize
-    for length in reversed(shape):
+    for length in shape if fortran else reversed(shape):
         strides.append(step)
         step *= length
-    return tuple(reversed(strides))
+    return tuple(strides if fortran else reversed(strides))
 
 
 def check(found: View, what: str, written: bool) -> None:
@@ -165,11 +165,27 @@ def extent(found: View) -> tuple[int, int]:
     return found.address, end
 
 
+def is_compact(found: View, *, fortran: bool = False) -> bool:
+    """Whether its bytes lie without gaps, the last dimension fastest or, in Fortran order, the first."""
+    step = found.itemsize
+    dimensions = list(zip(found.shape, found.strides, strict=True))
+    for length, stride in dimensions if fortran else reversed(dimensions):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
 def runs(found: View) -> list[Range]:
     """The array's bytes in order of its elements, as ranges from its first address; one where it has no gaps."""
-    length = found.itemsize
+    return runs_of(found.itemsize, found.shape, found.strides)
+
+
+def runs_of(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> list[Range]:
+    """Likewise, of an array with elements."""
+    length = itemsize
     outer: list[tuple[int, int]] = []  # (count, stride) of what is not part of one run, the fastest first
-    for count, stride in zip(reversed(found.shape), reversed(found.strides), strict=True):
+    for count, stride in zip(reversed(shape), reversed(strides), strict=True):
         if count == 1:
             continue
         if not outer and stride == length:

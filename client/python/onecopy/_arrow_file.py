@@ -13,9 +13,9 @@ from ._formats import OpenFile
 _MAGIC = b"ARROW1"
 _TAIL_BYTES = len(_MAGIC) + 4
 _MOST_METADATA = 256 << 20
-_BLOCK = "<qi4xq"  # offset, bytes of metadata, bytes of the body
-_PAIR = "<qq"
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages
+BLOCK = "<qi4xq"  # offset, bytes of metadata, bytes of the body
+PAIR = "<qq"
+DICTIONARY, BATCH = 2, 3  # kinds of messages
 _LITTLE = 0
 _MOST_PADDING = 64
 
@@ -63,7 +63,7 @@ def open_footer(file: OpenFile) -> File:
             raise ValueError("there is no schema")
         if schema.number(0, "<h") != _LITTLE:
             raise Unimplemented(f"{file.name} was written in another byte order", "BAD_FORMAT", "write it anew on this machine")
-        return File(at, schema, footer.structs(3, _BLOCK), footer.structs(2, _BLOCK))
+        return File(at, schema, footer.structs(3, BLOCK), footer.structs(2, BLOCK))
     except ValueError as failure:
         if isinstance(failure, InvalidArgument):
             raise
@@ -73,7 +73,7 @@ def open_footer(file: OpenFile) -> File:
 def read_batch(file: OpenFile, footer: File, block: tuple[int, int, int]) -> Batch:
     """Of a record batch's block."""
     try:
-        return _batch(file.name, _message(file, footer, block, _BATCH), block)
+        return _batch(file.name, _message(file, footer, block, BATCH), block)
     except ValueError as failure:
         if isinstance(failure, InvalidArgument):
             raise
@@ -85,7 +85,7 @@ def read_dictionaries(file: OpenFile, footer: File) -> Iterator[tuple[int, Batch
     seen = set()
     try:
         for block in footer.dictionaries:
-            message = _message(file, footer, block, _DICTIONARY)
+            message = _message(file, footer, block, DICTIONARY)
             number, data = message.number(0, "<q"), message.table(1)
             if data is None:
                 raise ValueError("a dictionary has no data")
@@ -129,7 +129,7 @@ def _batch(name: str, header: Table, block: tuple[int, int, int]) -> Batch:
     offset, metadata, body = block
     start = offset + metadata
     buffers, ends = [], []
-    described = header.structs(2, _PAIR)
+    described = header.structs(2, PAIR)
     starts = sorted({at for at, bytes in described if bytes > 0} | {body})
     for at, bytes in described:
         if at < 0 or bytes < 0 or at + bytes > body:
@@ -137,7 +137,7 @@ def _batch(name: str, header: Table, block: tuple[int, int, int]) -> Batch:
         buffers.append((start + at, bytes))
         following = starts[min(bisect.bisect_left(starts, at + bytes), len(starts) - 1)]
         ends.append(start + (following if following - at - bytes < _MOST_PADDING else at + bytes))
-    nodes = [Node(*each) for each in header.structs(1, _PAIR)]
+    nodes = [Node(*each) for each in header.structs(1, PAIR)]
     rows = header.number(0, "<q")
     if rows < 0 or any(each.length < 0 or not 0 <= each.null_count <= each.length for each in nodes):
         raise ValueError("an array has less than no elements, or more nulls than elements")

@@ -120,7 +120,7 @@ class DeviceArray(_ranges.PoolRange):
         piece.wait_at_end()
         self._lent = piece
         return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (piece.address + self._offset, False),
-                "strides": None, "stream": piece.stream or _LEGACY}
+                "strides": self.strides if self._fortran else None, "stream": piece.stream or _LEGACY}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _arrays.CUDA, self.device

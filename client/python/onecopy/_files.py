@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _arrays, _native, _pieces
 from ._errors import InvalidArgument
-from ._requests import OURS, Keeps
+from ._requests import OURS, Keeps, milliseconds
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint
 
@@ -42,20 +42,31 @@ def _bytes_of(end: End) -> int | None:
     return end.nbytes if isinstance(end, OURS) else _arrays.view(end).bytes
 
 
+def _gaps() -> InvalidArgument:
+    return InvalidArgument("an array with gaps, or in Fortran order, is no one range, as a file is", "BAD_ARGUMENT",
+                           "pass one without: numpy.ascontiguousarray(array)")
+
+
+def _note(node: Node, progress: Progress | None, keeps: Keeps) -> Callable[[_native.Transfer], None] | None:
+    """What the native part calls."""
+    if progress is None:
+        return None
+    call = progress
+
+    def note(update: _native.Transfer) -> None:
+        call(Transfer(node._native, update, keeps))
+
+    return note
+
+
 def _copy(node: Node, stop: _native.Stop, progress: Progress | None, source: End, destination: End, reads: bool,
-          offset: int | None, bytes: int | None, sync: bool, options: dict[str, Any]) -> Transfer:
+          offset: int | None, bytes: int | None, options: dict[str, Any], sync: bool = False,
+          write_device: bool = False) -> Transfer:
     def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
         if request[2]:
-            raise InvalidArgument("an array with gaps is no one range, as a file is", "BAD_ARGUMENT",
-                                  "pass one without: numpy.ascontiguousarray(array)")
-        note: Callable[[_native.Transfer], None] | None = None
-        if progress is not None:
-            call = progress
-
-            def note(update: _native.Transfer) -> None:
-                call(Transfer(node._native, update, keeps))
-
-        return Transfer(node._native, node._native.copy_file(request, reads, offset, bytes, sync, note, stop), None)
+            raise _gaps()
+        done = node._native.copy_file(request, reads, offset, bytes, sync, write_device, _note(node, progress, keeps), stop)
+        return Transfer(node._native, done, None)
 
     return node._requests.call(run, source, destination, **options)
 
@@ -66,12 +77,42 @@ def read(node: Node, stop: _native.Stop, progress: Progress | None, file: Path, 
     name = _name(file)
     _at(offset, bytes)
     wanted = bytes if bytes is not None else _bytes_of(destination)
-    return _copy(node, stop, progress, Endpoint(name), destination, True, offset, wanted, False, options)
+    return _copy(node, stop, progress, Endpoint(name), destination, True, offset, wanted, options)
+
+
+def read_to_each(node: Node, stop: _native.Stop, progress: Progress | None, file: Path, destinations: Sequence[End],
+                 offset: int, bytes: int | None, *, at_most: int | None = None, checksum: bool = False,
+                 deadline: float | None = None) -> list[Transfer]:
+    """See Node.copy_file_to_each."""
+    name = _name(file)
+    _at(offset, bytes)
+    if not isinstance(destinations, (list, tuple)):
+        raise InvalidArgument(f"the destinations are a {type(destinations).__name__}", "BAD_ARGUMENT", "pass a list of them")
+    if not destinations:
+        raise InvalidArgument("there is no destination to copy to", "BAD_ARGUMENT", "name one at least")
+    sizes = {size for each in destinations if (size := _bytes_of(each)) is not None}
+    if bytes is None and len(sizes) > 1:
+        raise InvalidArgument(f"the arrays have {min(sizes)} to {max(sizes)} bytes, and all get the same", "SIZE_MISMATCH",
+                              "pass arrays of one size, or say how many bytes of the file there are: bytes=")
+    wanted = bytes if bytes is not None else next(iter(sizes), None)
+
+    def call() -> list[Transfer]:
+        ready = node._requests._ready([], destinations)
+        places = [node._requests.place(each, f"destination {number}", True, ready)
+                  for number, each in enumerate(destinations)]
+        if any(each.runs is not None for each in places):
+            raise _gaps()
+        ends = _pieces.Ends([("", name, None, None)], [each.endpoint for each in places], [])
+        request = _pieces.request(ends, at_most=at_most, checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"))
+        done = node._native.copy_file_to_each(request, offset, wanted, _note(node, progress, Keeps(places)), stop)
+        return [Transfer(node._native, each, None) for each in done]
+
+    return node._requests.with_known(call)
 
 
 def write(node: Node, stop: _native.Stop, progress: Progress | None, source: End, file: Path, offset: int | None,
-          sync: bool, **options: Any) -> Transfer:
+          sync: bool, write_device: bool, **options: Any) -> Transfer:
     """See Node.copy_to_file."""
     name = _name(file)
     _at(offset, None)
-    return _copy(node, stop, progress, source, Endpoint(name), False, offset, None, sync, options)
+    return _copy(node, stop, progress, source, Endpoint(name), False, offset, None, options, sync, write_device)

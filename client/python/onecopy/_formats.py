@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _arrays, _device, _dtypes, _errors, _files, _native, _npy, _pieces, _placing, _pool, _safetensors, _shared
 from ._errors import Error, InvalidArgument
-from ._requests import OURS
+from ._requests import OURS, End, is_empty
 from ._transfer import Transfer
 from ._values import Receipt
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_AT_ONCE = 8  # files
 _GPU_ALIGNMENT = 16  # bytes, which kernels read at once
-_WITH_FUNCTIONS = {".parquet": "onecopy.parquet.load", ".arrow": "onecopy.arrow.load", ".feather": "onecopy.arrow.load"}
+_MODULES = {".parquet": "parquet", ".orc": "orc", ".arrow": "arrow", ".feather": "arrow"}
 
 Array = _shared.SharedArray | _device.DeviceArray
 
@@ -143,7 +143,7 @@ def read(node: Node, stop: _native.Stop, file: OpenFile, runs: Iterable[_placing
         (memory.endpoint(base + each.at, each.bytes)._tuple(), each.offset) for each in runs]
     if not pieces:
         return []
-    done = node._native.copy_pieces(moves.request(file.name), file.fd, True, b"", pieces, False, None, stop)
+    done = node._native.copy_pieces(moves.request(file.name), file.fd, True, [], pieces, False, None, stop)
     return [Transfer(node._native, each, None) for each in done]
 
 
@@ -161,7 +161,7 @@ class Room:
     def __init__(self, node: Node, device: Any, pool: _pool.Pool | _pool.DevicePool | None) -> None:
         self._node = node
         self._pool = pool
-        self._device = None if _is_host(device) else _device.ordinal(device)
+        self._device = None if is_host(device) else _device.ordinal(device)
         if pool is None:
             return
         if pool._node.name != node.name:
@@ -193,17 +193,27 @@ class Room:
         return _placing.place(parts, pages=self.on_host)
 
     def part(self, offset: int, bytes: int, itemsize: int) -> _placing.Part:
-        return _placing.Part(offset, bytes, itemsize if self.on_host else max(itemsize, _GPU_ALIGNMENT))
+        return _part(offset, bytes, itemsize, self.on_host)
 
 
-def _is_host(device: Any) -> bool:
+def _part(offset: int, bytes: int, itemsize: int, on_host: bool) -> _placing.Part:
+    return _placing.Part(offset, bytes, itemsize if on_host else max(itemsize, _GPU_ALIGNMENT))
+
+
+def place(tensors: Iterable[_safetensors.Tensor], *, on_host: bool) -> _placing.Placed:
+    """Where tensors of a file lie in one memory."""
+    return _placing.place((_part(each.offset, each.bytes, each.dtype.itemsize, on_host) for each in tensors if each.dtype),
+                          pages=on_host)
+
+
+def is_host(device: Any) -> bool:
     return device is None or device == "cpu" or getattr(device, "type", None) == "cpu"
 
 
 # ---- load
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """What is loaded of one file."""
 
     file: OpenFile
@@ -223,10 +233,12 @@ def format_of(name: str, format: str | None, known: Sequence[str]) -> str:
     if suffix[1:] in known and suffix != ".index":
         return suffix[1:]
     remedy = f"say which it is: format=, one of {', '.join(known)}"
-    if suffix in _WITH_FUNCTIONS:
-        remedy = f"use {_WITH_FUNCTIONS[suffix]}"
-    elif suffix == ".orc":
-        remedy = "read it by pyarrow.orc: ORC is not loaded"
+    module = _MODULES.get(suffix)
+    if module is not None:
+        saved = "index" not in known
+        remedy = f"use onecopy.{module}.{'save' if saved else 'load'}"
+        if saved and module != "arrow":
+            remedy = f"write it by pyarrow.{module}: onecopy saves none"
     raise InvalidArgument(f"the name of {name} does not say which format it has", "BAD_ARGUMENT", remedy)
 
 
@@ -238,7 +250,7 @@ def load(node: Node, stop: _native.Stop, file: _files.Path, device: Any, pool: _
     patterns = [only] if isinstance(only, str) else None if only is None else list(only)
     room = Room(node, device, pool)
     with contextlib.ExitStack() as opened:
-        wanted = list(_index(opened, name) if kind == "index" else [_one(opened, name, kind)])
+        wanted = list(_index(opened, name) if kind == "index" else [open_one(opened, name, kind)])
         _select(name, wanted, patterns)
         # Nothing moves, and no memory is taken, before all heads are known to be right.
         return _load(node, stop, room, wanted, moves)
@@ -250,20 +262,21 @@ def _open(opened: contextlib.ExitStack, name: _files.Path) -> OpenFile:
     return file
 
 
-def _one(opened: contextlib.ExitStack, name: str, kind: str) -> _Wanted:
+def open_one(opened: contextlib.ExitStack, name: str, kind: str) -> Wanted:
     file = _open(opened, name)
     if kind == "npy":
         head = file.read(0, _npy.header_bytes(name, file.read(0, _npy.FIRST_BYTES), file.size))
         array = _npy.parse(name, head, file.size)
         stem = os.path.basename(name)
         stem = stem[:-4] if stem.lower().endswith(".npy") else stem
-        return _Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes)], {})
+        return Wanted(file, [_safetensors.Tensor(stem, "", array.dtype, array.shape, array.offset, array.bytes,
+                                                 array.fortran)], {})
     length = _safetensors.header_bytes(name, file.read(0, 8), file.size)
     header = _safetensors.parse(name, file.read(8, length), file.size)
-    return _Wanted(file, list(header.tensors), header.metadata)
+    return Wanted(file, list(header.tensors), header.metadata)
 
 
-def _index(opened: contextlib.ExitStack, name: str) -> Iterator[_Wanted]:
+def _index(opened: contextlib.ExitStack, name: str) -> Iterator[Wanted]:
     index = OpenFile(name)
     with contextlib.closing(index):
         if index.size > _safetensors.MOST_HEADER_BYTES:
@@ -273,14 +286,14 @@ def _index(opened: contextlib.ExitStack, name: str) -> Iterator[_Wanted]:
     for tensor, file in files.items():
         tensors.setdefault(file, set()).add(tensor)
     for file, names in tensors.items():
-        found = _one(opened, os.path.join(os.path.dirname(name), file), "safetensors")
+        found = open_one(opened, os.path.join(os.path.dirname(name), file), "safetensors")
         missing = names - {each.name for each in found.tensors}
         if missing:
             raise _safetensors.bad(found.file.name, f"{name} says that it has '{min(missing)}', which is not in it")
         yield found._replace(tensors=[each for each in found.tensors if each.name in names])
 
 
-def _select(name: str, wanted: list[_Wanted], patterns: list[str] | None) -> None:
+def _select(name: str, wanted: list[Wanted], patterns: list[str] | None) -> None:
     if patterns is not None:
         every = {each.name: None for one in wanted for each in one.tensors}
         chosen: set[str] = set()
@@ -296,24 +309,29 @@ def _select(name: str, wanted: list[_Wanted], patterns: list[str] | None) -> Non
         for one in wanted:
             one.tensors[:] = [each for each in one.tensors if each.name in chosen]
     for one in wanted:
-        for each in one.tensors:
-            if each.dtype is None:
-                raise _errors.Unimplemented(
-                    f"tensor '{each.name}' of {one.file.name} is of {each.code}, whose elements are less than a byte",
-                    "BAD_FORMAT", "leave it out by only=[…], or store it packed, as U8")
+        check_types(one, "leave it out by only=[…], or store it packed, as U8")
 
 
-def _load(node: Node, stop: _native.Stop, room: Room, wanted: list[_Wanted], moves: Options) -> Loaded:
+def check_types(one: Wanted, remedy: str) -> None:
+    """Whether an array can have elements of each type."""
+    for each in one.tensors:
+        if each.dtype is None:
+            raise _errors.Unimplemented(
+                f"tensor '{each.name}' of {one.file.name} is of {each.code}, whose elements are less than a byte",
+                "BAD_FORMAT", remedy)
+
+
+def _load(node: Node, stop: _native.Stop, room: Room, wanted: list[Wanted], moves: Options) -> Loaded:
     arrays: dict[str, Array] = {}
     calls: list[Callable[[], list[Transfer]]] = []
     for one in wanted:
         if not one.tensors:
             continue
-        placed = room.place(room.part(each.offset, each.bytes, each.dtype.itemsize) for each in one.tensors if each.dtype)
+        placed = place(one.tensors, on_host=room.on_host)
         memory, base = room.empty(placed.bytes)
         for each, at in zip(one.tensors, placed.at, strict=True):
             assert each.dtype is not None  # _select has seen to that
-            arrays[each.name] = memory._part(base + at, each.shape, each.dtype)
+            arrays[each.name] = memory._part(base + at, each.shape, each.dtype, fortran=each.fortran)
         calls.append(lambda one=one, placed=placed, memory=memory, base=base: read(  # type: ignore[misc]
             node, stop, one.file, placed.runs, memory, moves, base))
     done = at_once(stop, calls)
@@ -358,15 +376,26 @@ def save(node: Node, stop: _native.Stop, file: _files.Path, arrays: Any, metadat
     if kind == "npy":
         if len(looked_at) != 1 or metadata:
             raise InvalidArgument("a .npy file has one array, and no metadata", "BAD_ARGUMENT", "write a .safetensors file")
-        (only, (dtype, shape)), = looked_at.items()
-        head = _npy.write(dtype, shape)
+        (only, (dtype, shape, fortran)), = looked_at.items()
+        head = _npy.write(dtype, shape, fortran=fortran)
         places = {only: len(head)}
     else:
-        head, places = _safetensors.write(looked_at, metadata or {})
-    return _write(node, stop, name, head, [(each, arrays[each], places[each]) for each in looked_at], sync, moves)
+        for each, (dtype, shape, fortran) in looked_at.items():
+            if fortran:
+                raise _gaps(each, _arrays.compact(shape, dtype.itemsize, fortran=True))
+        head, places = _safetensors.write({each: (dtype, shape) for each, (dtype, shape, _) in looked_at.items()},
+                                          metadata or {})
+    return write(node, stop, name, [(0, head)], [(f"'{each}'", arrays[each], places[each]) for each in looked_at], sync, moves,
+                 as_they_lie=kind == "npy")
 
 
-def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...]]:
+def _gaps(name: str, strides: object) -> InvalidArgument:
+    return InvalidArgument(f"'{name}' has gaps, or another order than the file: its strides are {strides}", "BAD_ARGUMENT",
+                           "pass one without: numpy.ascontiguousarray(array), tensor.contiguous()")
+
+
+def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...], bool]:
+    """Its type, its shape, and whether its first dimension is the fastest and not the last."""
     if not isinstance(name, str):
         raise InvalidArgument(f"{name!r} is no name of an array", "BAD_ARGUMENT", "pass a dict with names as str")
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
@@ -374,41 +403,47 @@ def _described(name: object, array: Any) -> tuple[_dtypes.DType, tuple[int, ...]
                               "BAD_ARGUMENT", "pass an array of NumPy, torch, CuPy, JAX or onecopy")
     shape = tuple(int(each) for each in array.shape)
     kind = _dtypes.of(array.dtype)
-    if 0 in shape or isinstance(array, OURS):
-        return kind, shape
+    if 0 in shape:
+        return kind, shape, False
+    if isinstance(array, OURS):
+        return kind, shape, array._fortran
     found = _arrays.view(array)
     _arrays.check(found, f"'{name}'", written=False)
     if found.itemsize != kind.itemsize or found.shape != shape:
         raise InvalidArgument(f"'{name}' says it is of {kind.name}, and has elements of {found.itemsize} bytes",
                               "BAD_ARGUMENT", "convert it: array.astype")
-    runs = _arrays.runs(found)
-    if len(runs) != 1 or runs[0][3] != 1:
-        raise InvalidArgument(f"'{name}' has gaps, or another order than the file: its strides are {found.strides}",
-                              "BAD_ARGUMENT", "pass one without: numpy.ascontiguousarray(array), tensor.contiguous()")
-    return kind, shape
+    if _arrays.is_compact(found):
+        return kind, shape, False
+    if not _arrays.is_compact(found, fortran=True):
+        raise _gaps(name, found.strides)
+    return kind, shape, True
 
 
-def _write(node: Node, stop: _native.Stop, name: str, head: bytes, arrays: Sequence[tuple[str, Any, int]], sync: bool,
-           moves: Options) -> Saved:
+def _flat(end: End) -> End:
+    """The same bytes, in the order that they lie in, of an array of ours."""
+    return end._part(0, (end.nbytes,), _dtypes.of("uint8")) if isinstance(end, OURS) and end._fortran else end
+
+
+def write(node: Node, stop: _native.Stop, name: str, texts: list[tuple[int, bytes]], ends: Sequence[tuple[str, End, int]],
+          sync: bool, moves: Options, *, as_they_lie: bool = False) -> Saved:
+    """Writes a file of texts, by their places in it, and of arrays or ranges of buffers: what each is called, it, and its
+    place. One request for each buffer that they lie in. `as_they_lie`: arrays are compact, in either order."""
     requests = node._requests
-    full = [(what, array, at) for what, array, at in arrays if 0 not in tuple(array.shape)]
+    full = [(what, _flat(end) if as_they_lie else end, at) for what, end, at in ends if not is_empty(end)]
 
     def call() -> Saved:
-        ready = requests._ready([array for _, array, _ in full], [])
-        places = [requests.place(array, f"'{what}'", False, ready) for what, array, _ in full]
+        ready = requests._ready([end for _, end, _ in full], [])
+        for key, (found, registration) in ready.items() if as_they_lie else ():
+            if not _arrays.is_compact(found):
+                turned = found._replace(shape=found.shape[::-1], strides=found.strides[::-1])
+                ready[key] = turned, registration
+        places = [requests.place(end, what, False, ready) for what, end, _ in full]
         pieces: list[tuple[tuple[object, ...], int]] = [
             (place.endpoint, at) for place, (_, _, at) in zip(places, full, strict=True)]
-        done = node._native.copy_pieces(moves.request(name), -1, False, head, pieces, sync, None, stop)
+        done = node._native.copy_pieces(moves.request(name), -1, False, texts, pieces, sync, None, stop)
         return Saved(Transfer(node._native, each, None) for each in done)
 
-    try:
-        return call()
-    except _errors.NotFound as failure:
-        if failure.reason not in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
-            raise
-        for id in requests.unknown(requests.registrations.ids()):  # of an earlier daemon
-            requests.registrations.lose(id)
-    return call()
+    return requests.with_known(call)
 
 
 __all__ = ["Error", "Loaded", "Saved", "load", "save"]

@@ -11,7 +11,20 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from . import _arrays, _errors, _files, _formats, _mapped, _native, _pieces, _pool, _prepared, _registrations, _shared, _streams
+from . import (
+    _arrays,
+    _errors,
+    _files,
+    _formats,
+    _mapped,
+    _native,
+    _pieces,
+    _pool,
+    _prepared,
+    _registrations,
+    _shared,
+    _streams,
+)
 from ._errors import InvalidArgument
 from ._requests import OURS, End, Keeps, Requests, milliseconds
 from ._transfer import Transfer
@@ -286,17 +299,33 @@ class Node:
         return _files.read(self, _native.Stop(), progress, file, destination, offset, bytes, at_most=at_most, path=path,
                            checksum=checksum, deadline=deadline)
 
+    def copy_file_to_each(self, file: str | os.PathLike[str], destinations: Sequence[End], *, offset: int = 0,
+                          bytes: int | None = None, at_most: int | None = None, checksum: bool = False,
+                          deadline: float | None = None, progress: Progress | None = None) -> list[Transfer]:
+        """Reads a file of this machine into several buffers or arrays, of any nodes, each byte from the disk once: a piece
+        goes into one of them, the first that is of this node or else the first, and from there into the others, while the
+        next is read. A transfer for each destination, in their order; of those that were copied onwards the receipt tells
+        that way alone, and names in its evidence where from ("copied_from").
+
+        bytes: how many, as many as the arrays have, which are of one size, or, for buffers, what there is. Other arguments
+        as copy_from_file's. Raises as that does, and InvalidArgument for no destination, or one that is there twice. After
+        a failure each may have got a part."""
+        return _files.read_to_each(self, _native.Stop(), progress, file, destinations, offset, bytes, at_most=at_most,
+                                   checksum=checksum, deadline=deadline)
+
     def copy_to_file(self, source: End, file: str | os.PathLike[str], *, offset: int | None = None, sync: bool = False,
-                     at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
-                     progress: Progress | None = None) -> Transfer:
+                     write_device: bool = False, at_most: int | None = None, path: str = "", checksum: bool = False,
+                     deadline: float | None = None, progress: Progress | None = None) -> Transfer:
         """Writes a buffer or an array, of any node, into a file of this machine. The whole file is written under another
         name and renamed in the end, so that after a failure what was there still is; with an offset the bytes from there
         on are written in place, of a file that is there.
 
-        sync: return once the disk has the bytes, and the name. Raises ResourceExhausted (NO_SPACE) where the disk is
+        sync: return once the disk has the bytes, and the name; write_device: a block device may be written, whose bytes are
+        lost: without it InvalidArgument (BAD_ARGUMENT), and FailedPrecondition (DEVICE_IN_USE) for one that is mounted or
+        part of another all the same. Raises ResourceExhausted (NO_SPACE) where the disk is
         full. Otherwise as copy_from_file."""
-        return _files.write(self, _native.Stop(), progress, source, file, offset, sync, at_most=at_most, path=path,
-                            checksum=checksum, deadline=deadline)
+        return _files.write(self, _native.Stop(), progress, source, file, offset, sync, write_device, at_most=at_most,
+                            path=path, checksum=checksum, deadline=deadline)
 
     def load(self, file: str | os.PathLike[str], *, device: Any = None,
              pool: _pool.Pool | _pool.DevicePool | None = None, only: str | Iterable[str] | None = None,
@@ -304,7 +333,7 @@ class Node:
              deadline: float | None = None) -> _formats.Loaded:
         """The arrays of a file of this machine, by their names: of a safetensors file, of an index of several
         (`model.safetensors.index.json`, whose files are read side by side), or of a .npy file, whose array has the file's
-        name. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
+        name and, where the file says so, Fortran order, as its strides tell. Only heads are looked at here; the rest the daemon moves into one memory for each file, in which the arrays
         lie where they do in the file. One that would not lie at a multiple of its elements' size there has a place of its
         own in it, as has on a GPU one that does not at a multiple of 16.
 
@@ -313,8 +342,8 @@ class Node:
         the file's name does not say; at_most, checksum, deadline: as transfer's, of each file, and of all together.
 
         Raises InvalidArgument (BAD_FORMAT) for a file that is not what its format says, before anything moves;
-        Unimplemented for elements of less than a byte, of another byte order, or in Fortran order; NotFound for a file, or
-        a tensor of `only`, that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
+        Unimplemented for elements of less than a byte or of another byte order; NotFound for a file, or a tensor of `only`,
+        that is not there; DataLoss for a file that becomes shorter meanwhile. Then the memory has been
         given back."""
         return _formats.load(self, _native.Stop(), file, device, pool, only, format,
                              _formats.options(at_most, checksum, deadline))
@@ -323,7 +352,8 @@ class Node:
              metadata: Mapping[str, str] | None = None, format: str | None = None, sync: bool = False,
              at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> _formats.Saved:
         """Writes arrays without gaps, of the host or of GPUs, into a safetensors file, by their names, or one array into a
-        .npy file. The daemon moves their bytes. Head and bytes get the file's name together, in the end: after a failure
+        .npy file, which may be in Fortran order, too. The daemon moves their bytes, by one request for each memory that they
+        lie in, as a pool's slab, what `load` returned, or an array of NumPy that they are parts of. Head and bytes get the file's name together, in the end: after a failure
         what there was still is, and nothing beside it. Arrays of a GPU are read as they are: synchronise first.
 
         metadata: texts by their names, of a safetensors file; sync: return once the disk has it; other arguments as

@@ -22,6 +22,7 @@ class Array(NamedTuple):
     shape: tuple[int, ...]
     offset: int
     bytes: int
+    fortran: bool  # the first dimension is the fastest
 
 
 def bad(file: str, why: str) -> InvalidArgument:
@@ -63,13 +64,11 @@ def parse(file: str, head: bytes, size: int) -> Array:
     if not isinstance(fields["fortran_order"], bool):
         raise bad(file, f"fortran_order is {fields['fortran_order']!r}")
     kind = _kind(file, descr)
-    if fields["fortran_order"] and sum(each != 1 for each in shape) > 1 and 0 not in shape:
-        raise Unimplemented(f"{file} has its first dimension fastest (Fortran order), and arrays here the last", "BAD_FORMAT",
-                            "write it in C order: numpy.save(file, numpy.ascontiguousarray(array))")
     bytes = kind.itemsize * math.prod(shape)
     if size - len(head) != bytes:
         raise bad(file, f"an array of {kind.name} and shape {shape} has {bytes} bytes, and {size - len(head)} are there")
-    return Array(kind, shape, len(head), bytes)
+    turned = fields["fortran_order"] and sum(each != 1 for each in shape) > 1 and 0 not in shape  # else either order
+    return Array(kind, shape, len(head), bytes, turned)
 
 
 def _kind(file: str, descr: object) -> _dtypes.DType:
@@ -82,11 +81,11 @@ def _kind(file: str, descr: object) -> _dtypes.DType:
                         "BAD_FORMAT", "convert the array, as by array.astype('<f4'), and write it anew")
 
 
-def write(kind: _dtypes.DType, shape: tuple[int, ...]) -> bytes:
+def write(kind: _dtypes.DType, shape: tuple[int, ...], *, fortran: bool) -> bytes:
     """The head of a file of such an array."""
     if not kind.typestr:
         raise InvalidArgument(f"NumPy has no type {kind.name}", "BAD_ARGUMENT", "write a .safetensors file")
-    text = repr({"descr": kind.typestr, "fortran_order": False, "shape": shape}).encode("latin-1")
+    text = repr({"descr": kind.typestr, "fortran_order": fortran, "shape": shape}).encode("latin-1")
     size = -(-(len(_MAGIC) + 4 + len(text) + 1) // _ALIGNMENT) * _ALIGNMENT
     text = text.ljust(size - len(_MAGIC) - 5) + b"\n"
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text

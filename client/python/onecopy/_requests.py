@@ -14,6 +14,7 @@ from ._values import Buffer, Endpoint
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
 """What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
 
+_LOST = ("BUFFER_LOST", "BUFFER_NOT_FOUND")
 _MANY = 8  # buffers that are asked for one by one rather than by a list of all
 
 _Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
@@ -77,8 +78,8 @@ class Requests:
             whole = end.endpoint(0, end.nbytes)._tuple()
             if isinstance(end, _ranges.PoolRange):
                 # Its memory, too: free() may take it from the array before the transfer has ended.
-                return Place(whole, end.nbytes, None, (end, end._memory), pool=end._pool)
-            return Place(whole, end.nbytes, None, end)
+                return Place(whole, end.nbytes, end._gaps, (end, end._memory), pool=end._pool)
+            return Place(whole, end.nbytes, end._gaps, end)
         found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
@@ -104,7 +105,7 @@ class Requests:
         missing: dict[int, tuple[Any, _arrays.View]] = {}
         for ends, what, written in ((sources, "source", False), (destinations, "destination", True)):
             for number, end in enumerate(ends):
-                if isinstance(end, (str, Buffer, Endpoint, *OURS)) or _is_empty(end):
+                if isinstance(end, (str, Buffer, Endpoint, *OURS)) or is_empty(end):
                     continue
                 found = _arrays.view(end)
                 _arrays.check(found, f"{what} {number}", written)
@@ -130,10 +131,22 @@ class Requests:
             again, keeps = self.again(failure, request, source, destination, ranges=pieces, **options)
         return call(again, keeps)
 
+    def with_known(self, call: Callable[[], _T]) -> _T:
+        """Makes a call that finds the places of its ends itself; once more where the daemon does not know one of them any
+        more, as it was started since."""
+        try:
+            return call()
+        except NotFound as failure:
+            if failure.reason not in _LOST:
+                raise
+            for id in self.unknown(self.registrations.ids()):
+                self.registrations.lose(id)
+        return call()
+
     def again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
               **options: Any) -> tuple[_pieces.Request, Keeps]:
         """The request made anew after that failure, which is raised where it names the same as before."""
-        if failure.reason in ("BUFFER_LOST", "BUFFER_NOT_FOUND"):
+        if failure.reason in _LOST:
             self._lose_unknown(before)
             again, keeps = self.make(source, destination, **options)
             if _pieces.places(again) != _pieces.places(before):
@@ -197,7 +210,7 @@ class Requests:
         places: list[Place] = []
         ready = self._ready(sources, destinations)
         for number, pair in enumerate(zip(sources, destinations, strict=True)):
-            if all(_is_empty(each) for each in pair):
+            if all(is_empty(each) for each in pair):
                 continue
             from_ = self.place(pair[0], f"source {number}", False, ready)
             to = self.place(pair[1], f"destination {number}", True, ready)
@@ -214,7 +227,7 @@ class Requests:
         return joining.ends(), places
 
 
-def _is_empty(end: End) -> bool:
+def is_empty(end: End) -> bool:
     """Whether it is an array without elements."""
     if isinstance(end, OURS):
         return end.nbytes == 0

@@ -36,6 +36,7 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     offset: int
     bytes: int
+    fortran: bool = False  # the first dimension is the fastest: of another format
 
 
 class Header(NamedTuple):

@@ -117,12 +117,13 @@ class SharedArray(TypedArray):
         """A range of its bytes, for a transfer."""
         return self.buffer.endpoint(offset, bytes)
 
-    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType) -> SharedArray:
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType, *, fortran: bool = False) -> SharedArray:
         made = SharedPart.__new__(SharedPart)
         made.__dict__.update(self.__dict__)
         made._offset = self._offset + offset
         made._shape = shape
         made._dtype = dtype
+        made._fortran = fortran
         return made
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
@@ -149,7 +150,7 @@ class SharedArray(TypedArray):
         if not self._dtype.typestr:
             raise AttributeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
         return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr,
-                "data": (self._memory.address + self._offset, False), "strides": None}
+                "data": (self._memory.address + self._offset, False), "strides": self.strides if self._fortran else None}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _arrays.CPU, 0

@@ -10,11 +10,12 @@ from . import _arrays, _dtypes, _native
 
 
 class TypedArray:
-    """A shape, and a type of elements, without gaps."""
+    """A shape, and a type of elements, without gaps; the last dimension is the fastest or, in Fortran order, the first."""
 
     _shape: tuple[int, ...]
     _dtype: _dtypes.DType
     _offset = 0  # where in the memory it begins
+    _fortran = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -26,6 +27,11 @@ class TypedArray:
         return self._dtype.name
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next one of each dimension."""
+        return _arrays.compact(self._shape, self._dtype.itemsize, fortran=self._fortran)
+
+    @property
     def nbytes(self) -> int:
         return self._dtype.itemsize * math.prod(self._shape)
 
@@ -34,12 +40,20 @@ class TypedArray:
             raise TypeError("len() of an array without dimensions")
         return self._shape[0]
 
-    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType) -> Self:
+    @property
+    def _gaps(self) -> list[_arrays.Range] | None:
+        """Its bytes in order of its elements; None where they lie so."""
+        if not self._fortran:
+            return None
+        return _arrays.runs_of(self._dtype.itemsize, self._shape, self.strides)
+
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType, *, fortran: bool = False) -> Self:
         """Another array, of bytes of this one from there on. It keeps the memory."""
         made = copies.copy(self)
         made._offset = self._offset + offset
         made._shape = shape
         made._dtype = dtype
+        made._fortran = fortran
         return made
 
     def _check_hand_over(self, device: tuple[int, int], wanted: tuple[SupportsIndex, SupportsIndex] | None,
@@ -54,7 +68,7 @@ class TypedArray:
     def _capsule(self, owner: Any, address: int, device: tuple[int, int],
                  max_version: tuple[SupportsIndex, SupportsIndex] | None) -> object:
         """DLPack's, of the newest kind that is understood; it keeps the owner of the memory."""
-        strides = [each // self._dtype.itemsize for each in _arrays.compact(self._shape, self._dtype.itemsize)]
+        strides = [each // self._dtype.itemsize for each in self.strides]
         return _native.export_tensor(
             owner, address, device, (self._dtype.code, self._dtype.bits, self._dtype.lanes), list(self._shape), strides,
             False, max_version is not None and int(max_version[0]) >= 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import functools
 import importlib
@@ -11,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _native, _pieces, _tensors
+from . import _ahead, _native, _pieces, _tensors
 from ._errors import InvalidArgument
 from ._transfer import Transfer
 
@@ -131,47 +130,23 @@ class Policy:
         return _tensors.read(node, [each.offered for each in weights], targets, stop, made)
 
 
-class Reader:
-    """Reads weights batch by batch, the next one while somebody takes care of the last: two lie in memory at a time.
-    Begins with the first; `close` cancels what is under way, and waits for its end."""
+class Reader(_ahead.Ahead["tuple[list[tuple[str, Any]], list[Transfer]]"]):
+    """Reads weights batch by batch, the next one while somebody takes care of the last. Of each batch the names with their
+    tensors, and the transfers that brought it."""
 
     def __init__(self, node: Node, weights: Sequence[Weight], device: str, most_bytes: int, policy: Policy) -> None:
-        self._node = node
-        self._device = device
-        self._policy = policy
-        self._stop = _native.Stop()
-        self._batches = batches(weights, lambda each: each.bytes, most_bytes)
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="onecopy-weights")
-        self._next = self._begin()
+        stop = _native.Stop()
+        super().__init__(self._calls_of(node, weights, device, most_bytes, policy, stop), stop, "onecopy-weights")
 
-    def __enter__(self) -> Reader:
-        return self
+    @staticmethod
+    def _calls_of(node: Node, weights: Sequence[Weight], device: str, most_bytes: int, policy: Policy,
+                  stop: _native.Stop) -> Iterator[Callable[[], tuple[list[tuple[str, Any]], list[Transfer]]]]:
+        for batch in batches(weights, lambda each: each.bytes, most_bytes):
+            def read(batch: list[Weight], tensors: list[Any]) -> tuple[list[tuple[str, Any]], list[Transfer]]:
+                done = policy.read(node, batch, tensors, stop)
+                return [(each.name, tensor) for each, tensor in zip(batch, tensors, strict=True)], done
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._stop.request()
-        self._thread.shutdown(cancel_futures=True)
-
-    def __iter__(self) -> Iterator[tuple[list[tuple[str, Any]], list[Transfer]]]:
-        """Of each batch the names with their tensors, and the transfers that brought it."""
-        while self._next is not None:
-            batch, tensors, done = self._next
-            transfers = done.result()
-            self._next = None  # so that two batches are all there is
-            self._next = self._begin()
-            named = [(each.name, tensor) for each, tensor in zip(batch, tensors, strict=True)]
-            del tensors
-            yield named, transfers
-            del named
-
-    def _begin(self) -> tuple[list[Weight], list[Any], concurrent.futures.Future[list[Transfer]]] | None:
-        batch = next(self._batches, None)
-        if batch is None:
-            return None
-        tensors = _tensors.room(self._node, [(each.shape, each.dtype) for each in batch], self._device)
-        return batch, tensors, self._thread.submit(self._policy.read, self._node, batch, tensors, self._stop)
+            yield functools.partial(read, batch, _tensors.room(node, [(each.shape, each.dtype) for each in batch], device))
 
 
 def targets_in(tensors: Mapping[str, Any], weights: Sequence[Weight]) -> list[Any]:

@@ -9,6 +9,7 @@ and files of Arrow's, whose buffers the daemon moves:
 
     batches = onecopy.arrow.load(node, "table.arrow", columns=["id"])
     batches[0].batch                                       # in place; of a GPU's memory: layout and memory
+    onecopy.arrow.save(node, "copy.arrow", batches)        # or a table, or columns: {"id": array of a GPU}
 
 Needs pyarrow.
 """
@@ -21,17 +22,22 @@ import ctypes
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _arrow_file, _errors, _formats, _native, _placing
+from . import _arrow_file, _errors, _files, _formats, _native, _placing
 from ._errors import InvalidArgument
 from ._shared import SharedArray
 
 try:
     import pyarrow
+
+    from . import _arrow_saving
 except ImportError as failure:
     raise ImportError("onecopy.arrow needs pyarrow: pip install pyarrow") from failure
+
+from ._arrow_saving import Column, field_types
+from ._arrow_writing import Batch, Node as _Node, Source
 
 if TYPE_CHECKING:
     from ._node import Node
@@ -165,7 +171,7 @@ class _Laying:
                                   "cast it first: column.cast(pyarrow.string())")
         own = tuple(self.place(buffers.pop()) for _ in range(type.num_buffers))
         children = tuple(self._part(each, exported.children[number].contents, buffers, None)
-                         for number, each in enumerate(_field_types(type)))
+                         for number, each in enumerate(field_types(type)))
         dictionary = None
         if pyarrow.types.is_dictionary(type):
             if array is None:
@@ -173,14 +179,6 @@ class _Laying:
                                       "decode it first: column.dictionary_decode()")
             dictionary = self.array(array.dictionary)
         return _Part(exported.length, exported.null_count, exported.offset, own, children, dictionary)
-
-
-def _field_types(type: pyarrow.DataType) -> list[pyarrow.DataType]:
-    if pyarrow.types.is_map(type):
-        return [pyarrow.struct([type.key_field, type.item_field])]
-    if pyarrow.types.is_dictionary(type):
-        return []
-    return [type.field(i).type for i in range(type.num_fields)]
 
 
 def _rebuild(type: pyarrow.DataType, part: _Part, memory: SharedArray) -> pyarrow.Array:
@@ -193,7 +191,7 @@ def _rebuild(type: pyarrow.DataType, part: _Part, memory: SharedArray) -> pyarro
     if part.dictionary is not None:
         values = _rebuild(type.value_type, part.dictionary, memory)
         return pyarrow.DictionaryArray.from_buffers(type, part.length, buffers, values, part.null_count, part.offset)
-    children = [_rebuild(each, child, memory) for each, child in zip(_field_types(type), part.children, strict=True)]
+    children = [_rebuild(each, child, memory) for each, child in zip(field_types(type), part.children, strict=True)]
     return pyarrow.Array.from_buffers(type, part.length, buffers, part.null_count, part.offset, children or None)
 
 
@@ -286,7 +284,7 @@ class _Walk:
         self._node += 1
         own = (None,) if kinds.is_null(type) else tuple(
             self._place(validity=number == 0, wanted=wanted) for number in range(type.num_buffers))
-        children = tuple(self.column(each, None, wanted) for each in _field_types(type))
+        children = tuple(self.column(each, None, wanted) for each in field_types(type))
         values = None
         if kinds.is_dictionary(type):
             if dictionary is None:
@@ -420,3 +418,125 @@ def _check_apart(name: str, ordered: list[int], ends: dict[int, int]) -> None:
     for one, other in zip(ordered, ordered[1:], strict=False):
         if ends[one] > other:
             raise _arrow_file.bad(name, f"the buffer at {one} goes on to {ends[one]}, and another begins at {other}")
+
+
+def save(node: Node, file: str | os.PathLike[str], table: Any, *, sync: bool = False, at_most: int | None = None,
+         checksum: bool = False, deadline: float | None = None) -> _formats.Saved:
+    """Writes a file of Arrow (IPC), without compression. `table`: a Table or RecordBatch of pyarrow, batches as `load` and
+    `place` return them, also of GPUs, a list of such, or columns by their names: arrays of one dimension, of the host or of
+    GPUs, and Columns. The daemon writes the buffers, one request for each memory that they lie in; schema and metadata
+    touch the processor. A slice is copied first. Arrays of a GPU are read as they are: synchronise first.
+
+    What gets the file's name has all; after a failure what was there still is, and nothing beside it. Arguments as
+    Node.save's. Raises InvalidArgument for columns of unlike lengths, batches of unlike schemas and buffers that are too
+    short; Unimplemented for what `load` does not take, and for dictionaries that change; ResourceExhausted (NO_SPACE) where
+    the disk is full."""
+    moves = _formats.options(at_most, checksum, deadline)
+    name = _files._name(file)
+    schema, batches = _given(table)
+    for field in schema:
+        _arrow_saving.check_type(field.name, field.type)
+    writing = _arrow_saving.begin(schema)
+    dictionaries = _arrow_saving.Dictionaries(writing, schema)
+    for each in batches:
+        if isinstance(each, Mapping):
+            writing.batch(_of_columns(each, schema, dictionaries))
+        elif isinstance(each, pyarrow.RecordBatch):
+            writing.batch(_of_arrays(each, dictionaries))
+        else:
+            writing.batch(_of_memory(each, dictionaries))
+    writing.end()
+    ends = [("a buffer of the table", source.end, at) for source, at in writing.buffers]
+    return _formats.write(node, _native.Stop(), name, writing.texts, ends, sync, moves)
+
+
+def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
+    """The schema, and the batches: a RecordBatch in memory of the host, columns, or what lies in a GPU's."""
+    if isinstance(table, Mapping):
+        fields = [(name, each.type if isinstance(each, Column) else _arrow_saving.type_of(name, each))
+                  for name, each in table.items()]
+        return pyarrow.schema(fields), [table]
+    if isinstance(table, pyarrow.Table):
+        return table.schema, table.to_batches()
+    if isinstance(table, (pyarrow.RecordBatch, LoadedBatch, Placed)):
+        table = [table]
+    if not isinstance(table, (list, tuple)):
+        raise InvalidArgument(f"a {type(table).__name__} is no table", "BAD_ARGUMENT",
+                              "pass a Table or RecordBatch of pyarrow, batches of onecopy.arrow, or a dict of columns")
+    batches = []
+    for each in table:
+        if isinstance(each, Placed) or (isinstance(each, LoadedBatch) and isinstance(each.memory, SharedArray)):
+            batches.append(each.batch)
+        elif isinstance(each, (pyarrow.RecordBatch, LoadedBatch)):
+            batches.append(each)
+        else:
+            raise InvalidArgument(f"a {type(each).__name__} is no batch", "BAD_ARGUMENT",
+                                  "pass batches of pyarrow or of onecopy.arrow")
+    schemas = [table.schema] if isinstance(table, LoadedBatches) else []
+    schemas += [each.layout.schema if isinstance(each, LoadedBatch) else each.schema for each in batches]
+    if not schemas:
+        raise InvalidArgument("a list without batches has no schema", "BAD_ARGUMENT", "pass a Table: schema.empty_table()")
+    for each in schemas:
+        if not each.equals(schemas[0]):
+            raise InvalidArgument(f"the batches are not of one schema: {schemas[0]}, and {each}", "BAD_ARGUMENT",
+                                  "cast them to one: batch.cast(schema)")
+    return schemas[0], batches
+
+
+def _laid(array: pyarrow.Array) -> _arrow_saving.Laid:
+    laying = _Laying()
+    return _arrow_saving.Laid(laying.array(array), dict(laying.buffers))
+
+
+def _of_arrays(batch: pyarrow.RecordBatch, dictionaries: _arrow_saving.Dictionaries) -> Batch:
+    nodes = []
+    for number, column in enumerate(batch.columns):
+        storage = column.storage if isinstance(column, pyarrow.ExtensionArray) else column
+        if pyarrow.types.is_dictionary(storage.type):
+            values = storage.dictionary
+            dictionaries.add(number, values, lambda values=values: _arrow_saving.of_array(values, _laid),  # type: ignore[misc]
+                             lambda one, other: bool(one.equals(other)))
+        nodes.append(_arrow_saving.of_array(storage, _laid))
+    return Batch(batch.num_rows, nodes)
+
+
+def _of_memory(loaded: LoadedBatch, dictionaries: _arrow_saving.Dictionaries) -> Batch:
+    def source(at: int, bytes: int) -> Source:
+        return Source(_formats.bytes_of(loaded.memory, at, bytes), bytes)
+
+    nodes = []
+    for number, (field, part) in enumerate(zip(loaded.layout.schema, loaded.layout.columns, strict=True)):
+        if part.dictionary is not None:
+            kind = field.type.storage_type if isinstance(field.type, pyarrow.ExtensionType) else field.type
+            values = part.dictionary
+            dictionaries.add(
+                number, (loaded.memory, values),
+                lambda values=values, kind=kind: _arrow_saving.of_part(values, kind.value_type, source),  # type: ignore[misc]
+                lambda one, other: one[0] is other[0] and one[1] == other[1])
+        nodes.append(_arrow_saving.of_part(part, field.type, source))
+    return Batch(loaded.layout.rows, nodes)
+
+
+def _of_columns(columns: Mapping[str, Any], schema: pyarrow.Schema, dictionaries: _arrow_saving.Dictionaries) -> Batch:
+    nodes: list[_Node] = []
+    for number, (name, each) in enumerate(columns.items()):
+        if not isinstance(each, Column):
+            nodes.append(_arrow_saving.of_plain(name, each, schema.field(number).type))
+            continue
+        values = each.dictionary
+        if pyarrow.types.is_dictionary(each.type) != (values is not None):
+            raise InvalidArgument(f"column '{name}' is of {each.type}, and has {'no' if values is None else 'a'} dictionary",
+                                  "BAD_ARGUMENT", "pass one where the type says so")
+        if values is not None:
+            if values.type != each.type.value_type:
+                raise InvalidArgument(f"the dictionary of column '{name}' is of {values.type}, not {each.type.value_type}",
+                                      "BAD_ARGUMENT", "pass one of the type's values")
+            made = (_arrow_saving.of_column(name, values) if isinstance(values, Column)
+                    else _arrow_saving.of_array(values, _laid))
+            dictionaries.add(number, values, lambda made=made: made, lambda one, other: one is other)  # type: ignore[misc]
+        nodes.append(_arrow_saving.of_column(name, each))
+    lengths = {each.length for each in nodes}
+    if len(lengths) > 1:
+        raise InvalidArgument(f"the columns have {min(lengths)} to {max(lengths)} elements", "SIZE_MISMATCH",
+                              "pass columns of one length")
+    return Batch(nodes[0].length if nodes else 0, nodes)

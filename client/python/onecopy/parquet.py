@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import _errors, _formats, _native, _parquet_footer
+from . import _formats, _native, _parquet_footer, _selection
 from ._parquet_footer import Column
 
 if TYPE_CHECKING:
@@ -56,32 +56,6 @@ class ColumnChunks(tuple[Chunk, ...]):
         return tuple(each.receipt for each in self.transfers)
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-
-
-def _columns(name: str, footer: _parquet_footer.Footer, wanted: Iterable[str] | None) -> list[int]:
-    paths = [each.path for each in footer.columns]
-    if wanted is None:
-        return list(range(len(paths)))
-    chosen: set[int] = set()
-    for column in [wanted] if isinstance(wanted, str) else list(wanted):
-        found = {number for number, path in enumerate(paths) if path == column or path.startswith(f"{column}.")}
-        if not found:
-            raise _errors.NotFound(f"{name} has no column {column!r}", "BAD_ARGUMENT", f"it has {_some(paths)}")
-        chosen |= found
-    return sorted(chosen)
-
-
-def _row_groups(name: str, footer: _parquet_footer.Footer, wanted: Iterable[int] | None) -> list[int]:
-    count = len(footer.row_groups)
-    chosen = list(range(count)) if wanted is None else sorted(set(wanted))
-    for group in chosen:
-        if not isinstance(group, int) or not 0 <= group < count:
-            raise _errors.NotFound(f"{name} has no row group {group!r}", "BAD_ARGUMENT", f"it has {count}, from 0 on")
-    return chosen
-
-
 def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
          row_groups: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
          at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> ColumnChunks:
@@ -99,8 +73,8 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
         footer = _parquet_footer.parse(
             opened.name, opened.read(opened.size - _parquet_footer.TAIL_BYTES - length, length))
         places = _parquet_footer.places(
-            opened.name, footer, _row_groups(opened.name, footer, row_groups), _columns(opened.name, footer, columns),
-            opened.size - length)
+            opened.name, footer, _selection.parts(opened.name, "row group", len(footer.row_groups), row_groups),
+            _selection.columns(opened.name, [each.path for each in footer.columns], columns), opened.size - length)
         ordered = sorted(places, key=lambda each: each.offset)
         placed = room.place(room.part(each.offset, each.bytes, 8) for each in ordered)
         memory, base = room.empty(placed.bytes)

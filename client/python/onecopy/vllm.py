@@ -1,8 +1,8 @@
-"""vLLM's weight transfer by onecopy: a trainer's weights go into the workers of a vLLM that runs.
+"""Weights for vLLM by onecopy: of a model's files as it starts, and of a trainer into the workers of one that runs.
 
-    vllm serve MODEL --weight-transfer-config '{"backend": "onecopy"}'
+    vllm serve MODEL --load-format onecopy --weight-transfer-config '{"backend": "onecopy"}'
 
-vLLM finds the engine by the wheel's entry point. The trainer, which needs no vLLM of its own:
+vLLM finds the loader and the engine by the wheel's entry point. The trainer, which needs no vLLM of its own:
 
     trainer = onecopy.vllm.Trainer(client)             # VLLMWeightSyncClient: HTTPVLLMWeightSyncClient(URL), …
     trainer.send(model.named_parameters())             # as often as wanted
@@ -17,6 +17,7 @@ import functools
 import importlib
 import logging
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -34,8 +35,25 @@ log = logging.getLogger("onecopy.vllm")
 
 
 def register() -> None:
-    """Makes "onecopy" a backend of vLLM's weight transfer, in this process. vLLM calls it in each of its own, by the entry
-    point; a vLLM that has no weight transfer is left as it is. May be called again."""
+    """Makes "onecopy" a load format of vLLM's and a backend of its weight transfer, in this process. vLLM calls it in each
+    of its own, by the entry point; a vLLM that does not have the one or the other is left as it is. May be called again."""
+    _register_loader()
+    _register_engines()
+
+
+def _register_loader() -> None:
+    try:
+        loaders: Any = importlib.import_module("vllm.model_executor.model_loader")
+        made = importlib.import_module("onecopy._vllm_loader").OneCopyModelLoader
+    except ImportError as failure:
+        version = getattr(sys.modules.get("vllm"), "__version__", "of this process")
+        log.warning("vLLM %s has no model loader that onecopy knows, and no load format onecopy: %s", version, failure)
+        return
+    if loaders._LOAD_FORMAT_TO_MODEL_LOADER.get(NAME) is not made:
+        loaders.register_model_loader(NAME)(made)
+
+
+def _register_engines() -> None:
     try:
         factory: Any = importlib.import_module("vllm.distributed.weight_transfer.factory")
     except ModuleNotFoundError as failure:
@@ -58,7 +76,7 @@ def has_trainers(base: Any) -> bool:
 class Received:
     """A part of a model that this worker has received by one transfer."""
 
-    update: int  # counted from 1, of this worker
+    update: int  # counted from 1, of this worker; 0: of the model's files, by the loader
     tensors: int
     transfer: Transfer
 
@@ -67,7 +85,7 @@ class Received:
         return self.transfer.receipt
 
     def __str__(self) -> str:
-        return f"update {self.update}, {self.tensors} tensors: {self.transfer}"
+        return f"{f'update {self.update}' if self.update else 'load'}, {self.tensors} tensors: {self.transfer}"
 
 
 received: Kept[Received] = Kept()
@@ -183,6 +201,8 @@ def __getattr__(name: str) -> Any:
     """The classes that need vLLM."""
     if name in _OF_VLLM:
         return getattr(importlib.import_module("onecopy._vllm_engine"), name)
+    if name == "OneCopyModelLoader":
+        return importlib.import_module("onecopy._vllm_loader").OneCopyModelLoader
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

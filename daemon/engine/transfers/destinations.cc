@@ -287,13 +287,16 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
   if (!from.ok()) return std::nullopt;
   const ByteRange read{source.source.offset_bytes.value_or(0), source.source.bytes.value_or(0)};
   const Region& memory = reads ? *to.region : *(*from)->region;
-  const std::byte* const address =
-      memory.place().kind == "host" ? memory.address() + (reads ? written : read).offset : nullptr;
+  // Null: of another process's memory, which its library moves.
+  const std::byte* const first = memory.address();
+  const std::byte* const begin =
+      first == nullptr ? nullptr : first + (reads ? written : read).offset;
+  const std::byte* const address = memory.place().kind == "host" ? begin : nullptr;
   const Region& end_of_file = reads ? *(*from)->region : *to.region;
   plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
                     LongestPass(*end_of_file.file(), reads ? read : written, layout, address)};
-  end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
-                           memory.address() + (reads ? written : read).offset, layout != nullptr);
+  end.direct =
+      DirectEndOf(end_of_file.direct_way().get(), reads ? read : written, begin, layout != nullptr);
   return end;
 }
 

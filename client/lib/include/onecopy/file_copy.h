@@ -124,9 +124,15 @@ Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFil
                                                   std::span<const FilePiece> pieces,
                                                   const FileCopyOptions& options = {});
 
-// Likewise, into a file that begins with `head`. It is written as a whole: what was there stays
-// until head and pieces are all there, and after a failure.
-Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::string_view head,
+// A part of a file that the caller has itself, as a container's head.
+struct FileText {
+  uint64_t offset_bytes = 0;
+  std::string_view bytes = {};
+};
+
+// Likewise, into a file that has these texts, too. It is written as a whole: what was there stays
+// until texts and pieces are all there, and after a failure. What neither has is zero.
+Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<const FileText> texts,
                                                   std::span<const FilePiece> pieces,
                                                   const LocalFile& destination,
                                                   const FileCopyOptions& options = {});

@@ -1,0 +1,47 @@
+"""Calls that are made one ahead of whoever takes care of what they return."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Iterator
+from typing import Generic, Self, TypeVar
+
+from . import _native
+
+_T = TypeVar("_T")
+
+
+class Ahead(Generic[_T]):
+    """Makes calls on a thread of its own, each while somebody takes care of what the last one returned: what two of them
+    return is there at a time. Begins with the first. `calls`: what it takes to make the next one, as memory, is done as
+    that is asked for, on the thread that iterates; `stop`: of all calls.
+
+    `close` stops what is under way, and waits for its end."""
+
+    def __init__(self, calls: Iterator[Callable[[], _T]], stop: _native.Stop, name: str) -> None:
+        self._calls = calls
+        self._stop = stop
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._next = self._begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stop.request()
+        self._thread.shutdown(cancel_futures=True)
+
+    def __iter__(self) -> Iterator[_T]:
+        while self._next is not None:
+            made = self._next.result()
+            self._next = None  # so that two are all there is
+            self._next = self._begin()
+            yield made
+            del made
+
+    def _begin(self) -> concurrent.futures.Future[_T] | None:
+        call = next(self._calls, None)
+        return None if call is None else self._thread.submit(call)
