@@ -105,11 +105,17 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   const ByteRange source_range{*source.source.offset_bytes, *source.source.bytes};
 
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
-  // As Tickets::Evaluate has it.
-  const bool file = context.IsSelf(caller) && !request.asked.destination.file.empty();
+  // See PeerService::Start: what this node has opened for that very transfer.
+  const bool file = !request.asked.destination.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(
       Buffer* const buffer,
       needs_.grants.FindKnown(needs_.runs.buffers, who, request.asked.destination.buffer, file));
+  if (buffer->file && source.memory == kFileKind) {
+    return Status(
+        Code::kInvalidArgument, reasons::kBadEndpoint,
+        "both ends are files, " + Printable(source.source.file) + " and " + Printable(buffer->name),
+        "copy the one into a buffer, and that into the other");
+  }
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
   const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
