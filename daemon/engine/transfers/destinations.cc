@@ -36,7 +36,7 @@ uint64_t PiecesOf(const Layout& layout) {
 }
 
 // What of a file goes directly to memory of a GPU that begins at this address.
-plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, const std::byte* memory,
+plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, uintptr_t memory,
                             bool pieces) {
   const auto no = [](std::string why, std::string remedy) {
     return plan::DirectEnd{
@@ -50,7 +50,7 @@ plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, const 
   const uint64_t grain = way->file->grain();
   const std::string blocks = "blocks of " + std::to_string(grain) + " bytes";
   if (pieces) return no("ranges of a file are not read directly", "copy one range");
-  if ((range.offset - reinterpret_cast<uintptr_t>(memory)) % grain != 0) {
+  if ((range.offset - memory) % grain != 0) {
     return no("what lies at a multiple of " + std::to_string(grain) +
                   " in the file would not do so in the GPU's memory",
               "move offsets by whole " + blocks);
@@ -298,8 +298,11 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
   const Region& end_of_file = reads ? *(*from)->region : *to.region;
   plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
                     LongestPass(*end_of_file.file(), reads ? read : written, layout, address)};
-  end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
-                           memory.address() + (reads ? written : read).offset, layout != nullptr);
+  // Memory of a client's process has no address here.
+  const uintptr_t at =
+      reinterpret_cast<uintptr_t>(memory.address()) + (reads ? written : read).offset;
+  end.direct =
+      DirectEndOf(end_of_file.direct_way().get(), reads ? read : written, at, layout != nullptr);
   return end;
 }
 
