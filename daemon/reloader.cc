@@ -34,8 +34,12 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
   for (const auto& [name, one] : config.exports) {
     engine::ExportOptions& to = exports.emplace_back();
     to.path = one.path;
+    to.mode = one.mode;
     for (const config::FileUser& user : one.read) {
       to.read.push_back({user.uid, user.node.empty() ? config.name : user.node});
+    }
+    for (const config::FileUser& user : one.write) {
+      to.write.push_back({user.uid, user.node.empty() ? config.name : user.node});
     }
   }
   return exports;

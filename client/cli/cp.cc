@@ -81,7 +81,7 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
     return {Code::kInvalidArgument, reasons::kBadArgument, "the bytes would go to this terminal",
             "redirect standard output: `onecopy cp … - > FILE`"};
   }
-  const bool file = !IsOfDaemon(ends.source.kind) || ends.destination.kind != Kind::kBuffer;
+  const bool file = !IsOfDaemon(ends.source.kind) || !IsOfDaemon(ends.destination.kind);
   if (options.detach && file) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "--detach needs two buffers: a file is read and written by this process",
@@ -97,10 +97,12 @@ Status CheckOptions(const CpOptions& options, const MoveEnds& ends) {
             "--sync is for a file that is written, and the destination is a buffer",
             "leave it out"};
   }
-  if (options.write_device && ends.destination.kind == Kind::kBuffer) {
-    return {Code::kInvalidArgument, reasons::kBadArgument,
-            "--write-device is for a block device that is written, and the destination is a buffer",
-            "leave it out"};
+  if (options.write_device && IsOfDaemon(ends.destination.kind)) {
+    return {
+        Code::kInvalidArgument, reasons::kBadArgument,
+        "--write-device is for a block device here that is written, and the destination is " +
+            std::string(ends.destination.kind == Kind::kBuffer ? "a buffer" : "on another node"),
+        "leave it out"};
   }
   if (options.detach && options.dry_run) {
     return {Code::kInvalidArgument, reasons::kBadArgument,
@@ -245,6 +247,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   request.destination = ends.destination.ToEndpoint();
   request.policy = options.move.policy;
   request.checksum = options.checksum;
+  request.sync = options.sync;
   request.deadline = deadline;
   request.message = options.message;
   if (options.detach) return SuggestFile(Detach(session, client, request), ends, client.node());
@@ -261,7 +264,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
     ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, ends.destination, bytes, options.create));
   }
-  const bool buffers = IsOfDaemon(ends.source.kind) && ends.destination.kind == Kind::kBuffer;
+  const bool buffers = IsOfDaemon(ends.source.kind) && IsOfDaemon(ends.destination.kind);
   auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
                       : CopyFile(client, ends, file_options, tensors.fd.get());
   bar.Clear();
@@ -344,6 +347,8 @@ void AddCp(CLI::App& program, Command& chosen) {
   onecopy cp ./model west:model --create         all files of a folder in one buffer, with an index
   onecopy cp ./m.safetensors west:m --create --tensors   and where each tensor is then
   onecopy cp west:weights@0+4096 - | xxd | head  the beginning of a buffer
+  onecopy cp west:/data/m.bin gpu0               a file of another node, which exports its folder
+  onecopy cp gpu0 west:/data/new.bin --sync      into one there, where that is exported for writing
   tar c logs | onecopy cp - west:logs            a pipe into a buffer
   onecopy cp ./model.bin gpu0 --also gpu1 --also west:gpu0   a file that is read once, in three
   onecopy cp cache west:cache --ranges f.jsonl   many ranges in one transfer, a line for each:
@@ -358,7 +363,7 @@ first, so many bytes of JSON ({"files": [{"name": "a/b", "offset": 4096, "bytes"
 zeros. It is written last. A buffer each is called as its file, with . for / in a folder.
 
 Ctrl-C cancels the transfer and waits until nothing moves any more; a second one leaves at once.
-A file is first written under another name beside it; a range of a file is written in place.
+A file gets its name once all of it is there; a range of a file is written in place.
 With - as DST the receipt goes to standard error.)");
   command->callback(
       [options, &chosen] { chosen = [options](Session& s) { return RunCp(s, *options); }; });

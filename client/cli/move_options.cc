@@ -31,18 +31,14 @@ void Locate(ParsedEndpoint& end, const std::string& own_node) {
 }
 
 Status CheckRemoteFiles(const MoveEnds& ends) {
-  if (ends.destination.kind == Kind::kRemoteFile) {
-    return {
-        Code::kUnimplemented, reasons::kNotServed,
-        Quote(ends.destination.typed) + " is a file on another node, where onecopyd writes none",
-        "copy into a buffer of that node, and from there into the file, on that node"};
-  }
-  if (ends.source.kind == Kind::kRemoteFile && ends.destination.kind != Kind::kBuffer) {
+  const auto check = [](const ParsedEndpoint& file, const ParsedEndpoint& other) -> Status {
+    if (file.kind != Kind::kRemoteFile || other.kind == Kind::kBuffer) return OkStatus();
     return {Code::kInvalidArgument, reasons::kBadEndpoint,
-            "both ends are files, " + Quote(ends.source.typed) + " of another node",
-            "copy it into a buffer, and that into the file"};
-  }
-  return OkStatus();
+            "both ends are files, " + Quote(file.typed) + " of another node",
+            "copy the one into a buffer, and that into the other"};
+  };
+  ONECOPY_RETURN_IF_ERROR(check(ends.source, ends.destination));
+  return check(ends.destination, ends.source);
 }
 
 // What is wrong with a number of copies; empty for one that the daemon can judge.

@@ -40,12 +40,12 @@ bool SmallTransfers::Fits(const TransferRequest& request) const {
   return bytes && *bytes > 0 && *bytes <= ring::kMaxLongBytes &&
          (!request.destination.bytes || *request.destination.bytes == *bytes) &&
          (pair.source_node.empty() || pair.destination_node.empty()) && !request.checksum &&
-         !request.deadline && request.request_id.empty() && request.ranges.empty() &&
-         !request.source.buffer.empty() && !request.destination.buffer.empty() &&
-         request.source.fd_handle == 0 && request.destination.fd_handle == 0 &&
-         request.more_sources.empty() && request.more_destinations.empty() &&
-         request.part_of.empty() && request.message.empty() && !request.validate_only &&
-         request.policy == Policy();
+         !request.sync && !request.deadline && request.request_id.empty() &&
+         request.ranges.empty() && !request.source.buffer.empty() &&
+         !request.destination.buffer.empty() && request.source.fd_handle == 0 &&
+         request.destination.fd_handle == 0 && request.more_sources.empty() &&
+         request.more_destinations.empty() && request.part_of.empty() && request.message.empty() &&
+         !request.validate_only && request.policy == Policy();
 }
 
 SmallPair SmallTransfers::PairOf(const TransferRequest& request) const {

@@ -173,7 +173,20 @@ class Binder {
                      bound.path + "\"");
       }
       bound.read = Users(section, "read");
+      bound.write = Users(section, "write");
+      bound.mode = Mode(section, "mode");
     }
+  }
+
+  uint32_t Mode(const std::string& section, const std::string& key) {
+    const std::string& text = sections_.at(section).settings.Text(key);
+    const std::optional<uint32_t> mode = ParseFileMode(text);
+    if (mode) return *mode;
+    Complain(section, key,
+             "must be an octal mode of at most 0777 that lets the owner read and write, as "
+             "\"0640\", not \"" +
+                 text + "\"");
+    return 0;
   }
 
   std::vector<FileUser> Users(const std::string& section, const std::string& key) {

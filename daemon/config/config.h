@@ -53,6 +53,8 @@ struct FileUser {
 struct Export {
   std::string path;
   std::vector<FileUser> read;
+  std::vector<FileUser> write;
+  uint32_t mode = 0;  // of a new file
 
   friend bool operator==(const Export&, const Export&) = default;
 };

@@ -31,4 +31,15 @@ std::optional<FileUser> ParseFileUser(const std::string& text) {
   return user;
 }
 
+std::optional<uint32_t> ParseFileMode(const std::string& text) {
+  constexpr uint32_t kMost = 0777;
+  constexpr uint32_t kOwners = 0600;
+  uint32_t mode = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, mode, 8);
+  if (error != std::errc() || stop != end || mode > kMost) return std::nullopt;
+  if ((mode & kOwners) != kOwners) return std::nullopt;
+  return mode;
+}
+
 }  // namespace onecopy::config

@@ -1,6 +1,7 @@
 // Inside the configuration: whom a right to files is given to.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,5 +14,9 @@ bool IsNodePattern(std::string pattern);
 
 // "1000@west", "*@gpu-*", "1000". Nothing for anything else.
 std::optional<FileUser> ParseFileUser(const std::string& text);
+
+// "0640", "664": what lets the owner read and write, and no more than 0777. Nothing for anything
+// else.
+std::optional<uint32_t> ParseFileMode(const std::string& text);
 
 }  // namespace onecopy::config

@@ -60,7 +60,8 @@ std::string PrintDefault(const Schema& schema) {
     text += "\n" +
             Comment(
                 "One section for each folder whose files users of other nodes may read, as "
-                "onecopy cp NODE:/PATH BUFFER; nothing is exported by default.") +
+                "onecopy cp NODE:/PATH BUFFER, or write, as onecopy cp BUFFER NODE:/PATH; nothing "
+                "is exported by default.") +
             "#[exports.data]\n";
     text += Keys(ExportKeys());
   }

@@ -162,6 +162,14 @@ const std::vector<SettingSpec>& ExportKeys() {
            "is mounted there included: owners as UID@NODE, or *@NODE for all users of a node, "
            "between blanks; a node may be a pattern, and without @NODE it is a user of this one. "
            "Empty: nobody."),
+      Text("write", "",
+           "Likewise who may make files there, and change and replace those that onecopyd may "
+           "write; it is no right to read. A new file is onecopyd's own user's; one that is "
+           "replaced keeps its mode, and its owner where onecopyd may give files away. Folders are "
+           "not made. Empty: nobody."),
+      Text("mode", "0640",
+           "The mode of a new file, in octal, whatever onecopyd's umask: at most 0777, and its "
+           "owner may read and write it."),
   };
   return keys;
 }

@@ -23,12 +23,12 @@ Status AdministratorsOnly(const std::string& what) {
 
 void ClientService::CreateTransfer(const Principal& who, TransferRequest request,
                                    RangeGroups ranges, Reply<TransferInfo> reply) {
+  // The word of who passed a descriptor alone makes a buffer a file; without a buffer it is a file
+  // of that node's.
+  for (Endpoint* end : {&request.source, &request.destination}) {
+    if (!end->buffer.empty() && end->fd_handle == 0) end->file.clear();
+  }
   if (!Files::HasFile(request)) {
-    // The word of who passed a descriptor alone makes a buffer a file; without a buffer it is a
-    // file of that node's.
-    for (Endpoint* end : {&request.source, &request.destination}) {
-      if (!end->buffer.empty()) end->file.clear();
-    }
     return Order(who, std::move(request), std::move(ranges), std::move(reply));
   }
   needs_.files.Open(who, std::move(request),

@@ -33,8 +33,43 @@ void PeerService::Reserve(const std::string& caller, ReserveRequest request,
 
 void PeerService::Start(const std::string& caller, StartRequest request,
                         Reply<TransferInfo> reply) {
+  const Endpoint& to = request.asked.destination;
+  // A buffer beside it is this node's own word: a file that a client of its own has opened.
+  const bool opened = needs_.context.IsSelf(caller) && !to.buffer.empty();
+  if (!to.file.empty() && !opened) {
+    return StartIntoFile(caller, std::move(request), std::move(reply));
+  }
   if (!request.parts.empty()) return needs_.bundles.Start(caller, request, std::move(reply));
   needs_.destinations.Start(caller, request, std::move(reply));
+}
+
+void PeerService::StartIntoFile(const std::string& caller, StartRequest request,
+                                Reply<TransferInfo> reply) {
+  if (!Exports::Names(request.asked.destination) || !request.parts.empty() || request.series ||
+      !request.asked.more_destinations.empty()) {
+    return reply(Status(Code::kInvalidArgument, reasons::kBadEndpoint,
+                        "a destination names a file, " + Printable(request.asked.destination.file) +
+                            ", beside a buffer, or of a transfer that has parts"));
+  }
+  const bool validate_only = request.asked.validate_only;
+  if (needs_.context.draining && !validate_only) {
+    return needs_.destinations.Start(caller, request, std::move(reply));  // which says so
+  }
+  const Principal who{
+      request.uid, caller, request.administrator && needs_.context.IsSelf(caller), {}};
+  needs_.exports.OpenToWrite(
+      who, request,
+      [this, caller, request, validate_only,
+       reply = std::move(reply)](Result<BufferId> id) mutable {
+        if (!id.ok()) return reply(id.status());
+        request.asked.destination.buffer = id->ToString();
+        needs_.destinations.Start(caller, request,
+                                  [this, id = *id, validate_only,
+                                   reply = std::move(reply)](Result<TransferInfo> started) mutable {
+                                    if (validate_only || !started.ok()) needs_.exports.Drop(id);
+                                    reply(std::move(started));
+                                  });
+      });
 }
 
 void PeerService::Connect(const std::string& caller, ConnectRequest request,

@@ -94,6 +94,8 @@ class PeerService final : public PeerApi {
   void SendMessage(const std::string& caller, PeerMessage message, StatusReply reply) override;
 
  private:
+  // A file of this node's, below a folder that it exports.
+  void StartIntoFile(const std::string& caller, StartRequest request, Reply<TransferInfo> reply);
   // A transfer that this node decides and `caller` has a part in.
   Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);
 

@@ -28,6 +28,7 @@ Result<engine::Introduction> ParseIntroduction(const v1::Introduction& in, const
   value.uid_domain = in.uid_domain();
   value.draining = in.draining();
   value.files = in.files();
+  value.writes_files = in.writes_files();
   value.generation = in.capabilities_generation();
   if (in.has_capabilities()) {
     ONECOPY_ASSIGN_OR_RETURN(value.capabilities,
@@ -46,6 +47,7 @@ void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out)
   out->set_uid_domain(ToUtf8(value.uid_domain));
   out->set_draining(value.draining);
   out->set_files(value.files);
+  out->set_writes_files(value.writes_files);
   out->set_capabilities_generation(value.generation);
   if (value.capabilities) Print(*value.capabilities, out->mutable_capabilities());
 }
@@ -295,6 +297,7 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
     ONECOPY_ASSIGN_OR_RETURN(value.series, Parse(in.series(), at / "series"));
   }
   value.asked.checksum = in.checksum();
+  value.asked.sync = in.sync();
   // Nothing left is no mistake here: time passes on the way.
   if (in.has_deadline()) {
     ONECOPY_ASSIGN_OR_RETURN(value.asked.deadline, Parse(in.deadline(), at / "deadline"));
@@ -324,6 +327,7 @@ void Print(const engine::StartRequest& value, v1::StartRequest* out) {
   out->set_client_file(value.asked.policy.client_file);
   if (value.series) Print(*value.series, out->mutable_series());
   out->set_checksum(value.asked.checksum);
+  out->set_sync(value.asked.sync);
   if (value.asked.deadline) Print(*value.asked.deadline, out->mutable_deadline());
   out->set_validate_only(value.asked.validate_only);
   out->set_message(value.asked.message);

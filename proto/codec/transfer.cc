@@ -134,6 +134,7 @@ Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& 
   ONECOPY_ASSIGN_OR_RETURN(value.policy, Parse(in.policy(), at / "policy"));
   value.policy.client_file = in.client_file();
   value.checksum = in.checksum();
+  value.sync = in.sync();
   ONECOPY_ASSIGN_OR_RETURN(value.deadline,
                            ParseLimit(in.has_deadline(), in.deadline(), at / "deadline"));
   value.validate_only = in.validate_only();
@@ -173,6 +174,7 @@ void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest*
   Print(value.policy, out->mutable_policy());
   out->set_client_file(value.policy.client_file);
   out->set_checksum(value.checksum);
+  out->set_sync(value.sync);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
   out->set_part_of(ToUtf8(value.part_of.str()));

@@ -101,6 +101,8 @@ constexpr Known kBlocks[] = {
     {"docs/cpp.md", "auto pool = ", kNothingToType, "C++; cluster/pool has its like"},
     {"docs/cpp.md", "auto weights = client->MapBuffer", kNothingToType,
      "C++; cluster/mapping has its like"},
+    {"docs/cpp.md", "auto saved = client->RunTransfer", kNothingToType,
+     "C++; cluster/export_writes has its like"},
     {"docs/setup.md", "#include <onecopy/client.h>", kNothingToType, "C++"},
     {"docs/concepts.md", "node east, the source", kNothingToType, "two drawings"},
     {"docs/concepts.md", "east:weights@0+67108864 -> west:weights@0+67108864", kNothingToType,

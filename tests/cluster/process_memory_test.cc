@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "onecopy/file_copy.h"
 #include "tests/cluster/pair.h"
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
@@ -189,6 +190,22 @@ TEST_CASE("small transfers, pieces of arrays and strided ranges arrive where the
   for (size_t i = 0; i < 1000; ++i) {
     REQUIRE(std::memcmp(&from.bytes()[8 + 32 * i], &to.bytes()[50'001 + 4 * i], 4) == 0);
   }
+}
+
+TEST_CASE("a part of an array goes into a part of a file, and back") {
+  const Node east("east");
+  const TempFolder folder;
+  Client client = east.Connect();
+  const Array array(client, "a", 4096, 1);
+  const onecopy::Endpoint part{.buffer = "a", .offset_bytes = 80, .bytes = 100};
+  const onecopy::LocalFile file{.path = folder / "f", .offset_bytes = 5};
+  WriteFile(file.path, Payload(1000, 2));
+  Must(onecopy::CopyBufferToFile(client, part, file));
+  CHECK(ReadFile(file.path) == Payload(1000, 2).replace(5, 100, Payload(4096, 1).substr(80, 100)));
+  const Array other(client, "o", 4096, 3);
+  Must(onecopy::CopyFileToBuffer(client, file, {.buffer = "o", .offset_bytes = 80, .bytes = 995}));
+  CHECK(std::string(const_cast<Array&>(other).bytes().data() + 80, 100) ==
+        Payload(4096, 1).substr(80, 100));
 }
 
 TEST_CASE("what was registered to be read is not written") {

@@ -255,6 +255,33 @@ TEST_CASE("a file and a GPU of another node meet through slots of both") {
   CHECK(ReadFile(with.folder / "out") == payload);
 }
 
+TEST_CASE("a GPU's bytes go into a file that another node exports, and back") {
+  const TempFolder data;
+  Across with("[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n[exports.data]\npath = \"" +
+              data.path().string() + "\"\nread = \"*@west\"\nwrite = \"*@west\"\n");
+  constexpr uint64_t kBytes = 5 * kMiB + 7;
+  const std::string size = std::to_string(kBytes);
+  for (const char* name : {"g", "h"}) {
+    with.west.Do({"buffer", "create", name, "--size", size, "--memory", "cuda:0"});
+  }
+  const std::string payload = Payload(kBytes, 9);
+  with.west.Do({"cp", "-", "g"}, payload);
+  const std::string file = "east:" + (data / "out");
+  const Json out = with.west.Do({"cp", "g", file, "--checksum", "--sync"});
+  INFO(out.dump(2));
+  CHECK(out.at("path") == "storage-bounce+tcp-staged");
+  CHECK(out.at("copies") == out.at("steps").size());
+  CHECK(out.at("steps").front().at("from").get<std::string>().starts_with("GPU-"));
+  CHECK(out.at("steps").front().at("node") == "west");
+  CHECK(out.at("steps").back().at("to") == "file");
+  CHECK(out.at("steps").back().at("node") == "east");
+  CHECK(out.at("checksum").at("verified") == true);
+  CHECK(ReadFile(data / "out") == payload);
+  const Json in = with.west.Do({"cp", file, "h", "--checksum"});
+  CHECK(in.at("path") == "storage-bounce+tcp-staged");
+  CHECK(Contents(with.west, "h") == payload);
+}
+
 TEST_CASE("a file that becomes shorter is no success on either node") {
   Across with(kSlow);
   constexpr uint64_t kBytes = 64 * kMiB;

@@ -172,7 +172,7 @@ TEST_CASE("files that are not there, or no files, are refused by their names") {
   refused({"cp", with.folder / "link", "kept"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", "link");
   refused({"cp", "east:" + gone, "kept"}, 3, "NOT_FOUND", "FILE_NOT_FOUND", gone);
   refused({"cp", "west:" + gone, "kept"}, 3, "NOT_FOUND", "PEER_NOT_FOUND", "west");
-  refused({"cp", "kept", "west:" + gone}, 7, "UNIMPLEMENTED", "NOT_SERVED", gone);
+  refused({"cp", "kept", "west:" + gone}, 3, "NOT_FOUND", "PEER_NOT_FOUND", "west");
   CHECK(with.Files() == files);
   with.Check();
 }

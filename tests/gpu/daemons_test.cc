@@ -39,6 +39,25 @@ std::string ReasonAgainst(const Json& receipt, const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("from a GPU of one daemon into a file that another exports, and back") {
+  ONECOPY_NEEDS_GPUS(1);
+  const TempFolder data;
+  Pair pair("[exports.data]\npath = \"" + data.path().string() +
+            "\"\nread = \"*@east\"\nwrite = \"*@east\"\n");
+  CreateFilled(pair.east, "a", "cuda:0", 5);
+  Create(pair.east, "b", "cuda:0");
+  const std::string file = "west:" + (data / "out");
+  const Json out = pair.east.Do({"cp", "a", file, "--checksum", "--sync"});
+  CHECK(out.at("path") == "storage-bounce+tcp-staged");
+  CHECK(out.at("steps").front().at("by") == "copy-engine");
+  CHECK(out.at("steps").back().at("to") == "file");
+  CHECK(out.at("checksum").at("verified") == true);
+  CHECK(ReadFile(data / "out") == Payload(kBytes, 5));
+  const Json in = pair.east.Do({"cp", file, "b", "--checksum"});
+  CHECK(in.at("path") == "storage-bounce+tcp-staged");
+  CHECK(Holds(pair.east, "b", 5));
+}
+
 TEST_CASE("from a GPU of one daemon to a GPU of another, five copies over tcp") {
   ONECOPY_NEEDS_GPUS(1);
   const std::string other = WhyFewerGpus(2).empty() ? "cuda:1" : "cuda:0";

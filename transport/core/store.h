@@ -1,6 +1,7 @@
 // Access to files: how one is opened, read into regions, and written from them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -60,6 +61,14 @@ class StoreFile {
   virtual unsigned depth() const = 0;
   virtual uint64_t chunk_bytes() const = 0;
 
+  // What is left to do once every Write has completed: see OpenFileRequest::commit. `done` runs
+  // exactly once, on executor() or at once. Where `stop` is set in time nothing has changed, and it
+  // fails (CANCELLED).
+  using StopFlag = std::shared_ptr<const std::atomic<bool>>;
+  virtual void Commit(const StopFlag& /*stop*/, UniqueFunction<void(Status)> done) {
+    done(OkStatus());
+  }
+
   // What does the work, for the receipt's evidence: "posix: io_uring, O_DIRECT".
   virtual std::string how() const = 0;
 
@@ -107,6 +116,10 @@ struct OpenFileRequest {
   // Instead of `fd`, `direct_fd` and `keeps`: sets them, on a thread that may wait for the file
   // system, and then others that ask for the same user and lane.
   std::function<Status(OpenFileRequest*)> open = nullptr;
+  // Of what is written: makes it last, and what its name stands for. Likewise on a thread that may
+  // wait; null: nothing is left to do. What is not committed leaves nothing behind once `keeps` has
+  // gone, which a thread that may wait lets go of where `open` was set.
+  std::function<Status(const std::atomic<bool>& stop)> commit = nullptr;
   std::string lane = {};  // apart from that user's others; empty: with them
   // Whose it is: reads and writes count against that user's limits and quotas, and what hangs holds
   // up nobody else.

@@ -20,8 +20,7 @@ struct FileBeneath {
 // is no regular file is opened at all, be it for a moment. A hard link counts as the file that it
 // names. NOT_FOUND (FILE_NOT_FOUND), also of the root; PERMISSION_DENIED (ACCESS_DENIED) for a link
 // and for what this process may not read; INVALID_ARGUMENT (BAD_HANDLE) for what is no regular
-// file; FAILED_PRECONDITION (NOT_APPLICABLE) where the kernel cannot do so (Linux 5.6). Messages
-// call the file `name`.
+// file. Messages call the file `name`.
 Result<FileBeneath> OpenBeneath(const std::string& root, const std::string& path,
                                 const std::string& name, bool direct);
 

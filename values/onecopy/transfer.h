@@ -30,7 +30,10 @@ struct Endpoint {
   // Absent: up to the buffer's end or, at a destination, as long as the source.
   std::optional<uint64_t> bytes = {};
   // Instead of `buffer`: a file of the client on that node, or "-". In a request, other than a
-  // series, with a descriptor of it that was passed to the daemon.
+  // series, with a descriptor of it that was passed to the daemon; without one, a file of that node
+  // by its absolute path, below a folder that its daemon exports ([exports.NAME]) to the caller. At
+  // a destination such a file is written as a whole, and gets its name in the end; with
+  // `offset_bytes`, `bytes` or ranges, in place, and must be there.
   std::string file = {};
   // That descriptor, and another one of the same file that was opened with O_DIRECT; 0: none. Good
   // once, in the session that passed them, and never told of a transfer.
@@ -74,6 +77,9 @@ struct TransferRequest {
   std::vector<RangePair> ranges = {};
   Policy policy = {};
   bool checksum = false;  // whether to compare checksums of both ends after the bytes have arrived
+  // Where the destination is a file that its node exports: the transfer has succeeded only once the
+  // disk has it, and its name (fsync). INVALID_ARGUMENT (BAD_ARGUMENT) for any other destination.
+  bool sync = false;
   // The transfer fails with DEADLINE_EXCEEDED after it. Absent: no limit.
   std::optional<std::chrono::milliseconds> deadline = {};
   // A request repeated with the same id (at most 64 characters) starts nothing new, for ten minutes

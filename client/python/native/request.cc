@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace onecopy::python {
@@ -37,8 +38,14 @@ std::vector<Endpoint> ToEndpoints(const nb::handle& list) {
 }  // namespace
 
 Endpoint ToEndpoint(const nb::tuple& end) {
-  return {nb::cast<std::string>(end[0]), nb::cast<std::string>(end[1]),
-          nb::cast<std::optional<uint64_t>>(end[2]), nb::cast<std::optional<uint64_t>>(end[3])};
+  Endpoint made{nb::cast<std::string>(end[0]), nb::cast<std::string>(end[1]),
+                nb::cast<std::optional<uint64_t>>(end[2]),
+                nb::cast<std::optional<uint64_t>>(end[3])};
+  // No buffer is called so; a file of this process is named without a node.
+  if (!made.node.empty() && made.buffer.starts_with('/')) {
+    made.file = std::exchange(made.buffer, {});
+  }
+  return made;
 }
 
 TransferRequest ToRequest(const nb::tuple& request) {
@@ -59,6 +66,7 @@ TransferRequest ToRequest(const nb::tuple& request) {
   made.request_id = nb::cast<std::string>(request[9]);
   made.more_sources = ToEndpoints(request[10]);
   made.more_destinations = ToEndpoints(request[11]);
+  made.sync = nb::cast<bool>(request[12]);
   return made;
 }
 

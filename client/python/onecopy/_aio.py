@@ -92,7 +92,7 @@ class AsyncNode:
     async def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "",
                        link: str = "", allow_emulated: bool = False, checksum: bool = False,
                        deadline: float | None = None, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
-                       progress: Progress | None = None) -> Transfer:
+                       sync: bool = False, progress: Progress | None = None) -> Transfer:
         """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
         is called on the loop's thread, and what it raises is only reported."""
         stop = _native.Stop()
@@ -106,7 +106,7 @@ class AsyncNode:
         return await _call(
             lambda: self._node._transfer(
                 stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=ranges),
+                checksum=checksum, deadline=deadline, ranges=ranges, sync=sync),
             stop)
 
     async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,

@@ -206,23 +206,25 @@ class Node:
 
     def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False,
                  progress: Progress | None = None) -> Transfer:
         """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
 
         at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
         compare both ends; deadline: in seconds; ranges: pairs of (offset, bytes) or (offset, bytes, stride, count), for
-        parts of two buffers; progress: called with the transfer as it goes, may raise to cancel it.
+        parts of two buffers; sync: of a file of another node that is written, the disk has it, and its name; progress:
+        called with the transfer as it goes, may raise to cancel it.
 
         Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. The sources are
         of one node, and so are the destinations; arrays without elements are left out.
         """
         if (ranges is _NONE and progress is None and at_most is None and deadline is None
-                and not (path or link or allow_emulated or checksum)):
+                and not (path or link or allow_emulated or checksum or sync)):
             return self._known.run(source, destination) or self._requests.call(
                 lambda request, _: self._known.run_first(source, destination, request), source, destination)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
-                              allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges)
+                              allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges,
+                              sync=sync)
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
@@ -249,7 +251,7 @@ class Node:
 
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-              ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Transfer:
+              ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
         def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
             started = self._native.start(request)
@@ -259,7 +261,7 @@ class Node:
 
         return self._requests.call(
             run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-            checksum=checksum, deadline=deadline, ranges=ranges)
+            checksum=checksum, deadline=deadline, ranges=ranges, sync=sync)
 
     def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from . import _arrays
 
-Place: TypeAlias = "tuple[str, str, int | None, int | None]"  # node, buffer, where in it, and how many bytes
+Place: TypeAlias = "tuple[str, str, int | None, int | None]"  # node, buffer or path, where in it, and how many bytes
 Request: TypeAlias = "tuple[object, ...]"  # what the native part takes
 
 MOST_BUFFERS = 4096  # at one end of a request, and pairs of them
@@ -60,9 +60,9 @@ def _moved(piece: _arrays.Range, by: int, buffer: int) -> tuple[int, ...]:
 
 
 def request(ends: Ends, *, path: str = "", at_most: int | None = None, link: str = "", allow_emulated: bool = False,
-            checksum: bool = False, deadline_ms: int | None = None) -> Request:
+            checksum: bool = False, deadline_ms: int | None = None, sync: bool = False) -> Request:
     return (ends.sources[0], ends.destinations[0], list(ends.pieces), path, at_most, link, allow_emulated, checksum,
-            deadline_ms, "", list(ends.sources[1:]), list(ends.destinations[1:]))
+            deadline_ms, "", list(ends.sources[1:]), list(ends.destinations[1:]), sync)
 
 
 def places(request: Request) -> list[Place]:

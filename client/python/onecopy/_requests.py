@@ -12,7 +12,8 @@ from ._errors import InvalidArgument, NotFound
 from ._values import Buffer, Endpoint
 
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
-"""What a transfer begins or ends at: `west:weights@0+4096` as people type it, an Endpoint, a Buffer, or an array."""
+"""What a transfer begins or ends at: `west:weights@0+4096` or `west:/data/model.bin` as people type it, an Endpoint, a
+Buffer, or an array."""
 
 _LOST = ("BUFFER_LOST", "BUFFER_NOT_FOUND")
 _MANY = 8  # buffers that are asked for one by one rather than by a list of all
@@ -173,7 +174,8 @@ class Requests:
 
     def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> tuple[_pieces.Request, Keeps]:
+             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+             sync: bool = False) -> tuple[_pieces.Request, Keeps]:
         """What the native part takes, and what must live as long as the transfer."""
         pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
         ends: _pieces.Ends
@@ -195,7 +197,8 @@ class Requests:
             ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces)
             places = [from_, to]
         return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
-                               checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline")), Keeps(places)
+                               checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"),
+                               sync=sync), Keeps(places)
 
     def _many(self, sources: Any, destinations: Any) -> tuple[_pieces.Ends, list[Place]]:
         """Of two lists, each of which has what the other's like goes to or comes from."""

@@ -197,13 +197,17 @@ class Plan:
             self.refused)
 
 
-_ENDPOINT = re.compile(r"(?:(?P<node>[^:@/]*):)?(?P<buffer>[^:@/]+)(?:@(?P<offset>[^+@]+)(?:\+(?P<bytes>[^+@]+))?)?")
+_RANGE = r"(?:@(?P<offset>[^+@]+)(?:\+(?P<bytes>[^+@]+))?)?"
+_ENDPOINT = re.compile(r"(?:(?P<node>[^:@/]*):)?(?P<buffer>[^:@/]+)" + _RANGE)
+_FILE = re.compile(r"(?P<node>[^:@/]+):(?P<buffer>/.*?)" + _RANGE.replace("[^+@]+", r"\d[^+@/]*"), re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """A range of a buffer. `node` empty: the node of the connection; `bytes` None: up to the buffer's end or, at a
-    destination, as long as the source."""
+    """A range of a buffer, or of a file below a folder that its node exports: `buffer` is then its absolute path there.
+    `node` empty: the node of the connection; `bytes` None: up to the buffer's end or, at a destination, as long as the
+    source. A file that is written gets its name once all of it is there; with `offset` or `bytes` it is written in place,
+    and must be there."""
 
     buffer: str
     node: str = ""
@@ -212,13 +216,14 @@ class Endpoint:
 
     @classmethod
     def parse(cls, text: str) -> Endpoint:
-        """Of `west:weights@4096+1MiB` and the like, as people type it."""
-        found = _ENDPOINT.fullmatch(text)
+        """Of `west:weights@4096+1MiB`, `west:/data/model.bin` and the like, as people type it."""
+        found = _ENDPOINT.fullmatch(text) or _FILE.fullmatch(text)
         if found is None:
             from ._errors import InvalidArgument
             raise InvalidArgument(
                 f"'{text}' is no range of a buffer", "BAD_ENDPOINT",
-                "write NAME, NODE:NAME, NAME@OFFSET or NAME@OFFSET+LENGTH; `onecopy cp` moves files")
+                "write NAME, NODE:NAME, NAME@OFFSET or NAME@OFFSET+LENGTH, or NODE:/PATH; Node.copy_from_file and "
+                "copy_to_file move files of this process")
         sizes = [None if found[key] is None else _native.parse_bytes(found[key]) for key in ("offset", "bytes")]
         return cls(found["buffer"], found["node"] or "", *sizes)
 

@@ -27,7 +27,8 @@ struct Introduction {
   std::string address;  // HOST:PORT
   std::string uid_domain;
   bool draining = false;
-  bool files = false;  // it takes bytes of other nodes' files
+  bool files = false;         // it takes bytes of other nodes' files
+  bool writes_files = false;  // and writes its own for other nodes, where it exports them
   uint64_t generation = 0;
   std::optional<NodeCapability> capabilities;
 };

@@ -33,10 +33,12 @@ struct ExportUser {
   std::string node;
 };
 
-// A folder of this node whose files others may read.
+// A folder of this node whose files others may read or write.
 struct ExportOptions {
   std::string path;  // absolute, in its shortest form
   std::vector<ExportUser> read;
+  std::vector<ExportUser> write;
+  uint32_t mode = 0640;  // of a new file
 };
 
 struct Options {

@@ -29,6 +29,10 @@ class Nodes {
   bool TakesFiles(const std::string& name) const {
     return context_.IsSelf(name) || peers_.TakesFiles(name);
   }
+  // As Peers::WritesFiles.
+  bool WritesFiles(const std::string& name) const {
+    return context_.IsSelf(name) || peers_.WritesFiles(name);
+  }
 
  private:
   const Context& context_;

@@ -143,6 +143,7 @@ Introduction Peers::Introduce() const {
   self.uid_domain = UidDomain(context_.node());
   self.draining = context_.draining;
   self.files = true;
+  self.writes_files = true;
   self.generation = catalog_.generation();
   self.capabilities = catalog_.capabilities();
   return self;
@@ -399,6 +400,11 @@ std::string Peers::UidDomain(const std::string& name) const {
 bool Peers::TakesFiles(const std::string& name) const {
   const auto found = peers_.find(name);
   return found != peers_.end() && found->second->introduction.files;
+}
+
+bool Peers::WritesFiles(const std::string& name) const {
+  const auto found = peers_.find(name);
+  return found != peers_.end() && found->second->introduction.writes_files;
 }
 
 NodeInfo Peers::DescribePeer(const Peer& peer) const {

@@ -52,6 +52,8 @@ class Peers {
   std::string UidDomain(const std::string& name) const;
   // Whether it takes bytes of files of other nodes; false for one that was never connected.
   bool TakesFiles(const std::string& name) const;
+  // Likewise whether it writes files of its own for other nodes.
+  bool WritesFiles(const std::string& name) const;
   // As Admission::CreateBytes.
   std::optional<uint64_t> CreateBytes(const std::string& name) const {
     return admission_.CreateBytes(name);

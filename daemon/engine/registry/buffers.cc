@@ -294,12 +294,13 @@ Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
 }
 
 Result<BufferId> Buffers::AddExported(const Owner& owner, const std::string& name,
-                                      std::unique_ptr<Region> file) {
+                                      std::unique_ptr<Region> file, FileUse use) {
   Buffer draft;
   draft.name = name;
   draft.owner = owner;
   draft.bytes = file->bytes();
-  draft.file = draft.exported = draft.kept = true;
+  draft.file = true;
+  draft.exported = draft.kept = use == FileUse::kRead;
   const bool here = context_.IsSelf(owner.node);
   ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(here ? owner : WholeNode(owner.node), false));
   draft.region = std::move(file);

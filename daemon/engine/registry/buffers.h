@@ -15,6 +15,7 @@
 #include "daemon/engine/registry/request_log.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/registry/slabs.h"
+#include "transport/core/store.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::engine {
@@ -36,7 +37,7 @@ struct Buffer {
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
-  bool exported = false;  // a file of this node's, that a user may read: see Exports
+  bool exported = false;  // a file of this node's, opened for a user to read: see Exports
   bool kept = false;      // though nobody uses it now: another node may have it read, or once more
 };
 
@@ -70,9 +71,10 @@ class Buffers {
   // buffers.
   Result<BufferId> AddFile(const Principal& who, const std::string& name,
                            std::unique_ptr<Region> file, bool kept);
-  // Likewise, and kept, one that this daemon has opened for that user.
+  // Likewise one that this daemon has opened for that user: kept where it is read, else until the
+  // transfer that writes it lets go of it.
   Result<BufferId> AddExported(const Owner& owner, const std::string& name,
-                               std::unique_ptr<Region> file);
+                               std::unique_ptr<Region> file, FileUse use);
   void DropUnused(BufferId file);  // anything else is left alone
 
   // By name or id. NOT_FOUND (BUFFER_NOT_FOUND), also for one that is on its way out, and for a

@@ -1,6 +1,7 @@
 #include "daemon/engine/registry/exports.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "transport/core/glob.h"
 #include "transport/core/store.h"
 #include "transport/os/beneath.h"
+#include "transport/os/output_beneath.h"
 
 namespace onecopy::engine {
 namespace {
@@ -44,11 +46,11 @@ bool Allows(const ExportUser& user, const Principal& who, const Owners& owners) 
   return MatchesGlob(user.node, who.node) && (!user.uid || who.uid == Uid(*user.uid));
 }
 
-// Waits for the file system.
+// Each waits for the file system.
+
 Status OpenFile(const std::string& root, const std::string& path, OpenFileRequest* request) {
-  const std::string relative = path.substr(root == "/" ? 1 : root.size() + 1);
   ONECOPY_ASSIGN_OR_RETURN(os::FileBeneath opened,
-                           os::OpenBeneath(root, relative, request->name, true));
+                           os::OpenBeneath(root, path, request->name, true));
   auto kept = std::make_shared<os::FileBeneath>(std::move(opened));
   request->fd = kept->plain.get();
   request->direct_fd = kept->direct ? kept->direct.get() : -1;
@@ -56,15 +58,56 @@ Status OpenFile(const std::string& root, const std::string& path, OpenFileReques
   return OkStatus();
 }
 
+Status OpenOutput(const std::string& root, const std::string& path, bool sync,
+                  const os::OutputBeneath::Ask& ask, OpenFileRequest* request) {
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<os::OutputBeneath> output,
+                           os::OutputBeneath::Open(root, path, request->name, ask));
+  request->fd = output->fd();
+  request->direct_fd = output->direct_fd();
+  request->commit = [output, sync](const std::atomic<bool>& stop) {
+    return output->Commit(sync, stop);
+  };
+  request->keeps = std::move(output);
+  return OkStatus();
+}
+
+// What of the file the request writes.
+os::OutputBeneath::Ask OutputOf(const StartRequest& request) {
+  const Endpoint& to = request.asked.destination;
+  os::OutputBeneath::Ask ask;
+  ask.in_place = to.offset_bytes || to.bytes || request.ranges != nullptr;
+  ask.read_back = request.asked.checksum;
+  ask.only_look = request.asked.validate_only;
+  ask.offset_bytes = to.offset_bytes.value_or(0);
+  ask.bytes = to.bytes.value_or(request.reservation.source.bytes.value_or(0));
+  if (request.ranges != nullptr) {
+    const ByteRange& extent = request.ranges->destination.extent();
+    // Where the sum is too large, so is what it is a part of.
+    ask.offset_bytes += std::min(extent.offset, UINT64_MAX - ask.offset_bytes);
+    ask.bytes = extent.bytes;
+  }
+  return ask;
+}
+
 }  // namespace
 
-const ExportOptions* Exports::Find(const Principal& who, const std::string& path) const {
+struct Exports::Asked {
+  TransferId transfer;
+  std::string path;
+  OpenFileRequest file;
+  os::OutputBeneath::Ask output = {};  // where it is written
+  bool sync = false;
+};
+
+const ExportOptions* Exports::Find(const Principal& who, const std::string& path,
+                                   FileUse use) const {
   const ExportOptions* longest = nullptr;
   for (const ExportOptions& one : needs_.context.options.exports) {
-    const bool may = who.administrator ||
-                     std::any_of(one.read.begin(), one.read.end(), [&](const ExportUser& user) {
-                       return Allows(user, who, needs_.owners);
-                     });
+    const std::vector<ExportUser>& users = use == FileUse::kRead ? one.read : one.write;
+    const bool may =
+        who.administrator || std::any_of(users.begin(), users.end(), [&](const ExportUser& user) {
+          return Allows(user, who, needs_.owners);
+        });
     if (!may || !Covers(one.path, path)) continue;
     if (longest == nullptr || one.path.size() > longest->path.size()) longest = &one;
   }
@@ -73,7 +116,7 @@ const ExportOptions* Exports::Find(const Principal& who, const std::string& path
 
 Status Exports::CheckRoom(const Principal& who) const {
   const auto of_node = std::count_if(held_.begin(), held_.end(), [&](const auto& entry) {
-    return entry.second.initiator == who.node;
+    return entry.second.initiator == who.node && needs_.buffers.FindById(entry.first) != nullptr;
   });
   if (of_node < kMostOfOneNode) return OkStatus();
   return {Code::kResourceExhausted, reasons::kQuota,
@@ -83,59 +126,89 @@ Status Exports::CheckRoom(const Principal& who) const {
 }
 
 void Exports::Open(const Principal& who, const ReserveRequest& request, Reply<BufferId> reply) {
-  const std::string path = request.source.file;
-  auto answer = [this, who, path, reply = std::move(reply)](Result<BufferId> id) mutable {
+  Asked asked;
+  asked.transfer = request.id;
+  asked.path = request.source.file;
+  asked.file.offset_bytes = request.source.offset_bytes.value_or(0);
+  asked.file.bytes = request.source.bytes;
+  Open(who, std::move(asked), std::move(reply));
+}
+
+void Exports::OpenToWrite(const Principal& who, const StartRequest& request,
+                          Reply<BufferId> reply) {
+  Asked asked;
+  asked.transfer = request.id;
+  asked.path = request.asked.destination.file;
+  asked.output = OutputOf(request);
+  asked.sync = request.asked.sync;
+  asked.file.use = FileUse::kWrite;
+  asked.file.read_back = asked.output.read_back;
+  asked.file.offset_bytes = asked.output.offset_bytes;
+  asked.file.bytes = asked.output.bytes;
+  asked.file.fewest_copies = request.asked.policy.at_most_copies.has_value();
+  Open(who, std::move(asked), std::move(reply));
+}
+
+void Exports::Open(const Principal& who, Asked asked, Reply<BufferId> reply) {
+  const bool reads = asked.file.use == FileUse::kRead;
+  const std::string doing = reads ? "read" : "write";
+  auto answer = [this, who, doing, path = asked.path,
+                 reply = std::move(reply)](Result<BufferId> id) mutable {
     const std::string asking = who.ToString();
     const std::string from = needs_.context.IsSelf(who.node) ? "here" : "node " + who.node;
     audit::Write({.who = asking,
                   .from = from,
-                  .what = "read a file",
+                  .what = doing + " a file",
                   .on = path,
                   .why = id.status(),
                   .rights = true});
     reply(std::move(id));
   };
   Context& context = needs_.context;
-  if (Status wrong = CheckPath(path); !wrong.ok()) return answer(wrong);
-  const ExportOptions* const found = Find(who, path);
+  if (Status wrong = CheckPath(asked.path); !wrong.ok()) return answer(wrong);
+  const ExportOptions* const found = Find(who, asked.path, asked.file.use);
   if (found == nullptr) {
     return answer(Status(Code::kPermissionDenied, reasons::kAccessDenied,
-                         OwnerOf(who).ToString() + " may not read " + Printable(path) +
-                             " of node " + context.node() +
-                             ": it is below no folder that is exported to that user",
+                         OwnerOf(who).ToString() + " may not " + doing + " " +
+                             Printable(asked.path) + " of node " + context.node() +
+                             ": it is below no folder that is exported to that user" +
+                             (reads ? "" : " for writing"),
                          "have it exported there, by [exports.NAME] in the configuration of "
-                         "onecopyd, or copied into a buffer"));
+                         "onecopyd, or copied " +
+                             std::string(reads ? "into" : "from") + " a buffer"));
   }
   if (context.FindStore(false) == nullptr) {
     return answer(Status(Code::kFailedPrecondition, reasons::kNotServed,
                          "the onecopyd of node " + context.node() + " moves no files"));
   }
   if (Status full = CheckRoom(who); !full.ok()) return answer(full);
-  OpenFileRequest asked;
-  asked.name = Printable(path);
-  asked.offset_bytes = request.source.offset_bytes.value_or(0);
-  asked.bytes = request.source.bytes;
-  asked.owner = Uid(context.options.daemon_uid);
-  asked.lane = "for " + PayerOf(OwnerOf(who)).ToString();
-  asked.open = [root = found->path, path](OpenFileRequest* opened) {
-    return OpenFile(root, path, opened);
+  OpenFileRequest opening = asked.file;
+  opening.name = Printable(asked.path);
+  opening.owner = Uid(context.options.daemon_uid);
+  opening.lane = "for " + PayerOf(OwnerOf(who)).ToString();
+  asked.output.mode = found->mode;
+  opening.open = [root = found->path, asked](OpenFileRequest* opened) {
+    const std::string relative = asked.path.substr(root == "/" ? 1 : root.size() + 1);
+    if (asked.file.use == FileUse::kRead) return OpenFile(root, relative, opened);
+    return OpenOutput(root, relative, asked.sync, asked.output, opened);
   };
   auto shared = std::make_shared<decltype(answer)>(std::move(answer));
-  context.FindStore(false)->Open(std::move(asked), [this, who, request, shared](
-                                                       Result<std::shared_ptr<StoreFile>> opened) {
-    needs_.context.loop.Post([this, who, request, shared, opened = std::move(opened)]() mutable {
-      (*shared)(Keep(who, request, std::move(opened)));
-    });
-  });
+  context.FindStore(false)->Open(
+      std::move(opening),
+      [this, who, asked = std::move(asked), shared](Result<std::shared_ptr<StoreFile>> opened) {
+        needs_.context.loop.Post([this, who, asked, shared, opened = std::move(opened)]() mutable {
+          (*shared)(Keep(who, asked, std::move(opened)));
+        });
+      });
 }
 
-Result<BufferId> Exports::Keep(const Principal& who, const ReserveRequest& request,
+Result<BufferId> Exports::Keep(const Principal& who, const Asked& asked,
                                Result<std::shared_ptr<StoreFile>> opened) {
   if (!opened.ok()) return opened.status();
   ONECOPY_ASSIGN_OR_RETURN(
-      const BufferId id,
-      needs_.buffers.AddExported(OwnerOf(who), request.source.file, RegionOf(std::move(*opened))));
-  held_[id] = {who.node, request.id, os::Clock::now()};
+      const BufferId id, needs_.buffers.AddExported(OwnerOf(who), asked.path,
+                                                    RegionOf(std::move(*opened)), asked.file.use));
+  held_[id] = {who.node, asked.transfer, asked.file.use, os::Clock::now()};
   if (!std::exchange(sweeping_, true)) {
     needs_.context.loop.RunAfter(kSweep, [this] { Sweep(); });
   }
@@ -152,9 +225,10 @@ void Exports::Sweep() {
   std::vector<BufferId> over;
   for (const auto& [id, held] : held_) {
     const Buffer* const buffer = needs_.buffers.FindById(id);
+    // What is written goes with its transfer, or is dropped where that does not begin.
     const bool wanted =
         buffer != nullptr &&
-        (!buffer->users.empty() || now - held.opened < kGrace ||
+        (held.use == FileUse::kWrite || !buffer->users.empty() || now - held.opened < kGrace ||
          needs_.tickets.Any(held.initiator, held.transfer) || needs_.under_way(held.transfer));
     if (!wanted) over.push_back(id);
   }

@@ -1,9 +1,10 @@
-// Files of this node that others may read, below the roots that the configuration exports.
+// Files of this node that others may read or write, below the roots that the configuration exports.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/api/peer_api.h"
 #include "daemon/engine/base/context.h"
@@ -37,20 +38,28 @@ class Exports {
   // there is such a file or not, where no root that `who` may read covers it; else as
   // os::OpenBeneath and Store::Open say. The audit log is told in any case.
   void Open(const Principal& who, const ReserveRequest& request, Reply<BufferId> reply);
+  // Likewise the one that its destination names, to be written by that transfer: a part of it where
+  // a range or ranges are named, else the whole, which has its name once StoreFile::Commit has
+  // succeeded; else nothing is left of it. Fails also as os::OutputBeneath::Open does.
+  void OpenToWrite(const Principal& who, const StartRequest& request, Reply<BufferId> reply);
   // Nobody will ask for it any more.
   void Drop(BufferId id);
 
  private:
+  struct Asked;
   struct Held {
     std::string initiator;
     TransferId transfer;
+    FileUse use = FileUse::kRead;
     os::Clock::time_point opened;
   };
 
-  // Of the roots that cover the path and that `who` may read, the longest; null: none.
-  const ExportOptions* Find(const Principal& who, const std::string& path) const;
+  // Of the roots that cover the path and that `who` may use so, the longest; null: none.
+  const ExportOptions* Find(const Principal& who, const std::string& path, FileUse use) const;
   Status CheckRoom(const Principal& who) const;
-  Result<BufferId> Keep(const Principal& who, const ReserveRequest& request,
+  // `asked.file`: but for how it is opened.
+  void Open(const Principal& who, Asked asked, Reply<BufferId> reply);
+  Result<BufferId> Keep(const Principal& who, const Asked& asked,
                         Result<std::shared_ptr<StoreFile>> opened);
   void Sweep();
 

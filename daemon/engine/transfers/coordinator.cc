@@ -49,6 +49,7 @@ std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   content += request.policy.at_most_copies ? std::to_string(*request.policy.at_most_copies) : "any";
   content += request.policy.allow_emulated ? " emulated" : "";
   content += request.checksum ? " checksum" : "";
+  content += request.sync ? " sync" : "";
   content += request.policy.client_file ? " file" : "";
   content += " " + request.part_of.str();
   if (!request.message.empty()) {
@@ -61,19 +62,33 @@ std::string Content(const TransferRequest& request, const RangeGroups& ranges) {
   return content + (request.deadline ? " " + std::to_string(request.deadline->count()) : "");
 }
 
-constexpr std::string_view kSource = "source";
-
 Status CheckEnd(const Endpoint& end, std::string_view which) {
   if (!end.node.empty()) ONECOPY_RETURN_IF_ERROR(CheckName(end.node, "node"));
   if (!end.buffer.empty()) return OkStatus();
-  if (!end.file.empty() && end.file != "-") {
-    if (which == kSource) return OkStatus();
-    return {Code::kUnimplemented, reasons::kNotServed,
-            "onecopyd writes no files but those that its clients open",
-            "copy into a buffer of that node, and from there into the file, on that node"};
-  }
+  if (!end.file.empty() && end.file != "-") return OkStatus();
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
           "the " + std::string(which) + " names no buffer"};
+}
+
+// Of files, whether a client has opened them or their nodes export them.
+Status CheckFiles(const TransferRequest& request) {
+  const bool reads = !request.source.file.empty();
+  const bool writes = !request.destination.file.empty();
+  if (reads && writes) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint, "both ends are files",
+            "copy the one into a buffer, and that into the other"};
+  }
+  const bool several = !request.more_sources.empty() || !request.more_destinations.empty();
+  if ((reads || writes) && (several || !request.part_of.empty())) {
+    return {Code::kInvalidArgument, reasons::kBadEndpoint,
+            "a file is copied from or to one buffer at a time, and not as a part of anything",
+            "copy it by itself"};
+  }
+  if (request.sync && (!writes || !request.destination.buffer.empty())) {
+    return {Code::kInvalidArgument, reasons::kBadArgument,
+            "sync is for a file that its node writes, and the destination is none", "leave it out"};
+  }
+  return OkStatus();
 }
 
 // The others at an end whose first is `end`, whose node they get.
@@ -134,6 +149,12 @@ Status TooOldForFiles(const std::string& node) {
           "let the client read it through memory of its own, as `onecopy cp` does"};
 }
 
+Status WritesNoFiles(const std::string& node) {
+  return {Code::kFailedPrecondition, reasons::kNotApplicable,
+          "the onecopyd of node " + node + " is too old to write files for other nodes",
+          "copy into a buffer of that node, and from there into the file, on that node"};
+}
+
 Status GivenUp() {
   return {Code::kDeadlineExceeded, reasons::kDeadline,
           "the transfer's deadline had passed when its source was promised"};
@@ -174,6 +195,7 @@ void Coordinator::Create(const Principal& who, TransferRequest request, RangeGro
                          Reply<TransferInfo> reply) {
   Status wrong = CheckEnd(request.source, "source");
   if (wrong.ok()) wrong = CheckEnd(request.destination, "destination");
+  if (wrong.ok()) wrong = CheckFiles(request);
   if (request.deadline && request.deadline->count() <= 0) {
     wrong = {Code::kInvalidArgument, reasons::kBadArgument, "a deadline that has passed already"};
   }
@@ -306,6 +328,10 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
     if (!destination.ok()) return Conclude(pending, destination.status());
     if (reservation.memory == kFileKind && !nodes_.TakesFiles(node)) {
       return Conclude(pending, TooOldForFiles(node));
+    }
+    const Endpoint& to = pending->request.destination;
+    if (to.buffer.empty() && !to.file.empty() && !nodes_.WritesFiles(node)) {
+      return Conclude(pending, WritesNoFiles(node));
     }
     const TransferRequest& asked = pending->request;
     if (!asked.validate_only && !context_.IsSelf(node)) {

@@ -63,6 +63,7 @@ void DestinationRun::Start(std::shared_ptr<Reporter> reporter, Replan replan) {
 
 std::string DestinationRun::WhatItWaitsFor() const {
   if (between_) return "it was to begin anew, since " + lost_.message();
+  if (committing_) return "the bytes were in the file, and the disk had not all of it yet";
   if (move_ == nullptr) return "the bytes had arrived, and their checksums were being computed";
   const std::string waits_for = move_->waits_for();
   if (!waits_for.empty()) return "it waited for " + waits_for;
@@ -302,7 +303,7 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   Note(std::move(outcome));
   Rate(source_shared);
   if (!cancelled_.ok()) return End(cancelled_);
-  if (!params_.request.asked.checksum) return End(OkStatus());
+  if (!params_.request.asked.checksum) return Commit();
   auto self = shared_from_this();
   auto sum_here = [self](Result<std::string> source) {
     const auto& [here, layout] = self->params_.destination;
@@ -329,10 +330,22 @@ void DestinationRun::Compare(const Result<std::string>& source, const Result<std
       return End(sum->status().WithContext("the bytes have arrived, their checksum is not known"));
   }
   record().info.receipt.checksum = ChecksumResult{kChecksumAlgorithm, *here, *source == *here};
-  if (*source == *here) return End(OkStatus());
+  if (*source == *here) return Commit();
   End({Code::kDataLoss, reasons::kChecksumMismatch,
        "the source's checksum is " + *source + ", the destination's " + *here,
        "was either changed meanwhile? if not, suspect memory or network"});
+}
+
+void DestinationRun::Commit() {
+  const auto& file = params_.destination.span.region->file();
+  if (file == nullptr) return End(OkStatus());
+  committing_ = true;
+  file->Commit(stop_, [self = shared_from_this()](Status committed) {
+    self->needs_.context.loop.Post([self, committed = std::move(committed)] {
+      const bool given_up = !committed.ok() && !self->cancelled_.ok();
+      self->End(given_up ? self->cancelled_ : committed);
+    });
+  });
 }
 
 void DestinationRun::TellArrival() {

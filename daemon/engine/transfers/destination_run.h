@@ -76,6 +76,9 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   void TryAgain(MoveOutcome outcome);
   void Verify(MoveOutcome outcome);
   void Compare(const Result<std::string>& source, const Result<std::string>& here);
+  // Where the destination is a file: has it be what its name stands for. What is cancelled too late
+  // for that has succeeded.
+  void Commit();
   void End(const Status& status);
   // Everything is there: before anybody hears that the transfer has ended, so that what its
   // initiator does next comes after it.
@@ -103,6 +106,7 @@ class DestinationRun final : public Run, public std::enable_shared_from_this<Des
   Status lost_;           // why the first one was
   uint64_t begun_ = 0;    // runs of this node when the bytes began to move
   bool shared_ = false;   // others ran then
+  bool committing_ = false;
   bool ended_ = false;
   Status cancelled_;
   os::EventLoop::TimerId deadline_timer_ = 0;

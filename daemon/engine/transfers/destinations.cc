@@ -36,7 +36,7 @@ uint64_t PiecesOf(const Layout& layout) {
 }
 
 // What of a file goes directly to memory of a GPU that begins at this address.
-plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, const std::byte* memory,
+plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, uintptr_t memory,
                             bool pieces) {
   const auto no = [](std::string why, std::string remedy) {
     return plan::DirectEnd{
@@ -50,7 +50,7 @@ plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, const 
   const uint64_t grain = way->file->grain();
   const std::string blocks = "blocks of " + std::to_string(grain) + " bytes";
   if (pieces) return no("ranges of a file are not read directly", "copy one range");
-  if ((range.offset - reinterpret_cast<uintptr_t>(memory)) % grain != 0) {
+  if ((range.offset - memory) % grain != 0) {
     return no("what lies at a multiple of " + std::to_string(grain) +
                   " in the file would not do so in the GPU's memory",
               "move offsets by whole " + blocks);
@@ -105,11 +105,17 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   const ByteRange source_range{*source.source.offset_bytes, *source.source.bytes};
 
   const Principal who{request.uid, caller, request.administrator && context.IsSelf(caller), {}};
-  // As Tickets::Evaluate has it.
-  const bool file = context.IsSelf(caller) && !request.asked.destination.file.empty();
+  // See PeerService::Start: what this node has opened for that very transfer.
+  const bool file = !request.asked.destination.file.empty();
   ONECOPY_ASSIGN_OR_RETURN(
       Buffer* const buffer,
       needs_.grants.FindKnown(needs_.runs.buffers, who, request.asked.destination.buffer, file));
+  if (buffer->file && source.memory == kFileKind) {
+    return Status(
+        Code::kInvalidArgument, reasons::kBadEndpoint,
+        "both ends are files, " + Printable(source.source.file) + " and " + Printable(buffer->name),
+        "copy the one into a buffer, and that into the other");
+  }
   ONECOPY_ASSIGN_OR_RETURN(const ByteRange range, DestinationRange(request, *buffer));
   const ScatterRef& ranges = request.ranges;
   const uint64_t expected = ranges == nullptr ? range.bytes : ranges->source.extent().bytes;
@@ -295,8 +301,8 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
   const Region& end_of_file = reads ? *(*from)->region : *to.region;
   plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
                     LongestPass(*end_of_file.file(), reads ? read : written, layout, address)};
-  end.direct =
-      DirectEndOf(end_of_file.direct_way().get(), reads ? read : written, begin, layout != nullptr);
+  end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
+                           reinterpret_cast<uintptr_t>(begin), layout != nullptr);
   return end;
 }
 

@@ -177,9 +177,11 @@ TEST_CASE("a file on the client's own node is a file here, one on another node i
   CHECK(Has(read.err, "ACCESS_DENIED"));
   CHECK(Has(read.err, "[exports.NAME]"));
   const Run written = onecopy({"cp", "a", "west:" + in});
-  CHECK(written.exit_status == 7);
-  CHECK(Has(written.err, "NOT_SERVED"));
-  CHECK(Has(written.err, "on that node"));
+  CHECK(written.exit_status == 4);
+  CHECK(Has(written.err, "ACCESS_DENIED"));
+  CHECK(Has(written.err, "for writing"));
+  CHECK(Has(written.err, "[exports.NAME]"));
+  CHECK(onecopy.Read("in") == "x");
   CHECK(onecopy({"cp", "east:" + in, "./x"}).exit_status == 2);
 }
 

@@ -74,6 +74,8 @@ TEST_CASE("the printed export is one once the # is removed and the path is fille
   REQUIRE_OK(config);
   CHECK(config->exports.at("data").path == "/data");
   CHECK(config->exports.at("data").read.empty());
+  CHECK(config->exports.at("data").write.empty());
+  CHECK(config->exports.at("data").mode == 0640);
   CHECK(Defaults(TestSchema()).exports.empty());
 }
 

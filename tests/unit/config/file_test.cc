@@ -248,7 +248,8 @@ label = "ü"
 
 TEST_CASE("folders are exported to the users that are named") {
   const auto config = Parse(
-      "[exports.data]\npath = \"/data\"\nread = \"1000@west  *@gpu-* 7\"\n[exports.all]\n"
+      "[exports.data]\npath = \"/data\"\nread = \"1000@west  *@gpu-* 7\"\n"
+      "write = \"*@gpu-1\"\nmode = \"664\"\n[exports.all]\n"
       "path = \"/\"\n",
       "f.toml", TestSchema());
   REQUIRE_OK(config);
@@ -260,6 +261,12 @@ TEST_CASE("folders are exported to the users that are named") {
   CHECK(read[0] == onecopy::config::FileUser{1000, "west"});
   CHECK(read[1] == onecopy::config::FileUser{std::nullopt, "gpu-*"});
   CHECK(read[2] == onecopy::config::FileUser{7, ""});
+  const auto& write = config->exports.at("data").write;
+  REQUIRE(write.size() == 1);
+  CHECK(write[0] == onecopy::config::FileUser{std::nullopt, "gpu-1"});
+  CHECK(config->exports.at("data").mode == 0664);
+  CHECK(config->exports.at("all").write.empty());
+  CHECK(config->exports.at("all").mode == 0640);
 }
 
 TEST_CASE("a file is read from where it is") {

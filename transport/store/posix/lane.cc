@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "onecopy/reasons.h"
 #include "transport/os/acting_user.h"
 #include "transport/store/posix/ring.h"
 
@@ -57,6 +58,12 @@ Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ri
 }
 
 Lane::~Lane() { thread_->StopAndJoin(); }
+
+Status Lane::NoThread() {
+  return {Code::kResourceExhausted, reasons::kNoMemory,
+          "this process may have no more threads to wait for files",
+          "raise its limit on threads (TasksMax, ulimit -u)"};
+}
 
 void Lane::Submit(IoRequest request) {
   if (running_ == kDepth) return waiting_.push_back(std::move(request));

@@ -39,6 +39,8 @@ class Lane {
   void Submit(IoRequest request);
   // Any thread; the task may wait, as this user. False where there is no thread to be had.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
+  // What is then to be said: RESOURCE_EXHAUSTED (NO_MEMORY).
+  static Status NoThread();
 
  private:
   Lane() = default;

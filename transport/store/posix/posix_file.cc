@@ -32,7 +32,11 @@ PosixFile::PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
   if (tries_) trial_.emplace(request_.offset_bytes);
 }
 
-PosixFile::~PosixFile() { facts_.turn.reset(); }
+PosixFile::~PosixFile() {
+  facts_.turn.reset();
+  // What this process itself has opened may have to be removed, and is then this one's to close.
+  if (request_.open) lane_->Wait([gone = std::move(request_)] {});
+}
 
 FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) const {
   if (facts_.kind->in_memory) return FilePass::kMemory;
@@ -62,6 +66,19 @@ void PosixFile::Read(uint64_t offset, Span into, Done done) {
 
 void PosixFile::Write(uint64_t offset, Span from, Done done) {
   Move(true, offset, std::move(from), std::move(done));
+}
+
+void PosixFile::Commit(const StopFlag& stop, UniqueFunction<void(Status)> done) {
+  auto shared = std::make_shared<decltype(done)>(std::move(done));
+  const auto finish = [self = shared_from_this(), shared](Status status) {
+    // Whatever is let go last is so by the lane's own thread.
+    self->lane_->loop().Post(
+        [self, shared, status = std::move(status)]() mutable { (*shared)(std::move(status)); });
+  };
+  if (!request_.commit) return finish(OkStatus());
+  const bool waits = lane_->Wait(
+      [self = shared_from_this(), finish, stop] { finish(self->request_.commit(*stop)); });
+  if (!waits) finish(Lane::NoThread());
 }
 
 void PosixFile::Move(bool write, uint64_t offset, Span span, Done done) {

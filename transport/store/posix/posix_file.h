@@ -30,6 +30,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   uint64_t bytes() const override { return facts_.bytes; }
   void Read(uint64_t offset, Span into, Done done) override;
   void Write(uint64_t offset, Span from, Done done) override;
+  void Commit(const StopFlag& stop, UniqueFunction<void(Status)> done) override;
   FilePass PassOf(const ByteRange& range, const std::byte* memory) const override;
   uint64_t grain() const override { return direct_ ? kGrain : 1; }
   unsigned depth() const override { return cut_.depth; }
@@ -66,7 +67,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void EndSegment();
   void EndTrial(const std::optional<Verdict>& verdict);
 
-  const OpenFileRequest request_;
+  OpenFileRequest request_;  // constant until the end
   FileFacts facts_;
   const Cut cut_;
   const std::shared_ptr<Lane> lane_;

@@ -106,11 +106,7 @@ void PosixStore::Open(OpenFileRequest request, Opened done) {
               std::move(request), std::move(*facts), cut, std::move(mounts), std::move(lane))));
         });
       });
-  if (!waits) {
-    (*shared)(Status(Code::kResourceExhausted, reasons::kNoMemory,
-                     "this process may have no more threads to wait for files",
-                     "raise its limit on threads (TasksMax, ulimit -u)"));
-  }
+  if (!waits) (*shared)(Lane::NoThread());
 }
 
 }  // namespace onecopy::posix
