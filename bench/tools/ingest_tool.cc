@@ -23,9 +23,17 @@ std::vector<std::string> Arguments(const IngestParams& params, const std::string
   for (const uint64_t bytes : params.sizes) {
     sizes += (sizes.empty() ? "" : ",") + std::to_string(bytes);
   }
-  return {script,     "--run-dir",  params.run_dir, "--daemon-pid", std::to_string(params.daemon),
-          "--sizes",  sizes,        "--samples",    std::to_string(params.samples),
-          "--json",   json};
+  return {script,
+          "--run-dir",
+          params.run_dir,
+          "--daemon-pid",
+          std::to_string(params.daemon),
+          "--sizes",
+          sizes,
+          "--samples",
+          std::to_string(params.samples),
+          "--json",
+          json};
 }
 
 std::string ReadAll(const std::string& path) {
