@@ -1,7 +1,7 @@
 """Sums of a tensor's bytes that tell any single wrong byte, and most others, computed where the bytes are.
 
-The bytes, with zeros up to a multiple of 8, are words of 64 bits; the sum is of each word times an odd number of its own,
-modulo 2 to the 64th.
+The bytes, with zeros up to a multiple of 8, are words of 64 bits; the sum is of each word times an odd number of its
+own, modulo 2 to the 64th.
 """
 
 import numpy

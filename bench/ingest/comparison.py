@@ -38,7 +38,8 @@ def measure(asked, trial, facts, bytes):
     blank = rows.row(asked.work, bytes)
     if asked.ours.name in absent:  # ours fails, unless the page cache is not to be had
         failure = absent[asked.ours.name]
-        return [(rows.waived if failure.reason == "NOT_APPLICABLE" else rows.failed)(blank, failure.reason, failure.detail)]
+        outcome = rows.waived if failure.reason == "NOT_APPLICABLE" else rows.failed
+        return [outcome(blank, failure.reason, failure.detail)]
     wrong = {name: each.said["wrong"] for name, each in chosen.items() if each.said["wrong"]}
     usable = {name: each for name, each in chosen.items() if name not in wrong}
     taken, failures = samples.rounds(asked.place, usable, facts, asked.condition, asked.count, asked.stop)

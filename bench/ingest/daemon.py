@@ -19,7 +19,8 @@ def started(program):
         run_dir, log = os.path.join(folder, "run"), os.path.join(folder, "log")
         with open(log, "w", encoding="utf-8") as errors:
             process = subprocess.Popen(
-                [program, "--name", "ingest", "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0", "--run-dir", run_dir],
+                [program, "--name", "ingest", "--listen", "127.0.0.1:0", "--lanes", "127.0.0.1:0",
+                 "--run-dir", run_dir],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)
             try:
                 if not process.stdout.readline().startswith("ready "):

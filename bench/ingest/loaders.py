@@ -1,8 +1,8 @@
 """Whoever loads tensors from safetensors, each with the settings that are tried for it, of which the fastest counts.
 
 `load` gives torch's tensors by their names, all of them usable when it returns but for work on the current stream, and
-whatever must be kept alive with them. On the host their bytes lie in memory of the process: what a loader only maps is copied.
-An import that fails, or a RuntimeError or the like from `load`, says that it cannot run here.
+whatever must be kept alive with them. On the host their bytes lie in memory of the process: what a loader only maps is
+copied. An import that fails, or a RuntimeError or the like from `load`, says that it cannot run here.
 """
 
 import concurrent.futures
@@ -101,7 +101,8 @@ def _kvikio(model, device, run_dir, threads=16, task_bytes=4 << 20, direct=False
         under_way.append((opened[-1].pread(payload if device != "cpu" else payload.numpy(), end, 8 + length), end))
         for name, each in header.items():
             begin, stop = each["data_offsets"]
-            tensors[name] = payload[begin:stop].view(getattr(torch, models.TORCH_NAMES[each["dtype"]])).reshape(each["shape"])
+            dtype = getattr(torch, models.TORCH_NAMES[each["dtype"]])
+            tensors[name] = payload[begin:stop].view(dtype).reshape(each["shape"])
     for future, wanted in under_way:
         if (got := future.get()) != wanted:
             raise RuntimeError(f"{got} of {wanted} bytes were read")
@@ -124,7 +125,8 @@ COMPETITORS = (
     Loader("safetensors", "safetensors", "safetensors.torch", _both(
         Setting("load_file, mmap"), Setting("load_file, pread", options={"backend": "pread"}),
         Setting("safe_open, tensor by tensor", options={"each": True}),
-        Setting("load_file, pread, files side by side", options={"backend": "pread", "side_by_side": True})), _safetensors),
+        Setting("load_file, pread, files side by side", options={"backend": "pread", "side_by_side": True})),
+        _safetensors),
     Loader("fastsafetensors", "fastsafetensors", "fastsafetensors", {
         COLD: (Setting("no GDS, O_DIRECT", {_FAST: "1"}), Setting("no GDS, page cache", {_FAST: "0"}),
                Setting("no GDS, O_DIRECT, 32 threads", {_FAST: "1"}, {"threads": 32}),
@@ -139,7 +141,8 @@ COMPETITORS = (
     Loader("instanttensor", "instanttensor", "instanttensor", {
         COLD: (Setting("URING", options={"backend": "URING"}), Setting("AIO", options={"backend": "AIO"}),
                Setting("URING_BUFFERED", options={"backend": "URING_BUFFERED"})),
-        WARM: (Setting("URING_BUFFERED", options={"backend": "URING_BUFFERED"}), Setting("MMAP", options={"backend": "MMAP"}),
+        WARM: (Setting("URING_BUFFERED", options={"backend": "URING_BUFFERED"}),
+               Setting("MMAP", options={"backend": "MMAP"}),
                Setting("AIO_BUFFERED", options={"backend": "AIO_BUFFERED"}))}, _instanttensor),
     Loader("kvikio", "kvikio-cu13", "kvikio", {
         COLD: (Setting("16 threads of 4 MiB, O_DIRECT", options={"direct": True}),

@@ -56,8 +56,8 @@ class Model:
 
 
 def wrong(model, tensors, byte_by_byte):
-    """What of these tensors of torch is not as it is in the files, or None. By the checksums of when the files were made,
-    and on request also by the files' bytes, which are in the page cache afterwards."""
+    """What of these tensors of torch is not as it is in the files, or None. By the checksums of when the files were
+    made, and on request also by the files' bytes, which are in the page cache afterwards."""
     if missing := model.tensors.keys() - tensors.keys():
         return f"{len(missing)} tensors are missing, {min(missing)} among them"
     if surplus := tensors.keys() - model.tensors.keys():
@@ -90,8 +90,8 @@ def _first_other(tensor, file, offset):
 
 
 def tensors_of(size):
-    """Those of a decoder of about that many bytes, at most: layers of projections and norms, then an embedding that takes
-    the rest."""
+    """Those of a decoder of about that many bytes, at most: layers of projections and norms, then an embedding that
+    takes the rest."""
     hidden = 64
     while hidden < 4096 and _layer_bytes(hidden * 2) * 16 <= size:
         hidden *= 2
@@ -110,11 +110,14 @@ def tensors_of(size):
 def _layer(number, hidden):
     at = f"model.layers.{number}."
     wide, narrow = hidden * 7 // 2, hidden // 4
-    shapes = {"self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (narrow, hidden), "self_attn.v_proj": (narrow, hidden),
-              "self_attn.o_proj": (hidden, hidden), "mlp.gate_proj": (wide, hidden), "mlp.up_proj": (wide, hidden),
-              "mlp.down_proj": (hidden, wide), "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,)}
-    made = [Tensor(f"{at}{name}.weight", "BF16", shape) for name, shape in shapes.items()]
-    return [*made, Tensor(f"{at}mlp.router.weight", "F32", (8, hidden)), Tensor(f"{at}rotary.inv_freq", "F32", (hidden // 16,))]
+    shapes = {
+        "self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (narrow, hidden),
+        "self_attn.v_proj": (narrow, hidden), "self_attn.o_proj": (hidden, hidden), "mlp.gate_proj": (wide, hidden),
+        "mlp.up_proj": (wide, hidden), "mlp.down_proj": (hidden, wide), "input_layernorm": (hidden,),
+        "post_attention_layernorm": (hidden,)}
+    return [*(Tensor(f"{at}{name}.weight", "BF16", shape) for name, shape in shapes.items()),
+            Tensor(f"{at}mlp.router.weight", "F32", (8, hidden)),
+            Tensor(f"{at}rotary.inv_freq", "F32", (hidden // 16,))]
 
 
 def _layer_bytes(hidden):
@@ -134,9 +137,9 @@ def write(folder, size, shards, seed=1):
     index = ""
     if shards > 1:
         index = os.path.join(folder, _INDEX)
+        total = sum(each.bytes for part in parts for each in part)
         with open(index, "w", encoding="utf-8") as file:
-            json.dump({"metadata": {"total_size": sum(each.bytes for part in parts for each in part)}, "weight_map": weights},
-                      file)
+            json.dump({"metadata": {"total_size": total}, "weight_map": weights}, file)
     return Model(folder, index, files, facts)
 
 

@@ -1,7 +1,7 @@
 """One load, in a process of its own, which begins with what `samples.py` has preloaded and has done nothing with.
 
-Further imports, the GPU's context, and a load of a tiny model come before the time begins, which ends when all tensors are usable.
-Then every tensor's shape, type and bytes are looked at.
+Further imports, the GPU's context, and a load of a tiny model come before the time begins, which ends when all tensors
+are usable. Then every tensor's shape, type and bytes are looked at.
 """
 
 import gc

@@ -51,8 +51,8 @@ def empty(paths):
                 if left == 0:
                     break
         if left != 0:
-            raise NotAsWanted(f"{left:.1%} of {path} stays in the page cache, as on tmpfs, or where another process has "
-                              "mapped it")
+            raise NotAsWanted(f"{left:.1%} of {path} stays in the page cache, as on tmpfs, or where another process "
+                              "has mapped it")
 
 
 def fill(paths):

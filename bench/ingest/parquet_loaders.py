@@ -58,7 +58,8 @@ ONECOPY = Loader("onecopy.parquet", "onecopy", "onecopy.parquet", _both(Setting(
                  _other_chunk)
 COMPETITORS = (
     Loader("pyarrow read_table, decoding", "pyarrow", "pyarrow.parquet", _both(
-        Setting("pre_buffer"), Setting("memory map", options={"memory_map": True})), _pyarrow, tables.Table, _other_rows),
-    Loader("libcudf read_parquet, decoding", "pylibcudf-cu13", "pylibcudf", _both(Setting("default")), _libcudf, tables.Table,
-           _other_rows),
+        Setting("pre_buffer"), Setting("memory map", options={"memory_map": True})), _pyarrow, tables.Table,
+        _other_rows),
+    Loader("libcudf read_parquet, decoding", "pylibcudf-cu13", "pylibcudf", _both(Setting("default")), _libcudf,
+           tables.Table, _other_rows),
 )

@@ -8,9 +8,9 @@ OK, WAIVED, FAILED = "OK", "WAIVED", "FAILED"
 
 def row(work, bytes, unit="B/s", path=None, **more):
     """One that has not been judged."""
-    made = {"work": work, "path": path, "bytes": bytes, "unit": unit, "values": [], "ceiling": None, "ceiling_values": [],
-            "floor": None, "roof": None, "target": None, "limit": None, "verified": None, "status": OK, "reason": None,
-            "detail": None, "details": {}}
+    made = {"work": work, "path": path, "bytes": bytes, "unit": unit, "values": [], "ceiling": None,
+            "ceiling_values": [], "floor": None, "roof": None, "target": None, "limit": None, "verified": None,
+            "status": OK, "reason": None, "detail": None, "details": {}}
     assert more.keys() <= made.keys(), more
     return made | more
 
@@ -45,8 +45,8 @@ def document(all_rows, machine, time, version):
         values, ceiling, rate = made["values"], made["ceiling_values"], made["unit"] == "B/s"
         median = statistics.median(values) if values else None
         return made | {
-            "median": median, "min": min(values, default=None), "max": max(values, default=None), "samples": len(values),
-            "median_bytes_per_second": median if rate else None, "ratio": ratio(made),
+            "median": median, "min": min(values, default=None), "max": max(values, default=None),
+            "samples": len(values), "median_bytes_per_second": median if rate else None, "ratio": ratio(made),
             "ceiling_bytes_per_second": statistics.median(ceiling) if ceiling and rate else None,
             "machine": machine, "time": time, "version": version}
 
@@ -62,11 +62,13 @@ def table(all_rows):
     for made in all_rows:
         reached = ratio(made)
         held = f"{_value(made['unit'], statistics.median(made['ceiling_values']))} {made['ceiling']}" if reached else ""
-        lines.append((made["work"], f"{made['bytes'] / (1 << 20):.0f} MiB",
-                      _value(made["unit"], statistics.median(made["values"])) if made["values"] else "", held,
-                      f"{reached:.3f}" if reached else "", f"{made['floor']:g}" if made["floor"] else "", made["status"]))
+        median = _value(made["unit"], statistics.median(made["values"])) if made["values"] else ""
+        lines.append((made["work"], f"{made['bytes'] / (1 << 20):.0f} MiB", median, held,
+                      f"{reached:.3f}" if reached else "", f"{made['floor']:g}" if made["floor"] else "",
+                      made["status"]))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    text = "\n".join("  ".join(line).rstrip() for line in padded)
     why = "".join(f"\n{made['work']}: {made['status']}, {made['reason']}: {made['detail']}" for made in all_rows
                   if made["status"] != OK)
     return text + "\n" + why

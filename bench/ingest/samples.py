@@ -79,8 +79,8 @@ class Chosen(NamedTuple):
 
 
 def choose(place, loader, facts, condition, progress):
-    """The fastest of the settings, each tried once, every byte of which is compared. Raises the first Failure where none
-    runs; a setting that loads wrong bytes ends it, as the loader is wrong then."""
+    """The fastest of the settings, each tried once, every byte of which is compared. Raises the first Failure where
+    none runs; a setting that loads wrong bytes ends it, as the loader is wrong then."""
     if failure := missing(loader):
         raise failure
     best, tried, failure = None, {}, None
@@ -105,8 +105,8 @@ def choose(place, loader, facts, condition, progress):
 
 
 def rounds(place, chosen, facts, condition, count, stop):
-    """`count` samples of each loader of `chosen`, a Chosen each, by name: every round has one of each, and another one begins it. A loader that fails
-    is left out from then on, and has its Failure instead."""
+    """`count` samples of each loader of `chosen`, a Chosen each, by name: every round has one of each, and another one
+    begins it. A loader that fails is left out from then on, and has its Failure as well."""
     taken = {name: [] for name in chosen}
     failures = {}
     for number in range(count):

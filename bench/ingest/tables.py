@@ -1,4 +1,4 @@
-"""Parquet files of one kind of column each: a type, how many different values, how long runs of one are, and a codec."""
+"""Parquet files of one kind of column each: a type, how many different values, how long runs of one, and a codec."""
 
 import itertools
 import json
@@ -103,12 +103,13 @@ def _column(type, numbers):
         return pyarrow.array(numbers.astype(numpy.float64) / 3)
     if type == "strings":
         digits = numpy.array([f"{byte:02x}" for byte in range(256)], dtype="S2")[numbers.view(numpy.uint8)]
-        offsets = numpy.arange(numbers.size + 1, dtype=numpy.int32) * 16
-        return pyarrow.StringArray.from_buffers(numbers.size, pyarrow.py_buffer(offsets), pyarrow.py_buffer(digits.tobytes()))
+        offsets = pyarrow.py_buffer(numpy.arange(numbers.size + 1, dtype=numpy.int32) * 16)
+        return pyarrow.StringArray.from_buffers(numbers.size, offsets, pyarrow.py_buffer(digits.tobytes()))
     if type == "decimals":
         wide = numpy.zeros((numbers.size, 2), dtype=numpy.uint64)
         wide[:, 0] = numbers % numpy.uint64(10 ** 18)
-        return pyarrow.Array.from_buffers(pyarrow.decimal128(18, 2), numbers.size, [None, pyarrow.py_buffer(wide.tobytes())])
+        values = pyarrow.py_buffer(wide.tobytes())
+        return pyarrow.Array.from_buffers(pyarrow.decimal128(18, 2), numbers.size, [None, values])
     # Lists of two lists of two numbers.
     leaves = pyarrow.array(numpy.repeat(numbers.view(numpy.int32), 2))
     for size in (2, 2):

@@ -34,7 +34,8 @@ GB = 10 ** 9
 def disk():
     """A folder that is no tmpfs, so that its files can be cold."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="onecopy-py.") as path:
-        kind = subprocess.run(["stat", "-f", "-c", "%T", path], capture_output=True, text=True, check=True).stdout.strip()
+        stat = subprocess.run(["stat", "-f", "-c", "%T", path], capture_output=True, text=True, check=True)
+        kind = stat.stdout.strip()
         if kind in ("tmpfs", "ramfs", "overlayfs"):
             pytest.skip(f"/var/tmp is on {kind}")
         yield pathlib.Path(path)
@@ -55,7 +56,8 @@ def compared(monkeypatch, floor, **by):
         outcome = by[loader.name]
         if isinstance(outcome, samples.Failure):
             raise outcome
-        return samples.Chosen(loader, loaders.Setting("best"), outcome[-1] if isinstance(outcome, list) else said(1), {})
+        trial = outcome[-1] if isinstance(outcome, list) else said(1)
+        return samples.Chosen(loader, loaders.Setting("best"), trial, {})
 
     def rounds(place, chosen, facts, condition, count, stop):
         late = {name: by[name] for name in chosen if isinstance(by[name], tuple)}
@@ -65,8 +67,8 @@ def compared(monkeypatch, floor, **by):
     monkeypatch.setattr(samples, "choose", choose)
     monkeypatch.setattr(samples, "rounds", rounds)
     competitors = tuple(each for each in loaders.COMPETITORS if each.name in by)
-    asked = comparison.Asked(None, "ingest cold, one file", loaders.COLD, loaders.ONECOPY, competitors, {}, 3, floor, True,
-                             lambda text: None, lambda: None)
+    asked = comparison.Asked(None, "ingest cold, one file", loaders.COLD, loaders.ONECOPY, competitors, {}, 3, floor,
+                             True, lambda text: None, lambda: None)
     return {each["work"]: each for each in comparison.measure(asked, "trial", "facts", GB)}
 
 
@@ -113,7 +115,8 @@ def test_who_is_not_there_or_cannot_is_named(monkeypatch):
 
 def test_nobody_to_compare_with_is_no_success(monkeypatch):
     found = compared(monkeypatch, 1.0, onecopy=[said(1.0)] * 3, kvikio=samples.Failure("FILE_NOT_FOUND", "none"))
-    assert (found["ingest cold, one file"]["status"], found["ingest cold, one file"]["reason"]) == (rows.WAIVED, "NOT_APPLICABLE")
+    verdict = found["ingest cold, one file"]
+    assert (verdict["status"], verdict["reason"]) == (rows.WAIVED, "NOT_APPLICABLE")
 
 
 def test_a_competitor_with_wrong_bytes_fails_and_is_no_ceiling(monkeypatch):
@@ -238,10 +241,13 @@ def test_the_cases_of_tables(tmp_path):
 # ---- the program
 
 
+ONE = ("--works", "safetensors", "--conditions", "warm", "--layouts", "one file", "--loaders", "safetensors")
+
+
 def program(daemon, folder, *words):
-    return [sys.executable, str(FOLDER / "run"), "--run-dir", str(daemon.run_dir), "--daemon-pid", str(daemon.process.pid),
-            "--device", "cpu", "--sizes", "1MiB", "--samples", "2", "--folder", str(folder), "--parquet-size", "1MiB",
-            "--json", str(folder / "rows.json"), *words]
+    return [sys.executable, str(FOLDER / "run"), "--run-dir", str(daemon.run_dir), "--daemon-pid",
+            str(daemon.process.pid), "--device", "cpu", "--sizes", "1MiB", "--samples", "2", "--folder", str(folder),
+            "--parquet-size", "1MiB", "--json", str(folder / "rows.json"), *words]
 
 
 def run(daemon, folder, *words):
@@ -271,15 +277,15 @@ def test_everybody_has_a_row(pair, disk):
             assert found[f"{work}, against safetensors"]["status"] == "OK"
             for loader in loaders.COMPETITORS:
                 row = found[f"{work}, against {loader.name}"]
-                assert row["status"] == "OK" or (row["status"] == "WAIVED" and row["detail"].startswith("not run: ")), row
+                assert row["status"] == "OK" or row["detail"].startswith("not run: "), row
+                assert row["status"] in ("OK", "WAIVED"), row
     assert not list(disk.glob("onecopy-ingest.*"))
     assert "against safetensors" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["onecopy", "safetensors"])
 def test_a_wrong_byte_is_found(pair, disk, name):
-    done, found = run(pair.east, disk, "--works", "safetensors", "--conditions", "warm", "--layouts", "one file", "--loaders",
-                      "safetensors", "--spoil", name, "model.norm.weight")
+    done, found = run(pair.east, disk, *ONE, "--spoil", name, "model.norm.weight")
     assert done.returncode == 1
     row = found["ingest warm, one file" + ("" if name == "onecopy" else f", against {name}")]
     assert (row["status"], row["reason"], row["verified"]) == ("FAILED", "PAYLOAD_WRONG", False)
@@ -288,8 +294,7 @@ def test_a_wrong_byte_is_found(pair, disk, name):
 
 
 def test_who_was_left_out_is_named(pair, disk):
-    _, found = run(pair.east, disk, "--works", "safetensors", "--conditions", "warm", "--layouts", "one file", "--loaders",
-                   "safetensors")
+    _, found = run(pair.east, disk, *ONE)
     row = found["ingest warm, one file, against kvikio"]
     assert (row["status"], row["reason"]) == ("WAIVED", "NOT_REQUESTED")
 
@@ -312,10 +317,8 @@ def test_no_room_is_said(pair, disk):
 
 def test_ctrl_c_keeps_the_rows_until_then(pair, disk):
     pytest.importorskip("torch")
-    process = subprocess.Popen(program(pair.east, disk, "--works", "safetensors", "--sizes", "1MiB,2MiB", "--loaders",
-                                       "safetensors", "--layouts", "one file", "--conditions", "warm"),
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+    process = subprocess.Popen(program(pair.east, disk, *ONE, "--sizes", "1MiB,2MiB"), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
     for line in process.stderr:
         if line.startswith("ingest warm, one file, 2 MiB"):
             process.send_signal(signal.SIGINT)
