@@ -43,7 +43,7 @@ def measure(asked):
             torch.cuda.synchronize()
         return made
 
-    load(loader.files.read_facts(asked["tiny"]))
+    small = load(loader.files.read_facts(asked["tiny"]))  # and kept, as a daemon's context goes with its last buffer
     gc.collect()
     model = loader.files.read_facts(asked["facts"])
     (page_cache.empty if asked["condition"] == loaders.COLD else page_cache.fill)(model.files)
@@ -60,6 +60,7 @@ def measure(asked):
         said["copies"] = max(each.copies for each in receipts)
     spoil(tensors, asked.get("spoil"))
     said["wrong"] = loader.wrong(model, tensors, asked["byte_by_byte"])
+    del small
     return said
 
 

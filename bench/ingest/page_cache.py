@@ -57,14 +57,18 @@ def empty(paths):
 
 def fill(paths):
     """All of these files is in the page cache afterwards."""
-    buffer = memoryview(bytearray(_READ_BYTES))
     for _ in range(_TRIES):
-        for path in paths:
-            with open(path, "rb", buffering=0) as file:
-                while file.readinto(buffer):
-                    pass
         missing = {path: 1 - share(path) for path in paths}
         if not any(missing.values()):
             return
+        for path in paths:
+            _read(path)
     path = max(missing, key=missing.get)
     raise NotAsWanted(f"{missing[path]:.1%} of {path} does not stay in the page cache: ask for less by --sizes")
+
+
+def _read(path):
+    buffer = memoryview(bytearray(_READ_BYTES))
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
