@@ -52,29 +52,36 @@ void Await(Process& process, const std::function<bool()>& stopped) {
   }
 }
 
+std::string PythonOf(const std::string& folder) { return folder + "/venv/bin/python"; }
+std::string ScriptOf(const std::string& folder) { return folder + "/ingest/run"; }
+
 }  // namespace
 
-Result<std::vector<Row>> RunIngest(const IngestParams& params) {
-  if (params.folder.empty()) {
-    return Status(Code::kFailedPrecondition, reasons::kNotRequested,
-                  "loaders are measured where they are asked for",
-                  "install them by bench/competitors/install --ingest, and name the folder by "
-                  "--competitors");
+Status CheckIngest(const std::string& folder) {
+  if (folder.empty()) {
+    return {Code::kFailedPrecondition, reasons::kNotRequested,
+            "loaders are measured where they are asked for",
+            "install them by bench/competitors/install --ingest, and name the folder by "
+            "--competitors"};
   }
-  const std::string python = params.folder + "/venv/bin/python";
-  const std::string script = params.folder + "/ingest/run";
-  for (const std::string& file : {python, script}) {
+  for (const std::string& file : {PythonOf(folder), ScriptOf(folder)}) {
     std::error_code error;
     if (std::filesystem::exists(file, error)) continue;
-    return Status(Code::kNotFound, reasons::kFileNotFound, "there is no " + file,
-                  "install the loaders by bench/competitors/install --ingest");
+    return {Code::kNotFound, reasons::kFileNotFound, "there is no " + file,
+            "install the loaders by bench/competitors/install --ingest"};
   }
+  return OkStatus();
+}
+
+Result<std::vector<Row>> RunIngest(const IngestParams& params) {
+  ONECOPY_RETURN_IF_ERROR(CheckIngest(params.folder));
+  const std::string script = ScriptOf(params.folder);
   ONECOPY_ASSIGN_OR_RETURN(const std::unique_ptr<TempFolder> folder, TempFolder::Create());
   const std::string json = folder->path() + "/rows.json";
   const std::string log = folder->path() + "/log";
   {
-    ONECOPY_ASSIGN_OR_RETURN(Process process,
-                             Process::Start(python, Arguments(params, script, json), log));
+    ONECOPY_ASSIGN_OR_RETURN(Process process, Process::Start(PythonOf(params.folder),
+                                                             Arguments(params, script, json), log));
     Await(process, params.stopped);
   }
   const Result<std::vector<RecordedRow>> recorded = FromJson(ReadAll(json));

@@ -22,9 +22,12 @@ struct IngestParams {
   std::function<bool()> stopped = {};  // true ends it, with the rows until then
 };
 
-// Its rows, judged once more here. Blocks for minutes. FAILED_PRECONDITION (NOT_REQUESTED) without
-// a folder, NOT_FOUND (FILE_NOT_FOUND) where it is not installed there, UNAVAILABLE (TOOL_FAILED)
-// with its last words where it ends without rows.
+// FAILED_PRECONDITION (NOT_REQUESTED) without a folder, NOT_FOUND (FILE_NOT_FOUND) where it is not
+// installed there.
+Status CheckIngest(const std::string& folder);
+
+// Its rows, judged once more here. Blocks for minutes. CheckIngest's errors, and UNAVAILABLE
+// (TOOL_FAILED) with its last words where it ends without rows.
 Result<std::vector<Row>> RunIngest(const IngestParams& params);
 
 }  // namespace onecopy::bench

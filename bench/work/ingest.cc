@@ -1,7 +1,6 @@
 // Tensors from files into memory of a GPU or of the host, by Python: bench/ingest.
 #include "bench/tools/ingest_tool.h"
 #include "bench/work/works.h"
-#include "onecopy/reasons.h"
 
 namespace onecopy::bench {
 namespace {
@@ -22,6 +21,8 @@ std::vector<uint64_t> ModelSizes(const Settings& settings) {
 
 std::vector<Row> Ingest(const Settings& settings) {
   Row row = {.work = "ingest"};
+  const Status installed = CheckIngest(settings.competitors);
+  if (!installed.ok()) return {Waived(std::move(row), installed)};
   const Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(settings.daemon, "ingest");
   if (!daemon.ok()) return {NotSetUp(std::move(row), daemon.status())};
   const Node node = (*daemon)->AsNode();
@@ -32,9 +33,7 @@ std::vector<Row> Ingest(const Settings& settings) {
                                              .samples = settings.samples,
                                              .stopped = settings.stopped});
   if (rows.ok()) return std::move(*rows);
-  const bool absent = rows.status().reason() == reasons::kNotRequested ||
-                      rows.status().reason() == reasons::kFileNotFound;
-  return {absent ? Waived(std::move(row), rows.status()) : Failed(std::move(row), rows.status())};
+  return {Failed(std::move(row), rows.status())};
 }
 
 }  // namespace onecopy::bench
