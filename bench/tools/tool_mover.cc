@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "bench/daemons/process.h"
 #include "bench/daemons/temp_folder.h"
 #include "bench/measure/row.h"
+#include "bench/tools/last_word.h"
 #include "onecopy/reasons.h"
 #include "transport/os/host_port.h"
 
@@ -22,16 +22,6 @@ constexpr std::chrono::milliseconds kAgain{100};
 constexpr int kTries = 30;  // the client may come before the server listens
 
 std::string LogOf(const TempFolder& folder) { return folder.path() + "/log"; }
-
-// The last line that it wrote to its standard error, after ": "; empty where there is none.
-std::string LastWord(const TempFolder& folder) {
-  std::ifstream log(LogOf(folder));
-  std::string last;
-  for (std::string line; std::getline(log, line);) {
-    if (!line.empty()) last = ": " + line;
-  }
-  return last;
-}
 
 Result<Process> StartTool(const std::vector<std::string>& words, const TempFolder& folder) {
   return Process::Start(words[0], {words.begin() + 1, words.end()}, LogOf(folder));
@@ -65,7 +55,7 @@ Result<ToolSaid> ToolMover::RunOnce() {
   }
   return Status(Code::kUnavailable, kToolFailed,
                 programs_.client[0] + " told no rate" +
-                    (said.empty() ? "" : ", but \"" + said + "\"") + LastWord(*folder));
+                    (said.empty() ? "" : ", but \"" + said + "\"") + LastWord(LogOf(*folder)));
 }
 
 Result<Moved> ToolMover::Move() {

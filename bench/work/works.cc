@@ -47,6 +47,7 @@ const std::vector<Work>& AllWorks() {
         {"first byte", FirstByte},
         {"ceiling check", CeilingChecks},
         {"competitor", Competitors, true},
+        {"ingest", Ingest, true},
         {"small host in node", SmallHostInNode},
         {"small gpu in node", SmallGpuInNode},
         {"small host between nodes", SmallHostBetweenNodes},

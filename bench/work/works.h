@@ -41,6 +41,8 @@ std::vector<Row> FirstByte(const Settings& settings);
 std::vector<Row> CeilingChecks(const Settings& settings);
 // competitors.cc
 std::vector<Row> Competitors(const Settings& settings);
+// ingest.cc
+std::vector<Row> Ingest(const Settings& settings);
 // storage.cc
 std::vector<Work> StorageWorks();
 // storage_across.cc

@@ -124,6 +124,8 @@ TEST_CASE("every work has its rows, and those of host memory are measured on any
     CHECK(rows.at(work).at(0).at("limit") == 0.001);
   }
   CHECK(rows.at("ready without gpu").at(0).at("samples") == 5);
+  CHECK(rows.at("ingest").at(0).at("status") == "WAIVED");
+  CHECK(rows.at("ingest").at(0).at("reason") == "NOT_REQUESTED");
 }
 
 TEST_CASE("scattered ranges and columns of GPUs are moved by the kernel, and verified") {

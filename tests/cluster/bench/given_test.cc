@@ -78,7 +78,7 @@ TEST_CASE("works run between given daemons, and leave nothing there") {
   CHECK(rows.at("register host memory").at("status") == "OK");
   CHECK(rows.at("first byte, between nodes").at("status") == "OK");
   for (const char* work :
-       {"cpu tcp host to host", "idle cpu", "ready", "daemon memory", "competitor"}) {
+       {"cpu tcp host to host", "idle cpu", "ready", "daemon memory", "competitor", "ingest"}) {
     INFO(work);
     CHECK(rows.at(work).at("status") == "WAIVED");
     CHECK(rows.at(work).at("reason") == "NOT_APPLICABLE");

@@ -6,6 +6,7 @@
 
 #include "bench/tools/competitor.h"
 #include "bench/tools/host_tools.h"
+#include "bench/tools/ingest_tool.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 #include "tests/support/temp_folder.h"
@@ -123,6 +124,96 @@ TEST_CASE("what is not installed is said so") {
   CHECK(MakeCompetitor({}, 1).status().reason() == "NOT_REQUESTED");
   const testing::TempFolder empty;
   CHECK(MakeCompetitor({.folder = empty.path()}, 1).status().code() == Code::kNotFound);
+}
+
+// A folder as bench/competitors/install --ingest makes it, whose program is this shell script; the
+// word after --json is $json there.
+class FakeIngest {
+ public:
+  explicit FakeIngest(const std::string& script) {
+    std::filesystem::create_directories(folder_ / "venv/bin");
+    std::filesystem::create_directories(folder_ / "ingest");
+    std::ofstream(folder_ / "ingest/run") << "";
+    const std::string python = folder_ / "venv/bin/python";
+    std::ofstream(python)
+        << "#!/bin/sh\nall=\"$*\"\nwhile [ \"$1\" != --json ]; do shift; done; json=$2\n"
+        << script << "\n";
+    std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  }
+
+  Result<std::vector<Row>> Run(std::function<bool()> stopped = {}) const {
+    return RunIngest({.folder = folder_.path(),
+                      .run_dir = "/run/of/it",
+                      .daemon = 7,
+                      .sizes = {1024, 2048},
+                      .samples = 3,
+                      .stopped = std::move(stopped)});
+  }
+
+  std::string marker() const { return folder_ / "marker"; }
+
+ private:
+  testing::TempFolder folder_;
+};
+
+// Shell that writes such a row for each ratio, of which 1 is the least that is good enough.
+std::string WriteRows(const std::vector<std::string>& ratios) {
+  std::string rows;
+  for (const std::string& ratio : ratios) {
+    rows += std::string(rows.empty() ? "" : ",") +
+            R"({"work": "ingest cold, one file", "path": "storage-bounce", "bytes": 1024,
+      "unit": "B/s", "values": [)" +
+            ratio + R"(], "ceiling": "another", "ceiling_values": [1], "floor": 1, "limit": null,
+      "verified": true, "status": "OK", "reason": null, "detail": null, "details": {}})";
+  }
+  return "cat > \"$json\" <<'END'\n[" + rows + "]\nEND\n";
+}
+
+TEST_CASE("rows of bench/ingest are taken, and judged here once more") {
+  const auto rows = FakeIngest(WriteRows({"0.5", "2"})).Run();
+  INFO(rows.status().ToString());
+  REQUIRE(rows.ok());
+  REQUIRE(rows->size() == 2);
+  CHECK(rows->at(0).status == RowStatus::kFailed);
+  CHECK(rows->at(0).reason == kBelowFloor);
+  CHECK(rows->at(1).status == RowStatus::kOk);
+  CHECK(rows->at(1).work == "ingest cold, one file");
+}
+
+TEST_CASE("bench/ingest is told what is asked for") {
+  const FakeIngest ingest("echo \"$all\" >&2");
+  const auto rows = ingest.Run();
+  REQUIRE_FALSE(rows.ok());
+  CHECK(rows.status().reason() == kToolFailed);
+  const std::string message = rows.status().message();
+  INFO(message);
+  CHECK(message.find("--run-dir /run/of/it --daemon-pid 7 --sizes 1024,2048 --samples 3") !=
+        std::string::npos);
+}
+
+TEST_CASE("bench/ingest that ends without rows, or with others, is an error with its last words") {
+  for (const std::string script : {"echo 'no module named torch' >&2; exit 1",
+                                   "echo '[{}]' > \"$json\"; echo 'no module named torch' >&2"}) {
+    const auto rows = FakeIngest(script).Run();
+    REQUIRE_FALSE(rows.ok());
+    CHECK(rows.status().reason() == kToolFailed);
+    CHECK(rows.status().message().find(": no module named torch") != std::string::npos);
+  }
+}
+
+TEST_CASE("bench/ingest that is stopped has the rows until then") {
+  const FakeIngest ingest(WriteRows({"2"}) +
+                          "touch \"$(dirname \"$0\")/../../marker\"\nexec sleep 1000");
+  const auto rows = ingest.Run([&] { return std::filesystem::exists(ingest.marker()); });
+  INFO(rows.status().ToString());
+  REQUIRE(rows.ok());
+  CHECK(rows->size() == 1);
+}
+
+TEST_CASE("bench/ingest that is not installed is said so") {
+  CHECK(RunIngest({}).status().reason() == "NOT_REQUESTED");
+  const testing::TempFolder empty;
+  CHECK(RunIngest({.folder = empty.path()}).status().reason() == "FILE_NOT_FOUND");
 }
 
 }  // namespace

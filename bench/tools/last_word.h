@@ -1,0 +1,11 @@
+// What a program said last.
+#pragma once
+
+#include <string>
+
+namespace onecopy::bench {
+
+// The last line of a log, after ": "; empty where there is none.
+std::string LastWord(const std::string& log);
+
+}  // namespace onecopy::bench
