@@ -11,7 +11,8 @@ struct Cut {
   uint64_t piece_bytes = uint64_t{1} << 20;
 };
 
-// A thread each copies out of the page cache, so on many cores more of them are worth it.
-inline unsigned DepthFor(unsigned cores) { return std::clamp(cores, 8U, 16U); }
+// A thread each copies out of the page cache, so on many cores more of them are worth it; and some
+// wait for one while all cores are busy.
+inline unsigned DepthFor(unsigned cores) { return std::clamp(cores + cores / 2, 8U, 24U); }
 
 }  // namespace onecopy::posix

@@ -18,8 +18,8 @@ Backend<Store> Describe() {
       {.key = "depth",
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
-       .doc = "Pieces of one file that are read or written at a time; 0: as many as there are "
-              "cores, at least 8, at most 16.",
+       .doc = "Pieces of one file that are read or written at a time; 0: one and a half for each "
+              "core, at least 8, at most 24.",
        .most = Lane::kDepth},
       {.key = "piece_bytes",
        .type = SettingType::kBytes,
