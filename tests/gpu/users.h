@@ -10,10 +10,11 @@
 
 namespace onecopy::testing {
 
+// `config` is west's.
 struct Pair {
-  Node west{"west"};
+  Node west;
   Node east{"east", {.peers = {west.AsPeer()}}};
-  Pair() {
+  explicit Pair(const std::string& config = {}) : west("west", {.config = config}) {
     east.WaitForPeer("west");
     west.WaitForPeer("east");
   }
