@@ -221,8 +221,8 @@ TEST_CASE("files have their rows, whose ceilings are measured beside them") {
 TEST_CASE("files of other nodes, many ranges and many buffers have their rows") {
   decltype(RowsOf({})) rows;
   for (const char* filter : {"storage ranges", "storage read to four*", "storage * across *"}) {
-    rows.merge(RowsOf({"--filter", filter, "--size", "3000001", "--samples", "1", "--cuda",
-                       FakeCudaPath()}));
+    rows.merge(RowsOf(
+        {"--filter", filter, "--size", "3000001", "--samples", "1", "--cuda", FakeCudaPath()}));
   }
   const auto row_of = [&](const std::string& work) {
     const Json& row = rows.at(work).at(0);
