@@ -146,11 +146,12 @@ TransferRequest TransferMover::Request() const {
 Status TransferMover::Plan() {
   const auto plan = source_.client().PlanTransfer(Request());
   if (plan.ok()) return OkStatus();
-  for (const Refusal& refusal : plan.status().refusals()) {
+  const Status refused = plan.status();
+  for (const Refusal& refusal : refused.refusals()) {
     if (::fnmatch(policy_.path_glob.c_str(), refusal.path.c_str(), 0) != 0) continue;
-    return {plan.status().code(), refusal.reason, refusal.detail, refusal.remedy};
+    return {refused.code(), refusal.reason, refusal.detail, refusal.remedy};
   }
-  return plan.status();
+  return refused;
 }
 
 std::optional<double> TransferMover::DaemonsCpuSeconds() const {

@@ -131,7 +131,7 @@ TEST_CASE("a buffer becomes a file as one transfer, and its checksum is that of 
   CHECK(seen.at("checksum").at("verified") == true);
   CHECK(seen.at("checksum").at("value") == f.west.Do({"buffer", "sum", "b"}).at("value"));
   REQUIRE(copy.receipt.checksum.has_value());
-  CHECK(copy.receipt.checksum->value == seen.at("checksum").at("value"));
+  CHECK(seen.at("checksum").at("value") == copy.receipt.checksum->value);
   // On west, beside the copy from its standard input.
   f.west.WaitForTransfer(copy.id.str(), "SUCCEEDED");
   CHECK(f.west.Do({"transfer", "ls"}).size() == 2);

@@ -134,8 +134,8 @@ TEST_CASE("the session ends with the parent's client, although a child lives on"
     ::alarm(60);
     ::close(pipe_ends[1]);
     char byte = 0;
-    static_cast<void>(::read(pipe_ends[0], &byte, 1));  // until the parent lets it go
-    ::_exit(0);
+    // Until the parent lets it go.
+    ::_exit(::read(pipe_ends[0], &byte, 1) < 0 ? 1 : 0);
   }
   ::close(pipe_ends[0]);
   client.reset();

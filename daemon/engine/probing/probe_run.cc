@@ -81,12 +81,11 @@ void ProbeRun::Connect() {
         }
         // That a link does not reach its own node says nothing about the memory, and a peer that
         // does not answer nothing about the link.
-        const std::string& reason = use.status().reason();
+        const Status failure = use.status();
+        const std::string& reason = failure.reason();
         const bool telling = !self->params_.own_lanes_only && reason != reasons::kPeerDown &&
-                             reason != reasons::kPeerNotFound &&
-                             use.status().code() != Code::kCancelled;
-        self->End(telling ? ProbeOutcome::Kind::kFailed : ProbeOutcome::Kind::kUnknown,
-                  use.status());
+                             reason != reasons::kPeerNotFound && failure.code() != Code::kCancelled;
+        self->End(telling ? ProbeOutcome::Kind::kFailed : ProbeOutcome::Kind::kUnknown, failure);
       });
 }
 

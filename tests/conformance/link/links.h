@@ -20,9 +20,9 @@ struct LinkUnderTest {
 const std::vector<LinkUnderTest>& Links();
 
 // At the beginning of a test case: runs it for each link, skips it for one that is missing.
-#define ONECOPY_FOR_EACH_LINK(link)                           \
-  const LinkUnderTest&(link) = GENERATE(from_range(Links())); \
-  CAPTURE((link).name);                                       \
+#define ONECOPY_FOR_EACH_LINK(link)                                                                \
+  const LinkUnderTest& link = GENERATE(from_range(Links())); /* NOLINT: a name that is declared */ \
+  CAPTURE((link).name);                                                                            \
   if (!(link).missing.empty()) ONECOPY_SKIP((link).missing)
 
 }  // namespace onecopy::testing

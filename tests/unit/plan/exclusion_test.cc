@@ -63,7 +63,7 @@ TEST_CASE("a path that failed over one link is tried over the other") {
   two.Fail(second, {Code::kResourceExhausted, reasons::kKeysExhausted, "no rkey is left"});
   const auto none = MakePlan(two.request);
   REQUIRE_FALSE(none.ok());
-  const onecopy::Refusal& refusal = RefusalOf(none.status().refusals(), "rdma-direct");
+  const onecopy::Refusal refusal = RefusalOf(none.status().refusals(), "rdma-direct");
   CHECK(refusal.reason == reasons::kKeysExhausted);
   CHECK(refusal.detail == "no window is left; no rkey is left");
 }
@@ -94,7 +94,7 @@ TEST_CASE("a link that does not connect is left alone, however a path is staged"
   const auto none = MakePlan(two.request);
   REQUIRE_FALSE(none.ok());
   for (const char* path : {"rdma-direct", "rdma-bounce", "rdma-staged"}) {
-    const onecopy::Refusal& refusal = RefusalOf(none.status().refusals(), path);
+    const onecopy::Refusal refusal = RefusalOf(none.status().refusals(), path);
     CHECK(refusal.reason == reason);
     CHECK(refusal.detail == "no lane came up; no endpoint came up");
   }

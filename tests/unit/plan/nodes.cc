@@ -82,11 +82,11 @@ void Measure(plan::Request& request, const std::string& path, const std::string&
   Measure(request, path, link, {.bytes_per_second = bytes_per_second, .transfers = 2});
 }
 
-const Refusal& RefusalOf(const std::vector<Refusal>& refused, const std::string& path) {
+const Refusal& RefusalOf(const std::vector<Refusal>& refused, std::string_view path) {
   for (const Refusal& refusal : refused) {
     if (refusal.path == path) return refusal;
   }
-  throw std::runtime_error(path + " was not refused");
+  throw std::runtime_error(std::string(path) + " was not refused");
 }
 
 }  // namespace onecopy::testing

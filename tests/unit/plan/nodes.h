@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/plan/planner.h"
@@ -36,6 +37,6 @@ void Measure(plan::Request& request, const std::string& path, const std::string&
              double bytes_per_second);
 
 // The refusal of that path, which must be there.
-const Refusal& RefusalOf(const std::vector<Refusal>& refused, const std::string& path);
+const Refusal& RefusalOf(const std::vector<Refusal>& refused, std::string_view path);
 
 }  // namespace onecopy::testing

@@ -69,7 +69,7 @@ TEST_CASE("what the policy excludes is refused as such, and what cannot work wit
   request.policy.path_glob = "tcp-direct";
   const auto plan = MakePlan(request);
   REQUIRE_FALSE(plan.ok());
-  const auto& refused = plan.status().refusals();
+  const auto refused = plan.status().refusals();
   CHECK(RefusalOf(refused, "rdma-direct").reason == reasons::kNotRequested);
   CHECK(RefusalOf(refused, "tcp-staged").reason == reasons::kNotRequested);
   CHECK(RefusalOf(refused, "tcp-direct").reason == reasons::kNotApplicable);
@@ -81,7 +81,7 @@ TEST_CASE("too many copies are refused with both numbers") {
   request.policy.at_most_copies = 4;
   const auto plan = MakePlan(request);
   REQUIRE_FALSE(plan.ok());
-  const auto& refusal = RefusalOf(plan.status().refusals(), "tcp-staged");
+  const auto refusal = RefusalOf(plan.status().refusals(), "tcp-staged");
   CHECK(refusal.reason == reasons::kMoreCopies);
   CHECK(refusal.detail == "it takes 5 copies, and the policy allows 4");
 }

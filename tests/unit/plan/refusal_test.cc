@@ -200,7 +200,7 @@ TEST_CASE("a memory that is not viable refuses every path with its reason") {
   REQUIRE_FALSE(plan.ok());
   CHECK(plan.status().code() == onecopy::Code::kFailedPrecondition);
   CHECK(Has(plan.status().message(), reason));
-  for (const Refusal& refusal : plan.status().refusals()) {
+  for (const Refusal& refusal : std::vector<Refusal>(plan.status().refusals())) {
     CHECK(refusal.reason == reason);
     CHECK(Has(refusal.detail, detail));
   }
