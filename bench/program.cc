@@ -116,6 +116,9 @@ void AddRunOptions(CLI::App& run, RunOptions& options) {
   run.add_option("--cuda", settings.daemon.cuda_library,
                  "the CUDA driver's library; default: the system's")
       ->type_name("PATH");
+  run.add_option("--cufile", settings.daemon.cufile_library,
+                 "GPUDirect Storage's library; default: the system's")
+      ->type_name("PATH");
 }
 
 void AddReportOptions(CLI::App& report, ReportOptions& options) {

@@ -38,7 +38,10 @@ Status WriteConfig(const std::string& path, const DaemonOptions& options) {
   file << "[peers.\"*\"]\nuid_domain = \"bench\"\n[staging]\n";
   if (options.slot_bytes) file << "slot_bytes = " << *options.slot_bytes << "\n";
   if (options.slots) file << "slots = " << *options.slots << "\n";
-  file << "[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n" << options.sections;
+  file << "[libraries]\ncuda = " << Quoted(options.cuda_library) << "\n";
+  if (!options.cufile_library.empty())
+    file << "cufile = " << Quoted(options.cufile_library) << "\n";
+  file << options.sections;
   errno = 0;
   if (file.flush()) return OkStatus();
   return os::ErrnoStatus(errno == 0 ? EIO : errno, "writing " + path);

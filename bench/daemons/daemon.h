@@ -17,8 +17,9 @@
 namespace onecopy::bench {
 
 struct DaemonOptions {
-  std::string program = {};       // path of onecopyd
-  std::string cuda_library = {};  // of the driver; empty: the system's
+  std::string program = {};         // path of onecopyd
+  std::string cuda_library = {};    // of the driver; empty: the system's
+  std::string cufile_library = {};  // likewise, libcufile
   // What its configuration does not say it takes from this file, which `tune` has written. Empty:
   // the daemon's own defaults.
   std::string tuned = {};

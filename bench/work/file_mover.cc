@@ -5,7 +5,6 @@
 #include "bench/ceiling/together.h"
 #include "bench/daemons/process_facts.h"
 #include "bench/work/host_traffic.h"
-#include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::bench {
@@ -54,11 +53,25 @@ Result<Receipt> FileMover::CopyThroughCache() {
   return std::move(done.receipt);
 }
 
-Result<Receipt> FileMover::Copy() {
-  if (params_.through_cache) return CopyThroughCache();
+FileCopyOptions FileMover::Options() const {
   FileCopyOptions options;
   options.policy.path_glob = params_.path;
   options.deadline = kFileDeadline;
+  return options;
+}
+
+Status FileMover::Plan() {
+  ONECOPY_RETURN_IF_ERROR(file_->MakeEmpty());
+  const LocalFile file{.path = file_->path()};
+  const auto plan = params_.writes ? PlanBufferToFile(client_, end_.endpoint(), file, Options())
+                                   : PlanFileToBuffer(client_, file, end_.endpoint(), Options());
+  file_->Remove();
+  return PolicyRefusal(plan.status(), params_.path);
+}
+
+Result<Receipt> FileMover::Copy() {
+  if (params_.through_cache) return CopyThroughCache();
+  const FileCopyOptions options = Options();
   const LocalFile file{.path = file_->path()};
   Result<FileCopy> copied = params_.writes
                                 ? CopyBufferToFile(client_, end_.endpoint(), file, options)

@@ -9,6 +9,7 @@
 #include "bench/daemons/node.h"
 #include "bench/measure/mover.h"
 #include "bench/work/transfer_mover.h"
+#include "onecopy/file_copy.h"
 
 namespace onecopy::bench {
 
@@ -34,6 +35,9 @@ class FileMover final : public Mover {
   // RESOURCE_EXHAUSTED where there is no room for the payload in memory or on the disk.
   static Result<std::unique_ptr<FileMover>> Create(const FileMoverParams& params, uint64_t bytes);
 
+  // Whether the path can be taken; else FAILED_PRECONDITION with the reason against it.
+  Status Plan();
+
   Status Fill(uint64_t seed) override;
   Result<Moved> Move() override;
   Result<bool> Verify(uint64_t seed) override;
@@ -43,6 +47,7 @@ class FileMover final : public Mover {
             End end)
       : params_(params), file_(std::move(file)), client_(std::move(client)), end_(std::move(end)) {}
   std::optional<double> CpuSeconds() const;
+  FileCopyOptions Options() const;
   Result<Receipt> Copy();
   Result<Receipt> CopyThroughCache();
 

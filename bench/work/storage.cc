@@ -340,7 +340,7 @@ std::vector<Work> StorageWorks() {
   for (const Way& way : kWays) add(way);
   for (const Way& way : kFioWays) add(way);
   works.push_back({"storage ranges", StorageRanges, true});
-  for (const auto& more : {StorageToEachWorks(), StorageAcrossWorks()}) {
+  for (const auto& more : {StorageDirectWorks(), StorageToEachWorks(), StorageAcrossWorks()}) {
     works.insert(works.end(), more.begin(), more.end());
   }
   works.push_back({"storage plain", PlainReads, true});

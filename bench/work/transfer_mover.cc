@@ -143,15 +143,17 @@ TransferRequest TransferMover::Request() const {
           .deadline = kDeadline};
 }
 
+Status PolicyRefusal(const Status& planned, const std::string& path) {
+  for (const Refusal& refusal : planned.refusals()) {
+    if (::fnmatch(path.c_str(), refusal.path.c_str(), 0) != 0) continue;
+    return {planned.code(), refusal.reason, refusal.detail, refusal.remedy};
+  }
+  return planned;
+}
+
 Status TransferMover::Plan() {
   const auto plan = source_.client().PlanTransfer(Request());
-  if (plan.ok()) return OkStatus();
-  const Status refused = plan.status();
-  for (const Refusal& refusal : refused.refusals()) {
-    if (::fnmatch(policy_.path_glob.c_str(), refusal.path.c_str(), 0) != 0) continue;
-    return {refused.code(), refusal.reason, refusal.detail, refusal.remedy};
-  }
-  return refused;
+  return PolicyRefusal(plan.status(), policy_.path_glob);
 }
 
 std::optional<double> TransferMover::DaemonsCpuSeconds() const {

@@ -79,6 +79,9 @@ struct TransferParams {
   Policy policy() const { return {.path_glob = path, .link = link}; }
 };
 
+// What a plan's refusals say of the first path like this; `planned` where they say nothing.
+Status PolicyRefusal(const Status& planned, const std::string& path);
+
 // By exactly this path. `Moved::seconds` are the receipt's, from the first byte submitted to the
 // last completion; CPU time is that of both daemons while the client waited, where they are the
 // bench's own. What the client saw by its own clock, asking and waiting included, are the details

@@ -47,6 +47,8 @@ std::vector<Row> Ingest(const Settings& settings);
 std::vector<Work> StorageWorks();
 // storage_across.cc
 std::vector<Work> StorageAcrossWorks();
+// storage_direct.cc
+std::vector<Work> StorageDirectWorks();
 // storage_ranges.cc
 std::vector<Row> StorageRanges(const Settings& settings);
 // storage_to_each.cc

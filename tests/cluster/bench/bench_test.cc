@@ -1,13 +1,18 @@
 // The bench as its user runs it. How fast this machine is decides whether rows are OK, so nothing
 // here asks for that.
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/fake_cufile.h"
 #include "tests/support/node.h"
+#include "transport/os/unique_fd.h"
 
 namespace onecopy::testing {
 namespace {
@@ -216,6 +221,49 @@ TEST_CASE("files have their rows, whose ceilings are measured beside them") {
   CHECK(memory.at("verified") == true);
   CHECK(memory.at("bytes") == uint64_t{100} * (64 << 20));
   CHECK(memory.at("limit") == (128 << 20) + (128 << 20));
+}
+
+TEST_CASE("the drive's own way has its rows, beside slots and beside gdsio") {
+  const ScopedEnvironment drive("FAKE_CUFILE", "");
+  const TempFolder tools;
+  WriteFile(tools / "in", "bytes");
+  const os::UniqueFd direct(::open((tools / "in").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+  if (!direct) ONECOPY_SKIP("the file system of temporary files has no O_DIRECT");
+  const std::string said =
+      "IoType: READ XferType: GPUD Threads: 16 DataSetSize: 4096/4096(KiB) IOSize: 4096(KiB) "
+      "Throughput: 0.500000 GiB/sec, Avg_Latency: 1.0 usecs ops: 1 total_time 0.008 secs";
+  WriteFile(tools / "gdsio", "#!/bin/sh\necho '" + said + "'\n");
+  REQUIRE(::chmod((tools / "gdsio").c_str(), 0700) == 0);
+  const ScopedEnvironment path("PATH", tools / ":" + std::string(std::getenv("PATH")));
+  const auto rows = RowsOf({"--filter", "storage direct*", "--size", "4MiB", "--samples", "1",
+                            "--cuda", FakeCudaPath(), "--cufile", FakeCufilePath()});
+  for (const char* work : {"storage direct read to gpu, cold", "storage direct write from gpu"}) {
+    const Json& row = rows.at(work).at(0);
+    CheckMeasured(row, "storage-direct", 4 << 20);
+    CHECK(row.at("ceiling") == "storage-bounce");
+    CHECK(row.at("details").at("copies") == 1);
+    CHECK(row.at("details").at("ceiling_copies") == 2);
+    CHECK(rows.at(std::string("host memory traffic (computed) ") + work).at(0).at("median") == 0);
+  }
+  const Json& beside = rows.at("storage direct read to gpu, cold, against gdsio").at(0);
+  CheckMeasured(beside, "storage-direct", 4 << 20);
+  // This gdsio reads whatever it is told.
+  const Json& wrong = rows.at("storage direct write from gpu, against gdsio").at(0);
+  INFO(wrong.dump(2));
+  CHECK(wrong.at("status") == "FAILED");
+  CHECK(wrong.at("reason") == "TOOL_FAILED");
+}
+
+TEST_CASE("without a drive that reaches a GPU its rows say why") {
+  const ScopedEnvironment drive("FAKE_CUFILE", "compat");
+  const auto rows = RowsOf({"--filter", "storage direct read*", "--size", "1MiB", "--samples", "1",
+                            "--cuda", FakeCudaPath(), "--cufile", FakeCufilePath()});
+  for (const auto& [work, of_work] : rows) {
+    INFO(of_work.at(0).dump(2));
+    CHECK(of_work.at(0).at("status") == "WAIVED");
+    CHECK(of_work.at(0).at("reason") != "");
+  }
+  CHECK(rows.size() == 2);
 }
 
 TEST_CASE("files of other nodes, many ranges and many buffers have their rows") {
