@@ -40,6 +40,7 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   void PrepareRoutes();
   void TakeSlots(Routes routes);
   void TellOfFile(const Region& end, MoveOutcome& outcome) const;
+  std::string Placement() const;
   bool OfFile() const;
   uint32_t MostSlots(const Routes& routes) const;
   pipeline::Cut CutFor(const Routes& routes) const;
