@@ -386,7 +386,9 @@ TEST_CASE(
   const auto copy = [&](const std::string& buffer, const std::vector<std::string>& more) {
     std::vector<std::string> words = {"cp", with.folder / "in@0+" + whole, buffer + "@0+" + whole};
     words.insert(words.end(), more.begin(), more.end());
-    return with.node.Run(words);
+    const CommandResult result = with.node.Run(words);
+    UNSCOPED_INFO(result.out);
+    return result;
   };
   CHECK(copy("g0", {"--at-most", "1"}).json.at("path") == "storage-direct");
   CHECK(copy("g1", {}).json.at("path") == "storage-direct");

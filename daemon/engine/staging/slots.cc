@@ -122,7 +122,7 @@ int32_t Slots::CommonNumaNode() const {
 void Slots::MakeSlab() {
   Memory* memory = context_.FindMemory(home_.memory.kind);
   const std::string worker = IsOnGpu() ? home_.memory.device : "host";
-  const uint64_t bytes = slot_bytes() * slots_.size();
+  const uint64_t bytes = slot_bytes() * slots_.size() + (IsOnGpu() ? kSpareBytes : 0);
   struct Made {
     std::unique_ptr<Region> slab;
     std::string seen_on;

@@ -45,7 +45,9 @@ class Slots : public std::enable_shared_from_this<Slots> {
   std::shared_ptr<Slots> Near(int32_t numa_node);
   // Those in memory of that GPU, through which one owner's bytes go on to another GPU: nobody
   // else's are ever in there, and they stay for as long as somebody uses them. For receiving alone.
-  // Of the common slots alone.
+  // Behind them their slab has kSpareBytes that are in no slot, to try a way with. Of the common
+  // slots alone.
+  static constexpr uint64_t kSpareBytes = uint64_t{4} << 20;
   std::shared_ptr<Slots> OnGpu(const Place& gpu, const std::string& owner);
   // Where their slab was seen to lie, once Slab has answered: "NUMA node 1", empty where the kernel
   // does not say.

@@ -20,8 +20,10 @@ constexpr const char* kBouncePath = "storage-bounce";
 using Hops = std::vector<std::pair<RegionRef, RegionRef>>;
 using NewRoutes = std::vector<std::unique_ptr<CopyRoute>>;
 
-// Of a way through memory of a GPU, which nobody uses yet: that the drive reaches it, and that it
-// goes on from there in one pass. Blocks.
+// Of a way through memory of a GPU: that the drive reaches it, and that it goes on from there in
+// one pass. By memory behind the slots, which others use; whoever else tries leaves what bytes
+// there it likes, and those that come to the destination are the first of what comes there anyhow.
+// Blocks.
 Status ProveBoth(const NewRoutes& routes, const Hops& hops, const Area& source,
                  const Area& destination) {
   // What the drive takes begins with a whole grain, and so does the GPU's memory.
@@ -29,9 +31,10 @@ Status ProveBoth(const NewRoutes& routes, const Hops& hops, const Area& source,
   const uint64_t head = (grain - source.span.offset % grain) % grain;
   const uint64_t payload = source.payload();
   if (payload <= head) return OkStatus();
-  const uint64_t bytes = std::min(payload - head, hops.front().second->bytes());
-  ONECOPY_RETURN_IF_ERROR(routes.front()->Prove(source.span.offset + head, 0, bytes));
-  return routes.back()->Prove(0, destination.span.offset + head, bytes);
+  const uint64_t bytes = std::min(payload - head, Slots::kSpareBytes);
+  const uint64_t spare = hops.front().second->bytes() - Slots::kSpareBytes;
+  ONECOPY_RETURN_IF_ERROR(routes.front()->Prove(source.span.offset + head, spare, bytes));
+  return routes.back()->Prove(spare, destination.span.offset + head, bytes);
 }
 
 // Blocks. `source` and `destination` are those of the whole move.

@@ -27,13 +27,14 @@ constexpr size_t kBytes = 1 << 20;
 
 Uid Self() { return {::getuid()}; }
 
-// Where this process's threads whose names begin so may run.
+// Where this process's threads whose names begin so may run; the first has the program's name.
 std::set<std::string> ProcessorsOf(const std::string& prefix) {
   std::set<std::string> lists;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm") >> std::ws, name);
-    if (!name.starts_with(prefix)) continue;
+    const bool first = task.path().filename() == std::to_string(::getpid());
+    if (first || !name.starts_with(prefix)) continue;
     std::ifstream status(task.path() / "status");
     for (std::string line; std::getline(status, line);) {
       constexpr std::string_view kKey = "Cpus_allowed_list:\t";
