@@ -145,7 +145,9 @@ TEST_CASE("explain says where slots will be, and node show where a drive is") {
 
 TEST_CASE("with one NUMA node receipts are what they are where nobody knows any place") {
   Machine one(0, 0);
-  const Node unknown("west", {.config = "[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n"});
+  WriteFile(one.folder / "nothing.toml", "version = 1\n");
+  const Node unknown("west", {.config = "topology = \"" + (one.folder / "nothing.toml") +
+                                        "\"\n[libraries]\ncuda = \"" + FakeCudaPath() + "\"\n"});
   unknown.Do({"buffer", "create", "g0", "--size", std::to_string(kBytes), "--memory", "cuda:0"});
   unknown.Do({"buffer", "create", "h", "--size", std::to_string(kBytes)});
   for (const std::string buffer : {"g0", "h"}) {
