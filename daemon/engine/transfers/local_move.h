@@ -10,6 +10,7 @@
 #include "daemon/engine/staging/slots.h"
 #include "daemon/pipeline/places.h"
 #include "daemon/pipeline/slot_share.h"
+#include "daemon/plan/path.h"
 
 namespace onecopy::engine {
 

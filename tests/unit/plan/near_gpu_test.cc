@@ -1,6 +1,9 @@
 // The way through the GPU that is nearer to a file's drive: where it is offered, and taken.
+#include <algorithm>
+
 #include "daemon/plan/candidates.h"
 #include "daemon/plan/planner.h"
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 
 using namespace onecopy;
