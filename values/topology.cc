@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace onecopy {
@@ -124,6 +125,14 @@ Distance Topology::Between(std::string_view one, std::string_view other) const {
 int32_t Topology::NumaNodeOf(std::string_view name_or_address) const {
   const std::optional<size_t> found = Find(name_or_address);
   return found ? devices[*found].numa_node : -1;
+}
+
+size_t Topology::NumaNodes() const {
+  std::set<int32_t> nodes;
+  for (const TopologyDevice& device : devices) {
+    if (device.numa_node >= 0 && !virtual_machine) nodes.insert(device.numa_node);
+  }
+  return nodes.size();
 }
 
 int32_t Topology::CommonNumaNode(const std::vector<std::string>& names) const {

@@ -1,5 +1,6 @@
 #include "client/cli/node_report.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "client/cli/output/escape.h"
@@ -44,7 +45,9 @@ void PrintMemory(std::ostream& out, const MemoryCapability& memory) {
   Append(facts, Attributes(memory.attributes));
   PrintItem(out, "  ", name, facts, memory.viability);
   for (const std::string& peer : memory.direct_peers) {
-    out << "    reaches " << Printable(peer) << " directly\n";
+    const auto& nvlink = memory.nvlink_peers;
+    const bool joined = std::find(nvlink.begin(), nvlink.end(), peer) != nvlink.end();
+    out << "    reaches " << Printable(peer) << (joined ? " by NVLink\n" : " directly\n");
   }
 }
 

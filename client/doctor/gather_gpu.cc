@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "client/doctor/gather_parts.h"
+#include "transport/os/sysfs.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/nvml.h"
-#include "transport/topology/sysfs.h"
 
 namespace onecopy::doctor {
 namespace {

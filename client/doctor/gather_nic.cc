@@ -9,10 +9,10 @@
 
 #include "client/doctor/gather_parts.h"
 #include "transport/os/error.h"
+#include "transport/os/sysfs.h"
 #include "transport/os/unique_fd.h"
 #include "transport/shim/verbs.h"
 #include "transport/topology/discover.h"
-#include "transport/topology/sysfs.h"
 
 namespace onecopy::doctor {
 namespace {

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "client/doctor/gather_parts.h"
+#include "transport/os/sysfs.h"
 #include "transport/shim/cufile.h"
-#include "transport/topology/sysfs.h"
 
 namespace onecopy::doctor {
 namespace {

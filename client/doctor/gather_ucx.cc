@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "client/doctor/gather_parts.h"
+#include "transport/os/sysfs.h"
 #include "transport/shim/ucx.h"
-#include "transport/topology/sysfs.h"
 
 namespace onecopy::doctor {
 namespace {

@@ -19,7 +19,7 @@ namespace onecopy::client {
 namespace {
 
 // To or from a buffer of this node.
-constexpr std::array kPaths = {"storage-direct", "storage-bounce"};
+constexpr std::array kPaths = {"storage-direct", "storage-direct+peer-direct", "storage-bounce"};
 // The latter, and then one of these, to or from one of another.
 constexpr std::array kLinkPaths = {"rdma-bounce", "rdma-staged", "tcp-bounce", "tcp-staged"};
 // For less, the page cache is as good.

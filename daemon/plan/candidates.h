@@ -62,6 +62,15 @@ Viability AnyStore(const NodeCapability& node);
 
 // storage-*: between that file and memory of its node.
 Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file);
+// storage-direct+peer-direct: only where another GPU is nearer to the file's drive. An assessment
+// without a candidate and without a refusal where that is not so, as on nearly all machines.
+Assessment AssessThroughNearGpu(const Rung& rung, const Ends& ends, const FileEnd& file);
+// Whether the file's drive and that GPU are on both sides of the link between NUMA nodes.
+bool IsFar(const NodeCapability& node, const DrivePlace& drive, const MemoryCapability& gpu);
+// What a drive is believed to carry across that link at most, when it reads or writes a GPU there.
+inline constexpr uint64_t kAcrossNodesBytesPerSecond = 3'000'000'000;
+// Whether drives reach memory of GPUs there, and this file's drive does.
+Viability DirectStore(const NodeCapability& node, const FileEnd& file);
 // The same, with memory of another node: by a link, from or into slots of the file's node.
 Assessment AssessFileOverLink(const Rung& rung, const Ends& ends, const FileEnd& file,
                               const std::string& link);

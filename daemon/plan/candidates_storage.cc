@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <utility>
 
 #include "daemon/plan/candidates.h"
 #include "daemon/plan/path_steps.h"
@@ -20,9 +20,6 @@ Viability AnyStore(const NodeCapability& node) {
   return why;
 }
 
-namespace {
-
-// Whether drives reach memory of GPUs there, and this file's drive does.
 Viability DirectStore(const NodeCapability& node, const FileEnd& file) {
   for (const StoreCapability& store : node.stores) {
     if (store.name != kDirectStore) continue;
@@ -32,8 +29,6 @@ Viability DirectStore(const NodeCapability& node, const FileEnd& file) {
                        "the onecopyd of " + node.node + " was built without GPUDirect Storage",
                        "take storage-bounce");
 }
-
-}  // namespace
 
 Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file) {
   const MemoryCapability& memory = file.use == FileUse::kRead ? ends.destination : ends.source;
@@ -46,7 +41,11 @@ Assessment AssessStorage(const Rung& rung, const Ends& ends, const FileEnd& file
     if (Viability direct = DirectStore(ends.source_node, file); !direct.viable) {
       return Refused(rung, std::move(direct));
     }
-    return {.candidates = {{.path = PathOfDirectFile(rung, ends, file)}}, .refusal = {}};
+    Candidate candidate{.path = PathOfDirectFile(rung, ends, file)};
+    if (IsFar(ends.source_node, file.drive, memory)) {
+      candidate.wire_bytes_per_second = kAcrossNodesBytesPerSecond;
+    }
+    return {.candidates = {std::move(candidate)}, .refusal = {}};
   }
   if (Viability store = AnyStore(ends.source_node); !store.viable) {
     return Refused(rung, std::move(store));

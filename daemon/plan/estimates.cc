@@ -19,7 +19,7 @@ struct Default {
   double latency_seconds;
 };
 
-constexpr std::array<Default, 11> kDefaults = {{
+constexpr std::array<Default, 12> kDefaults = {{
     {"rdma-direct", 45e9, 45e9, 45e9, 5e-6},
     {"peer-direct", 0, 0, 300e9, 10e-6},
     {"local", 12e9, 50e9, 1500e9, 10e-6},
@@ -28,6 +28,8 @@ constexpr std::array<Default, 11> kDefaults = {{
     // The ends of a file count as no host memory.
     {"storage-bounce", 3e9, 3e9, 3e9, 100e-6},
     {"storage-direct", 6e9, 6e9, 6e9, 100e-6},
+    // Its memory on the way has to be allocated first.
+    {kThroughNearGpu, 6e9, 6e9, 6e9, 5e-3},
     {"rdma-staged", 10e9, 11e9, 35e9, 35e-6},
     {"tcp-direct", 8e9, 8e9, 8e9, 60e-6},
     {"tcp-bounce", 6e9, 7e9, 7e9, 80e-6},

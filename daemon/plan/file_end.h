@@ -17,6 +17,7 @@ struct FileEnd {
   FileUse use = FileUse::kRead;
   FilePass pass = FilePass::kPageCache;  // of what goes the longest way
   DirectEnd direct = {};
+  DrivePlace drive = {};  // as its own node knows it
 };
 
 }  // namespace onecopy::plan

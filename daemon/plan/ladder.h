@@ -25,11 +25,15 @@ struct Rung {
   Shape shape;
 };
 
-inline constexpr std::array<Rung, 11> kLadder = {{
+// A file by its drive into memory of a GPU near to that, and from there over NVLink to another one.
+inline constexpr std::string_view kThroughNearGpu = "storage-direct+peer-direct";
+
+inline constexpr std::array<Rung, 12> kLadder = {{
     {"rdma-direct", Carrier::kRdma, Shape::kDirect},
     {"peer-direct", Carrier::kPeer, Shape::kDirect},
     {"local", Carrier::kLocal, Shape::kDirect},
     {"storage-direct", Carrier::kStorage, Shape::kDirect},
+    {kThroughNearGpu, Carrier::kStorage, Shape::kDirect},
     {"rdma-bounce", Carrier::kRdma, Shape::kBounce},
     {"peer-bounce", Carrier::kPeer, Shape::kBounce},
     {"storage-bounce", Carrier::kStorage, Shape::kBounce},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "onecopy/transfer.h"
@@ -14,6 +15,9 @@ namespace onecopy::plan {
 struct Path : Plan {
   bool source_staged = false;
   bool destination_staged = false;
+  int32_t slots_numa_node = -1;  // where those of a move inside the node are best; -1: anywhere
+  std::string via =
+      {};  // the GPU through whose memory a file's bytes go on to another; empty: none
   bool emulated = false;  // a software device does some of it
   // What a probe measured, whatever the estimate; 0: nothing.
   double probed_bytes_per_second = 0;

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/plan/slots_place.h"
 #include "transport/core/file_copier.h"
 
 namespace onecopy::plan {
@@ -112,7 +113,14 @@ Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
     steps.insert(reads ? steps.end() : steps.begin(), std::move(copy));
   }
   const Staging staging{.source = staged && !reads, .destination = staged && reads};
-  return PathOf(rung, {}, staging, std::move(steps));
+  Path path = PathOf(rung, {}, staging, std::move(steps));
+  // A client's slab is where its process has put it.
+  if (staged && !IsProcess(memory)) {
+    SlotsPlace place = PlaceSlots(ends.source_node, memory, file.drive);
+    path.slots_numa_node = place.numa_node;
+    path.placement = std::move(place.why);
+  }
+  return path;
 }
 
 Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
@@ -120,11 +128,27 @@ Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file) {
   if (file.direct.edges) {
     Path path = PathOfFile(rung, ends, {.use = file.use, .pass = FilePass::kPageCache});
     path.source_staged = path.destination_staged = false;
+    path.slots_numa_node = -1;
+    path.placement.clear();
     return path;
   }
   const MemoryCapability& memory = file.use == FileUse::kRead ? ends.destination : ends.source;
   return PathOf(rung, {}, {},
                 StepsOf(FilePass::kDirect, file.use, ends.source_node.node, StepName(memory)));
+}
+
+Path PathThroughNearGpu(const Rung& rung, const Ends& ends, const FileEnd& file,
+                        const MemoryCapability& near) {
+  const Ends first{ends.source_node, ends.source_node, ends.source, near, ends.estimates};
+  Path path = PathOfDirectFile(rung, first, file);
+  Step on;
+  on.node = ends.source_node.node;
+  on.from = StepName(near);
+  on.to = StepName(ends.destination);
+  on.by = CopierOf(near);
+  path.steps.push_back(std::move(on));
+  path.via = near.device;
+  return path;
 }
 
 void CountFile(const Ends& ends, const FileEnd& file, Path* path) {

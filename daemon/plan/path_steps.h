@@ -38,6 +38,10 @@ Path PathOfFile(const Rung& rung, const Ends& ends, const FileEnd& file);
 // Between a file and a GPU's memory, which the drive reaches.
 Path PathOfDirectFile(const Rung& rung, const Ends& ends, const FileEnd& file);
 
+// From a file into memory of a GPU, which the drive reaches, and from there to another GPU's.
+Path PathThroughNearGpu(const Rung& rung, const Ends& ends, const FileEnd& file,
+                        const MemoryCapability& near);
+
 // Of a path over a link: the file's own steps, from or into the slot, in place of one copy there;
 // and its name, which then says so.
 void CountFile(const Ends& ends, const FileEnd& file, Path* path);

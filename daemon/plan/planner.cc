@@ -60,6 +60,17 @@ Assessment AssessRung(const Rung& rung, const Ends& ends, const Request& request
   const Policy& policy = request.policy;
   const bool between_nodes = rung.carrier == Carrier::kRdma || rung.carrier == Carrier::kTcp;
   const std::string link = NamesRdmaLink(policy.link, ends) ? policy.link : std::string();
+  if (rung.name == kThroughNearGpu) {
+    if (request.file && ends.InOneNode() && request.source_pieces <= 1 &&
+        request.destination_pieces <= 1) {
+      Assessment offered = AssessThroughNearGpu(rung, ends, *request.file);
+      if (!offered.candidates.empty()) return offered;
+    }
+    if (policy.path_glob != rung.name) return {};
+    return Refused(rung, reasons::kNotApplicable,
+                   "it is for a file that a drive reads, as a whole, into memory of a GPU near to "
+                   "it, and for a GPU far from it that NVLink joins to that one");
+  }
   if (request.file || ends.source.kind == kFileKind || ends.destination.kind == kFileKind) {
     if (request.file && !ends.InOneNode() && (between_nodes || rung.carrier == Carrier::kStorage))
       return AssessFileOverLink(rung, ends, *request.file, link);
@@ -128,6 +139,7 @@ Assessments AssessAll(const Request& request) {
   Assessments all;
   for (size_t i = 0; i < kLadder.size(); ++i) {
     const Rung& rung = kLadder[i];
+    if (!memories.viable && rung.name == kThroughNearGpu) continue;
     if (!memories.viable) {
       all[i] = Refused(rung, memories);
       continue;
@@ -410,7 +422,11 @@ Result<Path> MakePlan(const Request& request) {
   if (chosen == nullptr) chosen = Choose(all, true);
   if (chosen == nullptr) {
     std::vector<Refusal> refused;
-    for (Assessment& assessment : all) refused.push_back(std::move(assessment.refusal));
+    for (Assessment& assessment : all) {
+      // What was never offered is not refused.
+      if (assessment.refusal.path.empty()) continue;
+      refused.push_back(std::move(assessment.refusal));
+    }
     return Unmet(request, std::move(refused));
   }
   std::string tried_again;
@@ -425,8 +441,11 @@ Result<Path> MakePlan(const Request& request) {
   Path path = chosen->path;
   path.tried_again = std::move(tried_again);
   for (size_t i = 0; kLadder[i].name != RungNameOf(path.path); ++i) {
-    path.refused.push_back(all[i].candidates.empty() ? all[i].refusal
-                                                     : PassedOver(all[i], *chosen, request.bytes));
+    if (!all[i].candidates.empty()) {
+      path.refused.push_back(PassedOver(all[i], *chosen, request.bytes));
+    } else if (!all[i].refusal.path.empty()) {
+      path.refused.push_back(all[i].refusal);
+    }
   }
   return path;
 }

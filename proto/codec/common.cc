@@ -108,6 +108,8 @@ Result<Plan> Parse(const v1::Plan& in, const Field& at) {
   value.measured_transfers = in.measured_transfers();
   ONECOPY_RETURN_IF_ERROR(CheckText(in.tried_again(), at / "tried_again", kMaxText));
   value.tried_again = in.tried_again();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.placement(), at / "placement", kMaxText));
+  value.placement = in.placement();
   ONECOPY_ASSIGN_OR_RETURN(value.refused, ParseEach(in.refused(), at / "refused", kParseCommon));
   return value;
 }
@@ -122,6 +124,7 @@ void Print(const Plan& value, v1::Plan* out) {
   if (value.measure_time != WallTime()) Print(value.measure_time, out->mutable_measure_time());
   out->set_measured_transfers(value.measured_transfers);
   out->set_tried_again(CutUtf8(ToUtf8(value.tried_again), kMaxText));
+  out->set_placement(CutUtf8(ToUtf8(value.placement), kMaxText));
   for (const Refusal& refusal : value.refused) Print(refusal, out->add_refused());
 }
 

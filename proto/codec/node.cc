@@ -39,6 +39,8 @@ Result<MemoryCapability> ParseMemory(const v1::MemoryCapability& in, const Field
   value.kernel_below_bytes_gpu = in.kernel_below_bytes_gpu();
   ONECOPY_ASSIGN_OR_RETURN(value.direct_peers,
                            ParseEach(in.direct_peers(), at / "direct_peers", ParseName));
+  ONECOPY_ASSIGN_OR_RETURN(value.nvlink_peers,
+                           ParseEach(in.nvlink_peers(), at / "nvlink_peers", ParseName));
   ONECOPY_ASSIGN_OR_RETURN(value.viability, ParseViability(in.viability(), at / "viability"));
   ONECOPY_ASSIGN_OR_RETURN(value.attributes, ParseMap(in.attributes(), at / "attributes"));
   return value;
@@ -55,6 +57,7 @@ void PrintMemory(const MemoryCapability& value, v1::MemoryCapability* out) {
   out->set_kernel_below_bytes_host(value.kernel_below_bytes_host);
   out->set_kernel_below_bytes_gpu(value.kernel_below_bytes_gpu);
   for (const std::string& peer : value.direct_peers) out->add_direct_peers(ToUtf8(peer));
+  for (const std::string& peer : value.nvlink_peers) out->add_nvlink_peers(ToUtf8(peer));
   PrintViability(value.viability, out->mutable_viability());
   PrintMap(value.attributes, out->mutable_attributes());
 }

@@ -148,6 +148,9 @@ void SysfsTree::AddPci(const Pci& pci, const std::string& parent, int numa_node)
   Write(folder + "/numa_node", Format("%d\n", numa_node));
   Write(folder + "/local_cpus", numa_node < 0 ? CpuMap(0, nodes_ * cpus_per_node_)
                                               : CpuMap(numa_node * cpus_per_node_, cpus_per_node_));
+  const int first = std::max(numa_node, 0) * cpus_per_node_;
+  const int last = numa_node < 0 ? nodes_ * cpus_per_node_ : first + cpus_per_node_;
+  Write(folder + "/local_cpulist", Format("%d-%d\n", first, last - 1));
   Write(folder + "/config", Config(pci));
   if (pci.vendor == 0x10de) {
     const uint64_t start = 0x20000000000;
@@ -188,6 +191,18 @@ void SysfsTree::AddRdma(const std::string& name, const std::string& address, con
   }
   if (!address.empty()) Link(folder + "/device", parent);
   Link("sys/class/infiniband/" + name, folder);
+}
+
+void SysfsTree::AddBlock(const std::string& number, const std::string& folder,
+                         const std::vector<std::string>& members) {
+  Write(folder + "/dev", number + "\n");
+  Link("sys/dev/block/" + number, folder);
+  const std::string name = fs::path(folder).filename().string();
+  Link("sys/class/block/" + name, folder);
+  for (const std::string& member : members) {
+    const fs::path real = fs::canonical(fs::path(root_) / "sys/class/block" / member);
+    Link(folder + "/slaves/" + member, fs::relative(real, fs::canonical(root_)).string());
+  }
 }
 
 void SysfsTree::AddDisk(const std::string& name, const std::string& address) {

@@ -47,6 +47,11 @@ class SysfsTree {
   // After its PCI function; an empty address makes a device that is on no bus (rxe).
   void AddRdma(const std::string& name, const std::string& address, const RdmaPort& port = {});
   void AddDisk(const std::string& name, const std::string& address);
+  // A block device of that number in a folder below the root: what lies on others names these.
+  void AddBlock(const std::string& number, const std::string& folder,
+                const std::vector<std::string>& members = {});
+  // Where the function of that address is, from the root.
+  std::string FolderOf(const std::string& address) const;
   // What a hypervisor shows of its processors.
   void MakeVirtual();
 
@@ -58,7 +63,6 @@ class SysfsTree {
  private:
   void AddPci(const Pci& pci, const std::string& folder, int numa_node);
   std::string CpuMap(int first, int count) const;
-  std::string FolderOf(const std::string& address) const;
   void WriteCpuInfo(const std::string& flags);
 
   const std::string root_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "onecopy/capability.h"
 #include "onecopy/range.h"
@@ -30,6 +31,18 @@ enum class FilePass {
   kHostBounce,  // a library took them through host memory, and the page cache as far as anybody
                 // knows
   kGpuBounce,   // a library took them through other GPU memory
+};
+
+// Where the bytes of a file are kept, as far as that is known.
+struct DrivePlace {
+  std::vector<std::string> drives;  // by names that the topology of this machine has, too
+  // To which all drives are near that have some of them; -1: not known, several, or this machine
+  // has only one.
+  int32_t numa_node = -1;
+  std::string cpus;   // processors near to them, where `numa_node` is known
+  std::string words;  // for people: "nvme0n1 (0000:01:00.0, NUMA node 1)", "not known: …"
+
+  friend bool operator==(const DrivePlace&, const DrivePlace&) = default;
 };
 
 // One open file. Any thread, unless something else is said; nothing blocks.
@@ -71,6 +84,12 @@ class StoreFile {
 
   // What does the work, for the receipt's evidence: "posix: io_uring, O_DIRECT".
   virtual std::string how() const = 0;
+
+  // Where it is kept. Constant.
+  virtual const DrivePlace& drive() const {
+    static const DrivePlace unknown;
+    return unknown;
+  }
 
   virtual Executor& executor() = 0;
 };

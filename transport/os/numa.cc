@@ -8,6 +8,8 @@
 #include <array>
 #include <charconv>
 
+#include "transport/os/sysfs.h"
+
 namespace onecopy::os {
 namespace {
 
@@ -51,6 +53,33 @@ bool BindThread(std::string_view cpus) {
     if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &both);
   }
   return CPU_COUNT(&both) > 0 && ::sched_setaffinity(0, sizeof both, &both) == 0;
+}
+
+std::string AllowedCpus() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  std::string list;
+  for (unsigned cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    unsigned last = cpu;
+    while (last + 1 < kMaxCpus && CPU_ISSET(last + 1, &allowed)) ++last;
+    list += (list.empty() ? "" : ",") + std::to_string(cpu);
+    if (last > cpu) list += "-" + std::to_string(last);
+    cpu = last;
+  }
+  return list;
+}
+
+int32_t NumaNodeOfPage(const std::byte* page) {
+  int node = -1;
+  const long asked = ::syscall(SYS_get_mempolicy, &node, nullptr, 0, const_cast<std::byte*>(page),
+                               MPOL_F_NODE | MPOL_F_ADDR);
+  return asked == 0 ? node : -1;
+}
+
+size_t NumaNodes(const std::string& root) {
+  const auto nodes = ParseCpuList(sysfs::ReadLine(root + "/sys/devices/system/node/online"));
+  return nodes && !nodes->empty() ? nodes->size() : 1;
 }
 
 bool PreferNumaNode(std::byte* data, uint64_t bytes, int32_t node) {

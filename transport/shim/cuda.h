@@ -82,6 +82,7 @@ namespace onecopy::shim {
 #define ONECOPY_CUDA_OPTIONAL_FUNCTIONS(X)                              \
   X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange)         \
   X(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites)               \
+  X(DeviceGetP2PAttribute, cuDeviceGetP2PAttribute)                     \
   X(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode) \
   X(StreamIsCapturing, cuStreamIsCapturing)                             \
   X(StreamGetCtx, cuStreamGetCtx)                                       \

@@ -14,7 +14,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
-#include "transport/topology/sysfs.h"
+#include "transport/os/sysfs.h"
 
 namespace onecopy {
 namespace {

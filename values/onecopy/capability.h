@@ -49,6 +49,7 @@ struct MemoryCapability {
   // UUIDs of the GPUs of this node whose memory this one reads and writes without a host buffer
   // between.
   std::vector<std::string> direct_peers;
+  std::vector<std::string> nvlink_peers;  // those of them that NVLink joins it to, as far as known
   // Of a GPU: many ranges that are shorter, on the average, a kernel gathers and scatters, longer
   // ones the copy engines; 0: never the kernel.
   uint64_t kernel_below_bytes_host = 0;  // between the GPU and host memory

@@ -78,6 +78,8 @@ struct Topology {
   // The NUMA node of the device with this name or PCI address; -1 where it is not known.
   int32_t NumaNodeOf(std::string_view name_or_address) const;
 
+  // How many NUMA nodes devices are known to be near to; 0 under a hypervisor.
+  size_t NumaNodes() const;
   // The one NUMA node that all of these are known to be near to; -1 where there is none such, and
   // under a hypervisor.
   int32_t CommonNumaNode(const std::vector<std::string>& names) const;

@@ -127,6 +127,9 @@ struct Plan {
   // Where the path was measured to be slow and is taken to find out whether it still is: what was
   // measured.
   std::string tried_again = {};
+  // Where the machine has several NUMA nodes: on which of them the slots are that the path goes
+  // through, and why there; else empty.
+  std::string placement = {};
   std::vector<Refusal> refused = {};  // every other path of the ladder, and why not
 
   size_t copies() const { return steps.size(); }

@@ -212,6 +212,7 @@ Json PlanToJson(const std::string& source, const std::string& destination, const
           {"measure_time", measured.empty() ? Json(nullptr) : Json(measured)},
           {"measured_transfers", plan.measured_transfers},
           {"tried_again", plan.tried_again},
+          {"placement", plan.placement},
           {"refused", ListToJson(plan.refused)}};
 }
 

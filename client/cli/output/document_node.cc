@@ -26,6 +26,7 @@ Json MemoryToJson(const MemoryCapability& memory) {
           {"total_bytes", memory.total_bytes},
           {"cpu_addressable", memory.cpu_addressable},
           {"direct_peers", memory.direct_peers},
+          {"nvlink_peers", memory.nvlink_peers},
           {"viability", ViabilityToJson(memory.viability)},
           {"attributes", AttributesToJson(memory.attributes)}};
 }

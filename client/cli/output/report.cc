@@ -135,6 +135,7 @@ void PrintPlan(std::ostream& out, const std::string& source, const std::string& 
   if (plan.estimated_bytes_per_second > 0) {
     out << "  estimate  " << FormatRate(plan.estimated_bytes_per_second) << Basis(plan) << '\n';
   }
+  if (!plan.placement.empty()) out << "  placement " << Printable(plan.placement) << '\n';
   if (plan.refused.empty()) return;
   out << "  why no other path\n";
   PrintRefusals(out, plan.refused);

@@ -177,6 +177,7 @@ class Plan:
     measure_time: datetime.datetime | None
     measured_transfers: int
     tried_again: str
+    placement: str
     refused: tuple[Refusal, ...]
     text: str = dataclasses.field(repr=False, compare=False, default="")
 

@@ -23,15 +23,56 @@ uint64_t SlotBytesOf(const Context& context, const Region& slab) {
   return std::max(bytes / kSlotUnit * kSlotUnit, kSlotUnit);
 }
 
+// By a page of each sixteenth: a node that has run out gives the rest to others.
+std::string SeenOn(std::byte* slab, uint64_t bytes) {
+  constexpr uint64_t kPages = 16;
+  std::set<int32_t> nodes;
+  for (uint64_t i = 0; i < kPages; ++i) {
+    nodes.insert(os::NumaNodeOfPage(slab + bytes / kPages * i / kSlotUnit * kSlotUnit));
+  }
+  if (nodes.contains(-1)) return {};
+  std::string text = nodes.size() == 1 ? "NUMA node " : "NUMA nodes ";
+  for (const int32_t node : nodes) {
+    text += (node == *nodes.begin() ? "" : ", ") + std::to_string(node);
+  }
+  return text;
+}
+
 }  // namespace
 
 Slots::Slots(Context& context) : context_(context), slot_bytes_(context.options.slot_bytes) {
-  Divide(std::max(context.options.slots / 2, 1U));
+  const uint32_t half = std::max(context.options.slots / 2, 1U);
+  Divide(half, half);
 }
 
 Slots::Slots(Context& context, RegionRef slab)
     : context_(context), slot_bytes_(SlotBytesOf(context, *slab)), slab_(std::move(slab)) {
-  Divide(static_cast<uint32_t>(slab_->bytes() / slot_bytes_ / 2));
+  const auto half = static_cast<uint32_t>(slab_->bytes() / slot_bytes_ / 2);
+  Divide(half, half);
+}
+
+Slots::Slots(Context& context, Home home)
+    : context_(context), slot_bytes_(context.options.slot_bytes), home_(std::move(home)) {
+  const uint32_t half = std::max(context.options.slots / 2, 1U);
+  Divide(IsOnGpu() ? 0 : half, half);
+}
+
+std::shared_ptr<Slots> Slots::Near(int32_t numa_node) {
+  if (numa_node < 0 || numa_node == NumaNode()) return {std::shared_ptr<void>(), this};
+  std::shared_ptr<Slots>& slots = of_nodes_[numa_node];
+  if (slots == nullptr) slots.reset(new Slots(context_, Home{.numa_node = numa_node}));
+  return slots;
+}
+
+std::shared_ptr<Slots> Slots::OnGpu(const Place& gpu, const std::string& owner) {
+  std::erase_if(of_gpus_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Slots>& known = of_gpus_[{gpu.device, owner}];
+  std::shared_ptr<Slots> slots = known.lock();
+  if (slots == nullptr) {
+    slots.reset(new Slots(context_, Home{.memory = gpu}));
+    known = slots;
+  }
+  return slots;
 }
 
 std::shared_ptr<Slots> Slots::For(const Region& region) {
@@ -43,12 +84,14 @@ std::shared_ptr<Slots> Slots::For(const Region& region) {
   return slots;
 }
 
-void Slots::Divide(uint32_t half) {
-  receive_.first = half;
-  slots_.resize(size_t{half} * 2);
+void Slots::Divide(uint32_t send, uint32_t receive) {
+  send_.size = send;
+  receive_.first = send;
+  receive_.size = receive;
+  slots_.resize(size_t{send} + receive);
   for (Half* one : {&send_, &receive_}) {
-    one->size = one->free_count = half;
-    for (uint32_t i = 0; i < half; ++i) one->free[""].insert(one->first + i);
+    one->free_count = one->size;
+    for (uint32_t i = 0; i < one->size; ++i) one->free[""].insert(one->first + i);
   }
 }
 
@@ -59,7 +102,7 @@ void Slots::Slab(Reply<RegionRef> reply) {
 }
 
 // Network devices first: every byte that is staged for a peer crosses one, not every one a GPU.
-int32_t Slots::NumaNode() const {
+int32_t Slots::CommonNumaNode() const {
   const Topology& topology = context_.options.topology;
   std::vector<std::string> nics;
   for (const Link* link : context_.links) {
@@ -77,27 +120,37 @@ int32_t Slots::NumaNode() const {
 }
 
 void Slots::MakeSlab() {
-  Memory* host = context_.FindMemory("host");
-  const uint64_t bytes = slot_bytes() * slots_.size();
-  context_.workers.Run<std::unique_ptr<Region>>(
-      "host",
-      [host, bytes, node = NumaNode()]() -> Result<std::unique_ptr<Region>> {
-        ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> slab, host->Allocate({}, bytes));
+  Memory* memory = context_.FindMemory(home_.memory.kind);
+  const std::string worker = IsOnGpu() ? home_.memory.device : "host";
+  const uint64_t bytes = slot_bytes() * slots_.size() + (IsOnGpu() ? kSpareBytes : 0);
+  struct Made {
+    std::unique_ptr<Region> slab;
+    std::string seen_on;
+  };
+  context_.workers.Run<Made>(
+      worker,
+      [memory, bytes, gpu = home_.memory.device, node = NumaNode()]() -> Result<Made> {
+        ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> slab, memory->Allocate(gpu, bytes));
+        if (!gpu.empty()) return Made{std::move(slab), {}};
         // Where the kernel does not place pages, they lie where they happen to.
         if (node >= 0) (void)os::PreferNumaNode(slab->address(), bytes, node);
         // Without the right to lock it, it is ordinary memory until a device pins it, and is called
         // so.
         if (os::LockInMemory(slab->address(), bytes)) slab->SetStepName("pinned");
-        return slab;
+        std::string seen_on = SeenOn(slab->address(), bytes);
+        return Made{std::move(slab), std::move(seen_on)};
       },
-      [this](Result<std::unique_ptr<Region>> slab) {
+      [this, keep = weak_from_this().lock(), worker](Result<Made> made) {
         making_ = false;
-        if (slab.ok()) slab_ = context_.workers.Share("host", std::move(*slab));
+        if (made.ok()) {
+          slab_ = context_.workers.Share(worker, std::move(made->slab));
+          seen_on_ = std::move(made->seen_on);
+        }
         for (Reply<RegionRef>& reply : std::exchange(for_slab_, {})) {
           if (slab_ != nullptr) {
             reply(slab_);
           } else {
-            reply(slab.status().WithContext("the staging slab"));
+            reply(made.status().WithContext("the staging slab"));
           }
         }
       });
@@ -304,6 +357,10 @@ void Slots::Clear() {
   for (const auto& [slab, weak] : std::exchange(of_clients_, {})) {
     if (const std::shared_ptr<Slots> slots = weak.lock()) slots->Clear();
   }
+  for (const auto& [gpu, weak] : std::exchange(of_gpus_, {})) {
+    if (const std::shared_ptr<Slots> slots = weak.lock()) slots->Clear();
+  }
+  for (const auto& [node, slots] : std::exchange(of_nodes_, {})) slots->Clear();
   shares_.clear();
   for_slab_.clear();
   slab_.reset();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/engine/base/context.h"
@@ -21,7 +22,8 @@ namespace onecopy::engine {
 enum class Purpose { kSend, kReceive };
 
 // Engine thread. The slab is made when it is first needed: of host memory, locked where the system
-// allows it, near the devices where they are all near to one NUMA node.
+// allows it, near the devices where they are all near to one NUMA node. Moves inside this node that
+// are better off on another NUMA node have a slab there, of the same length: see Near.
 //
 // A transfer begins with few slots, gets more as long as they come back to it and there are some,
 // and gives some back, down to none, where others have less than their part. Who has none comes
@@ -38,6 +40,18 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
   // Those through which such a region is copied: these, or its client's. Of the common slots alone.
   std::shared_ptr<Slots> For(const Region& region);
+
+  // Those on that NUMA node; these where that is theirs, or -1. Of the common slots alone.
+  std::shared_ptr<Slots> Near(int32_t numa_node);
+  // Those in memory of that GPU, through which one owner's bytes go on to another GPU: nobody
+  // else's are ever in there, and they stay for as long as somebody uses them. For receiving alone.
+  // Behind them their slab has kSpareBytes that are in no slot, to try a way with. Of the common
+  // slots alone.
+  static constexpr uint64_t kSpareBytes = uint64_t{4} << 20;
+  std::shared_ptr<Slots> OnGpu(const Place& gpu, const std::string& owner);
+  // Where their slab was seen to lie, once Slab has answered: "NUMA node 1", empty where the kernel
+  // does not say.
+  const std::string& seen_on() const { return seen_on_; }
 
   uint64_t slot_bytes() const { return slot_bytes_; }
   uint32_t slots(Purpose purpose) const { return HalfOf(purpose).size; }
@@ -95,11 +109,20 @@ class Slots : public std::enable_shared_from_this<Slots> {
     Task begun;
   };
 
-  void Divide(uint32_t half);
+  // Where a slab is to be.
+  struct Home {
+    int32_t numa_node = -1;
+    Place memory = {"host", {}};
+  };
+  Slots(Context& context, Home home);
+
+  void Divide(uint32_t send, uint32_t receive);
   Half& HalfOf(Purpose purpose) { return purpose == Purpose::kSend ? send_ : receive_; }
   const Half& HalfOf(Purpose purpose) const { return purpose == Purpose::kSend ? send_ : receive_; }
   // That all network devices of links are near to, or without any all GPUs; -1 where there is none.
-  int32_t NumaNode() const;
+  int32_t CommonNumaNode() const;
+  bool IsOnGpu() const { return !home_.memory.device.empty(); }
+  int32_t NumaNode() const { return home_.numa_node < 0 ? CommonNumaNode() : home_.numa_node; }
   void MakeSlab();
 
   void Want(uint64_t id);
@@ -117,8 +140,12 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
   Context& context_;
   const uint64_t slot_bytes_;
+  const Home home_;
   RegionRef slab_;
-  std::map<const Region*, std::weak_ptr<Slots>> of_clients_;  // by their slabs
+  std::string seen_on_;
+  std::map<int32_t, std::shared_ptr<Slots>> of_nodes_;                           // by NUMA nodes
+  std::map<std::pair<std::string, std::string>, std::weak_ptr<Slots>> of_gpus_;  // and owners
+  std::map<const Region*, std::weak_ptr<Slots>> of_clients_;                     // by their slabs
   bool making_ = false;
   std::vector<Reply<RegionRef>> for_slab_;
   std::vector<Slot> slots_;

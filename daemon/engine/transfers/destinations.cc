@@ -303,6 +303,7 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
                     LongestPass(*end_of_file.file(), reads ? read : written, layout, address)};
   end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
                            reinterpret_cast<uintptr_t>(begin), layout != nullptr);
+  end.drive = end_of_file.file()->drive();
   return end;
 }
 

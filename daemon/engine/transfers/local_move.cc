@@ -20,9 +20,26 @@ constexpr const char* kBouncePath = "storage-bounce";
 using Hops = std::vector<std::pair<RegionRef, RegionRef>>;
 using NewRoutes = std::vector<std::unique_ptr<CopyRoute>>;
 
+// Of a way through memory of a GPU: that the drive reaches it, and that it goes on from there in
+// one pass. By memory behind the slots, which others use; whoever else tries leaves what bytes
+// there it likes, and those that come to the destination are the first of what comes there anyhow.
+// Blocks.
+Status ProveBoth(const NewRoutes& routes, const Hops& hops, const Area& source,
+                 const Area& destination) {
+  // What the drive takes begins with a whole grain, and so does the GPU's memory.
+  const uint64_t grain = routes.front()->grain();
+  const uint64_t head = (grain - source.span.offset % grain) % grain;
+  const uint64_t payload = source.payload();
+  if (payload <= head) return OkStatus();
+  const uint64_t bytes = std::min(payload - head, Slots::kSpareBytes);
+  const uint64_t spare = hops.front().second->bytes() - Slots::kSpareBytes;
+  ONECOPY_RETURN_IF_ERROR(routes.front()->Prove(source.span.offset + head, spare, bytes));
+  return routes.back()->Prove(spare, destination.span.offset + head, bytes);
+}
+
 // Blocks. `source` and `destination` are those of the whole move.
 Result<NewRoutes> PrepareAll(const Context& context, const Hops& hops, const Area& source,
-                             const Area& destination) {
+                             const Area& destination, bool through_gpu) {
   NewRoutes routes;
   for (const auto& [from, to] : hops) {
     Copier* copier = context.CopierFor(from->place(), to->place());
@@ -36,6 +53,7 @@ Result<NewRoutes> PrepareAll(const Context& context, const Hops& hops, const Are
     ONECOPY_RETURN_IF_ERROR(
         ProveRoute(*routes.front(), source.span.offset, source.layout, destination));
   }
+  if (through_gpu) ONECOPY_RETURN_IF_ERROR(ProveBoth(routes, hops, source, destination));
   return routes;
 }
 
@@ -68,11 +86,18 @@ void LocalMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  if (!path_.source_staged && !path_.destination_staged) return PrepareRoutes();
+  if (!path_.source_staged && !path_.destination_staged && path_.via.empty()) {
+    return PrepareRoutes();
+  }
   AddBounces();
   if (bounces_.size() > 1) return PrepareRoutes();
   bounces_.front().slots->Slab([self = self_](Result<RegionRef> slab) {
-    if (self->Over(slab.status())) return;
+    // Where a GPU on the way has no room another path may do.
+    const Status made = slab.ok() || self->path_.via.empty()
+                            ? slab.status()
+                            : Status(Code::kFailedPrecondition, slab.status().reason(),
+                                     slab.status().message(), slab.status().remedy());
+    if (self->Over(made)) return;
     self->bounces_.front().slab = std::move(*slab);
     self->PrepareRoutes();
   });
@@ -83,11 +108,17 @@ void LocalMove::Start(Task running, Done done) {
 void LocalMove::AddBounces() {
   const Region& from = *source_.span.region;
   const Region& to = *destination_.span.region;
+  if (!path_.via.empty()) {
+    const Place near{to.place().kind, path_.via};
+    return bounces_.push_back({slots_.OnGpu(near, owner_), Purpose::kReceive});
+  }
   if (from.slab() != nullptr) bounces_.push_back({slots_.For(from), Purpose::kSend, from.slab()});
   if (to.slab() != nullptr && to.slab() != from.slab()) {
     bounces_.push_back({slots_.For(to), Purpose::kReceive, to.slab()});
   }
-  if (bounces_.empty()) bounces_.push_back({slots_.For(to), Purpose::kReceive});
+  if (bounces_.empty()) {
+    bounces_.push_back({slots_.Near(path_.slots_numa_node), Purpose::kReceive});
+  }
 }
 
 void LocalMove::PrepareRoutes() {
@@ -98,7 +129,7 @@ void LocalMove::PrepareRoutes() {
   }
   hops.emplace_back(std::move(at), destination_.span.region);
   if (PreparedAtOnce(context_, hops)) {
-    Result<NewRoutes> routes = PrepareAll(context_, hops, source_, destination_);
+    Result<NewRoutes> routes = PrepareAll(context_, hops, source_, destination_, false);
     if (Over(routes.status())) return;
     return TakeSlots(
         {std::make_move_iterator(routes->begin()), std::make_move_iterator(routes->end())});
@@ -107,8 +138,9 @@ void LocalMove::PrepareRoutes() {
       WorkerOf(source_.span.region->place(), destination_.span.region->place());
   context_.workers.Run<NewRoutes>(
       worker,
-      [&context = context_, hops = std::move(hops), source = source_, destination = destination_] {
-        return PrepareAll(context, hops, source, destination);
+      [&context = context_, hops = std::move(hops), source = source_, destination = destination_,
+       through_gpu = !path_.via.empty()] {
+        return PrepareAll(context, hops, source, destination, through_gpu);
       },
       [self = self_, worker](Result<NewRoutes> made) {
         Routes routes;
@@ -165,7 +197,11 @@ pipeline::Cut LocalMove::CutFor(const Routes& routes) const {
 
 void LocalMove::Run(const Routes& routes) {
   Executor& executor = routes.back()->executor();
-  std::string proof = routes.front()->proof();
+  std::string proof;
+  for (const auto& route : routes) {
+    const std::string one = route->proof();
+    if (!one.empty()) proof += (proof.empty() ? "" : "; ") + one;
+  }
   const uint64_t bytes = source_.payload();
   const LayoutRef& from = source_.layout;
   const LayoutRef& to = destination_.layout;
@@ -208,6 +244,7 @@ void LocalMove::Run(const Routes& routes) {
       for (const Area* end : {&self->source_, &self->destination_}) {
         if (end->span.region->file() != nullptr) self->TellOfFile(*end->span.region, outcome);
       }
+      if (!self->path_.placement.empty()) outcome.evidence["placement"] = self->Placement();
       AddReport(report, {}, &outcome);
       self->End(std::move(outcome));
     });
@@ -217,14 +254,24 @@ void LocalMove::Run(const Routes& routes) {
 // How a file's bytes went, which is not always as it was planned.
 void LocalMove::TellOfFile(const Region& end, MoveOutcome& outcome) const {
   const auto& way = end.direct_way();
-  const bool direct = path_.path == kDirectPath && way != nullptr && way->file != nullptr;
+  const bool by_drive = path_.path == kDirectPath || !path_.via.empty();
+  const bool direct = by_drive && way != nullptr && way->file != nullptr;
   outcome.evidence["storage"] = direct ? way->file->how() : end.file()->how();
   if (!direct || !way->file->bounced()) return;
   outcome.taken = kBouncePath;
   outcome.not_taken =
-      Refusal{kDirectPath, std::string(reasons::kCompatibilityMode),
+      Refusal{path_.path, std::string(reasons::kCompatibilityMode),
               "bytes went another way than the library had said: " + way->file->how(),
               "see onecopy doctor, and gdscheck -p"};
+}
+
+// As it was planned, and where the slots were seen to lie.
+std::string LocalMove::Placement() const {
+  if (!path_.via.empty()) return path_.placement;
+  std::string seen;
+  for (const Bounce& bounce : bounces_) seen = bounce.slots->seen_on();
+  return path_.placement +
+         (seen.empty() ? "; the kernel does not say where they lie" : "; seen to lie on " + seen);
 }
 
 void LocalMove::Stop(const Status& why) {

@@ -10,6 +10,7 @@
 #include "daemon/engine/staging/slots.h"
 #include "daemon/pipeline/places.h"
 #include "daemon/pipeline/slot_share.h"
+#include "daemon/plan/path.h"
 
 namespace onecopy::engine {
 
@@ -40,6 +41,7 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   void PrepareRoutes();
   void TakeSlots(Routes routes);
   void TellOfFile(const Region& end, MoveOutcome& outcome) const;
+  std::string Placement() const;
   bool OfFile() const;
   uint32_t MostSlots(const Routes& routes) const;
   pipeline::Cut CutFor(const Routes& routes) const;

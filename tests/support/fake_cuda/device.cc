@@ -183,6 +183,15 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return CUDA_SUCCESS;
 }
 
+// FAKE_CUDA_NVLINK: whether the GPUs are joined by it.
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice device,
+                                 CUdevice peer) {
+  if (!fake_cuda::Exists(device) || !fake_cuda::Exists(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  if (attribute != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED) return CUDA_ERROR_INVALID_VALUE;
+  *value = fake_cuda::Number("FAKE_CUDA_NVLINK", 0);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (!fake_cuda::Exists(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard lock(TheState().mutex);

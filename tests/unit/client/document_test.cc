@@ -195,7 +195,7 @@ TEST_CASE("a plan tells what the receipt would") {
   CHECK(Keys(document) == std::vector<std::string>{"source", "destination", "path", "copies",
                                                    "link", "steps", "estimated_bytes_per_second",
                                                    "measured", "measure_time", "measured_transfers",
-                                                   "tried_again", "refused"});
+                                                   "tried_again", "placement", "refused"});
   CHECK(document["measure_time"].is_null());
   plan.measured = true;
   plan.measure_time = WallTime(std::chrono::seconds(1'700'000'000));

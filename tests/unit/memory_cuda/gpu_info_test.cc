@@ -86,6 +86,29 @@ TEST_CASE("GPUs are numbered in the order of their PCI addresses, whatever the d
   CHECK((*gpus)[1].pci == "0000:c1:00.0");
   CHECK((*gpus)[1].driver_ordinal == 0);
   CHECK((*gpus)[0].direct_peers == std::vector<std::string>{(*gpus)[1].uuid});
+  CHECK((*gpus)[0].nvlink_peers.empty());
+}
+
+TEST_CASE("GPUs that reach each other with atomics are joined by NVLink") {
+  const testing::ScopedEnvironment nvlink("FAKE_CUDA_NVLINK", "1");
+  auto api = shim::LoadCuda(testing::FakeCudaPath());
+  REQUIRE_OK(api);
+  const auto joined = ListGpus(**api);
+  REQUIRE_OK(joined);
+  CHECK((*joined)[0].nvlink_peers == (*joined)[0].direct_peers);
+  CHECK((*joined)[1].nvlink_peers == std::vector<std::string>{(*joined)[0].uuid});
+  CHECK(Describe((*joined)[0], {}).nvlink_peers == (*joined)[0].nvlink_peers);
+  // An older driver does not say.
+  shim::CudaApi old = **api;
+  old.DeviceGetP2PAttribute = nullptr;
+  const auto unknown = ListGpus(old);
+  REQUIRE_OK(unknown);
+  CHECK((*unknown)[0].nvlink_peers.empty());
+  // What does not reach the other is joined by nothing.
+  const testing::ScopedEnvironment apart("FAKE_CUDA_NO_PEER", "1");
+  const auto neither = ListGpus(**api);
+  REQUIRE_OK(neither);
+  CHECK((*neither)[0].nvlink_peers.empty());
 }
 
 TEST_CASE("what is known about a GPU goes into its capability") {

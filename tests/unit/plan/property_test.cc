@@ -69,6 +69,22 @@ std::string FaultOf(const Request& request, const Path& path, const Rung& rung) 
   return path.estimated_bytes_per_second > 0 ? "" : "it has no estimate";
 }
 
+// Whether these are of the rungs above that one, in order. What is offered for files alone is
+// refused only where it was asked for.
+std::string FaultOf(std::vector<Refusal> refused, size_t above) {
+  std::erase_if(refused, [](const Refusal& one) { return one.path == kThroughNearGpu; });
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < above; ++i) {
+    if (kLadder[i].name != kThroughNearGpu) names.push_back(kLadder[i].name);
+  }
+  if (refused.size() != names.size()) return "refusals are not what is above it on the ladder";
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (refused[i].path != names[i]) return "refusals are not in order";
+    if (!IsExplained(refused[i])) return "a refusal does not say why";
+  }
+  return "";
+}
+
 std::string FaultOf(const Request& request, const Path& path) {
   const Policy& policy = request.policy;
   const auto* rung = std::find_if(kLadder.begin(), kLadder.end(),
@@ -79,11 +95,7 @@ std::string FaultOf(const Request& request, const Path& path) {
   if (policy.at_most_copies && path.copies() > *policy.at_most_copies) return "more copies";
   if (policy.at_most_copies && path.emulated && !policy.allow_emulated) return "emulated";
   const auto above = static_cast<size_t>(rung - kLadder.begin());
-  if (path.refused.size() != above) return "refusals are not what is above it on the ladder";
-  for (size_t i = 0; i < above; ++i) {
-    if (path.refused[i].path != kLadder[i].name) return "refusals are not in order";
-    if (!IsExplained(path.refused[i])) return "a refusal does not say why";
-  }
+  if (std::string fault = FaultOf(path.refused, above); !fault.empty()) return fault;
   return FaultOf(request, path, *rung);
 }
 
@@ -91,12 +103,7 @@ std::string FaultOf(const Status& status) {
   if (status.code() != Code::kFailedPrecondition) return "other code";
   if (status.reason() != reasons::kPolicyUnmet) return "other reason";
   if (status.message().empty()) return "no message";
-  if (status.refusals().size() != kLadder.size()) return "refusals do not cover the ladder";
-  for (size_t i = 0; i < kLadder.size(); ++i) {
-    if (status.refusals()[i].path != kLadder[i].name) return "refusals are not in order";
-    if (!IsExplained(status.refusals()[i])) return "a refusal does not say why";
-  }
-  return "";
+  return FaultOf(status.refusals(), kLadder.size());
 }
 
 std::string FaultOf(const Request& request, const Result<Path>& plan) {

@@ -130,6 +130,15 @@ GpuInfo ReadGpu(const shim::CudaApi& api, int driver_ordinal, CUresult& error) {
   return gpu;
 }
 
+// Between GPUs that reach each other, only NVLink carries their atomics.
+bool HasNvlink(const shim::CudaApi& api, CUdevice gpu, CUdevice peer) {
+  int atomics = 0;
+  return api.DeviceGetP2PAttribute != nullptr &&
+         api.DeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, gpu,
+                                   peer) == CUDA_SUCCESS &&
+         atomics != 0;
+}
+
 Status Failed(const shim::CudaApi& api, int driver_ordinal, CUresult error) {
   return {Code::kFailedPrecondition, reasons::kDriverFailed,
           "asking the driver about its GPU " + std::to_string(driver_ordinal) + ": " +
@@ -164,7 +173,9 @@ Result<std::vector<GpuInfo>> ListGpus(const shim::CudaApi& api) {
       if (peer.device == gpu.device) continue;
       const CUresult error = api.DeviceCanAccessPeer(&can, gpu.device, peer.device);
       if (error != CUDA_SUCCESS) return Failed(api, gpu.driver_ordinal, error);
-      if (can != 0) gpu.direct_peers.push_back(peer.uuid);
+      if (can == 0) continue;
+      gpu.direct_peers.push_back(peer.uuid);
+      if (HasNvlink(api, gpu.device, peer.device)) gpu.nvlink_peers.push_back(peer.uuid);
     }
   }
   return gpus;
@@ -200,6 +211,7 @@ MemoryCapability Describe(const GpuInfo& gpu, Viability viability) {
   capability.ordinal = gpu.ordinal;
   capability.total_bytes = gpu.total_bytes;
   capability.direct_peers = gpu.direct_peers;
+  capability.nvlink_peers = gpu.nvlink_peers;
   capability.viability = std::move(viability);
   capability.attributes["compute_capability"] =
       std::to_string(gpu.compute_major) + "." + std::to_string(gpu.compute_minor);

@@ -29,6 +29,7 @@ struct GpuInfo {
   bool flushes = false;     // cuFlushGPUDirectRDMAWrites works
   int numa_node = -1;       // -1: unknown
   std::vector<std::string> direct_peers;  // UUIDs; what the driver says, proven by Prepare
+  std::vector<std::string> nvlink_peers;  // those of them that it has atomics with
 };
 
 // Asks the driver about every GPU that it shows. Opens no context. DRIVER_FAILED with the driver's

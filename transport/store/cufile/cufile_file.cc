@@ -129,6 +129,7 @@ CufileFile::Moved CufileFile::MoveNow(bool write, uint64_t offset, const Span& s
   uint64_t operations = 0;
   Moved moved{MoveAll(write, offset, span, &operations)};
   if (!moved.status.ok()) return moved;
+  const MutexLock lock(mutex_);
   moved.pass = PassTaken(span.region->place().device);
   ++(moved.pass == FilePass::kDirect ? direct_pieces_ : bounced_pieces_);
   return moved;
@@ -138,7 +139,6 @@ CufileFile::Moved CufileFile::MoveNow(bool write, uint64_t offset, const Span& s
 // be it.
 FilePass CufileFile::PassTaken(const std::string& device) {
   const std::optional<shim::CuFileCounts> now = driver_->counts->Read(device);
-  const MutexLock lock(mutex_);
   const auto before = before_.find(device);
   if (!now || before == before_.end()) return FilePass::kHostBounce;
   if (now->posix > before->second.posix) return FilePass::kHostBounce;

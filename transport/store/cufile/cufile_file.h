@@ -66,7 +66,9 @@ class CufileFile final : public DirectFile, public std::enable_shared_from_this<
   // Blocks.
   Moved MoveNow(bool write, uint64_t offset, const Span& span);
   Status MoveAll(bool write, uint64_t offset, const Span& span, uint64_t* operations);
-  FilePass PassTaken(const std::string& device);
+  // Of a piece that has just been moved, and is in no count of pieces yet. Looks at the library's
+  // counters and these in one: what others move meanwhile would be missing from one of them.
+  FilePass PassTaken(const std::string& device) ONECOPY_REQUIRES(mutex_);
   Status NotSeen(const std::string& why) const;
   std::shared_ptr<const Registration> Find(const Region& memory);
 

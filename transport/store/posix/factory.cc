@@ -34,6 +34,7 @@ Backend<Store> Describe() {
     options.io = io == "threads"    ? PosixStore::Io::kThreads
                  : io == "io_uring" ? PosixStore::Io::kRing
                                     : PosixStore::Io::kAuto;
+    options.topology = context.topology;
     const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
     options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
     // Whole grains, lest every piece but the first go through the page cache.

@@ -8,6 +8,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/acting_user.h"
+#include "transport/os/numa.h"
 #include "transport/store/posix/ring.h"
 
 namespace onecopy::posix {
@@ -39,20 +40,27 @@ class WaitingIo final : public Io {
 
 }  // namespace
 
-Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ring) {
+Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ring,
+                                         const std::string& cpus) {
   std::shared_ptr<Lane> lane(new Lane);
   ONECOPY_ASSIGN_OR_RETURN(lane->thread_, os::LoopThread::Make("store"));
-  const auto act = [owner, gid] { os::ActFor(owner, gid); };
+  const auto act = [owner, gid, cpus] {
+    os::ActFor(owner, gid);
+    return !cpus.empty() && os::BindThread(cpus);
+  };
   lane->pool_ = std::make_unique<os::Pool>("store-io", kThreads, act);
   lane->thread_->RunSync([&] {
-    act();
+    if (act()) lane->kept_on_ = os::AllowedCpus();
     os::EventLoop& loop = lane->thread_->loop();
     lane->waiting_io_ = std::make_unique<WaitingIo>(*lane->pool_, loop);
     if (!ring) return;
     // A ring that cannot be had is no failure: limits on locked memory are a user's, on kernels
     // before 5.12, and may be used up by then.
     Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth);
-    if (made.ok()) lane->ring_ = std::move(*made);
+    if (!made.ok()) return;
+    // Not one without the other: else it would be told of threads that run elsewhere.
+    if (!lane->kept_on_.empty() && !(*made)->KeepWorkersHere()) lane->kept_on_.clear();
+    lane->ring_ = std::move(*made);
   });
   return lane;
 }

@@ -22,13 +22,17 @@ class Lane {
   static constexpr size_t kThreads = 16;
 
   // Everything is done as this user. `ring`: by io_uring, where that can be had for this user's
-  // files too. RESOURCE_EXHAUSTED.
-  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, bool ring);
+  // files too. `cpus`: where its threads run, and the ring's, as far as this process may and the
+  // kernel does; empty: anywhere. RESOURCE_EXHAUSTED.
+  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, bool ring,
+                                            const std::string& cpus = {});
   // Any thread but its own, with nothing under way.
   ~Lane();
 
   os::EventLoop& loop() { return thread_->loop(); }
   bool has_ring() const { return ring_ != nullptr; }
+  // Where all that moves bytes was seen to be kept; empty: nowhere.
+  const std::string& kept_on() const { return kept_on_; }
 
   // Any thread but its own: returns once what was posted to the loop has run, and is let go.
   void Settle() {
@@ -48,6 +52,7 @@ class Lane {
 
   std::unique_ptr<os::LoopThread> thread_;
   std::unique_ptr<os::Pool> pool_;
+  std::string kept_on_;
   std::unique_ptr<Io> waiting_io_;
   std::unique_ptr<Io> ring_;  // goes first
   unsigned running_ = 0;

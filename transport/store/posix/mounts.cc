@@ -85,16 +85,19 @@ std::optional<Verdict> Trial::Judge(bool kind_direct) const {
   return verdict;
 }
 
-Verdict Mounts::Of(dev_t mount, const FileSystemKind& kind) {
+Verdict Mounts::Of(dev_t mount, const FileSystemKind& kind, const std::string& drives) {
   const MutexLock lock(mutex_);
   const auto found = known_.find(mount);
   // Its number may be another file system's by now.
-  if (found != known_.end() && found->second.kind == &kind) return found->second.verdict;
+  if (found != known_.end() && found->second.kind == &kind) {
+    found->second.drives = drives;
+    return found->second.verdict;
+  }
   const Verdict verdict{kind.direct, {}};
   if (found != known_.end()) {
-    if (!found->second.trying) found->second = {&kind, verdict};
+    if (!found->second.trying) found->second = {&kind, verdict, drives};
   } else if (known_.size() < kMost) {
-    known_.emplace(mount, Known{&kind, verdict});
+    known_.emplace(mount, Known{&kind, verdict, drives});
   }
   return verdict;
 }
@@ -121,7 +124,8 @@ std::map<std::string, std::string> Mounts::Describe() const {
   std::map<std::string, std::string> words;
   for (const auto& [mount, known] : known_) {
     words["mount " + std::to_string(major(mount)) + ":" + std::to_string(minor(mount))] =
-        Words(*known.kind, known.verdict, known.tried);
+        Words(*known.kind, known.verdict, known.tried) +
+        (known.drives.empty() ? "" : "; drive: " + known.drives);
   }
   return words;
 }

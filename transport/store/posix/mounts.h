@@ -78,8 +78,9 @@ class Mounts {
   // Mounts that are remembered; of others the kind counts.
   static constexpr size_t kMost = 64;
 
-  // Which way reads of this mount go. Makes it known that it is there.
-  Verdict Of(dev_t mount, const FileSystemKind& kind);
+  // Which way reads of this mount go. Makes it known that it is there, and on which drives, in
+  // words.
+  Verdict Of(dev_t mount, const FileSystemKind& kind, const std::string& drives = {});
 
   // The right to try a file of this mount: to one at a time, and to none where it was tried. The
   // right ends with the object.
@@ -93,6 +94,7 @@ class Mounts {
   struct Known {
     const FileSystemKind* kind = nullptr;
     Verdict verdict;
+    std::string drives = {};
     bool trying = false;
     bool tried = false;
   };

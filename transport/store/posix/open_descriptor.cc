@@ -123,7 +123,7 @@ void ChooseForReads(const OpenFileRequest& request, dev_t mount, uint64_t size, 
 // known by.
 Status ChooseWay(const OpenFileRequest& request, const struct stat& file, dev_t mount,
                  uint64_t size, Mounts& mounts, FileFacts& facts) {
-  facts.verdict = mounts.Of(mount, *facts.kind);
+  facts.verdict = mounts.Of(mount, *facts.kind, facts.drive.words);
   ONECOPY_ASSIGN_OR_RETURN(const bool has_direct, HasDirect(request, file));
   if (!has_direct || facts.kind->in_memory) return OkStatus();
   if (request.use == FileUse::kRead) {
@@ -137,9 +137,10 @@ Status ChooseWay(const OpenFileRequest& request, const struct stat& file, dev_t 
 constexpr FileSystemKind kBlockDevice{0, "a block device", false, true};
 
 Result<FileFacts> InspectDevice(const OpenFileRequest& request, const struct stat& file,
-                                Mounts& mounts) {
+                                Mounts& mounts, DrivePlaces& drives) {
   FileFacts facts;
   facts.kind = &kBlockDevice;
+  facts.drive = drives.Of(file.st_rdev, kBlockDevice);
   static_assert(sizeof(facts.bytes) == sizeof(uint64_t), "what BLKGETSIZE64 answers with");
   if (::ioctl(request.fd, BLKGETSIZE64, &facts.bytes) != 0) {
     return os::ErrnoStatus(errno, "finding the length of " + request.name);
@@ -154,13 +155,14 @@ bool IsCached(int fd, uint64_t offset, uint64_t bytes) {
   return CachedPages(fd, offset, bytes) > 0;
 }
 
-Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts) {
+Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts,
+                                    DrivePlaces& drives) {
   const int flags = ::fcntl(request.fd, F_GETFL);
   if (flags < 0) return os::ErrnoStatus(errno, "looking at " + request.name);
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags));
   struct stat file {};
   if (::fstat(request.fd, &file) != 0) return os::ErrnoStatus(errno, "looking at " + request.name);
-  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file, mounts);
+  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file, mounts, drives);
   if (!S_ISREG(file.st_mode)) {
     return BadHandle(request.name + " is no regular file or block device: it is " +
                      os::DescribeDescriptor(request.fd));
@@ -183,6 +185,7 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& moun
                     ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
                     : static_cast<uint64_t>(file.st_size);
   facts.kind = &KindOf(static_cast<unsigned long>(system.f_type));
+  facts.drive = drives.Of(file.st_dev, *facts.kind);
   const auto size = static_cast<uint64_t>(file.st_size);
   ONECOPY_RETURN_IF_ERROR(ChooseWay(request, file, file.st_dev, size, mounts, facts));
   return facts;

@@ -57,6 +57,10 @@ std::string PosixFile::how() const {
                   ratio);
     how += words.data();
   }
+  if (!lane_->kept_on().empty()) {
+    how += ", threads kept on processors " + lane_->kept_on() + " of NUMA node " +
+           std::to_string(facts_.drive.numa_node);
+  }
   return how + (tries_ ? ", measured while it was read" : "");
 }
 

@@ -36,6 +36,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   unsigned depth() const override { return cut_.depth; }
   uint64_t chunk_bytes() const override { return cut_.piece_bytes; }
   std::string how() const override;
+  const DrivePlace& drive() const override { return facts_.drive; }
   Executor& executor() override { return lane_->loop(); }
 
  private:

@@ -1,9 +1,9 @@
 #include "transport/store/posix/posix_store.h"
 
-#include <deque>
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/open_descriptor.h"
 #include "transport/store/posix/posix_file.h"
 #include "transport/store/posix/ring.h"
@@ -19,94 +19,74 @@ Status TryRing() {
   return tried;
 }
 
-// Lanes with something under way that may never end, for good.
-std::deque<std::shared_ptr<Lane>>& Abandoned() {
-  static auto* const lanes = new std::deque<std::shared_ptr<Lane>>;
-  return *lanes;
-}
-
 }  // namespace
 
-PosixStore::PosixStore(Options options) : cut_(options.cut) {
-  const Io io = options.io;
+struct PosixStore::Shared {
+  Shared(const Options& options, bool ring)
+      : cut(options.cut), drives(options.topology), lanes(ring) {}
+
+  const Cut cut;
+  Mounts mounts;
+  DrivePlaces drives;
+  Lanes lanes;
+};
+
+PosixStore::PosixStore(Options options) {
   capability_.name = "posix";
   capability_.attributes["io"] = "threads";
-  if (io == Io::kThreads) return;
-  const Status tried = TryRing();
-  ring_ = tried.ok();
-  if (ring_) {
-    capability_.attributes["io"] = "io_uring";
-    return;
-  }
+  const Status tried = options.io == Io::kThreads ? OkStatus() : TryRing();
+  const bool ring = options.io != Io::kThreads && tried.ok();
+  shared_ = std::make_shared<Shared>(options, ring);
+  if (ring) capability_.attributes["io"] = "io_uring";
+  if (tried.ok()) return;
   capability_.attributes["no_io_uring"] = tried.message();
-  if (io == Io::kRing) {
+  if (options.io == Io::kRing) {
     capability_.viability = Viability::No(tried.reason(), tried.message(), tried.remedy());
   }
 }
 
 StoreCapability PosixStore::Describe() const {
   StoreCapability now = capability_;
-  now.attributes.merge(mounts_->Describe());
+  now.attributes.merge(shared_->mounts.Describe());
   return now;
 }
 
-PosixStore::~PosixStore() {
-  const MutexLock lock(mutex_);
-  for (auto& [owner, lane] : lanes_) {
-    lane->Settle();  // what has just ended may hold it still
-    if (lane.use_count() == 1) continue;
-    lane->loop().Stop();  // nobody hears of what ends now
-    Abandoned().push_back(std::move(lane));
-  }
-}
-
-Result<std::shared_ptr<Lane>> PosixStore::LaneFor(const OpenFileRequest& request) {
-  const MutexLock lock(mutex_);
-  const LaneKey key{request.owner, request.gid, request.lane};
-  std::shared_ptr<Lane>& lane = lanes_[key];
-  if (lane != nullptr) return lane;
-  // A lane that nobody else holds has nothing under way, and gets nothing but from here.
-  if (lanes_.size() > kMostLanes) {
-    std::erase_if(lanes_, [](const auto& entry) { return entry.second.use_count() == 1; });
-  }
-  if (lanes_.size() > kMostLanes) {
-    lanes_.erase(key);
-    return Status(Code::kResourceExhausted, reasons::kQuota,
-                  std::to_string(kMostLanes) + " users have files open, and no more may",
-                  "try again later");
-  }
-  Result<std::shared_ptr<Lane>> made = Lane::Make(request.owner, request.gid, ring_);
-  if (made.ok()) {
-    lane = *made;
-  } else {
-    lanes_.erase(key);
-  }
-  return made;
-}
+PosixStore::~PosixStore() { shared_->lanes.Close(); }
 
 void PosixStore::Open(OpenFileRequest request, Opened done) {
   if (!capability_.viability.viable) {
     const Viability& why = capability_.viability;
     return done(Status(Code::kFailedPrecondition, why.reason, why.detail, why.remedy));
   }
-  Result<std::shared_ptr<Lane>> lane = LaneFor(request);
-  if (!lane.ok()) return done(lane.status());
-  auto shared = std::make_shared<Opened>(std::move(done));
-  const bool waits = (*lane)->Wait(
-      [cut = cut_, mounts = mounts_, lane = *lane, request = std::move(request), shared]() mutable {
+  Lanes::Key key{request.owner, request.gid, request.lane};
+  Result<std::shared_ptr<Lane>> opens = shared_->lanes.For(key, {});
+  if (!opens.ok()) return done(opens.status());
+  auto told = std::make_shared<Opened>(std::move(done));
+  const bool waits = (*opens)->Wait(
+      [shared = shared_, key, lane = *opens, request = std::move(request), told]() mutable {
         const Status opened = request.open ? request.open(&request) : OkStatus();
-        Result<FileFacts> facts =
-            opened.ok() ? InspectDescriptor(request, *mounts) : Result<FileFacts>(opened);
+        Result<FileFacts> facts = opened.ok()
+                                      ? InspectDescriptor(request, shared->mounts, shared->drives)
+                                      : Result<FileFacts>(opened);
+        std::shared_ptr<Lane> moves = lane;
+        if (facts.ok() && facts->drive.numa_node >= 0) {
+          key.numa_node = facts->drive.numa_node;
+          // Without it the file is merely farther away.
+          if (auto near = shared->lanes.For(key, facts->drive.cpus); near.ok()) moves = *near;
+        }
         // What is held is let go by the lane's own thread at the latest, never by one that waits.
         os::EventLoop& loop = lane->loop();
-        loop.Post([cut, mounts = std::move(mounts), lane = std::move(lane),
-                   request = std::move(request), facts = std::move(facts), shared]() mutable {
-          if (!facts.ok()) return (*shared)(facts.status());
-          (*shared)(std::shared_ptr<StoreFile>(std::make_shared<PosixFile>(
-              std::move(request), std::move(*facts), cut, std::move(mounts), std::move(lane))));
+        loop.Post([shared = std::move(shared), lane = std::move(lane), moves = std::move(moves),
+                   request = std::move(request), facts = std::move(facts), told]() mutable {
+          if (!facts.ok()) return (*told)(facts.status());
+          // One object for as long as a file uses it.
+          std::shared_ptr<Mounts> mounts(shared, &shared->mounts);
+          (*told)(std::shared_ptr<StoreFile>(
+              std::make_shared<PosixFile>(std::move(request), std::move(*facts), shared->cut,
+                                          std::move(mounts), std::move(moves))));
         });
       });
-  if (!waits) (*shared)(Lane::NoThread());
+  if (!waits) (*told)(Lane::NoThread());
 }
 
 }  // namespace onecopy::posix

@@ -2,16 +2,12 @@
 // that wait. A lane for each user, so that what hangs holds up its owner alone.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
-#include <tuple>
 
-#include "transport/core/mutex.h"
+#include "onecopy/topology.h"
 #include "transport/core/store.h"
 #include "transport/store/posix/cut.h"
-#include "transport/store/posix/lane.h"
-#include "transport/store/posix/mounts.h"
+#include "transport/store/posix/lanes.h"
 
 namespace onecopy::posix {
 
@@ -19,12 +15,10 @@ class PosixStore final : public Store {
  public:
   enum class Io { kAuto, kRing, kThreads };
 
-  // Users with files open at a time.
-  static constexpr size_t kMostLanes = 256;
-
   struct Options {
     Io io = Io::kAuto;
     Cut cut = {};
+    Topology topology = {};  // of this machine
   };
 
   explicit PosixStore(Options options);
@@ -36,16 +30,11 @@ class PosixStore final : public Store {
   void Open(OpenFileRequest request, Opened done) override;
 
  private:
-  using LaneKey = std::tuple<Uid, uint32_t, std::string>;
+  // What threads that wait for a file system share with the store, and may outlive it with.
+  struct Shared;
 
-  Result<std::shared_ptr<Lane>> LaneFor(const OpenFileRequest& request);
-
-  const Cut cut_;
-  const std::shared_ptr<Mounts> mounts_ = std::make_shared<Mounts>();
   StoreCapability capability_;
-  bool ring_ = false;
-  Mutex mutex_;
-  std::map<LaneKey, std::shared_ptr<Lane>> lanes_ ONECOPY_GUARDED_BY(mutex_);
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace onecopy::posix

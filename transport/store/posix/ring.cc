@@ -1,5 +1,6 @@
 #include "transport/store/posix/ring.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -44,6 +45,12 @@ Result<std::unique_ptr<Ring>> Ring::Make(os::EventLoop& loop, unsigned depth) {
 Ring::~Ring() {
   loop_.Unwatch(ring_.ring_fd);
   ::io_uring_queue_exit(&ring_);
+}
+
+bool Ring::KeepWorkersHere() {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
+         ::io_uring_register_iowq_aff(&ring_, sizeof allowed, &allowed) == 0;
 }
 
 void Ring::Submit(IoRequest request) {

@@ -21,6 +21,10 @@ class Ring final : public Io {
   // The loop's thread, or any once that has ended; with nothing under way.
   ~Ring() override;
 
+  // The loop's thread. Has the kernel's own threads for what it submits run where that thread may;
+  // they would run anywhere. False where the kernel (before 5.14) knows no such thing.
+  bool KeepWorkersHere();
+
   // At most `depth` at a time. What the kernel has no room for ends with -EAGAIN.
   void Submit(IoRequest request) override;
 

@@ -1,4 +1,4 @@
-#include "transport/topology/sysfs.h"
+#include "transport/os/sysfs.h"
 
 #include <algorithm>
 #include <filesystem>

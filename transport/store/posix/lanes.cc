@@ -1,0 +1,63 @@
+#include "transport/store/posix/lanes.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "onecopy/reasons.h"
+
+namespace onecopy::posix {
+namespace {
+
+// Lanes with something under way that may never end, for good.
+std::deque<std::shared_ptr<Lane>>& Abandoned() {
+  static auto* const lanes = new std::deque<std::shared_ptr<Lane>>;
+  return *lanes;
+}
+
+bool IsNear(const Lanes::Key& key) { return key.numa_node >= 0; }
+
+}  // namespace
+
+size_t Lanes::Count(bool near) const {
+  return static_cast<size_t>(std::count_if(lanes_.begin(), lanes_.end(), [near](const auto& entry) {
+    return IsNear(entry.first) == near;
+  }));
+}
+
+Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus) {
+  const MutexLock lock(mutex_);
+  if (closed_) {
+    return Status(Code::kUnavailable, reasons::kDraining, "the daemon is ending");
+  }
+  const auto found = lanes_.find(key);
+  if (found != lanes_.end()) return found->second;
+  const bool near = IsNear(key);
+  // A lane that nobody else holds has nothing under way, and gets nothing but from here.
+  if (Count(near) >= kMost) {
+    std::erase_if(lanes_, [near](const auto& entry) {
+      return IsNear(entry.first) == near && entry.second.use_count() == 1;
+    });
+  }
+  if (Count(near) >= kMost) {
+    return Status(Code::kResourceExhausted, reasons::kQuota,
+                  std::to_string(kMost) + " users have files open, and no more may",
+                  "try again later");
+  }
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Lane> lane, Lane::Make(key.owner, key.gid, ring_, cpus));
+  return lanes_[key] = std::move(lane);
+}
+
+void Lanes::Close() {
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  for (auto& [key, lane] : lanes_) {
+    lane->Settle();  // what has just ended may hold it still
+    if (lane.use_count() == 1) continue;
+    lane->loop().Stop();  // nobody hears of what ends now
+    Abandoned().push_back(lane);
+  }
+  lanes_.clear();
+}
+
+}  // namespace onecopy::posix
