@@ -92,7 +92,10 @@ void Slots::MakeSlab() {
       },
       [this](Result<std::unique_ptr<Region>> slab) {
         making_ = false;
-        if (slab.ok()) slab_ = context_.workers.Share("host", std::move(*slab));
+        if (slab.ok()) {
+          slab_ = context_.workers.Share("host", std::move(*slab));
+          for (Store* store : context_.stores) store->HoldsLong(slab_);
+        }
         for (Reply<RegionRef>& reply : std::exchange(for_slab_, {})) {
           if (slab_ != nullptr) {
             reply(slab_);

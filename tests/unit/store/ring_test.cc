@@ -41,7 +41,7 @@ class RingRig {
  public:
   RingRig() : thread_(*os::LoopThread::Make("ring-test")) {
     thread_->RunSync([this] {
-      auto made = Ring::Make(thread_->loop(), kDepth);
+      auto made = Ring::Make(thread_->loop(), kDepth, std::make_shared<HeldMemory>());
       if (made.ok()) ring_ = std::move(*made);
     });
   }

@@ -26,6 +26,9 @@ class WaitingIo final : public Io {
       const ssize_t moved = shared->write ? ::pwrite(shared->fd, shared->at, bytes, offset)
                                           : ::pread(shared->fd, shared->at, bytes, offset);
       const int64_t result = moved < 0 ? -errno : moved;
+      if (shared->tally != nullptr && moved > 0) {
+        shared->tally->by_threads += static_cast<uint64_t>(moved);
+      }
       // All of it goes there: what it keeps is let go by the loop's thread.
       loop.Post([shared = std::move(shared), result] { shared->ended(result); });
     });
@@ -39,7 +42,8 @@ class WaitingIo final : public Io {
 
 }  // namespace
 
-Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ring) {
+Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ring,
+                                         const std::shared_ptr<HeldMemory>& held) {
   std::shared_ptr<Lane> lane(new Lane);
   ONECOPY_ASSIGN_OR_RETURN(lane->thread_, os::LoopThread::Make("store"));
   const auto act = [owner, gid] { os::ActFor(owner, gid); };
@@ -50,8 +54,8 @@ Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ri
     lane->waiting_io_ = std::make_unique<WaitingIo>(*lane->pool_, loop);
     if (!ring) return;
     // A ring that cannot be had is no failure: limits on locked memory are a user's, on kernels
-    // before 5.12, and may be used up by then.
-    Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth);
+    // before 5.12 and again on newer ones, and may be used up by then.
+    Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth, held);
     if (made.ok()) lane->ring_ = std::move(*made);
   });
   return lane;

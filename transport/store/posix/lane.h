@@ -11,6 +11,7 @@
 #include "transport/core/uid.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/pool.h"
+#include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/io.h"
 
 namespace onecopy::posix {
@@ -22,8 +23,9 @@ class Lane {
   static constexpr size_t kThreads = 16;
 
   // Everything is done as this user. `ring`: by io_uring, where that can be had for this user's
-  // files too. RESOURCE_EXHAUSTED.
-  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, bool ring);
+  // files too; `held`: what it registers. RESOURCE_EXHAUSTED.
+  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, bool ring,
+                                            const std::shared_ptr<HeldMemory>& held);
   // Any thread but its own, with nothing under way.
   ~Lane();
 

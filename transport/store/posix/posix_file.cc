@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::posix {
@@ -46,7 +47,7 @@ FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) cons
 }
 
 std::string PosixFile::how() const {
-  std::string how = std::string("posix: ") + (lane_->has_ring() ? "io_uring" : "threads") +
+  std::string how = "posix: " + WhoMoved() +
                     (facts_.kind->in_memory ? ", a file in memory"
                      : direct_              ? ", O_DIRECT"
                                             : ", page cache") +
@@ -58,6 +59,21 @@ std::string PosixFile::how() const {
     how += words.data();
   }
   return how + (tries_ ? ", measured while it was read" : "");
+}
+
+// As it was, once something has been moved.
+std::string PosixFile::WhoMoved() const {
+  const uint64_t ring = tally_.by_ring;
+  const uint64_t threads = tally_.by_threads;
+  const uint64_t registered = tally_.in_registered;
+  if (ring + threads == 0) return lane_->has_ring() ? "io_uring" : "threads";
+  if (ring == 0) return "threads";
+  std::string who = threads > 0 ? "io_uring and threads" : "io_uring";
+  if (registered > 0) who += ", registered memory";
+  if (registered > 0 && registered < ring + threads) {
+    who += " for " + FormatBytes(registered) + " of " + FormatBytes(ring + threads);
+  }
+  return who;
 }
 
 void PosixFile::Read(uint64_t offset, Span into, Done done) {
@@ -156,8 +172,10 @@ void PosixFile::Continue(const PieceRef& piece) {
   request.waits = piece->waits;
   request.fd = piece->direct ? request_.direct_fd : request_.fd;
   request.offset = piece->offset + piece->moved;
+  request.region = span.region.get();
   request.at = span.address() + piece->moved;
   request.bytes = span.bytes - piece->moved;
+  request.tally = &tally_;
   request.ended = [self = shared_from_this(), piece](int64_t result) {
     self->Continued(piece, result);
   };

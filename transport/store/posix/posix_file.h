@@ -10,6 +10,7 @@
 
 #include "transport/core/store.h"
 #include "transport/store/posix/cut.h"
+#include "transport/store/posix/io.h"
 #include "transport/store/posix/lane.h"
 #include "transport/store/posix/open_descriptor.h"
 
@@ -57,6 +58,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Continue(const PieceRef& piece);
   void Continued(const PieceRef& piece, int64_t result);
   void End(const PieceRef& piece, Status status);
+  std::string WhoMoved() const;
   Status Short(const Piece& piece) const;
   Status Failure(int error, const Piece& piece) const;
   // Which way it goes now, and with which others: pieces of two groups are never under way
@@ -70,6 +72,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   OpenFileRequest request_;  // constant until the end
   FileFacts facts_;
   const Cut cut_;
+  IoTally tally_;
   const std::shared_ptr<Lane> lane_;
   std::atomic<bool> direct_;              // until the file system shows that it does not do so
   const bool tries_;                      // reads go either way, at the beginning

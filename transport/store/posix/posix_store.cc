@@ -15,7 +15,8 @@ namespace {
 Status TryRing() {
   ONECOPY_ASSIGN_OR_RETURN(const auto thread, os::LoopThread::Make("store-try"));
   Status tried;
-  thread->RunSync([&] { tried = Ring::Make(thread->loop(), 1).status(); });
+  thread->RunSync(
+      [&] { tried = Ring::Make(thread->loop(), 1, std::make_shared<HeldMemory>()).status(); });
   return tried;
 }
 
@@ -47,6 +48,7 @@ PosixStore::PosixStore(Options options) : cut_(options.cut) {
 StoreCapability PosixStore::Describe() const {
   StoreCapability now = capability_;
   now.attributes.merge(mounts_->Describe());
+  now.attributes.merge(held_->Describe());
   return now;
 }
 
@@ -75,7 +77,7 @@ Result<std::shared_ptr<Lane>> PosixStore::LaneFor(const OpenFileRequest& request
                   std::to_string(kMostLanes) + " users have files open, and no more may",
                   "try again later");
   }
-  Result<std::shared_ptr<Lane>> made = Lane::Make(request.owner, request.gid, ring_);
+  Result<std::shared_ptr<Lane>> made = Lane::Make(request.owner, request.gid, ring_, held_);
   if (made.ok()) {
     lane = *made;
   } else {

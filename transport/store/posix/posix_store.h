@@ -10,6 +10,7 @@
 #include "transport/core/mutex.h"
 #include "transport/core/store.h"
 #include "transport/store/posix/cut.h"
+#include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/lane.h"
 #include "transport/store/posix/mounts.h"
 
@@ -33,6 +34,7 @@ class PosixStore final : public Store {
 
   // Not viable where `io` asks for a ring that this process may not have.
   StoreCapability Describe() const override;
+  void HoldsLong(const RegionRef& memory) override { held_->Add(memory); }
   void Open(OpenFileRequest request, Opened done) override;
 
  private:
@@ -42,6 +44,7 @@ class PosixStore final : public Store {
 
   const Cut cut_;
   const std::shared_ptr<Mounts> mounts_ = std::make_shared<Mounts>();
+  const std::shared_ptr<HeldMemory> held_ = std::make_shared<HeldMemory>();
   StoreCapability capability_;
   bool ring_ = false;
   Mutex mutex_;
