@@ -1,6 +1,4 @@
 // Memory of which a store was told that it lives long.
-#include <sys/mman.h>
-
 #include "tests/conformance/store/store_case.h"
 #include "tests/support/catch.h"
 #include "transport/os/mapping.h"
@@ -71,11 +69,8 @@ TEST_CASE(
     REQUIRE_OK(file);
     CHECK(gone.expired());
     // Where it lay there is other memory now, of which nobody was told.
-    void* const at = ::mmap(before, kHeldBytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    REQUIRE(at == before);
-    const auto next = std::make_shared<Region>(Place{"host", {}}, before, kHeldBytes, true,
-                                               [at] { ::munmap(at, kHeldBytes); });
+    const RegionRef next = Pages(kHeldBytes, before);
+    REQUIRE(next != nullptr);
     MoveBothWays(stores, folder / "file", next, 10 * round + 5, how);
     CHECK(how.find("registered") == std::string::npos);
   }

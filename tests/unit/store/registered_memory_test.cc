@@ -38,16 +38,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// At that address where one is given, and nothing else may be there.
-RegionRef Pages(uint64_t bytes, void* where = nullptr) {
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (where != nullptr ? MAP_FIXED_NOREPLACE : 0);
-  void* at = ::mmap(where, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  REQUIRE(at != MAP_FAILED);
-  if (where != nullptr) REQUIRE(at == where);
-  return std::make_shared<Region>(Place{"host", {}}, static_cast<std::byte*>(at), bytes, true,
-                                  [at, bytes] { ::munmap(at, bytes); });
-}
-
 // Why there is nothing to be looked at here; empty: there is.
 std::string WhyUnable(bool has_ring, const HeldMemory& held) {
   if (!has_ring) return "this process may have no io_uring";
@@ -269,7 +259,8 @@ TEST_CASE("memory that comes to lie where other has gone is no part of that") {
   region = nullptr;
   // The kernel may have the old pages still: what is read now must be here all the same.
   for (const bool held : {false, true}) {
-    RegionRef next = Pages(MemoryRig::kBytes, at);
+    const RegionRef next = Pages(MemoryRig::kBytes, at);
+    REQUIRE(next != nullptr);
     if (held) rig.held().Add(next);
     const uint64_t before = rig.tally().in_registered;
     REQUIRE(rig.Move(next).get() == kFile);

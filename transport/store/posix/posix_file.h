@@ -22,9 +22,13 @@ namespace onecopy::posix {
 // measured.
 class PosixFile final : public StoreFile, public std::enable_shared_from_this<PosixFile> {
  public:
-  // `mounts`: who gave the facts their turn, if any.
-  PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
-            std::shared_ptr<Mounts> mounts, std::shared_ptr<Lane> lane);
+  // Who gave the facts their turn, if any.
+  struct Known {
+    std::shared_ptr<Mounts> mounts;
+    std::shared_ptr<CachedReads> cached_reads;
+  };
+  PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut, Known known,
+            std::shared_ptr<Lane> lane);
   ~PosixFile() override;
 
   const std::string& name() const override { return request_.name; }
@@ -46,7 +50,8 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
     uint64_t moved = 0;
     bool write = false;
     bool direct = false;
-    bool waits = false;
+    bool waits = false;       // must be moved by a thread that waits
+    bool by_threads = false;  // or is faster so
     size_t group = 0;
     Done done;
   };
@@ -68,6 +73,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   bool Admit(const PieceRef& piece);
   void EndSegment();
   void EndTrial(const std::optional<Verdict>& verdict);
+  void EndTrialOfWho();
 
   OpenFileRequest request_;  // constant until the end
   FileFacts facts_;
@@ -76,13 +82,17 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   const std::shared_ptr<Lane> lane_;
   std::atomic<bool> direct_;              // until the file system shows that it does not do so
   const bool tries_;                      // reads go either way, at the beginning
+  const bool tries_who_;                  // or are made by either
   std::atomic<double> direct_to_cached_;  // as measured; 0: not known
+  std::atomic<double> threads_to_ring_;   // likewise, where that is of interest
   // The lane's thread.
-  const std::shared_ptr<Mounts> mounts_;  // goes after the turn
+  const Known known_;        // goes after the turns
+  bool by_threads_ = false;  // what is read out of the page cache
   std::optional<Trial> trial_;
   std::deque<PieceRef> waiting_;
   unsigned running_ = 0;
-  size_t running_group_ = 0;  // of those that run, or that ran last
+  size_t running_group_ = 0;   // of those that run, or that ran last
+  unsigned most_running_ = 0;  // of that group, at a time
   std::chrono::steady_clock::time_point running_since_;
   std::chrono::duration<double> group_time_{0};  // while some of it ran
 };

@@ -32,9 +32,10 @@ PosixStore::PosixStore(Options options) : cut_(options.cut) {
   const Io io = options.io;
   capability_.name = "posix";
   capability_.attributes["io"] = "threads";
+  const Status tried = io == Io::kThreads ? Status() : TryRing();
+  ring_ = io != Io::kThreads && tried.ok();
+  cached_reads_ = std::make_shared<CachedReads>(ring_ && io == Io::kAuto);
   if (io == Io::kThreads) return;
-  const Status tried = TryRing();
-  ring_ = tried.ok();
   if (ring_) {
     capability_.attributes["io"] = "io_uring";
     return;
@@ -48,6 +49,7 @@ PosixStore::PosixStore(Options options) : cut_(options.cut) {
 StoreCapability PosixStore::Describe() const {
   StoreCapability now = capability_;
   now.attributes.merge(mounts_->Describe());
+  now.attributes.merge(cached_reads_->Describe());
   now.attributes.merge(held_->Describe());
   return now;
 }
@@ -94,20 +96,21 @@ void PosixStore::Open(OpenFileRequest request, Opened done) {
   Result<std::shared_ptr<Lane>> lane = LaneFor(request);
   if (!lane.ok()) return done(lane.status());
   auto shared = std::make_shared<Opened>(std::move(done));
-  const bool waits = (*lane)->Wait(
-      [cut = cut_, mounts = mounts_, lane = *lane, request = std::move(request), shared]() mutable {
-        const Status opened = request.open ? request.open(&request) : OkStatus();
-        Result<FileFacts> facts =
-            opened.ok() ? InspectDescriptor(request, *mounts) : Result<FileFacts>(opened);
-        // What is held is let go by the lane's own thread at the latest, never by one that waits.
-        os::EventLoop& loop = lane->loop();
-        loop.Post([cut, mounts = std::move(mounts), lane = std::move(lane),
-                   request = std::move(request), facts = std::move(facts), shared]() mutable {
-          if (!facts.ok()) return (*shared)(facts.status());
-          (*shared)(std::shared_ptr<StoreFile>(std::make_shared<PosixFile>(
-              std::move(request), std::move(*facts), cut, std::move(mounts), std::move(lane))));
-        });
-      });
+  const bool waits = (*lane)->Wait([cut = cut_, known = PosixFile::Known{mounts_, cached_reads_},
+                                    lane = *lane, request = std::move(request), shared]() mutable {
+    const Status opened = request.open ? request.open(&request) : OkStatus();
+    Result<FileFacts> facts = opened.ok()
+                                  ? InspectDescriptor(request, *known.mounts, *known.cached_reads)
+                                  : Result<FileFacts>(opened);
+    // What is held is let go by the lane's own thread at the latest, never by one that waits.
+    os::EventLoop& loop = lane->loop();
+    loop.Post([cut, known = std::move(known), lane = std::move(lane), request = std::move(request),
+               facts = std::move(facts), shared]() mutable {
+      if (!facts.ok()) return (*shared)(facts.status());
+      (*shared)(std::shared_ptr<StoreFile>(std::make_shared<PosixFile>(
+          std::move(request), std::move(*facts), cut, std::move(known), std::move(lane))));
+    });
+  });
   if (!waits) (*shared)(Lane::NoThread());
 }
 

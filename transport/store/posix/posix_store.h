@@ -9,6 +9,7 @@
 
 #include "transport/core/mutex.h"
 #include "transport/core/store.h"
+#include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/cut.h"
 #include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/lane.h"
@@ -47,6 +48,7 @@ class PosixStore final : public Store {
   const std::shared_ptr<HeldMemory> held_ = std::make_shared<HeldMemory>();
   StoreCapability capability_;
   bool ring_ = false;
+  std::shared_ptr<CachedReads> cached_reads_;  // set once
   Mutex mutex_;
   std::map<LaneKey, std::shared_ptr<Lane>> lanes_ ONECOPY_GUARDED_BY(mutex_);
 };
