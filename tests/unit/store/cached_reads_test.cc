@@ -136,8 +136,12 @@ TEST_CASE("what was decided is done with what is in memory, and is said") {
     auto lane = Lane::Make(0, 0, true, std::make_shared<HeldMemory>());
     REQUIRE_OK(lane);
     if (!(*lane)->has_ring()) ONECOPY_SKIP("this process may have no io_uring");
-    auto file = std::make_shared<PosixFile>(std::move(request), std::move(*facts), Cut(),
-                                            PosixFile::Known{mounts, reads}, *lane);
+    auto made = std::make_shared<std::promise<std::shared_ptr<PosixFile>>>();
+    (*lane)->loop().Post([&] {
+      made->set_value(std::make_shared<PosixFile>(std::move(request), std::move(*facts), Cut(),
+                                                  PosixFile::Known{mounts, reads}, *lane));
+    });
+    const std::shared_ptr<PosixFile> file = made->get_future().get();
     CHECK(ReadAll(*file, Pages(8 * kMiB)));
     (*lane)->Settle();
     CHECK(file->how().starts_with(threads ? "posix: threads, " : "posix: io_uring, "));

@@ -3,13 +3,8 @@
 #include "transport/store/posix/registered_memory.h"
 
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,6 +18,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
+#include "tests/unit/store/refuse_register.h"
 #include "transport/os/acting_user.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/mapping.h"
@@ -71,21 +67,6 @@ struct Table {
   std::shared_ptr<HeldMemory> held = std::make_shared<HeldMemory>();
   std::unique_ptr<RegisteredMemory> memory;
 };
-
-// Refuses this thread's calls that would make a table for memory.
-bool RefuseTables() {
-  constexpr unsigned kRegisterBuffers2 = IORING_REGISTER_BUFFERS2;
-  std::array filter = {
-      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_register, 0, 3),
-      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRegisterBuffers2, 0, 1),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
 
 // A ring on a thread of its own, and a file to be read.
 class MemoryRig {
@@ -288,7 +269,7 @@ TEST_CASE("a ring that has gone has nothing registered, and its memory goes as i
 
 TEST_CASE("a kernel that has no table for memory is told of once, and moves all the same") {
   bool refused = false;
-  MemoryRig rig([&] { refused = RefuseTables(); });
+  MemoryRig rig([&] { refused = RefuseRegister(IORING_REGISTER_BUFFERS2); });
   REQUIRE(refused);
   if (!rig.unable().empty()) ONECOPY_SKIP(rig.unable());
   const RegionRef region = Pages(MemoryRig::kBytes);

@@ -18,6 +18,7 @@ inline constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 struct IoTally {
   std::atomic<uint64_t> by_ring{0};
   std::atomic<uint64_t> in_registered{0};  // of those, in memory that the kernel knew
+  std::atomic<uint64_t> of_registered{0};  // and of a descriptor that it knew
   std::atomic<uint64_t> by_threads{0};
 };
 
@@ -27,6 +28,7 @@ struct IoRequest {
   bool direct = false;  // the descriptor was opened with O_DIRECT
   bool waits = false;   // by a thread that waits, also where there is a ring
   int fd = -1;
+  int place = -1;  // of that descriptor among those that the ring has registered; -1: it is not
   uint64_t offset = 0;
   const Region* region = nullptr;  // in which it lies; null: nobody knows
   std::byte* at = nullptr;

@@ -8,7 +8,6 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/acting_user.h"
-#include "transport/store/posix/ring.h"
 
 namespace onecopy::posix {
 namespace {
@@ -85,7 +84,7 @@ void Lane::Begin(IoRequest request) {
     }
     ended(result);
   };
-  Io& io = ring_ == nullptr || request.waits ? *waiting_io_ : *ring_;
+  Io& io = ring_ == nullptr || request.waits ? *waiting_io_ : static_cast<Io&>(*ring_);
   io.Submit(std::move(request));
 }
 

@@ -13,6 +13,7 @@
 #include "transport/os/pool.h"
 #include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/io.h"
+#include "transport/store/posix/ring.h"
 
 namespace onecopy::posix {
 
@@ -39,6 +40,14 @@ class Lane {
 
   // The loop's thread.
   void Submit(IoRequest request);
+  // Of a descriptor that the ring knows from then on, its place there; -1: it does not, or there is
+  // no ring. The loop's thread.
+  int Register(int fd) {
+    return ring_ == nullptr ? RegisteredFiles::kNone : ring_->files().Add(fd);
+  }
+  void Unregister(int place) {
+    if (ring_ != nullptr) ring_->files().Remove(place);
+  }
   // Any thread; the task may wait, as this user. False where there is no thread to be had.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
   // What is then to be said: RESOURCE_EXHAUSTED (NO_MEMORY).
@@ -51,7 +60,7 @@ class Lane {
   std::unique_ptr<os::LoopThread> thread_;
   std::unique_ptr<os::Pool> pool_;
   std::unique_ptr<Io> waiting_io_;
-  std::unique_ptr<Io> ring_;  // goes first
+  std::unique_ptr<Ring> ring_;  // goes first
   unsigned running_ = 0;
   std::deque<IoRequest> waiting_;
 };

@@ -15,6 +15,11 @@
 namespace onecopy::posix {
 namespace {
 
+// What this process itself has opened may have to be removed, and is then this one's to close.
+void Close(Lane& lane, OpenFileRequest request) {
+  if (request.open) lane.Wait([gone = std::move(request)] {});
+}
+
 bool WholeGrains(uint64_t offset, const std::byte* memory, uint64_t bytes) {
   return (offset | reinterpret_cast<uintptr_t>(memory) | bytes) % kGrain == 0;
 }
@@ -37,13 +42,25 @@ PosixFile::PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut, K
   if (tries_) trial_.emplace(request_.offset_bytes);
   if (tries_who_) trial_.emplace(request_.offset_bytes, CachedReads::kSegmentBytes);
   if (!tries_who_) facts_.who.reset();
+  place_ = lane_->Register(request_.fd);
+  if (direct_) direct_place_ = lane_->Register(request_.direct_fd);
 }
 
 PosixFile::~PosixFile() {
   facts_.turn.reset();
   facts_.who.reset();
-  // What this process itself has opened may have to be removed, and is then this one's to close.
-  if (request_.open) lane_->Wait([gone = std::move(request_)] {});
+  if (place_ < 0 && direct_place_ < 0) {
+    Close(*lane_, std::move(request_));
+    return;
+  }
+  // First the ring's, lest it is the ring that closes them. The loop has ended before its lane
+  // does.
+  lane_->loop().Post([lane = lane_.get(), place = place_, direct_place = direct_place_,
+                      request = std::move(request_)]() mutable {
+    lane->Unregister(place);
+    lane->Unregister(direct_place);
+    Close(*lane, std::move(request));
+  });
 }
 
 FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) const {
@@ -81,6 +98,7 @@ std::string PosixFile::WhoMoved() const {
   if (ring + threads == 0) return lane_->has_ring() ? "io_uring" : "threads";
   if (ring == 0) return "threads";
   std::string who = threads > 0 ? "io_uring and threads" : "io_uring";
+  if (tally_.of_registered == ring) who += ", registered file";
   if (registered > 0) who += ", registered memory";
   if (registered > 0 && registered < ring + threads) {
     who += " for " + FormatBytes(registered) + " of " + FormatBytes(ring + threads);
@@ -202,6 +220,7 @@ void PosixFile::Continue(const PieceRef& piece) {
   request.direct = piece->direct;
   request.waits = piece->waits || piece->by_threads;
   request.fd = piece->direct ? request_.direct_fd : request_.fd;
+  request.place = piece->direct ? direct_place_ : place_;
   request.offset = piece->offset + piece->moved;
   request.region = span.region.get();
   request.at = span.address() + piece->moved;

@@ -27,6 +27,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
     std::shared_ptr<Mounts> mounts;
     std::shared_ptr<CachedReads> cached_reads;
   };
+  // The lane's thread.
   PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut, Known known,
             std::shared_ptr<Lane> lane);
   ~PosixFile() override;
@@ -86,7 +87,9 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   std::atomic<double> direct_to_cached_;  // as measured; 0: not known
   std::atomic<double> threads_to_ring_;   // likewise, where that is of interest
   // The lane's thread.
-  const Known known_;        // goes after the turns
+  const Known known_;  // goes after the turns
+  int place_ = -1;     // of the descriptors among those that the ring knows
+  int direct_place_ = -1;
   bool by_threads_ = false;  // what is read out of the page cache
   std::optional<Trial> trial_;
   std::deque<PieceRef> waiting_;

@@ -81,9 +81,12 @@ void Ring::Submit(IoRequest request) {
   const int part =
       request.direct ? memory_->Begin(request.region, request.at, bytes) : RegisteredMemory::kNone;
   Prepare(entry, request, bytes, part);
-  if (!request.direct && bytes >= kOwnThreadFrom) {
-    ::io_uring_sqe_set_flags(entry, IOSQE_ASYNC);
+  unsigned flags = !request.direct && bytes >= kOwnThreadFrom ? IOSQE_ASYNC : 0;
+  if (request.place >= 0) {
+    entry->fd = request.place;
+    flags |= IOSQE_FIXED_FILE;
   }
+  ::io_uring_sqe_set_flags(entry, flags);
   const uint64_t id = next_++;
   ::io_uring_sqe_set_data64(entry, id);
   while (::io_uring_submit(&ring_) == -EINTR) {
@@ -118,6 +121,7 @@ void Ring::Reap() {
     if (request.tally != nullptr && result > 0) {
       request.tally->by_ring += static_cast<uint64_t>(result);
       if (part >= 0) request.tally->in_registered += static_cast<uint64_t>(result);
+      if (request.place >= 0) request.tally->of_registered += static_cast<uint64_t>(result);
     }
     request.ended(result);
   }

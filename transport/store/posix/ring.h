@@ -11,6 +11,7 @@
 #include "transport/os/event_loop.h"
 #include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/io.h"
+#include "transport/store/posix/registered_files.h"
 #include "transport/store/posix/registered_memory.h"
 
 namespace onecopy::posix {
@@ -28,6 +29,9 @@ class Ring final : public Io {
   // At most `depth` at a time. What the kernel has no room for ends with -EAGAIN.
   void Submit(IoRequest request) override;
 
+  // The loop's thread.
+  RegisteredFiles& files() { return files_; }
+
  private:
   struct Running {
     IoRequest request;
@@ -40,6 +44,7 @@ class Ring final : public Io {
 
   os::EventLoop& loop_;
   io_uring ring_;
+  RegisteredFiles files_{ring_};
   const std::shared_ptr<HeldMemory> held_;
   std::shared_ptr<RegisteredMemory> memory_;
   std::unordered_map<uint64_t, Running> running_;
