@@ -28,7 +28,10 @@ void CachedReads::End(bool tried, const std::optional<Trial::Ratios>& threads_to
   tried_ = tried;
   if (!threads_to_ring) return;
   threads_to_ring_ = (*threads_to_ring)[Trial::kPairs / 2];
-  threads_ = threads_to_ring->front() > kClearly;
+  const bool clear = threads_to_ring->front() > kClearly;
+  threads_ = clear && once_;
+  tried_ = threads_ || !clear;
+  once_ = clear;
 }
 
 std::map<std::string, std::string> CachedReads::Describe() const {
@@ -40,6 +43,7 @@ std::map<std::string, std::string> CachedReads::Describe() const {
     std::snprintf(ratio.data(), ratio.size(), ", threads measured as %.2f of io_uring",
                   *threads_to_ring_);
     words += ratio.data();
+    if (!tried_) words += ", to be confirmed";
   } else {
     words += tried_ ? ", too slow to be measured" : ", not measured yet";
   }

@@ -14,6 +14,7 @@ namespace onecopy::posix {
 
 // Which is faster is a matter of the kernel and of how many cores there are, not of the file: the
 // first large one that is in memory is read by turns, a segment each, and tells for all after it.
+// For threads a second one must say the same: on busy cores one alone was seen to be wrong.
 // Any thread.
 class CachedReads {
  public:
@@ -27,7 +28,7 @@ class CachedReads {
   explicit CachedReads(bool choice) : choice_(choice) {}
 
   bool by_threads() const;
-  // The rate of threads over the ring's, the median; absent: not measured.
+  // The rate of threads over the ring's, the median, as it was measured last; absent: it was not.
   std::optional<double> threads_to_ring() const;
 
   // The right to try: to one at a time, and to none where there is no choice or it is known. The
@@ -45,6 +46,7 @@ class CachedReads {
   mutable Mutex mutex_;
   bool trying_ ONECOPY_GUARDED_BY(mutex_) = false;
   bool tried_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool once_ ONECOPY_GUARDED_BY(mutex_) = false;  // one file was for threads
   bool threads_ ONECOPY_GUARDED_BY(mutex_) = false;
   std::optional<double> threads_to_ring_ ONECOPY_GUARDED_BY(mutex_);
 };
