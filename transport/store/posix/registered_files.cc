@@ -11,7 +11,7 @@
 namespace onecopy::posix {
 
 int RegisteredFiles::Add(int fd) {
-  if (fd < 0 || !HasTable() || free_.empty()) return kNone;
+  if (fd < 0 || !MakeTable() || free_.empty()) return kNone;
   const int place = free_.back();
   if (!Update(place, fd)) return kNone;
   free_.pop_back();
@@ -24,7 +24,7 @@ void RegisteredFiles::Remove(int place) {
   if (Update(place, -1)) free_.push_back(place);
 }
 
-bool RegisteredFiles::HasTable() {
+bool RegisteredFiles::MakeTable() {
   if (made_ || refused_) return made_;
   made_ = ::io_uring_register_files_sparse(&ring_, most_) == 0 && LetsGo();
   refused_ = !made_;

@@ -28,7 +28,7 @@ class RegisteredFiles {
   void Remove(int place);
 
  private:
-  bool HasTable();
+  bool MakeTable();  // once; false: there is none
   // Whether a file that was removed is gone, found out by the end of a pipe.
   bool LetsGo();
   bool Update(int place, int fd);

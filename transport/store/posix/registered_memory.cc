@@ -66,7 +66,7 @@ void RegisteredMemory::End(int part) {
   if (--one.under_way == 0 && one.gone) Unregister(part);
 }
 
-bool RegisteredMemory::HasTable() {
+bool RegisteredMemory::MakeTable() {
   if (refused_) return false;
   if (!table_.empty()) return true;
   const int error = -::io_uring_register_buffers_sparse(&ring_, shape_.most_parts);
@@ -83,7 +83,7 @@ bool RegisteredMemory::HasTable() {
 }
 
 int RegisteredMemory::Register(const Held& memory, size_t place) {
-  if (!HasTable()) return kRefused;
+  if (!MakeTable()) return kRefused;
   if (free_.empty()) return kNone;
   const uint64_t begin = place * shape_.part_bytes;
   const uint64_t bytes = std::min(shape_.part_bytes, memory.bytes - begin);

@@ -64,7 +64,7 @@ class RegisteredMemory {
   };
   static constexpr int kRefused = -2;
 
-  bool HasTable();
+  bool MakeTable();  // once; false: there is none
   int Register(const Held& memory, size_t place);
   void Unregister(int part);
   // How many of the table the kernel has changed, or -errno.
