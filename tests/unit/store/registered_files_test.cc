@@ -15,7 +15,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
-#include "tests/unit/store/refuse_register.h"
+#include "tests/unit/store/kernel_refusals.h"
 #include "transport/os/unique_fd.h"
 #include "transport/store/posix/posix_file.h"
 

@@ -18,7 +18,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
-#include "tests/unit/store/refuse_register.h"
+#include "tests/unit/store/kernel_refusals.h"
 #include "transport/os/acting_user.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/mapping.h"
@@ -265,6 +265,28 @@ TEST_CASE("a ring that has gone has nothing registered, and its memory goes as i
   }
   CHECK(region.use_count() == 1);
   region = nullptr;
+}
+
+TEST_CASE("what the kernel has refused to begin keeps nothing registered") {
+  MemoryRig rig;
+  if (!rig.unable().empty()) ONECOPY_SKIP(rig.unable());
+  RegionRef region = Pages(MemoryRig::kBytes);
+  rig.held().Add(region);
+  const int ring = RingFd();
+  REQUIRE(ring >= 0);
+  const os::UniqueFd kept(::fcntl(ring, F_DUPFD_CLOEXEC, 0));
+  REQUIRE(kept);
+  REQUIRE(rig.Move(region).get() == kFile);
+  // As long as another file stands in its place the kernel takes nothing.
+  const os::UniqueFd zeroes(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  REQUIRE(::dup3(zeroes.get(), ring, O_CLOEXEC) == ring);
+  CHECK(rig.Move(region).get() == -EAGAIN);
+  REQUIRE(::dup3(kept.get(), ring, O_CLOEXEC) == ring);
+  rig.Settle();
+  CHECK(rig.held().Describe().at("registered_memory") == "1 MiB");
+  region = nullptr;
+  rig.Settle();
+  CHECK_FALSE(rig.held().Describe().contains("registered_memory"));
 }
 
 TEST_CASE("a kernel that has no table for memory is told of once, and moves all the same") {

@@ -1,4 +1,4 @@
-// A kernel that registers less than it could.
+// Kernels that refuse what they could do.
 #pragma once
 
 #include <linux/filter.h>
@@ -9,6 +9,9 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 namespace onecopy::testing {
 
@@ -25,6 +28,18 @@ inline bool RefuseRegister(unsigned opcode) {
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// The descriptor of the ring that this process has; -1: none.
+inline int RingFd() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.find("[io_uring]") != std::string::npos) {
+      return std::stoi(entry.path().filename().string());
+    }
+  }
+  return -1;
 }
 
 }  // namespace onecopy::testing
