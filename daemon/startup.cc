@@ -1,6 +1,5 @@
 #include "daemon/startup.h"
 
-#include <linux/capability.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,13 +7,13 @@
 #include <array>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <string>
 
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
 #include "transport/core/exit_status.h"
+#include "transport/os/mapping.h"
 
 namespace onecopy {
 namespace {
@@ -97,25 +96,14 @@ namespace {
 // Each client, buffer and lane has one.
 constexpr rlim_t kEnoughDescriptors = 4096;
 
-// With it the limit on locked memory means nothing.
-bool MayLockAnything() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (word != "CapEff:" || !(status >> word)) continue;
-    return (std::stoull(word, nullptr, 16) >> CAP_IPC_LOCK & 1) != 0;
-  }
-  return false;
-}
-
 }  // namespace
 
 void TellOwnLimits(uint64_t slot_bytes) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < slot_bytes &&
-      !MayLockAnything()) {
+  if (const auto most = os::LockedMemoryLimit(); most && *most < slot_bytes) {
     log::Warning(
         "little memory may be locked",
-        {{"limit", FormatBytes(limit.rlim_cur)},
+        {{"limit", FormatBytes(*most)},
          {"staging_slots", FormatBytes(slot_bytes)},
          {"so", "staging slots stay pageable, and RDMA devices register no more than that"},
          {"remedy", "LimitMEMLOCK=infinity in the service's unit, or ulimit -l unlimited"}});

@@ -10,6 +10,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
+#include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 
 namespace {
@@ -47,6 +48,17 @@ void CheckSlots(const Json& receipt, const std::string& file_end, const std::str
   CHECK((reads ? steps.front() : steps.back()).at(file_end) == "file");
 }
 
+// Slots are registered with the kernel, where no limit on locked memory counts, for what goes past
+// the page cache; a client's slab never is.
+void CheckRegistered(const Json& receipt, bool slots) {
+  const std::string how = receipt.at("evidence").at("storage");
+  INFO(how);
+  const bool direct = how.find("O_DIRECT") != std::string::npos;
+  const bool ring = how.find("io_uring") != std::string::npos;
+  CHECK((how.find("registered memory") != std::string::npos) ==
+        (slots && direct && ring && !onecopy::os::LockedMemoryLimit()));
+}
+
 }  // namespace
 
 TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for byte") {
@@ -75,6 +87,8 @@ TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for b
   CHECK(Contents(with.node, "g") == payload);
   const Json out = with.node.Do({"cp", "g", with.folder / "out", "--checksum"});
   CheckSlots(out, "to", out.at("steps").front().at("to"));
+  CheckRegistered(in, true);
+  CheckRegistered(out, true);
   CHECK(ReadFile(with.folder / "out") == payload);
   const CommandResult one = with.node.Run({"cp", with.folder / "in", "g", "--at-most", "1"});
   CheckRefused(one, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
@@ -106,7 +120,10 @@ TEST_CASE("a file and ordinary memory of a process meet in its slab") {
   CheckSlots(in, "from", "slab");
   CHECK(in.at("steps").back().at("by") == "client");
   CHECK(std::string(memory.data(), memory.size()) == payload);
-  CheckSlots(with.node.Do({"cp", "array", with.folder / "out"}), "to", "slab");
+  const Json out = with.node.Do({"cp", "array", with.folder / "out"});
+  CheckSlots(out, "to", "slab");
+  CheckRegistered(in, false);
+  CheckRegistered(out, false);
   CHECK(ReadFile(with.folder / "out") == payload);
   Must(client.DeleteBuffer("array"));
 }

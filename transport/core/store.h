@@ -159,6 +159,11 @@ class Store {
   // once, before the first file.
   virtual void OnChange(UniqueFunction<void()> /*changed*/) {}
 
+  // Much of what its files move will lie in this host memory of the daemon's own, which nobody else
+  // can change the pages of: the store may make it known to the kernel for as long as the region
+  // lives. What it cannot make known it moves all the same.
+  virtual void HoldsLong(const RegionRef& /*memory*/) {}
+
   // Whether its files go to and from memory of GPUs, by OpenDirect alone; else by Open, to and from
   // host memory.
   virtual bool IsDirect() const { return false; }

@@ -1,9 +1,13 @@
 #include "transport/os/mapping.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <limits>
 #include <utility>
@@ -74,5 +78,21 @@ Result<Mapping> MapAnonymous(uint64_t bytes) {
 }
 
 bool LockInMemory(std::byte* data, uint64_t bytes) { return ::mlock(data, bytes) == 0; }
+
+std::optional<uint64_t> LockedMemoryLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::nullopt;
+  }
+  // By its number, as it is of the calling thread alone.
+  __user_cap_header_struct header{};
+  header.version = _LINUX_CAPABILITY_VERSION_3;
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> rights{};
+  const bool known = ::syscall(SYS_capget, &header, rights.data()) == 0;
+  if (known && (rights[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0) {
+    return std::nullopt;
+  }
+  return limit.rlim_cur;
+}
 
 }  // namespace onecopy::os

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "onecopy/result.h"
@@ -40,5 +41,9 @@ Result<Mapping> MapAnonymous(uint64_t bytes);
 // Keeps these pages in memory; false where the limit on locked memory, or the right to, does not
 // allow it.
 bool LockInMemory(std::byte* data, uint64_t bytes);
+
+// How much the calling thread may have locked, or pinned for devices, in all of its process;
+// nothing where no limit counts.
+std::optional<uint64_t> LockedMemoryLimit();
 
 }  // namespace onecopy::os

@@ -145,6 +145,9 @@ void Slots::MakeSlab() {
         if (made.ok()) {
           slab_ = context_.workers.Share(worker, std::move(made->slab));
           seen_on_ = std::move(made->seen_on);
+          if (!IsOnGpu()) {
+            for (Store* store : context_.stores) store->HoldsLong(slab_);
+          }
         }
         for (Reply<RegionRef>& reply : std::exchange(for_slab_, {})) {
           if (slab_ != nullptr) {

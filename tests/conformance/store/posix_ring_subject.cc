@@ -13,4 +13,6 @@ std::unique_ptr<Store> MakeStore(std::string& why) {
   return nullptr;
 }
 
+bool RegistersMemory() { return true; }
+
 }  // namespace onecopy::testing

@@ -2,7 +2,6 @@
 
 #include <linux/magic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -53,13 +52,6 @@ std::vector<std::string> FileSystems() {
 bool IsTmpfs(const std::string& path) {
   struct statfs system {};
   return ::statfs(path.c_str(), &system) == 0 && system.f_type == TMPFS_MAGIC;
-}
-
-RegionRef Pages(uint64_t bytes) {
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(at != MAP_FAILED);
-  return std::make_shared<Region>(Place{"host", {}}, static_cast<std::byte*>(at), bytes, true,
-                                  [at, bytes] { ::munmap(at, bytes); });
 }
 
 StoreCase::StoreCase() {

@@ -30,9 +30,6 @@ class Folder {
 std::vector<std::string> FileSystems();
 bool IsTmpfs(const std::string& path);
 
-// Host memory that begins at a page, as clients' does.
-RegionRef Pages(uint64_t bytes);
-
 struct Moved {
   Status status;
   FilePass pass = FilePass::kPageCache;

@@ -11,5 +11,7 @@ namespace onecopy::testing {
 
 // A fresh one; on null the suite is skipped, and `why` says why.
 std::unique_ptr<Store> MakeStore(std::string& why);
+// Whether what goes past the page cache is moved by registered memory, where it is held.
+bool RegistersMemory();
 
 }  // namespace onecopy::testing

@@ -83,7 +83,7 @@ TEST_CASE("a lane's threads are kept on its processors, the kernel's own for its
   const std::string cpu = OneProcessor();
   std::thread([] {}).join();  // with the first one a sanitizer may bring its own
   const std::set<std::string> before = Threads();
-  auto lane = Lane::Make(Self(), ::getgid(), ring, cpu);
+  auto lane = Lane::Make(Self(), ::getgid(), ring, std::make_shared<HeldMemory>(), cpu);
   REQUIRE_OK(lane);
   if (ring && !(*lane)->has_ring()) ONECOPY_SKIP("this process may have no ring");
   CHECK((*lane)->kept_on() == cpu);
@@ -102,7 +102,7 @@ TEST_CASE("a lane's threads are kept on its processors, the kernel's own for its
 TEST_CASE("a lane without processors runs where the process does, as does one with none of its") {
   const std::string cpus = GENERATE(as<std::string>(), "", "1023");
   CAPTURE(cpus);
-  auto lane = Lane::Make(Self(), ::getgid(), true, cpus);
+  auto lane = Lane::Make(Self(), ::getgid(), true, std::make_shared<HeldMemory>(), cpus);
   REQUIRE_OK(lane);
   CHECK((*lane)->kept_on().empty());
   std::promise<std::string> waiting;

@@ -15,9 +15,16 @@ Trial Tried(const std::array<double, 3>& direct, const std::array<double, 3>& ca
   Trial trial(0);
   for (size_t segment = 0; segment < Trial::kSegments; ++segment) {
     const size_t pair = segment / 2;
-    trial.Note(segment, Seconds(Trial::IsDirect(segment) ? direct[pair] : cached[pair]));
+    trial.Note(segment, Seconds(Trial::IsFirst(segment) ? direct[pair] : cached[pair]));
   }
   return trial;
+}
+
+Verdict Judged(const std::array<double, 3>& direct, const std::array<double, 3>& cached,
+               bool kind) {
+  const auto ratios = Tried(direct, cached).Compare();
+  REQUIRE(ratios);
+  return JudgeWays(*ratios, kind);
 }
 
 TEST_CASE("file systems are known by their number, and others go through the page cache") {
@@ -38,49 +45,48 @@ TEST_CASE("segments take turns, and so does who begins") {
   CHECK(trial.SegmentOf(4096) == 0);
   CHECK(trial.SegmentOf(4096 + Trial::kSegmentBytes - 1) == 0);
   CHECK(trial.SegmentOf(4096 + Trial::kSegmentBytes) == 1);
-  CHECK(trial.SegmentOf(4096 + Trial::kBytes) == Trial::kSegments);
+  CHECK(trial.SegmentOf(4096 + Trial::kSegments * Trial::kSegmentBytes) == Trial::kSegments);
   CHECK(trial.SegmentOf(UINT64_MAX) == Trial::kSegments);
   size_t direct = 0;
   for (size_t segment = 0; segment < Trial::kSegments; segment += 2) {
-    CHECK(Trial::IsDirect(segment) != Trial::IsDirect(segment + 1));
-    direct += Trial::IsDirect(segment) ? 1 : 0;
+    CHECK(Trial::IsFirst(segment) != Trial::IsFirst(segment + 1));
+    direct += Trial::IsFirst(segment) ? 1 : 0;
   }
   CHECK(direct == 2);
 }
 
 TEST_CASE("only what was clearly faster each time overrules the kind") {
-  const auto slow = Tried({2, 2, 2}, {1, 1, 1}).Judge(true);
-  REQUIRE(slow);
-  CHECK_FALSE(slow->direct);
-  CHECK(slow->direct_to_cached == 0.5);
-  CHECK(Tried({1, 1, 1}, {2, 2, 2}).Judge(false)->direct);
+  const Verdict slow = Judged({2, 2, 2}, {1, 1, 1}, true);
+  CHECK_FALSE(slow.direct);
+  CHECK(slow.direct_to_cached == 0.5);
+  CHECK(Judged({1, 1, 1}, {2, 2, 2}, false).direct);
   // Once as fast, or hardly faster: the kind counts.
   for (const bool kind : {false, true}) {
-    CHECK(Tried({2, 1, 2}, {1, 1, 1}).Judge(kind)->direct == kind);
-    CHECK(Tried({1, 1, 1}, {2, 1, 2}).Judge(kind)->direct == kind);
-    CHECK(Tried({1, 1, 1}, {1.2, 1.2, 1.2}).Judge(kind)->direct == kind);
+    CHECK(Judged({2, 1, 2}, {1, 1, 1}, kind).direct == kind);
+    CHECK(Judged({1, 1, 1}, {2, 1, 2}, kind).direct == kind);
+    CHECK(Judged({1, 1, 1}, {1.2, 1.2, 1.2}, kind).direct == kind);
   }
 }
 
 TEST_CASE("what is not measured whole says nothing, and what takes too long is given up") {
   Trial trial(0);
-  CHECK_FALSE(trial.Judge(true));
+  CHECK_FALSE(trial.Compare());
   for (size_t segment = 0; segment + 1 < Trial::kSegments; ++segment) {
     trial.Note(segment, Seconds(0.1));
     trial.Note(segment, Seconds(9));  // what was noted stays
   }
   CHECK_FALSE(trial.over());
-  CHECK_FALSE(trial.Judge(true));
+  CHECK_FALSE(trial.Compare());
   trial.Note(Trial::kSegments, Seconds(1));  // of none
   CHECK_FALSE(trial.over());
   trial.Note(Trial::kSegments - 1, Seconds(0.1));
   CHECK(trial.over());
-  CHECK(trial.Judge(true)->direct_to_cached == 1.0);
+  CHECK(trial.Compare() == Trial::Ratios{1, 1, 1});
 
   Trial stuck(0);
   stuck.Note(0, Trial::kLongest + Seconds(1));
   CHECK(stuck.over());
-  CHECK_FALSE(stuck.Judge(true));
+  CHECK_FALSE(stuck.Compare());
 }
 
 TEST_CASE("a mount is tried by one file at a time, and once") {

@@ -6,42 +6,29 @@
 
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <span>
-#include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/unit/store/kernel_refusals.h"
 #include "transport/os/unique_fd.h"
 
 using namespace onecopy;
 using namespace onecopy::posix;
+using namespace onecopy::testing;
 
 namespace {
 
 constexpr unsigned kDepth = 4;
 
-// The descriptor of the ring that this process has; -1: none.
-int RingFd() {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
-    if (target.find("[io_uring]") != std::string::npos) {
-      return std::stoi(entry.path().filename().string());
-    }
-  }
-  return -1;
-}
-
 class RingRig {
  public:
   RingRig() : thread_(*os::LoopThread::Make("ring-test")) {
     thread_->RunSync([this] {
-      auto made = Ring::Make(thread_->loop(), kDepth);
+      auto made = Ring::Make(thread_->loop(), kDepth, std::make_shared<HeldMemory>());
       if (made.ok()) ring_ = std::move(*made);
     });
   }

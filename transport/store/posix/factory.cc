@@ -13,7 +13,8 @@ Backend<Store> Describe() {
       {.key = "io",
        .fallback = std::string("auto"),
        .doc = "How files are read and written: io_uring, or threads that wait. auto: io_uring "
-              "where the kernel lets this process.",
+              "where the kernel lets this process, and what is in the page cache by whichever was "
+              "measured to be faster.",
        .choices = {"auto", "io_uring", "threads"}},
       {.key = "depth",
        .type = SettingType::kInteger,

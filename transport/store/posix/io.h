@@ -1,10 +1,12 @@
 // Reading and writing one piece at a time, however that is done.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "onecopy/status.h"
+#include "transport/core/region.h"
 #include "transport/core/unique_function.h"
 
 namespace onecopy::posix {
@@ -12,15 +14,26 @@ namespace onecopy::posix {
 // The kernel takes no more in one call than a little less than 2 GiB.
 inline constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
-// One read or write. The descriptor and the memory stay until it has ended.
+// How many bytes went which way.
+struct IoTally {
+  std::atomic<uint64_t> by_ring{0};
+  std::atomic<uint64_t> in_registered{0};  // of those, in memory that the kernel knew
+  std::atomic<uint64_t> of_registered{0};  // and of a descriptor that it knew
+  std::atomic<uint64_t> by_threads{0};
+};
+
+// One read or write. The descriptor, the memory and the tally stay until it has ended.
 struct IoRequest {
   bool write = false;
   bool direct = false;  // the descriptor was opened with O_DIRECT
   bool waits = false;   // by a thread that waits, also where there is a ring
   int fd = -1;
+  int place = -1;  // of that descriptor among those that the ring has registered; -1: it is not
   uint64_t offset = 0;
+  const Region* region = nullptr;  // in which it lies; null: nobody knows
   std::byte* at = nullptr;
   uint64_t bytes = 0;
+  IoTally* tally = nullptr;  // null: nobody counts
   // How many bytes, perhaps fewer than were asked for, or -errno. Runs once, on the loop's thread.
   UniqueFunction<void(int64_t)> ended;
 };

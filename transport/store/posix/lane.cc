@@ -9,7 +9,6 @@
 #include "onecopy/reasons.h"
 #include "transport/os/acting_user.h"
 #include "transport/os/numa.h"
-#include "transport/store/posix/ring.h"
 
 namespace onecopy::posix {
 namespace {
@@ -27,6 +26,9 @@ class WaitingIo final : public Io {
       const ssize_t moved = shared->write ? ::pwrite(shared->fd, shared->at, bytes, offset)
                                           : ::pread(shared->fd, shared->at, bytes, offset);
       const int64_t result = moved < 0 ? -errno : moved;
+      if (shared->tally != nullptr && moved > 0) {
+        shared->tally->by_threads += static_cast<uint64_t>(moved);
+      }
       // All of it goes there: what it keeps is let go by the loop's thread.
       loop.Post([shared = std::move(shared), result] { shared->ended(result); });
     });
@@ -41,6 +43,7 @@ class WaitingIo final : public Io {
 }  // namespace
 
 Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ring,
+                                         const std::shared_ptr<HeldMemory>& held,
                                          const std::string& cpus) {
   std::shared_ptr<Lane> lane(new Lane);
   ONECOPY_ASSIGN_OR_RETURN(lane->thread_, os::LoopThread::Make("store"));
@@ -55,8 +58,8 @@ Result<std::shared_ptr<Lane>> Lane::Make(const Uid& owner, uint32_t gid, bool ri
     lane->waiting_io_ = std::make_unique<WaitingIo>(*lane->pool_, loop);
     if (!ring) return;
     // A ring that cannot be had is no failure: limits on locked memory are a user's, on kernels
-    // before 5.12, and may be used up by then.
-    Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth);
+    // before 5.12 and again on newer ones, and may be used up by then.
+    Result<std::unique_ptr<Ring>> made = Ring::Make(loop, kDepth, held);
     if (!made.ok()) return;
     // Not one without the other: else it would be told of threads that run elsewhere.
     if (!lane->kept_on_.empty() && !(*made)->KeepWorkersHere()) lane->kept_on_.clear();
@@ -89,7 +92,7 @@ void Lane::Begin(IoRequest request) {
     }
     ended(result);
   };
-  Io& io = ring_ == nullptr || request.waits ? *waiting_io_ : *ring_;
+  Io& io = ring_ == nullptr || request.waits ? *waiting_io_ : static_cast<Io&>(*ring_);
   io.Submit(std::move(request));
 }
 

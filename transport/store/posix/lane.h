@@ -11,7 +11,9 @@
 #include "transport/core/uid.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/pool.h"
+#include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/io.h"
+#include "transport/store/posix/ring.h"
 
 namespace onecopy::posix {
 
@@ -22,9 +24,10 @@ class Lane {
   static constexpr size_t kThreads = 16;
 
   // Everything is done as this user. `ring`: by io_uring, where that can be had for this user's
-  // files too. `cpus`: where its threads run, and the ring's, as far as this process may and the
-  // kernel does; empty: anywhere. RESOURCE_EXHAUSTED.
+  // files too; `held`: what it registers. `cpus`: where its threads run, and the ring's, as far as
+  // this process may and the kernel does; empty: anywhere. RESOURCE_EXHAUSTED.
   static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, bool ring,
+                                            const std::shared_ptr<HeldMemory>& held,
                                             const std::string& cpus = {});
   // Any thread but its own, with nothing under way.
   ~Lane();
@@ -41,6 +44,14 @@ class Lane {
 
   // The loop's thread.
   void Submit(IoRequest request);
+  // Of a descriptor that the ring knows from then on, its place there; -1: it does not, or there is
+  // no ring. The loop's thread.
+  int Register(int fd) {
+    return ring_ == nullptr ? RegisteredFiles::kNone : ring_->files().Add(fd);
+  }
+  void Unregister(int place) {
+    if (ring_ != nullptr) ring_->files().Remove(place);
+  }
   // Any thread; the task may wait, as this user. False where there is no thread to be had.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
   // What is then to be said: RESOURCE_EXHAUSTED (NO_MEMORY).
@@ -54,7 +65,7 @@ class Lane {
   std::unique_ptr<os::Pool> pool_;
   std::string kept_on_;
   std::unique_ptr<Io> waiting_io_;
-  std::unique_ptr<Io> ring_;  // goes first
+  std::unique_ptr<Ring> ring_;  // goes first
   unsigned running_ = 0;
   std::deque<IoRequest> waiting_;
 };

@@ -44,7 +44,8 @@ Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus
                   std::to_string(kMost) + " users have files open, and no more may",
                   "try again later");
   }
-  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Lane> lane, Lane::Make(key.owner, key.gid, ring_, cpus));
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Lane> lane,
+                           Lane::Make(key.owner, key.gid, ring_, held_, cpus));
   return lanes_[key] = std::move(lane);
 }
 

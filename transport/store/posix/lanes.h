@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "transport/core/mutex.h"
 #include "transport/core/uid.h"
+#include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/lane.h"
 
 namespace onecopy::posix {
@@ -29,7 +31,8 @@ class Lanes {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  explicit Lanes(bool ring) : ring_(ring) {}
+  // `held`: what their rings register.
+  Lanes(bool ring, std::shared_ptr<HeldMemory> held) : ring_(ring), held_(std::move(held)) {}
 
   // `cpus`: where the threads of a new one run; empty: anywhere. RESOURCE_EXHAUSTED, and
   // UNAVAILABLE (DRAINING) once it is closed. May wait for a thread to begin or end.
@@ -43,6 +46,7 @@ class Lanes {
   size_t Count(bool near) const ONECOPY_REQUIRES(mutex_);
 
   const bool ring_;
+  const std::shared_ptr<HeldMemory> held_;
   mutable Mutex mutex_;
   bool closed_ ONECOPY_GUARDED_BY(mutex_) = false;
   std::map<Key, std::shared_ptr<Lane>> lanes_ ONECOPY_GUARDED_BY(mutex_);

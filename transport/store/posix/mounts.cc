@@ -57,31 +57,10 @@ const FileSystemKind& KindOf(unsigned long magic) {
   return found == kKinds.end() ? kUnknown : *found;
 }
 
-size_t Trial::SegmentOf(uint64_t offset) const {
-  return offset < begin_ ? kSegments
-                         : static_cast<size_t>(
-                               std::min<uint64_t>((offset - begin_) / kSegmentBytes, kSegments));
-}
-
-void Trial::Note(size_t segment, std::chrono::duration<double> time) {
-  if (segment >= kSegments || seconds_[segment] > 0 || time.count() <= 0) return;
-  seconds_[segment] = time.count();
-  ++noted_;
-  total_ += time;
-}
-
-std::optional<Verdict> Trial::Judge(bool kind_direct) const {
-  if (noted_ < kSegments) return std::nullopt;
-  std::array<double, kPairs> ratios{};
-  for (size_t pair = 0; pair < kPairs; ++pair) {
-    const size_t direct = IsDirect(2 * pair) ? 2 * pair : 2 * pair + 1;
-    const size_t cached = 4 * pair + 1 - direct;
-    ratios[pair] = seconds_[cached] / seconds_[direct];
-  }
-  std::sort(ratios.begin(), ratios.end());
-  Verdict verdict{kind_direct, ratios[kPairs / 2]};
-  if (ratios.back() < 1 / kClearly) verdict.direct = false;
-  if (ratios.front() > kClearly) verdict.direct = true;
+Verdict JudgeWays(const Trial::Ratios& direct_to_cached, bool kind_direct) {
+  Verdict verdict{kind_direct, direct_to_cached[Trial::kPairs / 2]};
+  if (direct_to_cached.back() < 1 / kClearly) verdict.direct = false;
+  if (direct_to_cached.front() > kClearly) verdict.direct = true;
   return verdict;
 }
 

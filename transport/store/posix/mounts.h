@@ -4,8 +4,6 @@
 
 #include <sys/types.h>
 
-#include <array>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +11,7 @@
 #include <string>
 
 #include "transport/core/mutex.h"
+#include "transport/store/posix/trial.h"
 
 namespace onecopy::posix {
 
@@ -37,40 +36,12 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-// A beginning of one file that is read by turns, a segment past the page cache and one through it.
-// The lane's thread of that file.
-class Trial {
- public:
-  static constexpr uint64_t kSegmentBytes = uint64_t{32} << 20;
-  static constexpr size_t kPairs = 3;
-  static constexpr uint64_t kBytes = 2 * kPairs * kSegmentBytes;
-  // Of a file for less, trying would be most of the work.
-  static constexpr uint64_t kLeastBytes = 2 * kBytes;
-  static constexpr std::chrono::seconds kLongest{4};
+// A file of less is not tried: that would be most of the work.
+inline constexpr uint64_t kLeastToTryWays = 2 * Trial::kSegments * Trial::kSegmentBytes;
 
-  // `begin`: where the first segment does.
-  explicit Trial(uint64_t begin) : begin_(begin) {}
-
-  // Which segment a byte is in; from kSegments on: none, it is tried no more.
-  static constexpr size_t kSegments = 2 * kPairs;
-  size_t SegmentOf(uint64_t offset) const;
-  // Who begins takes turns, too, so that whatever else the disk does meets both.
-  static bool IsDirect(size_t segment) { return segment % 4 == 0 || segment % 4 == 3; }
-
-  // A segment took so long, with nothing of another beside it.
-  void Note(size_t segment, std::chrono::duration<double> time);
-
-  // What it came to; absent as long as not all has been measured, or where that would take too
-  // long. `kind` counts where neither way was clearly faster.
-  std::optional<Verdict> Judge(bool kind_direct) const;
-  bool over() const { return noted_ == kSegments || total_ > kLongest; }
-
- private:
-  const uint64_t begin_;
-  std::array<double, kSegments> seconds_{};
-  size_t noted_ = 0;
-  std::chrono::duration<double> total_{0};
-};
+// What a trial came to whose first way was past the page cache. Where neither was clearly faster
+// the kind counts.
+Verdict JudgeWays(const Trial::Ratios& direct_to_cached, bool kind_direct);
 
 // Of all that the files of one store lie on. Any thread.
 class Mounts {

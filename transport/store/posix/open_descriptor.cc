@@ -99,18 +99,23 @@ Result<bool> HasDirect(const OpenFileRequest& request, const struct stat& file) 
   return true;
 }
 
+// What will be read, as far as is known.
+ByteRange RangeOf(const OpenFileRequest& request, uint64_t size) {
+  const uint64_t rest = size - std::min(size, request.offset_bytes);
+  return {request.offset_bytes, std::min(rest, request.bytes.value_or(rest))};
+}
+
 // Which way goes what is read; perhaps both by turns.
 void ChooseForReads(const OpenFileRequest& request, dev_t mount, uint64_t size, Mounts& mounts,
                     FileFacts& facts) {
-  const uint64_t rest = size - std::min(size, request.offset_bytes);
-  const ByteRange range{request.offset_bytes, std::min(rest, request.bytes.value_or(rest))};
+  const ByteRange range = RangeOf(request, size);
   if (range.bytes < kMinDirectBytes) return;
   // What is mostly in memory comes faster from there.
   const uint64_t cached = CachedPages(request.direct_fd, range.offset, range.bytes);
   const uint64_t pages = range.bytes / kGrain;
   if (cached > pages / 2) return;
   const bool fewest = request.fewest_copies && facts.kind->direct;
-  if (!request.fewest_copies && range.bytes >= Trial::kLeastBytes && cached < pages / kColdShare) {
+  if (!request.fewest_copies && range.bytes >= kLeastToTryWays && cached < pages / kColdShare) {
     facts.turn = mounts.Take(mount);
   }
   if (facts.turn == nullptr && !facts.verdict.direct && !fewest) return;
@@ -134,10 +139,25 @@ Status ChooseWay(const OpenFileRequest& request, const struct stat& file, dev_t 
   return OkStatus();
 }
 
+// Who copies what is read through the page cache; perhaps both by turns.
+void ChooseWho(const OpenFileRequest& request, uint64_t size, CachedReads& cached_reads,
+               FileFacts& facts) {
+  if (request.use != FileUse::kRead || facts.direct) return;
+  const ByteRange range = RangeOf(request, size);
+  const uint64_t pages = range.bytes / kGrain;
+  const uint64_t cached =
+      facts.kind->in_memory ? pages : CachedPages(request.fd, range.offset, range.bytes);
+  facts.cached = cached > pages / 2;
+  // What has to come from a device first would tell of that.
+  if (range.bytes >= CachedReads::kLeastBytes && cached >= pages - pages / kColdShare) {
+    facts.who = cached_reads.Take();
+  }
+}
+
 constexpr FileSystemKind kBlockDevice{0, "a block device", false, true};
 
 Result<FileFacts> InspectDevice(const OpenFileRequest& request, const struct stat& file,
-                                Mounts& mounts, DrivePlaces& drives) {
+                                Mounts& mounts, DrivePlaces& drives, CachedReads& cached_reads) {
   FileFacts facts;
   facts.kind = &kBlockDevice;
   facts.drive = drives.Of(file.st_rdev, kBlockDevice);
@@ -146,6 +166,7 @@ Result<FileFacts> InspectDevice(const OpenFileRequest& request, const struct sta
     return os::ErrnoStatus(errno, "finding the length of " + request.name);
   }
   ONECOPY_RETURN_IF_ERROR(ChooseWay(request, file, file.st_rdev, facts.bytes, mounts, facts));
+  ChooseWho(request, facts.bytes, cached_reads, facts);
   return facts;
 }
 
@@ -156,13 +177,13 @@ bool IsCached(int fd, uint64_t offset, uint64_t bytes) {
 }
 
 Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts,
-                                    DrivePlaces& drives) {
+                                    DrivePlaces& drives, CachedReads& cached_reads) {
   const int flags = ::fcntl(request.fd, F_GETFL);
   if (flags < 0) return os::ErrnoStatus(errno, "looking at " + request.name);
   ONECOPY_RETURN_IF_ERROR(CheckFlags(request, flags));
   struct stat file {};
   if (::fstat(request.fd, &file) != 0) return os::ErrnoStatus(errno, "looking at " + request.name);
-  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file, mounts, drives);
+  if (S_ISBLK(file.st_mode)) return InspectDevice(request, file, mounts, drives, cached_reads);
   if (!S_ISREG(file.st_mode)) {
     return BadHandle(request.name + " is no regular file or block device: it is " +
                      os::DescribeDescriptor(request.fd));
@@ -188,6 +209,7 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& moun
   facts.drive = drives.Of(file.st_dev, *facts.kind);
   const auto size = static_cast<uint64_t>(file.st_size);
   ONECOPY_RETURN_IF_ERROR(ChooseWay(request, file, file.st_dev, size, mounts, facts));
+  ChooseWho(request, size, cached_reads, facts);
   return facts;
 }
 

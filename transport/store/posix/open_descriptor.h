@@ -6,6 +6,7 @@
 
 #include "onecopy/result.h"
 #include "transport/core/store.h"
+#include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/mounts.h"
 
@@ -22,11 +23,14 @@ struct FileFacts {
   bool direct = false;                      // the second descriptor is worth using for this
   std::unique_ptr<Mounts::Turn> turn = {};  // reads of this one are to be measured both ways
   DrivePlace drive = {};
+  // It is read, and most of that is in memory already.
+  bool cached = false;
+  std::unique_ptr<CachedReads::Turn> who = {};  // it is to be measured who copies that faster
 };
 
 // May block for as long as the file system likes. Fails as Store::Open.
 Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& mounts,
-                                    DrivePlaces& drives);
+                                    DrivePlaces& drives, CachedReads& cached_reads);
 
 // Whether a part of this range is in the page cache; false where the kernel does not say. A call
 // that does not wait.

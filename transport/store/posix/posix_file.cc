@@ -1,5 +1,6 @@
 #include "transport/store/posix/posix_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -8,10 +9,16 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 #include "transport/os/error.h"
 
 namespace onecopy::posix {
 namespace {
+
+// What this process itself has opened may have to be removed, and is then this one's to close.
+void Close(Lane& lane, OpenFileRequest request) {
+  if (request.open) lane.Wait([gone = std::move(request)] {});
+}
 
 bool WholeGrains(uint64_t offset, const std::byte* memory, uint64_t bytes) {
   return (offset | reinterpret_cast<uintptr_t>(memory) | bytes) % kGrain == 0;
@@ -19,23 +26,41 @@ bool WholeGrains(uint64_t offset, const std::byte* memory, uint64_t bytes) {
 
 }  // namespace
 
-PosixFile::PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
-                     std::shared_ptr<Mounts> mounts, std::shared_ptr<Lane> lane)
+PosixFile::PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut, Known known,
+                     std::shared_ptr<Lane> lane)
     : request_(std::move(request)),
       facts_(std::move(facts)),
       cut_(cut),
       lane_(std::move(lane)),
       direct_(facts_.direct),
       tries_(facts_.turn != nullptr),
+      tries_who_(facts_.who != nullptr && lane_->has_ring()),
       direct_to_cached_(facts_.verdict.direct_to_cached.value_or(0)),
-      mounts_(std::move(mounts)) {
+      threads_to_ring_(facts_.cached ? known.cached_reads->threads_to_ring().value_or(0) : 0),
+      known_(std::move(known)),
+      by_threads_(facts_.cached && known_.cached_reads->by_threads()) {
   if (tries_) trial_.emplace(request_.offset_bytes);
+  if (tries_who_) trial_.emplace(request_.offset_bytes, CachedReads::kSegmentBytes);
+  if (!tries_who_) facts_.who.reset();
+  place_ = lane_->Register(request_.fd);
+  if (direct_) direct_place_ = lane_->Register(request_.direct_fd);
 }
 
 PosixFile::~PosixFile() {
   facts_.turn.reset();
-  // What this process itself has opened may have to be removed, and is then this one's to close.
-  if (request_.open) lane_->Wait([gone = std::move(request_)] {});
+  facts_.who.reset();
+  if (place_ < 0 && direct_place_ < 0) {
+    Close(*lane_, std::move(request_));
+    return;
+  }
+  // First the ring's, lest it is the ring that closes them. The loop has ended before its lane
+  // does.
+  lane_->loop().Post([lane = lane_.get(), place = place_, direct_place = direct_place_,
+                      request = std::move(request_)]() mutable {
+    lane->Unregister(place);
+    lane->Unregister(direct_place);
+    Close(*lane, std::move(request));
+  });
 }
 
 FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) const {
@@ -46,7 +71,7 @@ FilePass PosixFile::PassOf(const ByteRange& range, const std::byte* memory) cons
 }
 
 std::string PosixFile::how() const {
-  std::string how = std::string("posix: ") + (lane_->has_ring() ? "io_uring" : "threads") +
+  std::string how = "posix: " + WhoMoved() +
                     (facts_.kind->in_memory ? ", a file in memory"
                      : direct_              ? ", O_DIRECT"
                                             : ", page cache") +
@@ -57,11 +82,32 @@ std::string PosixFile::how() const {
                   ratio);
     how += words.data();
   }
+  if (const double ratio = threads_to_ring_; ratio > 0) {
+    std::array<char, 64> words{};
+    std::snprintf(words.data(), words.size(), " (threads at %.2f of the rate of io_uring)", ratio);
+    how += words.data();
+  }
   if (!lane_->kept_on().empty()) {
     how += ", threads kept on processors " + lane_->kept_on() + " of NUMA node " +
            std::to_string(facts_.drive.numa_node);
   }
-  return how + (tries_ ? ", measured while it was read" : "");
+  return how + (tries_ || tries_who_ ? ", measured while it was read" : "");
+}
+
+// As it was, once something has been moved.
+std::string PosixFile::WhoMoved() const {
+  const uint64_t ring = tally_.by_ring;
+  const uint64_t threads = tally_.by_threads;
+  const uint64_t registered = tally_.in_registered;
+  if (ring + threads == 0) return lane_->has_ring() ? "io_uring" : "threads";
+  if (ring == 0) return "threads";
+  std::string who = threads > 0 ? "io_uring and threads" : "io_uring";
+  if (tally_.of_registered == ring) who += ", registered file";
+  if (registered > 0) who += ", registered memory";
+  if (registered > 0 && registered < ring + threads) {
+    who += " for " + FormatBytes(registered) + " of " + FormatBytes(ring + threads);
+  }
+  return who;
 }
 
 void PosixFile::Read(uint64_t offset, Span into, Done done) {
@@ -113,11 +159,12 @@ void PosixFile::Classify(Piece& piece) const {
   piece.direct = direct_ && WholeGrains(piece.offset, piece.span.address(), piece.span.bytes);
   if (request_.use == FileUse::kWrite) {
     piece.group = piece.direct ? 1 : 0;
-  } else if (trial_) {
-    piece.group = trial_->SegmentOf(piece.offset);
-    if (piece.group < Trial::kSegments && !Trial::IsDirect(piece.group)) piece.direct = false;
   } else {
-    piece.group = Trial::kSegments;
+    piece.group = trial_ ? trial_->SegmentOf(piece.offset) : Trial::kSegments;
+    const bool tried = piece.group < Trial::kSegments;
+    if (tries_ && tried && !Trial::IsFirst(piece.group)) piece.direct = false;
+    piece.by_threads =
+        !piece.direct && (tries_who_ && tried ? Trial::IsFirst(piece.group) : by_threads_);
   }
 }
 
@@ -130,18 +177,36 @@ bool PosixFile::Admit(const PieceRef& piece) {
       Classify(*piece);
       running_group_ = piece->group;
       group_time_ = {};
+      most_running_ = 0;
     }
     running_since_ = std::chrono::steady_clock::now();
   }
-  ++running_;
+  most_running_ = std::max(most_running_, ++running_);
   Continue(piece);
   return true;
 }
 
 void PosixFile::EndSegment() {
   if (!trial_) return;
+  // Who asks for little at a time is what would be measured.
+  if (tries_who_ && most_running_ < cut_.depth / 2) {
+    trial_.reset();
+    facts_.who.reset();
+    return;
+  }
   trial_->Note(running_group_, group_time_);
-  if (trial_->over()) EndTrial(trial_->Judge(facts_.kind->direct));
+  if (!trial_->over()) return;
+  if (tries_who_) return EndTrialOfWho();
+  const std::optional<Trial::Ratios> ratios = trial_->Compare();
+  EndTrial(ratios ? std::optional(JudgeWays(*ratios, facts_.kind->direct)) : std::nullopt);
+}
+
+void PosixFile::EndTrialOfWho() {
+  facts_.who->End(trial_->Compare());
+  facts_.who.reset();
+  trial_.reset();
+  by_threads_ = known_.cached_reads->by_threads();
+  threads_to_ring_ = known_.cached_reads->threads_to_ring().value_or(0);
 }
 
 void PosixFile::EndTrial(const std::optional<Verdict>& verdict) {
@@ -157,11 +222,14 @@ void PosixFile::Continue(const PieceRef& piece) {
   IoRequest request;
   request.write = piece->write;
   request.direct = piece->direct;
-  request.waits = piece->waits;
+  request.waits = piece->waits || piece->by_threads;
   request.fd = piece->direct ? request_.direct_fd : request_.fd;
+  request.place = piece->direct ? direct_place_ : place_;
   request.offset = piece->offset + piece->moved;
+  request.region = span.region.get();
   request.at = span.address() + piece->moved;
   request.bytes = span.bytes - piece->moved;
+  request.tally = &tally_;
   request.ended = [self = shared_from_this(), piece](int64_t result) {
     self->Continued(piece, result);
   };
@@ -170,6 +238,10 @@ void PosixFile::Continue(const PieceRef& piece) {
 
 void PosixFile::Continued(const PieceRef& piece, int64_t result) {
   if (result == -EINTR) return Continue(piece);
+  if (result == -EAGAIN && piece->by_threads) {
+    piece->by_threads = false;  // there are none to be had
+    return Continue(piece);
+  }
   if (result == -EAGAIN && !piece->waits) {
     // A descriptor that must not wait (O_NONBLOCK), which a ring takes at its word.
     piece->waits = true;
@@ -178,7 +250,7 @@ void PosixFile::Continued(const PieceRef& piece, int64_t result) {
   if (piece->direct && result == -EINVAL) {
     // A device with larger blocks than any that was thought of.
     direct_ = piece->direct = false;
-    if (trial_) EndTrial(Verdict{});
+    if (trial_ && tries_) EndTrial(Verdict{});
     return Continue(piece);
   }
   if (result < 0) return End(piece, Failure(static_cast<int>(-result), *piece));

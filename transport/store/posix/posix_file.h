@@ -10,6 +10,7 @@
 
 #include "transport/core/store.h"
 #include "transport/store/posix/cut.h"
+#include "transport/store/posix/io.h"
 #include "transport/store/posix/lane.h"
 #include "transport/store/posix/open_descriptor.h"
 
@@ -21,9 +22,14 @@ namespace onecopy::posix {
 // measured.
 class PosixFile final : public StoreFile, public std::enable_shared_from_this<PosixFile> {
  public:
-  // `mounts`: who gave the facts their turn, if any.
-  PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut,
-            std::shared_ptr<Mounts> mounts, std::shared_ptr<Lane> lane);
+  // Who gave the facts their turn, if any.
+  struct Known {
+    std::shared_ptr<Mounts> mounts;
+    std::shared_ptr<CachedReads> cached_reads;
+  };
+  // The lane's thread.
+  PosixFile(OpenFileRequest request, FileFacts facts, const Cut& cut, Known known,
+            std::shared_ptr<Lane> lane);
   ~PosixFile() override;
 
   const std::string& name() const override { return request_.name; }
@@ -46,7 +52,8 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
     uint64_t moved = 0;
     bool write = false;
     bool direct = false;
-    bool waits = false;
+    bool waits = false;       // must be moved by a thread that waits
+    bool by_threads = false;  // or is faster so
     size_t group = 0;
     Done done;
   };
@@ -58,6 +65,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Continue(const PieceRef& piece);
   void Continued(const PieceRef& piece, int64_t result);
   void End(const PieceRef& piece, Status status);
+  std::string WhoMoved() const;
   Status Short(const Piece& piece) const;
   Status Failure(int error, const Piece& piece) const;
   // Which way it goes now, and with which others: pieces of two groups are never under way
@@ -67,20 +75,28 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   bool Admit(const PieceRef& piece);
   void EndSegment();
   void EndTrial(const std::optional<Verdict>& verdict);
+  void EndTrialOfWho();
 
   OpenFileRequest request_;  // constant until the end
   FileFacts facts_;
   const Cut cut_;
+  IoTally tally_;
   const std::shared_ptr<Lane> lane_;
   std::atomic<bool> direct_;              // until the file system shows that it does not do so
   const bool tries_;                      // reads go either way, at the beginning
+  const bool tries_who_;                  // or are made by either
   std::atomic<double> direct_to_cached_;  // as measured; 0: not known
+  std::atomic<double> threads_to_ring_;   // likewise, where that is of interest
   // The lane's thread.
-  const std::shared_ptr<Mounts> mounts_;  // goes after the turn
+  const Known known_;  // goes after the turns
+  int place_ = -1;     // of the descriptors among those that the ring knows
+  int direct_place_ = -1;
+  bool by_threads_ = false;  // what is read out of the page cache
   std::optional<Trial> trial_;
   std::deque<PieceRef> waiting_;
   unsigned running_ = 0;
-  size_t running_group_ = 0;  // of those that run, or that ran last
+  size_t running_group_ = 0;   // of those that run, or that ran last
+  unsigned most_running_ = 0;  // of that group, at a time
   std::chrono::steady_clock::time_point running_since_;
   std::chrono::duration<double> group_time_{0};  // while some of it ran
 };

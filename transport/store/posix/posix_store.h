@@ -6,7 +6,9 @@
 
 #include "onecopy/topology.h"
 #include "transport/core/store.h"
+#include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/cut.h"
+#include "transport/store/posix/held_memory.h"
 #include "transport/store/posix/lanes.h"
 
 namespace onecopy::posix {
@@ -27,6 +29,7 @@ class PosixStore final : public Store {
 
   // Not viable where `io` asks for a ring that this process may not have.
   StoreCapability Describe() const override;
+  void HoldsLong(const RegionRef& memory) override { held_->Add(memory); }
   void Open(OpenFileRequest request, Opened done) override;
 
  private:
@@ -34,6 +37,7 @@ class PosixStore final : public Store {
   struct Shared;
 
   StoreCapability capability_;
+  const std::shared_ptr<HeldMemory> held_ = std::make_shared<HeldMemory>();
   std::shared_ptr<Shared> shared_;
 };
 

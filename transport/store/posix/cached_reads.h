@@ -1,0 +1,74 @@
+// Who copies out of the page cache: the kernel's threads of a ring, or threads of this process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transport/core/mutex.h"
+#include "transport/store/posix/trial.h"
+
+namespace onecopy::posix {
+
+// Which is faster is a matter of the kernel and of how many cores there are, not of the file: the
+// first large one that is in memory is read by turns, a segment each, and tells for all after it.
+// For threads a second one must say the same: on busy cores one alone was seen to be wrong.
+// Any thread.
+class CachedReads {
+ public:
+  static constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
+  // All segments, and something after the last, by whose beginning its end is noticed.
+  static constexpr uint64_t kLeastBytes = (Trial::kSegments + 1) * kSegmentBytes;
+  // The ring stays unless threads were that much faster each time.
+  static constexpr double kClearly = 1.1;
+
+  // `choice`: there are both, and nobody has said which.
+  explicit CachedReads(bool choice) : choice_(choice) {}
+
+  bool by_threads() const;
+  // The rate of threads over the ring's, the median, as it was measured last; absent: it was not.
+  std::optional<double> threads_to_ring() const;
+
+  // The right to try: to one at a time, and to none where there is no choice or it is known. The
+  // right ends with the object, which this outlives.
+  class Turn;
+  std::unique_ptr<Turn> Take();
+
+  // For people; nothing where there is no choice.
+  std::map<std::string, std::string> Describe() const;
+
+ private:
+  void End(bool tried, const std::optional<Trial::Ratios>& threads_to_ring);
+
+  const bool choice_;
+  mutable Mutex mutex_;
+  bool trying_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool tried_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool once_ ONECOPY_GUARDED_BY(mutex_) = false;  // one file was for threads
+  bool threads_ ONECOPY_GUARDED_BY(mutex_) = false;
+  std::optional<double> threads_to_ring_ ONECOPY_GUARDED_BY(mutex_);
+};
+
+class CachedReads::Turn {
+ public:
+  explicit Turn(CachedReads& reads) : reads_(reads) {}
+  ~Turn() { reads_.End(tried_, ratios_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // What the trial came to, whose first way was by threads; nothing: it took too long, and is not
+  // to be repeated.
+  void End(const std::optional<Trial::Ratios>& threads_to_ring) {
+    tried_ = true;
+    ratios_ = threads_to_ring;
+  }
+
+ private:
+  CachedReads& reads_;
+  bool tried_ = false;
+  std::optional<Trial::Ratios> ratios_;
+};
+
+}  // namespace onecopy::posix
