@@ -16,6 +16,7 @@
 #include "tests/support/event.h"
 #include "tests/support/memory.h"
 #include "transport/os/unique_fd.h"
+#include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/posix_file.h"
 #include "transport/store/posix/posix_store.h"
 
@@ -141,7 +142,8 @@ TEST_CASE("what was decided is done with what is in memory, and is said") {
     OpenFileRequest request;
     request.fd = fd.get();
     request.name = "file";
-    auto facts = InspectDescriptor(request, *mounts, *reads);
+    DrivePlaces drives{Topology{}};
+    auto facts = InspectDescriptor(request, *mounts, drives, *reads);
     REQUIRE_OK(facts);
     CHECK(facts->cached);
     CHECK(facts->who == nullptr);

@@ -111,7 +111,7 @@ TEST_CASE("a lane without processors runs where the process does, as does one wi
 }
 
 TEST_CASE("a user has one lane for opening files, and one for each NUMA node that they are near") {
-  Lanes lanes(false);
+  Lanes lanes(false, std::make_shared<HeldMemory>());
   const Lanes::Key opens{Self(), ::getgid(), {}};
   Lanes::Key near = opens;
   near.numa_node = 0;

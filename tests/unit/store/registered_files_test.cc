@@ -17,6 +17,7 @@
 #include "tests/support/memory.h"
 #include "tests/unit/store/kernel_refusals.h"
 #include "transport/os/unique_fd.h"
+#include "transport/store/posix/drive_places.h"
 #include "transport/store/posix/posix_file.h"
 
 namespace onecopy::posix {
@@ -131,7 +132,8 @@ TEST_CASE("a file is registered while it is open, and is not open afterwards") {
   kept = nullptr;
   auto mounts = std::make_shared<Mounts>();
   auto reads = std::make_shared<CachedReads>(true);
-  auto facts = InspectDescriptor(request, *mounts, *reads);
+  DrivePlaces drives{Topology{}};
+  auto facts = InspectDescriptor(request, *mounts, drives, *reads);
   REQUIRE_OK(facts);
   auto lane = Lane::Make(0, 0, true, std::make_shared<HeldMemory>());
   REQUIRE_OK(lane);
