@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "transport/os/error.h"
 #include "transport/store/cufile/cufile_file.h"
 #include "transport/store/cufile/failure.h"
+#include "transport/store/cufile/probe_child.h"
 
 namespace onecopy::cufile {
 namespace {
@@ -33,16 +35,26 @@ std::deque<std::shared_ptr<Lane>>& Abandoned() {
 }
 
 // Blocks, as opening the driver does.
-Result<std::shared_ptr<const Driver>> OpenDriver(const CufileStore::Options& options,
-                                                 const std::string& nvidia_fs) {
+Result<std::shared_ptr<const Driver>> OpenDriver(
+    const CufileStore::Options& options, const std::map<std::string, std::string>& attributes) {
+  const auto attribute = [&](const std::string& key) {
+    const auto found = attributes.find(key);
+    return found == attributes.end() ? std::string() : found->second;
+  };
+  const std::string nvidia_fs = attribute("nvidia_fs");
   auto driver = std::make_shared<Driver>();
   ONECOPY_ASSIGN_OR_RETURN(driver->api, shim::LoadCuFile(options.probe.library));
   ONECOPY_ASSIGN_OR_RETURN(driver->cuda, shim::LoadCuda(options.probe.cuda_library));
   const shim::cufile::Error opened = shim::OpenCuFileDriver(*driver->api, false);
   if (opened.code != 0) return Failure("opening libcufile's driver", opened);
-  driver->counts = std::make_shared<Counts>(driver->api);
+  driver->ledger = std::make_shared<Ledger>(std::make_shared<Counts>(driver->api));
   driver->registrations =
       std::make_shared<Registrations>(driver->api, driver->cuda, options.slice_bytes);
+  auto properties = std::make_unique<shim::cufile::Properties>();
+  if (attribute("batch") == kBatchWorks && driver->api->batches() &&
+      driver->api->GetProperties(properties.get()).code == 0) {
+    driver->batch_entries = std::min(options.batch, properties->max_batch);
+  }
   driver->threads = options.threads;
   driver->slice_bytes = options.slice_bytes;
   driver->name = "libcufile" + (driver->api->version.empty() ? "" : " " + driver->api->version);
@@ -74,8 +86,7 @@ struct CufileStore::Shared {
     Probed probed = Probe(options.probe);
     std::shared_ptr<const Driver> opened;
     if (probed.viability.viable) {
-      Result<std::shared_ptr<const Driver>> made =
-          OpenDriver(options, probed.attributes["nvidia_fs"]);
+      Result<std::shared_ptr<const Driver>> made = OpenDriver(options, probed.attributes);
       if (made.ok()) {
         opened = std::move(*made);
       } else {
@@ -109,7 +120,9 @@ struct CufileStore::Shared {
             ? Status(Code::kResourceExhausted, reasons::kQuota,
                      std::to_string(kMostLanes) + " users have files open, and no more may",
                      "try again later")
-            : Lane::Make(owner, gid, options.threads);
+            : Lane::Make(owner, gid, options.threads,
+                         std::make_unique<Batches>(
+                             driver->api, Batches::Options{.entries = driver->batch_entries}));
     if (made.ok()) {
       lanes[{owner, gid}] = *made;
     } else {
