@@ -28,10 +28,12 @@ void KeepForGood(std::shared_ptr<const Registration> memory, RegionRef region,
 }  // namespace
 
 CufileFile::CufileFile(OpenFileRequest request, uint64_t bytes, shim::cufile::Handle handle,
-                       std::shared_ptr<const Driver> driver, std::shared_ptr<Lane> lane)
+                       DriveTrouble drive, std::shared_ptr<const Driver> driver,
+                       std::shared_ptr<Lane> lane)
     : request_(std::move(request)),
       bytes_(bytes),
       handle_(handle),
+      drive_(std::move(drive)),
       driver_(std::move(driver)),
       lane_(std::move(lane)) {}
 
@@ -85,9 +87,9 @@ std::shared_ptr<const Registration> CufileFile::Find(const Region& memory) {
 }
 
 Status CufileFile::NotSeen(const std::string& why) const {
-  return {Code::kFailedPrecondition, reasons::kCompatibilityMode,
-          request_.name + " did not go directly between drive and GPU: " + why,
-          "see onecopy doctor, and gdscheck -p"};
+  return drive_.Explain({Code::kFailedPrecondition, reasons::kCompatibilityMode,
+                         request_.name + " did not go directly between drive and GPU: " + why,
+                         "see onecopy doctor, and gdscheck -p"});
 }
 
 Status CufileFile::Check(bool write, uint64_t offset, const Span& span) const {

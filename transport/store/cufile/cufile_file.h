@@ -8,6 +8,7 @@
 
 #include "transport/core/mutex.h"
 #include "transport/core/store.h"
+#include "transport/store/cufile/drive.h"
 #include "transport/store/cufile/lane.h"
 #include "transport/store/cufile/ledger.h"
 #include "transport/store/cufile/registrations.h"
@@ -20,6 +21,7 @@ struct Driver {
   std::shared_ptr<const shim::CudaApi> cuda;
   std::shared_ptr<Registrations> registrations;
   std::shared_ptr<Ledger> ledger;
+  std::string root;  // of /sys and /proc, for tests
   unsigned threads = 16;
   uint64_t slice_bytes = uint64_t{4} << 20;
   unsigned batch_entries = 0;  // less than 2: pieces are moved by a call each
@@ -35,8 +37,9 @@ class CufileFile final : public DirectFile, public std::enable_shared_from_this<
 
   // `handle` is the library's of the request's descriptor with O_DIRECT, and is given back by a
   // thread of the lane's.
+  // `drive`: what is known to keep it from going directly.
   CufileFile(OpenFileRequest request, uint64_t bytes, shim::cufile::Handle handle,
-             std::shared_ptr<const Driver> driver, std::shared_ptr<Lane> lane);
+             DriveTrouble drive, std::shared_ptr<const Driver> driver, std::shared_ptr<Lane> lane);
   ~CufileFile() override;
 
   const std::string& name() const override { return request_.name; }
@@ -85,6 +88,7 @@ class CufileFile final : public DirectFile, public std::enable_shared_from_this<
   const OpenFileRequest request_;
   const uint64_t bytes_;
   const shim::cufile::Handle handle_;
+  const DriveTrouble drive_;
   const std::shared_ptr<const Driver> driver_;
   const std::shared_ptr<Lane> lane_;
   std::atomic<bool> stopped_ = false;

@@ -55,6 +55,7 @@ Result<std::shared_ptr<const Driver>> OpenDriver(
       driver->api->GetProperties(properties.get()).code == 0) {
     driver->batch_entries = std::min(options.batch, properties->max_batch);
   }
+  driver->root = options.probe.root == "/" ? "" : options.probe.root;
   driver->threads = options.threads;
   driver->slice_bytes = options.slice_bytes;
   driver->name = "libcufile" + (driver->api->version.empty() ? "" : " " + driver->api->version);
@@ -162,12 +163,15 @@ Result<std::shared_ptr<DirectFile>> OpenNow(OpenFileRequest request,
   descriptor.handle.fd = request.direct_fd;
   shim::cufile::Handle handle = nullptr;
   const shim::cufile::Error known = driver->api->RegisterHandle(&handle, &descriptor);
-  if (known.code != 0) return Failure(driver->name + " does not take " + request.name, known);
+  DriveTrouble drive = FindDriveTrouble(driver->root, request.direct_fd);
+  if (known.code != 0) {
+    return drive.Explain(Failure(driver->name + " does not take " + request.name, known));
+  }
   const uint64_t bytes = request.use == FileUse::kWrite
                              ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
                              : static_cast<uint64_t>(file.st_size);
   return std::shared_ptr<DirectFile>(std::make_shared<CufileFile>(
-      std::move(request), bytes, handle, std::move(driver), std::move(lane)));
+      std::move(request), bytes, handle, std::move(drive), std::move(driver), std::move(lane)));
 }
 
 }  // namespace
