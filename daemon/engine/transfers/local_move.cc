@@ -231,6 +231,7 @@ void LocalMove::Stop(const Status& why) {
   if (!stopped_.ok()) return;
   stopped_ = why;
   for (const Area* end : {&source_, &destination_}) {
+    if (end->span.region == nullptr) continue;  // it has ended
     const auto& way = end->span.region->direct_way();
     if (way != nullptr && way->file != nullptr) way->file->Stop();
   }
