@@ -93,10 +93,9 @@ struct DeviceFile {
 // A file system on drives of this machine.
 struct DriveMount {
   std::string folder;
-  std::string type;     // "ext4"
-  std::string options;  // of its own, as mountinfo has them: "rw,data=ordered"
-  std::vector<std::string>
-      layers;  // between it and its drives: "raid0", "LVM", "multipath", "crypt"
+  std::string type;                 // "ext4"
+  std::string options;              // of its own, as mountinfo has them: "rw,data=ordered"
+  std::vector<std::string> layers;  // see os::DriveStack
   std::vector<std::string> drives;  // "nvme0n1"
 };
 

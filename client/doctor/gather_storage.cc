@@ -1,10 +1,12 @@
 // Drives, what lies between them and files, and what lets them reach memory of GPUs.
-#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "client/doctor/gather_parts.h"
+#include "transport/os/drive_stack.h"
 #include "transport/os/sysfs.h"
 #include "transport/shim/cufile.h"
 
@@ -13,34 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLayers = 16;  // of devices upon devices
-
-// "LVM" of "LVM-…", as device mapper writes what made a device.
-std::string LayerOf(const std::string& device_mapper_uuid) {
-  const std::string kind = device_mapper_uuid.substr(0, device_mapper_uuid.find('-'));
-  if (kind == "mpath") return "multipath";
-  if (kind == "CRYPT") return "crypt";
-  return kind.empty() ? "device-mapper" : kind;
+// The file that a loop device stands for; empty: it is none.
+std::string FileBehind(const std::string& root, const std::string& device) {
+  return sysfs::ReadLine(root + "/sys/dev/block/" + device + "/loop/backing_file");
 }
 
-// Goes down from a block device, by its folder in sysfs, to the drives.
-void Descend(const fs::path& device, int depth, DriveMount& mount) {
-  std::error_code error;
-  const std::string folder = device.string();
-  if (depth == kMostLayers) return;
-  if (fs::exists(device / "partition", error)) return Descend(device.parent_path(), depth, mount);
-  const std::string level = sysfs::ReadLine(folder + "/md/level");
-  if (!level.empty()) mount.layers.push_back(level);
-  if (fs::exists(device / "dm", error)) {
-    mount.layers.push_back(LayerOf(sysfs::ReadLine(folder + "/dm/uuid")));
+// Below what a file lies: the mount of the longest folder that leads to it.
+const DriveMount* MountOf(const std::vector<DriveMount>& mounts, const std::string& file) {
+  const DriveMount* found = nullptr;
+  for (const DriveMount& mount : mounts) {
+    const std::string folder = mount.folder == "/" ? "/" : mount.folder + "/";
+    if (!file.starts_with(folder)) continue;
+    if (found == nullptr || found->folder.size() < mount.folder.size()) found = &mount;
   }
-  bool bottom = true;
-  for (const auto& entry : fs::directory_iterator(device / "slaves", error)) {
-    bottom = false;
-    const fs::path below = fs::canonical(entry.path(), error);
-    if (!error) Descend(below, depth + 1, mount);
-  }
-  if (bottom) mount.drives.push_back(device.filename().string());
+  return found;
 }
 
 }  // namespace
@@ -63,6 +51,7 @@ void GatherStorage(const std::string& root, Facts& facts) {
   }
   std::istringstream mounts(sysfs::ReadAll(root + "/proc/self/mountinfo"));
   std::set<std::string> seen;
+  std::vector<std::pair<size_t, std::string>> loops;
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream words(line);
     std::string number, parent, device, in_it, folder, options, word, type, source, own;
@@ -71,14 +60,21 @@ void GatherStorage(const std::string& root, Facts& facts) {
     }
     words >> type >> source >> own;
     if (type.empty() || device.find(':') == std::string::npos) continue;
-    const fs::path block = fs::canonical(root + "/sys/dev/block/" + device, error);
-    if (error || !seen.insert(device).second) continue;
-    DriveMount mount;
-    mount.folder = folder;
-    mount.type = type;
-    mount.options = own;
-    Descend(block, 0, mount);
-    storage.mounts.push_back(std::move(mount));
+    os::DriveStack stack = os::ReadDriveStack(root, device);
+    if (stack.drives.empty() || !seen.insert(device).second) continue;
+    if (std::string file = FileBehind(root, device); !file.empty()) {
+      loops.emplace_back(storage.mounts.size(), std::move(file));
+    }
+    storage.mounts.push_back({folder, type, own, std::move(stack.layers), std::move(stack.drives)});
+  }
+  // What a loop device's file lies on is below it, too.
+  for (const auto& [index, file] : loops) {
+    const DriveMount* const below = MountOf(storage.mounts, file);
+    if (below == nullptr || below == &storage.mounts[index]) continue;
+    const DriveMount copy = *below;
+    DriveMount& loop = storage.mounts[index];
+    loop.layers.insert(loop.layers.end(), copy.layers.begin(), copy.layers.end());
+    loop.drives = copy.drives;
   }
 }
 

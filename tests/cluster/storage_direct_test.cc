@@ -1,6 +1,5 @@
 // Files that a drive moves to and from a GPU's memory itself: with a library that has no drive and
 // a driver that has no GPU, as daemons see both, and what is told where they are not what they say.
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -8,78 +7,13 @@
 #include <vector>
 
 #include "onecopy/file_copy.h"
-#include "tests/cluster/pair.h"
-#include "tests/cluster/receipts.h"
-#include "tests/support/catch.h"
-#include "tests/support/fake_cufile.h"
-#include "transport/os/unique_fd.h"
+#include "tests/cluster/with_drive.h"
 
 namespace {
 
 using namespace onecopy::testing;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kBytes = 40 * kMiB;
-
-std::string Config(const std::string& section = {}, const std::string& library = FakeCufilePath()) {
-  return "[libraries]\ncuda = \"" + FakeCudaPath() + "\"\ncufile = \"" + library +
-         "\"\n[cufile]\n" + section;
-}
-
-// A node whose library is what these words say.
-struct WithDrive {
-  explicit WithDrive(const std::string& is = {}, const std::string& section = {},
-                     const std::string& library = FakeCufilePath())
-      : node("east", {.config = Config(section, library), .environment = {"FAKE_CUFILE=" + is}}) {
-    node.Do({"buffer", "create", "g", "--size", std::to_string(kBytes), "--memory", "cuda:0"});
-    WriteFile(folder / "in", payload);
-    const onecopy::os::UniqueFd direct(
-        ::open((folder / "in").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
-    if (!direct) ONECOPY_SKIP("the file system of temporary files has no O_DIRECT");
-  }
-
-  Json CopyIn(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = {"cp", folder / "in", "g"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return node.Do(arguments);
-  }
-  // Of the store, once it is known what it is.
-  Json Store() const {
-    Json found;
-    WaitUntil("the library to have been tried", [&] {
-      const Json shown = node.Do({"node", "show"});
-      for (const Json& store : shown.at("stores")) {
-        if (store.at("name") == "cufile") found = store;
-      }
-      return found.at("viability").value("reason", "") != "NOT_YET_KNOWN";
-    });
-    return found;
-  }
-
-  Node node;
-  TempFolder folder;
-  std::string payload = Payload(kBytes, 3);
-};
-
-Json RefusalOfDirect(const Json& receipt) {
-  for (const Json& refusal : receipt.at("refused")) {
-    if (refusal.at("path") == "storage-direct") return refusal;
-  }
-  return {};
-}
-
-void CheckOneCopy(const Json& receipt, const std::string& end) {
-  INFO(receipt.dump(2));
-  CHECK(receipt.at("path") == "storage-direct");
-  CHECK(receipt.at("copies") == 1);
-  REQUIRE(receipt.at("steps").size() == 1);
-  CHECK(receipt.at("steps").front().at(end) == "file");
-  CHECK(receipt.at("steps").front().at("by") == "storage");
-  CHECK(receipt.at("steps").front().at("bytes") == kBytes);
-  CHECK(receipt.at("evidence").at("one_pass").get<std::string>().find("direct operations") !=
-        std::string::npos);
-  CHECK(receipt.at("evidence").at("storage").get<std::string>().starts_with("libcufile 1.15"));
-}
+constexpr uint64_t kBytes = kDriveBytes;
 
 // The payload arrived in the end, by a slot, and the reason why not directly is this.
 void CheckBounced(WithDrive& with, const std::string& reason, const std::string& words = {}) {
@@ -217,7 +151,7 @@ TEST_CASE("GPUDirect Storage is switched off, or demanded") {
   }
   SECTION("on, and it does not") {
     TempFolder folder;
-    WriteFile(folder / "config", "version = 1\n" + Config("use = \"on\"\n"));
+    WriteFile(folder / "config", "version = 1\n" + DriveConfig("use = \"on\"\n"));
     Process daemon({.program = "onecopyd",
                     .arguments = {"--config", folder / "config", "--run-dir", folder / "run"},
                     .error_file = folder / "errors",

@@ -8,7 +8,11 @@
 namespace onecopy::testing {
 
 inline std::string FakeCufilePath() { return TestLibrary("libonecopy_fake_cufile.so"); }
-// Without counters, and without its version.
+// Without batches.
+inline std::string SingleFakeCufilePath() {
+  return TestLibrary("libonecopy_fake_cufile_single.so");
+}
+// Without batches and counters, and without its version.
 inline std::string OldFakeCufilePath() { return TestLibrary("libonecopy_fake_cufile_old.so"); }
 
 }  // namespace onecopy::testing

@@ -12,7 +12,7 @@
 namespace onecopy {
 namespace {
 
-constexpr size_t kEdges = 2;  // one at each end of a payload
+constexpr size_t kEdges = 16;  // under way at a time: two of one range, many of many
 constexpr uint64_t kEdgeBytes = 4096;
 // Of what is going to be moved, to see which way it goes.
 constexpr uint64_t kMostToProve = uint64_t{4} << 20;
@@ -84,19 +84,29 @@ class DirectRoute final : public CopyRoute {
   }
 
   void CopyMany(std::vector<StridedCopy> copies, Done done) override {
+    if (Status wrong = CheckInside(copies, parts_.from->bytes(), parts_.to->bytes()); !wrong.ok()) {
+      return Refuse(std::move(wrong), std::move(done));
+    }
     auto batch = std::make_shared<Batch>();
-    for (const StridedCopy& copy : copies) batch->left += copy.count;
     batch->done = std::move(done);
     batch->steps = steps();
-    if (batch->left == 0) return Refuse(OkStatus(), std::move(batch->done));
+    std::vector<DirectFile::Piece> whole;
+    std::vector<Edge> edges;
     for (const StridedCopy& copy : copies) {
       for (uint64_t i = 0; i < copy.count; ++i) {
-        Copy(copy.from + i * copy.from_stride, copy.to + i * copy.to_stride, copy.bytes,
-             [batch](Status status, const StepList& steps) {
-               batch->Ended(std::move(status), steps);
-             });
+        const uint64_t from = copy.from + i * copy.from_stride;
+        const uint64_t to = copy.to + i * copy.to_stride;
+        Split(reads_ ? from : to, {memory_, reads_ ? to : from, copy.bytes}, batch, whole, edges);
       }
     }
+    batch->left = whole.size() + edges.size();
+    if (batch->left == 0) return Refuse(OkStatus(), std::move(batch->done));
+    executor().Post([this, whole = std::move(whole), edges = std::move(edges)]() mutable {
+      waiting_.insert(waiting_.end(), std::make_move_iterator(edges.begin()),
+                      std::make_move_iterator(edges.end()));
+      BeginEdges();
+      if (!whole.empty()) parts_.direct->MoveMany(!reads_, std::move(whole));
+    });
   }
 
   Status Prove(uint64_t from_offset, uint64_t to_offset, uint64_t bytes) override {
@@ -144,6 +154,27 @@ class DirectRoute final : public CopyRoute {
   bool IsWhole(uint64_t at, const Span& span) const {
     const auto address = reinterpret_cast<uintptr_t>(span.address());
     return span.bytes > 0 && (at | address | span.bytes) % grain() == 0;
+  }
+
+  // What of it is whole grains on both sides, and what is none.
+  void Split(uint64_t at, const Span& span, const std::shared_ptr<Batch>& batch,
+             std::vector<DirectFile::Piece>& whole, std::vector<Edge>& edges) {
+    const uint64_t head = std::min(span.bytes, (grain() - at % grain()) % grain());
+    const uint64_t middle = (span.bytes - head) / grain() * grain();
+    const Span direct{span.region, span.offset + head, middle};
+    const bool alike = IsWhole(at + head, direct);
+    const auto add_edge = [&](uint64_t begin, uint64_t end) {
+      for (uint64_t i = begin; i < end; i += kEdgeBytes) {
+        edges.push_back(
+            {at + i, {span.region, span.offset + i, std::min(kEdgeBytes, end - i)}, batch});
+      }
+    };
+    if (!alike) return add_edge(0, span.bytes);
+    add_edge(0, head);
+    add_edge(head + middle, span.bytes);
+    whole.push_back({at + head, direct, [this, batch](Status status, FilePass pass) {
+                       batch->Ended(std::move(status), steps_[static_cast<size_t>(pass)]);
+                     }});
   }
 
   void CopyDirectly(uint64_t at, const Span& span, Done done) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "onecopy/capability.h"
@@ -108,6 +109,27 @@ class DirectFile : public StoreFile {
   // Blocks; the memory is attached. What was seen, in words; FAILED_PRECONDITION
   // (COMPATIBILITY_MODE) where they did not go directly, or that cannot be seen.
   virtual Result<std::string> Prove(bool write, uint64_t offset, const Span& span) = 0;
+
+  // Many pieces of one request, which it may move by fewer calls: as Read or Write of each. `done`
+  // of one that has failed says so, and the others are moved all the same.
+  struct Piece {
+    uint64_t offset = 0;
+    Span span;
+    Done done;
+  };
+  virtual void MoveMany(bool write, std::vector<Piece> pieces) {
+    for (Piece& piece : pieces) {
+      if (write) {
+        Write(piece.offset, std::move(piece.span), std::move(piece.done));
+      } else {
+        Read(piece.offset, std::move(piece.span), std::move(piece.done));
+      }
+    }
+  }
+
+  // Nobody wants any more what is under way: it may end early (CANCELLED), and what comes later
+  // does.
+  virtual void Stop() {}
 
   // Whether anything was seen to have gone another way since it was opened.
   virtual bool bounced() const = 0;

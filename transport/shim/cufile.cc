@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cctype>
+#include <cstring>
 #include <sstream>
 #include <type_traits>
 #include <utility>
@@ -48,10 +49,18 @@ constexpr std::pair<int, const char*> kCuFileNames[] = {
     {5031, "CU_FILE_GETNEWFD_FAILED"},
     {5033, "CU_FILE_NVFS_SETUP_ERROR"},
     {cufile::kIoDisabled, "CU_FILE_IO_DISABLED"},
+    {5035, "CU_FILE_BATCH_SUBMIT_FAILED"},
     {cufile::kPinningFailed, "CU_FILE_GPU_MEMORY_PINNING_FAILED"},
+    {5037, "CU_FILE_BATCH_FULL"},
+    {5038, "CU_FILE_ASYNC_NOT_SUPPORTED"},
+    {5039, "CU_FILE_INTERNAL_BATCH_SETUP_ERROR"},
+    {5040, "CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR"},
+    {5041, "CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR"},
+    {5042, "CU_FILE_INTERNAL_BATCH_CANCEL_ERROR"},
     {cufile::kNoMemory, "CU_FILE_NOMEM_ERROR"},
     {5044, "CU_FILE_IO_ERROR"},
     {cufile::kBufferNotRegistered, "CU_FILE_INTERNAL_BUF_REGISTER_ERROR"},
+    {5049, "CU_FILE_BATCH_NOCOMPAT_ERROR"},
 };
 
 // "GPU-5f…", from the sixteen bytes.
@@ -105,6 +114,15 @@ Result<std::shared_ptr<const CuFileApi>> LoadCuFile(const std::string& path) {
   find(api->DeregisterBuffer, "cuFileBufDeregister");
   find(api->Read, "cuFileRead");
   find(api->Write, "cuFileWrite");
+  look(api->SetUpBatch, "cuFileBatchIOSetUp");
+  look(api->SubmitBatch, "cuFileBatchIOSubmit");
+  look(api->GetBatchStatus, "cuFileBatchIOGetStatus");
+  look(api->CancelBatch, "cuFileBatchIOCancel");
+  look(api->DestroyBatch, "cuFileBatchIODestroy");
+  if (api->SubmitBatch == nullptr || api->GetBatchStatus == nullptr ||
+      api->CancelBatch == nullptr || api->DestroyBatch == nullptr) {
+    api->SetUpBatch = nullptr;
+  }
   look(api->GetVersion, "cuFileGetVersion");
   look(api->SetBool, "cuFileSetParameterBool");
   look(api->SetStatisticsLevel, "cuFileSetStatsLevel");
@@ -117,7 +135,9 @@ Result<std::shared_ptr<const CuFileApi>> LoadCuFile(const std::string& path) {
   api->library = library.name();
   int version = 0;  // 1140 is 1.14.0
   if (api->GetVersion != nullptr && api->GetVersion(&version).code == 0 && version > 0) {
+    constexpr int kVectorsCounted = 1190;
     api->version = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    if (version >= kVectorsCounted) api->gpus_at = cufile::kGpusAtLater;
   }
   return std::shared_ptr<const CuFileApi>(std::move(api));
 }
@@ -153,8 +173,13 @@ std::optional<CuFileCounts> ReadCuFileCounts(const CuFileApi& api, std::string_v
   if (api.GetStatistics(statistics.get()).code != 0) return std::nullopt;
   CuFileCounts counts;
   counts.complete = true;
-  for (uint32_t i = 0; i < statistics->gpus && i < statistics->per_gpu.size(); ++i) {
-    const cufile::GpuCounts& gpu = statistics->per_gpu[i];
+  const std::byte* at = statistics->bytes.data() + api.gpus_at;
+  uint32_t gpus = 0;
+  std::memcpy(&gpus, at, sizeof gpus);
+  at += sizeof(uint64_t);
+  for (uint32_t i = 0; i < gpus && i < cufile::kMostGpus; ++i, at += sizeof(cufile::GpuCounts)) {
+    cufile::GpuCounts gpu;
+    std::memcpy(&gpu, at, sizeof gpu);
     if (TextOfUuid(gpu.uuid) != gpu_uuid) continue;
     counts.direct += gpu.p2p_reads + gpu.nvfs_reads + gpu.p2p_writes + gpu.nvfs_writes;
     counts.posix += gpu.posix_reads + gpu.posix_writes;
@@ -162,6 +187,24 @@ std::optional<CuFileCounts> ReadCuFileCounts(const CuFileApi& api, std::string_v
         gpu.unaligned_reads + gpu.unaligned_writes + gpu.routed_reads + gpu.routed_writes;
   }
   return counts;
+}
+
+std::string DescribeCuFileBatches(const CuFileApi& api) {
+  auto statistics = std::make_unique<cufile::Statistics>();
+  if (!api.counts() || api.GetStatistics(statistics.get()).code != 0) return {};
+  cufile::BatchCounts counts;
+  std::memcpy(&counts, statistics->bytes.data() + cufile::kBatchCountsAt, sizeof counts);
+  std::string text;
+  for (const auto& [count, how] : {std::pair(counts.nvfs.ok, " by nvidia-fs"),
+                                   {counts.p2p.ok, " peer to peer"},
+                                   {counts.aio.ok, " by aio"},
+                                   {counts.io_uring.ok, " by io_uring"},
+                                   {counts.mixed.ok, " mixed"},
+                                   {counts.posix_enqueued.ok, " entries by the processor"}}) {
+    if (count == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + how;
+  }
+  return text;
 }
 
 std::optional<CuFileCounts> ParseNvidiaFsStats(const std::string& text) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <time.h>
 
 #include <array>
 #include <cstddef>
@@ -73,6 +74,33 @@ struct Properties {
 static_assert(offsetof(Properties, features) == 32 && offsetof(Properties, later) == 56);
 inline constexpr unsigned int kAllowsCompatibility = 1U << 1;  // of control_flags
 
+// Many reads and writes by one call. An entry is what cuFileRead and cuFileWrite take.
+struct BatchEntry {
+  int mode = 1;  // the only one that there is
+  struct {
+    void* base;
+    off_t offset;
+    off_t inside;
+    size_t bytes;
+  } move;
+  Handle file;
+  int write;  // 0: it is read
+  void* cookie;
+};
+static_assert(sizeof(BatchEntry) == 64 && offsetof(BatchEntry, cookie) == 56);
+struct BatchEvent {
+  void* cookie;
+  int status;
+  size_t result;  // bytes; or negative, as of cuFileRead
+};
+static_assert(sizeof(BatchEvent) == 24);
+using BatchHandle = void*;
+inline constexpr int kBatchInvalid = 0x04;
+inline constexpr int kBatchCancelled = 0x08;
+inline constexpr int kBatchComplete = 0x10;
+inline constexpr int kBatchTimeout = 0x20;
+inline constexpr int kBatchFailed = 0x40;
+
 struct GpuCounts {
   std::array<char, 16> uuid;
   uint64_t read_bytes, read_rate, read_use, read_us;
@@ -84,13 +112,25 @@ struct GpuCounts {
   uint64_t maps, good_maps, failed_maps, unmaps, registered_bytes;
 };
 static_assert(sizeof(GpuCounts) == 248);
-struct Statistics {
-  std::array<std::byte, 1136> basic;
-  uint32_t gpus;
-  std::array<GpuCounts, 16> per_gpu;
-  std::array<std::byte, 4096> later;
+// How often something was done: well, and badly.
+struct OperationCount {
+  uint64_t ok;
+  uint64_t failed;
 };
-static_assert(offsetof(Statistics, per_gpu) == 1144);
+// Of the statistics of all GPUs together, which come first and are the same in all versions.
+struct BatchCounts {
+  OperationCount submitted, completed, set_up, cancelled, destroyed;
+  OperationCount enqueued, posix_enqueued, processed, posix_processed;
+  OperationCount nvfs, p2p, aio, io_uring, mixed, all;  // submissions, by kind
+};
+inline constexpr size_t kBatchCountsAt = 176;
+// The number of GPUs, and eight bytes behind it theirs: the statistics before them have grown.
+inline constexpr size_t kGpusAt = 1024;       // until 1.18
+inline constexpr size_t kGpusAtLater = 1136;  // from 1.19 on
+inline constexpr size_t kMostGpus = 16;
+struct Statistics {
+  alignas(8) std::array<std::byte, 16384> bytes;  // a later version may write more of them
+};
 inline constexpr int kPerGpuStatistics = 3;
 inline constexpr int kAllowCompatibilityMode = 1;  // a parameter
 
@@ -108,7 +148,17 @@ struct CuFileApi {
   ssize_t (*Read)(cufile::Handle, void*, size_t, off_t, off_t) = nullptr;
   ssize_t (*Write)(cufile::Handle, const void*, size_t, off_t, off_t) = nullptr;
 
-  // Null where the library is too old to have them.
+  // Null where the library is too old to have them; those of batches are there together or not at
+  // all. A batch has so many entries at most, is submitted once at a time, and says of each entry
+  // once how it ended. GetBatchStatus: `least` to wait for, room for `events` and then their
+  // number.
+  cufile::Error (*SetUpBatch)(cufile::BatchHandle*, unsigned entries) = nullptr;
+  cufile::Error (*SubmitBatch)(cufile::BatchHandle, unsigned entries, cufile::BatchEntry*,
+                               unsigned flags) = nullptr;
+  cufile::Error (*GetBatchStatus)(cufile::BatchHandle, unsigned least, unsigned* events,
+                                  cufile::BatchEvent*, timespec* patience) = nullptr;
+  cufile::Error (*CancelBatch)(cufile::BatchHandle) = nullptr;
+  void (*DestroyBatch)(cufile::BatchHandle) = nullptr;
   cufile::Error (*GetVersion)(int*) = nullptr;
   cufile::Error (*SetBool)(int, bool) = nullptr;  // before the driver is opened
   cufile::Error (*SetStatisticsLevel)(int) = nullptr;
@@ -117,7 +167,10 @@ struct CuFileApi {
 
   std::string library;  // that was opened
   std::string version;  // "1.14"; empty: it does not say
+  // Where its statistics say how many GPUs there are.
+  size_t gpus_at = cufile::kGpusAt;
 
+  bool batches() const { return SetUpBatch != nullptr; }
   bool counts() const { return GetStatistics != nullptr && SetStatisticsLevel != nullptr; }
 };
 
@@ -146,6 +199,10 @@ struct CuFileCounts {
 // Since the library was opened by this process, of the GPU of that UUID ("GPU-5f…"); zeroes for one
 // that was not used yet. Nothing where the library does not count.
 std::optional<CuFileCounts> ReadCuFileCounts(const CuFileApi& api, std::string_view gpu_uuid);
+
+// Of all batches of this process since then, for people: "1 by nvidia-fs, 16 entries by the
+// processor". Empty where there were none, or the library does not count.
+std::string DescribeCuFileBatches(const CuFileApi& api);
 
 // Of the text of /proc/driver/nvidia-fs/stats: operations of all processes, where it counts them.
 std::optional<CuFileCounts> ParseNvidiaFsStats(const std::string& text);

@@ -1,11 +1,13 @@
 #include "daemon/engine/transfers/destinations.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
+#include "transport/core/scatter.h"
 #include "transport/core/store.h"
 
 namespace onecopy::engine {
@@ -35,9 +37,12 @@ uint64_t PiecesOf(const Layout& layout) {
   return pieces;
 }
 
-// What of a file goes directly to memory of a GPU that begins at this address.
-plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, uintptr_t memory,
-                            bool pieces) {
+// Of strided ranges, that are looked at one by one.
+constexpr uint64_t kMostElements = uint64_t{1} << 20;
+
+// What of a file goes directly to memory of a GPU, which lies at addresses.
+plan::DirectEnd DirectEndOf(const DirectWay* way, const ScatterEnd& file, const ScatterEnd& memory,
+                            uint64_t payload) {
   const auto no = [](std::string why, std::string remedy) {
     return plan::DirectEnd{
         Viability::No(reasons::kNotApplicable, std::move(why), std::move(remedy))};
@@ -49,15 +54,37 @@ plan::DirectEnd DirectEndOf(const DirectWay* way, const ByteRange& range, uintpt
   }
   const uint64_t grain = way->file->grain();
   const std::string blocks = "blocks of " + std::to_string(grain) + " bytes";
-  if (pieces) return no("ranges of a file are not read directly", "copy one range");
-  if ((range.offset - memory) % grain != 0) {
-    return no("what lies at a multiple of " + std::to_string(grain) +
-                  " in the file would not do so in the GPU's memory",
-              "move offsets by whole " + blocks);
+  for (const Layout* layout : {file.layout, memory.layout}) {
+    const uint64_t element = layout == nullptr ? 0 : layout->least_element();
+    if (element == 0 || (element >= grain && payload / element <= kMostElements)) continue;
+    return no("some of its ranges are strided, with elements of " + std::to_string(element) +
+                  " bytes, of which no drive reads so many",
+              "");
   }
-  const uint64_t head = (grain - range.offset % grain) % grain;
-  if (range.bytes < head + grain) return no("it has no whole " + blocks, "");
-  return {{}, head != 0 || (range.offset + range.bytes) % grain != 0};
+  uint64_t whole = 0;
+  bool edges = false;
+  for (const StridedCopy& piece : CopiesOf(file, memory, 0, payload)) {
+    const bool strides = piece.count > 1 && (piece.from_stride - piece.to_stride) % grain != 0;
+    if (strides || (piece.from - piece.to) % grain != 0) {
+      return no("what lies at byte " + std::to_string(piece.from) +
+                    " of the file would not lie alike within a block of " + std::to_string(grain) +
+                    " bytes in the GPU's memory",
+                "move offsets by whole " + blocks);
+    }
+    for (uint64_t i = 0; i < piece.count; ++i) {
+      const uint64_t from = piece.from + i * piece.from_stride;
+      const uint64_t head = std::min(piece.bytes, (grain - from % grain) % grain);
+      const uint64_t middle = (piece.bytes - head) / grain * grain;
+      whole += middle;
+      edges = edges || middle != piece.bytes;
+    }
+  }
+  if (whole == 0) return no("it has no whole " + blocks, "");
+  // Each block that is not whole costs a read of its own and a copy.
+  if (file.layout != nullptr && whole < payload / 2) {
+    return no("less than half of the ranges' bytes are whole " + blocks, "");
+  }
+  return {{}, edges};
 }
 
 }  // namespace
@@ -278,7 +305,8 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
 }
 
 std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
-                                                     const Area& destination) const {
+                                                     const Area& destination,
+                                                     const ScatterRef& ranges) const {
   const auto& [to, layout] = destination;
   const bool reads = source.memory == kFileKind;
   if (!reads && to.region->file() == nullptr) return std::nullopt;
@@ -301,8 +329,16 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
   const Region& end_of_file = reads ? *(*from)->region : *to.region;
   plan::FileEnd end{reads ? FileUse::kRead : FileUse::kWrite,
                     LongestPass(*end_of_file.file(), reads ? read : written, layout, address)};
-  end.direct = DirectEndOf(end_of_file.direct_way().get(), reads ? read : written,
-                           reinterpret_cast<uintptr_t>(begin), layout != nullptr);
+  const Layout* const in_file = ranges == nullptr ? nullptr
+                                : reads           ? &ranges->source
+                                                  : &ranges->destination;
+  const Layout* const in_memory = ranges == nullptr ? nullptr
+                                  : reads           ? &ranges->destination
+                                                    : &ranges->source;
+  const ByteRange& bytes = reads ? read : written;
+  end.direct = DirectEndOf(end_of_file.direct_way().get(), {in_file, bytes.offset},
+                           {in_memory, reinterpret_cast<uintptr_t>(begin)},
+                           in_file == nullptr ? bytes.bytes : in_file->bytes());
   end.drive = end_of_file.file()->drive();
   return end;
 }
@@ -326,7 +362,7 @@ Result<plan::Request> Destinations::MakeRequest(const Reservation& source, const
     request.source_pieces = PiecesOf(ranges->source);
     request.destination_pieces = PiecesOf(ranges->destination);
   }
-  request.file = FileEndOf(source, destination);
+  request.file = FileEndOf(source, destination, ranges);
   request.policy = policy;
   request.excluded = std::move(excluded);
   return request;

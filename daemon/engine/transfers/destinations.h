@@ -61,7 +61,8 @@ class Destinations {
                                     const ScatterRef& ranges, const Policy& policy,
                                     std::vector<plan::Exclusion> excluded) const;
   // How a file that is one of the ends is reached; nothing where none is.
-  std::optional<plan::FileEnd> FileEndOf(const Reservation& source, const Area& destination) const;
+  std::optional<plan::FileEnd> FileEndOf(const Reservation& source, const Area& destination,
+                                         const ScatterRef& ranges) const;
   Result<plan::Path> MakePlan(const Reservation& source, const Area& destination,
                               const ScatterRef& ranges, const Policy& policy,
                               std::vector<plan::Exclusion> excluded) const;

@@ -277,6 +277,11 @@ std::string LocalMove::Placement() const {
 void LocalMove::Stop(const Status& why) {
   if (!stopped_.ok()) return;
   stopped_ = why;
+  for (const Area* end : {&source_, &destination_}) {
+    if (end->span.region == nullptr) continue;  // it has ended
+    const auto& way = end->span.region->direct_way();
+    if (way != nullptr && way->file != nullptr) way->file->Stop();
+  }
   if (chain_ != nullptr) return chain_->Stop(why);
   // Not from here: the caller may be what is told of the end.
   context_.loop.Post([self = shared_from_this()] { self->Over(); });

@@ -71,6 +71,10 @@ std::vector<Cause> Causes() {
        }},
       {"DRIVE_BEHIND_LAYERS", "/scratch (raid5)",
        [](Facts& f) { f.storage.mounts[1].layers = {"raid5"}; }},
+      {"DRIVE_BEHIND_LAYERS", "/data (crypt)",
+       [](Facts& f) { f.storage.mounts[0].layers = {"crypt"}; }},
+      {"DRIVE_BEHIND_LAYERS", "/data (loop)",
+       [](Facts& f) { f.storage.mounts[0].layers = {"loop"}; }},
       {"FILE_SYSTEM_WITHOUT_GDS", "/data (btrfs)",
        [](Facts& f) { f.storage.mounts[0].type = "btrfs"; }},
       {"FILE_SYSTEM_WITHOUT_GDS", "/data (ext4, data=journal)",
@@ -115,6 +119,12 @@ TEST_CASE("with peer-to-peer DMA nvidia-fs is not missed, but RAID 0 is in the w
   const Finding* const layers = diagnosis.Find("DRIVE_BEHIND_LAYERS");
   REQUIRE(layers != nullptr);
   CHECK(layers->evidence.find("/scratch (raid0)") != std::string::npos);
+}
+
+TEST_CASE("images of programs are nobody's data") {
+  Facts facts = WithDrive();
+  facts.storage.mounts.push_back({"/snap/x", "squashfs", "ro", {"loop"}, {"nvme0n1"}});
+  CHECK(Diagnose(facts).findings.empty());
 }
 
 TEST_CASE("without a GPU nobody misses anything of it") {
@@ -162,4 +172,49 @@ TEST_CASE("drives, and what lies upon them, are read from files") {
   CHECK(storage.mounts[0].drives == std::vector<std::string>{"nvme0n1"});
   CHECK(storage.mounts[1].layers == std::vector<std::string>{"LVM", "raid0"});
   CHECK(storage.mounts[1].drives == std::vector<std::string>{"nvme0n1"});
+}
+
+TEST_CASE(
+    "each layer upon a drive is told by its name, and a loop device by what is below its file") {
+  TempFolder folder;
+  SysfsTree tree(folder.path().string(), 1, 1);
+  tree.Write("sys/devices/nvme0n1/size", "1\n");
+  tree.Link("sys/dev/block/259:0", "sys/devices/nvme0n1");
+  const auto upon = [&](const std::string& device, const std::string& number) {
+    const std::string path = "sys/devices/virtual/" + device;
+    tree.Link(path + "/slaves/nvme0n1", "sys/devices/nvme0n1");
+    tree.Link("sys/dev/block/" + number, path);
+    return path;
+  };
+  tree.Write(upon("md1", "9:1") + "/md/level", "raid5\n");
+  tree.Write(upon("dm-1", "253:1") + "/dm/uuid", "mpath-36001\n");
+  tree.Write(upon("dm-2", "253:2") + "/dm/uuid", "CRYPT-LUKS2-77\n");
+  tree.Write(upon("dm-3", "253:3") + "/dm/uuid", "\n");
+  tree.Write("sys/devices/virtual/loop0/loop/backing_file", "/drive/image\n");
+  tree.Link("sys/dev/block/7:0", "sys/devices/virtual/loop0");
+  std::string mounts;
+  int number = 20;
+  for (const auto& [device, at] : {std::pair("259:0", "/drive"),
+                                   {"9:1", "/raid"},
+                                   {"253:1", "/paths"},
+                                   {"253:2", "/secret"},
+                                   {"253:3", "/other"},
+                                   {"7:0", "/loop"}}) {
+    mounts += std::to_string(number++) + " 1 " + device + " / " + at + " rw - xfs x rw\n";
+  }
+  tree.Write("proc/self/mountinfo", mounts);
+  Facts facts = HealthyFacts();
+  GatherStorage(tree.root(), facts);
+  const std::vector<std::vector<std::string>> expected = {
+      {}, {"raid5"}, {"multipath"}, {"crypt"}, {"device-mapper"}, {"loop"}};
+  REQUIRE(facts.storage.mounts.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    INFO(facts.storage.mounts[i].folder);
+    CHECK(facts.storage.mounts[i].layers == expected[i]);
+    CHECK(facts.storage.mounts[i].drives == std::vector<std::string>{"nvme0n1"});
+  }
+  const Diagnosis diagnosis = Diagnose(facts);
+  const Finding* const layers = diagnosis.Find("DRIVE_BEHIND_LAYERS");
+  REQUIRE(layers != nullptr);
+  CHECK(layers->evidence.find("/raid (raid5)") != std::string::npos);
 }

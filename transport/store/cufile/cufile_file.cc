@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <future>
+#include <tuple>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -9,16 +10,35 @@
 #include "transport/store/cufile/failure.h"
 
 namespace onecopy::cufile {
+namespace {
+
+constexpr ssize_t kFirstCode = 5000;  // of the library's own
+
+// Until this process ends.
+void KeepForGood(std::shared_ptr<const Registration> memory, RegionRef region,
+                 std::shared_ptr<const void> file) {
+  static Mutex mutex;
+  using Kept =
+      std::tuple<std::shared_ptr<const Registration>, RegionRef, std::shared_ptr<const void>>;
+  static auto* const all = new std::vector<Kept>;
+  const MutexLock lock(mutex);
+  all->emplace_back(std::move(memory), std::move(region), std::move(file));
+}
+
+}  // namespace
 
 CufileFile::CufileFile(OpenFileRequest request, uint64_t bytes, shim::cufile::Handle handle,
-                       std::shared_ptr<const Driver> driver, std::shared_ptr<Lane> lane)
+                       DriveTrouble drive, std::shared_ptr<const Driver> driver,
+                       std::shared_ptr<Lane> lane)
     : request_(std::move(request)),
       bytes_(bytes),
       handle_(handle),
+      drive_(std::move(drive)),
       driver_(std::move(driver)),
       lane_(std::move(lane)) {}
 
 CufileFile::~CufileFile() {
+  for (const auto& [gpu, joined] : joined_) driver_->ledger->Leave(gpu);
   // The descriptor stays open until the library has let go of it.
   lane_->Wait([api = driver_->api, handle = handle_, keeps = request_.keeps] {
     api->DeregisterHandle(handle);
@@ -30,18 +50,33 @@ std::string CufileFile::how() const {
   if (bounced()) {
     text += ", " + std::to_string(bounced_pieces_) + " through memory of the library's own";
   }
+  if (batches_ > 0) {
+    text += "; " + std::to_string(batched_pieces_) + " of them by " + std::to_string(batches_) +
+            " batches";
+  }
+  if (const std::string broken = lane_->batches().broken(); !broken.empty()) {
+    text += "; no more batches, since " + broken;
+  }
+  const MutexLock lock(mutex_);
+  for (const auto& [gpu, joined] : joined_) {
+    const uint64_t others = driver_->ledger->Others(gpu, joined.company);
+    if (others == 0) continue;
+    text += "; the counters of GPU " + gpu + " are also those of " + std::to_string(others) +
+            " other transfer" + (others == 1 ? "" : "s") + " meanwhile";
+  }
   return text;
 }
 
 Result<std::shared_ptr<void>> CufileFile::Attach(const RegionRef& memory) {
   ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<const Registration> registration,
                            driver_->registrations->Attach(*memory));
-  const std::optional<shim::CuFileCounts> now = driver_->counts->Read(registration->device());
-  if (!now) return NotSeen("nothing counts what libcufile does with GPU " + registration->device());
+  const std::string& gpu = registration->device();
+  const std::optional<Ledger::Window> now = driver_->ledger->Open(gpu);
+  if (!now) return NotSeen("nothing counts what libcufile does with GPU " + gpu);
   const MutexLock lock(mutex_);
   std::erase_if(attached_, [](const auto& entry) { return entry.second.expired(); });
   attached_[memory.get()] = registration;
-  before_.try_emplace(registration->device(), *now);
+  if (!joined_.contains(gpu)) joined_[gpu] = {driver_->ledger->Join(gpu), *now};
   return std::shared_ptr<void>(std::const_pointer_cast<Registration>(registration));
 }
 
@@ -52,9 +87,9 @@ std::shared_ptr<const Registration> CufileFile::Find(const Region& memory) {
 }
 
 Status CufileFile::NotSeen(const std::string& why) const {
-  return {Code::kFailedPrecondition, reasons::kCompatibilityMode,
-          request_.name + " did not go directly between drive and GPU: " + why,
-          "see onecopy doctor, and gdscheck -p"};
+  return drive_.Explain({Code::kFailedPrecondition, reasons::kCompatibilityMode,
+                         request_.name + " did not go directly between drive and GPU: " + why,
+                         "see onecopy doctor, and gdscheck -p"});
 }
 
 Status CufileFile::Check(bool write, uint64_t offset, const Span& span) const {
@@ -70,26 +105,121 @@ Status CufileFile::Check(bool write, uint64_t offset, const Span& span) const {
               std::to_string(kGrain) + " bytes at whole blocks of memory"};
 }
 
+Status CufileFile::Stopped() const {
+  return {Code::kCancelled, reasons::kCancelled, "the transfer of " + request_.name + " was ended"};
+}
+
+void CufileFile::End(Status status, FilePass pass, Piece piece) {
+  lane_->loop().Post([self = shared_from_this(), status = std::move(status), pass,
+                      piece = std::move(piece)]() mutable { piece.done(std::move(status), pass); });
+}
+
+void CufileFile::Wait(UniqueFunction<void(Pieces)> task, Pieces pieces) {
+  auto shared = std::make_shared<Pieces>(std::move(pieces));
+  if (lane_->Wait([task = std::move(task), shared]() mutable { task(std::move(*shared)); })) return;
+  for (Piece& piece : *shared) {
+    End({Code::kResourceExhausted, reasons::kNoMemory,
+         "this process may have no more threads to wait for files",
+         "raise its limit on threads (TasksMax, ulimit -u)"},
+        FilePass::kDirect, std::move(piece));
+  }
+}
+
 void CufileFile::Move(bool write, uint64_t offset, Span span, Done done) {
-  auto shared = std::make_shared<Done>(std::move(done));
-  auto end = [self = shared_from_this(), shared](Moved moved, Span span) {
-    // All of it goes there: what it keeps is let go by the loop's thread.
-    os::EventLoop& loop = self->lane_->loop();
-    loop.Post([self, shared, moved = std::move(moved), span = std::move(span)]() mutable {
-      (*shared)(std::move(moved.status), moved.pass);
-    });
-  };
-  Status wrong = Check(write, offset, span);
-  if (!wrong.ok() || span.bytes == 0) return end({std::move(wrong)}, std::move(span));
-  const bool posted = lane_->Wait([self = shared_from_this(), write, offset, span, end]() mutable {
-    Moved moved = self->MoveNow(write, offset, span);
-    end(std::move(moved), std::move(span));
-  });
-  if (posted) return;
-  end({Status(Code::kResourceExhausted, reasons::kNoMemory,
-              "this process may have no more threads to wait for files",
-              "raise its limit on threads (TasksMax, ulimit -u)")},
-      std::move(span));
+  Pieces one;
+  one.push_back({offset, std::move(span), std::move(done)});
+  MoveMany(write, std::move(one));
+}
+
+void CufileFile::MoveMany(bool write, std::vector<Piece> pieces) {
+  const size_t most = lane_->batches().entries();
+  Pieces small;
+  for (Piece& piece : pieces) {
+    Status wrong = Check(write, piece.offset, piece.span);
+    if (!wrong.ok() || piece.span.bytes == 0) {
+      End(std::move(wrong), FilePass::kDirect, std::move(piece));
+      continue;
+    }
+    const auto memory = Find(*piece.span.region);
+    const bool alike = small.empty() || small.front().span.region == piece.span.region;
+    const bool batched = most > 0 && alike && piece.span.bytes <= kMostInBatch &&
+                         pieces.size() > 1 && memory != nullptr && !memory->windowed();
+    Pieces one;
+    Pieces& to = batched ? small : one;
+    to.push_back(std::move(piece));
+    if (batched && small.size() < most) continue;
+    Wait([self = shared_from_this(),
+          write](Pieces some) { self->MoveBatch(write, std::move(some)); },
+         std::exchange(to, {}));
+  }
+  if (small.empty()) return;
+  Wait([self = shared_from_this(), write](Pieces some) { self->MoveBatch(write, std::move(some)); },
+       std::move(small));
+}
+
+void CufileFile::MoveBatch(bool write, Pieces pieces) {
+  const std::shared_ptr<const Registration> memory = Find(*pieces.front().span.region);
+  std::vector<BatchEnd> ends(pieces.size());
+  const std::string device = pieces.front().span.region->place().device;
+  if (pieces.size() > 1 && memory != nullptr && !stopped_) {
+    std::vector<BatchPiece> asked;
+    for (const Piece& piece : pieces) {
+      asked.push_back({piece.offset, piece.span.offset, piece.span.bytes});
+    }
+    driver_->ledger->Begin(device, asked.size());
+    ends = memory->MoveBatch(lane_->batches(), write, handle_, asked, stopped_);
+    uint64_t moved = 0;
+    for (const BatchEnd& end : ends) {
+      if (end.how == BatchEnd::How::kMoved && end.result > 0) ++moved;
+    }
+    driver_->ledger->End(device, asked.size(), moved);
+    if (moved > 0) {
+      ++batches_;
+      batched_pieces_ += moved;
+    }
+  }
+  std::vector<Status> ended;
+  uint64_t well = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    ended.push_back(EndOfBatched(write, ends[i], pieces[i]));
+    if (ended.back().ok()) ++well;
+    // What the library does not let go of stays where it is, whoever else wants the memory.
+    if (ends[i].how == BatchEnd::How::kLost) {
+      KeepForGood(memory, pieces[i].span.region, shared_from_this());
+    }
+  }
+  const FilePass pass = well == 0 ? FilePass::kDirect : PassTaken(device, well);
+  for (size_t i = 0; i < pieces.size(); ++i) End(std::move(ended[i]), pass, std::move(pieces[i]));
+}
+
+// What a batch has left of a piece is moved by calls of its own.
+Status CufileFile::EndOfBatched(bool write, const BatchEnd& end, const Piece& piece) {
+  using How = BatchEnd::How;
+  const std::string what = (write ? "writing " : "reading ") + request_.name;
+  uint64_t moved = 0;
+  switch (end.how) {
+    case How::kLost:
+      return {Code::kInternal, reasons::kDriverFailed,
+              what + ": libcufile does not say any more how its batch goes",
+              "set batch = 0 under [cufile], and restart onecopyd: the memory is kept until then"};
+    case How::kCancelled:
+      if (stopped_) return Stopped();
+      break;
+    case How::kFailed:
+      // Of errno, or the library's own code.
+      if (end.result > -kFirstCode) return IoFailure(what, -1, static_cast<int>(-end.result));
+      return IoFailure(what, end.result, 0);
+    case How::kMoved:
+      moved = static_cast<uint64_t>(end.result);
+      if (moved >= piece.span.bytes) return OkStatus();
+      moved = moved / kGrain * kGrain;
+      break;
+    case How::kNotTaken:
+      break;
+  }
+  uint64_t operations = 0;
+  const Span rest{piece.span.region, piece.span.offset + moved, piece.span.bytes - moved};
+  return MoveAll(write, piece.offset + moved, rest, &operations);
 }
 
 Status CufileFile::MoveAll(bool write, uint64_t offset, const Span& span, uint64_t* operations) {
@@ -98,12 +228,16 @@ Status CufileFile::MoveAll(bool write, uint64_t offset, const Span& span, uint64
   if (memory == nullptr) {
     return {Code::kInternal, reasons::kInternal, what + ": the GPU's memory is not attached"};
   }
+  const std::string& device = memory->device();
   for (uint64_t moved = 0; moved < span.bytes;) {
+    if (stopped_) return Stopped();
+    driver_->ledger->Begin(device, 1);
     errno = 0;
     const ssize_t got =
         memory->Move(write, handle_, offset + moved, span.offset + moved, span.bytes - moved);
     const int native = errno;
-    ++*operations;
+    driver_->ledger->End(device, 1, got > 0 ? 1 : 0);
+    if (got > 0) ++*operations;
     if (got == -1 && native == EINTR) continue;
     if (got < 0) return IoFailure(what, got, native);
     const auto bytes = static_cast<uint64_t>(got);
@@ -125,32 +259,26 @@ Status CufileFile::MoveAll(bool write, uint64_t offset, const Span& span, uint64
   return OkStatus();
 }
 
-CufileFile::Moved CufileFile::MoveNow(bool write, uint64_t offset, const Span& span) {
-  uint64_t operations = 0;
-  Moved moved{MoveAll(write, offset, span, &operations)};
-  if (!moved.status.ok()) return moved;
-  const MutexLock lock(mutex_);
-  moved.pass = PassTaken(span.region->place().device);
-  ++(moved.pass == FilePass::kDirect ? direct_pieces_ : bounced_pieces_);
-  return moved;
-}
-
-// Of all pieces so far: where any went another way, which of them it was is not told, and this may
-// be it.
-FilePass CufileFile::PassTaken(const std::string& device) {
-  const std::optional<shim::CuFileCounts> now = driver_->counts->Read(device);
-  const auto before = before_.find(device);
-  if (!now || before == before_.end()) return FilePass::kHostBounce;
-  if (now->posix > before->second.posix) return FilePass::kHostBounce;
-  if (now->bounced > before->second.bounced) return FilePass::kGpuBounce;
-  const bool counted = now->direct - before->second.direct > direct_pieces_;
-  return counted ? FilePass::kDirect : FilePass::kHostBounce;
+// Of all operations so far: where any went another way, which of them it was is not told, and this
+// may be it.
+FilePass CufileFile::PassTaken(const std::string& device, uint64_t pieces) {
+  Ledger::Window window;
+  {
+    const MutexLock lock(mutex_);
+    const auto joined = joined_.find(device);
+    if (joined == joined_.end()) return FilePass::kHostBounce;
+    window = joined->second.window;
+  }
+  const Ledger::Seen seen = driver_->ledger->Look(device, window);
+  (seen.direct ? direct_pieces_ : bounced_pieces_) += pieces;
+  if (seen.direct) return FilePass::kDirect;
+  return seen.through_gpu ? FilePass::kGpuBounce : FilePass::kHostBounce;
 }
 
 Result<std::string> CufileFile::Prove(bool write, uint64_t offset, const Span& span) {
   ONECOPY_RETURN_IF_ERROR(Check(write, offset, span));
   const std::string& device = span.region->place().device;
-  const std::optional<shim::CuFileCounts> before = driver_->counts->Read(device);
+  const std::optional<Ledger::Window> before = driver_->ledger->Open(device);
   if (!before) return NotSeen("nothing counts what libcufile does with GPU " + device);
   auto ended = std::make_shared<std::promise<std::pair<Status, uint64_t>>>();
   std::future<std::pair<Status, uint64_t>> outcome = ended->get_future();
@@ -166,14 +294,17 @@ Result<std::string> CufileFile::Prove(bool write, uint64_t offset, const Span& s
   }
   const auto [status, operations] = outcome.get();
   ONECOPY_RETURN_IF_ERROR(status);
-  const std::optional<shim::CuFileCounts> after = driver_->counts->Read(device);
-  if (!after) return NotSeen("nothing counts what libcufile does with GPU " + device);
-  const std::string why = WhyNotDirect(*before, *after, operations);
-  if (!why.empty()) return NotSeen(why);
+  const Ledger::Seen seen = driver_->ledger->Look(device, *before);
+  if (!seen.direct) return NotSeen(seen.why_not);
+  if (seen.counted < operations) {
+    return NotSeen(std::to_string(operations) + " operations were asked for, and " +
+                   std::to_string(seen.counted) + " counted as direct");
+  }
   // What the pieces are held against begins behind what has been seen.
+  const std::optional<Ledger::Window> after = driver_->ledger->Open(device);
   const MutexLock lock(mutex_);
-  before_[device] = *after;
-  return driver_->name + " counted " + std::to_string(after->direct - before->direct) +
+  if (after) joined_[device].window = *after;
+  return driver_->name + " counted " + std::to_string(seen.counted) +
          " direct operations for the first " + FormatBytes(span.bytes) +
          ", and none by host memory";
 }

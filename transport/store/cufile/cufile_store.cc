@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "transport/os/error.h"
 #include "transport/store/cufile/cufile_file.h"
 #include "transport/store/cufile/failure.h"
+#include "transport/store/cufile/probe_child.h"
 
 namespace onecopy::cufile {
 namespace {
@@ -33,16 +35,27 @@ std::deque<std::shared_ptr<Lane>>& Abandoned() {
 }
 
 // Blocks, as opening the driver does.
-Result<std::shared_ptr<const Driver>> OpenDriver(const CufileStore::Options& options,
-                                                 const std::string& nvidia_fs) {
+Result<std::shared_ptr<const Driver>> OpenDriver(
+    const CufileStore::Options& options, const std::map<std::string, std::string>& attributes) {
+  const auto attribute = [&](const std::string& key) {
+    const auto found = attributes.find(key);
+    return found == attributes.end() ? std::string() : found->second;
+  };
+  const std::string nvidia_fs = attribute("nvidia_fs");
   auto driver = std::make_shared<Driver>();
   ONECOPY_ASSIGN_OR_RETURN(driver->api, shim::LoadCuFile(options.probe.library));
   ONECOPY_ASSIGN_OR_RETURN(driver->cuda, shim::LoadCuda(options.probe.cuda_library));
   const shim::cufile::Error opened = shim::OpenCuFileDriver(*driver->api, false);
   if (opened.code != 0) return Failure("opening libcufile's driver", opened);
-  driver->counts = std::make_shared<Counts>(driver->api);
+  driver->ledger = std::make_shared<Ledger>(std::make_shared<Counts>(driver->api));
   driver->registrations =
       std::make_shared<Registrations>(driver->api, driver->cuda, options.slice_bytes);
+  auto properties = std::make_unique<shim::cufile::Properties>();
+  if (attribute("batch") == kBatchWorks && driver->api->batches() &&
+      driver->api->GetProperties(properties.get()).code == 0) {
+    driver->batch_entries = std::min(options.batch, properties->max_batch);
+  }
+  driver->root = options.probe.root == "/" ? "" : options.probe.root;
   driver->threads = options.threads;
   driver->slice_bytes = options.slice_bytes;
   driver->name = "libcufile" + (driver->api->version.empty() ? "" : " " + driver->api->version);
@@ -74,8 +87,7 @@ struct CufileStore::Shared {
     Probed probed = Probe(options.probe);
     std::shared_ptr<const Driver> opened;
     if (probed.viability.viable) {
-      Result<std::shared_ptr<const Driver>> made =
-          OpenDriver(options, probed.attributes["nvidia_fs"]);
+      Result<std::shared_ptr<const Driver>> made = OpenDriver(options, probed.attributes);
       if (made.ok()) {
         opened = std::move(*made);
       } else {
@@ -109,7 +121,9 @@ struct CufileStore::Shared {
             ? Status(Code::kResourceExhausted, reasons::kQuota,
                      std::to_string(kMostLanes) + " users have files open, and no more may",
                      "try again later")
-            : Lane::Make(owner, gid, options.threads);
+            : Lane::Make(owner, gid, options.threads,
+                         std::make_unique<Batches>(
+                             driver->api, Batches::Options{.entries = driver->batch_entries}));
     if (made.ok()) {
       lanes[{owner, gid}] = *made;
     } else {
@@ -149,12 +163,15 @@ Result<std::shared_ptr<DirectFile>> OpenNow(OpenFileRequest request,
   descriptor.handle.fd = request.direct_fd;
   shim::cufile::Handle handle = nullptr;
   const shim::cufile::Error known = driver->api->RegisterHandle(&handle, &descriptor);
-  if (known.code != 0) return Failure(driver->name + " does not take " + request.name, known);
+  DriveTrouble drive = FindDriveTrouble(driver->root, request.direct_fd);
+  if (known.code != 0) {
+    return drive.Explain(Failure(driver->name + " does not take " + request.name, known));
+  }
   const uint64_t bytes = request.use == FileUse::kWrite
                              ? static_cast<uint64_t>(std::numeric_limits<off_t>::max())
                              : static_cast<uint64_t>(file.st_size);
   return std::shared_ptr<DirectFile>(std::make_shared<CufileFile>(
-      std::move(request), bytes, handle, std::move(driver), std::move(lane)));
+      std::move(request), bytes, handle, std::move(drive), std::move(driver), std::move(lane)));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ class CufileStore final : public Store {
     Use use = Use::kAuto;
     unsigned threads = 16;                     // for each user
     uint64_t slice_bytes = uint64_t{4} << 20;  // whole grains
+    unsigned batch = 128;                      // small pieces moved by one call; 0: by one each
     ProbeOptions probe;
   };
 

@@ -29,6 +29,15 @@ std::vector<SettingSpec> Specs() {
        .doc = "Of one read or write: whole blocks of 4 KiB.",
        .least = static_cast<int64_t>(CufileFile::kGrain),
        .most = 1024 * kMiB},
+      {.key = "batch",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{128},
+       .doc =
+           "Of many ranges in one request: how many, of 1 MiB each at most, are read or written by "
+           "one call, where libcufile has such a call and counts what it does. 0: by one call "
+           "each.",
+       .least = 0,
+       .most = 4096},
       {.key = "probe_limit",
        .type = SettingType::kDuration,
        .fallback = int64_t{10000},
@@ -57,6 +66,8 @@ Backend<Store> Describe() {
     options.threads = static_cast<unsigned>(settings.Integer("threads"));
     // Whole blocks.
     options.slice_bytes = settings.Bytes("slice") / CufileFile::kGrain * CufileFile::kGrain;
+    options.batch = static_cast<unsigned>(settings.Integer("batch"));
+    options.probe.batch = options.batch >= 2;
     options.probe.library = context.library;
     const auto cuda = context.libraries.find("cuda");
     if (cuda != context.libraries.end()) options.probe.cuda_library = cuda->second;

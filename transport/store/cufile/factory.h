@@ -6,8 +6,8 @@
 namespace onecopy::cufile {
 
 // Viable where a process of its own has shown that it works. Settings: use, threads, slice,
-// probe_limit, probe_folder. With use = "on" its creation waits for that, and fails where it does
-// not work.
+// batch, probe_limit, probe_folder. With use = "on" its creation waits for that, and fails where it
+// does not work.
 Backend<Store> Describe();
 
 }  // namespace onecopy::cufile

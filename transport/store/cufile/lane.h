@@ -8,13 +8,15 @@
 #include "transport/core/uid.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/pool.h"
+#include "transport/store/cufile/batches.h"
 
 namespace onecopy::cufile {
 
 class Lane {
  public:
   // Everything is done as this user. RESOURCE_EXHAUSTED.
-  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, size_t threads);
+  static Result<std::shared_ptr<Lane>> Make(const Uid& owner, uint32_t gid, size_t threads,
+                                            std::unique_ptr<Batches> batches);
   // Any thread but its own, with nothing under way.
   ~Lane() { thread_->StopAndJoin(); }
 
@@ -25,10 +27,12 @@ class Lane {
   }
   // Any thread; the task may wait, as this user. False where there is no thread to be had.
   bool Wait(Task task) { return pool_->Post(std::move(task)); }
+  Batches& batches() { return *batches_; }
 
  private:
   Lane() = default;
 
+  std::unique_ptr<Batches> batches_;
   std::unique_ptr<os::LoopThread> thread_;
   std::unique_ptr<os::Pool> pool_;
 };

@@ -99,7 +99,7 @@ Viability CompatibilityOnly(const Said& said, const ProbeOptions& options) {
 
 // Of a library that does not open its driver strictly.
 Viability Closed(const Said& strict, const ProbeOptions& options) {
-  const Said lenient = Ask(options, "lenient");
+  const Said lenient = Ask(options, kLenient);
   if (lenient.Get("driver") == "OK") return CompatibilityOnly(lenient, options);
   if (!lenient.outcome.ended || lenient.outcome.signal != 0) return Crashed(lenient, options);
   const bool absent = !std::filesystem::exists(options.root + "/proc/driver/nvidia-fs");
@@ -109,6 +109,16 @@ Viability Closed(const Said& strict, const ProbeOptions& options) {
                        absent
                            ? "load nvidia-fs (modprobe nvidia-fs; package nvidia-fs or nvidia-gds)"
                            : "see the kernel's log, and gdscheck -p");
+}
+
+// A library whose batches crash or hang is used without: all else had been said before.
+void NoteBatches(Said& said, const ProbeOptions& options) {
+  const bool lived = said.outcome.ended && said.outcome.signal == 0;
+  if (said.Get("step") != kBatchStep || lived || said.has("reason")) return;
+  said.values["batch"] =
+      said.outcome.Describe(options.limit) + ", in a process of its own: batches are not used";
+  said.outcome.ended = true;
+  said.outcome.signal = 0;
 }
 
 Viability Judge(const Said& said, const ProbeOptions& options) {
@@ -151,10 +161,11 @@ Probed Probe(const ProbeOptions& options) {
                                      "install NVIDIA's driver, nvidia-fs and libcufile");
     return probed;
   }
-  const Said said = Ask(options, "strict");
+  Said said = Ask(options, options.batch ? kStrictWithBatches : kStrict);
+  NoteBatches(said, options);
   probed.viability = Judge(said, options);
   for (const auto& key : {"library", "version", "nvidia_fs", "compatibility", "counts", "file",
-                          "memory", "read", "went"}) {
+                          "memory", "read", "went", "batch", "batch_counts"}) {
     if (!said.Get(key).empty()) probed.attributes[key] = said.Get(key);
   }
   return probed;

@@ -18,6 +18,7 @@ struct ProbeOptions {
   std::string library;              // empty: the system's
   std::string cuda_library;         // likewise
   std::string folder = "/var/tmp";  // in which a file is read
+  bool batch = true;                // whether batches are tried, too
   std::chrono::milliseconds limit{10000};
   std::string root = "/";  // of /proc and /dev, for tests
 };

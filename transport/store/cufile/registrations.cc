@@ -76,6 +76,14 @@ ssize_t Registration::Move(bool write, shim::cufile::Handle file, uint64_t offse
   return moved;
 }
 
+std::vector<BatchEnd> Registration::MoveBatch(Batches& batches, bool write,
+                                              shim::cufile::Handle file,
+                                              std::span<const BatchPiece> pieces,
+                                              const std::atomic<bool>& stop) const {
+  const shim::ScopedCudaContext context(*cuda_, context_->get());
+  return batches.Run(write, file, base_, pieces, stop);
+}
+
 Result<std::shared_ptr<const Registration>> Registrations::Attach(const Region& memory) {
   const std::byte* const base = memory.address();
   const MutexLock lock(mutex_);

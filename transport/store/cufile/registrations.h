@@ -11,6 +11,7 @@
 #include "transport/core/region.h"
 #include "transport/shim/cuda.h"
 #include "transport/shim/cufile.h"
+#include "transport/store/cufile/batches.h"
 
 namespace onecopy::cufile {
 
@@ -32,6 +33,10 @@ class Registration {
   // Any thread that may wait. Reads or writes as cuFileRead does, at that offset of the region.
   ssize_t Move(bool write, shim::cufile::Handle file, uint64_t offset, uint64_t inside,
                uint64_t bytes) const;
+  // Likewise; as Batches::Run. Not where it is windowed.
+  std::vector<BatchEnd> MoveBatch(Batches& batches, bool write, shim::cufile::Handle file,
+                                  std::span<const BatchPiece> pieces,
+                                  const std::atomic<bool>& stop) const;
 
  private:
   Registration(std::shared_ptr<const shim::CuFileApi> api,
