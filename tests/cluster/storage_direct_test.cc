@@ -171,7 +171,7 @@ namespace {
 // between the GPUs where `nvlink`.
 struct TwoSockets {
   explicit TwoSockets(bool nvlink = true, const std::string& is = {})
-      : node("east", {.config = "topology = \"" + Topology() + "\"\n" + Config(),
+      : node("east", {.config = "topology = \"" + Topology() + "\"\n" + DriveConfig(),
                       .environment = {"FAKE_CUFILE=" + is,
                                       std::string("FAKE_CUDA_NVLINK=") + (nvlink ? "1" : "0")}}) {
     WriteFile(folder / "in", payload);
