@@ -66,7 +66,8 @@ Result<std::unique_ptr<Mover>> MakeGdsio(const GdsioParams& params) {
   programs.read = [writes = params.writes](const std::string& line) {
     return ReadGdsio(line, writes);
   };
-  return std::unique_ptr<Mover>(std::make_unique<ToolMover>(std::move(programs), whole * kGdsioMiB));
+  return std::unique_ptr<Mover>(
+      std::make_unique<ToolMover>(std::move(programs), whole * kGdsioMiB));
 }
 
 }  // namespace onecopy::bench

@@ -31,6 +31,12 @@ Result<ImportRequest> Region::Share() {
 }
 
 Status Region::CheckIntact() const {
+  if (distrusted_) {
+    return {Code::kAborted, reasons::kDriverFailed,
+            "a drive may still write into this " + step_name() +
+                " memory: libcufile does not say any more how a transfer of it went",
+            "remove the buffer, and restart onecopyd, which keeps the memory until then"};
+  }
   if (faulted_ == nullptr || !*faulted_) return OkStatus();
   return {Code::kAborted, reasons::kMemoryFault,
           "a page of " + step_name() + " memory was not there when it was needed",

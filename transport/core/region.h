@@ -114,6 +114,9 @@ class Region {
   // out looks before it says that they have arrived. ABORTED (MEMORY_FAULT) once that has happened;
   // the bytes are then nothing's, for ever.
   Status CheckIntact() const;
+  // Any thread: something that nobody hears of any more may still write here, so nothing is known
+  // of the bytes from now on: CheckIntact fails for ever, with DRIVER_FAILED.
+  void Distrust() { distrusted_ = true; }
   // As above, and before new work with the bytes: RESOURCE_EXHAUSTED (NO_MEMORY) where the client's
   // file has less memory than this machine can still promise it.
   Status CheckUsable() const;
@@ -133,6 +136,7 @@ class Region {
   const Place place_;
   std::byte* const address_;
   const uint64_t bytes_;
+  std::atomic<bool> distrusted_ = false;
   const bool cpu_addressable_;
   std::string step_name_;
   std::string form_;

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "transport/os/sysfs.h"
+
 namespace onecopy::os {
 namespace {
 
@@ -37,9 +39,9 @@ void Descend(const fs::path& device, int depth, DriveStack& stack) {
   }
   if (fs::exists(device / "loop", error)) stack.layers.emplace_back("loop");
   bool bottom = true;
-  for (const auto& entry : fs::directory_iterator(device / "slaves", error)) {
+  for (const std::string& name : sysfs::List(device / "slaves")) {
     bottom = false;
-    const fs::path below = fs::canonical(entry.path(), error);
+    const fs::path below = fs::canonical(device / "slaves" / name, error);
     if (!error) Descend(below, depth + 1, stack);
   }
   if (bottom) stack.drives.push_back(device.filename().string());

@@ -40,6 +40,7 @@ inline constexpr int kAlreadyOpen = 5026;
 inline constexpr int kHandleNotRegistered = 5027;
 inline constexpr int kInternal = 5030;
 inline constexpr int kIoDisabled = 5034;
+inline constexpr int kBatchSubmitFailed = 5035;
 inline constexpr int kPinningFailed = 5036;
 inline constexpr int kNoMemory = 5043;
 inline constexpr int kBufferNotRegistered = 5045;
@@ -95,6 +96,8 @@ struct BatchEvent {
 };
 static_assert(sizeof(BatchEvent) == 24);
 using BatchHandle = void*;
+inline constexpr int kBatchWaiting = 0x01;
+inline constexpr int kBatchPending = 0x02;
 inline constexpr int kBatchInvalid = 0x04;
 inline constexpr int kBatchCancelled = 0x08;
 inline constexpr int kBatchComplete = 0x10;

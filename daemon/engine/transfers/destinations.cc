@@ -38,7 +38,7 @@ uint64_t PiecesOf(const Layout& layout) {
 }
 
 // Of strided ranges, that are looked at one by one.
-constexpr uint64_t kMostElements = uint64_t{1} << 20;
+constexpr uint64_t kMostElements = uint64_t{1} << 16;
 
 // What of a file goes directly to memory of a GPU, which lies at addresses.
 plan::DirectEnd DirectEndOf(const DirectWay* way, const ScatterEnd& file, const ScatterEnd& memory,

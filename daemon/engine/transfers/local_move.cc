@@ -277,14 +277,17 @@ std::string LocalMove::Placement() const {
 void LocalMove::Stop(const Status& why) {
   if (!stopped_.ok()) return;
   stopped_ = why;
+  const auto self = shared_from_this();
+  // First what says why: a file that is stopped may end the chain with a reason of its own.
+  if (chain_ != nullptr) chain_->Stop(why);
   for (const Area* end : {&source_, &destination_}) {
     if (end->span.region == nullptr) continue;  // it has ended
     const auto& way = end->span.region->direct_way();
     if (way != nullptr && way->file != nullptr) way->file->Stop();
   }
-  if (chain_ != nullptr) return chain_->Stop(why);
+  if (chain_ != nullptr) return;
   // Not from here: the caller may be what is told of the end.
-  context_.loop.Post([self = shared_from_this()] { self->Over(); });
+  context_.loop.Post([self] { self->Over(); });
 }
 
 uint64_t LocalMove::life() const {

@@ -83,14 +83,13 @@ TEST_CASE("each piece of a batch ends as the library says, in whatever order") {
   says.events = {{Cookie(2), kBatchFailed, static_cast<size_t>(-EIO)},
                  {Cookie(0), kBatchComplete, 4096},
                  {Cookie(3), kBatchInvalid, 0},
-                 {Cookie(1), kBatchTimeout, 0}};
+                 {Cookie(1), kBatchCancelled, 0}};
   Batches batches(Library(says), Quick());
   CHECK(batches.entries() == 8);
   const auto ends = Run(batches);
   CHECK(ends[0].how == How::kMoved);
   CHECK(ends[0].result == 4096);
-  CHECK(ends[1].how == How::kFailed);
-  CHECK(ends[1].result == -ETIMEDOUT);
+  CHECK(ends[1].how == How::kCancelled);
   CHECK(ends[2].how == How::kFailed);
   CHECK(ends[2].result == -EIO);
   CHECK(ends[3].how == How::kNotTaken);
@@ -128,6 +127,47 @@ TEST_CASE("a batch that is not taken is as if it had not been asked for, and the
   CHECK(says.destroyed == 1);
 }
 
+TEST_CASE(
+    "where submitting fails otherwise some may have begun: all is lost, and the context kept") {
+  Script says;
+  says.submit = 5040;
+  Batches batches(Library(says), Quick());
+  for (const BatchEnd& end : Run(batches)) CHECK(end.how == How::kLost);
+  CHECK(batches.entries() == 0);
+  CHECK(says.cancelled == 1);
+  CHECK(says.destroyed == 0);
+}
+
+TEST_CASE("what waits or is under way has not ended") {
+  Script says;
+  for (size_t piece = 0; piece < kPieces.size(); ++piece) {
+    says.events.push_back({Cookie(piece), kBatchWaiting, 0});
+    says.events.push_back({Cookie(piece), kBatchPending, 0});
+  }
+  for (size_t piece = 0; piece < kPieces.size(); ++piece) {
+    says.events.push_back({Cookie(piece), kBatchComplete, kPieces[piece].bytes});
+  }
+  Batches batches(Library(says), Quick());
+  for (const BatchEnd& end : Run(batches)) CHECK(end.how == How::kMoved);
+  CHECK(batches.broken().empty());
+}
+
+TEST_CASE("an entry that timed out, or of which nobody knows what it is, is lost") {
+  Script says;
+  const int unknown = 0x80;
+  says.events = {{Cookie(0), kBatchTimeout, 0},
+                 {Cookie(1), unknown, 4096},
+                 {Cookie(2), kBatchComplete, 8192},
+                 {Cookie(3), kBatchComplete, 4096}};
+  Batches batches(Library(says), Quick());
+  const auto ends = Run(batches);
+  CHECK(ends[0].how == How::kLost);
+  CHECK(ends[1].how == How::kLost);
+  CHECK(ends[2].how == How::kMoved);
+  CHECK(batches.entries() == 0);
+  CHECK(says.destroyed == 0);
+}
+
 TEST_CASE("what nobody wants any more is cancelled, and its context is not used again") {
   Script says;
   says.on_cancel_tell = true;
@@ -146,6 +186,7 @@ TEST_CASE("pieces of which the library says nothing any more are lost, and told 
     for (const BatchEnd& end : Run(batches)) CHECK(end.how == How::kLost);
     CHECK(says.asked == 3);
     CHECK(batches.entries() == 0);
+    CHECK(says.destroyed == 0);
   }
   SECTION("it is silent after they were cancelled") {
     says.events = {{Cookie(1), kBatchComplete, 4096}};

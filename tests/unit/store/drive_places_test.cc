@@ -4,6 +4,8 @@
 #include <linux/magic.h>
 #include <sys/sysmacros.h>
 
+#include <filesystem>
+
 #include "tests/support/catch.h"
 #include "tests/support/sysfs_tree.h"
 #include "tests/support/temp_folder.h"
@@ -69,6 +71,26 @@ TEST_CASE("what is on drives of several NUMA nodes is near to none") {
   CHECK(place.words ==
         "nvme0n1 (0000:11:00.0, NUMA node 0), nvme1n1 (0000:81:00.0, NUMA node 1): "
         "near to several NUMA nodes");
+}
+
+TEST_CASE("an array that is made anew under its old number is looked at anew") {
+  Server server;
+  server.tree.AddBlock("253:0", "sys/devices/virtual/block/dm-0", {"nvme0n1"});
+  DrivePlaces places(server.topology, server.tree.root());
+  CHECK(places.Of(makedev(253, 0), Ext4()).numa_node == 0);
+  const std::string slaves = server.tree.root() + "/sys/devices/virtual/block/dm-0/slaves/";
+  std::filesystem::remove(slaves + "nvme0n1");
+  std::filesystem::create_symlink(server.tree.root() + "/sys/class/block/nvme1n1",
+                                  slaves + "nvme1n1");
+  CHECK(places.Of(makedev(253, 0), Ext4()).numa_node == 1);
+}
+
+TEST_CASE("of an array of which the topology knows a part no drive is named, as all count") {
+  Server server;
+  server.tree.AddBlock("9:1", "sys/devices/virtual/block/md1", {"nvme0n1", "sda"});
+  const DrivePlace place = server.Of(9, 1);
+  CHECK(place.drives.empty());
+  CHECK(place.words.starts_with("nvme0n1 (0000:11:00.0, NUMA node 0), sda (0000:13:00.0"));
 }
 
 TEST_CASE("on a machine with one NUMA node a drive is shown, and nothing follows from it") {

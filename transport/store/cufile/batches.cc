@@ -11,6 +11,14 @@ using shim::cufile::BatchEntry;
 using shim::cufile::BatchEvent;
 using How = BatchEnd::How;
 
+// Whether the entry has come to an end, so that the library touches its memory no more.
+bool HasEnded(int status) {
+  using namespace shim::cufile;
+  return status == kBatchComplete || status == kBatchInvalid || status == kBatchCancelled ||
+         status == kBatchFailed;
+}
+
+// Of one that has ended.
 BatchEnd EndOf(const BatchEvent& event) {
   const auto result = static_cast<ssize_t>(event.result);
   switch (event.status) {
@@ -20,8 +28,6 @@ BatchEnd EndOf(const BatchEvent& event) {
       return {How::kNotTaken, 0};
     case shim::cufile::kBatchCancelled:
       return {How::kCancelled, 0};
-    case shim::cufile::kBatchTimeout:
-      return {How::kFailed, -ETIMEDOUT};
     default:
       return {How::kFailed, result < 0 ? result : -EIO};
   }
@@ -93,14 +99,23 @@ std::vector<BatchEnd> Batches::Run(bool write, shim::cufile::Handle file, std::b
   const shim::cufile::Error submitted =
       api_->SubmitBatch(handle, static_cast<unsigned>(entries.size()), entries.data(), 0);
   if (submitted.code != 0) {
-    // Nothing of it has begun. Should that be wrong, the same bytes are moved once more.
     Break("submitting a batch", submitted);
+    if (submitted.code == shim::cufile::kBatchSubmitFailed) {  // nothing of it has begun
+      api_->DestroyBatch(handle);
+      return ends;
+    }
+    // Some of it may have. Whoever asks how it goes may wait for ever, so its context stays, too.
     api_->CancelBatch(handle);
-    api_->DestroyBatch(handle);
+    for (BatchEnd& end : ends) end.how = How::kLost;
     return ends;
   }
   for (BatchEnd& end : ends) end.how = How::kLost;
-  if (Reap(handle, stop, ends)) {
+  const bool again = Reap(handle, stop, ends);
+  const bool lost = std::any_of(ends.begin(), ends.end(),
+                                [](const BatchEnd& end) { return end.how == How::kLost; });
+  // The context of what is under way is the library's: it stays until the process ends.
+  if (lost) return ends;
+  if (again) {
     GiveBack(handle);
   } else {
     api_->DestroyBatch(handle);
@@ -144,8 +159,13 @@ bool Batches::Reap(shim::cufile::BatchHandle handle, const std::atomic<bool>& st
         Break("a batch told of what is none of its pieces, or told of one twice", {});
         continue;
       }
+      if (events[i].status == shim::cufile::kBatchWaiting ||
+          events[i].status == shim::cufile::kBatchPending) {
+        continue;
+      }
+      if (!HasEnded(events[i].status)) Break("an entry of a batch did not end as others do", {});
       ended[piece] = true;
-      ends[piece] = EndOf(events[i]);
+      if (HasEnded(events[i].status)) ends[piece] = EndOf(events[i]);  // else it is lost
     }
     const size_t before = left;
     left = static_cast<size_t>(std::count(ended.begin(), ended.end(), false));

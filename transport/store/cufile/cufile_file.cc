@@ -158,7 +158,7 @@ void CufileFile::MoveMany(bool write, std::vector<Piece> pieces) {
 }
 
 void CufileFile::MoveBatch(bool write, Pieces pieces) {
-  const std::shared_ptr<const Registration> memory = Find(*pieces.front().span.region);
+  std::shared_ptr<const Registration> memory = Find(*pieces.front().span.region);
   std::vector<BatchEnd> ends(pieces.size());
   const std::string device = pieces.front().span.region->place().device;
   if (pieces.size() > 1 && memory != nullptr && !stopped_) {
@@ -185,10 +185,13 @@ void CufileFile::MoveBatch(bool write, Pieces pieces) {
     if (ended.back().ok()) ++well;
     // What the library does not let go of stays where it is, whoever else wants the memory.
     if (ends[i].how == BatchEnd::How::kLost) {
+      pieces[i].span.region->Distrust();
       KeepForGood(memory, pieces[i].span.region, shared_from_this());
     }
   }
   const FilePass pass = well == 0 ? FilePass::kDirect : PassTaken(device, well);
+  // The memory may go as soon as the last has ended, and must not be registered any more then.
+  memory.reset();
   for (size_t i = 0; i < pieces.size(); ++i) End(std::move(ended[i]), pass, std::move(pieces[i]));
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "transport/os/drive_stack.h"
@@ -51,7 +52,8 @@ DriveTrouble FindDriveTrouble(const std::string& root, dev_t device, unsigned lo
   os::DriveStack stack =
       os::ReadDriveStack(root, std::to_string(major(device)) + ":" + std::to_string(minor(device)));
   if (stack.drives.empty()) return {};  // a network's
-  const bool nvidia_fs = std::filesystem::exists(root + "/proc/driver/nvidia-fs");
+  std::error_code hidden;               // what may not be looked at is not there
+  const bool nvidia_fs = std::filesystem::exists(root + "/proc/driver/nvidia-fs", hidden);
   if (nvidia_fs) std::erase(stack.layers, "raid0");
   if (!stack.layers.empty()) {
     return {"between the file and " + Listed(stack.drives) + " lies " + Listed(stack.layers) +
@@ -66,7 +68,8 @@ DriveTrouble FindDriveTrouble(const std::string& root, dev_t device, unsigned lo
             "put it on an NVMe drive"};
   }
   const std::string modules = root + "/proc/driver/nvidia-fs/modules";
-  if (std::filesystem::exists(modules) && ReadText(modules).find("nvme") == std::string::npos) {
+  if (std::filesystem::exists(modules, hidden) &&
+      ReadText(modules).find("nvme") == std::string::npos) {
     return {"nvidia-fs does not know the driver nvme of " + Listed(stack.drives) + " (" +
                 "/proc/driver/nvidia-fs/modules)",
             "load an nvme that registers with nvidia-fs (MLNX_OFED or DOCA with GDS), then reload "

@@ -55,7 +55,8 @@ DrivePlace DrivePlaces::Of(dev_t device, const FileSystemKind& kind) {
     }
   }
   DrivePlace place = Look(device, kind);
-  if (folder.empty()) return place;
+  // What is made of other devices (dm, md) may be made of others tomorrow, under the same name.
+  if (folder.empty() || folder.find("/virtual/") != std::string::npos) return place;
   const MutexLock lock(mutex_);
   if (known_.size() < kMost || known_.contains(device)) known_[device] = {folder, place};
   return place;
@@ -76,10 +77,12 @@ DrivePlace DrivePlaces::PlaceOf(const os::Drives& found) const {
   DrivePlace place;
   std::set<int32_t> nodes;
   std::string cpus;
+  bool all_in_topology = true;
   for (const os::Drive& drive : found.drives) {
     const std::optional<size_t> by_name = topology_.Find(drive.name);
     const std::optional<size_t> at = by_name ? by_name : topology_.Find(drive.address);
     int32_t node = -1;
+    all_in_topology = all_in_topology && at;
     if (at) {
       node = topology_.devices[*at].numa_node;
       cpus = topology_.devices[*at].cpus;
@@ -94,6 +97,8 @@ DrivePlace DrivePlaces::PlaceOf(const os::Drives& found) const {
     place.words += " (" + drive.address + (drive.address.empty() || node < 0 ? "" : ", ") +
                    (node < 0 ? "" : "NUMA node " + std::to_string(node)) + ")";
   }
+  // Of some alone nobody could say how far the file is.
+  if (!all_in_topology) place.drives.clear();
   if (topology_.virtual_machine || nodes.size() != 1 || *nodes.begin() < 0) {
     place.words += topology_.virtual_machine ? ", as a hypervisor shows it"
                    : nodes.size() > 1        ? ": near to several NUMA nodes"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <utility>
+#include <vector>
 
 #include "onecopy/reasons.h"
 
@@ -26,6 +27,7 @@ size_t Lanes::Count(bool near) const {
 }
 
 Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus) {
+  std::vector<std::shared_ptr<Lane>> idle;  // which end without the lock: their files may be slow
   const MutexLock lock(mutex_);
   if (closed_) {
     return Status(Code::kUnavailable, reasons::kDraining, "the daemon is ending");
@@ -33,10 +35,16 @@ Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus
   const auto found = lanes_.find(key);
   if (found != lanes_.end()) return found->second;
   const bool near = IsNear(key);
-  // A lane that nobody else holds has nothing under way, and gets nothing but from here.
-  if (Count(near) >= kMost) {
-    std::erase_if(lanes_, [near](const auto& entry) {
-      return IsNear(entry.first) == near && entry.second.use_count() == 1;
+  // A lane that nobody else holds has nothing under way, and gets nothing but from here. Whoever
+  // asks for a near one acts for a user, who must not end what others' lanes still have to do.
+  const bool full = Count(false) >= kMost;
+  const bool near_full = Count(true) >= kMost;
+  if (!near && (full || near_full)) {
+    std::erase_if(lanes_, [&](auto& entry) {
+      const bool enough = IsNear(entry.first) ? near_full : full;
+      if (!enough || entry.second.use_count() != 1) return false;
+      idle.push_back(std::move(entry.second));
+      return true;
     });
   }
   if (Count(near) >= kMost) {
