@@ -234,6 +234,7 @@ void Engine::State::Wire() {
   buffers.OnRemoved([this](BufferId buffer, const Status& why) {
     grants.DropBuffer(buffer);
     tickets.DropBuffer(buffer, why);
+    if (why.reason() == reasons::kOwnerDied) sources.LoseBuffer(buffer, why);
     exporter.DropBuffer(buffer);
     // Nobody has cancelled what is asked for from now on: there is no such buffer.
     const Status gone = why.code() == Code::kCancelled

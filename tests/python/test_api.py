@@ -91,7 +91,7 @@ def test_what_is_printed_is_what_the_command_line_prints(pair, east, west):
 
 def test_html_is_escaped():
     refusal = onecopy.Refusal("rdma-direct", "NO_RDMA_DEVICE", "<script>", "")
-    plan = onecopy.Plan("<a>", "b", "local", 1, "", (), 0, False, None, 0, "", (refusal,))
+    plan = onecopy.Plan("<a>", "b", "local", 1, "", (), 0, False, None, 0, "", "", (refusal,))
     assert "<script>" not in plan._repr_html_()
     assert "&lt;script&gt;" in plan._repr_html_()
     assert "<a>" not in plan._repr_html_()

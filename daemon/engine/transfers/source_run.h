@@ -55,6 +55,8 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   void Tick() override;
   const std::string& destination() const { return destination_; }
   const Ticket& ticket() const { return ticket_; }
+  // Why there is no such buffer any more, whatever ended this run: for who begins it anew.
+  void NoteLost(const Status& why) { ticket_.lost = why; }
   // Whether this is the destination, with the ticket that this run rests on, and has not said that
   // it has everything: it may then have what it began prepared anew; memory that it was lent, once
   // it has said that it will not use it.
@@ -90,7 +92,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   const Needs needs_;
   const TransferId id_;
   const std::string destination_;
-  const Ticket ticket_;
+  Ticket ticket_;
   RegionRef region_;
   const std::shared_ptr<Slots> slots_;  // where it is staged
   const std::string link_;

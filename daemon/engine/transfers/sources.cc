@@ -102,20 +102,15 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
 void Sources::BeginAgain(const std::string& caller, PrepareRequest request,
                          Reply<PrepareReply> reply) {
   const std::shared_ptr<SourceRun> run = runs_.at(request.id);
-  const Status before = run->failure();  // not what ends it below
-  run->WhenEnded([this, caller, request = std::move(request), reply = std::move(reply), run,
-                  before]() mutable {
-    const auto found = runs_.find(request.id);
-    if (found != runs_.end() && found->second == run) {
-      runs_.erase(found);
-      Ticket ticket = run->ticket();
-      // Nobody else can say any more that the buffer has gone with its owner.
-      const bool gone = needs_.runs.buffers.FindById(ticket.buffer) == nullptr;
-      if (gone && before.reason() == reasons::kOwnerDied) ticket.lost = before;
-      needs_.tickets.Restore(request.ticket, std::move(ticket));
-    }
-    Prepare(caller, std::move(request), std::move(reply));
-  });
+  run->WhenEnded(
+      [this, caller, request = std::move(request), reply = std::move(reply), run]() mutable {
+        const auto found = runs_.find(request.id);
+        if (found != runs_.end() && found->second == run) {
+          runs_.erase(found);
+          needs_.tickets.Restore(request.ticket, run->ticket());
+        }
+        Prepare(caller, std::move(request), std::move(reply));
+      });
   run->Cancel({Code::kCancelled, reasons::kCancelled, "the destination begins anew"});
 }
 
@@ -143,6 +138,12 @@ void Sources::DropConnection(uint64_t number, const Status& why) {
   const auto runs = runs_;
   for (const auto& [id, run] : runs) {
     if (run->connection_number() == number) run->LoseConnection(why);
+  }
+}
+
+void Sources::LoseBuffer(BufferId buffer, const Status& why) {
+  for (const auto& [id, run] : runs_) {
+    if (run->ticket().buffer == buffer) run->NoteLost(why);
   }
 }
 

@@ -29,6 +29,8 @@ class Sources {
 
   // A connection that this node answered, by its number, is gone: so is what is open over it.
   void DropConnection(uint64_t number, const Status& why);
+  // A buffer has gone with its owner.
+  void LoseBuffer(BufferId buffer, const Status& why);
 
   // The outcome is known: no Finish will come any more, or none that matters.
   void Forget(const TransferId& id);

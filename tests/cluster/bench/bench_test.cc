@@ -242,7 +242,7 @@ TEST_CASE("the drive's own way has its rows, beside slots and beside gdsio") {
     CheckMeasured(row, "storage-direct", 4 << 20);
     CHECK(row.at("ceiling") == "storage-bounce");
     CHECK(row.at("details").at("copies") == 1);
-    CHECK(row.at("details").at("ceiling_copies") == 2);
+    CHECK(row.at("details").at("ceiling_copies") >= 2);  // one more through the page cache
     CHECK(rows.at(std::string("host memory traffic (computed) ") + work).at(0).at("median") == 0);
   }
   const Json& beside = rows.at("storage direct read to gpu, cold, against gdsio").at(0);
