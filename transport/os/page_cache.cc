@@ -1,6 +1,8 @@
 #include "transport/os/page_cache.h"
 
+#include <linux/magic.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace onecopy::os {
@@ -19,6 +21,8 @@ constexpr long kCachestat = 451;
 }  // namespace
 
 std::optional<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t bytes) {
+  struct statfs system {};
+  if (::fstatfs(fd, &system) == 0 && system.f_type == OVERLAYFS_SUPER_MAGIC) return std::nullopt;
   CacheRange range{offset, bytes};
   CacheCounts counts{};
   if (::syscall(kCachestat, fd, &range, &counts, 0) != 0) return std::nullopt;

@@ -7,7 +7,8 @@
 namespace onecopy::os {
 
 // Pages of that part of the file, without waiting for anything. Absent where the kernel does not
-// say (before Linux 6.5, or a sandbox).
+// say: before Linux 6.5, in a sandbox, and of overlayfs, which answers 0 whatever the file below it
+// has there.
 std::optional<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t bytes);
 
 }  // namespace onecopy::os
