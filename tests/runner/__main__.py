@@ -3,6 +3,7 @@
 import argparse
 import concurrent.futures
 import pathlib
+import resource
 import signal
 import sys
 
@@ -18,6 +19,7 @@ import second_attempt
 import suites
 
 _SLOWER_UNDER_SANITIZERS = 4
+_DESCRIPTORS = 16384  # open at a time; a session begins with 1,024 that may be raised
 
 
 def main():
@@ -30,6 +32,11 @@ def main():
     parser.add_argument("--build-only", action="store_true")
     parser.add_argument("suites", nargs="*")
     arguments = parser.parse_intermixed_args()
+    # A thousand buffers are some tests' matter; what tests a lower limit sets it.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < _DESCRIPTORS:
+        most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     # Ended from outside, end what runs too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     outcome = report.Report()
