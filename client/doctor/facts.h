@@ -95,7 +95,7 @@ struct DriveMount {
   std::string folder;
   std::string type;                 // "ext4"
   std::string options;              // of its own, as mountinfo has them: "rw,data=ordered"
-  std::vector<std::string> layers;  // see os::DriveStack
+  std::vector<std::string> layers;  // see os::Drives
   std::vector<std::string> drives;  // "nvme0n1"
 };
 

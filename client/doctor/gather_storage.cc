@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/doctor/gather_parts.h"
-#include "transport/os/drive_stack.h"
+#include "transport/os/drives.h"
 #include "transport/os/sysfs.h"
 #include "transport/shim/cufile.h"
 
@@ -60,12 +60,12 @@ void GatherStorage(const std::string& root, Facts& facts) {
     }
     words >> type >> source >> own;
     if (type.empty() || device.find(':') == std::string::npos) continue;
-    os::DriveStack stack = os::ReadDriveStack(root, device);
-    if (stack.drives.empty() || !seen.insert(device).second) continue;
+    os::Drives below = os::DrivesOf(device, root);
+    if (below.names.empty() || !seen.insert(device).second) continue;
     if (std::string file = FileBehind(root, device); !file.empty()) {
       loops.emplace_back(storage.mounts.size(), std::move(file));
     }
-    storage.mounts.push_back({folder, type, own, std::move(stack.layers), std::move(stack.drives)});
+    storage.mounts.push_back({folder, type, own, std::move(below.layers), std::move(below.names)});
   }
   // What a loop device's file lies on is below it, too.
   for (const auto& [index, file] : loops) {

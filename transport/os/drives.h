@@ -1,4 +1,5 @@
-// Which drives a block device's bytes are on, and where these sit, as sysfs tells it.
+// Which drives a block device's bytes are on, what lies between, and where the drives sit, as sysfs
+// tells it.
 #pragma once
 
 #include <sys/types.h>
@@ -28,12 +29,17 @@ struct Drives {
   std::vector<Drive> drives;
   std::string why_none;  // why there are none, where that is so
 
-  friend bool operator==(const Drives&, const Drives&) = default;
+  // Whatever bus they are on: the disks ("nvme0n1"), and what is between these and the device, from
+  // it down, each once: "raid0", "LVM", "multipath", "crypt", "loop", "device-mapper".
+  std::vector<std::string> names;
+  std::vector<std::string> layers;
 };
 
 // Any thread. Of a block device by its number, below `root`: through partitions, and what lies on
 // several devices (md, dm, bcache), to all the disks. None where one of them is on no bus, as what
 // is behind a network, or is a file: they are not the whole then. Asks no drive for anything.
 Drives DrivesOf(dev_t device, const std::string& root = "/");
+// By its number as text, "259:1".
+Drives DrivesOf(const std::string& number, const std::string& root = "/");
 
 }  // namespace onecopy::os

@@ -1,7 +1,6 @@
 #include "transport/store/cufile/drive.h"
 
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "transport/os/drive_stack.h"
+#include "transport/os/drives.h"
 
 namespace onecopy::cufile {
 namespace {
@@ -49,28 +48,27 @@ DriveTrouble FindDriveTrouble(const std::string& root, dev_t device, unsigned lo
     return {std::string("its file system is ") + name + ", of which drives do not read directly",
             "put it on ext4 (data=ordered) or xfs of an NVMe drive"};
   }
-  os::DriveStack stack =
-      os::ReadDriveStack(root, std::to_string(major(device)) + ":" + std::to_string(minor(device)));
-  if (stack.drives.empty()) return {};  // a network's
-  std::error_code hidden;               // what may not be looked at is not there
+  os::Drives stack = os::DrivesOf(device, root);
+  if (stack.names.empty()) return {};  // a network's
+  std::error_code hidden;              // what may not be looked at is not there
   const bool nvidia_fs = std::filesystem::exists(root + "/proc/driver/nvidia-fs", hidden);
   if (nvidia_fs) std::erase(stack.layers, "raid0");
   if (!stack.layers.empty()) {
-    return {"between the file and " + Listed(stack.drives) + " lies " + Listed(stack.layers) +
+    return {"between the file and " + Listed(stack.names) + " lies " + Listed(stack.layers) +
                 ", which GPUDirect Storage does not pass",
             std::string("put it on a partition of a drive itself") +
                 (nvidia_fs ? ", or on RAID 0" : ", or on RAID 0 with nvidia-fs")};
   }
-  const bool nvme = std::all_of(stack.drives.begin(), stack.drives.end(),
+  const bool nvme = std::all_of(stack.names.begin(), stack.names.end(),
                                 [](const auto& drive) { return drive.starts_with("nvme"); });
   if (!nvme) {
-    return {"it lies on " + Listed(stack.drives) + ", which is no NVMe drive",
+    return {"it lies on " + Listed(stack.names) + ", which is no NVMe drive",
             "put it on an NVMe drive"};
   }
   const std::string modules = root + "/proc/driver/nvidia-fs/modules";
   if (std::filesystem::exists(modules, hidden) &&
       ReadText(modules).find("nvme") == std::string::npos) {
-    return {"nvidia-fs does not know the driver nvme of " + Listed(stack.drives) + " (" +
+    return {"nvidia-fs does not know the driver nvme of " + Listed(stack.names) + " (" +
                 "/proc/driver/nvidia-fs/modules)",
             "load an nvme that registers with nvidia-fs (MLNX_OFED or DOCA with GDS), then reload "
             "nvidia-fs after it"};

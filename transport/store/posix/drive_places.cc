@@ -65,7 +65,9 @@ DrivePlace DrivePlaces::Of(dev_t device, const FileSystemKind& kind) {
 DrivePlace DrivePlaces::Look(dev_t device, const FileSystemKind& kind) const {
   const std::string number = NumberOf(device);
   if (const TopologyDevice* named = Named(topology_, number); named != nullptr) {
-    return PlaceOf({{{number, {}, -1, {}}}, {}});
+    os::Drives one;
+    one.drives = {{number, {}, -1, {}}};
+    return PlaceOf(one);
   }
   if (kind.in_memory) return Unknown(std::string(kind.name) + " is memory");
   const os::Drives found = os::DrivesOf(device, root_);
