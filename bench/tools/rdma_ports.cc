@@ -3,23 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <vector>
 
 #include "onecopy/reasons.h"
+#include "transport/os/sysfs.h"
 
 namespace onecopy::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string FirstLine(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // "0000:0000:0000:0000:0000:ffff:0a4d:0001" is 10.77.0.1; empty for any other GID.
 std::string IPv4Of(const std::string& gid) {
@@ -33,18 +26,20 @@ std::string IPv4Of(const std::string& gid) {
 
 std::optional<RdmaPort> PortOf(const fs::path& device) {
   const fs::path port = device / "ports/1";
-  if (FirstLine(port / "state").rfind("4:", 0) != 0) return std::nullopt;  // ACTIVE
+  if (sysfs::ReadLine((port / "state").string()).rfind("4:", 0) != 0)
+    return std::nullopt;  // ACTIVE
   RdmaPort found;
   found.device = device.filename();
   std::error_code none;
   // Software devices hang on no bus.
   found.emulated = !fs::exists(device / "device", none);
   for (int index = 0; index < 256; ++index) {
-    const std::string gid = FirstLine(port / "gids" / std::to_string(index));
+    const std::string gid = sysfs::ReadLine((port / "gids" / std::to_string(index)).string());
     if (gid.empty()) break;
     found.address = IPv4Of(gid);
     found.gid_index = index;
-    const std::string type = FirstLine(port / "gid_attrs/types" / std::to_string(index));
+    const std::string type =
+        sysfs::ReadLine((port / "gid_attrs/types" / std::to_string(index)).string());
     if (!found.address.empty() && type == "RoCE v2") return found;
   }
   return std::nullopt;
