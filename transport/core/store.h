@@ -177,8 +177,8 @@ class Store {
 
   virtual StoreCapability Describe() const = 0;
 
-  // `changed` runs, on a thread of the store, when Describe says something else than before. Set
-  // once, before the first file.
+  // `changed` runs, on a thread of the store, when Describe says something else than before; or at
+  // once, by the caller, where that may have happened already. Set once, before the first file.
   virtual void OnChange(UniqueFunction<void()> /*changed*/) {}
 
   // Much of what its files move will lie in this host memory of the daemon's own, which nobody else

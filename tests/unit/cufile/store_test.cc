@@ -93,6 +93,17 @@ TEST_CASE("why a machine has nothing but compatibility mode is told, of its modu
   CHECK_FALSE(why.remedy.empty());
 }
 
+TEST_CASE("what was found out before anybody listened is told to who comes then") {
+  const Planted machine;
+  CufileStore::Options options = machine.Options("");
+  options.probe.library = "/nonexistent/libcufile.so";
+  CufileStore store(options);
+  REQUIRE(store.AwaitProbe().reason == reasons::kNoCuFile);
+  unsigned told = 0;
+  store.OnChange([&told] { ++told; });
+  CHECK(told == 1);
+}
+
 TEST_CASE("without a driver, or without the library, that is what is told") {
   Planted machine;
   CufileStore::Options options = machine.Options("");

@@ -256,6 +256,8 @@ StoreCapability CufileStore::Describe() const {
 void CufileStore::OnChange(UniqueFunction<void()> changed) {
   const MutexLock lock(shared_->mutex);
   shared_->changed = std::move(changed);
+  // Else whoever asked before the probe ended, and listens since, would never hear of it.
+  if (!shared_->probing && shared_->changed) shared_->changed();
 }
 
 Viability CufileStore::AwaitProbe() const {
