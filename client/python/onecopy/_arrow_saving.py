@@ -16,7 +16,7 @@ from ._flat import Table
 from ._requests import OURS
 
 if TYPE_CHECKING:
-    from .arrow import _Part
+    from ._arrow_layout import Part
 
 _SLACK = 64  # bytes that a buffer may have beyond what its array needs
 _TYPES = {each: getattr(pyarrow, each)() for each in (
@@ -40,7 +40,7 @@ class Column:
 class Laid(NamedTuple):
     """Where the buffers of an array would lie, and they by that place."""
 
-    part: _Part
+    part: Part
     buffers: Mapping[int, pyarrow.Buffer]
 
 
@@ -113,11 +113,11 @@ def of_array(array: pyarrow.Array, lay: Callable[[pyarrow.Array], Laid]) -> Node
     return of_part(laid.part, array.type, lambda at, bytes: Source(laid.buffers[at], bytes))
 
 
-def _is_slice(part: _Part) -> bool:
+def _is_slice(part: Part) -> bool:
     return part.offset != 0 or any(_is_slice(each) for each in part.children)
 
 
-def of_part(part: _Part, type: pyarrow.DataType, source: Callable[[int, int], Source]) -> Node:
+def of_part(part: Part, type: pyarrow.DataType, source: Callable[[int, int], Source]) -> Node:
     """Of an array whose buffers lie somewhere."""
     if isinstance(type, pyarrow.ExtensionType):
         type = type.storage_type

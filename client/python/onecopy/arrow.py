@@ -16,11 +16,8 @@ Needs pyarrow.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import ctypes
 import dataclasses
-import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -36,7 +33,8 @@ try:
 except ImportError as failure:
     raise ImportError("onecopy.arrow needs pyarrow: pip install pyarrow") from failure
 
-from ._arrow_saving import Column, field_types
+from ._arrow_layout import Laying, Layout as Layout, Part, lay, layout_of as layout_of, rebuild
+from ._arrow_saving import Column as Column, field_types
 from ._arrow_writing import Batch, Node as _Node, Source
 
 if TYPE_CHECKING:
@@ -44,83 +42,6 @@ if TYPE_CHECKING:
     from ._pool import DevicePool, Pool
     from ._transfer import Transfer
     from ._values import Receipt
-
-_ALIGNMENT = 64  # bytes, as Arrow recommends
-
-
-class _CArray(ctypes.Structure):
-    """Arrow's C data interface: what an array looks like to other libraries."""
-
-
-_CArray._fields_ = [
-    ("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64),
-    ("n_buffers", ctypes.c_int64), ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-    ("children", ctypes.POINTER(ctypes.POINTER(_CArray))), ("dictionary", ctypes.POINTER(_CArray)),
-    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_CArray))), ("private_data", ctypes.c_void_p)]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Part:
-    """One array of a batch, or of another array: where its buffers are. None: it has no such buffer."""
-
-    length: int
-    null_count: int
-    offset: int
-    buffers: tuple[tuple[int, int] | None, ...]  # where in the memory each begins, and its bytes
-    children: tuple[_Part, ...]
-    dictionary: _Part | None
-
-    @classmethod
-    def _read(cls, fields: Any) -> _Part:
-        length, null_count, offset, buffers, children, dictionary = fields
-        return cls(length, null_count, offset, tuple(None if each is None else (each[0], each[1]) for each in buffers),
-                   tuple(cls._read(each) for each in children), None if dictionary is None else cls._read(dictionary))
-
-    def _written(self) -> list[Any]:
-        return [self.length, self.null_count, self.offset, list(self.buffers), [each._written() for each in self.children],
-                None if self.dictionary is None else self.dictionary._written()]
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """How a batch lies in memory: what the other side has to know, and can be sent as text."""
-
-    schema: pyarrow.Schema
-    rows: int
-    bytes: int
-    columns: tuple[_Part, ...]
-
-    def to_json(self) -> str:
-        schema = base64.b64encode(self.schema.serialize()).decode()
-        return json.dumps({"schema": schema, "rows": self.rows, "bytes": self.bytes,
-                           "columns": [each._written() for each in self.columns]})
-
-    @classmethod
-    def from_json(cls, text: str) -> Layout:
-        """Raises InvalidArgument for what is none."""
-        try:
-            fields = json.loads(text)
-            schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(fields["schema"])))
-            made = cls(schema, int(fields["rows"]), int(fields["bytes"]),
-                       tuple(_Part._read(each) for each in fields["columns"]))
-        except (ValueError, KeyError, TypeError, pyarrow.ArrowException) as failure:
-            raise InvalidArgument(f"this is no layout of a batch: {failure}", "BAD_ARGUMENT",
-                                  "pass what Layout.to_json returned") from failure
-        if len(made.schema) != len(made.columns):
-            raise InvalidArgument(f"a layout of {len(made.columns)} columns has a schema of {len(made.schema)}",
-                                  "BAD_ARGUMENT", "pass what Layout.to_json returned")
-        for part in made.columns:
-            _check(part, made.bytes)
-        return made
-
-
-def _check(part: _Part, total: int) -> None:
-    for place in part.buffers:
-        if place is not None and (place[0] < 0 or place[1] < 0 or place[0] + place[1] > total):
-            raise InvalidArgument(f"a layout of {total} bytes has a buffer of {place[1]} at {place[0]}", "BAD_ARGUMENT",
-                                  "pass what Layout.to_json returned")
-    for child in (*part.children, *(() if part.dictionary is None else (part.dictionary,))):
-        _check(child, total)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,83 +54,15 @@ class Placed:
     @property
     def batch(self) -> pyarrow.RecordBatch:
         """What the memory has now, in place: it changes as the memory does, and keeps it."""
-        columns = [_rebuild(field.type, part, self.memory)
+        columns = [rebuild(field.type, part, self.memory)
                    for field, part in zip(self.layout.schema, self.layout.columns, strict=True)]
         return pyarrow.RecordBatch.from_arrays(columns, schema=self.layout.schema)
-
-
-class _Laying:
-    """Gives each buffer a place."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.buffers: list[tuple[int, pyarrow.Buffer]] = []
-
-    def place(self, buffer: pyarrow.Buffer | None) -> tuple[int, int] | None:
-        if buffer is None:
-            return None
-        at = self.bytes
-        self.bytes += (buffer.size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-        self.buffers.append((at, buffer))
-        return at, buffer.size
-
-    def array(self, array: pyarrow.Array) -> _Part:
-        exported = _CArray()
-        array._export_to_c(ctypes.addressof(exported))
-        try:
-            return self._part(array.type, exported, list(reversed(array.buffers())), array)
-        finally:
-            exported.release(ctypes.byref(exported))
-
-    def _part(self, type: pyarrow.DataType, exported: _CArray, buffers: list[pyarrow.Buffer | None],
-              array: pyarrow.Array | None) -> _Part:
-        """`buffers`: of this array, then of its children, from the end; `array`: where it is a column."""
-        if isinstance(type, pyarrow.ExtensionType):
-            type = type.storage_type
-        if pyarrow.types.is_string_view(type) or pyarrow.types.is_binary_view(type):
-            raise InvalidArgument(f"a column of {type} cannot be placed", "BAD_ARGUMENT",
-                                  "cast it first: column.cast(pyarrow.string())")
-        own = tuple(self.place(buffers.pop()) for _ in range(type.num_buffers))
-        children = tuple(self._part(each, exported.children[number].contents, buffers, None)
-                         for number, each in enumerate(field_types(type)))
-        dictionary = None
-        if pyarrow.types.is_dictionary(type):
-            if array is None:
-                raise InvalidArgument("a dictionary inside a nested column cannot be placed", "BAD_ARGUMENT",
-                                      "decode it first: column.dictionary_decode()")
-            dictionary = self.array(array.dictionary)
-        return _Part(exported.length, exported.null_count, exported.offset, own, children, dictionary)
-
-
-def _rebuild(type: pyarrow.DataType, part: _Part, memory: SharedArray) -> pyarrow.Array:
-    base = memory.memory
-    address = memory.__array_interface__["data"][0]
-    buffers = [None if place is None else pyarrow.foreign_buffer(address + place[0], place[1], base)
-               for place in part.buffers]
-    if isinstance(type, pyarrow.ExtensionType):
-        return pyarrow.ExtensionArray.from_storage(type, _rebuild(type.storage_type, part, memory))
-    if part.dictionary is not None:
-        values = _rebuild(type.value_type, part.dictionary, memory)
-        return pyarrow.DictionaryArray.from_buffers(type, part.length, buffers, values, part.null_count, part.offset)
-    children = [_rebuild(each, child, memory) for each, child in zip(field_types(type), part.children, strict=True)]
-    return pyarrow.Array.from_buffers(type, part.length, buffers, part.null_count, part.offset, children or None)
-
-
-def layout_of(batch: pyarrow.RecordBatch) -> Layout:
-    """How the batch will lie in memory. A slice brings the whole buffers that it is a slice of."""
-    return _lay(batch)[0]
-
-
-def _lay(batch: pyarrow.RecordBatch) -> tuple[Layout, _Laying]:
-    laying = _Laying()
-    columns = tuple(laying.array(each) for each in batch.columns)
-    return Layout(batch.schema, batch.num_rows, laying.bytes, columns), laying
 
 
 def place(node: Node, batch: pyarrow.RecordBatch, name: str = "") -> Placed:
     """Puts a batch into shared memory of this process: one copy, by the processor, which no receipt counts. What is made
     there in the first place (Placed.batch of `empty`) needs none."""
-    layout, laying = _lay(batch)
+    layout, laying = lay(batch)
     placed = empty(node, layout, name)
     target = placed.memory.memory
     for at, buffer in laying.buffers:
@@ -263,14 +116,14 @@ class LoadedBatches(tuple[LoadedBatch, ...]):
 class _Walk:
     """Goes through what a batch has, array by array."""
 
-    def __init__(self, name: str, batch: _arrow_file.Batch, dictionaries: dict[int, _Part]) -> None:
+    def __init__(self, name: str, batch: _arrow_file.Batch, dictionaries: dict[int, Part]) -> None:
         self._name = name
         self._batch = batch
         self._dictionaries = dictionaries
         self._node = self._buffer = 0
         self.ends: dict[int, int] = {}  # of what is wanted, by offset in the file
 
-    def column(self, type: pyarrow.DataType, dictionary: int | None, wanted: bool) -> _Part:
+    def column(self, type: pyarrow.DataType, dictionary: int | None, wanted: bool) -> Part:
         if isinstance(type, pyarrow.ExtensionType):
             return self.column(type.storage_type, dictionary, wanted)
         kinds = pyarrow.types
@@ -293,7 +146,7 @@ class _Walk:
             values = self._dictionaries.get(dictionary)
             if wanted and values is None:
                 raise _arrow_file.bad(self._name, f"dictionary {dictionary} is not there")
-        return _Part(node.length, node.null_count, 0, own, children, values)
+        return Part(node.length, node.null_count, 0, own, children, values)
 
     def _place(self, *, validity: bool, wanted: bool) -> tuple[int, int] | None:
         if self._buffer >= len(self._batch.buffers):
@@ -309,7 +162,7 @@ class _Walk:
             raise _arrow_file.bad(self._name, "a batch has more arrays or buffers than its schema")
 
 
-def _moved(part: _Part, at: dict[int, int]) -> _Part:
+def _moved(part: Part, at: dict[int, int]) -> Part:
     """Of places in a file those in memory."""
     return dataclasses.replace(
         part, buffers=tuple(None if each is None else (at.get(each[0], 0) if each[1] else 0, each[1]) for each in part.buffers),
@@ -372,7 +225,7 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
 
 
 def _walk(file: _formats.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schema, wanted: list[bool],
-          batches: Iterable[int] | None) -> tuple[dict[int, int], list[list[_Part]], list[int]]:
+          batches: Iterable[int] | None) -> tuple[dict[int, int], list[list[Part]], list[int]]:
     """Where what is wanted ends in the file, by where it begins; the columns of each batch; and its rows."""
     try:
         numbers = _arrow_file.dictionary_numbers(footer.schema)
@@ -381,7 +234,7 @@ def _walk(file: _formats.OpenFile, footer: _arrow_file.File, schema: pyarrow.Sch
     if len(numbers) != len(schema):
         raise _arrow_file.bad(file.name, "its schema has another number of columns each time it is read")
     ends: dict[int, int] = {}
-    dictionaries: dict[int, _Part] = {}
+    dictionaries: dict[int, Part] = {}
     types = {number: field.type.value_type for number, field, is_wanted in zip(numbers, schema, wanted, strict=True)
              if number is not None and is_wanted and pyarrow.types.is_dictionary(field.type)}
     for number, batch in _arrow_file.read_dictionaries(file, footer) if types else ():
@@ -484,7 +337,7 @@ def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
 
 
 def _laid(array: pyarrow.Array) -> _arrow_saving.Laid:
-    laying = _Laying()
+    laying = Laying()
     return _arrow_saving.Laid(laying.array(array), dict(laying.buffers))
 
 

@@ -117,7 +117,10 @@ TEST_CASE("a file is registered while it is open, and is not open afterwards") {
   struct Kept {
     os::UniqueFd fd;
     std::promise<void> gone;
-    ~Kept() { gone.set_value(); }
+    ~Kept() {
+      fd = os::UniqueFd();
+      gone.set_value();
+    }
   };
   auto kept = std::make_shared<Kept>();
   kept->fd = os::UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
