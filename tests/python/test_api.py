@@ -250,6 +250,7 @@ def interrupt():
         pass
     os.kill(os.getpid(), signal.SIGINT)
     os.kill(int(sys.argv[2]), signal.SIGCONT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background begins without
 stop(int(sys.argv[2]))
 interrupter = threading.Thread(target=interrupt)
 interrupter.start()
