@@ -382,6 +382,7 @@ Status CudaMemory::ReachPeer(Gpu& from, Gpu& peer, const Region& to) const {
 
 Status CudaMemory::CloseDevice(const std::string& device) {
   ONECOPY_ASSIGN_OR_RETURN(const Device* const found, FindByUuid(device));
+  found->gpu->CloseIfUnused();
   const unsigned uses = found->gpu->uses();
   if (uses == 0) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kDeviceInUse,

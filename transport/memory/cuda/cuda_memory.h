@@ -74,8 +74,7 @@ class CudaMemory final : public Memory {
   Result<std::unique_ptr<SmallCopyRoute>> PrepareLong(const RegionRef& from,
                                                       const RegionRef& to) override;
 
-  // The context closes by itself with the last use, so that nothing is left to do here but to say
-  // that it is in use (DEVICE_IN_USE).
+  // Closes a context that is kept open although nobody uses it; DEVICE_IN_USE where somebody does.
   Status CloseDevice(const std::string& device) override;
 
  private:

@@ -36,6 +36,13 @@ std::vector<SettingSpec> Specs() {
        .doc = "Size of the pieces in which memory is copied between a GPU and host memory.",
        .least = kMiB / 16,
        .most = 1024 * kMiB},
+      {.key = "keep_open_seconds",
+       .type = SettingType::kInteger,
+       .fallback = int64_t{5},
+       .doc = "How long the daemon keeps a GPU's context, and the staging slots pinned, after the "
+              "last buffer and transfer there: opening both again takes a few tenths of a second. "
+              "Meanwhile it holds the context's memory, some 500 MB. 0: closed at once.",
+       .most = 86'400},
       {.key = "allocation",
        .type = SettingType::kText,
        .fallback = std::string("vmm"),
@@ -113,6 +120,7 @@ Backend<Memory> Describe() {
     options.node = context.node;
     options.nvlink = CountersOfNvml();
     options.gpu.spin = std::chrono::microseconds(context.settings.Integer("spin_microseconds"));
+    options.gpu.keep_open = std::chrono::seconds(context.settings.Integer("keep_open_seconds"));
     options.gpu.peer_chunk_bytes = context.settings.Bytes("peer_chunk");
     options.gpu.host_chunk_bytes = context.settings.Bytes("host_chunk");
     ONECOPY_ASSIGN_OR_RETURN(options.gpu.scatter,

@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <future>
+#include <utility>
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
@@ -82,7 +83,7 @@ Result<GpuUse> Gpu::Use() {
 
 std::optional<GpuUse> Gpu::UseIfOpen() {
   const MutexLock lock(mutex_);
-  if (uses_ == 0 || closing_) return std::nullopt;
+  if (!open_) return std::nullopt;
   ++uses_;
   return GpuUse(shared_from_this());
 }
@@ -96,6 +97,10 @@ void Gpu::Release() {
   {
     const MutexLock lock(mutex_);
     if (--uses_ > 0) return;
+  }
+  if (options_.keep_open.count() > 0 && lost().ok()) {
+    loop().Post([this] { CloseLater(); });
+    return;
   }
   // Posted from the own thread: the copier, which closing destroys, may be what is running.
   if (loop().InThread()) {
@@ -128,6 +133,8 @@ Status Gpu::Open() {
   loop().SetPoller([this] { return copier_ != nullptr && copier_->Poll(); }, options_.spin, kNap);
   // What has prepared a copy will ask for it soon.
   loop().SetSpin(options_.spin);
+  const MutexLock lock(mutex_);
+  open_ = true;
   return OkStatus();
 }
 
@@ -137,18 +144,27 @@ void Gpu::Settle() {
   });
 }
 
+void Gpu::CloseIfUnused() {
+  assert(!loop().InThread());
+  thread_.RunSync([this] { CloseUnlessUsed(); });
+}
+
+void Gpu::CloseLater() {
+  loop().CancelTimer(closes_);
+  closes_ = loop().RunAfter(options_.keep_open, [this] { CloseUnlessUsed(); });
+}
+
 void Gpu::CloseUnlessUsed() {
   {
     const MutexLock lock(mutex_);
     if (uses_ > 0) return;
-    closing_ = true;
+    open_ = false;
   }
   Close();
-  const MutexLock lock(mutex_);
-  closing_ = false;
 }
 
 void Gpu::Close() {
+  loop().CancelTimer(std::exchange(closes_, 0));
   if (context_ == nullptr) return;
   before_close_(*this);
   copier_.reset();

@@ -21,7 +21,7 @@ namespace onecopy::cuda {
 class Gpu;
 
 // Keeps a GPU's context open. Move-only; let it go on any thread (on one that may block, the
-// context has been closed on return when this was its last use).
+// context has been closed on return when this was its last use and Options::keep_open is 0).
 class GpuUse {
  public:
   GpuUse() = default;
@@ -44,9 +44,10 @@ class GpuUse {
   std::shared_ptr<Gpu> gpu_;
 };
 
-// The context is opened (the GPU's primary one is retained) with the first use and closed with the
-// last. Streams and events are touched by the GPU's thread only. Slow calls of the driver that need
-// no stream are made by the thread that asks, in a ScopedCudaContext, so that they hold no copy up.
+// The context is opened (the GPU's primary one is retained) with the first use, and closed when
+// there has been none for Options::keep_open. Streams and events are touched by the GPU's thread
+// only. Slow calls of the driver that need no stream are made by the thread that asks, in a
+// ScopedCudaContext, so that they hold no copy up.
 //
 // Threads: any, unless a method says otherwise. The object must not die on its own thread: whoever
 // creates it keeps it until its uses are gone.
@@ -61,6 +62,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     // So long what a kernel has waited for other processes' counts as what the next one would; then
     // one is tried again.
     std::chrono::milliseconds kernel_wait_lasts{250};
+    // How long a context without a use stays open, with what is pinned in it: to open it and to pin
+    // the slots again takes a few tenths of a second.
+    std::chrono::milliseconds keep_open{0};
   };
 
   // Runs on the GPU's thread before its context closes.
@@ -80,9 +84,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // Opens the context if it is not open. Blocks; not on the GPU's own thread. GPU_LOST, NO_MEMORY,
   // or DRIVER_FAILED with the driver's own error.
   Result<GpuUse> Use();
-  // One more use of a context that is open now; nothing where it is closed or about to be.
+  // One more use of a context that is open now; nothing where it is not, or about to close.
   std::optional<GpuUse> UseIfOpen();
   unsigned uses() const;
+  // Does not wait for keep_open. Blocks; not on the GPU's own thread.
+  void CloseIfUnused();
 
   // Success, or GPU_LOST once an error has been seen after which this process cannot use the GPU.
   Status lost() const;
@@ -115,6 +121,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   void Release();
   Status Open();           // GPU's thread
+  void CloseLater();       // GPU's thread
   void CloseUnlessUsed();  // GPU's thread
   void Close();            // GPU's thread
   Status MarkLost(const std::string& why);
@@ -126,12 +133,13 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   mutable Mutex mutex_;
   unsigned uses_ ONECOPY_GUARDED_BY(mutex_) = 0;
-  bool closing_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool open_ ONECOPY_GUARDED_BY(mutex_) = false;  // false from before it closes
   Status lost_ ONECOPY_GUARDED_BY(mutex_);
 
-  CUcontext context_ = nullptr;     // written on the GPU's thread while no use lives
-  std::unique_ptr<Copier> copier_;  // GPU's thread
-  os::LoopThread thread_;           // last: its tasks use everything above
+  CUcontext context_ = nullptr;        // written on the GPU's thread while no use lives
+  std::unique_ptr<Copier> copier_;     // GPU's thread
+  os::EventLoop::TimerId closes_ = 0;  // GPU's thread
+  os::LoopThread thread_;              // last: its tasks use everything above
 };
 
 }  // namespace onecopy::cuda
