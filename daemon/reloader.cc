@@ -70,6 +70,7 @@ void Reloader::Apply(const config::Config& wanted) {
   const std::string level = running_.log_level;
   running_ = config::Merge(running_, wanted);
   engine_.SetPeers(PeersOf(running_));
+  engine_.SetExports(ExportsOf(running_));
   SetLogLevel(level);
   log::Info("the configuration was read again",
             {{"file", line_.config_file.empty() ? "none" : line_.config_file},

@@ -23,8 +23,8 @@ class Reloader {
   Reloader(CommandLine line, config::Schema schema, const Configured& running,
            engine::Engine& engine);
 
-  // Reads the configuration again: peers, certificates and the log's level count at once; the log
-  // says what has changed, and what waits for another start. A file that is wrong changes nothing,
+  // Reads the configuration again: peers, exports, certificates and the log's level count at once;
+  // the log says what has changed, and what waits for another start. A file that is wrong changes nothing,
   // and one that has another level than before is what ends a level that was set meanwhile.
   void Reload();
 

@@ -10,7 +10,8 @@ namespace {
 bool CountsAtOnce(std::string_view key) {
   constexpr std::array<std::string_view, 6> kKeys = {"log.level", "tls.ca",  "tls.certificate",
                                                      "tls.key",   "tls.crl", "tls.reload"};
-  return key.starts_with("peers.") || std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+  return key.starts_with("peers.") || key.starts_with("exports.") ||
+         std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 
 // Both or neither: what a daemon speaks is settled when it starts.
@@ -43,6 +44,7 @@ Changes Compare(const Config& running, const Config& wanted) {
 Config Merge(const Config& running, const Config& wanted) {
   Config merged = running;
   merged.peers = wanted.peers;
+  merged.exports = wanted.exports;
   merged.log_level = wanted.log_level;
   const bool tls = !TurnsTlsOnOrOff(running, wanted);
   if (tls) {

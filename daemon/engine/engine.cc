@@ -366,6 +366,12 @@ void Engine::SetPeers(std::vector<PeerOptions> peers) {
   loop().Post([state = state_.get(), peers = std::move(peers)] { state->peers.Configure(peers); });
 }
 
+void Engine::SetExports(std::vector<ExportOptions> exports) {
+  loop().Post([state = state_.get(), exports = std::move(exports)]() mutable {
+    state->exports.Configure(std::move(exports));
+  });
+}
+
 void Engine::Drain(Task done) {
   loop().Post([state = state_.get(), done = std::move(done)]() mutable {
     state->context.draining = true;

@@ -48,6 +48,8 @@ class Engine {
   void Start(const std::string& address);
   // Any thread: other peers than Options named; see Peers::Configure.
   void SetPeers(std::vector<PeerOptions> peers);
+  // Any thread: other folders than Options named; see Exports::Configure.
+  void SetExports(std::vector<ExportOptions> exports);
   // Any thread: refuses new transfers; `done` runs on the engine's thread when the running ones
   // have ended, or have been cancelled after the drain timeout.
   void Drain(Task done);

@@ -1,5 +1,6 @@
 // SIGHUP: what a daemon reads again, and what it says about it.
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
@@ -11,6 +12,7 @@ using namespace onecopy::testing;
 
 constexpr char kQuick[] = "[peering]\nheartbeat = \"200ms\"\nreconnect_most = \"200ms\"\n";
 constexpr char kRead[] = "the configuration was read again";
+constexpr size_t kFileBytes = 100'000;
 
 std::string PeerSection(const Node& peer) {
   return "[peers." + peer.name() + "]\naddress = \"" + peer.address() + "\"\n";
@@ -65,6 +67,32 @@ TEST_CASE("SIGHUP adds peers, moves them, and forgets them") {
            east.Do({"node", "ls"}).size() == 2;
   });
   CheckMoves(east, west);
+}
+
+TEST_CASE("SIGHUP exports folders, and exports them no more") {
+  const TempFolder data;
+  WriteFile(data / "model", Payload(kFileBytes, 3));
+  const std::string all = "\"" + std::to_string(::getuid()) + "@east\"\n";
+  const std::string named =
+      std::string(kQuick) + "[exports.data]\npath = \"" + data.path().string() + "\"\n";
+  Node west("west", {.config = kQuick});
+  Node east("east", {.peers = {west.AsPeer()}, .config = kQuick});
+  east.WaitForPeer("west");
+  west.WaitForPeer("east");
+  const std::string file = "west:" + std::string(data / "model");
+  east.Do({"buffer", "create", "b", "--size", std::to_string(kFileBytes)});
+  CHECK(east.Run({"cp", file, "b"}).reason() == "ACCESS_DENIED");
+  CheckSays(ReadAgain(west, named + "read = " + all, kRead), "exports.data.read: (not set) -> ");
+  east.Do({"cp", file, "b"});
+  CHECK(east.Run({"cp", "b", file}).reason() == "ACCESS_DENIED");
+  ReadAgain(west, named + "write = " + all, kRead);
+  east.Do({"cp", "b", file});
+  CHECK(east.Run({"cp", file, "b"}).reason() == "ACCESS_DENIED");
+  // One that is wrong takes nothing away.
+  ReadAgain(west, std::string(kQuick) + "[exports.data]\npath = \"data\"\n", "nothing has changed");
+  east.Do({"cp", "b", file});
+  CheckSays(ReadAgain(west, kQuick, kRead), "exports.data.path");
+  CHECK(east.Run({"cp", "b", file}).reason() == "ACCESS_DENIED");
 }
 
 TEST_CASE("SIGHUP sets the log's level, and says what waits for another start") {

@@ -102,7 +102,7 @@ struct Exports::Asked {
 const ExportOptions* Exports::Find(const Principal& who, const std::string& path,
                                    FileUse use) const {
   const ExportOptions* longest = nullptr;
-  for (const ExportOptions& one : needs_.context.options.exports) {
+  for (const ExportOptions& one : exports_) {
     const std::vector<ExportUser>& users = use == FileUse::kRead ? one.read : one.write;
     const bool may =
         who.administrator || std::any_of(users.begin(), users.end(), [&](const ExportUser& user) {

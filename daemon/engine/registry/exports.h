@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
@@ -28,7 +29,12 @@ class Exports {
     std::function<bool(const TransferId&)> under_way;
   };
 
-  explicit Exports(Needs needs) : needs_(std::move(needs)) {}
+  // At first what the options say.
+  explicit Exports(Needs needs)
+      : needs_(std::move(needs)), exports_(needs_.context.options.exports) {}
+
+  // What may be opened from now on; files that are open stay.
+  void Configure(std::vector<ExportOptions> exports) { exports_ = std::move(exports); }
 
   // Whether that end of a request is such a file.
   static bool Names(const Endpoint& end) { return end.buffer.empty() && !end.file.empty(); }
@@ -64,6 +70,7 @@ class Exports {
   void Sweep();
 
   const Needs needs_;
+  std::vector<ExportOptions> exports_;
   std::map<BufferId, Held> held_;
   bool sweeping_ = false;
 };

@@ -169,9 +169,14 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
   const Config running = FromFile("[log]\nlevel = \"debug\"\n[peers.west]\naddress = \"a:1\"\n");
   const Config wanted = FromFile(
       "[tls]\nca = \"c\"\ncertificate = \"d\"\nkey = \"k\"\n[staging]\nslots = 8\n"
-      "[tcp]\nlabel = \"x\"\n[peers.north]\naddress = \"b:2\"\nuid_domain = \"lab\"\n");
+      "[tcp]\nlabel = \"x\"\n[peers.north]\naddress = \"b:2\"\nuid_domain = \"lab\"\n"
+      "[exports.data]\npath = \"/data\"\nread = \"7@*\"\n");
   const auto changes = onecopy::config::Compare(running, wanted);
   CHECK(changes.now == std::vector<std::string>{
+                           "exports.data.mode: (not set) -> \"0640\"",
+                           "exports.data.path: (not set) -> \"/data\"",
+                           "exports.data.read: (not set) -> \"7@*\"",
+                           "exports.data.write: (not set) -> \"\"",
                            "log.level: \"debug\" -> \"info\"",
                            "peers.north.address: (not set) -> \"b:2\"",
                            "peers.north.create_bytes: (not set) -> \"\"",
@@ -189,6 +194,7 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
                               });
   const Config merged = onecopy::config::Merge(running, wanted);
   CHECK(merged.peers == wanted.peers);
+  CHECK(merged.exports == wanted.exports);
   CHECK(merged.log_level == "info");
   CHECK(merged.slots == 64);
   CHECK_FALSE(merged.tls.enabled());
