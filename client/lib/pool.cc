@@ -57,6 +57,11 @@ Result<void*> Pool::Allocate(uint64_t bytes, StreamHandle stream) {
   return state_->core->Allocate(bytes, key);
 }
 
+Result<void*> Pool::AllocateIdle(uint64_t bytes) {
+  ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
+  return state_->core->AllocateIdle(bytes);
+}
+
 Status Pool::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
   ONECOPY_RETURN_IF_ERROR(state_->CheckProcess());
   ONECOPY_ASSIGN_OR_RETURN(const StreamHandle key, state_->KeyOf(stream, true));

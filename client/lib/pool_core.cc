@@ -45,15 +45,7 @@ PoolCore::~PoolCore() {
 
 Result<void*> PoolCore::Allocate(uint64_t bytes, StreamHandle stream) {
   const MutexLock lock(mutex_);
-  if (bytes == 0 || bytes > kMostBytes) {
-    ++counts_.failures;
-    if (bytes == 0) {
-      return Status(Code::kInvalidArgument, reasons::kBadSize, "an allocation of no bytes",
-                    "ask for at least 1 byte");
-    }
-    return Status(Code::kResourceExhausted, reasons::kNoMemory,
-                  FormatBytes(bytes) + " are more than any memory has");
-  }
+  ONECOPY_RETURN_IF_ERROR(CheckSize(bytes));
   const uint64_t size = RoundUp(bytes, kPoolAlignment);
   FreeBlocks& own = Of(stream);
   if (Block*& recent = own.recent[SlotOf(size)]; recent != nullptr && recent->bytes == size) {
@@ -61,10 +53,15 @@ Result<void*> PoolCore::Allocate(uint64_t bytes, StreamHandle stream) {
     return Use(std::exchange(recent, nullptr), bytes);
   }
   if (Block* block = TakeAny(size, stream)) return Use(block, bytes);
-  Result<Block*> block = TakeAfterGrowth(size, stream);
-  if (block.ok()) return Use(*block, bytes);
-  ++counts_.failures;
-  return block.status();
+  return UseAfterGrowth(size, bytes);
+}
+
+Result<void*> PoolCore::AllocateIdle(uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  ONECOPY_RETURN_IF_ERROR(CheckSize(bytes));
+  const uint64_t size = RoundUp(bytes, kPoolAlignment);
+  if (Block* block = TakeIdle(size)) return Use(block, bytes);
+  return UseAfterGrowth(size, bytes);
 }
 
 Status PoolCore::Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) {
@@ -155,6 +152,17 @@ PoolStatistics PoolCore::statistics() {
   return now;
 }
 
+Status PoolCore::CheckSize(uint64_t bytes) {
+  if (bytes > 0 && bytes <= kMostBytes) return OkStatus();
+  ++counts_.failures;
+  if (bytes == 0) {
+    return {Code::kInvalidArgument, reasons::kBadSize, "an allocation of no bytes",
+            "ask for at least 1 byte"};
+  }
+  return {Code::kResourceExhausted, reasons::kNoMemory,
+          FormatBytes(bytes) + " are more than any memory has"};
+}
+
 // Fibonacci's, of what is left beside the alignment.
 size_t PoolCore::SlotOf(uint64_t bytes) {
   static_assert(kSlots == 64);
@@ -212,9 +220,30 @@ PoolCore::Block* PoolCore::TakeAny(uint64_t bytes, StreamHandle stream) {
   return nullptr;
 }
 
-Result<PoolCore::Block*> PoolCore::TakeAfterGrowth(uint64_t bytes, StreamHandle stream) {
+PoolCore::Block* PoolCore::TakeIdle(uint64_t bytes) {
+  if (Block* block = Take(common_, bytes)) return block;
+  for (const auto& [stream, list] : streams_) {
+    JoinRecent(*list);
+    if (list->by_size.lower_bound(bytes) == list->by_size.end()) continue;
+    if (!order_.Wait(stream).ok()) continue;  // it stays the stream's
+    ++counts_.synchronized;
+    MakeCommon(*list);
+    return Take(common_, bytes);
+  }
+  return nullptr;
+}
+
+Result<void*> PoolCore::UseAfterGrowth(uint64_t bytes, uint64_t asked) {
+  const Result<Block*> block = TakeAfterGrowth(bytes);
+  if (block.ok()) return Use(*block, asked);
+  ++counts_.failures;
+  return block.status();
+}
+
+// A slab that has just been added is free for all, and has room.
+Result<PoolCore::Block*> PoolCore::TakeAfterGrowth(uint64_t bytes) {
   const Status growth = AddSlab(bytes);
-  if (growth.ok()) return TakeAny(bytes, stream);
+  if (growth.ok()) return Take(common_, bytes);
   if (growth.code() != Code::kResourceExhausted) return growth;
   const Status waited = Synchronize();
   if (Block* block = Take(common_, bytes)) return block;
@@ -222,7 +251,7 @@ Result<PoolCore::Block*> PoolCore::TakeAfterGrowth(uint64_t bytes, StreamHandle 
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t freed, FreeSlabs(0));
   if (freed > 0) {
     ONECOPY_RETURN_IF_ERROR(AddSlab(bytes));
-    return TakeAny(bytes, stream);
+    return Take(common_, bytes);
   }
   if (waited.ok()) return growth;
   return growth.WithContext("what streams have freed cannot be waited for (" + waited.message() +

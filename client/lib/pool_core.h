@@ -71,6 +71,9 @@ class PoolCore final : public MemoryResource {
   // it can follow, then a new slab; where there can be none: after a wait for all streams, what any
   // has freed.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream) override;
+  // What nothing uses any more: what is free for all, then what a stream has freed that can be
+  // waited for, then a new slab, and so on.
+  Result<void*> AllocateIdle(uint64_t bytes);
   Status Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) override;
 
   // One more slab, beforehand.
@@ -126,13 +129,19 @@ class PoolCore final : public MemoryResource {
   };
 
   static size_t SlotOf(uint64_t bytes);
+  // BAD_SIZE, NO_MEMORY; counted.
+  Status CheckSize(uint64_t bytes) ONECOPY_REQUIRES(mutex_);
   FreeBlocks& Of(StreamHandle stream) ONECOPY_REQUIRES(mutex_);
   FreeBlocks& ListOf(const Block& block) ONECOPY_REQUIRES(mutex_);
   // The free block that fits best, cut to size; null where none fits.
   Block* Take(FreeBlocks& list, uint64_t bytes) ONECOPY_REQUIRES(mutex_);
   // Without growth: null where nothing fits.
   Block* TakeAny(uint64_t bytes, StreamHandle stream) ONECOPY_REQUIRES(mutex_);
-  Result<Block*> TakeAfterGrowth(uint64_t bytes, StreamHandle stream) ONECOPY_REQUIRES(mutex_);
+  // The same of what nothing uses any more.
+  Block* TakeIdle(uint64_t bytes) ONECOPY_REQUIRES(mutex_);
+  // From a new slab; of what is free for all where there can be none. Failures are counted.
+  Result<void*> UseAfterGrowth(uint64_t bytes, uint64_t asked) ONECOPY_REQUIRES(mutex_);
+  Result<Block*> TakeAfterGrowth(uint64_t bytes) ONECOPY_REQUIRES(mutex_);
   void* Use(Block* block, uint64_t asked) ONECOPY_REQUIRES(mutex_);
   void JoinRecent(FreeBlocks& list) ONECOPY_REQUIRES(mutex_);
   // Puts a block that is in no list into its list, joined with its neighbours.

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import threading
 import weakref
 
 import fake_gpus
@@ -292,6 +293,32 @@ class TestStreams:
         gate.set()
         assert reached.wait(60)
         assert pool.statistics.from_others == 1
+
+    def test_what_is_loaded_comes_after_what_streams_still_do(self, gpu_node, gpu_driver, tmp_path):
+        pool = gpu_node.pool(device=0, slab="2MiB", limit="2MiB")
+        values = pattern(MIB)
+        numpy.save(tmp_path / "array.npy", values)
+        stream = gpu_driver.stream()
+        array = pool.empty(2 * MIB, "uint8", stream=stream)
+        address = array.pointer
+        gate, late = stream.hold_up(), stream.mark()
+        del array
+        loaded = []
+
+        def load():
+            loaded.append(gpu_node.load(tmp_path / "array.npy", pool=pool))
+            loaded.append(late.is_set())
+
+        loader = threading.Thread(target=load)
+        loader.start()
+        loader.join(0.2)
+        assert not loaded
+        gate.set()
+        loader.join(60)
+        result, was_late = loaded
+        [array] = result.values()
+        assert was_late and array.pointer == address
+        assert fake_gpus.read(address, MIB) == values.tobytes()
 
     def test_its_stream_lives_as_long_as_the_array(self, gpu_pool, gpu_driver):
         stream = gpu_driver.stream()

@@ -109,6 +109,7 @@ void BindPools(nb::module_& module) {
       .def_prop_ro("cuda_device", [](const PoolHandle& self) { return self.pool()->cuda_device(); })
       .def("allocate", &PoolHandle::Allocate, "bytes"_a, "stream"_a = 0,
            "keeps"_a.none() = nb::none())
+      .def("allocate_idle", &PoolHandle::AllocateIdle, "bytes"_a, "keeps"_a)
       .def("allocate_bytes", &PoolHandle::AllocateBytes, "bytes"_a, "stream"_a)
       .def("deallocate", &PoolHandle::Deallocate, "address"_a, "bytes"_a, "stream"_a)
       .def("find", &PoolHandle::Find, "address"_a, "bytes"_a)

@@ -118,6 +118,15 @@ std::unique_ptr<PoolPiece> PoolHandle::Allocate(uint64_t bytes, StreamHandle str
   return std::make_unique<PoolPiece>(pool_, data, bytes, stream, keeps);
 }
 
+std::unique_ptr<PoolPiece> PoolHandle::AllocateIdle(uint64_t bytes, const nb::object& keeps) {
+  void* data = nullptr;
+  {
+    const nb::gil_scoped_release released;
+    data = Must(pool_->AllocateIdle(bytes));
+  }
+  return std::make_unique<PoolPiece>(pool_, data, bytes, 0, keeps);
+}
+
 uint64_t PoolHandle::AllocateBytes(uint64_t bytes, StreamHandle stream) {
   const nb::gil_scoped_release released;
   return reinterpret_cast<uintptr_t>(Must(pool_->Allocate(bytes, Known(stream))));

@@ -74,7 +74,9 @@ class PoolHandle {
   const std::shared_ptr<Pool>& pool() const { return pool_; }
   std::unique_ptr<PoolPiece> Allocate(uint64_t bytes, StreamHandle stream,
                                       const nanobind::object& keeps);
-  // The same without an object: the caller gives it back.
+  // As Pool::AllocateIdle; of the default stream afterwards.
+  std::unique_ptr<PoolPiece> AllocateIdle(uint64_t bytes, const nanobind::object& keeps);
+  // As Allocate without an object: the caller gives it back.
   uint64_t AllocateBytes(uint64_t bytes, StreamHandle stream);
   void Deallocate(uint64_t address, uint64_t bytes, StreamHandle stream);
   // As PoolPiece::Place, of any bytes that lie in one piece; nothing where they do not.

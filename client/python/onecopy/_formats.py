@@ -185,7 +185,7 @@ class Room:
             return self._node.empty(wanted, "uint8"), 0
         pool = self._pool or self._node.pool(device=self._device, slab=wanted)
         if isinstance(pool, _pool.DevicePool):
-            return pool.empty(wanted, "uint8"), 0
+            return pool._empty_idle(wanted), 0
         made = pool.empty(wanted + (_placing.PAGE if bytes > 0 else 0), "uint8")
         return made, -made._memory.address % _placing.PAGE if bytes > 0 else 0
 

@@ -339,9 +339,10 @@ class Node:
         lie where they do in the file. One that would not lie at a multiple of its elements' size there has a place of its
         own in it, as has on a GPU one that does not at a multiple of 16.
 
-        device: None or "cpu" for memory of the host, else the GPU, as of `pool`; pool: takes the memory from this one;
-        only: names, or patterns as "*.bias", of which each must be there; format: "safetensors", "index", "npy", where
-        the file's name does not say; at_most, checksum, deadline: as transfer's, of each file, and of all together.
+        device: None or "cpu" for memory of the host, else the GPU, as of `pool`; pool: takes the memory from this one,
+        what no stream uses any more, for which it waits where there is no other; only: names, or patterns as "*.bias",
+        of which each must be there; format: "safetensors", "index", "npy", where the file's name does not say; at_most,
+        checksum, deadline: as transfer's, of each file, and of all together.
 
         Raises InvalidArgument (BAD_FORMAT) for a file that is not what its format says, before anything moves;
         Unimplemented for elements of less than a byte or of another byte order; NotFound for a file, or a tensor of `only`,

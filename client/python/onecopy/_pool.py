@@ -155,6 +155,12 @@ class DevicePool(AnyPool):
         self._let_go()
         return _device.DeviceArray(self, self._piece(size, stream), dims, kind)
 
+    def _empty_idle(self, bytes: int) -> _device.DeviceArray:
+        """Bytes that no stream uses any more, for a transfer that is in the order of none: waits where one might."""
+        dims, kind, size = _layout(bytes, "uint8")
+        self._let_go()
+        return _device.DeviceArray(self, self._native.allocate_idle(max(1, size), (self, None)), dims, kind)
+
     def release_stream(self, stream: Any) -> None:
         """Before a stream is destroyed: waits for what it had to do when it last gave memory back, and all of that is
         anybody's then."""

@@ -185,6 +185,42 @@ TEST_CASE("what cannot be followed is taken after a wait, once there is no room 
   CHECK(fixture.order.follows.empty());
 }
 
+TEST_CASE("what shall be idle is free for all, or waited for, or new") {
+  Fixture fixture;
+  const auto idle = [&](uint64_t bytes) {
+    const Result<void*> made = fixture.pool.AllocateIdle(bytes);
+    INFO(made.status());
+    REQUIRE(made.ok());
+    fixture.CheckTables();
+    return static_cast<std::byte*>(*made);
+  };
+  std::byte* const first = fixture.Have(kMiB / 4, 7);
+  std::byte* const second = fixture.Have(kMiB / 4, 8);
+  fixture.Give(first, 7);
+  fixture.Give(second, 8);
+  // As long as there is something that nobody has had.
+  std::byte* const rest = idle(kMiB / 2);
+  CHECK(rest == second + kMiB / 4);
+  CHECK(fixture.order.waits.empty());
+  CHECK(idle(kMiB / 8) != nullptr);
+  CHECK(fixture.order.waits.size() == 1);
+  const StreamHandle waited = fixture.order.waits.front();
+  CHECK(fixture.pool.statistics().synchronized == 1);
+  // What is left of that is idle, too; the other stream's is not, and cannot be had.
+  CHECK(idle(kMiB / 8) != nullptr);
+  CHECK(fixture.order.waits.size() == 1);
+  CHECK(fixture.slabs.asked.size() == 1);
+  fixture.order.refused = waited == 7 ? 8 : 7;
+  fixture.order.wait = Status(Code::kFailedPrecondition, reasons::kStreamCapturing, "a graph");
+  std::byte* const fresh = idle(kMiB / 4);
+  CHECK((fresh < first || fresh >= first + kMiB));
+  CHECK(fixture.slabs.asked.size() == 2);
+  CHECK(fixture.order.follows.empty());
+  CHECK(fixture.pool.AllocateIdle(0).status().reason() == reasons::kBadSize);
+  CHECK(fixture.pool.AllocateIdle(UINT64_MAX).status().reason() == reasons::kNoMemory);
+  CHECK(fixture.pool.statistics().failures == 2);
+}
+
 TEST_CASE("where an order cannot be had, the block stays where it was") {
   Fixture fixture({.slab_bytes = kMiB, .limit_bytes = kMiB});
   fixture.order.follow = Status(Code::kInternal, reasons::kDriverFailed, "no event");
