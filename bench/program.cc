@@ -1,6 +1,7 @@
 #include "bench/program.h"
 
 #include <signal.h>
+#include <time.h>
 
 #include <CLI/CLI.hpp>
 
@@ -18,6 +19,8 @@ namespace onecopy::bench {
 namespace {
 
 volatile sig_atomic_t stop_requested = 0;
+// `timeout` sends its signal to the process, and then to the group that it is in: one request.
+constexpr int64_t kOneRequestMs = 500;
 
 constexpr char kFooter[] =
     "Rows end OK, WAIVED (cannot run here; says why) or FAILED (below its floor, or broken).\n"
@@ -32,12 +35,28 @@ struct LendArguments {
   LendOptions options;
 };
 
-// The first of these signals lets the sample under way end; a second one ends the process, and with
-// it the daemons.
+void OnSignal(int signal) {
+  static int64_t first_ms = 0;  // other signals are blocked meanwhile
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t now_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  if (stop_requested == 0) {
+    first_ms = now_ms;
+    stop_requested = 1;
+  } else if (now_ms - first_ms >= kOneRequestMs) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
+}
+
+// The first of these signals lets the sample under way end; one that comes later ends the process,
+// and with it the daemons.
 void StopOnSignals() {
   struct sigaction action {};
-  action.sa_handler = [](int) { stop_requested = 1; };
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigaddset(&action.sa_mask, SIGINT);
+  sigaddset(&action.sa_mask, SIGTERM);
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 }

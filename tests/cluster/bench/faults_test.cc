@@ -76,11 +76,23 @@ TEST_CASE("a signal ends the run, with rows and without daemons") {
   }
 }
 
-TEST_CASE("two signals end it at once, and its daemons with it") {
+TEST_CASE("a signal that comes twice, as timeout sends it, ends the run with rows, too") {
   LongRun run;
-  run.process().Signal(SIGINT);
-  run.process().Signal(SIGINT);
-  run.process().Wait();
+  run.process().Signal(SIGTERM);
+  run.process().Signal(SIGTERM);
+  CHECK(run.process().ReadAll().find("tcp host to host") != std::string::npos);
+  CHECK(run.process().Wait() == 130);
+  run.CheckNoDaemonLeft();
+}
+
+TEST_CASE("a signal that comes again ends it at once, and its daemons with it") {
+  LongRun run;
+  REQUIRE(::kill(run.daemons().front(), SIGSTOP) == 0);  // so that no sample ends
+  WaitUntil("it has ended", [&] {
+    run.process().Signal(SIGINT);
+    return !IsRunning(run.process().pid());
+  });
+  CHECK(run.process().Wait() == 1000 + SIGINT);
   run.CheckNoDaemonLeft();
 }
 
