@@ -109,6 +109,34 @@ TEST_CASE("the ring stays unless threads were clearly faster each time, with two
   CHECK(contradicted.Take() == nullptr);
 }
 
+TEST_CASE("threads stay where it began with them, unless the ring was clearly faster, twice") {
+  CachedReads clear(true, true);
+  CHECK(clear.by_threads());
+  CHECK(clear.Describe().at("cached_reads") == "threads, not measured yet");
+  Decide(clear, {0.5, 0.6, 0.9});
+  CHECK(clear.by_threads());
+  CHECK(clear.Describe().at("cached_reads") ==
+        "threads, threads measured as 0.60 of io_uring, to be confirmed");
+  Decide(clear, {0.4, 0.7, 0.9});
+  CHECK_FALSE(clear.by_threads());
+  CHECK(clear.Describe().at("cached_reads") == "io_uring, threads measured as 0.70 of io_uring");
+  CHECK(clear.Take() == nullptr);
+
+  CachedReads once(true, true);
+  Decide(once, {0.5, 0.6, 0.92});
+  CHECK(once.by_threads());
+  CHECK(once.Take() == nullptr);
+
+  CachedReads contradicted(true, true);
+  Decide(contradicted, {0.5, 0.5, 0.5});
+  Decide(contradicted, {0.5, 0.5, 1.1});
+  CHECK(contradicted.by_threads());
+  CHECK(contradicted.Take() == nullptr);
+
+  // What somebody has said is not overruled by how many cores there are.
+  CHECK_FALSE(CachedReads(false, true).by_threads());
+}
+
 TEST_CASE("one file at a time is tried, until one has told") {
   CachedReads reads(true);
   auto turn = reads.Take();

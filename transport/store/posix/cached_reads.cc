@@ -28,10 +28,12 @@ void CachedReads::End(bool tried, const std::optional<Trial::Ratios>& threads_to
   tried_ = tried;
   if (!threads_to_ring) return;
   threads_to_ring_ = (*threads_to_ring)[Trial::kPairs / 2];
-  const bool clear = threads_to_ring->front() > kClearly;
-  threads_ = clear && once_;
-  tried_ = threads_ || !clear;
-  once_ = clear;
+  const bool otherwise = begins_with_threads_ ? threads_to_ring->back() < 1 / kClearly
+                                              : threads_to_ring->front() > kClearly;
+  const bool settled = otherwise && once_;
+  threads_ = begins_with_threads_ != settled;
+  tried_ = settled || !otherwise;
+  once_ = otherwise;
 }
 
 std::map<std::string, std::string> CachedReads::Describe() const {

@@ -12,20 +12,25 @@
 
 namespace onecopy::posix {
 
-// Which is faster is a matter of the kernel and of how many cores there are, not of the file: the
-// first large one that is in memory is read by turns, a segment each, and tells for all after it.
-// For threads a second one must say the same: on busy cores one alone was seen to be wrong.
-// Any thread.
+// Which is faster is a matter of the kernel and of how many cores there are, not of the file. It
+// begins with what was faster on as many cores; the first large file that is in memory is read by
+// turns, a segment each. Where that says otherwise, a second one must say the same, and then it is
+// the other for all after it: on busy cores one file alone was seen to be wrong. Any thread.
 class CachedReads {
  public:
   static constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
   // All segments, and something after the last, by whose beginning its end is noticed.
   static constexpr uint64_t kLeastBytes = (Trial::kSegments + 1) * kSegmentBytes;
-  // The ring stays unless threads were that much faster each time.
+  // What it begins with stays unless the other was that much faster each time.
   static constexpr double kClearly = 1.1;
+  // From so many cores on it begins with threads.
+  static constexpr unsigned kThreadsFromCores = 8;
 
   // `choice`: there are both, and nobody has said which.
-  explicit CachedReads(bool choice) : choice_(choice) {}
+  explicit CachedReads(bool choice, bool begins_with_threads = false)
+      : choice_(choice),
+        begins_with_threads_(choice && begins_with_threads),
+        threads_(begins_with_threads_) {}
 
   bool by_threads() const;
   // The rate of threads over the ring's, the median, as it was measured last; absent: it was not.
@@ -43,11 +48,12 @@ class CachedReads {
   void End(bool tried, const std::optional<Trial::Ratios>& threads_to_ring);
 
   const bool choice_;
+  const bool begins_with_threads_;
   mutable Mutex mutex_;
   bool trying_ ONECOPY_GUARDED_BY(mutex_) = false;
   bool tried_ ONECOPY_GUARDED_BY(mutex_) = false;
-  bool once_ ONECOPY_GUARDED_BY(mutex_) = false;  // one file was for threads
-  bool threads_ ONECOPY_GUARDED_BY(mutex_) = false;
+  bool once_ ONECOPY_GUARDED_BY(mutex_) = false;  // one file was for the other
+  bool threads_ ONECOPY_GUARDED_BY(mutex_);
   std::optional<double> threads_to_ring_ ONECOPY_GUARDED_BY(mutex_);
 };
 

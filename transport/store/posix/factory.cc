@@ -1,6 +1,7 @@
 #include "transport/store/posix/factory.h"
 
 #include "transport/os/machine.h"
+#include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/open_descriptor.h"
 #include "transport/store/posix/posix_store.h"
 
@@ -13,8 +14,8 @@ Backend<Store> Describe() {
       {.key = "io",
        .fallback = std::string("auto"),
        .doc = "How files are read and written: io_uring, or threads that wait. auto: io_uring "
-              "where the kernel lets this process, and what is in the page cache by whichever was "
-              "measured to be faster.",
+              "where the kernel lets this process; what is in the page cache by threads from 8 "
+              "cores on, unless the other was measured to be clearly faster.",
        .choices = {"auto", "io_uring", "threads"}},
       {.key = "depth",
        .type = SettingType::kInteger,
@@ -36,6 +37,7 @@ Backend<Store> Describe() {
                  : io == "io_uring" ? PosixStore::Io::kRing
                                     : PosixStore::Io::kAuto;
     options.topology = context.topology;
+    options.cached_by_threads = os::UsableCores() >= CachedReads::kThreadsFromCores;
     const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
     options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
     // Whole grains, lest every piece but the first go through the page cache.

@@ -26,7 +26,7 @@ struct PosixStore::Shared {
   Shared(const Options& options, bool ring, std::shared_ptr<HeldMemory> held)
       : cut(options.cut),
         drives(options.topology),
-        cached_reads(ring && options.io == Io::kAuto),
+        cached_reads(ring && options.io == Io::kAuto, options.cached_by_threads),
         lanes(ring, std::move(held)) {}
 
   const Cut cut;

@@ -20,7 +20,8 @@ class PosixStore final : public Store {
   struct Options {
     Io io = Io::kAuto;
     Cut cut = {};
-    Topology topology = {};  // of this machine
+    Topology topology = {};          // of this machine
+    bool cached_by_threads = false;  // kAuto, as long as nothing else was measured
   };
 
   explicit PosixStore(Options options);
