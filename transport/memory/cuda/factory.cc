@@ -40,7 +40,7 @@ std::vector<SettingSpec> Specs() {
        .type = SettingType::kInteger,
        .fallback = int64_t{5},
        .doc = "How long the daemon keeps a GPU's context, and the staging slots pinned, after the "
-              "last buffer and transfer there: opening both again takes a few tenths of a second. "
+              "last buffer and transfer there: opening it again takes a tenth of a second or two. "
               "Meanwhile it holds the context's memory, some 500 MB. 0: closed at once.",
        .most = 86'400},
       {.key = "allocation",

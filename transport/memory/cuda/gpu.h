@@ -62,8 +62,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     // So long what a kernel has waited for other processes' counts as what the next one would; then
     // one is tried again.
     std::chrono::milliseconds kernel_wait_lasts{250};
-    // How long a context without a use stays open, with what is pinned in it: to open it and to pin
-    // the slots again takes a few tenths of a second.
+    // How long a context without a use stays open, with what is pinned in it: closing it and
+    // opening it again takes a few tenths of a second.
     std::chrono::milliseconds keep_open{0};
   };
 
