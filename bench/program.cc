@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 
 #include "bench/load/kernels.h"
 #include "bench/report_command.h"
@@ -35,15 +36,17 @@ struct LendArguments {
   LendOptions options;
 };
 
+// On any thread, and on two at once.
 void OnSignal(int signal) {
-  static int64_t first_ms = 0;  // other signals are blocked meanwhile
+  static std::atomic<int64_t> first_ms = 0;  // 0: none has come
+  static_assert(std::atomic<int64_t>::is_always_lock_free);
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const int64_t now_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-  if (stop_requested == 0) {
-    first_ms = now_ms;
+  int64_t first = 0;
+  if (first_ms.compare_exchange_strong(first, now_ms)) {
     stop_requested = 1;
-  } else if (now_ms - first_ms >= kOneRequestMs) {
+  } else if (now_ms - first >= kOneRequestMs) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
   }
@@ -55,8 +58,6 @@ void StopOnSignals() {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 }

@@ -24,8 +24,9 @@ class Reloader {
            engine::Engine& engine);
 
   // Reads the configuration again: peers, exports, certificates and the log's level count at once;
-  // the log says what has changed, and what waits for another start. A file that is wrong changes nothing,
-  // and one that has another level than before is what ends a level that was set meanwhile.
+  // the log says what has changed, and what waits for another start. A file that is wrong changes
+  // nothing, and one that has another level than before is what ends a level that was set
+  // meanwhile.
   void Reload();
 
   // Reads the files of [tls] again where it is time to, and says in the log what of them ends soon.

@@ -1,5 +1,6 @@
 #include "client/lib/gpu_streams.h"
 
+#include <chrono>
 #include <string>
 
 #include "onecopy/reasons.h"
@@ -11,6 +12,7 @@ constexpr StreamHandle kLegacyKey = 0;
 constexpr StreamHandle kPerThread = 2;
 // Keys are ids of streams twice, and never the legacy one; with this bit those of captures.
 constexpr StreamHandle kCaptured = 1;
+constexpr std::chrono::microseconds kEventTakes{200};
 
 // By its own name: what 0 means depends on how a program was compiled.
 CUstream Legacy() { return CU_STREAM_LEGACY; }
@@ -206,6 +208,23 @@ Status GpuStreams::Wait(StreamHandle stream) {
   lock.Unlock();
   const CUresult error = gpu_->api().EventSynchronize(event);
   return error == CUDA_SUCCESS ? OkStatus() : gpu_->Failure("waiting for a stream", error);
+}
+
+// An event of the legacy stream is recorded only now, and takes some time where nothing is before
+// it.
+bool GpuStreams::HasEnded(StreamHandle stream) {
+  const GpuDevice::Scope scope(*gpu_);
+  if (!scope.status().ok() || !CheckDriver(kLegacyKey).ok()) return false;
+  const MutexLock lock(mutex_);
+  const Result<CUevent> event = EventOf(stream);
+  if (!event.ok()) return false;
+  const auto patience = std::chrono::steady_clock::now() + kEventTakes;
+  CUresult ended = CUDA_ERROR_NOT_READY;
+  do {
+    ended = gpu_->api().EventQuery(*event);
+  } while (stream == kLegacyKey && ended == CUDA_ERROR_NOT_READY &&
+           std::chrono::steady_clock::now() < patience);
+  return ended == CUDA_SUCCESS;
 }
 
 Result<std::vector<StreamHandle>> GpuStreams::EndCaptures(StreamHandle stream) {

@@ -49,6 +49,7 @@ class GpuStreams final : public StreamOrder {
   // legacy default one would wait for.
   Status Follow(StreamHandle later, StreamHandle earlier) override;
   Status Wait(StreamHandle stream) override;
+  bool HasEnded(StreamHandle stream) override;
 
  private:
   struct Known {

@@ -43,6 +43,7 @@ class NoStreams final : public StreamOrder {
  public:
   Status Follow(StreamHandle, StreamHandle) override { return OkStatus(); }
   Status Wait(StreamHandle) override { return OkStatus(); }
+  bool HasEnded(StreamHandle) override { return true; }
 };
 
 }  // namespace onecopy::client

@@ -225,8 +225,7 @@ PoolCore::Block* PoolCore::TakeIdle(uint64_t bytes) {
   for (const auto& [stream, list] : streams_) {
     JoinRecent(*list);
     if (list->by_size.lower_bound(bytes) == list->by_size.end()) continue;
-    if (!order_.Wait(stream).ok()) continue;  // it stays the stream's
-    ++counts_.synchronized;
+    if (!order_.HasEnded(stream)) continue;  // it stays the stream's
     MakeCommon(*list);
     return Take(common_, bytes);
   }

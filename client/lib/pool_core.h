@@ -40,7 +40,8 @@ class SlabSource {
 };
 
 // What streams have still to do, each by a key that no other one has. Called with the pool's lock
-// held; blocks in Wait alone. Where either fails, what the stream has freed stays its own.
+// held; blocks in Wait alone, but for microseconds. Where either fails, what the stream has freed
+// stays its own.
 class StreamOrder {
  public:
   virtual ~StreamOrder() = default;
@@ -49,6 +50,8 @@ class StreamOrder {
   virtual Status Follow(StreamHandle later, StreamHandle earlier) = 0;
   // Returns when the stream has done all that it was given before it last freed something.
   virtual Status Wait(StreamHandle stream) = 0;
+  // Whether it has, as far as that can be told without waiting for it.
+  virtual bool HasEnded(StreamHandle stream) = 0;
 };
 
 struct PoolCoreOptions {
@@ -71,8 +74,8 @@ class PoolCore final : public MemoryResource {
   // it can follow, then a new slab; where there can be none: after a wait for all streams, what any
   // has freed.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream) override;
-  // What nothing uses any more: what is free for all, then what a stream has freed that can be
-  // waited for, then a new slab, and so on.
+  // What nothing uses any more: what is free for all, then what a stream has freed that has ended
+  // since, then a new slab; where there can be none: after a wait for all streams, as Allocate.
   Result<void*> AllocateIdle(uint64_t bytes);
   Status Deallocate(void* pointer, uint64_t bytes, StreamHandle stream) override;
 

@@ -320,6 +320,21 @@ class TestStreams:
         assert was_late and array.pointer == address
         assert fake_gpus.read(address, MIB) == values.tobytes()
 
+    def test_what_is_loaded_waits_for_no_stream_where_there_is_room(self, gpu_node, gpu_driver, tmp_path):
+        pool = gpu_node.pool(device=0, slab="2MiB", limit="8MiB")
+        numpy.save(tmp_path / "array.npy", pattern(MIB))
+        stream = gpu_driver.stream()
+        busy, ended = pool.empty(2 * MIB, "uint8", stream=stream), pool.empty(2 * MIB, "uint8")
+        address, free = busy.pointer, ended.pointer
+        gate = stream.hold_up()
+        del busy, ended
+        loaded = [gpu_node.load(tmp_path / "array.npy", pool=pool) for _ in range(3)]
+        pointers = [array.pointer for each in loaded for array in each.values()]
+        assert pointers[0] == free  # what the default stream gave back has ended
+        assert not any(address <= each < address + 2 * MIB for each in pointers)
+        assert pool.statistics.synchronized == 0
+        gate.set()
+
     def test_its_stream_lives_as_long_as_the_array(self, gpu_pool, gpu_driver):
         stream = gpu_driver.stream()
         seen = weakref.ref(stream)

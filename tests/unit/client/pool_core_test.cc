@@ -67,12 +67,14 @@ class NotedOrder final : public StreamOrder {
     waits.push_back(stream);
     return stream == refused ? wait : OkStatus();
   }
+  bool HasEnded(StreamHandle stream) override { return ended.contains(stream); }
 
   std::vector<std::pair<StreamHandle, StreamHandle>> follows;
   std::vector<StreamHandle> waits;
   Status follow;
   StreamHandle refused = 0;
   Status wait;
+  std::set<StreamHandle> ended;
 };
 
 struct Fixture {
@@ -185,8 +187,8 @@ TEST_CASE("what cannot be followed is taken after a wait, once there is no room 
   CHECK(fixture.order.follows.empty());
 }
 
-TEST_CASE("what shall be idle is free for all, or waited for, or new") {
-  Fixture fixture;
+TEST_CASE("what shall be idle is free for all, or has ended, or is new") {
+  Fixture fixture({.slab_bytes = kMiB, .limit_bytes = 2 * kMiB});
   const auto idle = [&](uint64_t bytes) {
     const Result<void*> made = fixture.pool.AllocateIdle(bytes);
     INFO(made.status());
@@ -198,27 +200,27 @@ TEST_CASE("what shall be idle is free for all, or waited for, or new") {
   std::byte* const second = fixture.Have(kMiB / 4, 8);
   fixture.Give(first, 7);
   fixture.Give(second, 8);
-  // As long as there is something that nobody has had.
-  std::byte* const rest = idle(kMiB / 2);
-  CHECK(rest == second + kMiB / 4);
-  CHECK(fixture.order.waits.empty());
-  CHECK(idle(kMiB / 8) != nullptr);
-  CHECK(fixture.order.waits.size() == 1);
-  const StreamHandle waited = fixture.order.waits.front();
-  CHECK(fixture.pool.statistics().synchronized == 1);
-  // What is left of that is idle, too; the other stream's is not, and cannot be had.
-  CHECK(idle(kMiB / 8) != nullptr);
-  CHECK(fixture.order.waits.size() == 1);
+  // As long as there is something that nobody has had, not what a stream gave back.
+  fixture.order.ended = {7, 8};
+  CHECK(idle(kMiB / 2) == second + kMiB / 4);
+  fixture.order.ended = {8};
+  CHECK(idle(kMiB / 8) == second);
+  CHECK(idle(kMiB / 8) == second + kMiB / 8);
   CHECK(fixture.slabs.asked.size() == 1);
-  fixture.order.refused = waited == 7 ? 8 : 7;
-  fixture.order.wait = Status(Code::kFailedPrecondition, reasons::kStreamCapturing, "a graph");
-  std::byte* const fresh = idle(kMiB / 4);
+  // The other stream is not waited for as long as there can be a slab.
+  fixture.order.ended = {};
+  std::byte* const fresh = idle(kMiB);
   CHECK((fresh < first || fresh >= first + kMiB));
   CHECK(fixture.slabs.asked.size() == 2);
+  CHECK(fixture.order.waits.empty());
+  CHECK(idle(kMiB / 4) == first);
+  CHECK(fixture.order.waits == std::vector<StreamHandle>{7});
+  CHECK(fixture.pool.statistics().synchronized == 1);
   CHECK(fixture.order.follows.empty());
+  CHECK(fixture.pool.AllocateIdle(kMiB).status().reason() == reasons::kQuota);
   CHECK(fixture.pool.AllocateIdle(0).status().reason() == reasons::kBadSize);
   CHECK(fixture.pool.AllocateIdle(UINT64_MAX).status().reason() == reasons::kNoMemory);
-  CHECK(fixture.pool.statistics().failures == 2);
+  CHECK(fixture.pool.statistics().failures == 3);
 }
 
 TEST_CASE("where an order cannot be had, the block stays where it was") {

@@ -84,9 +84,45 @@ TEST_CASE("a context closes by itself when its time is over") {
   CountOpenings(rig);
   const RegionRef host = HostRegion(Pattern(kHostBytes, 6));
   CopyFrom(host, rig);
-  while (rig.ContextIsOpen(0)) std::this_thread::yield();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (rig.ContextIsOpen(0) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK_FALSE(rig.ContextIsOpen(0));
   CHECK(opened == 1);
   CHECK(unpinned == 1);
+}
+
+TEST_CASE("a GPU that nobody uses is not kept open by another one's transfers") {
+  Rig rig(KeptOpen(hours{1}));
+  CountOpenings(rig);
+  const RegionRef host = HostRegion(Pattern(kHostBytes, 10));
+  CopyFrom(host, rig);
+  const RegionRef other = rig.Allocate(1, kHostBytes);
+  auto route = rig.memory().Prepare(host, other);
+  REQUIRE_OK(route);
+  CHECK(pinned == 2);
+  CHECK(unpinned == 1);
+  REQUIRE_OK(rig.memory().CloseDevice(rig.device(0)));
+  CHECK_FALSE(rig.ContextIsOpen(0));
+  REQUIRE_OK(CopyNow(**route, 0, 0, kHostBytes).status);
+  CHECK(ReadAll(rig.memory(), other) == Pattern(kHostBytes, 10));
+}
+
+TEST_CASE("a route that is dropped at once may find its context closed when the driver is woken") {
+  Rig rig(KeptOpen(hours{1}));
+  const std::string device = rig.device(0);
+  std::atomic<bool> over{false};
+  std::thread closer([&] {
+    while (!over) static_cast<void>(rig.memory().CloseDevice(device));
+  });
+  const RegionRef host = HostRegion(Pattern(kHostBytes, 11));
+  for (int i = 0; i < 200; ++i) {
+    const RegionRef region = rig.Allocate(0, kHostBytes);
+    CHECK(rig.memory().Prepare(host, region).ok());
+  }
+  over = true;
+  closer.join();
 }
 
 TEST_CASE("a GPU that is lost is not kept open") {

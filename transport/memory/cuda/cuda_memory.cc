@@ -53,7 +53,10 @@ void WakeDriver(const CudaCopyRoute::Parts& parts) {
   };
   parts.gpu->loop().Post(
       [gpu = &*parts.gpu, direction = parts.direction, scratch, warm = std::move(warm)]() mutable {
-        gpu->copier().WarmUp(direction, scratch, std::move(warm));
+        // Whoever prepared the route may be done with it, and the context be closed.
+        Copier* const copier = gpu->copier_if_open();
+        if (copier != nullptr) return copier->WarmUp(direction, scratch, std::move(warm));
+        warm();
       });
 }
 
@@ -382,8 +385,7 @@ Status CudaMemory::ReachPeer(Gpu& from, Gpu& peer, const Region& to) const {
 
 Status CudaMemory::CloseDevice(const std::string& device) {
   ONECOPY_ASSIGN_OR_RETURN(const Device* const found, FindByUuid(device));
-  found->gpu->CloseIfUnused();
-  const unsigned uses = found->gpu->uses();
+  const unsigned uses = found->gpu->CloseIfUnused();
   if (uses == 0) return OkStatus();
   return {Code::kFailedPrecondition, reasons::kDeviceInUse,
           found->gpu->ToString() + " is in use: " + std::to_string(uses) +

@@ -6,7 +6,8 @@
 namespace onecopy::cuda {
 
 // Not viable, with its reason, where there is no driver or no GPU. Settings: spin_microseconds,
-// peer_chunk, host_chunk. Library: [libraries] cuda, else libcuda.so.1.
+// peer_chunk, host_chunk, keep_open_seconds, allocation, scatter. Library: [libraries] cuda, else
+// libcuda.so.1.
 Backend<Memory> Describe();
 
 }  // namespace onecopy::cuda

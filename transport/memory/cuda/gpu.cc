@@ -88,6 +88,13 @@ std::optional<GpuUse> Gpu::UseIfOpen() {
   return GpuUse(shared_from_this());
 }
 
+std::optional<GpuUse> Gpu::UseIfUsed() {
+  const MutexLock lock(mutex_);
+  if (!open_ || uses_ == 0) return std::nullopt;
+  ++uses_;
+  return GpuUse(shared_from_this());
+}
+
 unsigned Gpu::uses() const {
   const MutexLock lock(mutex_);
   return uses_;
@@ -144,9 +151,11 @@ void Gpu::Settle() {
   });
 }
 
-void Gpu::CloseIfUnused() {
+unsigned Gpu::CloseIfUnused() {
   assert(!loop().InThread());
-  thread_.RunSync([this] { CloseUnlessUsed(); });
+  unsigned uses = 0;
+  thread_.RunSync([&] { uses = CloseUnlessUsed(); });
+  return uses;
 }
 
 void Gpu::CloseLater() {
@@ -154,13 +163,14 @@ void Gpu::CloseLater() {
   closes_ = loop().RunAfter(options_.keep_open, [this] { CloseUnlessUsed(); });
 }
 
-void Gpu::CloseUnlessUsed() {
+unsigned Gpu::CloseUnlessUsed() {
   {
     const MutexLock lock(mutex_);
-    if (uses_ > 0) return;
+    if (uses_ > 0) return uses_;
     open_ = false;
   }
   Close();
+  return 0;
 }
 
 void Gpu::Close() {

@@ -63,7 +63,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     // one is tried again.
     std::chrono::milliseconds kernel_wait_lasts{250};
     // How long a context without a use stays open, with what is pinned in it: closing it and
-    // opening it again takes a few tenths of a second.
+    // opening it again takes a tenth of a second or two.
     std::chrono::milliseconds keep_open{0};
   };
 
@@ -86,9 +86,12 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Result<GpuUse> Use();
   // One more use of a context that is open now; nothing where it is not, or about to close.
   std::optional<GpuUse> UseIfOpen();
+  // The same where somebody uses it, and it is not merely kept open.
+  std::optional<GpuUse> UseIfUsed();
   unsigned uses() const;
-  // Does not wait for keep_open. Blocks; not on the GPU's own thread.
-  void CloseIfUnused();
+  // Does not wait for keep_open. The uses that it has; 0: it is closed. Blocks; not on the GPU's
+  // own thread.
+  unsigned CloseIfUnused();
 
   // Success, or GPU_LOST once an error has been seen after which this process cannot use the GPU.
   Status lost() const;
@@ -106,6 +109,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CUcontext context() const { return context_; }
   // The GPU's thread, while a use lives.
   Copier& copier() { return *copier_; }
+  // The GPU's thread; null where the context is closed.
+  Copier* copier_if_open() { return copier_.get(); }
 
   // Writes zeroes; blocks until they are there. While a use lives; not on the GPU's own thread.
   Status Zero(CUdeviceptr address, uint64_t bytes);
@@ -120,10 +125,10 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   friend class GpuUse;
 
   void Release();
-  Status Open();           // GPU's thread
-  void CloseLater();       // GPU's thread
-  void CloseUnlessUsed();  // GPU's thread
-  void Close();            // GPU's thread
+  Status Open();               // GPU's thread
+  void CloseLater();           // GPU's thread
+  unsigned CloseUnlessUsed();  // GPU's thread; the uses
+  void Close();                // GPU's thread
   Status MarkLost(const std::string& why);
 
   const std::shared_ptr<const shim::CudaApi> api_;

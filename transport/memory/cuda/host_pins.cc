@@ -53,7 +53,10 @@ Result<GpuUse> HostPins::Pin(const RegionRef& region, Gpu& gpu) {
   const EntryRef entry = FindOrAdd(*region);
   const MutexLock lock(entry->mutex);
   if (entry->owner != nullptr) {
-    if (std::optional<GpuUse> use = entry->owner->UseIfOpen()) return std::move(*use);
+    // A GPU that nobody uses any more is not kept open by what another one does.
+    std::optional<GpuUse> use =
+        entry->owner == &gpu ? entry->owner->UseIfOpen() : entry->owner->UseIfUsed();
+    if (use) return std::move(*use);
     Unpin(*entry);  // its context is about to close, and the pin would go with it
   }
   const shim::ScopedCudaContext scope(gpu.api(), gpu.context());

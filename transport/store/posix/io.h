@@ -14,6 +14,10 @@ namespace onecopy::posix {
 // The kernel takes no more in one call than a little less than 2 GiB.
 inline constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
+// What comes out of the page cache is copied by whoever submits it, unless another thread is told
+// to: from this size on several copy faster than one.
+inline constexpr uint64_t kOwnThreadFrom = uint64_t{64} << 10;
+
 // How many bytes went which way.
 struct IoTally {
   std::atomic<uint64_t> by_ring{0};

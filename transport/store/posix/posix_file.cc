@@ -163,8 +163,8 @@ void PosixFile::Classify(Piece& piece) const {
     piece.group = trial_ ? trial_->SegmentOf(piece.offset) : Trial::kSegments;
     const bool tried = piece.group < Trial::kSegments;
     if (tries_ && tried && !Trial::IsFirst(piece.group)) piece.direct = false;
-    piece.by_threads =
-        !piece.direct && (tries_who_ && tried ? Trial::IsFirst(piece.group) : by_threads_);
+    piece.by_threads = !piece.direct && piece.span.bytes >= kOwnThreadFrom &&
+                       (tries_who_ && tried ? Trial::IsFirst(piece.group) : by_threads_);
   }
 }
 

@@ -14,10 +14,6 @@
 namespace onecopy::posix {
 namespace {
 
-// What comes out of the page cache is copied by whoever submits it, unless the kernel is told to
-// use a thread of its own: from this size on several copy faster than one.
-constexpr uint64_t kOwnThreadFrom = uint64_t{64} << 10;
-
 void Prepare(io_uring_sqe* entry, const IoRequest& request, unsigned bytes, int part) {
   if (part >= 0 && request.write) {
     ::io_uring_prep_write_fixed(entry, request.fd, request.at, bytes, request.offset, part);

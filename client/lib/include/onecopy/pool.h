@@ -84,8 +84,8 @@ class Pool final : public MemoryResource {
   // with what is free where a GPU is full; as Client for a daemon that has gone.
   Result<void*> Allocate(uint64_t bytes, StreamHandle stream = 0) override;
   // Memory that nothing on the GPU uses any more, for what is no work of a stream and shall begin
-  // at once, as a transfer that is ordered with none: the host waits where streams may still use
-  // what they gave back. As Allocate otherwise.
+  // at once, as a transfer that is ordered with none. Where streams may still use all that was
+  // given back, and there can be no other slab, the host waits for them. As Allocate otherwise.
   Result<void*> AllocateIdle(uint64_t bytes);
   Status Deallocate(void* pointer, uint64_t bytes = 0, StreamHandle stream = 0) override;
 
