@@ -38,16 +38,16 @@ TEST_CASE("copy engines take over what a kernel would wait longer for") {
   options.kernel_wait_lasts = std::chrono::hours(1);
   Rig rig(options);
   MakeBusy(rig);
-  const RegionRef from = rig.Allocate(0, 1 << 22);
-  const RegionRef to = rig.Allocate(1, 1 << 22);
+  const RegionRef from = rig.Allocate(0, 1 << 21);
+  const RegionRef to = rig.Allocate(1, 1 << 21);
   auto route = rig.memory().Prepare(from, to);
   REQUIRE_OK(route);
   REQUIRE_OK(testing::CopyNow(**route, 0, 0, 0).status);  // the driver has been woken
   busy_microseconds = 50'000;
   CHECK(CopiedBy(**route, 1000) == "gpu-kernel");   // nobody knew
   CHECK(CopiedBy(**route, 1000) == "copy-engine");  // some 3 ms
-  // These would take engines 1.3 s, which is more than it takes to wait on a busy machine, too.
-  CHECK(CopiedBy(**route, 500'000) == "gpu-kernel");
+  // These would take engines 0.5 s, which is more than it takes to wait on a busy machine, too.
+  CHECK(CopiedBy(**route, 200'000) == "gpu-kernel");
 }
 
 TEST_CASE("what a kernel has waited is forgotten after a while") {
