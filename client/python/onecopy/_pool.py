@@ -156,7 +156,8 @@ class DevicePool(AnyPool):
         return _device.DeviceArray(self, self._piece(size, stream), dims, kind)
 
     def _empty_idle(self, bytes: int) -> _device.DeviceArray:
-        """Bytes that no stream uses any more, for a transfer that is in the order of none: waits where one might."""
+        """Bytes that no stream uses any more, for a transfer that is in the order of none: waits for streams
+        only where the pool can have no more."""
         dims, kind, size = _layout(bytes, "uint8")
         self._let_go()
         return _device.DeviceArray(self, self._native.allocate_idle(max(1, size), (self, None)), dims, kind)

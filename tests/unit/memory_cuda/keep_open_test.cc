@@ -25,14 +25,7 @@ void CountOpenings(Rig& rig) {
     ++opened;
     return fake->DevicePrimaryCtxRetain(context, device);
   };
-  rig.api->MemHostRegister = [](void* address, size_t bytes, unsigned flags) {
-    ++pinned;
-    return fake->MemHostRegister(address, bytes, flags);
-  };
-  rig.api->MemHostUnregister = [](void* address) {
-    ++unpinned;
-    return fake->MemHostUnregister(address);
-  };
+  rig.CountPins();
 }
 
 void CopyFrom(const RegionRef& host, Rig& rig) {
@@ -160,8 +153,14 @@ TEST_CASE("contexts that close by time while others are about to use them") {
         auto route = rig.memory().Prepare(hosts[t * round % 2], RegionRef(std::move(*region)));
         if (!route.ok() || !CopyNow(**route, 0, 0, kHostBytes).status.ok()) ++failures;
         if (route.ok()) route->reset();
-        // About as long as a context stays open, so that it often closes just now.
-        std::this_thread::sleep_for(milliseconds{1});
+        // Until a context has closed by time, or for a while: so it often closes just now. Without
+        // a check of the test's, which are the main thread's.
+        unsigned flags = 0;
+        int active = 1;
+        for (int i = 0; i < 1000 && active != 0; ++i) {
+          fake->DevicePrimaryCtxGetState(static_cast<CUdevice>(round % 2), &flags, &active);
+          std::this_thread::yield();
+        }
       }
     });
   }

@@ -8,14 +8,7 @@ namespace {
 
 TEST_CASE("host memory is pinned once, for all GPUs, until it goes") {
   Rig rig;
-  rig.api->MemHostRegister = [](void* address, size_t bytes, unsigned flags) {
-    ++pinned;
-    return fake->MemHostRegister(address, bytes, flags);
-  };
-  rig.api->MemHostUnregister = [](void* address) {
-    ++unpinned;
-    return fake->MemHostUnregister(address);
-  };
+  rig.CountPins();
   const RegionRef first = rig.Allocate(0, 4096);
   const RegionRef second = rig.Allocate(1, 4096);
   RegionRef host = HostRegion(Pattern(4096, 8));
@@ -34,14 +27,7 @@ TEST_CASE("host memory is pinned once, for all GPUs, until it goes") {
 
 TEST_CASE("a pin goes with the context that it was made in, and comes back in another") {
   Rig rig;
-  rig.api->MemHostRegister = [](void* address, size_t bytes, unsigned flags) {
-    ++pinned;
-    return fake->MemHostRegister(address, bytes, flags);
-  };
-  rig.api->MemHostUnregister = [](void* address) {
-    ++unpinned;
-    return fake->MemHostUnregister(address);
-  };
+  rig.CountPins();
   const RegionRef host = HostRegion(Pattern(4096, 9));
   RegionRef first = rig.Allocate(0, 4096);
   REQUIRE_OK(rig.memory().Prepare(host, first));

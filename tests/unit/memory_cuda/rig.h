@@ -49,6 +49,18 @@ class Rig {
     CHECK(FakeCudaFunction<FakeCudaLeaks>("fakeCudaLeaks")() == 0);
   }
 
+  // From before memory() is made: how often host memory was pinned, and unpinned.
+  void CountPins() const {
+    api->MemHostRegister = [](void* address, size_t bytes, unsigned flags) {
+      ++pinned;
+      return fake->MemHostRegister(address, bytes, flags);
+    };
+    api->MemHostUnregister = [](void* address) {
+      ++unpinned;
+      return fake->MemHostUnregister(address);
+    };
+  }
+
   // Made on first use, after the test has put its wrappers into `api`.
   CudaMemory& memory() {
     if (memory_ == nullptr) {
