@@ -18,9 +18,6 @@
 namespace onecopy::bench {
 namespace {
 
-// A disk reads one piece of memory three times as fast as the same in 4 KiB pieces.
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
-
 Status FileStatus(int error, const std::string& file, uint64_t bytes) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     return {Code::kResourceExhausted, reasons::kNoSpace,
@@ -47,12 +44,9 @@ Result<std::unique_ptr<PlainFile>> PlainFile::Create(const std::string& file, ui
     return FileStatus(error, file, bytes);
   }
   ONECOPY_ASSIGN_OR_RETURN(plain->payload_, os::MapAnonymous(bytes));
-  ONECOPY_ASSIGN_OR_RETURN(plain->memory_, os::MapAnonymous(call_bytes + 2 * kHugePage));
-  void* begin = plain->memory_.data();
-  size_t room = plain->memory_.bytes();
-  plain->buffer_ = static_cast<std::byte*>(std::align(kHugePage, call_bytes, begin, room));
-  ::madvise(begin, room / kHugePage * kHugePage, MADV_HUGEPAGE);  // where it may be
-  std::memset(plain->buffer_, 0, call_bytes);                     // resident from here on
+  ONECOPY_ASSIGN_OR_RETURN(plain->memory_, os::MapHugePages(call_bytes));
+  plain->buffer_ = plain->memory_.data();
+  std::memset(plain->buffer_, 0, call_bytes);  // resident from here on
   return plain;
 }
 

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <stdexcept>
 #include <vector>
 
 #include "onecopy/file_copy.h"
@@ -59,6 +61,17 @@ void CheckRegistered(const Json& receipt, bool slots) {
         (slots && direct && ring && !onecopy::os::LockedMemoryLimit()));
 }
 
+// How often a process has asked for bytes of anything.
+uint64_t CallsToRead(pid_t pid) {
+  std::ifstream io("/proc/" + std::to_string(pid) + "/io");
+  std::string word;
+  uint64_t count = 0;
+  while (io >> word >> count) {
+    if (word == "syscr:") return count;
+  }
+  throw std::runtime_error("the kernel does not count what process reads");
+}
+
 }  // namespace
 
 TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for byte") {
@@ -92,6 +105,26 @@ TEST_CASE("a file and a GPU's memory meet in pinned slots, both ways, byte for b
   CHECK(ReadFile(with.folder / "out") == payload);
   const CommandResult one = with.node.Run({"cp", with.folder / "in", "g", "--at-most", "1"});
   CheckRefused(one, 7, "FAILED_PRECONDITION", "POLICY_UNMET");
+}
+
+TEST_CASE("a disk is asked for pieces as the configuration says, through slots too") {
+  constexpr uint64_t kPiece = uint64_t{64} << 10;
+  constexpr uint64_t kWhole = uint64_t{64} << 20;  // all of it may go past the page cache
+  Node node("east", {.config = "[libraries]\ncuda = \"" + FakeCudaPath() +
+                               "\"\n[posix]\nio = \"threads\"\npiece_bytes = \"64KiB\"\n"});
+  const TempFolder folder;
+  const std::string payload = Payload(kWhole, 8);
+  WriteCold(folder / "in", payload);
+  node.Do({"buffer", "create", "g", "--size", std::to_string(kWhole), "--memory", "cuda:0"});
+  node.Do({"cp", folder / "in", "g"});  // slots are there now
+  WriteCold(folder / "in", payload);
+  const uint64_t before = CallsToRead(node.process().pid());
+  const Json receipt = node.Do({"cp", folder / "in", "g"});
+  const uint64_t calls = CallsToRead(node.process().pid()) - before;
+  INFO(receipt.at("evidence").dump());
+  CHECK(Contents(node, "g") == payload);
+  if (receipt.at("steps").size() > 2) ONECOPY_SKIP("the file did not go past the page cache");
+  CHECK(calls >= kWhole / kPiece);
 }
 
 TEST_CASE("a range of a file that begins and ends anywhere goes through slots") {

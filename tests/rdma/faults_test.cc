@@ -179,6 +179,7 @@ TEST_CASE("where no queue pair is left, the next path is taken, with the reason"
   MakeBuffers(pair, "1MiB");
   const Json receipt = pair.east.Do(
       {"cp", "a", "west:b", "--at-most", "3", "--allow-emulated", "--path", "*-direct"});
+  INFO(receipt.dump(2));
   CHECK(receipt.at("path") == "tcp-direct");
   bool said = false;
   for (const Json& refused : receipt.at("refused")) {

@@ -33,6 +33,15 @@ class Memory : public Copier {
   // New memory, zeroed. RESOURCE_EXHAUSTED when there is not enough.
   virtual Result<std::unique_ptr<Region>> Allocate(const std::string& device, uint64_t bytes) = 0;
 
+  // New memory of this process alone, which is never shared, to move bytes through for a long time:
+  // near that NUMA node where the kernel places pages (-1: anywhere), and locked where this process
+  // may. RESOURCE_EXHAUSTED.
+  virtual Result<std::unique_ptr<Region>> AllocateForStaging(const std::string& device,
+                                                             uint64_t bytes,
+                                                             int32_t /*numa_node*/) {
+    return Allocate(device, bytes);
+  }
+
   // A client's memory. INVALID_ARGUMENT (BAD_HANDLE) for what is not what the request says it is.
   virtual Result<std::unique_ptr<Region>> Import(const ImportRequest& request) = 0;
 

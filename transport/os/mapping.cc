@@ -19,20 +19,25 @@
 namespace onecopy::os {
 namespace {
 
-Result<Mapping> Map(int fd, int flags, uint64_t bytes, uint64_t offset) {
-  if (bytes == 0) return Mapping();
+constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+Result<std::byte*> MapRaw(int fd, int flags, uint64_t bytes, uint64_t offset) {
   void* data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
-  if (data == MAP_FAILED) {
-    return ErrnoStatus(errno, "mapping " + std::to_string(bytes) + " bytes");
-  }
-  return Mapping(static_cast<std::byte*>(data), bytes);
+  if (data != MAP_FAILED) return static_cast<std::byte*>(data);
+  return ErrnoStatus(errno, "mapping " + std::to_string(bytes) + " bytes");
+}
+
+Result<Mapping> Map(int fd, int flags, uint64_t bytes, uint64_t offset) {
+  if (bytes == 0) return Mapping();
+  ONECOPY_ASSIGN_OR_RETURN(std::byte* const data, MapRaw(fd, flags, bytes, offset));
+  return Mapping(data, bytes);
 }
 
 }  // namespace
 
 Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
+  if (bytes_ > 0) ::munmap(data_, bytes_);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
@@ -73,8 +78,24 @@ Result<Mapping> MapShared(int fd, uint64_t bytes, uint64_t offset) {
   return Map(fd, MAP_SHARED, bytes, offset);
 }
 
-Result<Mapping> MapAnonymous(uint64_t bytes) {
-  return Map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, bytes, 0);
+Result<Mapping> MapAnonymous(uint64_t bytes) { return Map(-1, kPrivate, bytes, 0); }
+
+Result<Mapping> MapHugePages(uint64_t bytes) {
+  if (bytes == 0) return Mapping();
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max() - 2 * kHugePageBytes;
+  if (bytes > kMost) return ErrnoStatus(ENOMEM, "mapping " + std::to_string(bytes) + " bytes");
+  const uint64_t whole = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  // More than is wanted, as the kernel begins where it likes.
+  ONECOPY_ASSIGN_OR_RETURN(std::byte* const begin, MapRaw(-1, kPrivate, whole + kHugePageBytes, 0));
+  const uint64_t past = reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+  const uint64_t lead = past == 0 ? 0 : kHugePageBytes - past;
+  const Mapping before(begin, lead);
+  Mapping wanted(begin + lead, whole);
+  const Mapping behind(begin + lead + whole, kHugePageBytes - lead);
+  // Whoever lacks either has the bytes nonetheless.
+  (void)::madvise(wanted.data(), whole, MADV_HUGEPAGE);
+  (void)::madvise(wanted.data(), whole, MADV_DONTFORK);
+  return wanted;
 }
 
 bool LockInMemory(std::byte* data, uint64_t bytes) { return ::mlock(data, bytes) == 0; }

@@ -38,6 +38,12 @@ Result<Mapping> MapShared(int fd, uint64_t bytes, uint64_t offset = 0);
 // Private zeroed memory; pages come on first touch.
 Result<Mapping> MapAnonymous(uint64_t bytes);
 
+// The same, at least as long, for bytes that disks and devices move: of huge pages where the kernel
+// has them, as what lies in one piece of memory is asked of a disk at once. A child of this process
+// has none of it, so that nothing a device knows is ever exchanged for a copy.
+Result<Mapping> MapHugePages(uint64_t bytes);
+inline constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
+
 // Keeps these pages in memory; false where the limit on locked memory, or the right to, does not
 // allow it.
 bool LockInMemory(std::byte* data, uint64_t bytes);

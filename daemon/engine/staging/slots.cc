@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/mapping.h"
 #include "transport/os/numa.h"
 
 namespace onecopy::engine {
@@ -130,13 +129,9 @@ void Slots::MakeSlab() {
   context_.workers.Run<Made>(
       worker,
       [memory, bytes, gpu = home_.memory.device, node = NumaNode()]() -> Result<Made> {
-        ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> slab, memory->Allocate(gpu, bytes));
+        ONECOPY_ASSIGN_OR_RETURN(std::unique_ptr<Region> slab,
+                                 memory->AllocateForStaging(gpu, bytes, node));
         if (!gpu.empty()) return Made{std::move(slab), {}};
-        // Where the kernel does not place pages, they lie where they happen to.
-        if (node >= 0) (void)os::PreferNumaNode(slab->address(), bytes, node);
-        // Without the right to lock it, it is ordinary memory until a device pins it, and is called
-        // so.
-        if (os::LockInMemory(slab->address(), bytes)) slab->SetStepName("pinned");
         std::string seen_on = SeenOn(slab->address(), bytes);
         return Made{std::move(slab), std::move(seen_on)};
       },

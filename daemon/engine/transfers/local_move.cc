@@ -161,7 +161,9 @@ void LocalMove::TakeSlots(Routes routes) {
     Slots::Params params;
     params.purpose = bounce.purpose;
     params.owner = owner_;
-    params.payload = source_.payload();
+    // As many slots as there are pieces, which need not fill them.
+    const uint64_t piece = MostInSlot(bounce, routes);
+    params.payload = (source_.payload() + piece - 1) / piece * bounce.slots->slot_bytes();
     params.most = MostSlots(routes);
     params.executor = &routes.back()->executor();
     Task begun;
@@ -184,6 +186,16 @@ uint32_t LocalMove::MostSlots(const Routes& routes) const {
   uint32_t slots = 0;
   for (const auto& route : routes) slots += route->depth();
   return slots;
+}
+
+// A whole one, but for a file that is read past the page cache: its disk is asked for as much at a
+// time as the file wants, and the less memory that goes through, the more of it stays in the
+// processor's cache until it is copied on.
+uint64_t LocalMove::MostInSlot(const Bounce& bounce, const Routes& routes) const {
+  const uint64_t slot_bytes = bounce.slots->slot_bytes();
+  const bool reads = source_.span.region->file() != nullptr;
+  if (!reads || routes.front()->grain() == 1) return slot_bytes;
+  return std::min(slot_bytes, routes.front()->chunk_bytes());
 }
 
 // As the file wants it that is one of the ends, if there is one.
@@ -209,15 +221,15 @@ void LocalMove::Run(const Routes& routes) {
   uint32_t together = 1;
   if (bounces_.size() == 1) {
     const Bounce& only = bounces_.front();
-    const uint64_t slot_bytes = only.slots->slot_bytes();
+    chunk = MostInSlot(only, routes);
     // Of a file many pieces at a time are worth more than large ones.
     if (!OfFile()) {
       together = pipeline::SlotsTogether(
-          slot_bytes, std::min(kBounceSlots, only.slots->slots(only.purpose)), bytes);
+          chunk, std::min(kBounceSlots, only.slots->slots(only.purpose)), bytes);
     }
-    chunk = slot_bytes * together;
+    chunk *= together;
   } else if (!bounces_.empty()) {
-    chunk = std::min(bounces_.front().slots->slot_bytes(), bounces_.back().slots->slot_bytes());
+    chunk = std::min(MostInSlot(bounces_.front(), routes), MostInSlot(bounces_.back(), routes));
   }
   pipeline::Places places;
   places.source = std::make_unique<pipeline::SourceRange>(

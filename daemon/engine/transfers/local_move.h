@@ -44,6 +44,7 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   std::string Placement() const;
   bool OfFile() const;
   uint32_t MostSlots(const Routes& routes) const;
+  uint64_t MostInSlot(const Bounce& bounce, const Routes& routes) const;
   pipeline::Cut CutFor(const Routes& routes) const;
   void Run(const Routes& routes);
   // True when the move has been stopped or has failed meanwhile, and has been brought to its end.

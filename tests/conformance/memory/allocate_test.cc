@@ -50,6 +50,36 @@ TEST_CASE("allocated memory has the size that was asked for and is zero") {
   }
 }
 
+TEST_CASE("memory to stage through is like any other, and is nobody else's to have") {
+  ONECOPY_SUBJECT(subject);
+  const std::string device = subject.devices().front();
+  if (!subject.allocates()) {
+    const Status refused = subject.memory().AllocateForStaging(device, 1, -1).status();
+    CHECK(refused.code() == Code::kFailedPrecondition);
+    return;
+  }
+  for (const uint64_t bytes : {uint64_t{1}, (uint64_t{3} << 20) + 1}) {
+    INFO(bytes << " bytes");
+    auto made = subject.memory().AllocateForStaging(device, bytes, -1);
+    REQUIRE_OK(made);
+    const RegionRef region = std::move(*made);
+    CHECK(region->bytes() == bytes);
+    CHECK(region->place() == Place{subject.memory().kind(), device});
+    CHECK(ReadAll(subject.memory(), region) == Bytes(bytes, 0));
+    WriteAll(subject.memory(), region, Pattern(bytes, 5));
+    CHECK(ReadAll(subject.memory(), region) == Pattern(bytes, 5));
+    // A GPU's may be, to go on from there: that one's staging is a buffer like others.
+    if (device.empty()) CHECK(region->Share().status().reason() == reasons::kNotShareable);
+  }
+  for (const uint64_t bytes : {std::numeric_limits<uint64_t>::max(), uint64_t{1} << 60}) {
+    const Status status = subject.memory().AllocateForStaging(device, bytes, -1).status();
+    CHECK(status.code() == Code::kResourceExhausted);
+    CHECK(status.reason() == reasons::kNoMemory);
+  }
+  const std::string absent = "GPU-00000000-0000-0000-0000-000000000000";
+  CHECK(subject.memory().AllocateForStaging(absent, 4096, -1).status().code() == Code::kNotFound);
+}
+
 TEST_CASE("memory that was used before is zero when it is allocated again") {
   ONECOPY_SUBJECT(subject);
   const std::string device = subject.devices().front();

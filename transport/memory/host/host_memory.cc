@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstring>
+
 #include "onecopy/reasons.h"
 #include "transport/memory/host/client_file.h"
 #include "transport/memory/host/copy_route.h"
@@ -10,6 +12,7 @@
 #include "transport/os/fault_guard.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
+#include "transport/os/numa.h"
 
 namespace onecopy::host {
 HostMemory::HostMemory(std::string node, unsigned threads)
@@ -54,6 +57,23 @@ Result<std::unique_ptr<Region>> HostMemory::Allocate(const std::string& device, 
         own->TakeBack();
       });
   region->SetSharer([own] { return own->Share(); });
+  return region;
+}
+
+Result<std::unique_ptr<Region>> HostMemory::AllocateForStaging(const std::string& device,
+                                                               uint64_t bytes, int32_t numa_node) {
+  ONECOPY_ASSIGN_OR_RETURN(const std::string none, FindDevice(device));
+  ONECOPY_RETURN_IF_ERROR(promises_->CheckRoom(bytes));
+  ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapHugePages(bytes));
+  std::byte* const data = mapping.data();
+  // Where the kernel does not place pages, they lie where they happen to.
+  if (numa_node >= 0) (void)os::PreferNumaNode(data, mapping.bytes(), numa_node);
+  // Without the right to lock it, it is ordinary memory until a device pins it, and is called so.
+  // Nothing is promised of it: it is there now.
+  const bool locked = os::LockInMemory(data, mapping.bytes());
+  if (!locked) std::memset(data, 0, mapping.bytes());
+  auto region = Guarded(data, bytes, std::move(mapping), {});
+  if (locked) region->SetStepName("pinned");
   return region;
 }
 

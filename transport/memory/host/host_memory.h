@@ -28,6 +28,10 @@ class HostMemory final : public Memory {
   // RESOURCE_EXHAUSTED when the machine, or this process's cgroup, has not that much left besides
   // what is already promised to buffers whose pages have not been touched yet.
   Result<std::unique_ptr<Region>> Allocate(const std::string& device, uint64_t bytes) override;
+  // Of huge pages where the kernel has them, all of them there when it returns; named "pinned"
+  // where they are locked.
+  Result<std::unique_ptr<Region>> AllocateForStaging(const std::string& device, uint64_t bytes,
+                                                     int32_t numa_node) override;
   // Form "memfd": BAD_HANDLE unless it is a memory file, and writable; one that may shrink has the
   // form "shm" then. Bytes that have no memory yet are promised like the daemon's own.
   Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override;

@@ -51,6 +51,11 @@ Status Promises::CheckFits(uint64_t missing, const Promise* besides) const {
           "remove a buffer, ask for less, or give the daemon more (MemoryMax= of its unit)"};
 }
 
+Status Promises::CheckRoom(uint64_t bytes) const {
+  const MutexLock lock(mutex_);
+  return CheckFits(bytes, nullptr);
+}
+
 Result<std::unique_ptr<Promise>> Promises::Make(int fd, uint64_t bytes) {
   auto promise = std::unique_ptr<Promise>(new Promise(shared_from_this(), fd, bytes));
   const MutexLock lock(mutex_);

@@ -51,6 +51,9 @@ class Promises : public std::enable_shared_from_this<Promises> {
   // much left beside what is promised already.
   Result<std::unique_ptr<Promise>> Make(int fd, uint64_t bytes);
 
+  // The same of memory in no file, which is touched at once.
+  Status CheckRoom(uint64_t bytes) const;
+
  private:
   friend class Promise;
   Status CheckFits(uint64_t missing, const Promise* besides) const ONECOPY_REQUIRES(mutex_);

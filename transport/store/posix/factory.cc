@@ -21,12 +21,13 @@ Backend<Store> Describe() {
        .type = SettingType::kInteger,
        .fallback = int64_t{0},
        .doc = "Pieces of one file that are read or written at a time; 0: one and a half for each "
-              "core, at least 8, at most 24.",
+              "core, at least 8, at most 24; 16 for reads past the page cache.",
        .most = Lane::kDepth},
       {.key = "piece_bytes",
        .type = SettingType::kBytes,
        .fallback = int64_t{1} << 20,
-       .doc = "Length of such a piece, but for what goes through slots, whose it is then.",
+       .doc = "Length of such a piece, but for what goes through slots: reads past the page cache "
+              "take at most as much of a slot, all others the whole of it.",
        .least = kGrain,
        .most = int64_t{64} << 20},
   };
@@ -40,6 +41,7 @@ Backend<Store> Describe() {
     options.cached_by_threads = os::UsableCores() >= CachedReads::kThreadsFromCores;
     const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
     options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
+    if (depth > 0) options.cut.direct_read_depth = depth;
     // Whole grains, lest every piece but the first go through the page cache.
     options.cut.piece_bytes = context.settings.Bytes("piece_bytes") / kGrain * kGrain;
     return std::unique_ptr<Store>(std::make_unique<PosixStore>(options));

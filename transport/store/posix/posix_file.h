@@ -39,7 +39,9 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Commit(const StopFlag& stop, UniqueFunction<void(Status)> done) override;
   FilePass PassOf(const ByteRange& range, const std::byte* memory) const override;
   uint64_t grain() const override { return direct_ ? kGrain : 1; }
-  unsigned depth() const override { return cut_.depth; }
+  unsigned depth() const override {
+    return direct_ && request_.use == FileUse::kRead ? cut_.direct_read_depth : cut_.depth;
+  }
   uint64_t chunk_bytes() const override { return cut_.piece_bytes; }
   std::string how() const override;
   const DrivePlace& drive() const override { return facts_.drive; }
