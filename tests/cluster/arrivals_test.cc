@@ -11,6 +11,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 
+namespace arrivals_test {
 namespace {
 
 using namespace onecopy;
@@ -266,3 +267,4 @@ TEST_CASE("another user neither watches nor tells without a right to write") {
   CHECK(Lines(watched.out).at(0).at("message") == "let in");
   CHECK(Lines(watched.out).at(0).at("from") == std::to_string(kOther) + "@west");
 }
+}  // namespace arrivals_test

@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 
+namespace async_test {
 namespace {
 
 using onecopy::Client;
@@ -267,3 +268,4 @@ TEST_CASE("a child has its parent's futures as they were, and waits for none") {
   CHECK(Succeeded(under_way.Get()));
   CHECK(Succeeded(with.client->RunTransfer(Beside::Piece(0))));
 }
+}  // namespace async_test

@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace concurrent_test {
 namespace {
 
 using onecopy::Client;
@@ -167,3 +168,4 @@ TEST_CASE("two dozen transfers of thousands of ranges each share one connection"
     CHECK(done.receipt.attempts.size() == 1);
   }
 }
+}  // namespace concurrent_test

@@ -7,6 +7,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 
+namespace create_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -287,3 +288,4 @@ TEST_CASE("the message of several files comes once, after their index") {
   const std::string bytes(reinterpret_cast<const char*>(model.data()), model.bytes());
   CHECK(IndexOf(bytes).size() == 2);
 }
+}  // namespace create_test

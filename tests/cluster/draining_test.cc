@@ -5,6 +5,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace draining_test {
 namespace {
 
 using onecopy::Client;
@@ -113,3 +114,4 @@ TEST_CASE("a daemon that may not wait for its transfers ends them, says so, and 
   CHECK(ended.error.reason() == "DRAINING");
   moving.pair.east.Do({"buffer", "rm", "a"});
 }
+}  // namespace draining_test

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/text.h"
 
+namespace examples_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -79,3 +80,4 @@ TEST_CASE("explain names the path, and every other with its reason") {
   CHECK(Has(strict.err, "POLICY_UNMET"));
   CHECK(Has(strict.out, "not tcp-direct: "));
 }
+}  // namespace examples_test

@@ -11,6 +11,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 
+namespace export_writes_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -383,3 +384,4 @@ TEST_CASE("what goes with no file of another node is refused") {
   CHECK(client.RunTransfer(sync).status().reason() == "BAD_ARGUMENT");
   CHECK(with.Names().empty());
 }
+}  // namespace export_writes_test

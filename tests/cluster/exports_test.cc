@@ -11,6 +11,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 
+namespace exports_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -265,3 +266,4 @@ TEST_CASE("what is exported meets ranges that do not fit, and files that become 
   with.east.Do({"cp", with.At(file), "b"});
   WaitUntil("the files are closed", [&] { return !HasOpen(with.west, with.root.path().string()); });
 }
+}  // namespace exports_test

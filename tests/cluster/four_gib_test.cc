@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace four_gib_test {
 namespace {
 
 using onecopy::Client;
@@ -64,3 +65,4 @@ TEST_CASE("more than 4 GiB of sparse memory arrive whole between two nodes") {
                {"tcp-staged", 4096, true});
   CHECK(Contents(pair.west, "b@4294967297+4096") == mark.substr(4096));
 }
+}  // namespace four_gib_test

@@ -9,6 +9,7 @@
 #include "tests/support/fake_cuda.h"
 #include "tests/support/in_child.h"
 
+namespace gpu_pool_test {
 namespace {
 
 using onecopy::Client;
@@ -130,3 +131,4 @@ TEST_CASE("a child has no part in its parent's GPU") {
   CHECK(Must(client.ListBuffers()).size() == 1);
   Must(pool->Deallocate(piece));
 }
+}  // namespace gpu_pool_test

@@ -4,6 +4,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 
+namespace grants_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -300,3 +301,4 @@ TEST_CASE("a buffer that is missing on another node is to be made there") {
   CHECK(remedy.find("buffer create b") != std::string::npos);
   CHECK(remedy.find("buffer ls west") != std::string::npos);
 }
+}  // namespace grants_test

@@ -9,6 +9,7 @@
 #include "tests/support/fake_cuda.h"
 #include "transport/shim/cuda.h"
 
+namespace mapping_gpu_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -87,3 +88,4 @@ TEST_CASE("GPU memory that is taken back stays for who has it mapped, and goes w
     return gpus.east.Run({"node", "release", "cuda:1"}).exit_status == 0;
   });
 }
+}  // namespace mapping_gpu_test

@@ -11,6 +11,7 @@
 #include "tests/cluster/users.h"
 #include "tests/support/catch.h"
 
+namespace mapping_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -177,3 +178,4 @@ TEST_CASE("another user maps with a grant to read and write, and is told when th
   CommandAs(kOwner, east, {"buffer", "rm", "a", "--force"});
   CHECK(owner.Ask("check") == "invalid BUFFER_NOT_FOUND");
 }
+}  // namespace mapping_test

@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "transport/os/unique_fd.h"
 
+namespace owner_death_test {
 namespace {
 
 using onecopy::Client;
@@ -175,3 +176,4 @@ TEST_CASE("a transfer inside a node ends in one way or the other when the owner 
   }
   east.Do({"buffer", "rm", "b"});
 }
+}  // namespace owner_death_test

@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 
+namespace pool_test {
 namespace {
 
 using onecopy::Client;
@@ -211,3 +212,4 @@ TEST_CASE("threads allocate, move and free at once") {
   CHECK(wrong == 0);
   CHECK(pool->statistics().blocks_in_use == 0);
 }
+}  // namespace pool_test

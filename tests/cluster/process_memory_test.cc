@@ -12,6 +12,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace process_memory_test {
 namespace {
 
 using onecopy::BufferInfo;
@@ -271,3 +272,4 @@ TEST_CASE("memory that is unmapped while it is registered fails its transfers al
   char byte = 0;
   CHECK(client.RegisterMemory("none", &byte, 0).status().reason() == "BAD_SIZE");
 }
+}  // namespace process_memory_test

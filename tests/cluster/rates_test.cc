@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/text.h"
 
+namespace rates_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -57,3 +58,4 @@ TEST_CASE("a path's estimate is what transfers made by it, and says so") {
   CHECK(Has(shown, "transfers from it, the median of the last ones"));
   CHECK(Has(shown, "tcp-staged"));
 }
+}  // namespace rates_test

@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace recovery_test {
 namespace {
 
 using onecopy::Client;
@@ -147,3 +148,4 @@ TEST_CASE(
   CHECK(pair.east.Run({"transfer", "watch", started.id.str()}).exit_status == 10);
   pair.east.Do({"buffer", "rm", "a"});
 }
+}  // namespace recovery_test

@@ -8,6 +8,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace requests_test {
 namespace {
 
 using onecopy::Client;
@@ -178,3 +179,4 @@ TEST_CASE(
   CHECK(again.reason() == "REQUEST_FORGOTTEN");
   CHECK(TransfersOf(client) == before);
 }
+}  // namespace requests_test

@@ -9,6 +9,7 @@
 #include "tests/support/fake_cuda.h"
 #include "tests/support/temp_folder.h"
 
+namespace scatter_test {
 namespace {
 
 using onecopy::Client;
@@ -276,3 +277,4 @@ TEST_CASE("GPU memory is gathered and scattered by the kernel, on each path of G
     CHECK(Contents(node, name) == Played(Payload(kBytes, 5), Payload(kBytes, 6), ranges));
   }
 }
+}  // namespace scatter_test

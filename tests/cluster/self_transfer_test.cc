@@ -3,6 +3,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace self_transfer_test {
 namespace {
 
 using onecopy::Client;
@@ -97,3 +98,4 @@ TEST_CASE("equal ranges of two buffers are no overlap") {
   CheckReceipt(done, {"local", 8192, false});
   CHECK(IsPayload(two.data(), 8192, 4));
 }
+}  // namespace self_transfer_test

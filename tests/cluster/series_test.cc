@@ -8,6 +8,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace series_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -196,6 +197,7 @@ TEST_CASE("a copy of a file is cancelled by its one id, from either node") {
     });
     CHECK(other.Do({"transfer", "cancel", id}).at("id") == id);
     const Json said = Json::parse(copying.ReadAll());
+    INFO(said.dump(2));
     CHECK(copying.Wait() == 130);
     CHECK(said.at("error").at("message").get<std::string>().find(id) != std::string::npos);
     f.OnlyOne(f.east, id, "CANCELLED");
@@ -278,3 +280,4 @@ TEST_CASE("a copy of a file that is refused leaves no transfer") {
   CHECK(f.west.Do({"transfer", "ls"}).empty());
   CHECK(Ends(f.east).empty());
 }
+}  // namespace series_test

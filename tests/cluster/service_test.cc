@@ -11,8 +11,11 @@
 #include "tests/support/node.h"
 #include "transport/os/unique_fd.h"
 
-namespace onecopy::testing {
+namespace service_test {
 namespace {
+
+using namespace onecopy;
+using namespace onecopy::testing;
 
 // What systemd listens to.
 class NotifySocket {
@@ -71,4 +74,4 @@ TEST_CASE("the log's level changes while the daemon runs") {
   CHECK(east.Run({"node", "log-level", "loud"}).exit_status == 2);
 }
 
-}  // namespace onecopy::testing
+}  // namespace service_test

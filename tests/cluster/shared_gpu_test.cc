@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_cuda.h"
 
+namespace shared_gpu_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -78,3 +79,4 @@ TEST_CASE("who asks for another path between two daemons gets it, and one GPU re
   CheckShared(gpus.east.Do({"cp", "a", "west:same", "--checksum"}));
   CHECK(Contents(gpus.west, "same") == Payload(kBytes, 1));
 }
+}  // namespace shared_gpu_test

@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace sizes_inside_test {
 namespace {
 
 using onecopy::Client;
@@ -58,3 +59,4 @@ TEST_CASE("inside a node the shortest way is taken, and no bytes are a transfer,
                {"peer-bounce", 2, false});
   CHECK(Contents(east, "b") == payload.substr(0, 9998) + payload.substr(1, 2));
 }
+}  // namespace sizes_inside_test

@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace sizes_test {
 namespace {
 
 using onecopy::Client;
@@ -87,3 +88,4 @@ TEST_CASE("a file goes into a buffer, to the other node and back, and into a fil
   expected.replace(5, 4097, payload, 3, 4097);
   CHECK(Contents(pair.west, "b") == expected);
 }
+}  // namespace sizes_test

@@ -6,6 +6,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace small_test {
 namespace {
 
 using onecopy::Client;
@@ -134,3 +135,4 @@ TEST_CASE("a frozen node holds up nobody for ever who moves small pieces to it o
   const auto held = client.RunTransfer(Small::Piece(0));
   CHECK_FALSE((held.ok() && held->state == TransferState::kSucceeded));
 }
+}  // namespace small_test

@@ -11,6 +11,7 @@
 #include "tests/support/disk.h"
 #include "transport/os/unique_fd.h"
 
+namespace storage_devices_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -154,3 +155,4 @@ TEST_CASE("files of xfs and ext4 go past the page cache where they are large") {
   CHECK(in.at("copies") == 1);
   CHECK(Contents(east, "back") == payload);
 }
+}  // namespace storage_devices_test

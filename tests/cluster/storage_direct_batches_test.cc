@@ -5,6 +5,7 @@
 
 #include "tests/cluster/with_drive.h"
 
+namespace storage_direct_batches_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -219,3 +220,4 @@ TEST_CASE("counters are read where the library's version has them") {
   CHECK(with.Store().at("attributes").at("batch") == "OK");
   CHECK(with.CopyIn().at("path") == "storage-direct");
 }
+}  // namespace storage_direct_batches_test

@@ -9,6 +9,7 @@
 #include "tests/cluster/users.h"
 #include "tests/cluster/with_drive.h"
 
+namespace storage_direct_ends_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -200,3 +201,4 @@ TEST_CASE("a drive that does not answer one user holds up no other") {
   CHECK(copy.command->Wait() == 0);
   CHECK(copy.node.Stop() == 0);
 }
+}  // namespace storage_direct_ends_test

@@ -9,6 +9,7 @@
 #include "onecopy/file_copy.h"
 #include "tests/cluster/with_drive.h"
 
+namespace storage_direct_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -350,3 +351,4 @@ TEST_CASE("a library that does not go directly is found out on the way through t
   CHECK(in.at("path") == "storage-bounce");
   CHECK(Contents(with.node, "g0") == with.payload);
 }
+}  // namespace storage_direct_test

@@ -14,6 +14,7 @@
 #include "tests/support/fake_cuda.h"
 #include "transport/os/unique_fd.h"
 
+namespace storage_nodes_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -454,3 +455,4 @@ TEST_CASE("many files go to another node at once") {
   }
   with.CheckClosed();
 }
+}  // namespace storage_nodes_test

@@ -13,6 +13,7 @@
 #include "tests/support/fake_cuda.h"
 #include "transport/os/numa.h"
 
+namespace storage_places_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -165,3 +166,4 @@ TEST_CASE("with one NUMA node receipts are what they are where nobody knows any 
   }
   CHECK(one.ProcessorsOf("store") == std::set<std::string>{os::AllowedCpus()});
 }
+}  // namespace storage_places_test

@@ -15,6 +15,7 @@
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 
+namespace storage_slots_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -160,3 +161,4 @@ TEST_CASE("a file and ordinary memory of a process meet in its slab") {
   CHECK(ReadFile(with.folder / "out") == payload);
   Must(client.DeleteBuffer("array"));
 }
+}  // namespace storage_slots_test

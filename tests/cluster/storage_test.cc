@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "transport/os/unique_fd.h"
 
+namespace storage_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -394,3 +395,4 @@ TEST_CASE("a client that goes takes the file with it") {
     return true;
   });
 }
+}  // namespace storage_test

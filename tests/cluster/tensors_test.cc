@@ -7,6 +7,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace tensors_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -121,3 +122,4 @@ TEST_CASE("--tensors is refused where it cannot be meant") {
   CheckRefused(pair.east.Run({"cp", pair.east.folder() / "gone", "a", "--tensors"}), 3, "NOT_FOUND",
                "FILE_NOT_FOUND");
 }
+}  // namespace tensors_test

@@ -3,6 +3,7 @@
 #include "tests/cluster/receipts.h"
 #include "tests/support/catch.h"
 
+namespace third_party_test {
 namespace {
 
 using onecopy::Client;
@@ -150,3 +151,4 @@ TEST_CASE("what the third node cannot know is refused with its reason") {
   CheckRefused(run("east:a", "west:b@1"), 2, "OUT_OF_RANGE", "RANGE_OUT_OF_BUFFER");
   CheckRefused(run("a", "west:b"), 3, "NOT_FOUND", "BUFFER_NOT_FOUND");
 }
+}  // namespace third_party_test

@@ -16,6 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
 
+namespace tls_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -382,3 +383,4 @@ TEST_CASE("a node whose certificate is revoked loses what is open to it") {
   CHECK(east.Run({"cp", "b@0+4096", "west:b@0+4096"}).exit_status != 0);
   CHECK(west.Run({"cp", "b@0+4096", "east:b@0+4096"}).exit_status != 0);
 }
+}  // namespace tls_test

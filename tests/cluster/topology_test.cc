@@ -5,8 +5,11 @@
 #include "tests/support/catch.h"
 #include "tests/support/node.h"
 
-namespace onecopy::testing {
+namespace topology_test {
 namespace {
+
+using namespace onecopy;
+using namespace onecopy::testing;
 
 constexpr char kTopology[] = R"(version = 1
 default_distance = "SYS"
@@ -97,4 +100,4 @@ TEST_CASE("the doctor asks the daemon, its file and its peers, and believes no p
   CHECK(unproven["remedy"].get<std::string>().find("onecopy probe") != std::string::npos);
 }
 
-}  // namespace onecopy::testing
+}  // namespace topology_test

@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 
+namespace cgroup_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -82,3 +83,4 @@ TEST_CASE("buffers are promised no more than the daemon's control group has") {
     CheckServes(east);
   }
 }
+}  // namespace cgroup_test

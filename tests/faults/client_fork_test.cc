@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 
+namespace client_fork_test {
 namespace {
 
 using onecopy::Client;
@@ -151,3 +152,4 @@ TEST_CASE("the session ends with the parent's client, although a child lives on"
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
 }
+}  // namespace client_fork_test

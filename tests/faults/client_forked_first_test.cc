@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 
+namespace client_forked_first_test {
 namespace {
 
 using onecopy::Client;
@@ -25,3 +26,4 @@ TEST_CASE("a child connects for itself where its parent had not, and so do two b
   CHECK(InChild([&] { return connects("d"); }) == 1);
   CHECK(connects("e") == 0);
 }
+}  // namespace client_forked_first_test

@@ -16,6 +16,7 @@
 #include "transport/os/mapping.h"
 #include "transport/os/unique_fd.h"
 
+namespace client_memory_test {
 namespace {
 
 using onecopy::Client;
@@ -278,3 +279,4 @@ TEST_CASE("a memory file that is cut short while it is moved fails that transfer
   REQUIRE_OK(with.client.DeleteBuffer("m"));
   with.Check();
 }
+}  // namespace client_memory_test

@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "transport/os/mapping.h"
 
+namespace client_restart_test {
 namespace {
 
 using onecopy::Client;
@@ -243,3 +244,4 @@ TEST_CASE("memory is let go of with its session, also where a watch keeps that")
   CHECK(Copiers() > 0);
   Must(client.DeleteBuffer("mine", true));
 }
+}  // namespace client_restart_test

@@ -2,6 +2,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace clock_test {
 namespace {
 
 using onecopy::Client;
@@ -50,3 +51,4 @@ TEST_CASE("no transfer ends before it began, whatever is done to the clock on th
   }
   CheckServes(west);
 }
+}  // namespace clock_test

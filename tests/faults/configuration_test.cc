@@ -9,6 +9,7 @@
 #include "tests/support/certificates.h"
 #include "tests/support/node.h"
 
+namespace configuration_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -174,3 +175,4 @@ TEST_CASE("flags come before the file") {
                        .config = "[peers.west]\naddress = \"127.0.0.1:1\"\n"});
   CHECK(north.Do({"node", "show", "west"}).at("address") == "127.0.0.1:2");
 }
+}  // namespace configuration_test

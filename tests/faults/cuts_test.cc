@@ -14,6 +14,7 @@
 #include "tests/support/wire.h"
 #include "transport/shim/ucx.h"
 
+namespace cuts_test {
 namespace {
 
 using onecopy::Client;
@@ -223,3 +224,4 @@ TEST_CASE(
     CHECK(wrong.empty());
   }
 }
+}  // namespace cuts_test

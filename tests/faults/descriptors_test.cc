@@ -12,6 +12,7 @@
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
 
+namespace descriptors_test {
 namespace {
 
 using onecopy::Code;
@@ -171,3 +172,4 @@ TEST_CASE("descriptors that come by api.sock are not taken") {
   if (sent.ok()) ONECOPY_SKIP("this kernel lets nobody refuse descriptors (Linux 6.16 does)");
   nodes.Check();
 }
+}  // namespace descriptors_test

@@ -5,6 +5,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace endpoints_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -119,3 +120,4 @@ TEST_CASE("a second buffer of one name is refused, and the first keeps its bytes
               "NAME_TAKEN");
   with.nodes.Check();
 }
+}  // namespace endpoints_test

@@ -17,6 +17,7 @@
 #include "tests/support/failing_calls.h"
 #include "transport/os/unique_fd.h"
 
+namespace export_writes_test {
 namespace {
 
 namespace v1 = onecopy::v1;
@@ -408,3 +409,4 @@ TEST_CASE("a daemon that is too old to write files is not asked to") {
   }
   CHECK(east.Do({"buffer", "show", "b"}).at("transfers") == 0);
 }
+}  // namespace export_writes_test

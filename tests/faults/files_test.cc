@@ -16,6 +16,7 @@
 #include "tests/support/failing_calls.h"
 #include "transport/os/unique_fd.h"
 
+namespace files_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -220,3 +221,4 @@ TEST_CASE("a reader that leaves ends the copy, and the daemon keeps nothing of i
   CHECK(closed.err != "");
   with.Check();
 }
+}  // namespace files_test

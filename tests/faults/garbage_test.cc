@@ -14,6 +14,7 @@
 #include "transport/os/unique_fd.h"
 #include "transport/os/unix_socket.h"
 
+namespace garbage_test {
 namespace {
 
 using onecopy::os::UniqueFd;
@@ -214,3 +215,4 @@ TEST_CASE("garbage on attach.sock harms nobody") {
   idle.clear();
   attacked.Check();
 }
+}  // namespace garbage_test

@@ -13,6 +13,7 @@
 #include "tests/support/disk.h"
 #include "transport/os/unique_fd.h"
 
+namespace hung_files_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -125,3 +126,4 @@ TEST_CASE("a client that dies with something on such a disk leaves nothing for g
   with.east.Do({"buffer", "rm", "kept"});
   CheckServes(with.east);
 }
+}  // namespace hung_files_test

@@ -13,6 +13,7 @@
 #include "transport/os/host_port.h"
 #include "transport/os/unix_socket.h"
 
+namespace idle_sockets_test {
 namespace {
 
 using onecopy::os::UniqueFd;
@@ -134,3 +135,4 @@ TEST_CASE("who says one byte now and then is ended as who says nothing") {
   CHECK(Drip(Must(ConnectTo(node.address())),
              "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(9, '\0')) < 30);
 }
+}  // namespace idle_sockets_test

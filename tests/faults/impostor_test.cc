@@ -8,17 +8,14 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace impostor_test {
 namespace {
 
 using namespace onecopy::testing;
 
 constexpr uid_t kImpostor = 65533;
 
-#define REQUIRE_ROOT()                                          \
-  if (::geteuid() != 0)                                         \
-  ONECOPY_SKIP(                                                 \
-      "only root can act as another user, or as a container's " \
-      "root")
+constexpr const char* kWhyRoot = "only root can act as another user, or as a container's root";
 
 void Become(uid_t uid) {
   if (::setgroups(0, nullptr) != 0 || ::setgid(uid) != 0 || ::setuid(uid) != 0) ::_exit(126);
@@ -59,7 +56,7 @@ class Impostor {
 
 TEST_CASE(
     "who takes a peer's port while it is down is not believed, whatever its uid or namespace") {
-  REQUIRE_ROOT();
+  if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
   const bool in_container = GENERATE(false, true);
   CAPTURE(in_container);
   Pair pair(kQuick);
@@ -107,7 +104,7 @@ TEST_CASE(
 }
 
 TEST_CASE("who answers at a peer's address is told nothing before it is known who that is") {
-  REQUIRE_ROOT();
+  if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
   const bool in_container = GENERATE(false, true);
   CAPTURE(in_container);
   // Speaks first, as a server does, and tells what it hears.
@@ -147,3 +144,4 @@ while True:
         std::string::npos);
   CHECK(impostor.ReadLine() == "0\n");
 }
+}  // namespace impostor_test

@@ -3,6 +3,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace input_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -153,3 +154,4 @@ TEST_CASE("sizes of nothing, beyond memory, and of unknown units make no buffer"
   kept.CheckUnchanged();
   CheckServes(east);
 }
+}  // namespace input_test

@@ -4,6 +4,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace interrupt_test {
 namespace {
 
 using onecopy::Client;
@@ -88,3 +89,4 @@ TEST_CASE("a copy between buffers goes on when its command is killed, and can be
   CHECK(copying.nodes.east.Run({"transfer", "watch", copying.id.str()}).exit_status == 130);
   copying.Check();
 }
+}  // namespace interrupt_test

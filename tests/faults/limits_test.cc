@@ -12,6 +12,7 @@
 #include "transport/os/unique_fd.h"
 #include "transport/os/unix_socket.h"
 
+namespace limits_test {
 namespace {
 
 using onecopy::Client;
@@ -181,3 +182,4 @@ TEST_CASE("a thousand sessions that end leave nothing behind") {
   kept.CheckUnchanged();
   CheckServes(east);
 }
+}  // namespace limits_test

@@ -20,6 +20,7 @@
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
 
+namespace log_test {
 namespace {
 
 using namespace onecopy;
@@ -150,3 +151,4 @@ TEST_CASE("Ctrl-S on the daemon's terminal stops nothing but the terminal") {
   REQUIRE(::tcflow(slave, TCOON) == 0);
   CHECK(ReadUntil(master, "transfer ended").find("serving") != std::string::npos);
 }
+}  // namespace log_test

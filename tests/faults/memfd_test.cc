@@ -12,6 +12,7 @@
 #include "tests/support/catch.h"
 #include "transport/os/unique_fd.h"
 
+namespace memfd_test {
 namespace {
 
 using onecopy::Client;
@@ -177,3 +178,4 @@ TEST_CASE("ranges that do not lie inside the memory file are refused") {
   }
   with.Check();
 }
+}  // namespace memfd_test

@@ -8,6 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 
+namespace names_test {
 namespace {
 
 using onecopy::Client;
@@ -154,3 +155,4 @@ TEST_CASE("thousands of names are made, listed, and removed") {
   kept.CheckUnchanged();
   CheckServes(east);
 }
+}  // namespace names_test

@@ -12,6 +12,7 @@
 #include "tests/support/node.h"
 #include "tests/support/sanitized.h"
 
+namespace namespaces_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -19,8 +20,7 @@ using namespace onecopy::testing;
 constexpr uid_t kUser = 65533;
 constexpr uid_t kDaemon = 65532;
 
-#define REQUIRE_ROOT() \
-  if (::geteuid() != 0) ONECOPY_SKIP("only root can make a PID namespace of the same users")
+constexpr const char* kWhyRoot = "only root can make a PID namespace of the same users";
 
 void Become(uid_t uid) {
   if (::setgroups(0, nullptr) != 0 || ::setgid(uid) != 0 || ::setuid(uid) != 0) ::_exit(126);
@@ -94,7 +94,7 @@ const std::string kPayload = Payload(10'000);
 }  // namespace
 
 TEST_CASE("a container's root is neither the host's root nor another container's") {
-  REQUIRE_ROOT();
+  if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
   Node east("east");
   const Container red;
   const Container blue;
@@ -128,7 +128,7 @@ TEST_CASE("a container's root is neither the host's root nor another container's
 }
 
 TEST_CASE("what an administrator may, a container's root may not") {
-  REQUIRE_ROOT();
+  if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
   Node east("east");
   const Container red;
   CheckNotOwner(red.Run(east, {"node", "log-level", "debug"}));
@@ -136,7 +136,7 @@ TEST_CASE("what an administrator may, a container's root may not") {
 }
 
 TEST_CASE("a user's own user namespace makes another owner of that user") {
-  REQUIRE_ROOT();
+  if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
   Node east("east");
   std::filesystem::permissions(east.folder().path(), std::filesystem::perms(0755));
   const auto run = [&](std::vector<std::string> before, const std::vector<std::string>& arguments) {
@@ -156,7 +156,7 @@ TEST_CASE("a user's own user namespace makes another owner of that user") {
 }
 
 TEST_CASE("a daemon without any rights keeps containers' roots apart from the host's, too") {
-  REQUIRE_ROOT();
+  if (::geteuid() != 0) ONECOPY_SKIP(kWhyRoot);
   TempFolder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
   NodeOptions options;
@@ -176,3 +176,4 @@ TEST_CASE("a daemon without any rights keeps containers' roots apart from the ho
   const std::vector<std::string> level = CommandOf(east, {"node", "log-level", "debug"});
   CHECK(RunCommand("/usr/bin/env", level, {}, [] { Become(kDaemon); }).exit_status == 0);
 }
+}  // namespace namespaces_test

@@ -8,6 +8,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace no_daemon_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -121,3 +122,4 @@ TEST_CASE("a client notices the end of its daemon, in calls that wait, too") {
   east.Restart();
   CheckServes(east);
 }
+}  // namespace no_daemon_test

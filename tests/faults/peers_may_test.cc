@@ -8,6 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
 
+namespace peers_may_test {
 namespace {
 
 namespace v1 = onecopy::v1;
@@ -313,3 +314,4 @@ TEST_CASE("which nodes may ask what") {
   kept.CheckUnchanged();
   CheckServes(east);
 }
+}  // namespace peers_may_test

@@ -5,6 +5,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace peers_test {
 namespace {
 
 using onecopy::Client;
@@ -206,3 +207,4 @@ TEST_CASE("a copy that is overtaken by its deadline says how far it came") {
   copying.west.Do({"buffer", "rm", "b"});
   copying.nodes.Check();
 }
+}  // namespace peers_test

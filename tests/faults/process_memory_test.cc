@@ -25,6 +25,7 @@
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
 
+namespace process_memory_test {
 namespace {
 
 using onecopy::Client;
@@ -291,3 +292,4 @@ TEST_CASE("a daemon that ends leaves the owners of arrays alone, who hear of it"
   east->Restart();
   CheckServes(*east);
 }
+}  // namespace process_memory_test

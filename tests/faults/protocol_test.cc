@@ -7,6 +7,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace protocol_test {
 namespace {
 
 namespace v1 = onecopy::v1;
@@ -193,3 +194,4 @@ TEST_CASE("tokens, tickets and connections that nobody gave open nothing") {
   }
   nodes.Check();
 }
+}  // namespace protocol_test

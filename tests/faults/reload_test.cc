@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 
+namespace reload_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -163,3 +164,4 @@ TEST_CASE("SIGHUP ends no daemon, whatever libraries made of it") {
   CheckServes(east);
   CHECK(east.Stop() == 0);
 }
+}  // namespace reload_test

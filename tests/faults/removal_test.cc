@@ -3,6 +3,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace removal_test {
 namespace {
 
 using onecopy::Client;
@@ -86,3 +87,4 @@ TEST_CASE("a buffer that is being read is removed by force in an instant by its 
   }
   nodes.Check();
 }
+}  // namespace removal_test

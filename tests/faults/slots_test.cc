@@ -5,6 +5,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace slots_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -99,3 +100,4 @@ TEST_CASE("slots of a destination that is stopped serve others once it is not he
   INFO(copied.err << copied.out);
   CHECK(copied.exit_status == 0);
 }
+}  // namespace slots_test

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/wire.h"
 
+namespace slow_wire_test {
 namespace {
 
 using onecopy::Client;
@@ -94,3 +95,4 @@ TEST_CASE("a small transfer on a slow wire does not wait for the bulk beside it"
   }
   for (const TransferId& id : bulk) REQUIRE_OK(OutcomeOf(Must(rig.in_east.AwaitTransfer(id))));
 }
+}  // namespace slow_wire_test

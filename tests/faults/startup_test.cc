@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/sanitized.h"
 
+namespace startup_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -201,3 +202,4 @@ TEST_CASE("a daemon whose files may not grow serves or says what it lacks") {
   CAPTURE(bytes);
   CheckServesOrSaysWhy(Limited(RLIMIT_FSIZE, bytes));
 }
+}  // namespace startup_test

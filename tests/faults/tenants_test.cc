@@ -9,6 +9,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace tenants_test {
 namespace {
 
 using namespace onecopy::testing;
@@ -117,3 +118,4 @@ TEST_CASE("what one user may have is limited, by name, and administrators are no
   CHECK(create(kMallory, "m4").exit_status == 0);
   kept.CheckUnchanged();
 }
+}  // namespace tenants_test

@@ -15,6 +15,7 @@
 #include "tests/support/catch.h"
 #include "transport/os/unix_socket.h"
 
+namespace token_test {
 namespace {
 
 namespace v1 = onecopy::v1;
@@ -122,3 +123,4 @@ TEST_CASE("a token of another user's session opens nothing, not even to root") {
   CHECK(CommandAs(kOther, east, {"buffer", "ls"}).empty());
   kept.CheckUnchanged();
 }
+}  // namespace token_test

@@ -17,6 +17,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
 
+namespace who_may_test {
 namespace {
 
 using onecopy::Client;
@@ -294,3 +295,4 @@ TEST_CASE("who of a machine may do what") {
   CHECK(cells >= 100);
   CHECK(Contents(east, "a") == Payload(65'536));
 }
+}  // namespace who_may_test
