@@ -1,13 +1,7 @@
 # Catch2 3 where the distribution has it, else 2; tests include it through tests/support/catch.h.
 find_package(Catch2 REQUIRED)
-add_library(onecopy_catch_main INTERFACE)
-if(Catch2_VERSION VERSION_GREATER_EQUAL 3)
-  target_link_libraries(onecopy_catch_main INTERFACE Catch2::Catch2WithMain)
-else()
-  add_library(onecopy_catch2_main STATIC "${PROJECT_SOURCE_DIR}/tests/support/catch_main.cc")
-  target_link_libraries(onecopy_catch2_main PUBLIC Catch2::Catch2)
-  target_link_libraries(onecopy_catch_main INTERFACE onecopy_catch2_main)
-endif()
+add_library(onecopy_catch_main STATIC "${PROJECT_SOURCE_DIR}/tests/support/catch_main.cc")
+target_link_libraries(onecopy_catch_main PUBLIC Catch2::Catch2)
 
 # What nearly every test includes is read once, and not by each of them: clang takes half of their time so. (gcc takes five
 # sixths, and a file of 130 MB.) A test includes what it uses all the same: the presets of gcc have none of this.
@@ -52,20 +46,76 @@ function(onecopy_test suite name)
     onecopy_target_name("${dependency}" dependency_target)
     target_link_libraries(${target} PRIVATE ${dependency_target})
   endforeach()
+  onecopy_register_test(${target} ${target} ${suite} ${name}
+    "${ARG_TIME_LIMIT}" "${ARG_NEEDS}" "${ARG_GUEST_KERNEL}" "${ARG_MOSTLY_WAITS}")
+endfunction()
+
+# What ctest and tests/run are to know of a program, which is of executable `of`.
+function(onecopy_register_test target of suite name time_limit needs guest_kernel mostly_waits)
+  set(program "$<TARGET_FILE_DIR:${of}>/${name}")
   if(suite STREQUAL rdma)  # in the guest that has RDMA devices; 126: it cannot run here
     add_test(NAME ${suite}.${name} COMMAND
       "${PROJECT_SOURCE_DIR}/tests/rdma/guest/run-in-guest"
-      -k "$<IF:$<BOOL:${ARG_GUEST_KERNEL}>,${ARG_GUEST_KERNEL},backports>" -t 900 -- $<TARGET_FILE:${target}>)
+      -k "$<IF:$<BOOL:${guest_kernel}>,${guest_kernel},backports>" -t 900 -- ${program})
     set_tests_properties(${suite}.${name} PROPERTIES SKIP_RETURN_CODE 126)
   else()
-    add_test(NAME ${suite}.${name} COMMAND ${target})
+    add_test(NAME ${suite}.${name} COMMAND "${program}")
   endif()
   set_tests_properties(${suite}.${name} PROPERTIES
     LABELS ${suite} ENVIRONMENT "ONECOPY_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
-  set_target_properties(${target} PROPERTIES ONECOPY_SUITE ${suite} ONECOPY_NAME ${name}
-    ONECOPY_TIME_LIMIT "${ARG_TIME_LIMIT}" ONECOPY_NEEDS "${ARG_NEEDS}"
-    ONECOPY_GUEST_KERNEL "${ARG_GUEST_KERNEL}" ONECOPY_MOSTLY_WAITS "${ARG_MOSTLY_WAITS}")
+  set_target_properties(${target} PROPERTIES ONECOPY_OF ${of} ONECOPY_SUITE ${suite} ONECOPY_NAME ${name}
+    ONECOPY_TIME_LIMIT "${time_limit}" ONECOPY_NEEDS "${needs}"
+    ONECOPY_GUEST_KERNEL "${guest_kernel}" ONECOPY_MOSTLY_WAITS "${mostly_waits}")
   set_property(GLOBAL APPEND PROPERTY ONECOPY_TESTS ${target})
+endfunction()
+
+# onecopy_test_cases(name SOURCES file… [DEPENDS folder…])
+#
+# Cases that several programs have, each of which says by a file of its own what they run on: compiled once, and had by LINKS
+# onecopy_test_cases_<name>.
+function(onecopy_test_cases name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  set(target onecopy_test_cases_${name})
+  add_library(${target} OBJECT ${ARG_SOURCES})
+  if(ONECOPY_TEST_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM onecopy_test_headers)
+  endif()
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIE)  # as of a program
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE onecopy_strict onecopy_catch_main)
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    onecopy_target_name("${dependency}" dependency_target)
+    target_link_libraries(${target} PRIVATE ${dependency_target})
+  endforeach()
+endfunction()
+
+# onecopy_test_programs(suite bundle PROGRAMS name… [LINKS library…] [NEEDS programs…])
+#
+# Programs of NAME_test.cc each, as above, that are one executable, <build>/bin/tests/<suite>/<bundle>, by many names: what
+# all of them include is read a few times and not by each, and linked once. A file's names are in a namespace of its own,
+# as it is compiled with others. NEEDS is built with each.
+function(onecopy_test_programs suite bundle)
+  cmake_parse_arguments(ARG "" "" "PROGRAMS;LINKS;NEEDS" ${ARGN})
+  set(of onecopy_test_${suite}_${bundle})
+  list(TRANSFORM ARG_PROGRAMS APPEND _test.cc OUTPUT_VARIABLE sources)
+  add_executable(${of} ${sources})
+  if(ONECOPY_TEST_HEADERS)
+    target_precompile_headers(${of} REUSE_FROM onecopy_test_headers)
+  endif()
+  set_target_properties(${of} PROPERTIES
+    OUTPUT_NAME ${bundle} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}"
+    UNITY_BUILD_BATCH_SIZE 8)  # so that several processors have something to do
+  target_include_directories(${of} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${of} PRIVATE onecopy_strict onecopy_catch_main ${ARG_LINKS})
+  foreach(name IN LISTS ARG_PROGRAMS)
+    add_custom_command(TARGET ${of} POST_BUILD VERBATIM
+      BYPRODUCTS "${CMAKE_BINARY_DIR}/bin/tests/${suite}/${name}"
+      COMMAND "${CMAKE_COMMAND}" -E create_symlink ${bundle} "$<TARGET_FILE_DIR:${of}>/${name}")
+    add_custom_target(onecopy_test_${suite}_${name})
+    add_dependencies(onecopy_test_${suite}_${name} ${of})
+    onecopy_register_test(onecopy_test_${suite}_${name} ${of} ${suite} ${name} "" "${ARG_NEEDS}" "" FALSE)
+  endforeach()
 endfunction()
 
 # Writes <build>/bin/tests/manifest.json, from which tests/run knows the programs: called once all targets exist.
@@ -73,7 +123,7 @@ function(onecopy_write_test_manifest)
   get_property(targets GLOBAL PROPERTY ONECOPY_TESTS)
   set(entries "")
   foreach(target IN LISTS targets)
-    foreach(property SUITE NAME TIME_LIMIT NEEDS GUEST_KERNEL MOSTLY_WAITS)
+    foreach(property OF SUITE NAME TIME_LIMIT NEEDS GUEST_KERNEL MOSTLY_WAITS)
       get_target_property(${property} ${target} ONECOPY_${property})
     endforeach()
     set(needs "")
@@ -81,7 +131,7 @@ function(onecopy_write_test_manifest)
       add_dependencies(${target} ${NEEDS})
       list(APPEND needs "\"programs\"")
     endif()
-    onecopy_links_grpc(${target} links_grpc)
+    onecopy_links_grpc(${OF} links_grpc)
     if(links_grpc)
       list(APPEND needs "\"grpc\"")
     endif()
