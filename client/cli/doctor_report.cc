@@ -79,11 +79,18 @@ Json MachineToJson(const doctor::Facts& facts) {
   if (facts.memlock.known) {
     memlock = facts.memlock.unlimited ? Json("unlimited") : Json(facts.memlock.bytes);
   }
-  return {{"virtual_machine", facts.virtual_machine},   {"kernel", kernel.release},
-          {"kernel_command_line", kernel.command_line}, {"kernel_options_off", kernel.options_off},
-          {"nvidia_peermem", Known(kernel.peermem)},    {"memlock_bytes", std::move(memlock)},
-          {"device_files", std::move(files)},           {"iommu", std::move(iommu)},
-          {"acs_redirecting", facts.acs.redirecting},   {"acs_unreadable", facts.acs.unreadable}};
+  const Json huge_pages = facts.huge_pages.empty() ? Json(nullptr) : Json(facts.huge_pages);
+  return {{"virtual_machine", facts.virtual_machine},
+          {"kernel", kernel.release},
+          {"kernel_command_line", kernel.command_line},
+          {"kernel_options_off", kernel.options_off},
+          {"nvidia_peermem", Known(kernel.peermem)},
+          {"memlock_bytes", std::move(memlock)},
+          {"transparent_huge_pages", huge_pages},
+          {"device_files", std::move(files)},
+          {"iommu", std::move(iommu)},
+          {"acs_redirecting", facts.acs.redirecting},
+          {"acs_unreadable", facts.acs.unreadable}};
 }
 
 Json DaemonToJson(const doctor::Daemon& daemon) {

@@ -184,6 +184,7 @@ struct Facts {
   Kernel kernel;
   Storage storage;
   Memlock memlock;
+  std::string huge_pages;  // transparent ones: "always", "madvise", "never"; empty: not known
   std::vector<Iommu> iommu;
   Acs acs;
   Daemon daemon;

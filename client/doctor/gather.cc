@@ -19,6 +19,7 @@ Facts Gather(const GatherOptions& options) {
   GatherKernel(options.root, facts);
   GatherStorage(options.root, facts);
   GatherMemlock(options.root, facts);
+  GatherHugePages(options.root, facts);
   GatherPcie(options.root, facts);
   if (options.root != "/") {
     facts.daemon.why_not = "it was not asked";

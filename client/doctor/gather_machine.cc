@@ -108,6 +108,15 @@ void GatherMemlock(const std::string& root, Facts& facts) {
   }
 }
 
+// "always [madvise] never": what is chosen stands in brackets.
+void GatherHugePages(const std::string& root, Facts& facts) {
+  const std::string choices = sysfs::ReadLine(root + "/sys/kernel/mm/transparent_hugepage/enabled");
+  const size_t begin = choices.find('[');
+  const size_t end = choices.find(']', begin == std::string::npos ? 0 : begin);
+  if (begin == std::string::npos || end == std::string::npos) return;
+  facts.huge_pages = choices.substr(begin + 1, end - begin - 1);
+}
+
 void GatherPcie(const std::string& root, Facts& facts) {
   std::vector<std::string> devices;
   for (const Gpu& gpu : facts.gpus) devices.push_back(gpu.address);

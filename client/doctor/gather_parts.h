@@ -16,6 +16,7 @@ void GatherGpus(const std::string& root, Facts& facts);  // from files only; aft
 void GatherKernel(const std::string& root, Facts& facts);
 void GatherStorage(const std::string& root, Facts& facts);
 void GatherMemlock(const std::string& root, Facts& facts);
+void GatherHugePages(const std::string& root, Facts& facts);
 void GatherPcie(const std::string& root, Facts& facts);  // IOMMU, ACS; after the topology
 
 void AskCuda(Facts& facts);   // after GatherGpus

@@ -20,6 +20,15 @@ void EvaluateMemlock(const Facts& facts, Findings& findings) {
                "LimitMEMLOCK=infinity; for a login, /etc/security/limits.d)");
 }
 
+void EvaluateHugePages(const Facts& facts, Findings& findings) {
+  if (facts.huge_pages != "never") return;
+  findings.Add("HUGE_PAGES_OFF", Severity::kSlows,
+               "transparent huge pages are switched off (never), so that disks fill the slots page "
+               "by page",
+               "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled before the daemon "
+               "starts (for good: transparent_hugepage=madvise on the kernel's command line)");
+}
+
 bool Translates(const std::string& type) { return type.starts_with("DMA"); }
 
 void EvaluateIommu(const Facts& facts, Findings& findings) {
@@ -57,6 +66,7 @@ void EvaluateAcs(const Facts& facts, Findings& findings) {
 
 void EvaluateMachine(const Facts& facts, Findings& findings) {
   EvaluateMemlock(facts, findings);
+  EvaluateHugePages(facts, findings);
   EvaluateIommu(facts, findings);
   EvaluateAcs(facts, findings);
 }

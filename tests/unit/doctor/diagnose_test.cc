@@ -77,6 +77,7 @@ std::vector<Case> Cases() {
        [](Facts& f) {
          f.memlock = {true, false, 64 * kMiB};
        }},
+      {"HUGE_PAGES_OFF", kSlows, "(never)", [](Facts& f) { f.huge_pages = "never"; }},
       {"NO_GPU", kBlocks, "no GPU",
        [](Facts& f) {
          f.gpus.clear();

@@ -132,13 +132,21 @@ TEST_CASE("limits, old kernels and missing modules are seen") {
                      "#\n# CONFIG_DMA_SHARED_BUFFER is not set\n"
                      "CONFIG_INFINIBAND_ON_DEMAND_PAGING=y\n");
   machine.tree.Write("proc/modules", "mlx5_ib 1 0 - Live 0x0\n");
+  CHECK(machine.Look().huge_pages.empty());
+  const std::string huge_pages = "sys/kernel/mm/transparent_hugepage/enabled";
+  machine.tree.Write(huge_pages, "always [madvise] never\n");
+  CHECK(machine.Look().huge_pages == "madvise");
+  CHECK(Diagnose(machine.Look()).Find("HUGE_PAGES_OFF") == nullptr);
+  machine.tree.Write(huge_pages, "always madvise [never]\n");
   Facts facts = machine.Look();
+  CHECK(facts.huge_pages == "never");
   CHECK(facts.memlock.bytes == 65536);
   CHECK_FALSE(facts.memlock.unlimited);
   CHECK(facts.kernel.options_off == std::vector<std::string>{"CONFIG_DMA_SHARED_BUFFER"});
   CHECK(facts.kernel.peermem == false);
   const Diagnosis diagnosis = Diagnose(facts);
-  for (const char* code : {"MEMLOCK_LIMIT", "DMABUF_UNSUPPORTED_KERNEL", "PEERMEM_ABSENT"}) {
+  for (const char* code :
+       {"MEMLOCK_LIMIT", "HUGE_PAGES_OFF", "DMABUF_UNSUPPORTED_KERNEL", "PEERMEM_ABSENT"}) {
     INFO(code);
     CHECK(diagnosis.Find(code) != nullptr);
   }
