@@ -22,6 +22,20 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_UNITY_BUILD)
     "${PROJECT_SOURCE_DIR}/tests/support/catch.h")
 endif()
 
+# What every target with test cases has; DEPENDS and LINKS as below.
+function(onecopy_test_target target)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINKS" ${ARGN})
+  if(ONECOPY_TEST_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM onecopy_test_headers)
+  endif()
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE onecopy_strict ${ARG_LINKS})
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    onecopy_target_name("${dependency}" dependency_target)
+    target_link_libraries(${target} PRIVATE ${dependency_target})
+  endforeach()
+endfunction()
+
 # onecopy_test(suite name SOURCES file… [DEPENDS folder…] [LINKS library…] [NEEDS programs…] [TIME_LIMIT seconds]
 #              [GUEST_KERNEL stable] [OWN_MAIN] [MOSTLY_WAITS])
 #
@@ -34,18 +48,11 @@ function(onecopy_test suite name)
   cmake_parse_arguments(ARG "OWN_MAIN;MOSTLY_WAITS" "TIME_LIMIT;GUEST_KERNEL" "SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
   set(target onecopy_test_${suite}_${name})
   add_executable(${target} ${ARG_SOURCES})
-  if(ONECOPY_TEST_HEADERS)
-    target_precompile_headers(${target} REUSE_FROM onecopy_test_headers)
-  endif()
+  onecopy_test_target(${target}
+    LINKS $<$<NOT:$<BOOL:${ARG_OWN_MAIN}>>:onecopy_catch_main> ${ARG_LINKS}
+    DEPENDS ${ARG_DEPENDS})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}")
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${target} PRIVATE
-    onecopy_strict $<$<NOT:$<BOOL:${ARG_OWN_MAIN}>>:onecopy_catch_main> ${ARG_LINKS})
-  foreach(dependency IN LISTS ARG_DEPENDS)
-    onecopy_target_name("${dependency}" dependency_target)
-    target_link_libraries(${target} PRIVATE ${dependency_target})
-  endforeach()
   onecopy_register_test(${target} ${target} ${suite} ${name}
     "${ARG_TIME_LIMIT}" "${ARG_NEEDS}" "${ARG_GUEST_KERNEL}" "${ARG_MOSTLY_WAITS}")
 endfunction()
@@ -77,17 +84,9 @@ function(onecopy_test_cases name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   set(target onecopy_test_cases_${name})
   add_library(${target} OBJECT ${ARG_SOURCES})
-  if(ONECOPY_TEST_HEADERS)
-    target_precompile_headers(${target} REUSE_FROM onecopy_test_headers)
-  endif()
+  onecopy_test_target(${target} LINKS onecopy_catch_main DEPENDS ${ARG_DEPENDS})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIE)  # as of a program
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${target} PRIVATE onecopy_strict onecopy_catch_main)
-  foreach(dependency IN LISTS ARG_DEPENDS)
-    onecopy_target_name("${dependency}" dependency_target)
-    target_link_libraries(${target} PRIVATE ${dependency_target})
-  endforeach()
 endfunction()
 
 # onecopy_test_programs(suite bundle PROGRAMS name… [LINKS library…] [NEEDS programs…])
@@ -100,14 +99,10 @@ function(onecopy_test_programs suite bundle)
   set(of onecopy_test_${suite}_${bundle})
   list(TRANSFORM ARG_PROGRAMS APPEND _test.cc OUTPUT_VARIABLE sources)
   add_executable(${of} ${sources})
-  if(ONECOPY_TEST_HEADERS)
-    target_precompile_headers(${of} REUSE_FROM onecopy_test_headers)
-  endif()
+  onecopy_test_target(${of} LINKS onecopy_catch_main ${ARG_LINKS})
   set_target_properties(${of} PROPERTIES
     OUTPUT_NAME ${bundle} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}"
     UNITY_BUILD_BATCH_SIZE 8)  # so that several processors have something to do
-  target_include_directories(${of} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${of} PRIVATE onecopy_strict onecopy_catch_main ${ARG_LINKS})
   foreach(name IN LISTS ARG_PROGRAMS)
     add_custom_command(TARGET ${of} POST_BUILD VERBATIM
       BYPRODUCTS "${CMAKE_BINARY_DIR}/bin/tests/${suite}/${name}"
