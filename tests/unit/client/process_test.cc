@@ -217,6 +217,7 @@ TEST_CASE("top redraws a terminal until Ctrl-C, which is its ordinary end") {
     frames = 0;
     for (size_t at = 0; (at = shown.find("\x1b[H\x1b[2J", at)) != std::string::npos; ++at) ++frames;
   }
+  INFO(shown);
   process.Signal(SIGINT);
   CHECK(process.Wait() == 0);
   CHECK(shown.find("east: 1 running, 0 ended") != std::string::npos);
