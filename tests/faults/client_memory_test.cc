@@ -1,6 +1,7 @@
 // Memory of clients that is not all there: it costs the daemon nothing to read, and fails what
 // needs it, never the daemon.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
 #include <system_error>
 
 #include "tests/faults/serving.h"
@@ -74,17 +76,25 @@ struct Clients {
   }
 };
 
-// So many huge pages, and what there were before once it ends.
+// So many huge pages more, and what there were before once it ends. They are the machine's: tests
+// of other runs that want some wait until this ends.
 class HugePages {
  public:
-  explicit HugePages(int pages) : before_(Read()) { Set(before_ + pages); }
+  explicit HugePages(int pages) : setting_(::open(kFile, O_RDONLY | O_CLOEXEC)) {
+    if (!setting_ || ::flock(setting_.get(), LOCK_EX) != 0) {
+      throw std::system_error(errno, std::generic_category(), kFile);
+    }
+    before_ = Read();
+    Set(before_ + pages);
+  }
   ~HugePages() { Write(before_); }
   static bool Available() {
     struct stat facts {};
     return ::geteuid() == 0 && ::stat(kFile, &facts) == 0;
   }
   bool complete() const { return complete_; }
-  void Take(int pages) { Set(Read() - pages); }
+  // Those that nobody uses: this test's, and any that were there before it.
+  void TakeFree() { Set(Read() - Free()); }
 
  private:
   static constexpr const char* kFile = "/proc/sys/vm/nr_hugepages";
@@ -93,12 +103,20 @@ class HugePages {
     std::ifstream(kFile) >> pages;
     return pages;
   }
+  static int Free() {
+    std::ifstream facts("/proc/meminfo");
+    for (std::string name, value; facts >> name && std::getline(facts, value);) {
+      if (name == "HugePages_Free:") return std::stoi(value);
+    }
+    throw std::runtime_error("/proc/meminfo has no HugePages_Free");
+  }
   static void Write(int pages) { std::ofstream(kFile) << pages; }
   void Set(int pages) {
     Write(pages);
     complete_ = Read() == pages;
   }
-  const int before_;
+  const UniqueFd setting_;
+  int before_ = 0;
   bool complete_ = false;
 };
 
@@ -119,7 +137,7 @@ struct TornHugePages {
   void Tear() {
     REQUIRE(::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         static_cast<off_t>(kHuge), static_cast<off_t>(kHuge)) == 0);
-    pages.Take(1);
+    pages.TakeFree();
     REQUIRE(pages.complete());
   }
 };
