@@ -45,7 +45,8 @@ struct WelcomeRig {
     REQUIRE_OK(owner_made);
     owner = std::move(*owner_made);
     const auto listener = std::make_shared<Listener>();
-    there.RunSync([&] { owner->Attach(kNobody, listener); });
+    ucx::Endpoint unused;
+    there.RunSync([&] { owner->Attach(unused, {kNobody, kNear}, listener); });
     ucx::ConnectionOptions options;
     options.node = "reader";
     options.peer = "owner";
@@ -55,7 +56,7 @@ struct WelcomeRig {
     connection = std::make_shared<ucx::UcxConnection>(std::move(options), *reader);
     Status reached;
     home.RunSync([&] {
-      auto endpoint = reader->Connect(owner->address(), false);
+      auto endpoint = reader->Connect(Owner());
       reached = endpoint.status();
       if (!reached.ok()) return;
       connection->Start(std::move(*endpoint), [this](const Status& status) { ready = status; });
@@ -73,6 +74,9 @@ struct WelcomeRig {
     });
   }
 
+  ucx::FarWorker Owner(std::vector<ucx::EndId> lost = {}) const {
+    return {"owner", owner->address(), false, std::move(lost)};
+  }
   void Hear(MessageKind kind) {
     home.RunSync([&] { connection->Arrived({kind, kNear, sequence++, 0, {}}); });
   }
@@ -103,6 +107,37 @@ TEST_CASE("a welcome that is said twice means nothing the second time") {
   rig.Hear(MessageKind::kWelcome);
   CHECK(rig.Timers() == timers);  // one watch over the peer, as before
   CHECK_FALSE(rig.connection->closed());
+}
+
+TEST_CASE("what the far worker has lost is not built upon any more") {
+  const auto api = shim::LoadUcx();
+  if (!api.ok()) ONECOPY_SKIP(api.status().message());
+  WelcomeRig rig(*api);
+  rig.Hear(MessageKind::kWelcome);
+  const auto connect = [&](std::vector<ucx::EndId> lost) {
+    ucx::EndpointRef endpoint;
+    rig.home.RunSync([&] { endpoint = *rig.reader->Connect(rig.Owner(std::move(lost))); });
+    return endpoint;
+  };
+  const auto lost_here = [&](const std::string& peer) {
+    std::vector<ucx::EndId> lost;
+    rig.home.RunSync([&] { lost = rig.reader->LostEnds(peer); });
+    return lost;
+  };
+  const ucx::EndpointRef first = connect({});
+  CHECK(connect({kNobody, 12345}) == first);  // not ends of this worker's
+  CHECK_FALSE(rig.connection->closed());
+  CHECK(lost_here("owner").empty());
+
+  const ucx::EndpointRef second = connect({12345, kNear});
+  CHECK(second != first);
+  CHECK(rig.connection->closed());
+  CHECK(first->failure.reason() == reasons::kLinkDown);
+  CHECK(second->failure.ok());
+  // The far worker is told in turn, at the next offer; and what is lost already is lost once.
+  CHECK(lost_here("owner") == std::vector<ucx::EndId>{kNobody});
+  CHECK(lost_here("somebody else").empty());
+  CHECK(connect({kNear}) == second);
 }
 
 TEST_CASE("a welcome to a connection that is ending does not keep it from its end") {

@@ -11,7 +11,9 @@ using namespace onecopy::ucx;
 
 namespace {
 
-Offer Sample() { return {0x1122334455667788, "1.13.1", "host-1", true, 42, 7, Seal("an address")}; }
+Offer Sample() {
+  return {0x1122334455667788, "1.13.1", "host-1", true, 42, 7, Seal("an address"), {3, 1ull << 63}};
+}
 
 // Calls `check` with texts made of `good` by cutting, changing and adding.
 template <typename Check>
@@ -50,6 +52,11 @@ TEST_CASE("an offer of absurd sizes is refused, whatever its checksum") {
   CHECK_FALSE(DecodeOffer(Encode(offer)).ok());
   offer = Sample();
   offer.version = std::string(1000, '1');
+  CHECK_FALSE(DecodeOffer(Encode(offer)).ok());
+  offer = Sample();
+  offer.lost.assign(kMaxLostEnds, 1);
+  CHECK(DecodeOffer(Encode(offer)).ok());
+  offer.lost.push_back(1);
   CHECK_FALSE(DecodeOffer(Encode(offer)).ok());
 }
 

@@ -36,7 +36,7 @@ UcxConnection::UcxConnection(ConnectionOptions options, Worker& worker)
 void UcxConnection::Start(EndpointRef endpoint, Ready ready) {
   dialogue_.Start(std::move(endpoint));
   ready_ = std::move(ready);
-  worker_.Attach(options_.near, shared_from_this());
+  worker_.Attach(*dialogue_.endpoint(), {options_.near, options_.far}, shared_from_this());
   if (const Status& failure = dialogue_.endpoint()->failure; !failure.ok()) {
     return Shut(failure, false);
   }
@@ -179,7 +179,11 @@ void UcxConnection::Shut(const Status& reason, bool tell_peer) {
 void UcxConnection::GiveUpWaiting() {
   peer_through_ = true;
   if (!reads_.idle() || !exports_.empty()) {
-    if (dialogue_.endpoint()->failure.ok()) worker_.Fail(dialogue_.endpoint(), why());
+    if (dialogue_.endpoint()->failure.ok()) {
+      worker_.Fail(dialogue_.endpoint(),
+                   {Code::kUnavailable, reasons::kLinkDown,
+                    "what was under way could only be ended with the way to the peer itself"});
+    }
     return;  // EndpointFailed has set the last limit
   }
   FinishIfIdle();

@@ -38,6 +38,8 @@ std::string Encode(const Offer& offer) {
   Put(text, offer.process);
   Put(text, offer.descriptor);
   PutText(text, offer.address);
+  Put(text, static_cast<uint8_t>(offer.lost.size()));
+  for (const EndId end : offer.lost) Put(text, end);
   Put(text, Checksum(text));
   return text;
 }
@@ -55,6 +57,9 @@ Result<Offer> DecodeOffer(std::string_view text) {
   offer.process = in.Take<uint32_t>();
   offer.descriptor = in.Take<uint32_t>();
   offer.address = in.TakeText(kMaxAddressBytes + 64);
+  const size_t lost = in.Take<uint8_t>();
+  if (lost > kMaxLostEnds) return Malformed("offer");
+  for (size_t i = 0; i < lost; ++i) offer.lost.push_back(in.Take<EndId>());
   if (!in.done() || network > 1) return Malformed("offer");
   return offer;
 }

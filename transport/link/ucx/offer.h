@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "onecopy/result.h"
 
@@ -14,6 +15,7 @@ namespace onecopy::ucx {
 using EndId = uint64_t;
 
 inline constexpr size_t kMaxAddressBytes = 32 * 1024;
+inline constexpr size_t kMaxLostEnds = 16;
 
 struct Offer {
   EndId end = 0;            // of whoever makes it
@@ -23,6 +25,9 @@ struct Offer {
   uint32_t process = 0;     // where the worker's address lies, for a peer of this machine:
   uint32_t descriptor = 0;  // a sealed file of that process (see address_file.h)
   std::string address;      // the worker's address itself, for a peer that is trusted; else empty
+  // Ends of the receiver's, the latest kMaxLostEnds: what carried them has failed at this worker,
+  // whether or not the receiver has noticed (see Worker::Connect).
+  std::vector<EndId> lost;
 
   friend bool operator==(const Offer&, const Offer&) = default;
 };

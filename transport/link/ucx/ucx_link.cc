@@ -123,19 +123,24 @@ Result<std::vector<NicRegistration>> UcxLink::Register(const RegionRef& region,
   return registrations;
 }
 
-Offer UcxLink::MakeOffer(AddressSource source, const WorkerThread& from) const {
+Offer UcxLink::MakeOffer(const std::string& peer, const WorkerThread& from) const {
   Offer offer;
   offer.end = os::RandomNumber();
   offer.version = capability_.version;
   offer.host = host_;
   offer.network = context_->reaches_network();
-  if (source == AddressSource::kMessage) {
+  offer.lost = from.worker->LostEnds(peer);
+  if (SourceFor(options_.trust, peer) == AddressSource::kMessage) {
     offer.address = Seal(from.worker->address());
   } else {
     offer.process = static_cast<uint32_t>(::getpid());
     offer.descriptor = static_cast<uint32_t>(from.address_file.get());
   }
   return offer;
+}
+
+FarWorker UcxLink::WorkerOf(const std::string& peer, const Far& far) const {
+  return {peer, far.address, far.offer.network && context_->reaches_network(), far.offer.lost};
 }
 
 Result<UcxLink::Far> UcxLink::CheckFar(const std::string& peer, const std::string& text) const {
@@ -184,8 +189,10 @@ Result<std::shared_ptr<UcxConnection>> UcxLink::NewConnection(const std::string&
 void UcxLink::Dial(const std::string& peer, Dialled done) {
   if (Status why = Unusable(); !why.ok()) return done(std::move(why));
   WorkerThread& home = NextThread();
-  done(std::unique_ptr<Dialing>(std::make_unique<UcxDialing>(
-      *this, peer, home, MakeOffer(SourceFor(options_.trust, peer), home))));
+  home.thread.loop().Post([this, peer, &home, done = std::move(done)]() mutable {
+    done(std::unique_ptr<Dialing>(
+        std::make_unique<UcxDialing>(*this, peer, home, MakeOffer(peer, home))));
+  });
 }
 
 void UcxLink::Accept(const std::string& peer, const std::string& offer, Answered done) {
@@ -195,10 +202,9 @@ void UcxLink::Accept(const std::string& peer, const std::string& offer, Answered
   WorkerThread& home = NextThread();
   home.thread.loop().Post(
       [this, peer, far = std::move(*far), &home, done = std::move(done)]() mutable {
-        const bool reports = far.offer.network && context_->reaches_network();
-        Result<EndpointRef> endpoint = home.worker->Connect(far.address, reports);
+        Result<EndpointRef> endpoint = home.worker->Connect(WorkerOf(peer, far));
         if (!endpoint.ok()) return done(endpoint.status());
-        const Offer answer = MakeOffer(SourceFor(options_.trust, peer), home);
+        const Offer answer = MakeOffer(peer, home);
         const auto connection = NewConnection(peer, far, answer.end, false, peer, home);
         if (!connection.ok()) return done(connection.status());
         (*connection)->Start(std::move(*endpoint), nullptr);
@@ -212,8 +218,7 @@ void UcxDialing::Establish(const std::string& host, const std::string& answer,
   home_.thread.loop().Post([&link = link_, &home = home_, peer = peer_, near = near_, host,
                             far = std::move(far), done = std::move(done)]() mutable {
     if (!far.ok()) return done(far.status());
-    const bool reports = far->offer.network && link.context_->reaches_network();
-    Result<EndpointRef> endpoint = home.worker->Connect(far->address, reports);
+    Result<EndpointRef> endpoint = home.worker->Connect(link.WorkerOf(peer, *far));
     if (!endpoint.ok()) return done(endpoint.status());
     const auto connection = link.NewConnection(peer, *far, near, true, host, home);
     if (!connection.ok()) return done(connection.status());

@@ -64,7 +64,9 @@ class UcxLink final : public Link {
   void DescribeWhatIs();
   Status Unusable() const;  // OK where it can be used
 
-  Offer MakeOffer(AddressSource source, const WorkerThread& from) const;
+  // On the thread of `from`.
+  Offer MakeOffer(const std::string& peer, const WorkerThread& from) const;
+  FarWorker WorkerOf(const std::string& peer, const Far& far) const;
   // Everything about `text` that must be right before UCX sees any of it.
   Result<Far> CheckFar(const std::string& peer, const std::string& text) const;
   Result<std::shared_ptr<UcxConnection>> NewConnection(const std::string& peer, const Far& far,

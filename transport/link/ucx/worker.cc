@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -137,20 +138,33 @@ bool Worker::Drain() {
   return any;
 }
 
-Result<EndpointRef> Worker::Connect(const std::string& address, bool reports_failure) {
-  const auto known = endpoints_.find(address);
+Result<EndpointRef> Worker::Connect(const FarWorker& far) {
+  auto known = endpoints_.find(far.address);
   if (known != endpoints_.end()) {
-    if (known->second->reports_failure == reports_failure) return known->second;
+    const auto& pairs = known->second->pairs;
+    const bool lost = std::any_of(pairs.begin(), pairs.end(), [&](const Endpoint::Pair& ends) {
+      return std::find(far.lost.begin(), far.lost.end(), ends.near) != far.lost.end();
+    });
+    if (lost) {
+      const EndpointRef keep = known->second;
+      Fail(keep, {Code::kUnavailable, reasons::kLinkDown,
+                  "node " + far.peer + " has lost what UCX carried it by"});
+      known = endpoints_.end();
+    }
+  }
+  if (known != endpoints_.end()) {
+    if (known->second->reports_failure == far.reports_failure) return known->second;
     return Status(Code::kInvalidArgument, reasons::kBadHandle,
                   "the peer's ucx offers disagree on whether other machines can reach it");
   }
   auto endpoint = std::make_shared<Endpoint>();
-  endpoint->reports_failure = reports_failure;
+  endpoint->reports_failure = far.reports_failure;
+  endpoint->peer = far.peer;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-  params.err_mode = reports_failure ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+  params.address = reinterpret_cast<const ucp_address_t*>(far.address.data());
+  params.err_mode = far.reports_failure ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler.cb = OnFailure;
   params.err_handler.arg = this;
   const ucs_status_t status = api_.EpCreate(worker_, &params, &endpoint->handle);
@@ -158,9 +172,21 @@ Result<EndpointRef> Worker::Connect(const std::string& address, bool reports_fai
     return context_->Failure(status, "connecting through UCX", Code::kUnavailable,
                              reasons::kNicUnreachable);
   }
-  endpoints_[address] = endpoint;
+  endpoints_[far.address] = endpoint;
   loop_.KickPoller();
   return endpoint;
+}
+
+std::vector<EndId> Worker::LostEnds(const std::string& peer) const {
+  const auto found = lost_.find(peer);
+  if (found == lost_.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+void Worker::Attach(Endpoint& endpoint, Endpoint::Pair ends, std::shared_ptr<End> end) {
+  endpoint.pairs.push_back(ends);
+  if (endpoint.pairs.size() > kMaxLostEnds) endpoint.pairs.pop_front();
+  ends_[ends.near] = std::move(end);
 }
 
 void Worker::Send(const EndpointRef& endpoint, const Message& message) {
@@ -295,6 +321,9 @@ void Worker::Fail(const EndpointRef& endpoint, Status why) {
   endpoint->failure = std::move(why);
   std::erase_if(endpoints_, [&](const auto& known) { return known.second == endpoint; });
   CloseEndpoint(*endpoint);
+  std::deque<EndId>& lost = lost_[endpoint->peer];
+  for (const Endpoint::Pair& pair : endpoint->pairs) lost.push_back(pair.far);
+  while (lost.size() > kMaxLostEnds) lost.pop_front();
   const auto ends = ends_;
   for (const auto& [id, end] : ends) end->EndpointFailed(*endpoint);
 }

@@ -22,7 +22,13 @@ namespace onecopy::ucx {
 struct Endpoint {
   ucp_ep_h handle = nullptr;
   bool reports_failure = false;
-  Status failure;  // not OK once it can carry nothing more
+  std::string peer;  // the node that it leads to
+  struct Pair {
+    EndId near = 0;
+    EndId far = 0;
+  };
+  std::deque<Pair> pairs;  // the latest kMaxLostEnds that it has carried
+  Status failure;          // not OK once it can carry nothing more
 };
 using EndpointRef = std::shared_ptr<Endpoint>;
 
@@ -33,6 +39,14 @@ class End {
   virtual ~End() = default;
   virtual void Arrived(Message message) = 0;
   virtual void EndpointFailed(const Endpoint& endpoint) = 0;
+};
+
+// A worker of a peer's, as its offer or answer says.
+struct FarWorker {
+  std::string peer;
+  std::string address;  // must come from one who is trusted
+  bool reports_failure = false;
+  std::vector<EndId> lost;  // see Offer
 };
 
 struct GetOperation {
@@ -55,11 +69,14 @@ class Worker {
   Context& context() { return *context_; }
   const std::string& address() const { return address_; }  // for UCX of a peer
 
-  // The endpoint to the worker with that address, which must come from one who is trusted.
-  Result<EndpointRef> Connect(const std::string& address, bool reports_failure);
+  // The endpoint to that worker. One that has carried what the far worker has lost is failed
+  // before, and replaced: its counterpart is gone, and what followed on it would go with it.
+  Result<EndpointRef> Connect(const FarWorker& far);
+  // The far ends of the peer's connections whose endpoints have failed here, the latest of them.
+  std::vector<EndId> LostEnds(const std::string& peer) const;
 
-  // `end` is told what arrives for `id`, and what becomes of its endpoint, until Detach.
-  void Attach(EndId id, std::shared_ptr<End> end) { ends_[id] = std::move(end); }
+  // `end` is told what arrives for `ends.near`, and what becomes of its endpoint, until Detach.
+  void Attach(Endpoint& endpoint, Endpoint::Pair ends, std::shared_ptr<End> end);
   void Detach(EndId id) { ends_.erase(id); }
 
   // A message is sent or, where the endpoint fails, lost.
@@ -107,6 +124,7 @@ class Worker {
   os::Clock::time_point last_work_;
   std::map<std::string, EndpointRef> endpoints_;  // by the far worker's address
   std::unordered_map<EndId, std::shared_ptr<End>> ends_;
+  std::map<std::string, std::deque<EndId>> lost_;  // by peer
 
   // What UCX reported from inside a call; dealt with after it.
   std::deque<Message> arrived_;
