@@ -89,20 +89,19 @@ function(onecopy_test_cases name)
   target_compile_options(${target} PRIVATE -fPIE)  # as of a program
 endfunction()
 
-# onecopy_test_programs(suite bundle PROGRAMS name… [LINKS library…] [NEEDS programs…])
+# onecopy_test_programs(suite bundle PROGRAMS name… [SOURCES file…] [DEPENDS folder…] [LINKS library…] [NEEDS programs…])
 #
 # Programs of NAME_test.cc each, as above, that are one executable, <build>/bin/tests/<suite>/<bundle>, by many names: what
 # all of them include is read a few times and not by each, and linked once. A file's names are in a namespace of its own,
-# as it is compiled with others. NEEDS is built with each.
+# as it is compiled with others. SOURCES are what several of them use; NEEDS is built with each.
 function(onecopy_test_programs suite bundle)
-  cmake_parse_arguments(ARG "" "" "PROGRAMS;LINKS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PROGRAMS;SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
   set(of onecopy_test_${suite}_${bundle})
   list(TRANSFORM ARG_PROGRAMS APPEND _test.cc OUTPUT_VARIABLE sources)
-  add_executable(${of} ${sources})
-  onecopy_test_target(${of} LINKS onecopy_catch_main ${ARG_LINKS})
+  add_executable(${of} ${sources} ${ARG_SOURCES})
+  onecopy_test_target(${of} LINKS onecopy_catch_main ${ARG_LINKS} DEPENDS ${ARG_DEPENDS})
   set_target_properties(${of} PROPERTIES
-    OUTPUT_NAME ${bundle} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}"
-    UNITY_BUILD_BATCH_SIZE 8)  # so that several processors have something to do
+    OUTPUT_NAME ${bundle} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/tests/${suite}")
   foreach(name IN LISTS ARG_PROGRAMS)
     add_custom_command(TARGET ${of} POST_BUILD VERBATIM
       BYPRODUCTS "${CMAKE_BINARY_DIR}/bin/tests/${suite}/${name}"

@@ -14,8 +14,6 @@
 namespace onecopy::cli {
 namespace {
 
-using Json = nlohmann::json;
-
 Status Bad(const std::string& why) {
   return {Code::kInvalidArgument, reasons::kBadArgument, why,
           R"(write {"source": {"offset": 0, "bytes": 4096}, "destination": {"offset": 0, )"
@@ -23,7 +21,7 @@ Status Bad(const std::string& why) {
           R"("buffer" where it is in another buffer)"};
 }
 
-Result<uint64_t> ParseNumber(const Json& value, const std::string& name) {
+Result<uint64_t> ParseNumber(const nlohmann::json& value, const std::string& name) {
   if (value.is_number_unsigned()) return value.get<uint64_t>();
   if (!value.is_string()) return Bad(Quote(name) + " is no size");
   auto bytes = ParseBytes(value.get<std::string>());
@@ -52,7 +50,7 @@ class Names {
   std::map<std::string, uint32_t> numbers_;
 };
 
-Result<StridedRange> ParseRange(const Json& object, Names& names, uint32_t* buffer) {
+Result<StridedRange> ParseRange(const nlohmann::json& object, Names& names, uint32_t* buffer) {
   if (!object.is_object()) return Bad("a range must be a JSON object");
   if (!object.contains("offset") || !object.contains("bytes")) {
     return Bad("a range has no \"offset\" or no \"bytes\"");
@@ -81,7 +79,7 @@ Result<StridedRange> ParseRange(const Json& object, Names& names, uint32_t* buff
 }
 
 Result<RangePair> ParseLine(const std::string& line, Names& sources, Names& destinations) {
-  const Json object = Json::parse(line, nullptr, false);
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
   const bool pair = object.is_object() && object.size() == 2 && object.contains("source") &&
                     object.contains("destination");
   if (!pair) return Bad("this is no JSON object with \"source\" and \"destination\"");

@@ -6,6 +6,7 @@
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
 
+namespace hostile_peer_test {
 namespace {
 
 namespace v1 = onecopy::v1;
@@ -204,3 +205,4 @@ TEST_CASE("planning on behalf of somebody tells no more than a transfer would") 
   CHECK(there.error_message().find("0@") == std::string::npos);
   besieged.CheckHeld();
 }
+}  // namespace hostile_peer_test

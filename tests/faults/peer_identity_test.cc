@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/certificates.h"
 
+namespace peer_identity_test {
 namespace {
 
 namespace v1 = onecopy::v1;
@@ -145,3 +146,4 @@ TEST_CASE("on plain text a daemon's own user may call from this machine by any n
   HostilePeer west(east, "west");
   CHECK_FALSE(Sees(west, ::geteuid(), "a"));
 }
+}  // namespace peer_identity_test

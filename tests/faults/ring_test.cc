@@ -11,6 +11,7 @@
 #include "tests/faults/raw_ring.h"
 #include "tests/faults/serving.h"
 
+namespace ring_test {
 namespace {
 
 using onecopy::Client;
@@ -313,3 +314,4 @@ TEST_CASE("after the daemon's end a client is told, and the next daemon serves r
   for (int i = 0; i < 3; ++i) last = Must(client.RunTransfer(Piece("from", "to")));
   CHECK(Must(client.GetTransfer(last.id)).receipt.evidence.at("submitted") == "ring");
 }
+}  // namespace ring_test

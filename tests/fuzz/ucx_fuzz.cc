@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 std::vector<std::string> onecopy::fuzz::Seeds() {
   using namespace onecopy::ucx;
-  const Offer offer{7, "1.22.0", "some-host", true, 4711, 12, "an address"};
+  const Offer offer{7, "1.22.0", "some-host", true, 4711, 12, "an address", {5, uint64_t{1} << 63}};
   return {For(kOffer, Encode(offer)),
           For(kOffer, WithoutSum(Encode(offer))),
           For(kSealed, Seal("an address")),

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/client/client_fixture.h"
 
+namespace arrivals_test {
 using namespace onecopy;
 using namespace std::chrono_literals;
 using onecopy::testing::ServedCluster;
@@ -170,3 +171,4 @@ TEST_CASE("what cannot be watched or told says why") {
   rig.daemon.StopApi();
   CHECK(watch.Wait({}, 20s).status().code() == Code::kUnavailable);
 }
+}  // namespace arrivals_test

@@ -15,6 +15,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/client/client_fixture.h"
 
+namespace async_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::CompletionQueue;
@@ -296,3 +297,4 @@ TEST_CASE("futures of a daemon that goes end with what is known") {
     CHECK(future.Get().status().code() == Code::kUnavailable);
   }
 }
+}  // namespace async_test

@@ -17,6 +17,7 @@
 #include "tests/support/served_cluster.h"
 #include "tests/unit/client/temp_dir.h"
 
+namespace attach_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::ConnectOptions;
@@ -211,3 +212,4 @@ TEST_CASE("after the daemon has gone every call says so") {
   CHECK(client->ListBuffers().status().reason() == onecopy::reasons::kDaemonUnreachable);
   CHECK(client->CreateHostBuffer("x", 1).status().reason() == onecopy::reasons::kDaemonUnreachable);
 }
+}  // namespace attach_test

@@ -13,6 +13,7 @@
 #include "tests/unit/client/gpus.h"
 #include "transport/os/mapping.h"
 
+namespace calls_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::testing::MakeFakeRdma;
@@ -325,3 +326,4 @@ TEST_CASE("a state that is newer than the library is unknown, and nothing worse"
   node.set_state(static_cast<onecopy::v1::NodeState>(99));
   CHECK(onecopy::client::Read(node)->state == onecopy::NodeState::kUnknown);
 }
+}  // namespace calls_test

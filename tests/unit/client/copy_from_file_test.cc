@@ -12,6 +12,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
+namespace copy_from_file_test {
 using onecopy::Code;
 using onecopy::CopyFileToBuffer;
 using onecopy::FileCopyOptions;
@@ -362,3 +363,4 @@ TEST_CASE("a long file needs no more memory than its windows") {
   // This process's and the daemon's mapping of two windows, and some for gRPC and the engines.
   CHECK(most < before + 4 * kWindow + kSlack);
 }
+}  // namespace copy_from_file_test

@@ -11,6 +11,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
+namespace copy_from_pipe_test {
 using onecopy::Code;
 using onecopy::CopyFileToBuffer;
 using onecopy::FileCopyOptions;
@@ -130,3 +131,4 @@ TEST_CASE("a FIFO without writer can be given up") {
             .status()
             .code() == Code::kDeadlineExceeded);
 }
+}  // namespace copy_from_pipe_test

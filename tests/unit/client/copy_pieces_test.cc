@@ -4,6 +4,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
+namespace copy_pieces_test {
 using onecopy::Code;
 using onecopy::CopyBuffersToFile;
 using onecopy::CopyFileToBuffers;
@@ -85,3 +86,4 @@ TEST_CASE("a text where no file has anything is refused, and leaves nothing") {
     CHECK(fixture.IsEmpty());
   }
 }
+}  // namespace copy_pieces_test

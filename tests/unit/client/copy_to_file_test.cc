@@ -11,6 +11,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
+namespace copy_to_file_test {
 using onecopy::Code;
 using onecopy::CopyBufferToFile;
 using onecopy::Endpoint;
@@ -299,3 +300,4 @@ TEST_CASE("a plan for a file has the client's pass as its last step, and writes 
   CHECK(onecopy::PlanBufferToFile(f.client, kWhole, {f.out}).status().code() ==
         Code::kInvalidArgument);
 }
+}  // namespace copy_to_file_test

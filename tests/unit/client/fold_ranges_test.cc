@@ -6,6 +6,7 @@
 
 #include "tests/support/catch.h"
 
+namespace fold_ranges_test {
 using onecopy::RangePair;
 using onecopy::StridedRange;
 using onecopy::client::FoldRanges;
@@ -83,3 +84,4 @@ TEST_CASE("folded ranges move the same bytes") {
     CHECK(Moves(folded) == Moves(pairs));
   }
 }
+}  // namespace fold_ranges_test

@@ -11,6 +11,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
 
+namespace foreign_folder_test {
 using onecopy::Code;
 using onecopy::LocalFile;
 using onecopy::Status;
@@ -223,3 +224,4 @@ TEST_CASE("a file is written by the name that the kernel gives its descriptor") 
   CHECK(::read(from.get(), got, sizeof got) == static_cast<ssize_t>(kNew.size()));
   CHECK(std::string_view(got) == kNew);
 }
+}  // namespace foreign_folder_test

@@ -18,6 +18,7 @@
 #include "transport/os/mapping.h"
 #include "transport/shim/cuda.h"
 
+namespace mapped_buffer_test {
 using namespace onecopy;
 using namespace onecopy::testing;
 
@@ -219,3 +220,4 @@ TEST_CASE("GPU memory that a process has registered is mapped, in one allocation
                reasons::kNotShareable);
   (*api)->DevicePrimaryCtxRelease(0);
 }
+}  // namespace mapped_buffer_test

@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.h"
 
+namespace merge_receipts_test {
 using onecopy::ExecutedStep;
 using onecopy::MergeReceipt;
 using onecopy::Receipt;
@@ -121,3 +122,4 @@ TEST_CASE("a refusal of one path for one reason is kept once, in its newest word
   REQUIRE(whole.refused.size() == 3);
   CHECK(whole.refused[0].detail == "2 GB/s");
 }
+}  // namespace merge_receipts_test

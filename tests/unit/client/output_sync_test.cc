@@ -19,6 +19,7 @@
 #include "tests/unit/client/file_copy_fixture.h"
 #include "transport/os/unique_fd.h"
 
+namespace output_sync_test {
 using onecopy::Code;
 using onecopy::LocalFile;
 using onecopy::Status;
@@ -87,3 +88,4 @@ TEST_CASE("what is on no disk is not waited for") {
     CHECK(refused.remedy().find("--sync") != std::string::npos);
   }
 }
+}  // namespace output_sync_test

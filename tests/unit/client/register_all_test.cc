@@ -9,6 +9,7 @@
 #include "tests/unit/client/gpus.h"
 #include "transport/memory/process/process_memory.h"
 
+namespace register_all_test {
 using onecopy::BufferInfo;
 using onecopy::Client;
 using onecopy::MemoryToRegister;
@@ -124,3 +125,4 @@ TEST_CASE("what cannot be asked for is told of each piece") {
     CHECK(each.status().reason() == onecopy::reasons::kDaemonUnreachable);
   }
 }
+}  // namespace register_all_test

@@ -17,6 +17,7 @@
 #include "transport/os/mapping.h"
 #include "transport/shim/cuda.h"
 
+namespace register_cuda_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::testing::ServedCluster;
@@ -238,3 +239,4 @@ TEST_CASE("long copies of a GPU's memory go by the ring, and watches are told of
     CHECK(carrier("a", "b", 4096) == "ring");
   }
 }
+}  // namespace register_cuda_test

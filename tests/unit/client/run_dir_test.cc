@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/client/temp_dir.h"
 
+namespace run_dir_test {
 using onecopy::client::FindRunDir;
 using onecopy::client::RunDirHints;
 using onecopy::testing::TempDir;
@@ -56,3 +57,4 @@ TEST_CASE(
   CHECK(status.remedy().find("onecopyd --run-dir") != std::string::npos);
   CHECK(status.remedy().find("ONECOPY_RUN_DIR") != std::string::npos);
 }
+}  // namespace run_dir_test

@@ -4,6 +4,7 @@
 #include "proto/codec/status_codec.h"
 #include "tests/support/catch.h"
 
+namespace status_decode_test {
 using onecopy::Code;
 using onecopy::Status;
 using onecopy::client::DecodeStatus;
@@ -49,3 +50,4 @@ TEST_CASE("a call that the server dropped means that the daemon has gone") {
   CHECK(got.code() == Code::kUnavailable);
   CHECK(got.reason() == onecopy::reasons::kDaemonUnreachable);
 }
+}  // namespace status_decode_test

@@ -8,6 +8,7 @@
 #include "tests/unit/client/client_fixture.h"
 #include "transport/shim/cuda.h"
 
+namespace stream_order_test {
 using onecopy::Code;
 using onecopy::StreamOrder;
 using onecopy::TransferFuture;
@@ -202,3 +203,4 @@ TEST_CASE("a client that goes lets streams go on, whatever they have come to") {
   f.streams.Open();
   f.streams.Mark(f.streams.busy)->wait(false);
 }
+}  // namespace stream_order_test

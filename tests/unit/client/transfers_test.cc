@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/client/client_fixture.h"
 
+namespace transfers_test {
 using onecopy::Client;
 using onecopy::Code;
 using onecopy::Status;
@@ -274,3 +275,4 @@ TEST_CASE("of ranges only these are moved, in one transfer") {
   CHECK(done->receipt.ranges == 2);
   CHECK(f.daemon.Bytes("west", "b").substr(100, 12) == "5" + std::string(9, '\0') + "01");
 }
+}  // namespace transfers_test

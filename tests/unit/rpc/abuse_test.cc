@@ -18,6 +18,7 @@
 #include "transport/os/host_port.h"
 #include "transport/os/unix_socket.h"
 
+namespace abuse_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -321,3 +322,4 @@ TEST_CASE("what another local user sends before it closes is not taken for root'
   REQUIRE_OK(asking.Hello());
   CHECK(serving.engine.Get<size_t>([&] { return serving.api.script.count(); }) == 2);
 }
+}  // namespace abuse_test

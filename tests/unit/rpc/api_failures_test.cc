@@ -9,6 +9,7 @@
 #include "tests/unit/rpc/samples.h"
 #include "transport/os/unix_socket.h"
 
+namespace api_failures_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -126,3 +127,4 @@ TEST_CASE("a socket that cannot be made fails the start with its path") {
       ApiServer::Start({"/no/such/folder/api.sock", {}}, engine.loop(), api, sessions);
   CHECK(server.status().message().find("/no/such/folder/api.sock") != std::string::npos);
 }
+}  // namespace api_failures_test

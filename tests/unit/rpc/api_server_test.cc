@@ -4,6 +4,7 @@
 #include "tests/unit/rpc/api_calls.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace api_server_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using onecopy::testing::Difference;
@@ -270,3 +271,4 @@ TEST_CASE("ReleaseDevice and SetLogLevel") {
   CHECK(set->previous_level() == "info");
   CHECK(std::get<0>(Asked<std::string>(rig, "SetLogLevel")) == "debug");
 }
+}  // namespace api_server_test

@@ -6,6 +6,7 @@
 #include "tests/support/sample_messages.h"
 #include "tests/unit/rpc/api_calls.h"
 
+namespace arrivals_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -263,3 +264,4 @@ TEST_CASE("what one peer says to another about messages survives, and is read st
   start.set_message(std::string(4097, 'x'));
   CHECK(Parse(start).status().message().starts_with("message:"));
 }
+}  // namespace arrivals_test

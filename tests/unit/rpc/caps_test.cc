@@ -11,6 +11,7 @@
 #include "tests/unit/rpc/samples.h"
 #include "transport/os/unix_socket.h"
 
+namespace caps_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -317,3 +318,4 @@ TEST_CASE("a client that does not read its connection loses it, and its requests
   CHECK(rig.channel->GetState(false) == GRPC_CHANNEL_READY);
   REQUIRE_OK(GetNode(rig, other));
 }
+}  // namespace caps_test

@@ -4,6 +4,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace convert_refusals_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using onecopy::testing::Difference;
@@ -315,3 +316,4 @@ TEST_CASE("parts of a transfer of several buffers are checked, whoever says that
   CheckRefused<Reserve>([](Reserve& m) { m.mutable_parts(0)->mutable_ranges()->add_count(1); },
                         "parts[0].ranges.count");
 }
+}  // namespace convert_refusals_test

@@ -4,6 +4,7 @@
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace convert_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using onecopy::testing::Difference;
@@ -182,3 +183,4 @@ TEST_CASE("a deadline between daemons that has passed on the way is no mistake")
   const engine::StartRequest read = Parsed(Printed<v1::StartRequest>(start));
   CHECK(read.asked.deadline == std::chrono::milliseconds(0));
 }
+}  // namespace convert_test

@@ -4,6 +4,7 @@
 #include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 
+namespace doors_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using namespace std::chrono_literals;
@@ -61,3 +62,4 @@ TEST_CASE("one door is everybody's") {
   doors->Leave("10.0.0.1", kBegin);
   doors->Leave("10.0.0.2", kBegin);
 }
+}  // namespace doors_test

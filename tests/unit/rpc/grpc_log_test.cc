@@ -7,6 +7,7 @@
 
 #include "tests/support/catch.h"
 
+namespace grpc_log_test {
 TEST_CASE("gRPC's errors go where they are sent; what is less, or of a handshake, stays out") {
   static std::vector<std::string> heard;  // gRPC may log until the process ends
   grpc_init();                            // before it gRPC says nothing at all
@@ -18,3 +19,4 @@ TEST_CASE("gRPC's errors go where they are sent; what is less, or of a handshake
   CHECK(heard == std::vector<std::string>{"something is wrong"});
   grpc_shutdown();
 }
+}  // namespace grpc_log_test

@@ -7,6 +7,7 @@
 #include "tests/unit/rpc/samples.h"
 #include "tests/unit/rpc/session_calls.h"
 
+namespace network_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using onecopy::testing::Authority;
@@ -230,3 +231,4 @@ TEST_CASE("another authority's users count as soon as the node's files say so") 
   OpenedSession renewed(with.DialWith(user));  // ca() has been replaced by next's
   CHECK(renewed.ok());
 }
+}  // namespace network_test

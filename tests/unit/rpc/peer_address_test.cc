@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.h"
 
+namespace peer_address_test {
 using namespace onecopy;
 using rpc::CompleteAddress;
 using rpc::ParsePeerUri;
@@ -40,3 +41,4 @@ TEST_CASE("an unspecified host becomes the one that was seen") {
   CHECK(CompleteAddress(":x", "ipv4:10.0.0.7:40000") == ":x");
   CHECK(CompleteAddress("0.0.0.0:7701", "unix:") == "0.0.0.0:7701");
 }
+}  // namespace peer_address_test

@@ -10,6 +10,7 @@
 #include "tests/unit/rpc/samples.h"
 #include "transport/os/host_port.h"
 
+namespace peer_failure_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -282,3 +283,4 @@ TEST_CASE("a server that stops fails its peers' calls as draining") {
   CHECK(waiting.Get().status().reason() == reasons::kDraining);
   CHECK(asking.Hello().status().reason() == reasons::kPeerDown);
 }
+}  // namespace peer_failure_test

@@ -3,6 +3,7 @@
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace peer_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using onecopy::testing::Difference;
@@ -311,3 +312,4 @@ TEST_CASE("a node that is not let in reaches no method, and hears why") {
   CHECK(refused.status().reason() == reasons::kAccessDenied);
   CHECK(refused.status().message().find("not among its peers") != std::string::npos);
 }
+}  // namespace peer_test

@@ -5,6 +5,7 @@
 #include "tests/unit/rpc/samples.h"
 #include "tests/unit/rpc/session_calls.h"
 
+namespace session_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -167,3 +168,4 @@ TEST_CASE("a client that is gone before its turn has no session") {
     opened = OpenedSession(rig.channel).ok();
   }
 }
+}  // namespace session_test

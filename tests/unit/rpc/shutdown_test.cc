@@ -7,6 +7,7 @@
 #include "tests/unit/rpc/rpc_rig.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace shutdown_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -196,3 +197,4 @@ TEST_CASE("health is SERVING until the server drains, also for those who watch")
   CHECK(watch->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);
   [[maybe_unused]] const grpc::Status status = other->Finish();
 }
+}  // namespace shutdown_test

@@ -8,6 +8,7 @@
 #include "tests/unit/rpc/peer_rig.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace tls_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 using onecopy::testing::Authority;
@@ -251,3 +252,4 @@ TEST_CASE("a certificate that is revoked ends what was allowed by it, in both di
   CHECK(told.reason() == reasons::kCertRejected);
   CHECK(told.message().find("revoked") != std::string::npos);
 }
+}  // namespace tls_test

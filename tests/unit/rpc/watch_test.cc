@@ -3,6 +3,7 @@
 #include "tests/unit/rpc/rpc_rig.h"
 #include "tests/unit/rpc/samples.h"
 
+namespace watch_test {
 using namespace onecopy;
 using namespace onecopy::rpc;
 
@@ -177,3 +178,4 @@ TEST_CASE("many transfers are watched over one connection, and other calls are n
   }
   AwaitWatches(rig, 0);
 }
+}  // namespace watch_test
