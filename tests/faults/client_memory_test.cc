@@ -93,8 +93,8 @@ class HugePages {
     return ::geteuid() == 0 && ::stat(kFile, &facts) == 0;
   }
   bool complete() const { return complete_; }
-  // Those that nobody uses: this test's, and any that were there before it.
-  void TakeFree() { Set(Read() - Free()); }
+  // Those that are nobody's: this test's, and any that were there before it.
+  void TakeFree() { Set(Read() - (Fact("HugePages_Free:") - Fact("HugePages_Rsvd:"))); }
 
  private:
   static constexpr const char* kFile = "/proc/sys/vm/nr_hugepages";
@@ -103,12 +103,12 @@ class HugePages {
     std::ifstream(kFile) >> pages;
     return pages;
   }
-  static int Free() {
+  static int Fact(const std::string& wanted) {
     std::ifstream facts("/proc/meminfo");
     for (std::string name, value; facts >> name && std::getline(facts, value);) {
-      if (name == "HugePages_Free:") return std::stoi(value);
+      if (name == wanted) return std::stoi(value);
     }
-    throw std::runtime_error("/proc/meminfo has no HugePages_Free");
+    throw std::runtime_error("/proc/meminfo has no " + wanted);
   }
   static void Write(int pages) { std::ofstream(kFile) << pages; }
   void Set(int pages) {

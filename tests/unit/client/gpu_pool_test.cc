@@ -3,7 +3,6 @@
 
 #include "tests/unit/client/gpu_pool_fixture.h"
 
-namespace gpu_pool_test {
 using onecopy::Code;
 using onecopy::Pool;
 using onecopy::PoolOptions;
@@ -241,4 +240,3 @@ TEST_CASE("a pool that outlives the driver fails, and ends") {
   pool.reset();
   end(false);
 }
-}  // namespace gpu_pool_test

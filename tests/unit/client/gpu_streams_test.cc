@@ -11,7 +11,6 @@
 #include "client/lib/gpu_slabs.h"
 #include "tests/unit/client/gpu_pool_fixture.h"
 
-namespace gpu_streams_test {
 using onecopy::Pool;
 using onecopy::Result;
 using onecopy::Status;
@@ -498,4 +497,3 @@ TEST_CASE("the host can wait for all that the GPU was given, of streams that nob
   REQUIRE_OK(f.pool->Synchronize());
   CHECK(DeadStreams() == dead);
 }
-}  // namespace gpu_streams_test

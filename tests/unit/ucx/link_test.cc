@@ -155,6 +155,52 @@ TEST_CASE("offers that were tampered with never reach UCX") {
   }
 }
 
+TEST_CASE("what one side has lost, the other gives up before it connects anew") {
+  SKIP_WITHOUT_UCX();
+  auto pair = MakePair(Options("owner"), Options("reader"));
+  const auto dial = [&] {
+    auto dialing = Dial(*pair->reader, "owner");
+    REQUIRE_OK(dialing);
+    return std::move(*dialing);
+  };
+  const auto establish = [&](Dialing& dialing, Link::Accepted accepted) {
+    std::promise<Result<std::shared_ptr<Connection>>> made;
+    dialing.Establish("127.0.0.1", accepted.answer,
+                      [&](auto connection) { made.set_value(std::move(connection)); });
+    auto reader = made.get_future().get();
+    REQUIRE_OK(reader);
+    return Connected{pair.get(), std::move(accepted.connection), std::move(*reader)};
+  };
+  const auto decoded = [](const std::string& text) {
+    auto offer = ucx::DecodeOffer(text);
+    REQUIRE_OK(offer);
+    return std::move(*offer);
+  };
+  const auto first_dialing = dial();
+  auto first_accepted = Accept(*pair->owner, "reader", first_dialing->offer());
+  REQUIRE_OK(first_accepted);
+  const ucx::EndId reader_end = decoded(first_dialing->offer()).end;
+  const ucx::EndId owner_end = decoded(first_accepted->answer).end;
+  Connected first = establish(*first_dialing, std::move(*first_accepted));
+  REQUIRE_OK(GetOne(first).status);
+
+  // The reader says that its end went with the endpoint, of which the owner has seen nothing.
+  const auto dialing = dial();
+  ucx::Offer offer = decoded(dialing->offer());
+  CHECK(offer.lost.empty());
+  offer.lost = {owner_end};
+  auto accepted = Accept(*pair->owner, "reader", ucx::Encode(offer));
+  REQUIRE_OK(accepted);
+  CHECK(first.owner->closed());
+  CHECK_FALSE(accepted->connection->closed());
+  CHECK(decoded(accepted->answer).lost == std::vector<ucx::EndId>{reader_end});
+  CHECK(decoded(OfferOf(*pair->owner, "reader")).lost == std::vector<ucx::EndId>{reader_end});
+  CHECK(decoded(OfferOf(*pair->owner, "somebody else")).lost.empty());
+  Connected second = establish(*dialing, std::move(*accepted));
+  CHECK(first.reader->closed());
+  REQUIRE_OK(GetOne(second).status);
+}
+
 TEST_CASE("over sockets a get counts all its copies, and its evidence is UCX's") {
   SKIP_WITHOUT_UCX();
   auto pair = MakePair(Options("owner"), Options("reader"));

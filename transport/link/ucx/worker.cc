@@ -138,20 +138,22 @@ bool Worker::Drain() {
   return any;
 }
 
-Result<EndpointRef> Worker::Connect(const FarWorker& far) {
-  auto known = endpoints_.find(far.address);
-  if (known != endpoints_.end()) {
-    const auto& pairs = known->second->pairs;
-    const bool lost = std::any_of(pairs.begin(), pairs.end(), [&](const Endpoint::Pair& ends) {
-      return std::find(far.lost.begin(), far.lost.end(), ends.near) != far.lost.end();
-    });
-    if (lost) {
-      const EndpointRef keep = known->second;
-      Fail(keep, {Code::kUnavailable, reasons::kLinkDown,
+void Worker::FailIfLost(const FarWorker& far) {
+  const auto known = endpoints_.find(far.address);
+  if (known == endpoints_.end()) return;
+  const EndpointRef endpoint = known->second;
+  const auto& pairs = endpoint->pairs;
+  const bool lost = std::any_of(pairs.begin(), pairs.end(), [&](const Endpoint::Pair& ends) {
+    return std::find(far.lost.begin(), far.lost.end(), ends.near) != far.lost.end();
+  });
+  if (!lost) return;
+  Fail(endpoint, {Code::kUnavailable, reasons::kLinkDown,
                   "node " + far.peer + " has lost what UCX carried it by"});
-      known = endpoints_.end();
-    }
-  }
+}
+
+Result<EndpointRef> Worker::Connect(const FarWorker& far) {
+  FailIfLost(far);
+  const auto known = endpoints_.find(far.address);
   if (known != endpoints_.end()) {
     if (known->second->reports_failure == far.reports_failure) return known->second;
     return Status(Code::kInvalidArgument, reasons::kBadHandle,

@@ -20,13 +20,13 @@ namespace onecopy::ucx {
 // or the worker ends: two workers that each made one endpoint for the other are joined by UCX, and
 // would no longer fit together if they made them anew one by one.
 struct Endpoint {
-  ucp_ep_h handle = nullptr;
-  bool reports_failure = false;
-  std::string peer;  // the node that it leads to
-  struct Pair {
+  struct Pair {  // the two ends of a connection
     EndId near = 0;
     EndId far = 0;
   };
+  ucp_ep_h handle = nullptr;
+  bool reports_failure = false;
+  std::string peer;        // the node that it leads to
   std::deque<Pair> pairs;  // the latest kMaxLostEnds that it has carried
   Status failure;          // not OK once it can carry nothing more
 };
@@ -103,6 +103,7 @@ class Worker {
 
   Worker(std::shared_ptr<Context> context, os::EventLoop& loop);
   Status Start();
+  void FailIfLost(const FarWorker& far);
   bool Turn();  // true while there may be more to do
   bool Drain();
   bool ReapClosing();
