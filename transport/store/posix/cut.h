@@ -12,6 +12,7 @@ struct Cut {
   // Of what is read past the page cache: more keep no disk busier, and the less memory is gone
   // through the more of it is still in the processor's cache when it is copied on.
   unsigned direct_read_depth = 16;
+  uint64_t direct_read_piece_bytes = uint64_t{512} << 10;
 };
 
 // A thread each copies out of the page cache, so on many cores more of them are worth it; and some

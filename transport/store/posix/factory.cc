@@ -1,5 +1,7 @@
 #include "transport/store/posix/factory.h"
 
+#include <algorithm>
+
 #include "transport/os/machine.h"
 #include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/open_descriptor.h"
@@ -25,10 +27,10 @@ Backend<Store> Describe() {
        .most = Lane::kDepth},
       {.key = "piece_bytes",
        .type = SettingType::kBytes,
-       .fallback = int64_t{1} << 20,
-       .doc = "Length of such a piece, but for what goes through slots: reads past the page cache "
-              "take at most as much of a slot, all others the whole of it.",
-       .least = kGrain,
+       .fallback = int64_t{0},
+       .doc = "Length of such a piece, at least 4 KiB; 0: 1 MiB, and 512 KiB for reads past the "
+              "page cache. What goes through slots has pieces of whole slots, of which reads past "
+              "the page cache take at most this.",
        .most = int64_t{64} << 20},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Store>> {
@@ -42,8 +44,12 @@ Backend<Store> Describe() {
     const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
     options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
     if (depth > 0) options.cut.direct_read_depth = depth;
-    // Whole grains, lest every piece but the first go through the page cache.
-    options.cut.piece_bytes = context.settings.Bytes("piece_bytes") / kGrain * kGrain;
+    const uint64_t piece_bytes = context.settings.Bytes("piece_bytes");
+    if (piece_bytes > 0) {
+      // Whole grains, lest every piece but the first go through the page cache.
+      options.cut.piece_bytes = std::max(piece_bytes / kGrain, uint64_t{1}) * kGrain;
+      options.cut.direct_read_piece_bytes = options.cut.piece_bytes;
+    }
     return std::unique_ptr<Store>(std::make_unique<PosixStore>(options));
   };
   return backend;

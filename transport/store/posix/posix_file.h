@@ -40,9 +40,11 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   FilePass PassOf(const ByteRange& range, const std::byte* memory) const override;
   uint64_t grain() const override { return direct_ ? kGrain : 1; }
   unsigned depth() const override {
-    return direct_ && request_.use == FileUse::kRead ? cut_.direct_read_depth : cut_.depth;
+    return ReadsPastTheCache() ? cut_.direct_read_depth : cut_.depth;
   }
-  uint64_t chunk_bytes() const override { return cut_.piece_bytes; }
+  uint64_t chunk_bytes() const override {
+    return ReadsPastTheCache() ? cut_.direct_read_piece_bytes : cut_.piece_bytes;
+  }
   std::string how() const override;
   const DrivePlace& drive() const override { return facts_.drive; }
   Executor& executor() override { return lane_->loop(); }
@@ -61,6 +63,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   };
   using PieceRef = std::shared_ptr<Piece>;
 
+  bool ReadsPastTheCache() const { return direct_ && request_.use == FileUse::kRead; }
   void Move(bool write, uint64_t offset, Span span, Done done);
   // The lane's thread, from here on.
   void Begin(PieceRef piece);
