@@ -89,13 +89,14 @@ function(onecopy_test_cases name)
   target_compile_options(${target} PRIVATE -fPIE)  # as of a program
 endfunction()
 
-# onecopy_test_programs(suite bundle PROGRAMS name… [SOURCES file…] [DEPENDS folder…] [LINKS library…] [NEEDS programs…])
+# onecopy_test_programs(suite bundle PROGRAMS name… [SOURCES file…] [DEPENDS folder…] [LINKS library…] [NEEDS programs…]
+#   [TIME_LIMIT seconds])
 #
 # Programs of NAME_test.cc each, as above, that are one executable, <build>/bin/tests/<suite>/<bundle>, by many names: what
 # all of them include is read a few times and not by each, and linked once. A file's names are in a namespace of its own,
 # as it is compiled with others. SOURCES are what several of them use; NEEDS is built with each.
 function(onecopy_test_programs suite bundle)
-  cmake_parse_arguments(ARG "" "" "PROGRAMS;SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIME_LIMIT" "PROGRAMS;SOURCES;DEPENDS;LINKS;NEEDS" ${ARGN})
   set(of onecopy_test_${suite}_${bundle})
   list(TRANSFORM ARG_PROGRAMS APPEND _test.cc OUTPUT_VARIABLE sources)
   add_executable(${of} ${sources} ${ARG_SOURCES})
@@ -108,7 +109,8 @@ function(onecopy_test_programs suite bundle)
       COMMAND "${CMAKE_COMMAND}" -E create_symlink ${bundle} "$<TARGET_FILE_DIR:${of}>/${name}")
     add_custom_target(onecopy_test_${suite}_${name})
     add_dependencies(onecopy_test_${suite}_${name} ${of})
-    onecopy_register_test(onecopy_test_${suite}_${name} ${of} ${suite} ${name} "" "${ARG_NEEDS}" "" FALSE)
+    onecopy_register_test(onecopy_test_${suite}_${name} ${of} ${suite} ${name}
+      "${ARG_TIME_LIMIT}" "${ARG_NEEDS}" "" FALSE)
   endforeach()
 endfunction()
 

@@ -8,7 +8,7 @@
 #include "tests/support/temp_folder.h"
 #include "transport/os/machine.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::daemons_test {
 namespace {
 
 constexpr uint64_t kBytes = (uint64_t{64} << 20) + 3;
@@ -358,4 +358,4 @@ TEST_CASE("a GPU that has buffers is not released, and one without is") {
   CHECK(east.Run({"node", "release", "cuda:0"}).exit_status == 0);
 }
 
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::daemons_test

@@ -11,7 +11,7 @@
 #include "transport/os/dma_buf.h"
 #include "transport/os/mapping.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::dmabuf_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -135,4 +135,4 @@ TEST_CASE("what the driver says of dma-bufs and of the order of remote writes") 
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::dmabuf_test

@@ -17,7 +17,7 @@
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::hostile_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -135,4 +135,4 @@ TEST_CASE("handles of no meaning are refused, and the GPU works on") {
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::hostile_test

@@ -7,7 +7,7 @@
 #include "tests/gpu/users.h"
 #include "transport/shim/nvml.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::peer_rates_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -178,4 +178,4 @@ TEST_CASE("short copies to a GPU do not wait for another process's kernels") {
   }
 }
 
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::peer_rates_test

@@ -15,7 +15,7 @@
 
 #include "tests/gpu/users.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::pool_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -358,4 +358,4 @@ TEST_CASE("a pinned pool's memory is known to the driver, and moves to a GPU's")
   CHECK(Must(pinned->Trim()) == 4 * kMiB);
 }
 
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::pool_test

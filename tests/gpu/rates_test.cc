@@ -13,7 +13,7 @@
 #include "tests/gpu/real_gpu.h"
 #include "tests/support/event.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::rates_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -203,4 +203,4 @@ TEST_CASE("rates between GPUs") {
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::rates_test

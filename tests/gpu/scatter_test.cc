@@ -10,7 +10,7 @@
 #include "tests/conformance/memory/bytes.h"
 #include "tests/gpu/real_gpu.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::scatter_test {
 namespace {
 
 constexpr uint64_t kBlock = 64 << 10;
@@ -186,4 +186,4 @@ TEST_CASE("one column of floats of 32-byte structures") {
       scatter);
 }
 
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::scatter_test

@@ -10,7 +10,7 @@
 #include "tests/gpu/exporter.h"
 #include "tests/gpu/real_gpu.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::sharing_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -383,4 +383,4 @@ TEST_CASE("what the driver says of an opened handle") {
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::sharing_test

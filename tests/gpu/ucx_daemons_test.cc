@@ -6,7 +6,7 @@
 #include "tests/gpu/plain_copies.h"
 #include "tests/gpu/users.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::ucx_daemons_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -102,4 +102,4 @@ TEST_CASE("ucx moves GPU memory between two daemons over its own sockets, five c
   CHECK(slower > 1);
 }
 
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::ucx_daemons_test

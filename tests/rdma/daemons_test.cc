@@ -5,6 +5,8 @@
 #include "tests/rdma/rdma_pair.h"
 #include "tests/support/catch.h"
 
+namespace daemons_test {
+
 using onecopy::Client;
 using onecopy::HostBuffer;
 using namespace onecopy::testing;
@@ -137,3 +139,5 @@ TEST_CASE("hundreds of transfers of slices cost one registration and leave nothi
   CHECK(CountResources("mr") == regions);
   CHECK(IsPayload(destination.data(), kSlices * kSlice, 1));
 }
+
+}  // namespace daemons_test

@@ -7,6 +7,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/lent_verbs.h"
 
+namespace dmabuf_test {
+
 using onecopy::BufferInfo;
 using onecopy::Client;
 using onecopy::HostBuffer;
@@ -264,3 +266,5 @@ TEST_CASE(
   WaitUntil("regions have gone", [&] { return CountResources("mr") <= regions; });
   CHECK(CountResources("mr") == regions);
 }
+
+}  // namespace dmabuf_test

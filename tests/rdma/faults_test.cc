@@ -13,6 +13,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/lent_verbs.h"
 
+namespace faults_test {
+
 using onecopy::Client;
 using namespace onecopy::testing;
 using namespace std::chrono_literals;
@@ -241,3 +243,5 @@ TEST_CASE("a peer that is killed while its memory is read fails the transfer, an
       pair.west.Do({"cp", "east:a", "west:b@0+1MiB", "--path", "rdma-direct", "--checksum"});
   CHECK(again.at("path") == "rdma-direct");
 }
+
+}  // namespace faults_test

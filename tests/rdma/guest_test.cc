@@ -15,7 +15,7 @@
 #include "transport/os/unique_fd.h"
 #include "transport/shim/verbs.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::guest_test {
 namespace {
 
 // A datagram socket at a device's address.
@@ -163,4 +163,4 @@ TEST_CASE("the programs to compare with are here") {
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::guest_test

@@ -7,6 +7,8 @@
 #include "tests/support/certificates.h"
 #include "tests/support/node.h"
 
+namespace kernel_tls_test {
+
 using namespace onecopy::testing;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("the kernel encrypts lanes where it can, and receipts say at which end
   CHECK(EndsWith(neither, ", by daemon"));
   CHECK(five == 5);
 }
+
+}  // namespace kernel_tls_test

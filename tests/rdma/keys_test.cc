@@ -14,7 +14,7 @@
 #include "transport/link/verbs/factory.h"
 #include "transport/memory/dmabuf/dmabuf_memory.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::keys_test {
 namespace {
 
 constexpr uint32_t kBytes = 40'000;
@@ -280,4 +280,4 @@ TEST_CASE("a lease lasts until nothing is exported and its time is over, or its 
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::keys_test

@@ -12,6 +12,8 @@
 #include "transport/link/verbs/factory.h"
 #include "transport/link/verbs/offer.h"
 
+namespace lanes_test {
+
 using namespace onecopy;
 using namespace onecopy::testing;
 
@@ -215,3 +217,5 @@ TEST_CASE("messages keep their order, each once, while lanes fail") {
   REQUIRE(arrived.size() == kMessages);
   for (uint32_t i = 0; i < kMessages; ++i) CHECK(arrived[i] == i);
 }
+
+}  // namespace lanes_test

@@ -11,7 +11,7 @@
 #include "tests/support/lent_verbs.h"
 #include "transport/shim/verbs.h"
 
-namespace onecopy::testing {
+namespace onecopy::testing::lend_test {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -185,4 +185,4 @@ TEST_CASE("a removed device says so, fails every call, and can come back") {
 }
 
 }  // namespace
-}  // namespace onecopy::testing
+}  // namespace onecopy::testing::lend_test

@@ -10,6 +10,8 @@
 #include "tests/support/node.h"
 #include "transport/os/unique_fd.h"
 
+namespace zero_copy_test {
+
 using onecopy::Client;
 using onecopy::HostBuffer;
 using namespace onecopy::testing;
@@ -113,3 +115,5 @@ TEST_CASE("without it the kernel copies every byte") {
   CHECK(direct.steps == 3);
   CHECK(direct.kernel_copied == kBytes);
 }
+
+}  // namespace zero_copy_test
