@@ -115,7 +115,7 @@ TEST_CASE("a disk is asked for pieces as the configuration says, through slots t
     uint64_t piece_bytes;
   };
   const auto asked = GENERATE(Asked{"", uint64_t{512} << 10},
-                              Asked{"piece_bytes = \"64KiB\"\n", uint64_t{64} << 10});
+                              Asked{"direct_read_piece_bytes = \"64KiB\"\n", uint64_t{64} << 10});
   Node node("east", {.config = "[libraries]\ncuda = \"" + FakeCudaPath() +
                                "\"\n[posix]\nio = \"threads\"\n" + asked.setting});
   const TempFolder folder;

@@ -1,7 +1,5 @@
 #include "transport/store/posix/factory.h"
 
-#include <algorithm>
-
 #include "transport/os/machine.h"
 #include "transport/store/posix/cached_reads.h"
 #include "transport/store/posix/open_descriptor.h"
@@ -27,10 +25,17 @@ Backend<Store> Describe() {
        .most = Lane::kDepth},
       {.key = "piece_bytes",
        .type = SettingType::kBytes,
-       .fallback = int64_t{0},
-       .doc = "Length of such a piece, at least 4 KiB; 0: 1 MiB, and 512 KiB for reads past the "
-              "page cache. What goes through slots has pieces of whole slots, of which reads past "
-              "the page cache take at most this.",
+       .fallback = int64_t{1} << 20,
+       .doc = "Length of such a piece, but for reads past the page cache and for what goes through "
+              "slots, of which it has the whole.",
+       .least = kGrain,
+       .most = int64_t{64} << 20},
+      {.key = "direct_read_piece_bytes",
+       .type = SettingType::kBytes,
+       .fallback = int64_t{512} << 10,
+       .doc = "Length of a piece that is read past the page cache, at most a slot where it goes "
+              "through one.",
+       .least = kGrain,
        .most = int64_t{64} << 20},
   };
   backend.create = [](const BackendContext& context) -> Result<std::unique_ptr<Store>> {
@@ -44,12 +49,12 @@ Backend<Store> Describe() {
     const auto depth = static_cast<unsigned>(context.settings.Integer("depth"));
     options.cut.depth = depth > 0 ? depth : DepthFor(os::UsableCores());
     if (depth > 0) options.cut.direct_read_depth = depth;
-    const uint64_t piece_bytes = context.settings.Bytes("piece_bytes");
-    if (piece_bytes > 0) {
-      // Whole grains, lest every piece but the first go through the page cache.
-      options.cut.piece_bytes = std::max(piece_bytes / kGrain, uint64_t{1}) * kGrain;
-      options.cut.direct_read_piece_bytes = options.cut.piece_bytes;
-    }
+    // Whole grains, lest every piece but the first go through the page cache.
+    const auto whole_grains = [&](const char* key) {
+      return context.settings.Bytes(key) / kGrain * kGrain;
+    };
+    options.cut.piece_bytes = whole_grains("piece_bytes");
+    options.cut.direct_read_piece_bytes = whole_grains("direct_read_piece_bytes");
     return std::unique_ptr<Store>(std::make_unique<PosixStore>(options));
   };
   return backend;
