@@ -55,6 +55,19 @@ google::rpc::Status ToProto(const Status& status, size_t most_text, size_t most_
   return proto;
 }
 
+// The largest number of at most `most` that fits, where each below one that fits does too; 0 is
+// taken to fit.
+template <typename Fits>
+size_t LargestThatFits(size_t most, const Fits& fits) {
+  size_t fitting = 0;
+  size_t too_large = most + 1;
+  while (too_large - fitting > 1) {
+    const size_t middle = fitting + (too_large - fitting) / 2;
+    (fits(middle) ? fitting : too_large) = middle;
+  }
+  return fitting;
+}
+
 }  // namespace
 
 google::rpc::Status ToProto(const Status& status) { return ToProto(status, SIZE_MAX, SIZE_MAX); }
@@ -91,20 +104,16 @@ std::string EncodeStatusDetails(const Status& status) {
   google::rpc::Status proto = ToProto(status);
   if (fits(proto)) return proto.SerializeAsString();
 
-  size_t fitting = 0;  // the longest text with which it fits, found by bisection
-  size_t too_long = 0;
+  // Shorter texts first, then fewer refusals.
+  size_t longest = 0;
   for (const Refusal& refusal : status.refusals()) {
-    too_long = std::max({too_long, refusal.detail.size(), refusal.remedy.size()});
+    longest = std::max({longest, refusal.detail.size(), refusal.remedy.size()});
   }
-  while (too_long - fitting > 1) {
-    const size_t middle = fitting + (too_long - fitting) / 2;
-    (fits(ToProto(status, middle, SIZE_MAX)) ? fitting : too_long) = middle;
-  }
-  proto = ToProto(status, fitting, SIZE_MAX);
-  for (size_t count = status.refusals().size(); count > 0 && !fits(proto); --count) {
-    proto = ToProto(status, fitting, count - 1);
-  }
-  return proto.SerializeAsString();
+  const size_t text =
+      LargestThatFits(longest, [&](size_t most) { return fits(ToProto(status, most, SIZE_MAX)); });
+  const size_t refusals = LargestThatFits(
+      status.refusals().size(), [&](size_t most) { return fits(ToProto(status, text, most)); });
+  return ToProto(status, text, refusals).SerializeAsString();
 }
 
 Status DecodeStatus(int code, const std::string& message, const std::string& details) {

@@ -36,16 +36,16 @@ size_t CharacterBytes(std::string_view text) {
 }  // namespace
 
 std::string ToUtf8(std::string_view text) {
-  std::string valid;
-  valid.reserve(text.size());
-  while (!text.empty()) {
-    const size_t bytes = CharacterBytes(text);
-    if (bytes == 0) {
-      valid += '?';
-    } else {
-      valid += text.substr(0, bytes);
+  std::string valid(text);
+  const char* const begin = valid.data();
+  for (size_t at = 0; at < valid.size();) {
+    if (static_cast<uint8_t>(begin[at]) < 0x80) {
+      ++at;
+      continue;
     }
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
+    const size_t bytes = CharacterBytes({begin + at, valid.size() - at});
+    if (bytes == 0) valid[at] = '?';
+    at += bytes == 0 ? 1 : bytes;
   }
   return valid;
 }
