@@ -28,7 +28,7 @@ void Must(const Status& status) {
 
 HostBuffer Filled(Client& client, const std::string& name, uint64_t bytes, uint64_t seed) {
   HostBuffer buffer = Must(client.CreateHostBuffer(name, bytes));
-  for (uint64_t i = 0; i < bytes; ++i) buffer.data()[i] = PatternAt(i, seed);
+  Fill(buffer.data(), bytes, seed);
   return buffer;
 }
 
@@ -40,10 +40,7 @@ std::string Contents(const Node& node, const std::string& endpoint) {
 }
 
 bool IsPayload(const std::byte* data, uint64_t bytes, uint64_t seed, uint64_t offset) {
-  for (uint64_t i = 0; i < bytes; ++i) {
-    if (data[i] != PatternAt(offset + i, seed)) return false;
-  }
-  return true;
+  return FirstWrong(data, bytes, seed, offset) == bytes;
 }
 
 TransferInfo SeeRunning(Client& client, const TransferId& id) {

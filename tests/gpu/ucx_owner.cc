@@ -17,7 +17,7 @@ namespace {
 // Bytes whose values the test knows, from this process's memory to the GPU's.
 Status FillGpu(const shim::CudaApi& api, const Region& region) {
   std::vector<std::byte> bytes(region.bytes());
-  for (uint64_t i = 0; i < bytes.size(); ++i) bytes[i] = PatternAt(i, kUcxSeed);
+  Fill(bytes.data(), bytes.size(), kUcxSeed);
   int ordinal = 0;
   CUdevice device = 0;
   CUcontext context = nullptr;

@@ -78,15 +78,12 @@ RegionRef DmaBufRegion(const DmaBuf& buffer, uint64_t offset) {
   request.bytes = kBytes;
   auto region = memory.Import(request);
   REQUIRE_OK(region);
-  for (uint64_t i = 0; i < kBytes; ++i) buffer.bytes()[offset + i] = PatternAt(i, 3);
+  Fill(buffer.bytes().data() + offset, kBytes, 3);
   return RegionRef(std::move(*region));
 }
 
 bool HasPattern(std::span<const std::byte> bytes, uint64_t seed, uint64_t from) {
-  for (uint64_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] != PatternAt(from + i, seed)) return false;
-  }
-  return true;
+  return FirstWrong(bytes.data(), bytes.size(), seed, from) == bytes.size();
 }
 
 // The device lets nobody read by this key any more, from some moment on.

@@ -321,7 +321,7 @@ Endpoint ParseEnd(const std::string& text) {
 }
 
 void Fill(const EngineNode::Registered& buffer, uint64_t seed) {
-  for (uint64_t i = 0; i < buffer.info.bytes; ++i) buffer.data[i] = PatternAt(i, seed);
+  Fill(buffer.data, buffer.info.bytes, seed);
 }
 
 Result<TransferInfo> GetTransfer(EngineNode& node, const engine::Principal& who,

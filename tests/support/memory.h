@@ -8,12 +8,12 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/pattern.h"
 #include "transport/core/region.h"
 
 namespace onecopy::testing {
 
-// Plain memory as a region; `filled` gives each byte a value that depends on its place and on
-// `seed`.
+// Plain memory as a region.
 inline RegionRef HostRegion(uint64_t bytes) {
   auto storage = std::make_shared<std::vector<std::byte>>(bytes);
   std::byte* data = storage->data();
@@ -30,21 +30,11 @@ inline RegionRef Pages(uint64_t bytes, void* where = nullptr) {
                                   [at, bytes] { ::munmap(at, bytes); });
 }
 
-inline std::byte PatternAt(uint64_t offset, uint64_t seed) {
-  uint64_t mixed = (offset + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xbf58476d1ce4e5b9ULL;
-  mixed ^= mixed >> 29;
-  return static_cast<std::byte>(mixed * 0x94d049bb133111ebULL >> 56);
-}
-
-inline void Fill(const Span& span, uint64_t seed) {
-  for (uint64_t i = 0; i < span.bytes; ++i) span.address()[i] = PatternAt(i, seed);
-}
+inline void Fill(const Span& span, uint64_t seed) { Fill(span.address(), span.bytes, seed); }
 
 // Index of the first byte that is not the pattern's; span.bytes when all are.
 inline uint64_t FirstWrong(const Span& span, uint64_t seed, uint64_t pattern_offset = 0) {
-  uint64_t i = 0;
-  while (i < span.bytes && span.address()[i] == PatternAt(pattern_offset + i, seed)) ++i;
-  return i;
+  return FirstWrong(span.address(), span.bytes, seed, pattern_offset);
 }
 
 }  // namespace onecopy::testing

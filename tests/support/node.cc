@@ -2,10 +2,11 @@
 
 #include <signal.h>
 
+#include <span>
 #include <stdexcept>
 #include <utility>
 
-#include "tests/support/memory.h"
+#include "tests/support/pattern.h"
 
 namespace onecopy::testing {
 namespace {
@@ -135,7 +136,7 @@ Json Node::WaitForTransfer(const std::string& id, const std::string& state) cons
 
 std::string Payload(size_t bytes, uint64_t seed) {
   std::string payload(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i) payload[i] = static_cast<char>(PatternAt(i, seed));
+  Fill(std::as_writable_bytes(std::span(payload)).data(), bytes, seed);
   return payload;
 }
 

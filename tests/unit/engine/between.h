@@ -31,7 +31,7 @@ struct Between {
         in_west(west.Attach(reader)),
         a(Make(east, in_east, "a")),
         b(Make(west, in_west, "b")) {
-    for (uint64_t i = 0; i < kBetweenBytes; ++i) a.data[i] = PatternAt(i, 1);
+    Fill(a.data, kBetweenBytes, 1);
     cluster.WaitForPeer("west", "east", NodeState::kConnected);
   }
 

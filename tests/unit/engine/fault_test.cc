@@ -292,10 +292,8 @@ TEST_CASE("many transfers at once share few slots, in both directions, without w
   auto b = cluster["west"].Register(bob, "b", kBytes);
   REQUIRE_OK(a);
   REQUIRE_OK(b);
-  for (uint64_t i = 0; i < kBytes; ++i) {
-    a->data[i] = PatternAt(i, 1);
-    b->data[i] = PatternAt(i, 2);
-  }
+  Fill(a->data, kBytes, 1);
+  Fill(b->data, kBytes, 2);
   REQUIRE_OK(cluster["east"].CreateBuffer(alice, "from-west", kBytes * kTransfers));
   REQUIRE_OK(cluster["west"].CreateBuffer(bob, "from-east", kBytes * kTransfers));
   std::vector<TransferId> ids;

@@ -41,11 +41,7 @@ struct Lossy {
       };
     });
   }
-  void CheckArrived() const {
-    uint64_t i = 0;
-    while (i < kBetweenBytes && nodes.b.data[i] == PatternAt(i, 1)) ++i;
-    CHECK(i == kBetweenBytes);
-  }
+  void CheckArrived() const { CHECK(FirstWrong(nodes.b.data, kBetweenBytes, 1) == kBetweenBytes); }
 };
 
 std::vector<std::string> Outcomes(const TransferInfo& transfer) {

@@ -46,7 +46,7 @@ struct ProbeRig {
     REQUIRE_OK(b);
     source = *a;
     sink = *b;
-    for (uint64_t i = 0; i < kBytes; ++i) source.data[i] = PatternAt(i, 1);
+    Fill(source.data, kBytes, 1);
   }
 
   std::shared_ptr<FakeNics> control(const std::string& node) {

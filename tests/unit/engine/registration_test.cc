@@ -37,8 +37,8 @@ struct RegistrationRig {
     REQUIRE_OK(b);
     source = *a;
     sink = *b;
-    for (uint64_t i = 0; i < kPairBytes; ++i) source.data[i] = PatternAt(i, 1);
-    for (uint64_t i = 0; i < kPairBytes; ++i) sink.data[i] = PatternAt(i, 2);
+    Fill(source.data, kPairBytes, 1);
+    Fill(sink.data, kPairBytes, 2);
     for (auto& [node, control] : controls) {
       control->Set([](FakeNics::Hooks& hooks) {
         hooks.on_register = [](const std::string& nic, const Region& region) {

@@ -46,7 +46,7 @@ struct Owned {
 TEST_CASE("a ring moves bytes between its owner's buffers, and its transfers have true receipts") {
   Owned with;
   RingOf ring(with.east, with.alice);
-  for (uint64_t i = 0; i < kRingBytes; ++i) with.a.data[i] = PatternAt(i, 1);
+  Fill(with.a.data, kRingBytes, 1);
   const auto route = ring.OpenRoute("a", "b");
   REQUIRE_OK(route);
   CHECK(route->plan.path == "local");

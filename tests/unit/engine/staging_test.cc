@@ -29,7 +29,7 @@ TEST_CASE("one slot goes over several lanes at once") {
   auto sink = cluster["west"].Register(bob, "b", kBytes);
   REQUIRE_OK(source);
   REQUIRE_OK(sink);
-  for (uint64_t i = 0; i < kBytes; ++i) source->data[i] = PatternAt(i, 1);
+  Fill(source->data, kBytes, 1);
   TransferRequest request = Request("east:a", "west:b");
   request.policy.path_glob = "tcp-staged";
   auto copied = cluster["west"].Copy(bob, request);

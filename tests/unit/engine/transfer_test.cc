@@ -12,10 +12,7 @@ using namespace onecopy::testing;
 namespace {
 
 bool Holds(const std::byte* data, uint64_t bytes, uint64_t seed, uint64_t from) {
-  for (uint64_t i = 0; i < bytes; ++i) {
-    if (data[i] != PatternAt(from + i, seed)) return false;
-  }
-  return true;
+  return FirstWrong(data, bytes, seed, from) == bytes;
 }
 
 }  // namespace

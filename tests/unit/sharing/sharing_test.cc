@@ -63,17 +63,14 @@ struct Rig {
   // Known bytes into a buffer of that node, and whether they are there.
   void Put(const std::string& node, const Principal& who, const std::string& name, uint64_t seed) {
     const auto plain = Plain(node, who);
-    for (uint64_t i = 0; i < kBytes; ++i) plain.data[i] = PatternAt(i, seed);
+    Fill(plain.data, kBytes, seed);
     REQUIRE_OK(cluster[node].Copy(who, Request(":" + plain.info.name, ":" + name)));
   }
   bool Holds(const std::string& node, const Principal& who, const std::string& name,
              uint64_t seed) {
     const auto plain = Plain(node, who);
     REQUIRE_OK(cluster[node].Copy(who, Request(":" + name, ":" + plain.info.name)));
-    for (uint64_t i = 0; i < kBytes; ++i) {
-      if (plain.data[i] != PatternAt(i, seed)) return false;
-    }
-    return true;
+    return FirstWrong(plain.data, kBytes, seed) == kBytes;
   }
 
   TransferInfo Copy(TransferRequest request = Request("east:a", "west:b")) {

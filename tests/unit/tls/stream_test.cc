@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <random>
+#include <span>
 
 #include "tests/support/memory.h"
 #include "tests/unit/tls/ends.h"
@@ -23,7 +24,7 @@ constexpr size_t kShared = 40;
 
 std::string Payload(size_t bytes, uint64_t seed) {
   std::string payload(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i) payload[i] = static_cast<char>(PatternAt(i, seed));
+  Fill(std::as_writable_bytes(std::span(payload)).data(), bytes, seed);
   return payload;
 }
 
