@@ -2,6 +2,8 @@
 // PeerService itself.
 #include "tests/faults/hostile_peer.h"
 
+#include <functional>
+
 #include "tests/cluster/pair.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
@@ -66,52 +68,43 @@ struct Besieged {
 }  // namespace
 
 TEST_CASE("a ticket for one byte reads no other, whatever its holder says of it") {
-  Besieged besieged;
   const std::string path = GENERATE("", "local", "peer-bounce");
   CAPTURE(path);
-  SECTION("the whole buffer") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.mutable_source()->set_offset_bytes(0);
-    lie.mutable_source()->set_bytes(kBytes);
-    besieged.Spend(lie, path);
+  struct Lie {
+    const char* of;
+    std::function<void(v1::ReserveResponse&)> tell;
+  };
+  const auto range = [](uint64_t offset, uint64_t bytes) {
+    return [=](v1::ReserveResponse& reservation) {
+      reservation.mutable_source()->set_offset_bytes(offset);
+      reservation.mutable_source()->set_bytes(bytes);
+    };
+  };
+  const std::vector<Lie> lies = {
+      {"the whole buffer", range(0, kBytes)},
+      {"another byte", range(8, 1)},
+      {"another buffer",
+       [&](v1::ReserveResponse& reservation) {
+         reservation.mutable_source()->set_buffer("other");
+         range(0, kBytes)(reservation);
+       }},
+      {"what lies behind the buffer in the daemon's own memory", range(kBytes, 4096)},
+      {"an address where nothing is", range(uint64_t{1} << 46, 4096)},
+      {"an offset that comes round", range(~uint64_t{0} - 4095, 4096)},
+      {"another kind of memory",
+       [](v1::ReserveResponse& reservation) {
+         reservation.set_memory("cuda");
+         reservation.set_device("GPU-00000000-0000-0000-0000-000000000000");
+       }},
+  };
+  Besieged besieged;
+  for (const Lie& lie : lies) {
+    INFO(lie.of);
+    v1::ReserveResponse reservation = besieged.OneByte();
+    lie.tell(reservation);
+    besieged.Spend(reservation, path);
+    besieged.CheckHeld();
   }
-  SECTION("another byte") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.mutable_source()->set_offset_bytes(8);
-    besieged.Spend(lie, path);
-  }
-  SECTION("another buffer") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.mutable_source()->set_buffer("other");
-    lie.mutable_source()->set_offset_bytes(0);
-    lie.mutable_source()->set_bytes(kBytes);
-    besieged.Spend(lie, path);
-  }
-  SECTION("what lies behind the buffer in the daemon's own memory") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.mutable_source()->set_offset_bytes(kBytes);
-    lie.mutable_source()->set_bytes(4096);
-    besieged.Spend(lie, path);
-  }
-  SECTION("an address where nothing is") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.mutable_source()->set_offset_bytes(uint64_t{1} << 46);
-    lie.mutable_source()->set_bytes(4096);
-    besieged.Spend(lie, path);
-  }
-  SECTION("an offset that comes round") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.mutable_source()->set_offset_bytes(~uint64_t{0} - 4095);
-    lie.mutable_source()->set_bytes(4096);
-    besieged.Spend(lie, path);
-  }
-  SECTION("another kind of memory") {
-    v1::ReserveResponse lie = besieged.OneByte();
-    lie.set_memory("cuda");
-    lie.set_device("GPU-00000000-0000-0000-0000-000000000000");
-    besieged.Spend(lie, path);
-  }
-  besieged.CheckHeld();
 }
 
 TEST_CASE("ranges that a peer puts beside a ticket do not widen it") {

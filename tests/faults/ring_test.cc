@@ -122,8 +122,7 @@ TEST_CASE("many small transfers may be under way, and any thread may wait for th
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(succeeded == ids.size());
-  for (const auto& id : ids)
-    CHECK(with.east.Do({"transfer", "show", id.str()}).at("bytes") == kPiece);
+  for (const auto& id : ids) CHECK(Must(with.client.GetTransfer(id)).bytes == kPiece);
   with.Check();
 }
 

@@ -21,27 +21,33 @@ struct Pairs {
   Ranges destination;
 };
 
-// Where each byte of the payload lies.
-std::vector<uint64_t> Addresses(const Ranges& ranges) {
-  std::vector<uint64_t> addresses;
+// Where the payload lies, element by element.
+std::vector<ByteRange> Elements(const Ranges& ranges) {
+  std::vector<ByteRange> elements;
   for (const StridedRange& range : ranges) {
     for (uint64_t i = 0; i < range.count; ++i) {
-      for (uint64_t k = 0; k < range.bytes; ++k)
-        addresses.push_back(range.offset + i * range.stride + k);
+      elements.push_back({range.offset + i * range.stride, range.bytes});
     }
   }
-  return addresses;
+  return elements;
 }
 
 // What the destination must hold afterwards.
 std::vector<std::byte> Expected(const EngineNode::Registered& source,
                                 const std::vector<std::byte>& before, const Pairs& pairs,
                                 uint64_t source_at, uint64_t destination_at) {
-  const std::vector<uint64_t> from = Addresses(pairs.source);
-  const std::vector<uint64_t> to = Addresses(pairs.destination);
+  std::vector<ByteRange> to = Elements(pairs.destination);
   std::vector<std::byte> after = before;
-  for (size_t i = 0; i < from.size(); ++i) {
-    after[destination_at + to[i]] = source.data[source_at + from[i]];
+  auto into = to.begin();
+  for (ByteRange from : Elements(pairs.source)) {
+    while (from.bytes > 0) {
+      if (into->bytes == 0) ++into;
+      const uint64_t bytes = std::min(from.bytes, into->bytes);
+      std::copy_n(source.data + source_at + from.offset, bytes,
+                  after.data() + destination_at + into->offset);
+      from = {from.offset + bytes, from.bytes - bytes};
+      *into = {into->offset + bytes, into->bytes - bytes};
+    }
   }
   return after;
 }

@@ -270,7 +270,7 @@ TEST_CASE("a request that is long, or asks for a list, counts for more than one"
 }
 
 TEST_CASE("a client that takes no answers has its calls broken off, rather than kept") {
-  constexpr uint32_t kCalls = 200;
+  constexpr uint32_t kCalls = 60;
   ApiRig rig([](ApiServerOptions& options) {
     options.requests = {40, 80};
     options.most_unread_answers = 8;

@@ -128,7 +128,7 @@ TEST_CASE("a client that cancels, or whose connection ends, ends its watch") {
 }
 
 TEST_CASE("a slow reader gets the newest state instead of all that it has missed") {
-  constexpr uint64_t kStates = 500;
+  constexpr uint64_t kStates = 150;
   ApiRig rig;
   Watch watch(rig);
   AwaitWatches(rig, 1);
