@@ -63,6 +63,17 @@ def beyond_the_library(node, call, source, destination):
     return ours - library, peer, library
 
 
+def costs_few_plain_calls(what, node, call, source, destination):
+    """Asserts that a call costs at most 14 plain ones beyond the library's. What others take of the machine only adds, so
+    that one measurement of three is enough."""
+    for _ in range(3):
+        more, plain, library = beyond_the_library(node, call, source, destination)
+        print(f"{what}: {more * 1e6:.2f} us beyond the library's {library * 1e6:.2f}, {more / plain:.1f} plain calls of Python")
+        if more <= 14 * plain:
+            return
+    pytest.fail(f"{what}: {more / plain:.1f} plain calls of Python beyond the library's, more than 14, three times")
+
+
 def ends(node, kind):
     if kind == "views":
         return [numpy.asarray(node.empty(SIZE, "uint8")) for _ in range(2)]
@@ -83,20 +94,16 @@ def two(east):
 @pytest.mark.parametrize("kind", ["buffers", "arrays", "endpoints", "views"])
 def test_a_small_transfer_costs_python_few_plain_calls_more(east, kind):
     source, destination, *_kept = ends(east, kind)
-    more, plain, library = beyond_the_library(east, lambda: east.transfer(source, destination), source, destination)
-    print(f"{kind}: {more * 1e6:.2f} us beyond the library's {library * 1e6:.2f}, {more / plain:.1f} plain calls of Python")
+    costs_few_plain_calls(kind, east, lambda: east.transfer(source, destination), source, destination)
     if kind == "buffers":
         for each in (source, destination):
             east.delete(each)
-    assert more <= 14 * plain
 
 
 def test_a_prepared_transfer_of_numpy_arrays_costs_as_little(east, two):
     source, destination = (numpy.asarray(each) for each in two)
     prepared = east.prepare(source, destination)
-    more, plain, library = beyond_the_library(east, prepared.run, *two)
-    print(f"prepared: {more * 1e6:.2f} us beyond the library's {library * 1e6:.2f}, {more / plain:.1f} plain calls")
-    assert more <= 14 * plain
+    costs_few_plain_calls("prepared", east, prepared.run, *two)
 
 
 def test_each_time_the_bytes_of_now_are_moved(east, two):
