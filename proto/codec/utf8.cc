@@ -37,13 +37,12 @@ size_t CharacterBytes(std::string_view text) {
 
 std::string ToUtf8(std::string_view text) {
   std::string valid(text);
-  const char* const begin = valid.data();
   for (size_t at = 0; at < valid.size();) {
-    if (static_cast<uint8_t>(begin[at]) < 0x80) {
+    if (static_cast<uint8_t>(valid[at]) < 0x80) {
       ++at;
       continue;
     }
-    const size_t bytes = CharacterBytes({begin + at, valid.size() - at});
+    const size_t bytes = CharacterBytes(std::string_view(valid).substr(at));
     if (bytes == 0) valid[at] = '?';
     at += bytes == 0 ? 1 : bytes;
   }
