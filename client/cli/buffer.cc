@@ -29,6 +29,7 @@ Result<Endpoint> ParseWhole(const std::string& typed) {
 }
 
 std::string RegisteredBy(const BufferInfo& buffer) {
+  if (!buffer.view_of.empty()) return "view of " + buffer.view_of;
   if (!buffer.registered) return "daemon";
   return buffer.form.empty() ? "client" : "client, " + buffer.form;
 }
@@ -40,6 +41,10 @@ void PrintBuffer(std::ostream& out, const BufferInfo& buffer) {
   table.Add(
       {"memory", buffer.device.empty() ? buffer.memory : buffer.memory + " " + buffer.device});
   table.Add({"size", FormatBytes(buffer.bytes) + " (" + std::to_string(buffer.bytes) + " bytes)"});
+  if (buffer.array) table.Add({"array", ToString(*buffer.array)});
+  if (!buffer.view_of.empty()) {
+    table.Add({"memory of", buffer.view_of + ", from byte " + std::to_string(buffer.offset_bytes)});
+  }
   table.Add({"owner", buffer.owner});
   table.Add({"belongs to", RegisteredBy(buffer)});
   table.Add({"created", FormatTime(buffer.create_time)});
@@ -69,6 +74,47 @@ Status Create(Session& session, const std::string& name, const std::string& size
   return OkStatus();
 }
 
+// Of as many bytes as the range has, without gaps.
+Result<ArrayShape> MakeShape(const std::string& dtype, const std::vector<uint64_t>& shape,
+                             const Endpoint& range) {
+  ArrayShape array{dtype, 0, shape, {}};
+  uint64_t elements = 1;
+  bool fits = range.bytes.has_value() && !shape.empty();
+  for (const uint64_t count : shape) {
+    fits = fits && count > 0 && elements <= *range.bytes / count;
+    if (fits) elements *= count;
+  }
+  if (!fits || *range.bytes % elements != 0) {
+    return Status(Code::kInvalidArgument, reasons::kSizeMismatch,
+                  "the range is not a whole number of bytes for each element of the shape",
+                  "write the range in full, as NAME@4096+64MiB, and a shape that divides it");
+  }
+  array.item_bytes = *range.bytes / elements;
+  array.strides = CompactStrides(array);
+  return array;
+}
+
+Status View(Session& session, const std::string& name, const std::string& typed,
+            const std::string& dtype, const std::vector<uint64_t>& shape) {
+  ViewRequest request;
+  request.name = name;
+  ONECOPY_ASSIGN_OR_RETURN(request.range, ParseBuffer(typed));
+  if (!shape.empty() || !dtype.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(request.array, MakeShape(dtype, shape, request.range));
+    request.range.bytes.reset();
+  }
+  ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
+  ONECOPY_ASSIGN_OR_RETURN(const BufferInfo view, client.CreateView(request));
+  if (session.json()) {
+    Print(session.out(), ToJson(view));
+  } else if (!session.quiet()) {
+    session.out() << "named " << Printable(view.node + ":" + view.name) << ", "
+                  << FormatBytes(view.bytes) << " of buffer " << Printable(view.view_of)
+                  << " from byte " << view.offset_bytes << '\n';
+  }
+  return OkStatus();
+}
+
 Status ListBuffers(Session& session, const std::string& node) {
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   ONECOPY_ASSIGN_OR_RETURN(const auto buffers, client.ListBuffers(node));
@@ -79,13 +125,15 @@ Status ListBuffers(Session& session, const std::string& node) {
   Table table({{"NAME"},
                {"NODE"},
                {"SIZE", Table::Align::kRight},
+               {"ARRAY"},
                {"MEMORY"},
                {"DEVICE"},
                {"OWNER"},
                {"BELONGS TO"},
                {"TRANSFERS", Table::Align::kRight}});
   for (const BufferInfo& buffer : buffers) {
-    table.Add({buffer.name, buffer.node, FormatBytes(buffer.bytes), buffer.memory, buffer.device,
+    table.Add({buffer.name, buffer.node, FormatBytes(buffer.bytes),
+               buffer.array ? ToString(*buffer.array) : "", buffer.memory, buffer.device,
                buffer.owner, RegisteredBy(buffer), std::to_string(buffer.transfers)});
   }
   table.Print(session.out());
@@ -153,6 +201,9 @@ void AddBuffer(CLI::App& program, Command& chosen) {
     std::string size;
     std::string memory = "host";
     std::string node;
+    std::string range;
+    std::string dtype;
+    std::vector<uint64_t> shape;
     bool force = false;
     bool keep_arrivals = false;
   };
@@ -184,6 +235,27 @@ void AddBuffer(CLI::App& program, Command& chosen) {
     };
   });
 
+  CLI::App* view = group->add_subcommand(
+      "view", "Give a part of a buffer a name of its own: what others then read and write by it "
+              "is that part alone");
+  view->add_option("NAME", options->name, "Of the view: as in `onecopy buffer create`")->required();
+  view->add_option("RANGE", options->range, "The part of a buffer of this node: NAME@4096+64MiB")
+      ->required();
+  view->add_option("--shape", options->shape, "Elements of each dimension: --shape 1024,4096")
+      ->delimiter(',')
+      ->type_name("NUMBERS");
+  view->add_option("--dtype", options->dtype, "Of its elements, for those who use it: float32")
+      ->type_name("NAME")
+      ->needs("--shape");
+  view->footer("Example: onecopy buffer view layer0 weights@4096+64MiB --dtype float32 --shape "
+               "4096,4096\nIt goes with the buffer, or by `onecopy buffer rm`, which leaves the "
+               "memory.");
+  view->callback([options, &chosen] {
+    chosen = [options](Session& s) {
+      return View(s, options->name, options->range, options->dtype, options->shape);
+    };
+  });
+
   CLI::App* list = group->add_subcommand("ls", "List the buffers that you may use");
   list->add_option("NODE", options->node, "On this node (else here)");
   list->footer("Example: onecopy buffer ls west");
@@ -201,7 +273,8 @@ void AddBuffer(CLI::App& program, Command& chosen) {
   CLI::App* remove = group->add_subcommand("rm", "Remove buffers");
   remove->add_option("NAME", options->names, "NAME, or NODE:NAME")->required();
   remove->add_flag("--force,-f", options->force,
-                   "Cancel the transfers that use them, and take their mappings back");
+                   "Cancel the transfers that use them, take their mappings back, and remove "
+                   "their views");
   remove->footer("Example: onecopy buffer rm frame --force");
   remove->callback([options, &chosen] {
     chosen = [options](Session& s) { return Remove(s, options->names, options->force); };

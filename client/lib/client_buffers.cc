@@ -120,6 +120,36 @@ std::vector<Result<BufferInfo>> Client::RegisterAll(const std::vector<MemoryToRe
   return client::RegisterAll(*connection_, memory);
 }
 
+Result<std::vector<BufferInfo>> Client::CreateViews(const std::vector<ViewRequest>& views) {
+  v1::CreateViewsRequest request;
+  std::vector<std::string> memories;
+  for (const ViewRequest& view : views) {
+    ONECOPY_RETURN_IF_ERROR(CheckText("the view's name", view.name));
+    ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", view.range.node));
+    ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", view.range.buffer));
+    if (view.array) ONECOPY_RETURN_IF_ERROR(CheckText("the array's dtype", view.array->dtype));
+    codec::Print(view, request.add_views());
+    memories.push_back(view.range.buffer);
+  }
+  const auto made = connection_->Call(&BufferStub::CreateViews, request, Patience::kQuick);
+  if (!made.ok()) return connection_->ExplainNames(made.status(), node(), memories);
+  std::vector<BufferInfo> all;
+  for (const v1::Buffer& view : made->views()) {
+    ONECOPY_ASSIGN_OR_RETURN(BufferInfo info, client::Read(view));
+    all.push_back(std::move(info));
+  }
+  if (all.size() == views.size()) return all;
+  return Status(Code::kUnavailable, reasons::kPeerIncompatible,
+                "onecopyd answers with " + std::to_string(all.size()) + " views for " +
+                    std::to_string(views.size()),
+                "install the same version of onecopyd and of its clients");
+}
+
+Result<BufferInfo> Client::CreateView(const ViewRequest& view) {
+  ONECOPY_ASSIGN_OR_RETURN(std::vector<BufferInfo> made, CreateViews({view}));
+  return std::move(made.front());
+}
+
 Result<CudaAllocation> Client::FindCudaAllocation(uintptr_t device_pointer, uint64_t bytes) const {
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<const shim::CudaApi> api, connection_->Cuda());
   return shim::FindCudaAllocation(*api, device_pointer, bytes);

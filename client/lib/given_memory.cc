@@ -18,7 +18,9 @@ Result<GivenMemory> ReadGiven(const v1::AttachReply& reply, std::vector<os::Uniq
   GivenMemory given;
   ONECOPY_ASSIGN_OR_RETURN(given.buffer, Read(mapped.buffer()));
   given.form = mapped.form();
-  given.offset = mapped.offset_bytes();
+  const BufferInfo& buffer = given.buffer;
+  given.bytes = buffer.array ? ExtentOf(*buffer.array) : buffer.bytes;
+  given.offset = mapped.offset_bytes() + buffer.offset_bytes;
   given.handle = mapped.handle();
   const size_t allocations =
       given.form == "cuda-ipc" ? 0 : 1 + static_cast<size_t>(mapped.more_allocation_bytes_size());

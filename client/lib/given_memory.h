@@ -19,7 +19,8 @@ namespace client {
 struct GivenMemory {
   BufferInfo buffer;
   std::string form;     // "memfd", "cuda-vmm", "cuda-ipc"
-  uint64_t offset = 0;  // of the buffer in the memory
+  uint64_t offset = 0;  // of the buffer's first byte in the memory
+  uint64_t bytes = 0;   // from there to its last one; more than the buffer's, of one with gaps
   struct Allocation {
     os::UniqueFd fd;
     uint64_t bytes = 0;  // of "cuda-vmm"

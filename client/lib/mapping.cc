@@ -54,7 +54,7 @@ Result<std::unique_ptr<MappedMemory>> MapHost(GivenMemory& given) {
   // What mappings of it are measured in; more than a page for huge ones.
   const auto page = static_cast<uint64_t>(facts.st_blksize);
   const uint64_t lead = given.offset % page;
-  const uint64_t pages = (lead + given.buffer.bytes + page - 1) / page;
+  const uint64_t pages = (lead + given.bytes + page - 1) / page;
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping,
                            os::MapShared(fd, pages * page, given.offset - lead));
   return std::unique_ptr<MappedMemory>(std::make_unique<MappedHost>(std::move(mapping), lead));

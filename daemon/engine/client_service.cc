@@ -186,6 +186,11 @@ void ClientService::RegisterBuffer(const Principal& who, RegisterBufferRequest r
   needs_.buffers.Register(who, request, std::move(reply));
 }
 
+void ClientService::CreateViews(const Principal& who, std::vector<ViewRequest> views,
+                                Reply<std::vector<BufferInfo>> reply) {
+  reply(needs_.views.Create(who, views));
+}
+
 void ClientService::GetBuffer(const Principal& who, std::string node, std::string name,
                               Reply<BufferInfo> reply) {
   const bool asked = AskedElsewhere(node, reply, [&](PeerApi& peer) {

@@ -18,6 +18,7 @@
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
 #include "daemon/engine/registry/sessions.h"
+#include "daemon/engine/registry/views.h"
 #include "daemon/engine/removal.h"
 #include "daemon/engine/rings/rings.h"
 #include "daemon/engine/transfers/coordinator.h"
@@ -37,6 +38,7 @@ class ClientService final : public ClientApi {
     Buffers& buffers;
     Files& files;
     Grants& grants;
+    Views& views;
     Inventory& inventory;
     Arrivals& arrivals;
     Catalog& catalog;
@@ -72,6 +74,8 @@ class ClientService final : public ClientApi {
                     Reply<BufferInfo> reply) override;
   void RegisterBuffer(const Principal& who, RegisterBufferRequest request,
                       Reply<BufferInfo> reply) override;
+  void CreateViews(const Principal& who, std::vector<ViewRequest> views,
+                   Reply<std::vector<BufferInfo>> reply) override;
   void GetBuffer(const Principal& who, std::string node, std::string name,
                  Reply<BufferInfo> reply) override;
   void ListBuffers(const Principal& who, std::string node, PageRequest page,

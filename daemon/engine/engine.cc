@@ -29,6 +29,7 @@
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/registry/slabs.h"
 #include "daemon/engine/registry/tickets.h"
+#include "daemon/engine/registry/views.h"
 #include "daemon/engine/rings/remote_route.h"
 #include "daemon/engine/rings/ring_receipts.h"
 #include "daemon/engine/rings/ring_routes.h"
@@ -93,6 +94,7 @@ struct Engine::State {
         buffers(context, sessions, slabs, request_memory),
         files(context, sessions, buffers),
         grants(context, owners, sessions),
+        views({context, owners, buffers, grants}),
         mappings({context, owners, sessions, buffers, grants}),
         arrivals(context, buffers),
         messages(context, buffers, grants, arrivals, request_memory),
@@ -150,9 +152,10 @@ struct Engine::State {
               buffers,  grants,       inventory, messages,    transfers,   remote_transfers,
               sources,  destinations, bundles,   probe_slabs, ring_server, openings,
               exporter, importer,     removal}),
-        client({context,          owners,  sessions, buffers, files,    grants,     inventory,
-                arrivals,         catalog, peers,    nodes,   probes,   path_rates, transfers,
-                remote_transfers, orders,  series,   rings,   openings, mappings,   removal}) {}
+        client({context,   owners,           sessions, buffers, files,  grants,   views,
+                inventory, arrivals,         catalog,  peers,   nodes,  probes,   path_rates,
+                transfers, remote_transfers, orders,   series,  rings,  openings, mappings,
+                removal}) {}
 
   void Wire();
   void CancelAll(const Status& why);
@@ -176,6 +179,7 @@ struct Engine::State {
   Buffers buffers;
   Files files;
   Grants grants;
+  Views views;
   Mappings mappings;
   Arrivals arrivals;
   Messages messages;

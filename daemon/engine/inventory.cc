@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "daemon/engine/registry/places.h"
 #include "daemon/engine/registry/tickets.h"
 
 namespace onecopy::engine {
@@ -33,11 +34,13 @@ void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<Buff
   if (!range.ok()) return reply(range.status());
   const auto grant = grants_.Check(who, **buffer, *range, Access::kRead);
   if (!grant.ok()) return reply(grant.status());
+  Result<MemoryPlace> place = PlaceOf(**buffer, *range, nullptr);
+  if (!place.ok()) return reply(place.status());
   // Not needed any more once its client has gone. A peer's word for one of its users has no
   // session.
   std::shared_ptr<const std::atomic<bool>> stop = sessions_.Gone(who.session);
   if (stop == nullptr) stop = std::make_shared<std::atomic<bool>>(false);
-  checksums_.Sum((*buffer)->region, *range, nullptr, std::move(stop),
+  checksums_.Sum((*buffer)->region, place->range, place->layout, std::move(stop),
                  [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
                    if (!sum.ok()) return reply(sum.status());
                    reply(BufferSum{kChecksumAlgorithm, std::move(*sum), bytes});

@@ -1,5 +1,6 @@
 #include "daemon/engine/removal.h"
 
+#include <memory>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -20,20 +21,39 @@ void Removal::Remove(const Principal& who, const std::string& name, bool force, 
   if (!buffer.ok()) return reply(buffer.status());
   const BufferId id = (*buffer)->id;
   // Memory that another process still has open must not be freed by its owner.
-  auto removed = [this, id, reply = std::move(reply)](const Status& status) mutable {
-    needs_.exporter.WhenRecalled(id, [this, id, status, reply = std::move(reply)]() mutable {
-      needs_.mappings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
-        needs_.rings.WhenReleased(id, [this, id, status, reply = std::move(reply)]() mutable {
-          needs_.openings.WhenReleased(
-              id, [status, reply = std::move(reply)]() mutable { reply(status); });
-        });
-      });
-    });
+  std::vector<BufferId> ids((*buffer)->views.begin(), (*buffer)->views.end());
+  ids.push_back(id);
+  auto removed = [this, ids = std::move(ids),
+                  reply = std::move(reply)](const Status& status) mutable {
+    AwaitLetGo(ids, [status, reply = std::move(reply)]() mutable { reply(status); });
   };
   needs_.buffers.Remove(id, force,
                         {Code::kCancelled, reasons::kCancelled,
                          "buffer \"" + (*buffer)->name + "\" was removed by " + who.ToString()},
                         std::move(removed));
+}
+
+void Removal::AwaitLetGo(const std::vector<BufferId>& ids, Task done) {
+  struct Pending {
+    size_t left;
+    Task done;
+  };
+  const auto pending = std::make_shared<Pending>(Pending{ids.size(), std::move(done)});
+  for (const BufferId id : ids) {
+    AwaitLetGo(id, [pending] {
+      if (--pending->left == 0) pending->done();
+    });
+  }
+}
+
+void Removal::AwaitLetGo(BufferId id, Task done) {
+  needs_.exporter.WhenRecalled(id, [this, id, done = std::move(done)]() mutable {
+    needs_.mappings.WhenReleased(id, [this, id, done = std::move(done)]() mutable {
+      needs_.rings.WhenReleased(id, [this, id, done = std::move(done)]() mutable {
+        needs_.openings.WhenReleased(id, std::move(done));
+      });
+    });
+  });
 }
 
 }  // namespace onecopy::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
@@ -37,6 +38,10 @@ class Removal {
   void Remove(const Principal& who, const std::string& name, bool force, StatusReply reply);
 
  private:
+  // `done` runs when nobody else has anything of these open.
+  void AwaitLetGo(const std::vector<BufferId>& ids, Task done);
+  void AwaitLetGo(BufferId id, Task done);
+
   const Needs needs_;
 };
 

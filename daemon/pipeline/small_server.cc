@@ -44,7 +44,7 @@ void SmallServer::Serve(const Push& push) {
   way_.connection->Get({.channel = way_.channel,
                         .key = &way_.key,
                         .key_offset = push.from - way_.from.offset,
-                        .into = {way_.into, push.to, push.bytes}},
+                        .into = {way_.into, way_.to_base + push.to, push.bytes}},
                        [self = shared_from_this(), number = push.number](
                            const Status& status, const StepList&, unsigned) {
                          --self->under_way_;

@@ -21,7 +21,9 @@ struct Route {
   std::shared_ptr<SmallCopyRoute> long_way;  // for more than kMaxBytes; may be null
   ByteRange from;  // what may be read of the source buffer, and written of the destination's
   ByteRange to;
-  bool one_buffer = false;  // both ends are the same: ranges must not overlap
+  uint64_t from_base = 0;  // where these buffers begin in what the ways move: not 0 for a view
+  uint64_t to_base = 0;
+  bool one_memory = false;  // both ends are in the same: ranges must not overlap
 
   uint64_t max_bytes() const { return long_way == nullptr ? kMaxBytes : kMaxLongBytes; }
   SmallCopyRoute& WayFor(uint64_t bytes) const { return bytes > kMaxBytes ? *long_way : *way; }

@@ -101,7 +101,8 @@ void ServedRing::Serve(const Request& request, Clock::time_point now, bool drain
   const Outcome outcome = Check(request, route, draining);
   if (outcome != Outcome::kSucceeded) return Refuse(request, route, outcome, now);
   SmallCopyRoute& way = route->WayFor(request.bytes);
-  const Status begun = way.Begin(request.from, request.to, request.bytes);
+  const Status begun =
+      way.Begin(route->from_base + request.from, route->to_base + request.to, request.bytes);
   if (!begun.ok()) {
     route->SetFailure(begun);
     return Refuse(request, route, Outcome::kFailed, now);
@@ -131,7 +132,9 @@ Outcome ServedRing::Check(const Request& request, const Route* route, bool drain
   const ByteRange from{request.from, request.bytes};
   const ByteRange to{request.to, request.bytes};
   if (!Contains(route->from, from) || !Contains(route->to, to)) return Outcome::kOutOfRange;
-  const bool overlap = route->one_buffer && Overlap(from, to);
+  if (!route->one_memory) return Outcome::kSucceeded;
+  const bool overlap = Overlap({route->from_base + from.offset, from.bytes},
+                               {route->to_base + to.offset, to.bytes});
   return overlap ? Outcome::kOverlap : Outcome::kSucceeded;
 }
 

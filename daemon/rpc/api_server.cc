@@ -162,6 +162,7 @@ class ApiServer::Core {
                 });
     Serve(buffers_, &Buffers::RequestCreateBuffer, &ClientApi::CreateBuffer, serving);
     Serve(buffers_, &Buffers::RequestRegisterBuffer, &ClientApi::RegisterBuffer, serving);
+    Serve(buffers_, &Buffers::RequestCreateViews, &ClientApi::CreateViews, serving);
     Serve(buffers_, &Buffers::RequestGetBuffer, &ClientApi::GetBuffer, serving);
     Serve(buffers_, &Buffers::RequestListBuffers, &ClientApi::ListBuffers, serving);
     Serve(buffers_, &Buffers::RequestDeleteBuffer, &ClientApi::DeleteBuffer, serving);

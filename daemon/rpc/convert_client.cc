@@ -153,6 +153,16 @@ Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in)
   return BadField(at / "memory", "is missing: one of memfd, cuda_ipc, cuda_vmm, dma_buf, process");
 }
 
+Result<std::vector<ViewRequest>> Parse(const v1::CreateViewsRequest& in) {
+  const Field at = Field() / "views";
+  if (in.views().empty()) return BadField(at, "is missing: 1 to " + std::to_string(kMaxBuffers));
+  if (static_cast<size_t>(in.views().size()) > kMaxBuffers) {
+    return BadField(at, "has more than " + std::to_string(kMaxBuffers) + " views");
+  }
+  return ParseEach(in.views(), at,
+                   [](const v1::ViewRequest& one, const Field& of) { return Parse(one, of); });
+}
+
 Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in) {
   const Field at;
   ONECOPY_ASSIGN_OR_RETURN(std::string node, ParseName(in.node(), at / "node"));
@@ -222,6 +232,10 @@ Result<std::string> Parse(const v1::ReleaseDeviceRequest& in) {
 
 Result<std::string> Parse(const v1::SetLogLevelRequest& in) {
   return ParseName(in.level(), Field() / "level");
+}
+
+void Print(const std::vector<BufferInfo>& value, v1::CreateViewsResponse* out) {
+  for (const BufferInfo& view : value) Print(view, out->add_views());
 }
 
 Result<engine::Page<BufferInfo>> Parse(const v1::ListBuffersResponse& in) {

@@ -45,6 +45,7 @@ void Print(const engine::Page<TransferInfo>& value, v1::ListTransfersResponse* o
 
 // BufferService
 Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in);
+Result<std::vector<ViewRequest>> Parse(const v1::CreateViewsRequest& in);
 Result<std::tuple<std::string, std::string>> Parse(const v1::GetBufferRequest& in);
 Result<std::tuple<std::string, engine::PageRequest>> Parse(const v1::ListBuffersRequest& in);
 Result<std::tuple<std::string, std::string, bool>> Parse(const v1::DeleteBufferRequest& in);
@@ -54,6 +55,7 @@ Result<std::tuple<std::string, std::string, engine::PageRequest>> Parse(
 Result<GrantId> Parse(const v1::DeleteGrantRequest& in);
 Result<engine::Page<BufferInfo>> Parse(const v1::ListBuffersResponse& in);
 Result<engine::Page<GrantInfo>> Parse(const v1::ListGrantsResponse& in);
+void Print(const std::vector<BufferInfo>& value, v1::CreateViewsResponse* out);
 void Print(const engine::Page<BufferInfo>& value, v1::ListBuffersResponse* out);
 void Print(const engine::Page<GrantInfo>& value, v1::ListGrantsResponse* out);
 

@@ -152,16 +152,35 @@ void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
 
 namespace {
 
-Result<engine::Reservation> ParseReserved(const v1::ReservedPart& in, const Field& at) {
+// What a whole reservation and those of parts have in common.
+template <typename Message>
+Result<engine::Reservation> ParseReserved(const Message& in, const Field& at, uint64_t* pieces) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory_id(), at / "memory_id"));
   engine::Reservation value;
   value.ticket = in.ticket();
   ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
   value.memory = in.memory();
   value.device = in.device();
+  value.memory_id = in.memory_id();
+  if (in.has_place()) {
+    ONECOPY_RETURN_IF_ERROR(CountPieces(in.place(), at / "place", pieces));
+    ONECOPY_ASSIGN_OR_RETURN(Layout place, ParseLayout(in.place(), "source", at / "place"));
+    value.place = std::make_shared<const Layout>(std::move(place));
+  }
   return value;
+}
+
+template <typename Message>
+void PrintReserved(const engine::Reservation& value, Message* out) {
+  out->set_ticket(value.ticket);
+  Print(value.source, out->mutable_source());
+  out->set_memory(ToUtf8(value.memory));
+  out->set_device(ToUtf8(value.device));
+  out->set_memory_id(ToUtf8(value.memory_id));
+  if (value.place != nullptr) codec::Print(value.place->pieces(), 0, out->mutable_place());
 }
 
 // What is not said, or not known here, counts as the longest way.
@@ -184,38 +203,27 @@ v1::FilePass PrintPass(FilePass value) {
   return v1::FILE_PASS_PAGE_CACHE;
 }
 
-void PrintReserved(const engine::Reservation& value, v1::ReservedPart* out) {
-  out->set_ticket(value.ticket);
-  Print(value.source, out->mutable_source());
-  out->set_memory(ToUtf8(value.memory));
-  out->set_device(ToUtf8(value.device));
-}
-
 }  // namespace
 
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in, const Field& at) {
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.ticket(), at / "ticket"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.memory(), at / "memory"));
-  ONECOPY_RETURN_IF_ERROR(CheckText(in.device(), at / "device"));
-  engine::Reservation value;
-  value.ticket = in.ticket();
+  uint64_t pieces = 0;
+  ONECOPY_ASSIGN_OR_RETURN(engine::Reservation value, ParseReserved(in, at, &pieces));
   ONECOPY_ASSIGN_OR_RETURN(value.lifetime, Parse(in.lifetime(), at / "lifetime"));
-  ONECOPY_ASSIGN_OR_RETURN(value.source, Parse(in.source(), at / "source"));
-  value.memory = in.memory();
-  value.device = in.device();
   if (in.file_pass() != v1::FILE_PASS_UNSPECIFIED) value.file_pass = ParsePass(in.file_pass());
-  ONECOPY_ASSIGN_OR_RETURN(value.parts, ParseEach(in.parts(), at / "parts", ParseReserved));
+  pieces = 0;  // those of the first part once more
+  ONECOPY_ASSIGN_OR_RETURN(value.parts,
+                           ParseEach(in.parts(), at / "parts",
+                                     [&pieces](const v1::ReservedPart& one, const Field& of) {
+                                       return ParseReserved(one, of, &pieces);
+                                     }));
   return value;
 }
 
 Result<engine::Reservation> Parse(const v1::ReserveResponse& in) { return Parse(in, Field()); }
 
 void Print(const engine::Reservation& value, v1::ReserveResponse* out) {
-  out->set_ticket(value.ticket);
+  PrintReserved(value, out);
   Print(value.lifetime, out->mutable_lifetime());
-  Print(value.source, out->mutable_source());
-  out->set_memory(ToUtf8(value.memory));
-  out->set_device(ToUtf8(value.device));
   if (value.file_pass) out->set_file_pass(PrintPass(*value.file_pass));
   for (const engine::Reservation& part : value.parts) PrintReserved(part, out->add_parts());
 }
@@ -223,9 +231,10 @@ void Print(const engine::Reservation& value, v1::ReserveResponse* out) {
 namespace {
 
 Result<engine::StartPart> ParsePart(const v1::StartPart& in, const Field& at, uint64_t* pieces,
-                                    OverlapBudget* budget) {
+                                    uint64_t* places, OverlapBudget* budget) {
   engine::StartPart part;
-  ONECOPY_ASSIGN_OR_RETURN(part.reservation, ParseReserved(in.reservation(), at / "reservation"));
+  ONECOPY_ASSIGN_OR_RETURN(part.reservation,
+                           ParseReserved(in.reservation(), at / "reservation", places));
   part.destination = in.destination();
   const Field source_at = at / "source_ranges";
   const Field destination_at = at / "destination_ranges";
@@ -249,11 +258,13 @@ Status ParseParts(const v1::StartRequest& in, const Field& at, engine::StartRequ
       ParseEach(more, at / "more_destinations",
                 [](const v1::Endpoint& one, const Field& of) { return Parse(one, of); }));
   uint64_t pieces = 0;
+  uint64_t places = 0;
   OverlapBudget budget;
-  ONECOPY_ASSIGN_OR_RETURN(value->parts, ParseEach(in.parts(), at / "parts",
-                                                   [&](const v1::StartPart& one, const Field& of) {
-                                                     return ParsePart(one, of, &pieces, &budget);
-                                                   }));
+  ONECOPY_ASSIGN_OR_RETURN(
+      value->parts,
+      ParseEach(in.parts(), at / "parts", [&](const v1::StartPart& one, const Field& of) {
+        return ParsePart(one, of, &pieces, &places, &budget);
+      }));
   std::vector<RangeGroup> groups;
   for (const engine::StartPart& part : value->parts) {
     if (part.destination > value->asked.more_destinations.size()) {
@@ -372,6 +383,7 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
   value.channel = in.channel();
   value.staged = in.staged();
   value.chunk_bytes = in.chunk_bytes();
+  value.places = in.places();
   if (in.nics_size() > kMaxNics) return BadField(at / "nics", "are too many");
   for (const std::string& nic : in.nics()) {
     ONECOPY_RETURN_IF_ERROR(CheckText(nic, at / "nics"));
@@ -396,6 +408,7 @@ void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_channel(value.channel);
   out->set_staged(value.staged);
   out->set_chunk_bytes(value.chunk_bytes);
+  out->set_places(value.places);
   for (const std::string& nic : value.nics) out->add_nics(ToUtf8(nic));
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   Print(value.transfer, out->mutable_transfer());

@@ -24,6 +24,12 @@ Result<BufferInfo> Parse(const v1::Buffer& in, const Field& at) {
   value.keep_arrivals = in.keep_arrivals();
   ONECOPY_RETURN_IF_ERROR(CheckText(in.form(), at / "form"));
   value.form = in.form();
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.view_of(), at / "view_of"));
+  value.view_of = in.view_of();
+  value.offset_bytes = in.offset_bytes();
+  if (in.has_array()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.array, Parse(in.array(), at / "array"));
+  }
   return value;
 }
 
@@ -40,6 +46,53 @@ void Print(const BufferInfo& value, v1::Buffer* out) {
   out->set_transfers(value.transfers);
   out->set_keep_arrivals(value.keep_arrivals);
   out->set_form(ToUtf8(value.form));
+  out->set_view_of(ToUtf8(value.view_of));
+  out->set_offset_bytes(value.offset_bytes);
+  if (value.array) Print(*value.array, out->mutable_array());
+}
+
+Result<ArrayShape> Parse(const v1::Array& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.dtype(), at / "dtype", kMaxDtypeBytes));
+  ONECOPY_RETURN_IF_ERROR(CheckCount(static_cast<size_t>(in.shape().size()), at / "shape"));
+  ONECOPY_RETURN_IF_ERROR(
+      CheckCount(static_cast<size_t>(in.stride_bytes().size()), at / "stride_bytes"));
+  ArrayShape value;
+  value.dtype = in.dtype();
+  value.item_bytes = in.item_bytes();
+  value.shape.assign(in.shape().begin(), in.shape().end());
+  value.strides.assign(in.stride_bytes().begin(), in.stride_bytes().end());
+  if (value.strides.empty()) value.strides = CompactStrides(value);
+  return value;
+}
+
+void Print(const ArrayShape& value, v1::Array* out) {
+  out->set_dtype(ToUtf8(value.dtype));
+  out->set_item_bytes(value.item_bytes);
+  out->mutable_shape()->Assign(value.shape.begin(), value.shape.end());
+  out->mutable_stride_bytes()->Assign(value.strides.begin(), value.strides.end());
+}
+
+Result<ViewRequest> Parse(const v1::ViewRequest& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.name(), at / "name"));
+  if (at.strict() && !in.has_range()) return BadField(at / "range", "is missing");
+  ViewRequest value;
+  value.name = in.name();
+  ONECOPY_ASSIGN_OR_RETURN(value.range, Parse(in.range(), at / "range"));
+  if (in.has_array()) {
+    ONECOPY_ASSIGN_OR_RETURN(value.array, Parse(in.array(), at / "array"));
+  }
+  if (at.strict() && value.array && value.range.bytes) {
+    return BadField(at / "range", "has a length, and the array has one of its own");
+  }
+  value.keep_arrivals = in.keep_arrivals();
+  return value;
+}
+
+void Print(const ViewRequest& value, v1::ViewRequest* out) {
+  out->set_name(ToUtf8(value.name));
+  Print(value.range, out->mutable_range());
+  if (value.array) Print(*value.array, out->mutable_array());
+  out->set_keep_arrivals(value.keep_arrivals);
 }
 
 Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field& at) {

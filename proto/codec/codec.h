@@ -70,11 +70,15 @@ void Print(const SeriesEnd& value, v1::EndSeriesRequest* out);
 // buffer.proto
 Result<BufferInfo> Parse(const v1::Buffer& in, const Field& at);
 Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field& at);
+Result<ArrayShape> Parse(const v1::Array& in, const Field& at);
+Result<ViewRequest> Parse(const v1::ViewRequest& in, const Field& at);
 Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at);
 Result<GrantInfo> Parse(const v1::Grant& in, const Field& at);
 Result<CreateGrantRequest> Parse(const v1::CreateGrantRequest& in, const Field& at);
 void Print(const BufferInfo& value, v1::Buffer* out);
 void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out);
+void Print(const ArrayShape& value, v1::Array* out);
+void Print(const ViewRequest& value, v1::ViewRequest* out);
 void Print(const BufferSum& value, v1::SumBufferResponse* out);
 void Print(const GrantInfo& value, v1::Grant* out);
 void Print(const CreateGrantRequest& value, v1::CreateGrantRequest* out);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "onecopy/array_shape.h"
 #include "onecopy/ids.h"
 #include "onecopy/range.h"
 #include "onecopy/transfer.h"
@@ -17,13 +18,16 @@ namespace onecopy {
 // What a client's ordinary memory may be used for, by its own word.
 enum class MemoryAccess { kRead, kReadWrite };
 
+// A buffer is memory of its own, or a view: a name for a range of another buffer's memory, or for
+// an array in it. Offsets in a view count from its beginning, in the order of its elements and
+// without the gaps between them; nothing outside it can be reached by its name.
 struct BufferInfo {
   std::string node;
   std::string name;
   std::string id;      // changes when a buffer is made anew under the same name
   std::string memory;  // "host", "cuda", "dmabuf"
   std::string device;  // UUID of the GPU; empty for host memory, and for "process-gpu"
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;       // of an array, those of its elements
   std::string owner;        // uid@node
   bool registered = false;  // a client's own memory, rather than allocated by the daemon
   WallTime create_time;
@@ -35,6 +39,9 @@ struct BufferInfo {
   // client's own threads, through a slab), "process-gpu" (likewise, from a GPU), "cuda-ipc",
   // "cuda-vmm", "dmabuf". Empty: the daemon's own.
   std::string form;
+  std::string view_of;        // of a view: the id of the buffer that has the memory; else empty
+  uint64_t offset_bytes = 0;  // where in that memory it begins
+  std::optional<ArrayShape> array = {};  // of a view that was made of one
 };
 
 struct CreateBufferRequest {
@@ -46,6 +53,16 @@ struct CreateBufferRequest {
   std::string node = {};        // on which it is made; empty: the one that is asked
   // Whether what arrives while nobody watches is kept, within [limits]; see Client::WatchArrivals.
   bool keep_arrivals = false;
+};
+
+// A view that is to be made.
+struct ViewRequest {
+  std::string name = {};  // as in CreateBufferRequest; empty: the daemon chooses one
+  // What it is a view of: a range of a buffer of the node that the client is attached to. Of an
+  // array, `offset_bytes` is where its first element lies, and `bytes` is not read.
+  Endpoint range = {};
+  std::optional<ArrayShape> array = {};
+  bool keep_arrivals = false;  // as in CreateBufferRequest
 };
 
 // Checksum of a range as it was when it was read.

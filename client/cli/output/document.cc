@@ -155,6 +155,13 @@ Json ToJson(const TransferInfo& transfer) {
   return document;
 }
 
+Json ToJson(const ArrayShape& array) {
+  return {{"dtype", array.dtype},
+          {"item_bytes", array.item_bytes},
+          {"shape", array.shape},
+          {"strides", array.strides}};
+}
+
 Json ToJson(const BufferInfo& buffer) {
   return {{"node", buffer.node},
           {"name", buffer.name},
@@ -167,7 +174,10 @@ Json ToJson(const BufferInfo& buffer) {
           {"form", buffer.form},
           {"create_time", TimeToJson(buffer.create_time)},
           {"transfers", buffer.transfers},
-          {"keep_arrivals", buffer.keep_arrivals}};
+          {"keep_arrivals", buffer.keep_arrivals},
+          {"view_of", buffer.view_of.empty() ? Json(nullptr) : Json(buffer.view_of)},
+          {"offset_bytes", buffer.offset_bytes},
+          {"array", buffer.array ? ToJson(*buffer.array) : Json(nullptr)}};
 }
 
 Json ToJson(const Arrival& arrival) {

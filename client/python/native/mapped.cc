@@ -17,7 +17,7 @@ int GetMappedBuffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(memory->address()),
-                           static_cast<Py_ssize_t>(memory->bytes()), 0, flags);
+                           static_cast<Py_ssize_t>(memory->span_bytes()), 0, flags);
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ class Mapped {
 
   uint64_t address() const { return reinterpret_cast<uintptr_t>(buffer_.data()); }
   uint64_t bytes() const { return buffer_.bytes(); }
+  // From its first byte to its last one: more than its bytes, of an array with gaps.
+  uint64_t span_bytes() const {
+    return buffer_.info().array ? ExtentOf(*buffer_.info().array) : buffer_.bytes();
+  }
   std::optional<int> cuda_device() const { return buffer_.cuda_device(); }
   int revocation_fd() const { return buffer_.revocation_fd(); }
   std::string Document() const;  // of the buffer, as `onecopy --json` prints it

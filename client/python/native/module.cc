@@ -76,7 +76,7 @@ void BindMemory(nb::module_& module) {
       .def_ro("protocol", &Tensor::protocol)
       .def("fields", &Tensor::Fields,
            nb::sig("def fields(self) -> tuple[int, int, tuple[int, ...], tuple[int, ...], "
-                   "tuple[int, int], bool, str]"))
+                   "tuple[int, int], bool, str, tuple[int, int, int] | str]"))
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
   module.def("import_tensor", &ImportTensor, "array"_a);
@@ -134,6 +134,12 @@ void BindPools(nb::module_& module) {
 }
 
 void BindNode(nb::module_& module) {
+  // Of a request without an element.
+  module.def("nothing_moved", [] {
+    onecopy::TransferInfo info;
+    info.state = onecopy::TransferState::kSucceeded;
+    return TransferSnapshot(std::move(info));
+  });
   nb::class_<Queued>(module, "Queued")
       .def_prop_ro("done", &Queued::done)
       .def("wait", &Queued::Await, "stop"_a, nb::sig("def wait(self, stop: Stop) -> Transfer"))
@@ -149,6 +155,7 @@ void BindNode(nb::module_& module) {
       .def_prop_ro("session", [](const Node& self) { return self.client().session().number; })
       .def("ping", &Node::Ping)
       .def("create_buffer", &Node::CreateBuffer, "name"_a, "bytes"_a, "memory"_a, "node"_a = "")
+      .def("create_views", &Node::CreateViews, "views"_a)
       .def("create_memory", &Node::CreateMemory, "name"_a, "bytes"_a)
       .def("create_pool", &Node::CreatePool, "name"_a, "cuda_device"_a.none(), "pinned"_a,
            "managed_overflow"_a, "slab_bytes"_a, "initial_bytes"_a, "limit_bytes"_a)

@@ -133,6 +133,17 @@ std::string Node::CreateBuffer(const std::string& name, uint64_t bytes, const st
   })));
 }
 
+std::string Node::CreateViews(const std::vector<View>& views) {
+  std::vector<ViewRequest> requests;
+  requests.reserve(views.size());
+  for (const auto& [name, buffer, offset, dtype, item_bytes, shape, strides] : views) {
+    requests.push_back({.name = name,
+                        .range = {.buffer = buffer, .offset_bytes = offset},
+                        .array = ArrayShape{dtype, item_bytes, shape, strides}});
+  }
+  return Dump(cli::ListToJson(Unlocked([&] { return client_.CreateViews(requests); })));
+}
+
 std::unique_ptr<Memory> Node::CreateMemory(const std::string& name, uint64_t bytes) {
   return std::make_unique<Memory>(Unlocked([&] { return client_.CreateHostBuffer(name, bytes); }));
 }

@@ -32,6 +32,7 @@ Tensor Describe(const dlpack::Tensor& from, uint64_t flags, const std::string& p
   Tensor tensor;
   tensor.address = reinterpret_cast<uintptr_t>(from.data) + from.byte_offset;
   tensor.device = from.device;
+  tensor.type = from.type;
   // Values of less than a byte lie in a byte each, where the flag says so.
   const bool padded = (flags & ManagedTensorVersioned::kSubBytePadded) != 0 && from.type.bits < 8;
   tensor.bits = (padded ? 8ULL : from.type.bits) * from.type.lanes;
@@ -125,6 +126,7 @@ Tensor FromBuffer(const nb::object& array) {
   }
   tensor.address = reinterpret_cast<uintptr_t>(held->buf);
   tensor.bits = 8 * static_cast<uint64_t>(held->itemsize);
+  tensor.format = held->format == nullptr ? "B" : held->format;
   for (int i = 0; i < held->ndim; ++i) tensor.shape.push_back(held->shape[i]);
   std::vector<int64_t> strides;
   for (int i = 0; held->strides != nullptr && i < held->ndim; ++i) {
@@ -191,6 +193,8 @@ Tensor& Tensor::operator=(Tensor&& other) noexcept {
   std::swap(address, other.address);
   std::swap(device, other.device);
   std::swap(bits, other.bits);
+  std::swap(type, other.type);
+  std::swap(format, other.format);
   std::swap(shape, other.shape);
   std::swap(strides, other.strides);
   std::swap(read_only, other.read_only);
@@ -216,7 +220,12 @@ nb::tuple Tensor::Fields() const {
     return made;
   };
   return nb::make_tuple(address, bits / 8, tuple_of(shape, 1), tuple_of(strides, 8),
-                        nb::make_tuple(device.type, device.id), read_only, protocol);
+                        nb::make_tuple(device.type, device.id), read_only, protocol, Type());
+}
+
+nb::object Tensor::Type() const {
+  if (format) return nb::cast(*format);
+  return nb::make_tuple(type.code, type.bits, type.lanes);
 }
 
 // Whether it is a tensor of torch whose elements are the conjugates or the negatives of its bytes:
@@ -241,7 +250,8 @@ Tensor ImportTensor(const nb::object& array) {
   return FromBuffer(array);
 }
 
-std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nb::object& array) {
+std::optional<std::tuple<uint64_t, uint64_t, bool, nb::object>> FlatMemoryOf(
+    const nb::object& array) {
   Tensor tensor;
   try {
     if (PyObject_CheckBuffer(array.ptr()) != 0) {
@@ -263,7 +273,8 @@ std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nb::objec
     bits *= tensor.shape[i];
   }
   if (bits % 8 != 0) return std::nullopt;
-  return std::tuple(tensor.address, static_cast<uint64_t>(bits) / 8, tensor.read_only);
+  return std::tuple(tensor.address, static_cast<uint64_t>(bits) / 8, tensor.read_only,
+                    tensor.Type());
 }
 
 nb::object ExportTensor(const nb::object& owner, uint64_t address, const dlpack::Device& device,

@@ -24,12 +24,17 @@ struct Tensor {
   uint64_t address = 0;
   dlpack::Device device = {dlpack::kCpu, 0};
   uint64_t bits = 8;  // of an element, all lanes
+  // Of its elements: DLPack's, or, by the buffer protocol, as the struct module writes it.
+  dlpack::DataType type = {dlpack::kUInt, 8, 1};
+  std::optional<std::string> format;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // in bits, one for each dimension
   bool read_only = false;
-  // Address, bytes of an element, shape, strides in bytes, device, whether it is read-only, and the
-  // protocol: all at once. Of elements that are bytes in full.
+  // Address, bytes of an element, shape, strides in bytes, device, whether it is read-only, the
+  // protocol, and the type: all at once. Of elements that are bytes in full.
   nanobind::tuple Fields() const;
+  // The format, or DLPack's code, bits and lanes.
+  nanobind::object Type() const;
 
   std::string protocol;           // which handed it over
   std::function<void()> release;  // of what keeps the memory
@@ -40,9 +45,11 @@ struct Tensor {
 // with what to do.
 Tensor ImportTensor(const nanobind::object& array);
 
-// Address, bytes, and whether it is read-only, of an array in host memory without gaps, where that
-// is told at once: by the buffer protocol or the C exchange API. Nothing for any other object.
-std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nanobind::object& array);
+// Address, bytes, whether it is read-only, and the type of its elements, of an array in host memory
+// without gaps, where that is told at once: by the buffer protocol or the C exchange API. Nothing
+// for any other object.
+std::optional<std::tuple<uint64_t, uint64_t, bool, nanobind::object>> FlatMemoryOf(
+    const nanobind::object& array);
 
 // A DLPack capsule of memory that `owner` keeps; `strides` in elements. Versioned from 1.0 on.
 nanobind::object ExportTensor(const nanobind::object& owner, uint64_t address,

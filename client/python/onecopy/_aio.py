@@ -76,7 +76,10 @@ class AsyncNode:
     async def register(self, array: Any, name: str = "") -> Buffer:
         return await _call(lambda: self._node.register(array, name))
 
-    async def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = "uint8", *,
+    async def endpoint(self, array: Any) -> Endpoint:
+        return await _call(lambda: self._node.endpoint(array))
+
+    async def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = None, *,
                   device: int | str | None = None) -> MappedArray:
         return await _call(lambda: self._node.map(buffer, shape, dtype, device=device))
 
@@ -92,7 +95,7 @@ class AsyncNode:
     async def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "",
                        link: str = "", allow_emulated: bool = False, checksum: bool = False,
                        deadline: float | None = None, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
-                       sync: bool = False, progress: Progress | None = None) -> Transfer:
+                       sync: bool = False, as_bytes: bool = False, progress: Progress | None = None) -> Transfer:
         """As Node.transfer. Cancelling the task cancels the transfer, and ends when nothing moves any more; `progress`
         is called on the loop's thread, and what it raises is only reported."""
         stop = _native.Stop()
@@ -106,7 +109,7 @@ class AsyncNode:
         return await _call(
             lambda: self._node._transfer(
                 stop, note, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-                checksum=checksum, deadline=deadline, ranges=ranges, sync=sync),
+                checksum=checksum, deadline=deadline, ranges=ranges, sync=sync, as_bytes=as_bytes),
             stop)
 
     async def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from . import _native
+from . import _dtypes, _native
 from ._errors import FailedPrecondition, InvalidArgument
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's kinds of devices
@@ -27,6 +27,7 @@ class View(NamedTuple):
     read_only: bool
     protocol: str  # that it came by
     keeps: object
+    dtype: str = ""  # what its elements are: equal where they mean the same; "" where nothing says so
 
     @property
     def bytes(self) -> int:
@@ -52,12 +53,39 @@ def is_array(value: object) -> bool:
     return True
 
 
+_more: dict[type, str] = {}
+
+
+def means_more(kind: type) -> str:
+    """What arrays of a type have beside their bytes: "a mask", "units"; "" for nothing."""
+    more = _more.get(kind)
+    if more is None:
+        more = "a mask" if any(each.__module__.startswith("numpy.ma") for each in kind.__mro__) else ""
+        if not more and any(hasattr(kind, name) for name in ("unit", "units")):
+            more = "units"
+        _more[kind] = more
+    return more
+
+
+def refuse_more_than_bytes(array: Any) -> None:
+    """Refuses by its name what has a mask or units: its bytes alone would be something else on the other side."""
+    kind = type(array)
+    more = means_more(kind)
+    if more == "a mask":
+        raise InvalidArgument(f"a {kind.__name__} has a mask beside its data, and only bytes move", "BAD_ARGUMENT",
+                              "pass array.data, then array.mask; or array.filled()")
+    if more:
+        raise InvalidArgument(f"a {kind.__name__} has units beside its numbers, and only bytes move", "BAD_ARGUMENT",
+                              "pass its plain array (array.value, array.magnitude), and tell the other side the unit")
+
+
 def view(array: Any) -> View:
     """The memory of an array of any framework, without a copy.
 
     Tried in turn: DLPack's C exchange API, the CUDA array interface, DLPack's capsules, the buffer protocol, NumPy's
     array interface.
     """
+    refuse_more_than_bytes(array)
     if not hasattr(type(array), "__dlpack_c_exchange_api__"):
         cuda = getattr(array, "__cuda_array_interface__", None)
         if cuda is not None:
@@ -98,7 +126,8 @@ def _of_tensor(tensor: _native.Tensor) -> View:
         raise InvalidArgument(
             f"elements of {tensor.bits} bits are less than a byte", "BAD_ARGUMENT",
             "view the array as bytes first: array.view(uint8)")
-    return View(*tensor.fields(), tensor)
+    *fields, type = tensor.fields()
+    return View(*fields, tensor, _dtypes.name_of(type, tensor.bits // 8))
 
 
 def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: str, array: object) -> View:
@@ -116,8 +145,10 @@ def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: 
     itemsize = int(length) * (4 if kind == "U" else 1)  # NumPy counts these in characters
     shape = tuple(fields["shape"])
     strides = fields.get("strides")
+    # A structure's fields are what it means.
+    dtype = str(fields["descr"]) if kind == "V" and fields.get("descr") else _dtypes.name_of_typestr(fields["typestr"])
     return View(address or 0, itemsize, shape, tuple(strides) if strides is not None else compact(shape, itemsize),
-                device, read_only, protocol, array)
+                device, read_only, protocol, array, dtype)
 
 
 def _cuda_ordinal(array: Any) -> int:
@@ -159,10 +190,15 @@ def check(found: View, what: str, written: bool) -> None:
 
 def extent(found: View) -> tuple[int, int]:
     """The first address, and the number of bytes to the end of the last element. Strides must not be negative."""
-    end = found.itemsize
-    for length, stride in zip(found.shape, found.strides, strict=True):
+    return found.address, span(found.itemsize, found.shape, found.strides)
+
+
+def span(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Bytes from the first element's to the last one's, of an array with elements."""
+    end = itemsize
+    for length, stride in zip(shape, strides, strict=True):
         end += (length - 1) * stride
-    return found.address, end
+    return end
 
 
 def is_compact(found: View, *, fortran: bool = False) -> bool:

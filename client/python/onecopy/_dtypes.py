@@ -46,11 +46,42 @@ _TYPES = {
         DType("bool", _BOOL, 8, 1, "|b1", "?"),
     )
 }
+_NAMES = {(each.code, each.bits, each.lanes): each.name for each in _TYPES.values()}
+_TYPESTRS = {each.typestr: each.name for each in _TYPES.values() if each.typestr}
+_KINDS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"), **dict.fromkeys("efd", "f"), "?": "b",
+          "Zf": "c", "Zd": "c"}  # of the struct module's formats, as NumPy writes them
 _OTHER_NAMES = {"int": "int64", "float": "float64", "complex": "complex128", "half": "float16", "double": "float64"}
 
 
 def every() -> Iterable[DType]:
     return _TYPES.values()
+
+
+def name_of(type: tuple[int, int, int] | str, itemsize: int) -> str:
+    """What elements are, of a type as DLPack or the struct module writes it: equal where they mean the same; "" for
+    bytes that say nothing of what they mean."""
+    if not isinstance(type, str):
+        return _NAMES.get(type) or f"dlpack({', '.join(map(str, type))})"
+    if type in ("B", "c"):
+        return ""
+    order, code = (type[0], type[1:]) if type[:1] in "@=<>!" else ("@", type)
+    kind = _KINDS.get(code)
+    if kind is None:
+        return type
+    swapped = itemsize > 1 and (order in ">!") == (_ORDER == "<") and order not in "@="
+    return name_of_typestr(f"{'|' if kind == 'b' else ('>' if _ORDER == '<' else '<') if swapped else _ORDER}{kind}{itemsize}")
+
+
+def name_of_typestr(typestr: str) -> str:
+    """The same of NumPy's."""
+    if typestr[0] == "|" and typestr[1] in "iu":
+        typestr = _ORDER + typestr[1:]
+    return _TYPESTRS.get(typestr, typestr)
+
+
+def find(name: str) -> DType | None:
+    """By its name alone."""
+    return _TYPES.get(name)
 
 
 def of(dtype: object) -> DType:

@@ -30,12 +30,15 @@ class MappedArray(TypedArray):
     The daemon may take the memory back: see check().
     """
 
-    def __init__(self, native: _native.Mapped, shape: tuple[int, ...], dtype: _dtypes.DType) -> None:
+    def __init__(self, native: _native.Mapped, shape: tuple[int, ...], dtype: _dtypes.DType,
+                 strides: tuple[int, ...] | None = None, *, plain: bool = False) -> None:
         self._native: _native.Mapped | None = native
         self._buffer = Buffer._of(json.loads(native.document()))
         self._device = native.cuda_device
         self._shape = shape
         self._dtype = dtype
+        self._apart = strides
+        self._plain = plain
         self._kept: _native.Mapped | None = None  # for views that keep this array
 
     @property
@@ -50,9 +53,10 @@ class MappedArray(TypedArray):
 
     @property
     def memory(self) -> memoryview:
-        """Its bytes, of host memory."""
+        """Its bytes, of host memory; of an array with gaps from its first to its last one."""
         exporter: Any = self._open()  # with a slot for views, which types do not show
-        return memoryview(exporter)[:self.nbytes]
+        gaps = self._apart is not None
+        return memoryview(exporter)[:_arrays.span(self._dtype.itemsize, self._shape, self.strides) if gaps else self.nbytes]
 
     @property
     def valid(self) -> bool:
@@ -98,7 +102,8 @@ class MappedArray(TypedArray):
             raise TypeError("this array is in a GPU's memory: use cupy.asarray, or torch.from_dlpack")
         if not self._dtype.typestr:
             raise TypeError(f"NumPy has no type {self._dtype.name}: use torch.from_dlpack, or memory")
-        view: _Array = numpy.ndarray(self._shape, numpy.dtype(self._dtype.typestr), buffer=self.memory)
+        view: _Array = numpy.ndarray(self._shape, numpy.dtype(self._dtype.typestr), buffer=self.memory,
+                                     strides=self.strides)
         wanted = view.dtype if dtype is None else numpy.dtype(dtype)
         if wanted != view.dtype:
             if copy is False:
@@ -115,7 +120,7 @@ class MappedArray(TypedArray):
         native = self._open()
         self._kept = native
         return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": (native.address, False),
-                "strides": None, "stream": None}
+                "strides": self._apart, "stream": None}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_arrays.CPU, 0) if self._device is None else (_arrays.CUDA, self._device)
@@ -145,18 +150,28 @@ class MappedArray(TypedArray):
 def create(node: _native.Node, buffer: str | Buffer, shape: int | tuple[int, ...] | None, dtype: object,
          device: int | str | None) -> MappedArray:
     """See Node.map."""
-    kind = _dtypes.of(dtype)
-    dims = None if shape is None else _shared.dimensions(shape)
     name = f"{buffer.node}:{buffer.id}" if isinstance(buffer, Buffer) else buffer
     native = node.map_buffer(name, None if device is None else _device.ordinal(device))
+    named = Buffer._of(json.loads(native.document()))
+    if shape is None and dtype is None and named.shape is not None:
+        own = _dtypes.find(named.dtype)
+        if own is not None and own.itemsize * math.prod(named.shape) == named.bytes:
+            gaps = named.strides != _arrays.compact(named.shape, own.itemsize)
+            return MappedArray(native, named.shape, own, named.strides if gaps else None)
+    if named.shape is not None and named.strides != _arrays.compact(named.shape, named.bytes // math.prod(named.shape)):
+        raise InvalidArgument(f"buffer {named.name} is an array with gaps, {named.dtype}{list(named.shape)}", "BAD_ARGUMENT",
+                              "map it without a shape and a dtype, or map the buffer that it is a view of: "
+                              f"{named.node}:{named.view_of}")
+    kind = _dtypes.of("uint8" if dtype is None else dtype)
+    dims = None if shape is None else _shared.dimensions(shape)
     if dims is None:
         if native.bytes % kind.itemsize != 0:
             raise InvalidArgument(
-                f"the {native.bytes} bytes of the buffer are no whole number of {kind.name}", "SIZE_MISMATCH",
+                f"the {native.bytes} bytes of the buffer are not a whole number of {kind.name}", "SIZE_MISMATCH",
                 "say the shape, or another type")
         dims = (native.bytes // kind.itemsize,)
     if kind.itemsize * math.prod(dims) > native.bytes:
         raise InvalidArgument(
             f"an array {kind.name}{list(dims)} has {kind.itemsize * math.prod(dims)} bytes, and the buffer "
             f"{native.bytes}", "SIZE_MISMATCH", "map it with a smaller shape, or none")
-    return MappedArray(native, dims, kind)
+    return MappedArray(native, dims, kind, plain=dtype is None)

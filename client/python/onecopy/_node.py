@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -26,9 +27,10 @@ from . import (
     _streams,
 )
 from ._errors import InvalidArgument
-from ._requests import OURS, End, Keeps, Requests, milliseconds
+from ._requests import OURS, End, Keeps, NothingToMove, Requests, milliseconds
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
+from ._views import Views, Wanted
 
 if TYPE_CHECKING:
     from ._aio import AsyncNode
@@ -50,6 +52,7 @@ class Node:
         self._registrations = _registrations.Registrations(
             self._register_pieces_of(native), native.delete_buffer, lambda: native.session, native.cuda_allocation,
             most_registrations)
+        self._views = Views(native, self._registrations)
         self._requests = Requests(native, self._registrations)
         self._known = _prepared.Known(native)
         self._running = _streams.Running()
@@ -121,12 +124,15 @@ class Node:
     def register(self, array: Any, name: str = "") -> Buffer: ...
 
     def register(self, array: Any, name: str = "") -> Buffer | list[Buffer]:
-        """Makes the memory of an array a buffer. Done by transfers by themselves; here for a name that others can use.
-        Of a list of arrays each; all that is missing is registered in one go.
+        """Makes an array a buffer that others can use, by this name or, without one, by its id: exactly this array, however
+        much memory around it is registered, and in the order of its elements, whatever gaps lie between them. Of a list
+        of arrays each, in one go.
 
-        The memory is registered as a whole, once; it stays registered while the object that owns it lives. What has only
-        a buffer (bytearray, mmap) cannot be resized or closed until it is unregistered.
-        """
+        The memory is registered once, as a whole, and transfers do that by themselves; names are views of it, of which
+        there may be many. A name goes with the memory that its array is of, before that memory can be another array's;
+        by `unregister`, or by `delete`. What has only a buffer (bytearray, mmap) cannot be resized or closed before.
+
+        Raises AlreadyExists (NAME_TAKEN) where the name is another buffer's."""
         if not isinstance(array, (list, tuple)):
             return self._register([array], name)[0]
         if name:
@@ -134,34 +140,46 @@ class Node:
         return self._register(array)
 
     def _register(self, arrays: Sequence[Any], name: str = "") -> list[Buffer]:
-        looked_at = []
-        for array in arrays:
-            if not isinstance(array, OURS):
-                looked_at.append((array, _arrays.view(array)))
-                _arrays.check(looked_at[-1][1], "the array", written=False)
-            elif name and array.buffer.name != name:
-                raise InvalidArgument(
-                    f"this array is buffer {array.buffer.name} already", "NAME_TAKEN", "name it as it is made: empty(…, name=…)")
+        for each in arrays:
+            if isinstance(each, (str, Endpoint, Buffer)):
+                raise InvalidArgument(f"a {type(each).__name__} is not an array", "BAD_ARGUMENT",
+                                      "pass the array; Buffer.endpoint, or `onecopy buffer view`, name parts of buffers")
         before: set[str] = set()
-        found = self._registrations.find_all(looked_at, name, before)
-        unknown = self._requests.unknown(before)
+        wanted = self._requests.wanted(arrays, before)
+        unknown = self._requests.unknown(before | self._views.ids())
         for id in unknown:
             self._registrations.lose(id)
+            self._views.lose(id)
         if unknown:
-            found = self._registrations.find_all(looked_at, name)
-        buffers = (each.buffer for each in found)
-        return [each.buffer if isinstance(each, OURS) else next(buffers) for each in arrays]
+            wanted = self._requests.wanted(arrays, set())
+        # All of a memory needs no name beside its own, where nobody asks for one.
+        partial = [each for each in wanted if name or not _is_whole(each)]
+        views = iter(self._views.make(partial, name))
+        return [next(views) if name or not _is_whole(each) else each.buffer for each in wanted]
+
+    def endpoint(self, array: Any) -> Endpoint:
+        """Where others find exactly this array, of this process, for as long as its memory is: also as text,
+        `str(node.endpoint(array))`. They need the right to it: see `grant`."""
+        return self._register([array])[0].endpoint()
 
     def unregister(self, array: Any) -> bool:
-        """Ends the registration of an array's memory before that goes; transfers that use it are cancelled, and waited
-        for. False where there was none."""
-        return self._registrations.forget(array)
+        """Ends the registration of an array's memory before that goes, and all names in it; of an array that shares its
+        memory with others' (of a pool, of `load`, of `empty`) the names in it alone. Transfers that use it are cancelled,
+        and waited for. False where there was nothing."""
+        if isinstance(array, OURS):
+            place = self._requests.place(array, "the array", False)
+            first = place.endpoint[2] or 0
+            owner = array if isinstance(array, _mapped.MappedArray) else array._memory
+            return self._views.end_of(owner, (place.endpoint[1], first, first + array.nbytes))
+        named = self._views.end_of(_registrations.owner_of(array))
+        return self._registrations.forget(array) or named
 
-    def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = "uint8", *,
+    def map(self, buffer: str | Buffer, shape: int | tuple[int, ...] | None = None, dtype: object = None, *,
             device: int | str | None = None) -> _mapped.MappedArray:
         """The memory of a buffer of this node as an array, be it the daemon's or another process's: no copy, and what one
-        writes the other sees. Takes the right to read and to write all of it. `shape`: all of it where it is None;
-        `device`: the GPU of this process whose kernels use GPU memory, where it is another than the memory's own.
+        writes the other sees. Takes the right to read and to write all of it. `shape`, `dtype`: where neither is said,
+        those of the array that the buffer is named after, else all of it as bytes; `device`: the GPU of this process whose
+        kernels use GPU memory, where it is another than the memory's own.
 
         The daemon takes it back when the buffer, its owner's process or the right to it goes: see MappedArray.check.
         Raises FailedPrecondition for memory that no other process can map (NOT_SHAREABLE, PID_NAMESPACE), and for
@@ -182,16 +200,18 @@ class Node:
             self._native.delete_buffer(buffer, force)
         else:
             self._native.delete_buffer(buffer.id, force, buffer.node)
+            self._views.lose(buffer.id)
 
-    def sum(self, range: str | Endpoint | Buffer) -> Sum:
-        """The checksum of a range."""
+    def sum(self, range: str | Endpoint | Buffer | Any) -> Sum:
+        """The checksum of a range, or of an array of this process, as `Transfer` has it with checksum=True."""
         return known(Sum, json.loads(self._native.sum_buffer(self._range(range)._tuple())))
 
     # ---- grants
 
-    def grant(self, range: str | Endpoint | Buffer, to: str, *, read: bool = False, write: bool = False,
+    def grant(self, range: str | Endpoint | Buffer | Any, to: str, *, read: bool = False, write: bool = False,
               seconds: float | None = None) -> Grant:
-        """Gives another owner ("1000@west") a right on a range of a buffer of this node."""
+        """Gives another owner ("1000@west") a right on a range of a buffer of this node, or on an array of this process:
+        on exactly that, and until its memory goes."""
         lifetime = milliseconds(seconds, "a lifetime")
         return Grant._of(json.loads(self._native.create_grant(self._range(range)._tuple(), to, read, write, lifetime)))
 
@@ -206,34 +226,45 @@ class Node:
 
     def transfer(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                  allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False,
+                 ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False, as_bytes: bool = False,
                  progress: Progress | None = None) -> Transfer:
         """Moves bytes, and returns when they have arrived; raises an Error with its reason where they have not.
+
+        Arrays, and buffers that are named after arrays, must have elements of one type and byte order, and one shape
+        unless one of them is flat: InvalidArgument (TYPE_MISMATCH, SIZE_MISMATCH). as_bytes=True moves the bytes whatever
+        they mean. An end that is text is bytes.
 
         at_most: copies that the caller accepts; path: a pattern of paths ("rdma-*"); link: a link's name; checksum:
         compare both ends; deadline: in seconds; ranges: pairs of (offset, bytes) or (offset, bytes, stride, count), for
         parts of two buffers; sync: of a file of another node that is written, the disk has it, and its name; progress:
         called with the transfer as it goes, may raise to cancel it.
 
-        Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. The sources are
-        of one node, and so are the destinations; arrays without elements are left out.
+        Two lists of ends are one transfer of many buffers: each of the one goes to its like in the other. Two mappings go
+        by their keys. The sources are of one node, and so are the destinations; a pair that is there twice moves once,
+        arrays without elements are left out, and where nothing is left the transfer has succeeded.
         """
         if (ranges is _NONE and progress is None and at_most is None and deadline is None
-                and not (path or link or allow_emulated or checksum or sync)):
-            return self._known.run(source, destination) or self._requests.call(
-                lambda request, _: self._known.run_first(source, destination, request), source, destination)
+                and not (path or link or allow_emulated or checksum or sync or as_bytes)):
+            known = self._known.run(source, destination)
+            if known is not None:
+                return known
+            try:
+                return self._requests.call(
+                    lambda request, _: self._known.run_first(source, destination, request), source, destination)
+            except NothingToMove:
+                return Transfer.nothing(self._native)
         return self._transfer(_native.Stop(), progress, source, destination, at_most=at_most, path=path, link=link,
                               allow_emulated=allow_emulated, checksum=checksum, deadline=deadline, ranges=ranges,
-                              sync=sync)
+                              sync=sync, as_bytes=as_bytes)
 
     def prepare(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
                 allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> _prepared.Prepared:
+                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), as_bytes: bool = False) -> _prepared.Prepared:
         """A transfer that is made many times: its ends are looked at now, and Prepared.run makes it each time. For a loop
         over arrays of a few KiB, of which looking at them takes longer than moving them."""
         return _prepared.Prepared(self, source, destination, {
             "at_most": at_most, "path": path, "link": link, "allow_emulated": allow_emulated, "checksum": checksum,
-            "deadline": deadline, "ranges": list(ranges)})
+            "deadline": deadline, "ranges": list(ranges), "as_bytes": as_bytes})
 
     def _transfer(self, stop: _native.Stop, progress: Progress | None, source: End, destination: End,
                   **options: Any) -> Transfer:
@@ -247,11 +278,15 @@ class Node:
 
             return Transfer(self._native, self._native.run(request, note, stop), None)
 
-        return self._requests.call(run, source, destination, **options)
+        try:
+            return self._requests.call(run, source, destination, **options)
+        except NothingToMove:
+            return Transfer.nothing(self._native)
 
     def start(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
               allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-              ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False) -> Transfer:
+              ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False,
+              as_bytes: bool = False) -> Transfer:
         """As `transfer`, without waiting for the end: see Transfer.wait. What is returned keeps the arrays."""
         def run(request: _pieces.Request, keeps: Keeps) -> Transfer:
             started = self._native.start(request)
@@ -259,14 +294,17 @@ class Node:
                 pool._hold(started.id, keeps)
             return Transfer(self._native, started, keeps)
 
-        return self._requests.call(
-            run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-            checksum=checksum, deadline=deadline, ranges=ranges, sync=sync)
+        try:
+            return self._requests.call(
+                run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+                checksum=checksum, deadline=deadline, ranges=ranges, sync=sync, as_bytes=as_bytes)
+        except NothingToMove:
+            return Transfer.nothing(self._native)
 
     def enqueue(self, source: End, destination: End, *, stream: Any = None, after: Any = None, then: Any = None,
                 at_most: int | None = None, path: str = "", link: str = "", allow_emulated: bool = False,
                 checksum: bool = False, deadline: float | None = None,
-                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> _streams.Queued:
+                ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), as_bytes: bool = False) -> _streams.Queued:
         """As `transfer`, but in the order of CUDA streams, and without waiting: it begins when what is queued on the
         stream `after` now has been done, and what is queued on the stream `then` from now on waits for its end on the
         GPU. `stream` is both. A stream goes on however the transfer ends: Queued.wait says how, or raises.
@@ -284,9 +322,12 @@ class Node:
             self._running.add(queued)
             return queued
 
-        return self._requests.call(
-            run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
-            checksum=checksum, deadline=deadline, ranges=ranges)
+        try:
+            return self._requests.call(
+                run, source, destination, at_most=at_most, path=path, link=link, allow_emulated=allow_emulated,
+                checksum=checksum, deadline=deadline, ranges=ranges, as_bytes=as_bytes)
+        except NothingToMove:
+            return _streams.Queued(self._native, None, None)
 
     def copy_from_file(self, file: str | os.PathLike[str], destination: End, *, offset: int = 0, bytes: int | None = None,
                        at_most: int | None = None, path: str = "", checksum: bool = False, deadline: float | None = None,
@@ -366,12 +407,13 @@ class Node:
                              _formats.options(at_most, checksum, deadline))
 
     def explain(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
-                allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = ()) -> Plan:
+                allow_emulated: bool = False, ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
+                as_bytes: bool = False) -> Plan:
         """What a transfer would do, and why nothing better; no byte moves. Raises FailedPrecondition with every refusal
         where no path is acceptable."""
         text, document = self._requests.call(
             lambda request, _: self._native.plan(request), source, destination, at_most=at_most, path=path, link=link,
-            allow_emulated=allow_emulated, checksum=False, deadline=None, ranges=ranges)
+            allow_emulated=allow_emulated, checksum=False, deadline=None, ranges=ranges, as_bytes=as_bytes)
         return Plan._of(json.loads(document), text)
 
     def transfer_of(self, id: str) -> Transfer:
@@ -407,11 +449,12 @@ class Node:
     def _buffer(document: str) -> Buffer:
         return Buffer._of(json.loads(document))
 
-    @staticmethod
-    def _range(range: str | Endpoint | Buffer) -> Endpoint:
+    def _range(self, range: str | Endpoint | Buffer | Any) -> Endpoint:
         if isinstance(range, str):
             return Endpoint.parse(range)
-        return range.endpoint() if isinstance(range, Buffer) else range
+        if isinstance(range, Endpoint):
+            return range
+        return range.endpoint() if isinstance(range, Buffer) else self.endpoint(range)
 
     @staticmethod
     def _register_pieces_of(native: _native.Node) -> Callable[[list[_registrations.Piece]], list[Buffer | _errors.Error]]:
@@ -422,6 +465,12 @@ class Node:
                     for each in json.loads(native.register_all(pieces))]
 
         return register
+
+
+def _is_whole(wanted: Wanted) -> bool:
+    """Whether the array is all of its buffer, as bytes in a row."""
+    whole = wanted.offset == 0 and wanted.buffer.bytes == wanted.itemsize * math.prod(wanted.shape)
+    return whole and wanted.strides == _arrays.compact(wanted.shape, wanted.itemsize)
 
 
 def program() -> pathlib.Path:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import _native, _pool, _shared
+from . import _arrays, _native, _pool, _shared
 from ._errors import NotFound
+from ._requests import NothingToMove
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint
 
@@ -18,12 +19,15 @@ _MOST_KNOWN = 1024
 _LASTING = frozenset((Buffer, Endpoint, _shared.SharedArray, _shared.SharedPart, _pool.PoolArray))
 
 
-_Key = int | tuple[int, int, bool] | None  # an end's identity, or an array's memory
+# An end's identity, or an array's memory and what its elements are.
+_Key = int | tuple[int, int, bool, object] | None
 _Same = weakref.ref[Any] | None  # of an end that is known by its identity
 
 
 def _key(end: End) -> _Key:
-    return id(end) if type(end) in _LASTING else _native.flat_memory(end)
+    if type(end) in _LASTING:
+        return id(end)
+    return None if _arrays.means_more(type(end)) else _native.flat_memory(end)
 
 
 def _is_lasting(key: _Key) -> bool:
@@ -83,20 +87,31 @@ class Prepared:
         self._native = node._native
         self._wanted = (source, destination)
         self._options = options
-        self._set(*node._requests.make(source, destination, **options))
+        self._keeps: object = None
+        self._request: tuple[tuple[object, ...], _native.Prepared] | None = None  # None: there is nothing to move
+        try:
+            self._set(*node._requests.make(source, destination, **options))
+        except NothingToMove:
+            return
 
-    def _set(self, request: tuple[object, ...], keeps: object) -> None:
+    def _set(self, request: tuple[object, ...], keeps: object) -> _native.Prepared:
         self._keeps = keeps
-        self._request = request, self._native.prepare(request)
+        made = self._native.prepare(request)
+        self._request = request, made
+        return made
 
     def run(self) -> Transfer:
         """As Node.transfer: returns when the bytes have arrived."""
+        if self._request is None:
+            return Transfer.nothing(self._native)
         request, native = self._request
         try:
             return Transfer(self._native, self._native.run_prepared(native), None)
         except NotFound as failure:
-            self._set(*self._node._requests.again(failure, request, *self._wanted, **self._options))
-        return Transfer(self._native, self._native.run_prepared(self._request[1]), None)
+            native = self._set(*self._node._requests.again(failure, request, *self._wanted, **self._options))
+        return Transfer(self._native, self._native.run_prepared(native), None)
 
     def __repr__(self) -> str:
+        if self._request is None:
+            return "<onecopy.Prepared nothing>"
         return f"<onecopy.Prepared {self._request[0][0]} -> {self._request[0][1]}>"

@@ -13,11 +13,11 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple
 
 from . import _arrays
-from ._errors import Error, FailedPrecondition, InvalidArgument
+from ._errors import Error, FailedPrecondition
 from ._values import Buffer
 
 _Key = tuple[int, int, int]  # the owner's, or less than 0 the allocation's; where its memory begins, and its bytes
-Piece = tuple[str, int, int, bool, bool]  # a name, an address, bytes, whether on a GPU, whether it may be written
+Piece = tuple[str, int, int, bool, bool]  # no name, an address, bytes, whether on a GPU, whether it may be written
 
 
 def owner_of(array: Any) -> Any:
@@ -43,7 +43,6 @@ class Registration:
     start: int
     bytes: int
     buffer: Buffer
-    holds: object = None  # what must not change its memory meanwhile
     pins: int = 0  # by those who told others of the buffer
     of_allocation: bool = False  # of a GPU, which arrays of several owners lie in
     owners: dict[int, _Watch] = dataclasses.field(default_factory=dict)  # with the last it ends
@@ -81,9 +80,18 @@ class _Wanted(NamedTuple):
     def of_allocation(self) -> bool:
         return self.key[0] < 0
 
-    def piece(self, name: str) -> Piece:
+    @property
+    def piece(self) -> Piece:
         on_gpu = self.whole.device[0] in (_arrays.CUDA, _arrays.CUDA_MANAGED)
-        return name, self.start, self.bytes, on_gpu, not self.whole.read_only
+        return "", self.start, self.bytes, on_gpu, not self.whole.read_only
+
+
+class Owned(NamedTuple):
+    """The registration that an array lies in, and what owns the array's memory."""
+
+    registration: Registration
+    owner: Any
+    lasting: bool  # whether the owner's end can be seen
 
 
 # What owners have and where that is, by their identity, of those that a call has seen and keeps.
@@ -116,8 +124,11 @@ class _Allocations:
 def _is_lasting(owner: Any, whole: _arrays.View) -> bool:
     """Whether memory stays where it is while its owner lives, and the owner's end can be seen. What has a buffer and no
     more (bytearray, array) may take other memory as it grows."""
-    if whole.protocol == "buffer":
-        return False
+    return whole.protocol != "buffer" and is_watchable(owner)
+
+
+def is_watchable(owner: Any) -> bool:
+    """Whether an object's end can be seen."""
     try:
         weakref.ref(owner)
     except TypeError:
@@ -175,33 +186,29 @@ class Registrations:
         except Exception:  # Python may be ending, and contextlib have gone
             pass
 
-    def find(self, array: Any, found: _arrays.View, name: str = "") -> Registration:
-        """Of the memory of `array`, which `found` describes; made where there is none yet. With a name it lasts until it
-        is forgotten or its owner ends; what has no name, and cannot be watched, lasts as long as what is returned."""
-        return self.find_all([(array, found)], name)[0]
+    def find(self, array: Any, found: _arrays.View) -> Registration:
+        """Of the memory of `array`, which `found` describes; made where there is none yet. What cannot be watched lasts
+        as long as what is returned."""
+        return self.find_all([(array, found)])[0].registration
 
-    def find_all(self, arrays: Iterable[tuple[Any, _arrays.View]], name: str = "",
-                 before: set[str] | None = None) -> list[Registration]:
+    def find_all(self, arrays: Iterable[tuple[Any, _arrays.View]], before: set[str] | None = None) -> list[Owned]:
         """Of each; those that there are not yet are made in one go. Raises the first failure, and keeps what was made.
         before: where the ids of the buffers are put that there were already."""
         allocations = _Allocations(self._allocation)
         wholes: _Wholes = {}
-        wanted = [self._look(array, found, name, allocations, wholes) for array, found in arrays]
+        wanted = [self._look(array, found, allocations, wholes) for array, found in arrays]
         if self._forked():
-            results = self._register([each.piece(name) for each in wanted])  # which say so
-            return [Registration(each.start, each.bytes, _must(result)) for each, result in zip(wanted, results, strict=True)]
+            results = self._register([each.piece for each in wanted])  # which say so
+            return [Owned(Registration(each.start, each.bytes, _must(result)), each.owner, each.lasting)
+                    for each, result in zip(wanted, results, strict=True)]
         with self._lock:
             self._look_at_session()
             found = {each.key: self._of[each.key] for each in wanted if each.key in self._of}
             if before is not None:
                 before.update(each.buffer.id for each in found.values())
-            for known in found.values():
-                if name and known.buffer.name != name:
-                    raise InvalidArgument(f"this memory is registered as {known.buffer.name}", "NAME_TAKEN",
-                                          "use that name, or unregister the array first")
             missing = {each.key: each for each in wanted if each.key not in found}
             if missing:
-                found.update(self._make(missing, name))
+                found.update(self._make(missing))
             for each in wanted:
                 if each.key in self._of:
                     self._of.move_to_end(each.key)
@@ -209,31 +216,27 @@ class Registrations:
                         self._own(found[each.key], each.key, each.owner)
             if missing:
                 self._make_room(found)
-            return [found[each.key] for each in wanted]
+            return [Owned(found[each.key], each.owner, each.lasting) for each in wanted]
 
-    def _make(self, missing: dict[_Key, _Wanted], name: str) -> dict[_Key, Registration]:
+    def _make(self, missing: dict[_Key, _Wanted]) -> dict[_Key, Registration]:
         made: dict[_Key, Registration] = {}
         failures: list[Error] = []
-        results = self._register([each.piece(name) for each in missing.values()])
+        results = self._register([each.piece for each in missing.values()])
         for (key, wanted), result in zip(missing.items(), results, strict=True):
             if isinstance(result, Error):
                 failures.append(result)
                 continue
             made[key] = Registration(wanted.start, wanted.bytes, result, of_allocation=wanted.of_allocation)
-            if wanted.lasting:
-                self._own(made[key], key, wanted.owner)
-            elif not name:
+            if not wanted.lasting:
                 weakref.finalize(made[key], self._end, result.id, True).atexit = False
                 continue
-            else:
-                made[key].holds = wanted.whole
+            self._own(made[key], key, wanted.owner)
             self._of[key] = made[key]
         if failures:
             raise failures[0]
         return made
 
-    def _look(self, array: Any, found: _arrays.View, name: str, allocations: _Allocations,
-              wholes: _Wholes) -> _Wanted:
+    def _look(self, array: Any, found: _arrays.View, allocations: _Allocations, wholes: _Wholes) -> _Wanted:
         owner = owner_of(array)
         start, bytes = _arrays.extent(found)
         known = wholes.get(id(owner))
@@ -248,7 +251,7 @@ class Registrations:
             owner, whole, first, size = array, found, start, bytes
         lasting = _is_lasting(owner, whole)
         key = None
-        if lasting and not name and found.device[0] == _arrays.CUDA:
+        if lasting and found.device[0] == _arrays.CUDA:
             key = allocations.find(start, bytes)
         if key is None:
             key = id(owner), first, size
@@ -262,7 +265,7 @@ class Registrations:
 
     def _own(self, registration: Registration, key: _Key, owner: Any) -> None:
         """The registration lives as long as this owner, too."""
-        if id(owner) in registration.owners or registration.holds is not None:
+        if id(owner) in registration.owners:
             return
         watch = _Watch(owner, _ended)
         watch.key, watch.of, watch.owner = key, self._self, id(owner)

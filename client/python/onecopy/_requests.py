@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from . import _arrays, _device, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
 from ._errors import InvalidArgument, NotFound
 from ._values import Buffer, Endpoint
+from ._views import Wanted
 
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
 """What a transfer begins or ends at: `west:weights@0+4096` or `west:/data/model.bin` as people type it, an Endpoint, a
@@ -18,7 +19,7 @@ Buffer, or an array."""
 _LOST = ("BUFFER_LOST", "BUFFER_NOT_FOUND")
 _MANY = 8  # buffers that are asked for one by one rather than by a list of all
 
-_Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
+_Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Owned | None]]"
 _T = TypeVar("_T")
 OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
 
@@ -34,16 +35,19 @@ def milliseconds(seconds: float | None, what: str) -> int | None:
 class Place:
     """One end of a transfer, found: a range of a buffer and, of an array with gaps, its pieces in it."""
 
-    __slots__ = ("bytes", "endpoint", "keeps", "pool", "registration", "runs")
+    __slots__ = ("bytes", "dtype", "endpoint", "keeps", "pool", "registration", "runs", "shape")
 
     def __init__(self, endpoint: _pieces.Place, bytes: int | None, runs: list[_arrays.Range] | None, keeps: object,
-                 registration: _registrations.Registration | None = None, pool: _pool.AnyPool | None = None) -> None:
+                 registration: _registrations.Registration | None = None, pool: _pool.AnyPool | None = None, *,
+                 dtype: str = "", shape: tuple[int, ...] | None = None) -> None:
         self.endpoint = endpoint
         self.bytes = bytes  # None: not known here
         self.runs = runs
         self.keeps = keeps
         self.registration = registration  # of memory that was not made to be shared
         self.pool = pool  # that it lies in
+        self.dtype = dtype  # of its elements; "": not known, or plain bytes
+        self.shape = shape  # None: not known
 
 
 class Keeps:
@@ -69,7 +73,7 @@ class Requests:
             end = Endpoint.parse(end)
         if isinstance(end, Buffer):
             # With its length: what a ring carries must say it.
-            return Place((end.node, end.id, 0, end.bytes), end.bytes, None, None)
+            return Place((end.node, end.id, 0, end.bytes), end.bytes, None, None, dtype=end.dtype, shape=end.shape)
         if isinstance(end, Endpoint):
             return Place(end._tuple(), end.bytes, None, None)
         if isinstance(end, OURS):
@@ -79,13 +83,15 @@ class Requests:
             whole = end.endpoint(0, end.nbytes)._tuple()
             if isinstance(end, _ranges.PoolRange):
                 # Its memory, too: free() may take it from the array before the transfer has ended.
-                return Place(whole, end.nbytes, end._gaps, (end, end._memory), pool=end._pool)
-            return Place(whole, end.nbytes, end._gaps, end)
-        found, registration = (ready and ready.get(id(end))) or (_arrays.view(end), None)
+                return Place(whole, end.nbytes, end._gaps, (end, end._memory), pool=end._pool, dtype=end._meaning,
+                             shape=end.shape)
+            return Place(whole, end.nbytes, end._gaps, end, dtype=end._meaning, shape=end.shape)
+        found, owned = (ready and ready.get(id(end))) or (_arrays.view(end), None)
         _arrays.check(found, what, written)
         start, bytes = _arrays.extent(found)
         runs = _arrays.runs(found)
         pool: _pool.AnyPool | None = None
+        registration: _registrations.Registration | None = None
         shared = _shared.find(start, bytes) if found.on_host else None
         pooled = _pool.find(start, bytes, on_host=found.on_host) if shared is None else None
         if shared is not None:
@@ -93,13 +99,45 @@ class Requests:
         elif pooled is not None:
             node, buffer, offset, pool = pooled
         else:
-            registration = registration or self.registrations.find(end, found)
+            registration = owned.registration if owned is not None else self.registrations.find(end, found)
             node, buffer, offset = registration.buffer.node, registration.buffer.id, start - registration.start
             found = found._replace(keeps=(found.keeps, registration))
         gaps = None if len(runs) == 1 and runs[0][3] == 1 else runs
-        return Place((node, buffer, offset, bytes), found.bytes, gaps, (end, found), registration, pool)
+        return Place((node, buffer, offset, bytes), found.bytes, gaps, (end, found), registration, pool, dtype=found.dtype,
+                     shape=found.shape)
 
-    def _ready(self, sources: Sequence[End], destinations: Sequence[End]) -> _Ready:
+    def wanted(self, arrays: Sequence[Any], before: set[str]) -> list[Wanted]:
+        """Where each of these arrays lies, and as what; memory that is not known yet is registered. before: as of
+        Registrations.find_all."""
+        ready = self._ready(arrays, [], before)
+        return [self._wanted(each, ready) for each in arrays]
+
+    def _wanted(self, array: Any, ready: _Ready) -> Wanted:
+        if isinstance(array, OURS):
+            place = self.place(array, "the array", False)
+            # What goes back to a pool, or is unmapped, with the last that uses it.
+            owner = array if isinstance(array, _mapped.MappedArray) else array._memory
+            return Wanted(array.buffer, place.endpoint[2] or 0, place.dtype, array._dtype.itemsize, array.shape,
+                          array.strides, owner)
+        found, owned = ready[id(array)]
+        start, bytes = _arrays.extent(found)
+        as_array = (found.dtype, found.itemsize, found.shape, found.strides)
+        if owned is not None:
+            registration = owned.registration
+            return Wanted(registration.buffer, start - registration.start, *as_array, owned.owner,
+                          None if owned.lasting else found, registration)
+        owner = _registrations.owner_of(array)
+        keeps = None if _registrations.is_watchable(owner) else found
+        shared = _shared.find(start, bytes) if found.on_host else None
+        if shared is not None:
+            return Wanted(shared[0], shared[1], *as_array, owner, keeps)
+        pooled = _pool.find(start, bytes, on_host=found.on_host)
+        if pooled is None:
+            raise NotFound("the memory of the array was freed meanwhile", "BUFFER_LOST", "keep the array")
+        slab = next(each for each in pooled.pool.buffers if each.id == pooled.buffer)
+        return Wanted(slab, pooled.offset, *as_array, owner, keeps)
+
+    def _ready(self, sources: Sequence[End], destinations: Sequence[End], before: set[str] | None = None) -> _Ready:
         """The arrays of others among these ends, by their ids; what is not registered yet is so in one go: the one list
         must not make room for the other."""
         ready: _Ready = {}
@@ -116,7 +154,7 @@ class Requests:
                     _pool.find(start, bytes, on_host=found.on_host) is not None)
                 if not known:
                     missing[id(end)] = end, found
-        for key, made in zip(missing, self.registrations.find_all(missing.values()), strict=True):
+        for key, made in zip(missing, self.registrations.find_all(missing.values(), before), strict=True):
             ready[key] = ready[key][0], made
         return ready
 
@@ -174,60 +212,102 @@ class Requests:
 
     def make(self, source: End, destination: End, *, at_most: int | None = None, path: str = "", link: str = "",
              allow_emulated: bool = False, checksum: bool = False, deadline: float | None = None,
-             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (),
-             sync: bool = False) -> tuple[_pieces.Request, Keeps]:
-        """What the native part takes, and what must live as long as the transfer."""
+             ranges: Iterable[tuple[Sequence[int], Sequence[int]]] = (), sync: bool = False,
+             as_bytes: bool = False) -> tuple[_pieces.Request, Keeps]:
+        """What the native part takes, and what must live as long as the transfer. Raises NothingToMove for lists without
+        an element."""
         pieces = [tuple(_piece(each) for each in pair) for pair in ranges]
         ends: _pieces.Ends
-        if isinstance(source, (list, tuple)) or isinstance(destination, (list, tuple)):
+        if isinstance(source, _SEVERAL) or isinstance(destination, _SEVERAL):
             if pieces:
                 raise InvalidArgument("several arrays have ranges of their own", "BAD_ARGUMENT",
                                       "pass ranges with one source and one destination, or none")
-            ends, places = self._many(source, destination)
+            ends, places = self._many(_Pairs.of(source, destination), as_bytes)
         else:
             from_ = self.place(source, "the source", written=False)
             to = self.place(destination, "the destination", written=True)
+            if not pieces:
+                _check_alike(from_, to, "", as_bytes)
             if from_.runs is not None or to.runs is not None:
                 if pieces:
                     raise InvalidArgument("an array with gaps has ranges of its own", "BAD_ARGUMENT",
                                           "pass ranges with arrays without gaps, or none")
-                pieces = _joined(from_, to)
+                pieces = _joined(from_, to, "")
             elif not pieces and from_.bytes is not None and to.bytes is not None:
-                _check_sizes(from_, to)
+                _check_sizes(from_, to, "")
             ends = _pieces.Ends([from_.endpoint], [to.endpoint], pieces)
             places = [from_, to]
         return _pieces.request(ends, path=path, at_most=at_most, link=link, allow_emulated=allow_emulated,
                                checksum=checksum, deadline_ms=milliseconds(deadline, "a deadline"),
                                sync=sync), Keeps(places)
 
-    def _many(self, sources: Any, destinations: Any) -> tuple[_pieces.Ends, list[Place]]:
-        """Of two lists, each of which has what the other's like goes to or comes from."""
+    def _many(self, pairs: _Pairs, as_bytes: bool) -> tuple[_pieces.Ends, list[Place]]:
+        """Of pairs of which one goes to the other. A pair that is there twice (tied weights) moves once."""
+        joining = _pieces.Joining(self._native.name)
+        places: list[Place] = []
+        seen: set[object] = set()
+        ready = self._ready(pairs.sources, pairs.destinations)
+        for label, source, destination in zip(pairs.labels, pairs.sources, pairs.destinations, strict=True):
+            if is_empty(source) and is_empty(destination):
+                continue
+            from_ = self.place(source, f"source{label}", False, ready)
+            to = self.place(destination, f"destination{label}", True, ready)
+            if from_.bytes is None and to.bytes is None:
+                raise InvalidArgument(f"how much goes from source{label} to its destination is not known", "BAD_SIZE",
+                                      "pass a Buffer, or write the range: west:weights@0+4096")
+            _check_alike(from_, to, label, as_bytes)
+            if from_.runs is None and to.runs is None and from_.bytes is not None and to.bytes is not None:
+                _check_sizes(from_, to, label)
+            pieces = _joined(from_, to, label)
+            same = from_.endpoint, to.endpoint, tuple(pieces)
+            if same not in seen:
+                seen.add(same)
+                joining.add(from_.endpoint, to.endpoint, pieces)
+            places += [from_, to]
+        if not places:
+            raise NothingToMove("there is nothing to move: no array has an element", "BAD_SIZE",
+                                "leave arrays without elements out")
+        return joining.ends(), places
+
+
+_SEVERAL = (list, tuple, Mapping)
+
+
+class NothingToMove(InvalidArgument):
+    """Of lists that are empty, or of arrays without elements: a transfer of these succeeds."""
+
+
+class _Pairs:
+    """Ends that belong together: of two lists by their places, of two mappings by their keys."""
+
+    __slots__ = ("destinations", "labels", "sources")
+
+    def __init__(self, labels: list[str], sources: list[End], destinations: list[End]) -> None:
+        self.labels = labels  # " 3", " 'weight'": for messages
+        self.sources = sources
+        self.destinations = destinations
+
+    @classmethod
+    def of(cls, sources: Any, destinations: Any) -> _Pairs:
+        if isinstance(sources, Mapping) and isinstance(destinations, Mapping):
+            for one, other, what in ((sources, destinations, "destination"), (destinations, sources, "source")):
+                missing = [key for key in one if key not in other]
+                if missing:
+                    raise InvalidArgument(f"{missing[0]!r} has no {what}" + _more(len(missing) - 1), "SIZE_MISMATCH",
+                                          "pass two mappings with the same keys")
+            return cls([f" {key!r}" for key in sources], list(sources.values()), [destinations[key] for key in sources])
         for each, what in ((sources, "source"), (destinations, "destination")):
             if not isinstance(each, (list, tuple)):
                 raise InvalidArgument(f"of several ends the {what} is one: a {type(each).__name__}", "BAD_ARGUMENT",
-                                      "pass two lists")
+                                      "pass two lists, or two mappings")
         if len(sources) != len(destinations):
             raise InvalidArgument(f"{len(sources)} sources have {len(destinations)} destinations", "SIZE_MISMATCH",
                                   "pass lists of one length")
-        joining = _pieces.Joining(self._native.name)
-        places: list[Place] = []
-        ready = self._ready(sources, destinations)
-        for number, pair in enumerate(zip(sources, destinations, strict=True)):
-            if all(is_empty(each) for each in pair):
-                continue
-            from_ = self.place(pair[0], f"source {number}", False, ready)
-            to = self.place(pair[1], f"destination {number}", True, ready)
-            if from_.bytes is None and to.bytes is None:
-                raise InvalidArgument(f"how much goes from source {number} to its destination is not known", "BAD_SIZE",
-                                      "pass a Buffer, or write the range: west:weights@0+4096")
-            if from_.runs is None and to.runs is None and from_.bytes is not None and to.bytes is not None:
-                _check_sizes(from_, to)
-            joining.add(from_.endpoint, to.endpoint, _joined(from_, to))
-            places += [from_, to]
-        if not places:
-            raise InvalidArgument("there is nothing to move: all arrays are without elements", "BAD_SIZE",
-                                  "leave arrays without elements out")
-        return joining.ends(), places
+        return cls([f" {number}" for number in range(len(sources))], list(sources), list(destinations))
+
+
+def _more(count: int) -> str:
+    return f", nor have {count} others" if count else ""
 
 
 def is_empty(end: End) -> bool:
@@ -238,15 +318,44 @@ def is_empty(end: End) -> bool:
     return shape is not None and 0 in tuple(shape)
 
 
-def _check_sizes(source: Place, destination: Place) -> None:
+def _named(place: Place, what: str) -> str:
+    """Of an array "the source, float32[2, 3]"."""
+    return what if place.shape is None else f"{what}, {place.dtype or 'bytes'}{list(place.shape)},"
+
+
+def _check_alike(source: Place, destination: Place, label: str, as_bytes: bool) -> None:
+    """What arrives means what has left: both ends have elements of one type, and one shape, or one of them is flat. What
+    is known only as bytes goes with everything."""
+    if as_bytes:
+        return
+    from_, to = _named(source, f"the source{label}"), _named(destination, f"the destination{label}")
+    if source.dtype and destination.dtype and source.dtype != destination.dtype:
+        raise InvalidArgument(
+            f"{from_} has elements of type {source.dtype}, and {to} of type {destination.dtype}", "TYPE_MISMATCH",
+            "convert one of them (numpy: array.astype; torch: tensor.to), or pass as_bytes=True to move the bytes as they "
+            "are")
+    if source.shape is None or destination.shape is None:
+        return
+    one, other = ([length for length in each if length != 1] for each in (source.shape, destination.shape))
+    if len(one) > 1 and len(other) > 1 and one != other:
+        raise InvalidArgument(f"{from_} and {to} are of unlike shapes", "SIZE_MISMATCH",
+                              "reshape one of them, or pass as_bytes=True to move the bytes as they are")
+
+
+def _check_sizes(source: Place, destination: Place, label: str) -> None:
     """Two whole arrays have as many bytes, and an array fits into what it is put into."""
     assert source.bytes is not None and destination.bytes is not None
     if source.keeps is None and destination.keeps is None:  # the daemon says what is wrong
         return
     if source.bytes > destination.bytes or (destination.keeps is not None and source.bytes != destination.bytes):
-        raise InvalidArgument(
-            f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
-            "pass ends of as many bytes: a slice of the longer one")
+        raise _unlike_sizes(source, destination, label)
+
+
+def _unlike_sizes(source: Place, destination: Place, label: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{_named(source, f'the source{label}')} has {source.bytes} bytes, and "
+        f"{_named(destination, f'the destination{label}')} {destination.bytes}", "SIZE_MISMATCH",
+        "pass ends of as many bytes: a slice of the longer one")
 
 
 def _piece(fields: Sequence[int]) -> _arrays.Range:
@@ -258,7 +367,7 @@ def _piece(fields: Sequence[int]) -> _arrays.Range:
                           "write (offset, bytes), or (offset, bytes, stride, count)")
 
 
-def _joined(source: Place, destination: Place) -> list[tuple[_arrays.Range, ...]]:
+def _joined(source: Place, destination: Place, label: str) -> list[tuple[_arrays.Range, ...]]:
     """The ranges of two ends of which one, at least, is an array with gaps."""
     size = source.bytes if source.runs is not None or source.keeps is not None else destination.bytes
     if size is None:
@@ -266,8 +375,6 @@ def _joined(source: Place, destination: Place) -> list[tuple[_arrays.Range, ...]
     assert size is not None
     for place in (source, destination):
         if place.bytes is not None and place.bytes != size and (place.keeps is not None or place.bytes < size):
-            raise InvalidArgument(
-                f"the source has {source.bytes} bytes, and the destination {destination.bytes}", "SIZE_MISMATCH",
-                "pass ends of as many bytes: a slice of the longer one")
+            raise _unlike_sizes(source, destination, label)
     plain: list[_arrays.Range] = [(0, size, 0, 1)]
     return list(_arrays.pairs(source.runs or plain, destination.runs or plain))

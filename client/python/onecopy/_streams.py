@@ -31,18 +31,20 @@ class Queued:
 
     __slots__ = ("_keeps", "_native", "_node")
 
-    def __init__(self, node: _native.Node, native: _native.Queued, keeps: object) -> None:
+    def __init__(self, node: _native.Node, native: _native.Queued | None, keeps: object) -> None:
         self._node = node
-        self._native = native
+        self._native = native  # None: there was nothing to move
         self._keeps = keeps
 
     @property
     def done(self) -> bool:
         """Whether it has ended, well or not. Never blocks."""
-        return self._native.done
+        return self._native is None or self._native.done
 
     def wait(self) -> Transfer:
         """Until it has ended; raises an Error with its reason where it did not succeed. The arrays are let go of then."""
+        if self._native is None:
+            return Transfer.nothing(self._node)
         try:
             return Transfer(self._node, self._native.wait(_native.Stop()), None)
         finally:
@@ -51,7 +53,8 @@ class Queued:
 
     def cancel(self) -> None:
         """Asks for its end, also before its stream has come so far; returns at once."""
-        self._native.cancel()
+        if self._native is not None:
+            self._native.cancel()
 
     def __repr__(self) -> str:
         return f"<onecopy.Queued {'ended' if self.done else 'under way'}>"

@@ -13,7 +13,7 @@ from ._values import Plan, Receipt
 
 class Transfer:
     """Does not change; refresh() returns a newer one. One that was started keeps the arrays that it uses: where both are
-    dropped, the memory goes, and the transfer is cancelled."""
+    dropped, the memory goes, and the transfer is cancelled. One that had nothing to move has no id."""
 
     __slots__ = ("__weakref__", "_fields", "_keeps", "_native", "_node")
 
@@ -22,6 +22,11 @@ class Transfer:
         self._native = native
         self._keeps = keeps
         self._fields: dict[str, Any] | None = None
+
+    @classmethod
+    def nothing(cls, node: _native.Node) -> Transfer:
+        """Of lists without an element: it has succeeded."""
+        return cls(node, _native.nothing_moved(), None)
 
     def _document(self) -> dict[str, Any]:
         if self._fields is None:
@@ -88,6 +93,8 @@ class Transfer:
 
     def refresh(self) -> Transfer:
         """As it is now."""
+        if not self.id:
+            return self
         return Transfer(self._node, self._node.get_transfer(self.id), self._keeps)
 
     def wait(self, progress: Callable[[Transfer], object] | None = None) -> Transfer:
@@ -95,6 +102,8 @@ class Transfer:
         return self._wait(_native.Stop(), progress)
 
     def _wait(self, stop: _native.Stop, progress: Callable[[Transfer], object] | None) -> Transfer:
+        if not self.id:
+            return self
         note = None
         if progress is not None:
             call = progress
@@ -106,6 +115,8 @@ class Transfer:
 
     def cancel(self) -> Transfer:
         """Asks for its end, and returns it as it is; one that has ended stays as it is."""
+        if not self.id:
+            return self
         return Transfer(self._node, self._node.cancel(self.id), self._keeps)
 
     def __str__(self) -> str:

@@ -16,6 +16,8 @@ class TypedArray:
     _dtype: _dtypes.DType
     _offset = 0  # where in the memory it begins
     _fortran = False
+    _apart: tuple[int, ...] | None = None  # its strides in bytes, where it has gaps
+    _plain = False  # nobody has said what its bytes are
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -29,7 +31,14 @@ class TypedArray:
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from an element to the next one of each dimension."""
+        if self._apart is not None:
+            return self._apart
         return _arrays.compact(self._shape, self._dtype.itemsize, fortran=self._fortran)
+
+    @property
+    def _meaning(self) -> str:
+        """As _arrays.View.dtype."""
+        return "" if self._plain else self._dtype.name
 
     @property
     def nbytes(self) -> int:
@@ -43,7 +52,7 @@ class TypedArray:
     @property
     def _gaps(self) -> list[_arrays.Range] | None:
         """Its bytes in order of its elements; None where they lie so."""
-        if not self._fortran:
+        if not self._fortran and self._apart is None:
             return None
         return _arrays.runs_of(self._dtype.itemsize, self._shape, self.strides)
 

@@ -241,7 +241,11 @@ class Endpoint:
 @dataclasses.dataclass(frozen=True)
 class Buffer:
     """Bytes on a node that have a name, as they were when the daemon was asked. `form`: how the daemon has a client's
-    memory ("memfd", "process", "cuda-ipc", …); empty: its own."""
+    memory ("memfd", "process", "cuda-ipc", …); empty: its own.
+
+    A view is a name for a part of another buffer's memory: `view_of` is that one's id, else empty, and `offset_bytes`
+    where the view begins there. One that was made of an array has its `dtype`, `shape` and `strides` in bytes; its bytes
+    are then those of the elements, in their order, whatever gaps lie between them."""
 
     node: str
     name: str
@@ -254,10 +258,18 @@ class Buffer:
     create_time: datetime.datetime | None
     transfers: int
     form: str = ""
+    view_of: str = ""
+    offset_bytes: int = 0
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
 
     @classmethod
     def _of(cls, fields: Mapping[str, Any]) -> Buffer:
-        return known(cls, fields, create_time=_time(fields["create_time"]))
+        array = fields.get("array") or {}
+        shape, strides = (tuple(array[key]) if array else None for key in ("shape", "strides"))
+        return known(cls, fields, create_time=_time(fields["create_time"]), view_of=fields.get("view_of") or "",
+                     dtype=array.get("dtype", ""), shape=shape, strides=strides)
 
     def endpoint(self, offset: int | None = None, bytes: int | None = None) -> Endpoint:
         """A range of it, by its id: a buffer that is made anew under its name is another one."""
@@ -275,7 +287,8 @@ class Buffer:
 
     def __str__(self) -> str:
         where = f"{self.memory} {self.device}" if self.device else self.memory
-        return f"{self.node}:{self.name}  {self.bytes} bytes  {where}"
+        array = "" if self.shape is None else f"  {self.dtype}{list(self.shape)}"
+        return f"{self.node}:{self.name}  {self.bytes} bytes{array}  {where}"
 
     def _repr_html_(self) -> str:
         rows = [(field.name, getattr(self, field.name)) for field in dataclasses.fields(self)]

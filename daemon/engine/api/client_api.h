@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "daemon/engine/api/types.h"
 #include "transport/core/range_groups.h"
@@ -40,6 +41,9 @@ class ClientApi {
                             Reply<BufferInfo> reply) = 0;
   virtual void RegisterBuffer(const Principal& who, RegisterBufferRequest request,
                               Reply<BufferInfo> reply) = 0;
+  // See onecopy.v1.BufferService.
+  virtual void CreateViews(const Principal& who, std::vector<ViewRequest> views,
+                           Reply<std::vector<BufferInfo>> reply) = 0;
   // `node` empty: this one.
   virtual void GetBuffer(const Principal& who, std::string node, std::string name,
                          Reply<BufferInfo> reply) = 0;

@@ -68,6 +68,10 @@ struct Reservation {
   std::string device;
   std::optional<FilePass> file_pass = {};  // of a file: the longest way that any byte takes
   std::vector<Reservation> parts = {};     // of each part; the rest is then that of the first
+  std::string memory_id = {};  // of the buffer that has the memory; empty: its node does not tell
+  // Of an array with gaps: where the bytes lie, from the first one on; else null.
+  LayoutRef place = {};
+  uint64_t memory_offset = 0;  // where the first one lies in the memory; told to no other node
 };
 
 // From one buffer to another, of a transfer of several.
@@ -116,6 +120,7 @@ struct PrepareRequest {
   uint64_t loan = 0;  // not 0: the reader has borrowed the memory, and uses no connection
   std::optional<TransferInfo> series = {};  // as in StartRequest
   std::vector<std::string> nics = {};  // of the source, that the reader is going to read through
+  bool places = false;  // the reader reads by Reservation::place
 };
 
 // Over a connection, what else there is to know comes through the channel.

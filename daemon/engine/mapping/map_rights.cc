@@ -39,6 +39,13 @@ Result<std::vector<GrantId>> RightToMap(const Grants& grants, const Principal& w
 
 Status CheckMayHave(const ImportRequest& memory, const Buffer& buffer, const ClientIdentity& client,
                     const ClientIdentity* registrant, bool owns) {
+  if (!owns && buffer.view_of && buffer.bytes < buffer.region->bytes()) {
+    return Refused(reasons::kNotShareable, buffer,
+                   "only its owner " + buffer.owner.ToString() +
+                       " may: it is a part of memory in which there is more, and a mapping cannot "
+                       "be held to a part",
+                   "transfer it into a buffer of yours, or have its owner name all of the memory");
+  }
   if (!owns && !memory.owner_only.empty()) {
     return Refused(reasons::kNotShareable, buffer,
                    "only its owner " + buffer.owner.ToString() + " may: " + memory.owner_only,

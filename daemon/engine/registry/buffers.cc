@@ -19,6 +19,12 @@ std::string WorkerFor(const std::string& kind, const std::string& device) {
 }
 
 Status InUse(const Buffer& buffer) {
+  if (buffer.users.empty() && buffer.mapped_by.empty()) {
+    return {Code::kFailedPrecondition, reasons::kBufferInUse,
+            "buffer \"" + buffer.name + "\" has " + std::to_string(buffer.views.size()) +
+                " view(s) of its memory, the first of them " + buffer.views.begin()->ToString(),
+            "remove these first, or remove with --force, which removes them too"};
+  }
   if (buffer.users.empty()) {
     return {Code::kFailedPrecondition, reasons::kBufferInUse,
             "buffer \"" + buffer.name + "\" is mapped by " +
@@ -146,9 +152,7 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
 
   Buffer draft;
   draft.name = request.name;
-  if (draft.name.empty()) {
-    draft.name = "client-" + std::to_string(client->pid) + "-" + std::to_string(next_name_++);
-  }
+  if (draft.name.empty()) draft.name = ChooseName(who.session);
   draft.owner = OwnerOf(who);
   draft.bytes = request.bytes;
   draft.registered = true;
@@ -254,10 +258,35 @@ Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
     return Status(Code::kAborted, reasons::kOwnerDied,
                   "the client went away while its memory was registered");
   }
+  return Describe(PlaceNamed(std::move(draft)));
+}
+
+std::string Buffers::ChooseName(const SessionId& session) {
+  const ClientIdentity* const client = sessions_.Identity(session);
+  const std::string number = std::to_string(next_name_++);
+  return client == nullptr ? "view-" + number
+                           : "client-" + std::to_string(client->pid) + "-" + number;
+}
+
+Buffer& Buffers::PlaceNamed(Buffer draft) {
   Buffer& buffer = Place(std::move(draft));
   by_name_[buffer.name] = buffer.id;
   by_owner_[buffer.owner].insert(buffer.name);
-  return Describe(buffer);
+  return buffer;
+}
+
+Result<BufferId> Buffers::AddView(const Principal& who, Buffer draft) {
+  Buffer* const memory = FindById(*draft.view_of);
+  if (memory == nullptr || !memory->removing.ok()) {
+    return Status(Code::kNotFound, reasons::kBufferNotFound,
+                  "the buffer that has the view's memory is being removed");
+  }
+  if (draft.name.empty()) draft.name = ChooseName(who.session);
+  ONECOPY_RETURN_IF_ERROR(CheckNew(draft.name));
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(draft.owner, who.administrator));
+  const BufferId id = PlaceNamed(std::move(draft)).id;
+  FindById(*FindById(id)->view_of)->views.insert(id);
+  return id;
 }
 
 Buffer& Buffers::Place(Buffer draft) {
@@ -348,22 +377,21 @@ void Buffers::Release(BufferId id, const TransferId& transfer) {
   if (buffer == nullptr) return;
   buffer->users.erase(transfer);
   const bool over = (buffer->file && !buffer->kept) || !buffer->removing.ok();
-  if (over && buffer->users.empty()) Erase(*buffer);
+  if (over && IsIdle(*buffer)) Erase(*buffer);
 }
 
 void Buffers::Remove(BufferId id, bool force, Status why, StatusReply done) {
   Buffer* buffer = FindById(id);
   if (buffer == nullptr) return done(OkStatus());
-  if (!force && (!buffer->users.empty() || !buffer->mapped_by.empty())) {
-    return done(InUse(*buffer));
-  }
+  if (!force && (!IsIdle(*buffer) || !buffer->mapped_by.empty())) return done(InUse(*buffer));
   removals_[id].push_back(std::move(done));
   if (!buffer->removing.ok()) return;
-  buffer->removing = std::move(why);
-  if (buffer->users.empty()) return Erase(*buffer);
+  buffer->removing = why;
+  if (IsIdle(*buffer)) return Erase(*buffer);
   const std::set<TransferId> users = buffer->users;
-  const Status reason = buffer->removing;
-  for (const TransferId& transfer : users) evict_(transfer, reason);
+  const std::set<BufferId> views = buffer->views;
+  for (const BufferId view : views) Remove(view, true, why, [](const Status&) {});
+  for (const TransferId& transfer : users) evict_(transfer, why);
 }
 
 void Buffers::EndSession(const SessionId& session) {
@@ -390,12 +418,19 @@ void Buffers::Erase(Buffer& buffer) {
     of->second.erase(id);
     if (of->second.empty()) by_session_.erase(of);
   }
+  const std::optional<BufferId> view_of = buffer.view_of;
   slots_[id.slot].buffer.reset();
   free_slots_.push_back(id.slot);
   if (removed_) removed_(id, why);
   auto removal = removals_.extract(id);
-  if (removal.empty()) return;
-  for (StatusReply& done : removal.mapped()) done(OkStatus());
+  if (!removal.empty()) {
+    for (StatusReply& done : removal.mapped()) done(OkStatus());
+  }
+  Buffer* const memory = view_of ? FindById(*view_of) : nullptr;
+  if (memory == nullptr) return;
+  memory->views.erase(id);
+  // That went first, and has waited for its views.
+  if (!memory->removing.ok() && IsIdle(*memory)) Erase(*memory);
 }
 
 BufferInfo Buffers::Describe(const Buffer& buffer) const {
@@ -414,6 +449,9 @@ BufferInfo Buffers::Describe(const Buffer& buffer) const {
   info.transfers = static_cast<uint32_t>(buffer.users.size());
   info.keep_arrivals = buffer.keep_arrivals;
   info.form = buffer.region->form().empty() ? buffer.form : buffer.region->form();
+  if (buffer.view_of) info.view_of = buffer.view_of->ToString();
+  info.offset_bytes = buffer.offset;
+  info.array = buffer.array;
   return info;
 }
 

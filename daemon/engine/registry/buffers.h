@@ -20,12 +20,13 @@
 
 namespace onecopy::engine {
 
+// What has a name: memory of its own, or a view of a part of another buffer's, which it shares.
 struct Buffer {
   BufferId id;
   std::string name;
   Owner owner;
   RegionRef region;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // of an array, those of its elements
   bool registered = false;
   std::string form;   // of what was registered: see BufferInfo
   SessionId session;  // of the client that registered it
@@ -39,6 +40,13 @@ struct Buffer {
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
   bool exported = false;  // a file of this node's, opened for a user to read: see Exports
   bool kept = false;      // though nobody uses it now: another node may have it read, or once more
+  std::optional<BufferId> view_of = {};   // of a view: whose memory it is a part of
+  uint64_t offset = 0;                    // of a view, in the region
+  std::optional<ArrayShape> array = {};   // of a view: how its elements lie from there on
+  std::set<BufferId> views = {};          // of its memory
+
+  // The buffer that has the memory.
+  BufferId memory() const { return view_of.value_or(id); }
 };
 
 // Engine thread. Pointers to buffers are good until control returns to the loop.
@@ -66,6 +74,11 @@ class Buffers {
   void Register(const Principal& who, const RegisterBufferRequest& request,
                 Reply<BufferInfo> reply);
 
+  // A view of memory that is there: all of the draft but its id is filled in, and its name where it
+  // is to have one. Charged to the memory's owner. ALREADY_EXISTS (NAME_TAKEN), INVALID_ARGUMENT
+  // (BAD_NAME), RESOURCE_EXHAUSTED (QUOTA); NOT_FOUND where the memory is on its way out.
+  Result<BufferId> AddView(const Principal& who, Buffer draft);
+
   // A file that a client has opened, until the first transfer lets go of it, or DropUnused, or,
   // where it is `kept`, both; it is found by its id alone. Fails where its owner may have no more
   // buffers.
@@ -82,9 +95,9 @@ class Buffers {
   Result<Buffer*> Find(const std::string& name, bool files = false);
   Buffer* FindById(BufferId id);
 
-  // Ends the buffer: at once when no transfer holds it, else when the last one lets go. With
-  // transfers, or while a client has it mapped, and without `force`, FAILED_PRECONDITION
-  // (BUFFER_IN_USE). `done` runs when it is gone.
+  // Ends the buffer, and its views: at once when no transfer holds any of them, else when the last
+  // one lets go. With transfers or views, or while a client has it mapped, and without `force`,
+  // FAILED_PRECONDITION (BUFFER_IN_USE). `done` runs when all are gone.
   void Remove(BufferId id, bool force, Status why, StatusReply done);
   // The session is over: what it registered goes, its transfers end with OWNER_DIED.
   void EndSession(const SessionId& session);
@@ -142,7 +155,11 @@ class Buffers {
   // The same, but for a client that has gone before its turn came nothing is made.
   MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
   Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const std::string& worker);
+  std::string ChooseName(const SessionId& session);
   Buffer& Place(Buffer draft);
+  Buffer& PlaceNamed(Buffer draft);
+  // Nothing holds it any more.
+  bool IsIdle(const Buffer& buffer) const { return buffer.users.empty() && buffer.views.empty(); }
   void Erase(Buffer& buffer);
 
   Context& context_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -26,6 +27,13 @@ std::pair<std::string, size_t> Split(const std::string& text) {
   // What is no number names no ticket.
   if (error != std::errc() || stop != end) part = std::numeric_limits<size_t>::max();
   return {text.substr(0, mark), part};
+}
+
+// Without a layout it is one range, which is a layout, too.
+LayoutRef Lay(const MemoryPlace& place) {
+  if (place.layout != nullptr) return place.layout;
+  const StridedRange all{0, place.range.bytes, 0, 1};
+  return std::make_shared<const Layout>(*Layout::Make({&all, 1}, "source"));
 }
 
 }  // namespace
@@ -71,14 +79,25 @@ Result<Ticket> Tickets::Evaluate(const std::string& caller, const ReserveRequest
   ONECOPY_ASSIGN_OR_RETURN(std::optional<GrantId> grant,
                            grants_.Check(who, *buffer, range, Access::kRead));
   const bool scattered = layout != nullptr && !layout->contiguous();
+  ONECOPY_ASSIGN_OR_RETURN(MemoryPlace place,
+                           PlaceOf(*buffer, range, scattered ? request.ranges : nullptr));
   return Ticket{request.id,
                 buffer->id,
+                buffer->memory(),
                 range,
-                scattered ? request.ranges : nullptr,
+                std::move(place),
+                HasGaps(*buffer),
                 request.destination_node,
                 caller,
                 Owner{request.uid, caller},
                 std::move(grant)};
+}
+
+Status Tickets::Narrow(const LayoutRef& ranges, Ticket* ticket) const {
+  if (ranges->contiguous() || ranges->extent().bytes != ticket->range.bytes) return OkStatus();
+  ONECOPY_ASSIGN_OR_RETURN(
+      ticket->place, PlaceOf(*buffers_.FindById(ticket->buffer), ticket->range, ranges));
+  return OkStatus();
 }
 
 Reservation Tickets::Describe(const Ticket& ticket) const {
@@ -88,10 +107,13 @@ Reservation Tickets::Describe(const Ticket& ticket) const {
   if (buffer.file) {
     reservation.source.buffer = buffer.id.ToString();
     reservation.source.file = buffer.name;
-    reservation.file_pass = LongestPass(*buffer.region->file(), ticket.range, ticket.layout);
+    reservation.file_pass = LongestPass(*buffer.region->file(), ticket.range, ticket.place.layout);
   }
   reservation.memory = buffer.region->place().kind;
   reservation.device = buffer.region->place().device;
+  reservation.memory_id = ticket.memory.ToString();
+  reservation.memory_offset = ticket.place.range.offset;
+  if (ticket.gaps) reservation.place = Lay(ticket.place);
   return reservation;
 }
 

@@ -12,14 +12,17 @@
 #include "daemon/engine/base/secret_digest.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
+#include "daemon/engine/registry/places.h"
 
 namespace onecopy::engine {
 
 struct Ticket {
   TransferId transfer;
   BufferId buffer;
-  ByteRange range;   // what may be read; of ranges, what they span
-  LayoutRef layout;  // of the ranges, in there; null: all of it
+  BufferId memory;    // the buffer that has its memory: itself, unless it is a view
+  ByteRange range;    // what may be read of the buffer; of ranges, what they span
+  MemoryPlace place;  // where that lies in its memory
+  bool gaps = false;  // the buffer's own, which only it knows
   std::string destination_node;
   std::string initiator;
   Owner owner;                   // who asked
@@ -29,7 +32,7 @@ struct Ticket {
   Status lost = {};  // why the buffer is gone, once it is
 
   bool part() const { return !whole.empty(); }
-  uint64_t payload() const { return layout == nullptr ? range.bytes : layout->bytes(); }
+  uint64_t payload() const { return place.payload(); }
 };
 
 // Engine thread. A ticket holds nothing: what it names may be gone when it is used.
@@ -43,6 +46,8 @@ class Tickets {
   Result<Reservation> Reserve(const std::string& caller, const ReserveRequest& request);
   // The same check; what a ticket for that would say.
   Result<Ticket> Evaluate(const std::string& caller, const ReserveRequest& request) const;
+  // Leaves of it these ranges, which span what it is for.
+  Status Narrow(const LayoutRef& ranges, Ticket* ticket) const;
   // What a ticket promises, in full. Its buffer must be there.
   Reservation Describe(const Ticket& ticket) const;
 

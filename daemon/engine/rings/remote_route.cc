@@ -50,6 +50,9 @@ class Making : public std::enable_shared_from_this<Making> {
       return Fail(Status(Code::kInvalidArgument, reasons::kBadArgument,
                          "node " + params_.source.node + " promised a range without its length"));
     }
+    if (reserved_.place != nullptr) {
+      return Fail(NotByRing("the source is an array with gaps, and rings carry one range"));
+    }
     const Result<plan::Request> question = MakeRequest();
     if (!question.ok()) return Fail(question.status());
     needs_.probes.Await(params_.source.node, plan::ContendingWires(*question),

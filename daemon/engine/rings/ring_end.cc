@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/engine/registry/places.h"
 #include "daemon/engine/registry/tickets.h"
 #include "onecopy/reasons.h"
 
@@ -14,6 +15,10 @@ Result<RingEnd> FindRingEnd(Buffers& buffers, Grants& grants, const Principal& w
     return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
                   "buffer \"" + buffer->name +
                       "\" keeps what arrives in it, and nobody is told of what a ring carries");
+  }
+  if (HasGaps(*buffer)) {
+    return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                  "buffer \"" + buffer->name + "\" is an array with gaps, and rings carry one range");
   }
   const ByteRange whole{0, buffer->bytes};
   auto all = grants.Check(who, *buffer, whole, access);

@@ -67,9 +67,11 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   ring::Route& route = *record.route;
   route.from = from->allowed;
   route.to = to->allowed;
-  route.one_buffer = from->buffer == to->buffer;
+  route.from_base = from->buffer->offset;
+  route.to_base = to->buffer->offset;
+  route.one_memory = from_region == to_region;
   record.buffers = {from->buffer->id};
-  if (!route.one_buffer) record.buffers.push_back(to->buffer->id);
+  if (from->buffer != to->buffer) record.buffers.push_back(to->buffer->id);
   for (const RingEnd* end : {&*from, &*to}) {
     if (end->grant) record.grants.push_back(*end->grant);
   }
@@ -122,6 +124,7 @@ void RingRoutes::MakeFrom(Params params, Reply<Made> reply) {
   if (!to.ok()) return reply(to.status());
   RouteRecord record = NewRecord(params.serial);
   record.route->to = to->allowed;
+  record.route->to_base = to->buffer->offset;
   record.buffers = {to->buffer->id};
   record.peer = params.source.node;
   if (to->grant) record.grants.push_back(*to->grant);

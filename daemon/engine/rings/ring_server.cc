@@ -44,6 +44,7 @@ struct RingServer::Push {
   uint64_t channel = 0;
   RegionRef into;
   ByteRange to;
+  uint64_t to_base = 0;
   OpenPushReply answer;
   Reply<OpenPushReply> reply;
 };
@@ -55,7 +56,7 @@ void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& re
   if (!serving.ok()) return reply(serving.status());
   Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return reply(ticket.status());
-  if (ticket->layout != nullptr) {
+  if (ticket->place.layout != nullptr) {
     return reply(Status(Code::kInvalidArgument, reasons::kBadArgument,
                         "several ranges are not opened for small transfers"));
   }
@@ -66,7 +67,8 @@ void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& re
   auto range = std::make_shared<Range>();
   range->number = *number;
   range->connection = serving->connection;
-  range->span = {buffer.region, ticket->range.offset, ticket->range.bytes};
+  const ByteRange& place = ticket->place.range;
+  range->span = {buffer.region, place.offset, place.bytes};
   range->reply = std::move(reply);
   if (Status usable = CheckReadInPlace(buffer); !usable.ok()) return Export(range, usable);
   needs_.registrations.Ensure(serving->link, buffer.region,
@@ -104,6 +106,7 @@ void RingServer::OpenPush(const std::string& caller, OpenPushRequest request,
   push->channel = request.channel;
   push->into = end->buffer->region;
   push->to = end->allowed;
+  push->to_base = end->buffer->offset;
   push->answer.destination = {needs_.context.node(), end->buffer->name, end->allowed.offset,
                               end->allowed.bytes};
   push->reply = std::move(reply);
@@ -132,6 +135,7 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
                                     .from = {*route->source.offset_bytes, *route->source.bytes},
                                     .into = std::move(push->into),
                                     .to = push->to,
+                                    .to_base = push->to_base,
                                     .most_bytes = ring::kMaxBytes,
                                     .held = ReleasedOn(loop, std::move(route->range))};
   const Status ready = needs_.openings.Ready(

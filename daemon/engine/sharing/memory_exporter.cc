@@ -31,7 +31,7 @@ void MemoryExporter::Lend(const std::string& caller, const ImportMemoryRequest& 
                           Reply<MemoryExport> reply) {
   Result<Ticket> ticket = tickets_.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return reply(ticket.status());
-  const BufferId id = ticket->buffer;
+  const BufferId id = ticket->memory;  // lent as a whole, once for all of its views
   tickets_.Restore(request.ticket, std::move(*ticket));
   const NodeCapability* there = peers_.Capabilities(caller);
   if (there == nullptr || there->host.empty() || there->host != os::HostIdentity()) {

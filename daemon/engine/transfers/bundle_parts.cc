@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -11,69 +10,32 @@
 namespace onecopy::engine {
 namespace {
 
-ByteRange RangeOf(const Endpoint& end) {
-  return {end.offset_bytes.value_or(0), end.bytes.value_or(0)};
+// What parts do with one memory.
+struct Uses {
+  std::string buffer;  // by the name of one of its views
+  std::vector<PlacedLayout> read;
+  std::vector<PlacedLayout> written;
+};
+
+PlacedLayout LaidOut(const MemoryPlace& place) {
+  return {place.layout.get(), place.range.offset, place.range.bytes};
 }
 
-PlacedLayout LaidOut(const Layout& layout, const Endpoint& end) {
-  const ByteRange range = RangeOf(end);
-  return {layout.contiguous() ? nullptr : &layout, range.offset, range.bytes};
+// Whether what they span is apart already.
+bool SpansApart(std::vector<ByteRange> spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const ByteRange& a, const ByteRange& b) { return a.offset < b.offset; });
+  return std::adjacent_find(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+           return Overlap(a, b);
+         }) == spans.end();
 }
 
-// From the first byte of either to the last one.
-ByteRange Around(const ByteRange& a, const ByteRange& b) {
-  const uint64_t begin = std::min(a.offset, b.offset);
-  return {begin, std::max(a.offset + a.bytes, b.offset + b.bytes) - begin};
-}
-
-// The ranges of one destination have been compared with each other, by its number; here it shows
-// which numbers are one buffer.
-Status CheckNamedOnce(const std::vector<StartRequest>& parts,
-                      const std::vector<TransferInfo>& planned,
-                      const std::vector<uint32_t>& numbers) {
-  std::map<std::string, std::map<uint32_t, ByteRange>> buffers;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Endpoint& to = planned[i].destination;
-    const auto [known, added] = buffers[to.buffer].try_emplace(numbers[i], RangeOf(to));
-    if (!added) known->second = Around(known->second, RangeOf(to));
-  }
-  for (const auto& [buffer, extents] : buffers) {
-    std::vector<ByteRange> sorted;
-    for (const auto& [number, extent] : extents) sorted.push_back(extent);
-    std::sort(sorted.begin(), sorted.end(),
-              [](const ByteRange& a, const ByteRange& b) { return a.offset < b.offset; });
-    const auto meet = [](const ByteRange& a, const ByteRange& b) { return Overlap(a, b); };
-    if (std::adjacent_find(sorted.begin(), sorted.end(), meet) == sorted.end()) continue;
-    return {Code::kInvalidArgument, reasons::kRangesOverlap,
-            "buffer \"" + buffer +
-                "\" is named several times as a destination, and what is meant "
-                "there overlaps or is interleaved",
-            "name it once, and let all ranges in it have its number"};
-  }
-  return OkStatus();
-}
-
-Status CheckReadsAndWrites(const std::vector<StartRequest>& parts,
-                           const std::vector<TransferInfo>& planned) {
-  struct Sides {
-    std::vector<PlacedLayout> read;
-    std::vector<PlacedLayout> written;
-  };
-  std::map<std::string, Sides> buffers;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const auto& [from, to] = std::tie(planned[i].source, planned[i].destination);
-    if (from.node != to.node) return OkStatus();  // so it is for all
-    buffers[from.buffer].read.push_back(LaidOut(parts[i].ranges->source, from));
-    buffers[to.buffer].written.push_back(LaidOut(parts[i].ranges->destination, to));
-  }
-  OverlapBudget budget;
-  for (const auto& [buffer, sides] : buffers) {
-    if (sides.read.empty() || sides.written.empty()) continue;
-    ONECOPY_RETURN_IF_ERROR(
-        CheckApart(sides.read, sides.written,
-                   "source and destination overlap in buffer \"" + buffer + "\"", &budget));
-  }
-  return OkStatus();
+Status CheckWritten(const Uses& uses, OverlapBudget* budget) {
+  return CheckAllApart(uses.written,
+                       "buffer \"" + uses.buffer +
+                           "\" is named several times as a destination, and what is meant there "
+                           "overlaps",
+                       budget);
 }
 
 }  // namespace
@@ -102,12 +64,27 @@ Result<std::vector<StartRequest>> PartsOf(const StartRequest& whole) {
   return parts;
 }
 
-Status CheckPartsApart(const StartRequest& whole, const std::vector<StartRequest>& parts,
-                       const std::vector<TransferInfo>& planned) {
-  std::vector<uint32_t> numbers;
-  for (const StartPart& part : whole.parts) numbers.push_back(part.destination);
-  ONECOPY_RETURN_IF_ERROR(CheckNamedOnce(parts, planned, numbers));
-  return CheckReadsAndWrites(parts, planned);
+Status CheckPartsApart(const std::vector<PartEnds>& parts) {
+  std::map<BufferId, Uses> memories;
+  std::map<BufferId, std::vector<ByteRange>> spans;  // of what is written
+  for (const PartEnds& part : parts) {
+    const PartEnd& to = part.destination;
+    Uses& written = memories[to.memory];
+    written.buffer = to.buffer;
+    written.written.push_back(LaidOut(to.place));
+    spans[to.memory].push_back(to.place.range);
+    if (part.source) memories[part.source->memory].read.push_back(LaidOut(part.source->place));
+  }
+  OverlapBudget budget;
+  for (const auto& [memory, uses] : memories) {
+    if (uses.written.empty()) continue;
+    if (!SpansApart(spans[memory])) ONECOPY_RETURN_IF_ERROR(CheckWritten(uses, &budget));
+    if (uses.read.empty()) continue;
+    ONECOPY_RETURN_IF_ERROR(
+        CheckApart(uses.read, uses.written,
+                   "source and destination overlap in buffer \"" + uses.buffer + "\"", &budget));
+  }
+  return OkStatus();
 }
 
 TransferInfo Summary(const StartRequest& whole, const std::vector<TransferInfo>& planned) {

@@ -2,10 +2,12 @@
 // get in each other's way.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/registry/places.h"
 
 namespace onecopy::engine {
 
@@ -13,11 +15,21 @@ namespace onecopy::engine {
 // nodes, or to a destination that there is not.
 Result<std::vector<StartRequest>> PartsOf(const StartRequest& whole);
 
-// Each part by itself has been checked; `planned` says which ranges of which buffers of which nodes
-// it means. INVALID_ARGUMENT (RANGES_OVERLAP) where a part writes what another one reads, or where
-// a destination buffer is named more than once and what is meant there may overlap.
-Status CheckPartsApart(const StartRequest& whole, const std::vector<StartRequest>& parts,
-                       const std::vector<TransferInfo>& planned);
+// An end of a part in memory of this node.
+struct PartEnd {
+  std::string buffer;  // its name
+  BufferId memory;     // the buffer that has the memory, which several may be views of
+  MemoryPlace place;
+};
+
+struct PartEnds {
+  std::optional<PartEnd> source;  // where it is here
+  PartEnd destination;
+};
+
+// Each part by itself has been checked. INVALID_ARGUMENT (RANGES_OVERLAP) where a part writes what
+// another one reads or writes; RESOURCE_EXHAUSTED (QUOTA) where that takes too long to tell.
+Status CheckPartsApart(const std::vector<PartEnds>& parts);
 
 // What the whole is before it begins: the sum of what is planned. Its plan is that of the part with
 // the most copies, under the names of all paths.

@@ -83,7 +83,9 @@ void Bundles::Plan(const std::shared_ptr<Pending>& pending) {
 Result<TransferInfo> Bundles::Begin(Pending& pending) {
   const StartRequest& request = pending.request;
   Context& context = needs_.context;
-  ONECOPY_RETURN_IF_ERROR(CheckPartsApart(request, pending.parts, pending.planned));
+  ONECOPY_ASSIGN_OR_RETURN(const std::vector<PartEnds> ends,
+                           EndsHere(pending.parts, pending.planned));
+  ONECOPY_RETURN_IF_ERROR(CheckPartsApart(ends));
   TransferInfo info = Summary(request, pending.planned);
   if (request.asked.validate_only) {
     info.id = {};
@@ -124,6 +126,31 @@ Result<TransferInfo> Bundles::Begin(Pending& pending) {
   needs_.transfers.BeginRun(*record, run);
   run->Start();
   return record->info;
+}
+
+Result<PartEnd> Bundles::EndHere(const Endpoint& end, LayoutRef layout) const {
+  ONECOPY_ASSIGN_OR_RETURN(const Buffer* const buffer, needs_.buffers.Find(end.buffer));
+  const ByteRange range{end.offset_bytes.value_or(0), end.bytes.value_or(0)};
+  if (layout->contiguous()) layout = nullptr;
+  ONECOPY_ASSIGN_OR_RETURN(MemoryPlace place, PlaceOf(*buffer, range, std::move(layout)));
+  return PartEnd{buffer->name, buffer->memory(), std::move(place)};
+}
+
+Result<std::vector<PartEnds>> Bundles::EndsHere(const std::vector<StartRequest>& parts,
+                                                const std::vector<TransferInfo>& planned) const {
+  std::vector<PartEnds> all;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const ScatterRef& ranges = parts[i].ranges;
+    PartEnds ends;
+    if (needs_.context.IsSelf(planned[i].source.node)) {
+      ONECOPY_ASSIGN_OR_RETURN(ends.source,
+                               EndHere(planned[i].source, {ranges, &ranges->source}));
+    }
+    ONECOPY_ASSIGN_OR_RETURN(
+        ends.destination, EndHere(planned[i].destination, {ranges, &ranges->destination}));
+    all.push_back(std::move(ends));
+  }
+  return all;
 }
 
 Result<std::vector<BufferId>> Bundles::BuffersHere(const std::vector<TransferInfo>& planned) const {

@@ -10,6 +10,7 @@
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/probing/probes.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/transfers/bundle_parts.h"
 #include "daemon/engine/transfers/bundle_run.h"
 #include "daemon/engine/transfers/destinations.h"
 #include "daemon/engine/transfers/series.h"
@@ -48,6 +49,10 @@ class Bundles {
   void Explore(const std::shared_ptr<Pending>& pending);
   void Plan(const std::shared_ptr<Pending>& pending);
   Result<TransferInfo> Begin(Pending& pending);
+  // Where the parts' bytes lie, as far as that is here.
+  Result<PartEnd> EndHere(const Endpoint& end, LayoutRef layout) const;
+  Result<std::vector<PartEnds>> EndsHere(const std::vector<StartRequest>& parts,
+                                         const std::vector<TransferInfo>& planned) const;
   // The buffers of this node that any part uses.
   Result<std::vector<BufferId>> BuffersHere(const std::vector<TransferInfo>& planned) const;
 

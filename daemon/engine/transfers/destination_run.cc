@@ -92,7 +92,8 @@ void DestinationRun::Begin() {
         {params_.request.reservation.memory, params_.request.reservation.device},
         {},
         record().info,
-        params_.request.ranges};
+        params_.request.ranges,
+        params_.request.reservation.memory_id};
     if (params_.request.asked.deadline) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(os::Clock::now() - accepted_);

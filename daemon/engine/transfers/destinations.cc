@@ -5,6 +5,7 @@
 
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/registry/buffers.h"
+#include "daemon/engine/registry/places.h"
 #include "daemon/log/log.h"
 #include "onecopy/reasons.h"
 #include "transport/core/scatter.h"
@@ -29,6 +30,34 @@ Result<ByteRange> DestinationRange(const StartRequest& request, const Buffer& bu
   Endpoint destination = request.asked.destination;
   if (!destination.bytes) destination.bytes = request.reservation.source.bytes;
   return ResolveRange(destination, buffer.bytes, what);
+}
+
+Area AreaOf(const Buffer& buffer, MemoryPlace place) {
+  return {{buffer.region, place.range.offset, place.range.bytes}, std::move(place.layout)};
+}
+
+Result<Layout> OneRange(uint64_t bytes, const std::string& what) {
+  const StridedRange all{0, bytes, 0, 1};
+  return Layout::Make({&all, 1}, what);
+}
+
+// The request's ranges as they lie in both memories: an array with gaps has ranges of its own.
+Result<ScatterRef> RangesMoved(const StartRequest& request, const Buffer& buffer, const Area& to) {
+  const LayoutRef& from = request.reservation.place;
+  if (from == nullptr && !HasGaps(buffer)) return request.ranges;
+  const uint64_t bytes = to.payload();
+  ONECOPY_ASSIGN_OR_RETURN(Layout source, from != nullptr ? Result<Layout>(*from)
+                                          : request.ranges != nullptr
+                                              ? Result<Layout>(request.ranges->source)
+                                              : OneRange(bytes, "source"));
+  ONECOPY_ASSIGN_OR_RETURN(Layout destination, to.layout != nullptr
+                                                   ? Result<Layout>(*to.layout)
+                                                   : OneRange(bytes, "destination"));
+  const uint64_t ranges =
+      request.ranges != nullptr
+          ? request.ranges->ranges
+          : std::max(source.pieces().size(), destination.pieces().size());
+  return Scatter::Join(std::move(source), std::move(destination), ranges);
 }
 
 uint64_t PiecesOf(const Layout& layout) {
@@ -110,7 +139,7 @@ Result<std::vector<plan::Wire>> Destinations::Unknowns(const std::string& caller
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request));
   ONECOPY_ASSIGN_OR_RETURN(
       const plan::Request question,
-      MakeRequest(request.reservation, checked.area, request.ranges, request.asked.policy, {}));
+      MakeRequest(request.reservation, checked.area, checked.ranges, request.asked.policy, {}));
   // A plan that cannot be made now is refused in full by Accept. Who only asks for a plan asks how
   // fast it will be, too.
   return request.asked.validate_only ? plan::AcceptableWires(question)
@@ -158,8 +187,10 @@ Result<Destinations::Checked> Destinations::Check(const std::string& caller,
   if (ranges != nullptr && !ranges->destination.contiguous()) {
     layout = {ranges, &ranges->destination};
   }
-  return Checked{
-      buffer, {{buffer->region, range.offset, range.bytes}, std::move(layout)}, std::move(grant)};
+  ONECOPY_ASSIGN_OR_RETURN(MemoryPlace place, PlaceOf(*buffer, range, std::move(layout)));
+  Area area = AreaOf(*buffer, std::move(place));
+  ONECOPY_ASSIGN_OR_RETURN(ScatterRef moved, RangesMoved(request, *buffer, area));
+  return Checked{buffer, range, std::move(area), std::move(moved), std::move(grant)};
 }
 
 Result<Ticket> Destinations::OwnTicket(const std::string& caller,
@@ -174,9 +205,9 @@ Result<Ticket> Destinations::OwnTicket(const std::string& caller,
     evaluated.destination_node = self;
     evaluated.source = said.source;
     ONECOPY_ASSIGN_OR_RETURN(Ticket ticket, needs_.tickets.Evaluate(caller, evaluated));
-    if (request.ranges != nullptr && !request.ranges->source.contiguous() &&
-        request.ranges->source.extent().bytes == ticket.range.bytes) {
-      ticket.layout = {request.ranges, &request.ranges->source};
+    if (request.ranges != nullptr) {
+      const LayoutRef ranges = {request.ranges, &request.ranges->source};
+      ONECOPY_RETURN_IF_ERROR(needs_.tickets.Narrow(ranges, &ticket));
     }
     return ticket;
   }
@@ -208,14 +239,13 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                                               const Ticket* inside, OverlapBudget* budget) {
   Context& context = needs_.runs.context;
   ONECOPY_ASSIGN_OR_RETURN(const Checked checked, Check(caller, request, !whole.empty()));
-  const auto& [buffer, area, grant] = checked;
-  const ByteRange range{area.span.offset, area.span.bytes};
+  const auto& [buffer, range, area, ranges, grant] = checked;
   const Reservation& source = request.reservation;
   ONECOPY_ASSIGN_OR_RETURN(plan::Request question,
-                           MakeRequest(source, area, request.ranges, request.asked.policy, {}));
+                           MakeRequest(source, area, ranges, request.asked.policy, {}));
   // Only of what runs alone something is learnt; who has set a deadline has no time to spare.
   question.may_try_again = !request.asked.validate_only && !request.asked.deadline &&
-                           request.ranges == nullptr && needs_.runs.transfers.running() == 0 &&
+                           ranges == nullptr && needs_.runs.transfers.running() == 0 &&
                            question.bytes >= plan::kMinMeasuredBytes;
   ONECOPY_ASSIGN_OR_RETURN(plan::Path plan, plan::MakePlan(question));
   TransferInfo info;
@@ -232,6 +262,7 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
 
   DestinationRun::Params params;
   params.request = request;
+  params.request.ranges = ranges;
   params.plan = std::move(plan);
   params.buffer = buffer->id;
   params.destination = area;
@@ -245,16 +276,16 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
                     "the ticket allows reading " + std::to_string(inside->payload()) +
                         " bytes, and the destination takes " + std::to_string(area.payload()));
     }
-    if (from == buffer) {
-      const PlacedLayout read{inside->layout.get(), inside->range.offset, inside->range.bytes};
-      const PlacedLayout written{area.layout.get(), range.offset, range.bytes};
+    const Area read = AreaOf(*from, inside->place);
+    if (read.span.region == area.span.region) {
+      const PlacedLayout a{read.layout.get(), read.span.offset, read.span.bytes};
+      const PlacedLayout b{area.layout.get(), area.span.offset, area.span.bytes};
       ONECOPY_RETURN_IF_ERROR(
-          CheckApart({&read, 1}, {&written, 1},
+          CheckApart({&a, 1}, {&b, 1},
                      "source and destination overlap in buffer \"" + buffer->name + "\"", budget));
     }
     params.source_buffer = from->id;
-    params.source_area =
-        Area{{from->region, inside->range.offset, inside->range.bytes}, inside->layout};
+    params.source_area = read;
     if (inside->grant) grants.push_back(*inside->grant);
   }
   if (request.asked.validate_only) {
@@ -319,7 +350,8 @@ std::optional<plan::FileEnd> Destinations::FileEndOf(const Reservation& source,
   }
   const Result<Buffer*> from = needs_.runs.buffers.Find(source.source.buffer, true);
   if (!from.ok()) return std::nullopt;
-  const ByteRange read{source.source.offset_bytes.value_or(0), source.source.bytes.value_or(0)};
+  // Of a file, or of memory here, where that lies.
+  const ByteRange read{source.memory_offset, source.source.bytes.value_or(0)};
   const Region& memory = reads ? *to.region : *(*from)->region;
   // Null: of another process's memory, which its library moves.
   const std::byte* const first = memory.address();

@@ -44,7 +44,9 @@ class Destinations {
   // The destination's side of a request that may be carried out.
   struct Checked {
     Buffer* buffer = nullptr;
-    Area area;
+    ByteRange range;    // of the buffer; of ranges, what they span
+    Area area;          // where that lies in its memory
+    ScatterRef ranges;  // in both memories; null: all of them
     std::optional<GrantId> grant;
   };
 

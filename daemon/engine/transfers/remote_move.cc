@@ -112,6 +112,7 @@ void RemoteMove::AskSource() {
   request.transfer = params_.transfer;
   request.series = needs_.series.Find(params_.transfer.part_of);
   request.nics = lanes_.nics_there;
+  request.places = true;
   remote_source_->Prepare(std::move(request), [self = self_](const Result<PrepareReply>& reply) {
     if (self->range_ == nullptr) return;  // stopped, and ended without waiting for this
     if (self->Over(self->range_->Heard(reply.status()))) return;

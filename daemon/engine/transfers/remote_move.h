@@ -37,6 +37,7 @@ class RemoteMove final : public Move, public std::enable_shared_from_this<Remote
     std::optional<std::chrono::milliseconds> deadline;
     TransferInfo transfer;  // for the source's own list
     ScatterRef ranges;      // null: all of both ends
+    std::string memory_id = {};  // of the source's memory; see Reservation
 
     // Where the source's bytes lie in what is opened to this node, and how long that is.
     LayoutRef source_layout() const;

@@ -41,11 +41,14 @@ void SharedMove::Start(Task running, Done done) {
   self_ = shared_from_this();
   running_ = std::move(running);
   done_ = std::move(done);
-  use_ = importer_.Find(params_.source_node, params_.transfer.source.buffer, params_.transfer.id,
-                        OnRecall());
+  use_ = importer_.Find(params_.source_node, memory(), params_.transfer.id, OnRecall());
   found_ = use_ != nullptr;
   if (found_) return Prepare();
   ImportMemory();
+}
+
+const std::string& SharedMove::memory() const {
+  return params_.memory_id.empty() ? params_.transfer.source.buffer : params_.memory_id;
 }
 
 void SharedMove::ImportMemory() {
@@ -59,8 +62,8 @@ void SharedMove::ImportMemory() {
 }
 
 void SharedMove::Fetch(const MemoryExport& loan) {
-  importer_.Get(params_.source_node, params_.transfer.source.buffer,
-                destination_.span.region->place().kind, loan, params_.transfer.id, OnRecall(),
+  importer_.Get(params_.source_node, memory(), destination_.span.region->place().kind, loan,
+                params_.transfer.id, OnRecall(),
                 [self = self_](Result<MemoryImporter::UseRef> use) {
                   if (use.ok()) self->use_ = std::move(*use);
                   if (!self->Over(use.status())) self->Prepare();
@@ -86,6 +89,7 @@ void SharedMove::Open() {
   request.deadline = params_.deadline;
   request.transfer = params_.transfer;
   request.series = series_.Find(params_.transfer.part_of);
+  request.places = true;
   remote_source_->Prepare(std::move(request), [self = self_](Result<PrepareReply> reply) {
     if (!reply.ok() && self->found_ && reply.status().reason() == reasons::kNotShareable &&
         self->stopped_.ok() && self->recalled_.ok()) {

@@ -27,6 +27,8 @@ class SharedMove final : public Move, public std::enable_shared_from_this<Shared
 
  private:
   MemoryImporter::Recalled OnRecall();
+  // By which the memory that it needs is held: that of several views is one.
+  const std::string& memory() const;
   void ImportMemory();
   void Fetch(const MemoryExport& loan);
   void Prepare();

@@ -39,7 +39,7 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
   begun_ = needs_.transfers.begun();
   shared_ = needs_.transfers.running() > 1;
   ticket_text_ = request.ticket;
-  if (lent_) return {.lent = ticket_.range};
+  if (lent_) return {.lent = ticket_.place.range};
   channel_id_ = request.channel;
   connection_number_ = request.connection;
   channel_ = std::make_unique<pipeline::Channel>(connection_, request.channel);
@@ -52,8 +52,9 @@ PrepareReply SourceRun::Prepare(const PrepareRequest& request) {
 }
 
 void SourceRun::Stage(const PrepareRequest& request) {
+  const MemoryPlace& place = ticket_.place;
   StagedSource::Params params;
-  params.area = {{region_, ticket_.range.offset, ticket_.range.bytes}, ticket_.layout};
+  params.area = {{region_, place.range.offset, place.range.bytes}, place.layout};
   params.owner = ticket_.owner.ToString() + " to " + destination_;
   params.link = link_;
   params.connection = connection_;
@@ -72,7 +73,8 @@ void SourceRun::Stage(const PrepareRequest& request) {
 // Links read memory where it lies, and so would give some to bytes that have none; what copies them
 // into slots does not.
 void SourceRun::OpenInPlace(const PrepareRequest& request) {
-  const Span span{region_, ticket_.range.offset, ticket_.range.bytes};
+  const ByteRange& range = ticket_.place.range;
+  const Span span{region_, range.offset, range.bytes};
   if (region_->file() != nullptr) return Cancel(NotInPlace(region_->file()->name()));
   if (const Status usable = region_->CheckUsable(); !usable.ok()) return Cancel(usable);
   if (region_->backing() == nullptr || region_->backing()->IsFull()) {
@@ -195,7 +197,7 @@ void SourceRun::Close(const Status& why) {
 
 void SourceRun::CloseLoan() {
   if (finish_) return OnePartClosed();
-  needs_.exporter.Recall(destination_, ticket_.buffer, id_,
+  needs_.exporter.Recall(destination_, ticket_.memory, id_,
                          [self = shared_from_this()] { self->OnePartClosed(); });
 }
 
@@ -225,7 +227,7 @@ void SourceRun::AfterClosed() {
   }
   if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
     return AnswerFinish({});
-  needs_.checksums.Sum(region_, ticket_.range, ticket_.layout, stop_,
+  needs_.checksums.Sum(region_, ticket_.place.range, ticket_.place.layout, stop_,
                        [self = shared_from_this()](Result<std::string> sum) {
                          if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
                          self->AnswerFinish(sum.ok() ? *sum : std::string());

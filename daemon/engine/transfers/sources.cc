@@ -35,13 +35,18 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
   }
   Result<Ticket> ticket = needs_.tickets.Take(caller, request.ticket, request.id);
   if (!ticket.ok()) return refuse(ticket.status());
+  if (ticket->gaps && !request.staged && !request.places) {
+    return refuse({Code::kFailedPrecondition, reasons::kPeerIncompatible,
+                   "the onecopyd of node " + caller + " is too old to read an array with gaps",
+                   "install the same version on both nodes"});
+  }
   // The whole is charged, and its parts are not.
   if (ticket->part() && (!request.series || request.series->id != ticket->whole)) {
     return refuse({Code::kInvalidArgument, reasons::kBadArgument,
                    "the ticket is for a part of another transfer than the one that is named"});
   }
   if (request.loan != 0) {
-    if (Status lent = needs_.runs.exporter.Check(caller, ticket->buffer, request.loan);
+    if (Status lent = needs_.runs.exporter.Check(caller, ticket->memory, request.loan);
         !lent.ok()) {
       needs_.tickets.Restore(request.ticket, std::move(*ticket));
       return refuse(lent);

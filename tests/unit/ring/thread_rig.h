@@ -45,7 +45,7 @@ class Rig {
     route->way = std::make_shared<host::HostSmallCopyRoute>("east", from, to);
     route->from = {0, from->bytes()};
     route->to = {0, to->bytes()};
-    route->one_buffer = from == to;
+    route->one_memory = from == to;
     return route;
   }
   void Remove(RingThread::RingId ring, uint32_t place) {

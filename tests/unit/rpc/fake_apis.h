@@ -129,6 +129,10 @@ class FakeClientApi final : public engine::ClientApi {
                       engine::Reply<BufferInfo> reply) override {
     Handle("RegisterBuffer", asker, std::move(reply), std::move(request));
   }
+  void CreateViews(const Principal& asker, std::vector<ViewRequest> views,
+                   engine::Reply<std::vector<BufferInfo>> reply) override {
+    Handle("CreateViews", asker, std::move(reply), std::move(views));
+  }
   void GetBuffer(const Principal& asker, std::string node, std::string name,
                  engine::Reply<BufferInfo> reply) override {
     Handle("GetBuffer", asker, std::move(reply), std::move(node), std::move(name));

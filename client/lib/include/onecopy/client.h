@@ -172,6 +172,16 @@ class Client {
   Result<BufferInfo> RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
                                     uint64_t bytes);
 
+  // Names for parts of memory that is registered already, or that the daemon has allocated: ranges,
+  // or arrays with their shape, which others then name without knowing where they lie. All are
+  // made, or none; see ViewRequest. A view goes with its memory, or by DeleteBuffer, which leaves
+  // the memory. One that is there already, with the same name and place, is returned as it is. For
+  // the memory's owner; 1 to 4,096 at a time. ALREADY_EXISTS (NAME_TAKEN), NOT_FOUND,
+  // PERMISSION_DENIED (NOT_OWNER), OUT_OF_RANGE, RESOURCE_EXHAUSTED (QUOTA), and INVALID_ARGUMENT
+  // for arrays that repeat or overlap their elements.
+  Result<std::vector<BufferInfo>> CreateViews(const std::vector<ViewRequest>& views);
+  Result<BufferInfo> CreateView(const ViewRequest& view);
+
   // The memory of a buffer of this node in this process, be it the daemon's or another process's,
   // without a copy: for whoever may read and write all of it; see mapped_buffer.h. `buffer`: a name
   // or an id, also with this node's name ("east:a"). NOT_FOUND, PERMISSION_DENIED;

@@ -47,8 +47,9 @@ class MappedBuffer {
   ~MappedBuffer();  // as Close
 
   // The processor's address of host memory; of GPU memory the driver's, for kernels on that GPU and
-  // copies by it. Null once closed; what follows is then empty.
+  // copies by it. Null once closed; what follows is then empty. Of a view, where that begins.
   void* data() const;
+  // The buffer's. Of an array with gaps (BufferInfo::array) its elements lie further apart.
   uint64_t bytes() const;
   const BufferInfo& info() const;  // as it was when it was mapped
   // The GPU that uses the memory, as this process numbers it; none for host memory.
