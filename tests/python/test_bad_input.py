@@ -136,10 +136,11 @@ def test_handing_out_what_cannot_be(plain):
         plain.__dlpack__(dl_device=(2, 0))
 
 
-def test_one_memory_under_two_names(east):
+def test_a_name_that_is_anothers(east):
     ours = east.empty(10, "uint8", "bad-named")
     assert east.register(ours).name == "bad-named"
-    refused(onecopy.InvalidArgument, lambda: east.register(ours, "bad-other"), "bad-named")
+    refused(onecopy.AlreadyExists, lambda: east.register(numpy.zeros(3), "bad-named"), "bad-named")
+    refused(onecopy.InvalidArgument, lambda: east.register("bad-named"), "array")
 
 
 def test_a_daemon_that_has_gone(daemon):

@@ -36,14 +36,16 @@ def test_a_thousand_tensors_cost_little_more_than_a_ping_an_allocation(east):
     assert min(ratios) <= 3
 
 
-def test_each_has_the_buffer_of_its_memory(east):
+def test_each_is_a_view_of_its_memory_which_is_registered_once(east):
     tensors, shared = model(16), east.empty(SIZE, "uint8")
     alone = east.register(tensors[3])
     buffers = east.register([*tensors, shared])
-    assert [each.id for each in buffers[:8]] == [alone.id] * 8
-    assert len({each.id for each in buffers}) == 3
+    assert buffers[3] == alone
+    assert len({each.id for each in buffers}) == 17
+    assert [len({each.view_of for each in part}) for part in (buffers[:8], buffers[8:16], buffers[:16])] == [1, 1, 2]
+    assert [each.offset_bytes for each in buffers[8:16]] == [at * SIZE for at in range(8)]
+    assert {each.bytes for each in buffers} == {SIZE}
     assert buffers[-1] == shared.buffer
-    assert buffers[8].bytes == 8 * SIZE
     assert east.register(tuple(tensors)) == buffers[:-1]
     assert east.register([]) == []
 
@@ -51,10 +53,12 @@ def test_each_has_the_buffer_of_its_memory(east):
 def test_what_was_deleted_meanwhile_is_registered_again(pair, east):
     tensors = model(160)  # more than are asked for one by one
     first = east.register(tensors)
-    for id in {each.id for each in first[::2]}:
-        pair.east.cli("buffer", "rm", id)
+    for view in first[:80:20]:  # a name alone
+        pair.east.cli("buffer", "rm", view.id)
+    for memory in {each.view_of for each in first[80:]}:  # with all its names
+        pair.east.cli("buffer", "rm", memory, "--force")
     second = east.register(tensors)
-    assert not {each.id for each in first} & {each.id for each in second}
+    assert {number for number in range(160) if first[number].id != second[number].id} == {0, 20, 40, 60, *range(80, 160)}
     assert {each.id for each in east.buffers()} >= {each.id for each in second}
 
 

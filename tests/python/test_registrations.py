@@ -37,11 +37,13 @@ class Driver:
         self._last += 1
         self.allocations[start] = (size, self._last)
 
-    def find(self, array, name=""):
-        return self.registrations.find(array, array.found, name)
+    def find(self, array):
+        return self.registrations.find(array, array.found)
 
     def find_all(self, arrays, **more):
-        return self.registrations.find_all([(each, each.found) for each in arrays], **more)
+        found = self.registrations.find_all([(each, each.found) for each in arrays], **more)
+        assert [each.owner for each in found] == list(arrays)
+        return [each.registration for each in found]
 
     def _allocation(self, address, bytes):
         self.asked += 1
@@ -106,15 +108,6 @@ def test_another_allocation_at_the_same_address_is_another_one(driver):
     first = driver.find(kept).buffer.id
     driver.allocate(0, 2 * MIB)
     assert driver.find(kept).buffer.id != first
-
-
-def test_what_has_a_name_is_registered_alone(driver):
-    driver.allocate(0, 20 * MIB)
-    array = Array(MIB, MIB)
-    whole = driver.find(array)
-    named = driver.find(array, "weights")
-    assert (named.start, named.bytes, named.buffer.name) == (MIB, MIB, "weights")
-    assert (whole.start, whole.bytes) == (0, 20 * MIB)
 
 
 def test_what_goes_beyond_an_allocation_is_registered_as_it_is(driver):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _files, _formats, _native
 from ._transfer import Transfer
-from ._values import Buffer, Plan
+from ._values import Buffer, Endpoint, Plan
 
 if TYPE_CHECKING:
     from ._mapped import MappedArray

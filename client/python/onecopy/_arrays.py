@@ -126,8 +126,8 @@ def _of_tensor(tensor: _native.Tensor) -> View:
         raise InvalidArgument(
             f"elements of {tensor.bits} bits are less than a byte", "BAD_ARGUMENT",
             "view the array as bytes first: array.view(uint8)")
-    *fields, type = tensor.fields()
-    return View(*fields, tensor, _dtypes.name_of(type, tensor.bits // 8))
+    address, itemsize, shape, strides, device, read_only, protocol, type = tensor.fields()
+    return View(address, itemsize, shape, strides, device, read_only, protocol, tensor, _dtypes.name_of(type, itemsize))
 
 
 def _of_interface(fields: Mapping[str, Any], device: tuple[int, int], protocol: str, array: object) -> View:

@@ -47,6 +47,11 @@ class MappedArray(TypedArray):
         return self._buffer
 
     @property
+    def _gaps(self) -> list[_arrays.Range] | None:
+        """None: its buffer is this array, without the gaps that lie between its elements in memory."""
+        return None
+
+    @property
     def device(self) -> int | None:
         """The GPU that uses it, as this process numbers them; None for host memory."""
         return self._device

@@ -26,6 +26,9 @@ def owner_of(array: Any) -> Any:
     for _ in range(64):  # of a chain that has no end by mistake
         if _arrays.has_storage(array):
             return array.untyped_storage()
+        if isinstance(array, memoryview) and array.obj is not None:
+            array = array.obj
+            continue
         base = getattr(array, "base", None)
         # A capsule is no array any more once another one was made of it, which then keeps the memory.
         if base is None:
@@ -167,6 +170,7 @@ class Registrations:
         self._known_session = session()
         self._allocation = allocation
         self._most = most
+        self.on_end: Callable[[Registration], None] = lambda _: None  # what rests on a registration ends with it
         self._lock = threading.RLock()  # a finalizer may run while it is held
         self._of: collections.OrderedDict[_Key, Registration] = collections.OrderedDict()
         self._self = weakref.ref(self)
@@ -333,6 +337,7 @@ class Registrations:
             dropped = [self._of.pop(key) for key in gone]
         for each in dropped:
             each.owners.clear()
+            self.on_end(each)
         if dropped:
             self._end(id, True)  # the library may hold on to the memory still
         return bool(dropped)
@@ -356,6 +361,7 @@ class Registrations:
             self._end(gone.buffer.id, force)
             self._of.pop(key, None)
         gone.owners.clear()
+        self.on_end(gone)
 
     def _end(self, id: str, force: bool) -> None:
         if self._forked():

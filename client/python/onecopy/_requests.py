@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -109,6 +110,11 @@ class Requests:
     def wanted(self, arrays: Sequence[Any], before: set[str]) -> list[Wanted]:
         """Where each of these arrays lies, and as what; memory that is not known yet is registered. before: as of
         Registrations.find_all."""
+        for number, each in enumerate(arrays):
+            if is_empty(each):
+                what = "the array" if len(arrays) == 1 else f"array {number}"
+                raise InvalidArgument(f"{what} has no bytes: its shape is {tuple(each.shape)}", "BAD_SIZE",
+                                      "leave arrays without elements out")
         ready = self._ready(arrays, [], before)
         return [self._wanted(each, ready) for each in arrays]
 
@@ -116,16 +122,19 @@ class Requests:
         if isinstance(array, OURS):
             place = self.place(array, "the array", False)
             # What goes back to a pool, or is unmapped, with the last that uses it.
-            owner = array if isinstance(array, _mapped.MappedArray) else array._memory
-            return Wanted(array.buffer, place.endpoint[2] or 0, place.dtype, array._dtype.itemsize, array.shape,
-                          array.strides, owner)
+            owner, buffer, offset = (array, array.buffer, 0) if isinstance(array, _mapped.MappedArray) else (
+                array._memory, array.buffer, place.endpoint[2] or 0)
+            if array._apart is not None:  # of a view, which views are not made of
+                buffer, offset = dataclasses.replace(buffer, id=buffer.view_of), buffer.offset_bytes
+            return Wanted(buffer, offset, place.dtype, array._dtype.itemsize, array.shape, array.strides, owner,
+                          ends_with_memory=isinstance(array, _shared.SharedArray) and not isinstance(array, _ranges.PoolRange))
         found, owned = ready[id(array)]
         start, bytes = _arrays.extent(found)
         as_array = (found.dtype, found.itemsize, found.shape, found.strides)
         if owned is not None:
             registration = owned.registration
             return Wanted(registration.buffer, start - registration.start, *as_array, owned.owner,
-                          None if owned.lasting else found, registration)
+                          None if owned.lasting else found, registration=registration)
         owner = _registrations.owner_of(array)
         keeps = None if _registrations.is_watchable(owner) else found
         shared = _shared.find(start, bytes) if found.on_host else None

@@ -33,6 +33,7 @@ class Wanted(NamedTuple):
     strides: tuple[int, ...]
     owner: Any  # with whose end the memory may be another array's
     keeps: object = None  # where that end cannot be seen: what the view keeps instead
+    ends_with_memory: bool = False  # the buffer goes when the owner does, and the daemon ends its views with it
     registration: Registration | None = None  # of memory that was not made to be shared
 
     @property
@@ -54,15 +55,16 @@ def _ended(watch: weakref.ref[Any]) -> None:
     assert isinstance(watch, _Watch)
     views = watch.of()
     if views is not None:
-        views._end(watch.view)
+        views._owner_ended(watch.view)
 
 
 class _Kept(NamedTuple):
     made: Buffer
     place: _Place
     owner: int
-    keeps: object  # its watch, or the owner
+    keeps: object  # its watch, the owner, or nothing
     registration: Registration | None
+    by_daemon: bool  # which ends it with its memory
 
 
 class Views:
@@ -77,6 +79,8 @@ class Views:
         self._lock = threading.RLock()  # a finalizer may run while it is held
         self._session = native.session
         self._of: dict[str, _Kept] = {}  # by their ids
+        self._resting: dict[int, set[str]] = {}  # on a registration, by its identity
+        registrations.on_end = self._registration_ended
         self._unnamed: dict[_Place, str] = {}
         self._self = weakref.ref(self)
 
@@ -122,16 +126,33 @@ class Views:
             self._look_at_session()
             if made.id in self._of:  # made before
                 return made
-            keeps: object = (wanted.owner, wanted.keeps)
-            if wanted.keeps is None:
+            # One owner's registration ends with it, and takes its views along; that of a GPU's allocation has many.
+            registration, keeps = wanted.registration, wanted.keeps
+            by_daemon = wanted.ends_with_memory or (registration is not None and not registration.of_allocation)
+            if keeps is not None:
+                keeps = wanted.owner, keeps
+            elif registration is None or not by_daemon:
                 keeps = watch = _Watch(wanted.owner, _ended)
                 watch.of, watch.view = self._self, made.id
-            self._of[made.id] = _Kept(made, wanted.place, id(wanted.owner), keeps, wanted.registration)
+            self._of[made.id] = _Kept(made, wanted.place, id(wanted.owner), keeps, registration, by_daemon)
             if not named:
                 self._unnamed[wanted.place] = made.id
-            if wanted.registration is not None:
-                self._registrations.pin(wanted.registration)
+            if registration is not None:
+                self._resting.setdefault(id(registration), set()).add(made.id)
+                self._registrations.pin(registration)
         return made
+
+    def _owner_ended(self, view: str) -> None:
+        with self._lock:
+            kept = self._of.get(view)
+            if kept is not None and kept.by_daemon:
+                return self._forget(view)
+        self._end(view)
+
+    def _registration_ended(self, registration: Registration) -> None:
+        with self._lock:
+            for view in self._resting.pop(id(registration), ()):
+                self._forget(view)
 
     def _end(self, view: str) -> None:
         """At once, and before the memory is anything else's."""
@@ -152,6 +173,7 @@ class Views:
         if self._unnamed.get(kept.place) == view:
             del self._unnamed[kept.place]
         if kept.registration is not None:
+            self._resting.get(id(kept.registration), set()).discard(view)
             self._registrations.unpin(kept.registration)
 
     def _look_at_session(self) -> None:
