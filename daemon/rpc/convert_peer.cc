@@ -180,7 +180,7 @@ void PrintReserved(const engine::Reservation& value, Message* out) {
   out->set_memory(ToUtf8(value.memory));
   out->set_device(ToUtf8(value.device));
   out->set_memory_id(ToUtf8(value.memory_id));
-  if (value.place != nullptr) codec::Print(value.place->pieces(), 0, out->mutable_place());
+  if (value.place != nullptr) Print(*value.place, out->mutable_place());
 }
 
 // What is not said, or not known here, counts as the longest way.

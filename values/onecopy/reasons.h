@@ -24,6 +24,7 @@ inline constexpr std::string_view kRangesOverlap = "RANGES_OVERLAP";
 inline constexpr std::string_view kRequestForgotten = "REQUEST_FORGOTTEN";
 inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
 inline constexpr std::string_view kSizeMismatch = "SIZE_MISMATCH";
+inline constexpr std::string_view kTypeMismatch = "TYPE_MISMATCH";
 
 // NOT_FOUND
 inline constexpr std::string_view kBufferLost = "BUFFER_LOST";

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -29,11 +30,12 @@ std::pair<std::string, size_t> Split(const std::string& text) {
   return {text.substr(0, mark), part};
 }
 
-// Without a layout it is one range, which is a layout, too.
+// From its first byte on: where that lies is told to nobody. One range is a layout, too.
 LayoutRef Lay(const MemoryPlace& place) {
-  if (place.layout != nullptr) return place.layout;
   const StridedRange all{0, place.range.bytes, 0, 1};
-  return std::make_shared<const Layout>(*Layout::Make({&all, 1}, "source"));
+  const std::span<const StridedRange> pieces =
+      place.layout == nullptr ? std::span(&all, 1) : std::span(place.layout->pieces());
+  return std::make_shared<const Layout>(*Layout::Make(pieces, "source"));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ inline Result<engine::MappingGiven> AskToMap(EngineNode& node, const engine::Pri
   return future.get();
 }
 
-// Host memory, mapped.
+// Host memory, mapped from its beginning, also of a view.
 class MapOf {
  public:
   MapOf(EngineNode& node, const engine::Principal& who, const std::string& buffer) {
@@ -40,7 +40,8 @@ class MapOf {
     REQUIRE_OK(given);
     given_ = std::move(*given);
     REQUIRE(given_.fds.size() == 1);
-    auto mapping = os::MapShared(given_.fds.front().get(), given_.buffer.bytes);
+    auto mapping = os::MapShared(given_.fds.front().get(),
+                                 given_.buffer.offset_bytes + given_.buffer.bytes);
     REQUIRE_OK(mapping);
     mapping_ = std::move(*mapping);
   }

@@ -169,6 +169,35 @@ TEST_CASE("another user is not given memory whose file holds more, or can be tak
   REQUIRE_OK(AskToMap(rig.east, rig.alice, "loose"));
 }
 
+TEST_CASE("a view that is a part of memory is mapped by its owner alone, with the rest behind it") {
+  MapRig rig;
+  rig.Create();
+  const auto name = [&](const std::string& view, const std::string& range) {
+    const auto made = rig.east.Ask<std::vector<BufferInfo>>([&](ClientApi& api, auto reply) {
+      api.CreateViews(rig.alice, {{.name = view, .range = ParseEnd(range)}}, std::move(reply));
+    });
+    REQUIRE_OK(made);
+    return made->front();
+  };
+  const BufferInfo part = name("part", "a@4097+8");
+  name("all", "a");
+  const MapOf of_part(rig.east, rig.alice, "part");
+  CHECK(of_part.given().buffer.id == part.id);
+  CHECK(of_part.given().buffer.offset_bytes == 4097);
+  CHECK(of_part.given().memory.offset == 0);  // what is given is the memory
+  rig.Grant("part", true, true);
+  rig.CheckRefused(rig.bob, "part", Code::kFailedPrecondition, reasons::kNotShareable,
+                   "a part of memory");
+  rig.Grant("all", true, true);
+  const MapOf of_all(rig.east, rig.bob, "all");
+  std::memset(of_all.data() + 4097, 0x42, 8);
+  CHECK(of_part.data()[4097] == std::byte{0x42});
+  // What ends the memory ends both.
+  REQUIRE_OK(rig.Delete("a", true));
+  CHECK(of_part.AwaitRevocation().reason() == reasons::kBufferNotFound);
+  CHECK(of_all.AwaitRevocation().reason() == reasons::kBufferNotFound);
+}
+
 TEST_CASE("a client is told that its right has ended, unless another one gives as much") {
   MapRig rig;
   rig.Create();

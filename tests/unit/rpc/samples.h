@@ -13,11 +13,21 @@ inline void Settle(ReserveRequest* request) {
   SettleRanges(request->mutable_source_ranges(), nullptr);
   for (SourcePart& part : *request->mutable_parts()) SettleRanges(part.mutable_ranges(), nullptr);
 }
+inline void SettlePlaces(ReserveResponse* reserved) {
+  SettleRanges(reserved->mutable_place(), nullptr);
+  for (ReservedPart& part : *reserved->mutable_parts()) {
+    SettleRanges(part.mutable_place(), nullptr);
+  }
+}
+inline void Settle(ReserveResponse* reserved) { SettlePlaces(reserved); }
+inline void Settle(OpenPushRequest* request) { SettlePlaces(request->mutable_reservation()); }
 inline void Settle(StartRequest* request) {
+  SettlePlaces(request->mutable_reservation());
   SettleRanges(request->mutable_source_ranges(), request->mutable_destination_ranges());
   Settle(request->mutable_series());
   for (StartPart& part : *request->mutable_parts()) {
     SettleRanges(part.mutable_source_ranges(), part.mutable_destination_ranges());
+    SettleRanges(part.mutable_reservation()->mutable_place(), nullptr);
   }
   // Each to a destination of its own, and asked for together.
   for (int i = 0; i < request->parts_size(); ++i) {
