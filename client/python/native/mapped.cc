@@ -2,6 +2,7 @@
 
 #include "client/cli/output/document.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 
 namespace onecopy::python {
 
@@ -23,7 +24,7 @@ int GetMappedBuffer(PyObject* self, Py_buffer* view, int flags) {
 }  // namespace
 
 Mapped::~Mapped() {
-  const nb::gil_scoped_release released;  // a driver may take its time
+  const WithoutGil released;  // a driver may take its time
   static_cast<void>(buffer_.Close());
 }
 

@@ -2,6 +2,7 @@
 
 #include "client/cli/output/document.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 
 namespace onecopy::python {
 
@@ -19,7 +20,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
 
 Memory::~Memory() {
   // Ends the registration, which waits for the daemon.
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   static_cast<void>(buffer_.Close());
 }
 
@@ -28,7 +29,7 @@ std::string Memory::Document() const {
 }
 
 void Memory::Close() {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(buffer_.Close());
 }
 

@@ -10,12 +10,14 @@
 #include <tuple>
 
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 #include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
 #include "client/python/native/tensor.h"
 #include "client/python/native/torch_hooks.h"
+#include "client/python/native/undisturbed.h"
 #include "onecopy/size.h"
 
 namespace nb = nanobind;
@@ -122,7 +124,7 @@ void BindPools(nb::module_& module) {
       "set_torch_pool",
       [](int device, const PoolHandle* pool) {
         std::shared_ptr<onecopy::Pool> chosen = pool == nullptr ? nullptr : pool->pool();
-        const nb::gil_scoped_release released;  // the last of another one may go, and waits
+        const WithoutGil released;  // the last of another one may go, and waits
         SetTorchPool(device, std::move(chosen));
       },
       "device"_a, "pool"_a.none());
@@ -210,6 +212,9 @@ void BindNode(nb::module_& module) {
 
 NB_MODULE(_native, module) {
   RegisterErrors();
+  nb::class_<Undisturbed>(module, "Undisturbed", nb::type_slots(UndisturbedSlots()))
+      .def(nb::init<nb::callable>(), "work"_a)
+      .def("__call__", &Undisturbed::Call);
   BindTransfers(module);
   BindMemory(module);
   BindPools(module);

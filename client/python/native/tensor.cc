@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "client/python/native/gil.h"
+
 namespace onecopy::python {
 
 namespace nb = nanobind;
@@ -149,9 +151,8 @@ struct Exported {
     auto* exported = static_cast<Exported*>(managed->context);
     // Other threads of a consumer may end it; after Python's end there is nothing to give back.
     if (Py_IsInitialized() != 0) {
-      const PyGILState_STATE state = PyGILState_Ensure();
+      const WithGil held;
       Py_DECREF(exported->owner);
-      PyGILState_Release(state);
     }
     delete exported;
   }
@@ -229,7 +230,8 @@ static bool IsLazy(const nb::object& array) {
   return false;
 }
 
-Tensor ImportTensor(const nb::object& array) {
+// Runs code of the array's own type.
+static Tensor Import(const nb::object& array) {
   if (PyCapsule_CheckExact(array.ptr())) return FromCapsule(array);
   if (IsLazy(array)) throw nb::buffer_error("its conjugate or negative bit is set");
   if (const dlpack::ExchangeApi* api = ExchangeApiOf(array)) {
@@ -241,17 +243,18 @@ Tensor ImportTensor(const nb::object& array) {
   return FromBuffer(array);
 }
 
+Tensor ImportTensor(const nb::object& array) {
+  return CallPython([&] { return Import(array); });
+}
+
 std::optional<std::tuple<uint64_t, uint64_t, bool>> FlatMemoryOf(const nb::object& array) {
   Tensor tensor;
   try {
-    if (PyObject_CheckBuffer(array.ptr()) != 0) {
-      tensor = FromBuffer(array);
-    } else if (ExchangeApiOf(array) != nullptr) {
-      tensor = ImportTensor(array);
-    } else {
-      return std::nullopt;
-    }
-  } catch (const nb::python_error&) {
+    const bool plain = PyObject_CheckBuffer(array.ptr()) != 0;
+    if (!plain && CallPython([&] { return ExchangeApiOf(array); }) == nullptr) return std::nullopt;
+    tensor = CallPython([&] { return plain ? FromBuffer(array) : Import(array); });
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
     return std::nullopt;
   } catch (const nb::builtin_exception&) {
     return std::nullopt;
