@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _arrays, _device, _dtypes, _errors, _files, _native, _npy, _pieces, _placing, _pool, _safetensors, _shared
+from . import _arrays, _device, _dtypes, _errors, _files, _native, _npy, _numbers, _pieces, _placing, _pool
+from . import _safetensors, _shared
 from ._errors import Error, InvalidArgument
 from ._requests import OURS, End, is_empty
 from ._transfer import Transfer
@@ -80,9 +81,7 @@ class Options(NamedTuple):
 
 
 def options(at_most: int | None, checksum: bool, deadline: float | None) -> Options:
-    if deadline is not None and (not math.isfinite(deadline) or deadline <= 0):
-        raise InvalidArgument(f"a deadline of {deadline} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
-    return Options(at_most, checksum, None if deadline is None else time.monotonic() + deadline)
+    return Options(at_most, checksum, None if deadline is None else time.monotonic() + _numbers.seconds(deadline, "a deadline"))
 
 
 # ---- files

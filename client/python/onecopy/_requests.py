@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from . import _arrays, _device, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
 from ._errors import InvalidArgument, NotFound
+from ._numbers import milliseconds
 from ._values import Buffer, Endpoint
 
 End: TypeAlias = "str | Endpoint | Buffer | _shared.SharedArray | Any"
@@ -21,14 +21,6 @@ _MANY = 8  # buffers that are asked for one by one rather than by a list of all
 _Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Registration | None]]"
 _T = TypeVar("_T")
 OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
-
-
-def milliseconds(seconds: float | None, what: str) -> int | None:
-    if seconds is None:
-        return None
-    if not math.isfinite(seconds) or seconds <= 0:
-        raise InvalidArgument(f"{what} of {seconds} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
-    return max(1, math.ceil(seconds * 1000))
 
 
 class Place:

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import _native, _tensors
+from . import _native, _numbers, _tensors
 from ._errors import Error, InvalidArgument
 from ._kept import Kept
 from ._node import Node, connect
@@ -196,7 +196,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
         """Raises TimeoutError after `timeout` seconds; the transfer then goes on until the request goes."""
         assert fetch_request.future is not None
         try:
-            fetch_request.future.result(None if timeout < 0 else timeout)
+            fetch_request.future.result(None if timeout == -1 else _numbers.seconds(timeout, "a timeout", zero=True))
         except (TimeoutError, concurrent.futures.CancelledError) as failure:
             if fetch_request.future.done():
                 raise self._failure(fetch_request.obj_id, str(failure)) from failure
