@@ -8,6 +8,8 @@ void StayUntilTheProcessEnds() noexcept {
   for (;;) ::pause();
 }
 
+bool HasGil() { return NB_CALL(gil_check)(); }
+
 WithoutGil::WithoutGil() : state_(PyEval_SaveThread()) {}
 
 WithoutGil::~WithoutGil() {

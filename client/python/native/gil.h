@@ -16,6 +16,9 @@ namespace onecopy::python {
 // Never returns, and uses no processor. The process can end all the same.
 [[noreturn]] void StayUntilTheProcessEnds() noexcept;
 
+// Whether this thread has it.
+bool HasGil();
+
 // While it lives, other threads may run Python code, and this one must not.
 class WithoutGil {
  public:

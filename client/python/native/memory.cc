@@ -1,6 +1,7 @@
 #include "client/python/native/memory.h"
 
 #include "client/cli/output/document.h"
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
 #include "client/python/native/gil.h"
 
@@ -12,8 +13,7 @@ namespace {
 
 int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Memory* memory = nb::inst_ptr<Memory>(self);
-  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(memory->address()),
-                           static_cast<Py_ssize_t>(memory->bytes()), 0, flags);
+  return LendView(self, view, memory->address(), memory->bytes(), flags);
 }
 
 }  // namespace
@@ -35,6 +35,7 @@ void Memory::Close() {
 
 PyType_Slot* MemorySlots() {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
+                                {Py_bf_releasebuffer, reinterpret_cast<void*>(&GiveViewBack)},
                                 {0, nullptr}};
   return slots;
 }

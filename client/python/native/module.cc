@@ -9,6 +9,7 @@
 
 #include <tuple>
 
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
 #include "client/python/native/gil.h"
 #include "client/python/native/mapped.h"
@@ -212,6 +213,7 @@ void BindNode(nb::module_& module) {
 
 NB_MODULE(_native, module) {
   RegisterErrors();
+  WatchExit();
   nb::class_<Undisturbed>(module, "Undisturbed", nb::type_slots(UndisturbedSlots()))
       .def(nb::init<nb::callable>(), "work"_a)
       .def("__call__", &Undisturbed::Call);

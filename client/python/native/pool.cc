@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/cli/output/document.h"
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
 #include "client/python/native/gil.h"
 #include "onecopy/reasons.h"
@@ -24,8 +25,7 @@ int GetPieceBuffer(PyObject* self, Py_buffer* view, int flags) {
     view->obj = nullptr;
     return -1;
   }
-  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(piece->address()),
-                           static_cast<Py_ssize_t>(piece->bytes()), 0, flags);
+  return LendView(self, view, piece->address(), piece->bytes(), flags);
 }
 
 // What a pool keeps for its transfers may have pieces, which keep the pool.
@@ -197,6 +197,7 @@ std::string PoolHandle::Statistics() const {
 
 PyType_Slot* PoolPieceSlots() {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetPieceBuffer)},
+                                {Py_bf_releasebuffer, reinterpret_cast<void*>(&GiveViewBack)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(&VisitKept)},
                                 {Py_tp_clear, reinterpret_cast<void*>(&ClearKept)},
                                 {0, nullptr}};

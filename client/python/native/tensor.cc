@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/python/native/at_exit.h"
 #include "client/python/native/gil.h"
 
 namespace onecopy::python {
@@ -149,10 +150,15 @@ struct Exported {
 
   static void Delete(Managed* managed) {
     auto* exported = static_cast<Exported*>(managed->context);
-    // Other threads of a consumer may end it; after Python's end there is nothing to give back.
-    if (Py_IsInitialized() != 0) {
+    // Other threads of a consumer may end it. While Python ends only the thread that has the lock
+    // gets it; afterwards there is nothing to give back.
+    if (nb::is_alive() && HasGil()) {
+      Py_DECREF(exported->owner);
+      NoteGivenBack();
+    } else if (Py_IsInitialized() != 0) {
       const WithGil held;
       Py_DECREF(exported->owner);
+      NoteGivenBack();
     }
     delete exported;
   }
@@ -182,6 +188,7 @@ nb::object ToCapsule(const nb::object& owner, const dlpack::Tensor& tensor,
       PyCapsule_New(&exported->managed, Managed::kName, &Exported<Managed>::DeleteCapsule);
   if (capsule == nullptr) nb::raise_python_error();
   exported->owner = nb::object(owner).release().ptr();
+  NoteLent();
   static_cast<void>(exported.release());
   return nb::steal(capsule);
 }

@@ -81,6 +81,8 @@ class Options(NamedTuple):
 
 
 def options(at_most: int | None, checksum: bool, deadline: float | None) -> Options:
+    if at_most is not None:
+        at_most = _numbers.whole(at_most, "at_most", most=_numbers.MOST_COPIES)
     return Options(at_most, checksum, None if deadline is None else time.monotonic() + _numbers.seconds(deadline, "a deadline"))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import numbers
 import operator
 from typing import Any
 
@@ -10,7 +12,8 @@ from . import _native
 from ._errors import InvalidArgument
 
 MOST_BYTES = (1 << 63) - 1  # what a file, or a buffer, can have
-MOST_SECONDS = 100 * 365 * 86400.0  # far less than the clocks can count
+MOST_COPIES = (1 << 32) - 1  # that somebody may accept
+MOST_SECONDS = 10 * 365 * 86400.0 - 1  # what the daemon takes: below ten years
 
 
 def whole(value: Any, what: str, *, least: int = 0, most: int = MOST_BYTES, reason: str = "BAD_ARGUMENT") -> int:
@@ -30,15 +33,13 @@ def size(value: Any, what: str, *, most: int = MOST_BYTES) -> int:
 def seconds(value: Any, what: str, *, zero: bool = False) -> float:
     """zero: 0 is one, too."""
     number = math.nan
-    if not isinstance(value, (bool, str, bytes, bytearray)):
-        try:
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
             number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
     if not 0 <= number <= MOST_SECONDS or (number == 0 and not zero):
         least = "0" if zero else "above 0"
         raise InvalidArgument(f"{what} of {value!r} seconds is not one", "BAD_ARGUMENT",
-                              f"pass a number of seconds, {least} to {MOST_SECONDS:.0f} (100 years), or None for none")
+                              f"pass a number of seconds, {least} to {MOST_SECONDS:.0f} (ten years), or None for none")
     return number
 
 
