@@ -52,6 +52,9 @@ Session::Session(AttachSocket attach, std::string run_dir, const ConnectOptions&
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // the daemon is trusted, and a page of receipts is long
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A connection that failed for want of a descriptor may be made as soon as there is one.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A channel of its own: closing this one must not wait for, or disturb, another client's.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   channel_ = grpc::CreateCustomChannel(UnixTarget(run_dir_ + "/" + kApiSocket),

@@ -99,9 +99,12 @@ Status SmallTransfers::OpenRing() {
 }
 
 SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
-  if (ring_.load(std::memory_order_acquire) == nullptr && !OpenRing().ok()) {
-    usable_ = false;
-    return nullptr;
+  if (ring_.load(std::memory_order_acquire) == nullptr) {
+    if (const Status opened = OpenRing(); !opened.ok()) {
+      // What this process is short of now it may have later.
+      usable_ = opened.code() == Code::kResourceExhausted;
+      return nullptr;
+    }
   }
   v1::AttachRequest ask;
   codec::Print(request.source, ask.mutable_open_route()->mutable_source());

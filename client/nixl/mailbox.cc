@@ -29,7 +29,7 @@ Mailbox::~Mailbox() = default;
 Status Mailbox::Open(Session& session) {
   session_ = &session;
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, session.Get());
-  auto made = client->CreateHostBuffer(name_, kMailboxBytes);
+  auto made = client->CreateHostBuffer(name_, kMailboxBytes, HostPages::kWhenTouched);
   ONECOPY_RETURN_IF_ERROR(made.status());
   memory_.emplace(std::move(*made));
   ONECOPY_RETURN_IF_ERROR(Restore(*client));
