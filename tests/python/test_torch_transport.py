@@ -192,7 +192,7 @@ def test_a_timeout_that_is_not_one(pair, ends, timeout):
     east, west = ends
     memory = east.register_memory(torch.ones(8))
     remote = remote_of(west.register_memory(torch.zeros(8)))
-    for call in (lambda: new_transport("onecopy", run_dir=pair.east.run_dir, timeout=timeout),
+    for call in (lambda: type(east)(run_dir=pair.east.run_dir, timeout=timeout),
                  lambda: east.bind(timeout=timeout), lambda: east.connect(b"", timeout=timeout),
                  lambda: east.register_memory(torch.ones(8), timeout=timeout),
                  lambda: east.unregister_memory(memory, timeout=timeout), lambda: memory.to_remote_buffer(timeout=timeout),
