@@ -74,8 +74,8 @@ void PassOn(Level& level, int signal, siginfo_t* info, void* context) {
 void OnSignal(size_t number, int signal, siginfo_t* info, void* context) {
   const int kept = errno;
   Chain& chain = TheChain();
-  const bool fault = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR ||
-                     info->si_code == BUS_MCEERR_AR;
+  const bool fault =
+      info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR || info->si_code == BUS_MCEERR_AR;
   for (const std::atomic<TakeFault>& each : chain.takers) {
     const TakeFault take = each.load(std::memory_order_acquire);
     if (!fault || take == nullptr) break;

@@ -1,7 +1,7 @@
-// What Python's end finds: nanobind then tells, on standard error, of objects of ours that are still
-// there, as a reference may have been lost. That is meant for us. What others hold on to, as threads
-// do that outlive the program, and libraries that give nothing back once Python ends (pyarrow), is
-// not lost by us, and nobody is told of it.
+// What Python's end finds: nanobind then tells, on standard error, of objects of ours that are
+// still there, as a reference may have been lost. That is meant for us. What others hold on to, as
+// threads do that outlive the program, and libraries that give nothing back once Python ends
+// (pyarrow), is not lost by us, and nobody is told of it.
 #pragma once
 
 #include <nanobind/nanobind.h>

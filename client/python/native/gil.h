@@ -1,10 +1,10 @@
 // Python's lock (the GIL), given up and taken in ways that the end of the process survives.
 //
-// When the main thread ends, so does the process, whatever its daemon threads do. Before 3.14 Python
-// ends a thread that wants the lock from then on with pthread_exit, which unwinds the thread's stack
-// like an exception that nobody may stop. Frames of C++ that cannot be unwound (a destructor, a
-// `catch (...)`, what is noexcept) turn that into SIGABRT. So a thread that comes to its end here
-// stays where it is, without the lock, as Python's own threads do from 3.14 on.
+// When the main thread ends, so does the process, whatever its daemon threads do. Before 3.14
+// Python ends a thread that wants the lock from then on with pthread_exit, which unwinds the
+// thread's stack like an exception that nobody may stop. Frames of C++ that cannot be unwound (a
+// destructor, a `catch (...)`, what is noexcept) turn that into SIGABRT. So a thread that comes to
+// its end here stays where it is, without the lock, as Python's own threads do from 3.14 on.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,9 +1,14 @@
 #include "client/python/native/memory.h"
 
+#include <cstring>
+#include <string>
+
 #include "client/cli/output/document.h"
 #include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
 #include "client/python/native/gil.h"
+#include "onecopy/reasons.h"
+#include "transport/os/fault_trap.h"
 
 namespace onecopy::python {
 
@@ -31,6 +36,46 @@ std::string Memory::Document() const {
 void Memory::Close() {
   const WithoutGil released;
   Check(buffer_.Close());
+}
+
+namespace {
+
+// A plain view of an object's bytes, for as long as it lives.
+class View {
+ public:
+  View(const nb::object& object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) nb::raise_python_error();
+  }
+  ~View() { PyBuffer_Release(&view_); }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  uint64_t bytes() const { return static_cast<uint64_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+}  // namespace
+
+void CopyBytes(const nb::object& target, const nb::object& source) {
+  const View to(target, PyBUF_WRITABLE);
+  const View from(source, PyBUF_SIMPLE);
+  if (to.bytes() != from.bytes()) {
+    throw StatusError({Code::kInvalidArgument, reasons::kSizeMismatch,
+                       std::to_string(from.bytes()) + " bytes do not fit into exactly " +
+                           std::to_string(to.bytes())});
+  }
+  const WithoutGil released;
+  if (os::TouchForeign(from.data(), from.bytes(),
+                       [&] { std::memcpy(to.data(), from.data(), from.bytes()); })) {
+    return;
+  }
+  throw StatusError({Code::kAborted, reasons::kMemoryFault,
+                     "a page of the memory to be copied was not there (SIGBUS): the file that it "
+                     "maps was cut short, or cannot be read",
+                     "see that the file keeps its length while it is mapped"});
 }
 
 PyType_Slot* MemorySlots() {

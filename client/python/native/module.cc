@@ -82,6 +82,7 @@ void BindMemory(nb::module_& module) {
                    "tuple[int, int], bool, str]"))
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
+  module.def("copy_bytes", &CopyBytes, "target"_a, "source"_a);
   module.def("import_tensor", &ImportTensor, "array"_a);
   module.def("flat_memory", &FlatMemoryOf, "array"_a.none());
   module.def(

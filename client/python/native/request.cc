@@ -20,10 +20,10 @@ namespace {
 template <typename T>
 [[noreturn]] void ThrowNoNumber(const nb::handle& value, const char* what) {
   PyErr_Clear();
-  throw StatusError({Code::kInvalidArgument, reasons::kBadArgument,
-                     std::string(what) + " cannot be " + nb::repr(value).c_str(),
-                     "pass a whole number from 0 to " +
-                         std::to_string(std::numeric_limits<T>::max())});
+  throw StatusError(
+      {Code::kInvalidArgument, reasons::kBadArgument,
+       std::string(what) + " cannot be " + nb::repr(value).c_str(),
+       "pass a whole number from 0 to " + std::to_string(std::numeric_limits<T>::max())});
 }
 
 // Of a whole number, Python's or of whoever has __index__ (NumPy's). Throws INVALID_ARGUMENT

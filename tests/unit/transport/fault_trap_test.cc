@@ -160,7 +160,8 @@ TEST_CASE("mappings of our own are replaced, those of others left, in one proces
   CHECK_FALSE(ReadAll(others));
 }
 
-TEST_CASE("a fault that is not ours goes to the handler that was there before, or ends the process") {
+TEST_CASE(
+    "a fault that is not ours goes to the handler that was there before, or ends the process") {
   if (testing::kAddressSanitizer) ONECOPY_SKIP("a sanitizer ends the process in its own way");
   const Cut cut;
   int status = StatusOf([&] {
@@ -170,9 +171,8 @@ TEST_CASE("a fault that is not ours goes to the handler that was there before, o
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS));
   // Of an address that another thread works on.
   status = StatusOf([&] {
-    static_cast<void>(os::TouchForeign(cut.mapping.data(), kBytes, [&] {
-      std::thread([&] { TouchOthers(cut); }).join();
-    }));
+    static_cast<void>(os::TouchForeign(cut.mapping.data(), kBytes,
+                                       [&] { std::thread([&] { TouchOthers(cut); }).join(); }));
   });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS));
   // Sent by somebody.
