@@ -27,8 +27,6 @@ class ClientSlab {
 
   // The slab itself, as host memory.
   virtual const RegionRef& region() const = 0;
-  // Whether anybody beside the slab has that, as regions of its client's process do.
-  virtual bool IsUsed() const = 0;
 
   // The client has gone: copies that are under way end with `why`, and so do all later ones.
   virtual void End(const Status& why) = 0;

@@ -22,7 +22,7 @@ void Slabs::OpenSlab(const SessionId& session, Reply<SlabGiven> reply) {
   }
   if (const auto known = slabs_.find(session); known != slabs_.end()) {
     // A client that had no room for its descriptors has none, and asks again.
-    if (known->second.slab == nullptr || known->second.slab->IsUsed()) {
+    if (known->second.slab == nullptr || known->second.slab->region().use_count() > 1) {
       return reply(Status(Code::kAlreadyExists, reasons::kNameTaken,
                           "this session has a slab, and memory that is copied through it"));
     }

@@ -40,7 +40,6 @@ class Slab final : public ClientSlab, public std::enable_shared_from_this<Slab> 
 
   Result<Ends> OpenEnds() override;
   const RegionRef& region() const override { return region_; }
-  bool IsUsed() const override { return region_.use_count() > 1; }
   void End(const Status& why) override;
 
   Executor& executor() { return all_->thread.loop(); }
