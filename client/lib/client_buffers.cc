@@ -6,6 +6,7 @@
 #include "onecopy/client.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
+#include "transport/os/pages.h"
 
 namespace onecopy {
 

@@ -31,13 +31,6 @@ class Mapping {
 // A memfd of that size, sealed against any change of it, so that whoever maps it can never fault.
 Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes);
 
-// Gives a mapping of a memory file all of its pages now: the file has no holes then, and whoever
-// touches the mapping waits for nothing. Takes as long as the first touch of each page would have
-// (below half a second a GiB, on the NUMA node of the calling thread). RESOURCE_EXHAUSTED
-// (NO_MEMORY), before any page is taken where the machine, or the process's control group, has less
-// than that left.
-Status MakePages(const UniqueFd& file, const Mapping& mapping);
-
 // Maps `bytes` of a file, shared and writable, from `offset` (a multiple of the page size) on.
 // `bytes` 0 gives an empty mapping.
 Result<Mapping> MapShared(int fd, uint64_t bytes, uint64_t offset = 0);
