@@ -124,3 +124,44 @@ def test_beside_pythons_own_handler(pair, folder, order):
     assert done.stdout == "going on\n", done.stderr
     assert done.returncode == -7
     assert done.stderr.count("Fatal Python error: Bus error") == (0 if order == "none" else 1)
+
+
+def refusals(node, source, destination):
+    done = node.transfer(source, destination, checksum=True)
+    return done.receipt.path, {each.reason for each in done.refresh().receipt.refused}
+
+
+def test_memory_of_ours_has_its_pages(east, west):
+    """Nothing has written to it, and it is read where it lies, as what was written to is."""
+    there = west.empty(BYTES, "uint8").buffer
+    written = east.empty(BYTES, "uint8")
+    numpy.asarray(written)[:] = 1
+    path, why = refusals(east, written, there)
+    assert path == "tcp-direct"
+    for never in (east.empty(BYTES, "uint8"), east.pool(slab="1MiB").empty(BYTES, "uint8"),
+                  numpy.asarray(east.empty(BYTES, "uint8"))):
+        assert refusals(east, never, there) == (path, why)
+        assert "HAS_HOLES" not in why
+
+
+def test_more_memory_than_there_is(east):
+    """Is refused before any of it is taken."""
+    with open("/proc/meminfo") as facts:
+        available = next(int(line.split()[1]) << 10 for line in facts if line.startswith("MemAvailable:"))
+    for make in (lambda: east.empty(2 * available, "uint8"), lambda: east.pool(slab=2 * available).empty(1)):
+        with pytest.raises(onecopy.ResourceExhausted) as failure:
+            make()
+        assert failure.value.reason == "NO_MEMORY"
+        assert "available" in str(failure.value)
+    with open("/proc/meminfo") as facts:
+        now = next(int(line.split()[1]) << 10 for line in facts if line.startswith("MemAvailable:"))
+    assert now > available / 2
+
+
+def test_a_batch_that_is_placed_out_of_a_mapped_file(east, cut):
+    pyarrow = pytest.importorskip("pyarrow")
+    import onecopy.arrow
+    column = pyarrow.Array.from_buffers(pyarrow.uint8(), BYTES, [None, pyarrow.py_buffer(cut)])
+    failed(lambda: onecopy.arrow.place(east, pyarrow.record_batch({"x": column})))
+    whole = pyarrow.record_batch({"x": numpy.full(BYTES, 5, "uint8")})
+    assert onecopy.arrow.place(east, whole).batch.equals(whole)

@@ -105,11 +105,12 @@ def test_the_daemon_says_that_it_is_the_one(folder, daemon):
     node = onecopy.connect(daemon.run_dir)
     assert node.register(numpy.ones(10)).bytes == 80
     open_now = len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
-    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (open_now, open_now))
+    usual = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (open_now, usual[1]))
     with pytest.raises(onecopy.ResourceExhausted) as failure:
         for _ in range(10):
             node.empty(100)
     assert failure.value.reason == "OPEN_FILES"
     assert "onecopyd" in str(failure.value)
-    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, usual)
     assert node.empty(100).nbytes == 400

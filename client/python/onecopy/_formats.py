@@ -132,7 +132,7 @@ def system_errors(what: str) -> Iterator[None]:
             errno.EPERM: (_errors.PermissionDenied, "ACCESS_DENIED"),
             errno.ENAMETOOLONG: (InvalidArgument, "BAD_ARGUMENT"), errno.ELOOP: (InvalidArgument, "BAD_ARGUMENT"),
             errno.ENXIO: (InvalidArgument, "BAD_ARGUMENT"),
-            errno.EMFILE: (_errors.ResourceExhausted, "NO_MEMORY"), errno.ENFILE: (_errors.ResourceExhausted, "NO_MEMORY"),
+            errno.EMFILE: (_errors.ResourceExhausted, "OPEN_FILES"), errno.ENFILE: (_errors.ResourceExhausted, "OPEN_FILES"),
         }.get(failure.errno or 0, (_errors.Internal, "IO_ERROR"))
         raise kind(f"{what}: {failure.strerror}", reason) from failure
 

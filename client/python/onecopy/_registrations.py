@@ -288,7 +288,8 @@ class Registrations:
 
     def _own(self, registration: Registration, key: _Key, owner: Any) -> None:
         """The registration lives as long as this owner, too."""
-        if id(owner) in registration.owners or registration.holds is not None:
+        known = registration.owners.get(id(owner))
+        if (known is not None and known() is owner) or registration.holds is not None:
             return
         watch = _Watch(owner, _tell_end)
         watch.key, watch.of, watch.owner = key, self._self, id(owner)
