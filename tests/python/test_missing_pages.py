@@ -133,7 +133,8 @@ def refusals(node, source, destination):
 
 def test_memory_of_ours_has_its_pages(east, west):
     """Nothing has written to it, and it is read where it lies, as what was written to is."""
-    there = west.empty(BYTES, "uint8").buffer
+    kept = west.empty(BYTES, "uint8")
+    there = kept.buffer
     written = east.empty(BYTES, "uint8")
     numpy.asarray(written)[:] = 1
     path, why = refusals(east, written, there)
@@ -148,7 +149,7 @@ def test_more_memory_than_there_is(east):
     """Is refused before any of it is taken."""
     with open("/proc/meminfo") as facts:
         available = next(int(line.split()[1]) << 10 for line in facts if line.startswith("MemAvailable:"))
-    for make in (lambda: east.empty(2 * available, "uint8"), lambda: east.pool(slab=2 * available).empty(1)):
+    for make in (lambda: east.empty(2 * available, "uint8"), lambda: east.pool().empty(2 * available, "uint8")):
         with pytest.raises(onecopy.ResourceExhausted) as failure:
             make()
         assert failure.value.reason == "NO_MEMORY"
