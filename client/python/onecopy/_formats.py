@@ -356,8 +356,10 @@ def at_once(stop: _native.Stop, calls: Sequence[Callable[[], list[Transfer]]]) -
             for each in begun:
                 each.cancel()
             stop.request()
+            del each  # with its failure, which a frame of its own traceback would keep
+            begun.clear()
             raise
-    return [each.result() for each in begun]
+        return [each.result() for each in begun]
 
 
 # ---- save

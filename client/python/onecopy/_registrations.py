@@ -156,7 +156,10 @@ def _whole(owner: Any, part: _arrays.View) -> _arrays.View:
 
 def _must(result: Buffer | Error) -> Buffer:
     if isinstance(result, Error):
-        raise result
+        try:
+            raise result
+        finally:
+            del result  # a failure that its own traceback has is kept, with all that is there
     return result
 
 
@@ -255,7 +258,8 @@ class Registrations:
                 made[key].holds = wanted.whole
             self._of[key] = made[key]
         if failures:
-            raise failures[0]
+            del results, result  # as in _must
+            raise failures.pop(0)
         return made
 
     def _look(self, array: Any, found: _arrays.View, name: str, allocations: _Allocations,

@@ -121,8 +121,10 @@ class Requests:
         try:
             return call(request, keeps)
         except NotFound as failure:
-            again, keeps = self.again(failure, request, source, destination, ranges=pieces, **options)
-        return call(again, keeps)
+            again = self.again(failure.reason, request, source, destination, ranges=pieces, **options)
+            if again is None:
+                raise
+        return call(*again)
 
     def with_known(self, call: Callable[[], _T]) -> _T:
         """Makes a call that finds the places of its ends itself; once more where the daemon does not know one of them any
@@ -136,15 +138,15 @@ class Requests:
                 self.registrations.lose(id)
         return call()
 
-    def again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
-              **options: Any) -> tuple[_pieces.Request, Keeps]:
-        """The request made anew after that failure, which is raised where it names the same as before."""
-        if failure.reason in _LOST:
-            self._lose_unknown(before)
-            again, keeps = self.make(source, destination, **options)
-            if _pieces.places(again) != _pieces.places(before):
-                return again, keeps
-        raise failure
+    def again(self, reason: str, before: _pieces.Request, source: End, destination: End,
+              **options: Any) -> tuple[_pieces.Request, Keeps] | None:
+        """The request made anew after a failure; None where it names the same as before. Without the failure itself: one
+        that a frame of its traceback has keeps all that those have, arrays, too, until Python looks for cycles."""
+        if reason not in _LOST:
+            return None
+        self._lose_unknown(before)
+        again = self.make(source, destination, **options)
+        return None if _pieces.places(again[0]) == _pieces.places(before) else again
 
     def _lose_unknown(self, request: _pieces.Request) -> None:
         """Forgets the registrations of arrays that a request names, where the daemon has."""

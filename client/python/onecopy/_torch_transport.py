@@ -174,7 +174,7 @@ class OneCopyWork(_distributed.Work):  # type: ignore[misc]
         if not self._ended.wait(limit):
             raise TimeoutError(f"the transfer has not ended after {limit} seconds, and goes on: wait again, or cancel() it")
         if self._error is not None:
-            raise self._error
+            raise copy.copy(self._error)  # as for the future: without a traceback, which has this
         return True
 
     def get_future(self) -> Any:

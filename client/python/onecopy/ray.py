@@ -152,7 +152,10 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
         asked = actor.__ray_call__.options(concurrency_group="_ray_system").remote(_why_not)
         failure = _ray.get(asked)
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # which a frame of its own traceback would keep
         self._able.add(actor._actor_id)
         return True
 
