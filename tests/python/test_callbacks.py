@@ -95,7 +95,7 @@ def test_shared_memory_that_goes(east, monkeypatch):
 
     def interrupt_and_forget(address):
         calls.append(address)
-        if len(calls) == 1:
+        if calls.count(start) == 1 and address == start:
             signal.raise_signal(signal.SIGINT)
         forget(address)
 
@@ -104,7 +104,7 @@ def test_shared_memory_that_goes(east, monkeypatch):
         del array
         for _ in range(100):
             pass
-    assert calls == [start, start]
+    assert calls.count(start) == 2  # other memory may go meanwhile
     assert start not in _shared._blocks
     assert start not in _shared._starts
 

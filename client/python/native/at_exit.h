@@ -11,6 +11,8 @@ namespace onecopy::python {
 // Memory that somebody was given, by the buffer protocol or DLPack, and that came back. Any thread.
 void NoteLent();
 void NoteGivenBack();
+// Somebody will not let go of what keeps memory of ours.
+inline void NoteNeverGivenBack() { NoteLent(); }
 
 // Once, as the module is made.
 void WatchExit();

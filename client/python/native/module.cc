@@ -216,8 +216,10 @@ NB_MODULE(_native, module) {
   RegisterErrors();
   WatchExit();
   nb::class_<Undisturbed>(module, "Undisturbed", nb::type_slots(UndisturbedSlots()))
-      .def(nb::init<nb::callable>(), "work"_a)
-      .def("__call__", &Undisturbed::Call);
+      .def(nb::init<nb::callable>(), "work"_a,
+           nb::sig("def __init__(self, work: collections.abc.Callable[..., object]) -> None"))
+      .def("__call__", &Undisturbed::Call,
+           nb::sig("def __call__(self, *arguments: object) -> None"));
   BindTransfers(module);
   BindMemory(module);
   BindPools(module);

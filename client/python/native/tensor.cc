@@ -49,6 +49,7 @@ Tensor Describe(const dlpack::Tensor& from, uint64_t flags, const std::string& p
 template <typename Managed>
 Tensor Take(Managed* managed, uint64_t flags, const std::string& protocol) {
   const auto release = [managed] {
+    if (Py_IsInitialized() == 0) NoteNeverGivenBack();  // NumPy's does nothing then
     if (managed->deleter != nullptr) managed->deleter(managed);
   };
   Tensor tensor = Describe(managed->tensor, flags, protocol);

@@ -23,8 +23,8 @@ using namespace onecopy;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kBytes = 16 * kPage;
+constexpr uint64_t kTrapPage = 4096;
+constexpr uint64_t kCutBytes = 16 * kTrapPage;
 
 // A mapping of a file that ends at page 8.
 struct Cut {
@@ -32,20 +32,20 @@ struct Cut {
   os::Mapping mapping;
 
   Cut() {
-    REQUIRE(::ftruncate(fd.get(), kBytes) == 0);
-    auto mapped = os::MapShared(fd.get(), kBytes);
+    REQUIRE(::ftruncate(fd.get(), kCutBytes) == 0);
+    auto mapped = os::MapShared(fd.get(), kCutBytes);
     REQUIRE_OK(mapped);
     mapping = std::move(*mapped);
-    std::memset(mapping.data(), 'x', kBytes);
-    REQUIRE(::ftruncate(fd.get(), 8 * kPage) == 0);
+    std::memset(mapping.data(), 'x', kCutBytes);
+    REQUIRE(::ftruncate(fd.get(), 8 * kTrapPage) == 0);
   }
 };
 
 bool ReadAll(const Cut& cut) {
   static thread_local std::vector<std::byte> copy;
-  copy.resize(kBytes);
-  return os::TouchForeign(cut.mapping.data(), kBytes,
-                          [&] { std::memcpy(copy.data(), cut.mapping.data(), kBytes); });
+  copy.resize(kCutBytes);
+  return os::TouchForeign(cut.mapping.data(), kCutBytes,
+                          [&] { std::memcpy(copy.data(), cut.mapping.data(), kCutBytes); });
 }
 
 // The status of a child that does so; a sanitizer would end it in its own way.
@@ -61,7 +61,7 @@ int StatusOf(const std::function<void()>& body) {
 }
 
 void TouchOthers(const Cut& cut) {
-  const volatile std::byte* const at = cut.mapping.data() + 8 * kPage;
+  const volatile std::byte* const at = cut.mapping.data() + 8 * kTrapPage;
   static_cast<void>(*at);
 }
 
@@ -92,15 +92,15 @@ TEST_CASE("work that touches a page that is not there is left, and the thread go
   const Cut cut;
   for (int i = 0; i < 3; ++i) CHECK_FALSE(ReadAll(cut));
   // Nothing was put in its place: what there is of the file is as it was.
-  CHECK(cut.mapping.data()[8 * kPage - 1] == std::byte('x'));
+  CHECK(cut.mapping.data()[8 * kTrapPage - 1] == std::byte('x'));
   bool written = true;
-  std::byte* const at = cut.mapping.data() + 8 * kPage;
-  CHECK_FALSE(os::TouchForeign(at, kPage, [&] {
+  std::byte* const at = cut.mapping.data() + 8 * kTrapPage;
+  CHECK_FALSE(os::TouchForeign(at, kTrapPage, [&] {
     *const_cast<volatile std::byte*>(at) = std::byte(1);
     written = false;
   }));
   CHECK(written);
-  CHECK(os::TouchForeign(cut.mapping.data(), 8 * kPage,
+  CHECK(os::TouchForeign(cut.mapping.data(), 8 * kTrapPage,
                          [&] { cut.mapping.data()[0] = std::byte('y'); }));
   CHECK(cut.mapping.data()[0] == std::byte('y'));
 }
@@ -171,7 +171,7 @@ TEST_CASE(
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS));
   // Of an address that another thread works on.
   status = StatusOf([&] {
-    static_cast<void>(os::TouchForeign(cut.mapping.data(), kBytes,
+    static_cast<void>(os::TouchForeign(cut.mapping.data(), kCutBytes,
                                        [&] { std::thread([&] { TouchOthers(cut); }).join(); }));
   });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS));
