@@ -72,7 +72,7 @@ set(ONECOPY_LAYER_client_doctor
 set(ONECOPY_LAYER_client_nixl client/lib transport/core transport/os transport/shim)
 set(ONECOPY_LAYER_client_cli
     client/cli/output client/doctor client/lib client/nixl transport/core transport/os transport/tls)
-set(ONECOPY_LAYER_client_python client/cli/output client/lib transport/core)
+set(ONECOPY_LAYER_client_python client/cli/output client/lib transport/core transport/os)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench
     bench/daemons bench/load bench/measure bench/report bench/tune bench/work transport/core transport/os

@@ -60,7 +60,8 @@ ssize_t Send(int socket, const std::string& packet, int fd) {
   return sent;
 }
 
-ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds) {
+// `cut`: whether descriptors came for which this process had no room.
+ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds, bool& cut) {
   packet.resize(kMaxAttachBytes);
   iovec room{packet.data(), packet.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(os::kMaxPassedFds * sizeof(int))> control;
@@ -75,6 +76,7 @@ ssize_t Receive(int socket, std::string& packet, std::vector<os::UniqueFd>& fds)
   } while (received < 0 && errno == EINTR);
   packet.resize(received > 0 ? static_cast<size_t>(received) : 0);
   if (received < 0) return received;
+  cut = (message.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -207,11 +209,15 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
       return Status(Code::kInvalidArgument, reasons::kBadHandle,
                     std::to_string(fd) + " is no open file descriptor");
     }
+    if (errno == ETOOMANYREFS) {
+      return os::ErrnoStatus(errno, "passing a descriptor to the onecopyd in " + run_dir_.path);
+    }
     // A daemon that turns its client away may have said why.
     if (errno != EPIPE) return Unreachable(run_dir_, WhyBroken(errno));
   }
   std::vector<os::UniqueFd> came;
-  const ssize_t received = Receive(socket_.get(), packet, came);
+  bool cut = false;
+  const ssize_t received = Receive(socket_.get(), packet, came, cut);
   if (received < 0) {
     out_of_step_ = true;
     return Unreachable(run_dir_, WhyBroken(errno));
@@ -225,6 +231,11 @@ Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
     Status status = FromProto(reply.error());
     if (!status.ok()) return status;
     return Unreachable(run_dir_, "it answers with an unknown message");
+  }
+  if (cut) {
+    return os::ErrnoStatus(EMFILE,
+                           "this process could not take the descriptors that the onecopyd in " +
+                               run_dir_.path + " gave it");
   }
   if (fds != nullptr) *fds = std::move(came);
   return reply;

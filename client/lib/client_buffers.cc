@@ -6,6 +6,7 @@
 #include "onecopy/client.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
+#include "transport/os/pages.h"
 
 namespace onecopy {
 
@@ -81,13 +82,15 @@ Result<BufferInfo> Client::CreateBuffer(const CreateBufferRequest& request) {
   return client::Read(buffer);
 }
 
-Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t bytes) {
+Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t bytes,
+                                            HostPages pages) {
   if (bytes == 0) {
     return Status(Code::kInvalidArgument, reasons::kBadSize, "a buffer has at least one byte");
   }
   ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", name));
   ONECOPY_ASSIGN_OR_RETURN(os::UniqueFd fd, os::SealedMemfd("onecopy", bytes));
   ONECOPY_ASSIGN_OR_RETURN(os::Mapping mapping, os::MapShared(fd.get(), bytes));
+  if (pages == HostPages::kNow) ONECOPY_RETURN_IF_ERROR(os::MakePages(fd, mapping));
   const auto memory = std::make_shared<client::HostMemory>(std::move(fd), std::move(mapping), name);
   ONECOPY_RETURN_IF_ERROR(client::RegisterFirst(*connection_, memory).status());
   return HostBuffer(connection_, memory);

@@ -117,7 +117,8 @@ Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const End
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, source.path));
   const uint64_t window_bytes = WindowBytes(input, range, options);
-  ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window, client.CreateHostBuffer("", window_bytes));
+  ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window,
+                           client.CreateHostBuffer("", window_bytes, HostPages::kWhenTouched));
   const uint64_t bytes = std::min(window_bytes, input.bytes().value_or(range.bytes));
   TransferRequest request;
   request.source = window.endpoint(0, bytes);

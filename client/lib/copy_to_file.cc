@@ -102,8 +102,9 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, destination.path));
   const uint64_t window_bytes = std::min(WindowBytes(range, options), range.bytes);
-  ONECOPY_ASSIGN_OR_RETURN(const HostBuffer window,
-                           client.CreateHostBuffer("", std::max<uint64_t>(1, window_bytes)));
+  ONECOPY_ASSIGN_OR_RETURN(
+      const HostBuffer window,
+      client.CreateHostBuffer("", std::max<uint64_t>(1, window_bytes), HostPages::kWhenTouched));
   TransferRequest request;
   request.source = range.Piece(0, window_bytes);
   request.destination = window.endpoint(0, window_bytes);

@@ -25,11 +25,11 @@ Result<GivenMemory> ReadGiven(const v1::AttachReply& reply, std::vector<os::Uniq
   const size_t allocations =
       given.form == "cuda-ipc" ? 0 : 1 + static_cast<size_t>(mapped.more_allocation_bytes_size());
   if (fds.size() != 1 + allocations) {
-    return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "of the " + std::to_string(1 + allocations) + " descriptors of buffer \"" +
-                      given.buffer.name + "\" this process could open " +
-                      std::to_string(fds.size()),
-                  "raise the limit on open files (ulimit -n)");
+    return Status(Code::kUnavailable, reasons::kPeerIncompatible,
+                  "onecopyd gives " + std::to_string(fds.size()) + " descriptors of buffer \"" +
+                      given.buffer.name + "\", and " + std::to_string(1 + allocations) +
+                      " are needed",
+                  "install the same version of onecopyd and of its clients");
   }
   given.lease = std::move(fds.front());
   for (size_t i = 0; i < allocations; ++i) {

@@ -14,23 +14,38 @@
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
 #include "transport/os/error.h"
+#include "transport/os/fault_guard.h"
 #include "transport/os/mapping.h"
 
 namespace onecopy::client {
 namespace {
 
+// Its owner may cut the file short, and must not end this process by that.
 class MappedHost final : public MappedMemory {
  public:
   MappedHost(os::Mapping mapping, uint64_t lead)
-      : MappedMemory(mapping.data() + lead, {}), mapping_(std::move(mapping)) {}
+      : MappedMemory(mapping.data() + lead, {}),
+        mapping_(std::move(mapping)),
+        guard_(mapping_.data(), mapping_.bytes(), faulted_) {}
+
+  Status CheckIntact() const override {
+    if (!*faulted_) return OkStatus();
+    return {Code::kAborted, reasons::kMemoryFault,
+            "a page of the mapped memory was not there (SIGBUS): its owner has cut the file short; "
+            "all of the mapping is zeros since",
+            "close the mapping, and map the buffer anew once its owner has registered it again"};
+  }
 
   Status Unmap() override {
+    guard_ = os::FaultGuard();
     mapping_ = os::Mapping();
     return OkStatus();
   }
 
  private:
+  const os::FaultFlag faulted_ = std::make_shared<std::atomic<bool>>(false);
   os::Mapping mapping_;
+  os::FaultGuard guard_;
 };
 
 Result<std::unique_ptr<MappedMemory>> Map(GivenMemory& given, Connection& connection,
@@ -87,6 +102,7 @@ Result<std::unique_ptr<Mapping>> Mapping::Make(std::shared_ptr<Connection> conne
 
 // Looks and takes nothing, so that whoever polls sees the same as whoever asks.
 Status Mapping::CheckValid() const {
+  if (memory_ != nullptr) ONECOPY_RETURN_IF_ERROR(memory_->CheckIntact());
   std::array<char, kMaxAttachBytes> packet;
   ssize_t got = 0;
   do {

@@ -23,6 +23,9 @@ class MappedMemory {
   void* data() const { return data_; }
   std::optional<int> cuda_device() const { return cuda_device_; }
 
+  // ABORTED (MEMORY_FAULT) once bytes that somebody touched were not there. Any thread.
+  virtual Status CheckIntact() const { return OkStatus(); }
+
   // Once, before the destructor, which gives nothing back.
   virtual Status Unmap() = 0;
 

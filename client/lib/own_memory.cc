@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <map>
 #include <system_error>
 #include <thread>
@@ -22,8 +21,10 @@
 #include "transport/core/scatter.h"
 #include "transport/orders/client_end.h"
 #include "transport/os/copy_bytes.h"
+#include "transport/os/fault_trap.h"
 #include "transport/os/machine.h"
 #include "transport/os/mapping.h"
+#include "transport/os/signals_blocked.h"
 
 namespace onecopy::client {
 namespace {
@@ -53,22 +54,6 @@ bool IsMapped(const std::byte* data, uint64_t bytes) {
   return true;
 }
 
-// Ordinary programs do not expect to be interrupted on threads that they did not start.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 // The slab, the memory that the daemon may have copied, and the threads.
@@ -97,7 +82,7 @@ class OwnMemory::Copier {
   Status StartThread() {
     const MutexLock lock(mutex_);
     if (stop_ || threads_.size() >= most_) return OkStatus();
-    const SignalsBlocked blocked;
+    const os::SignalsBlocked blocked;
     try {
       threads_.emplace_back([this] { Run(); });
     } catch (const std::system_error& error) {
@@ -230,13 +215,16 @@ class OwnMemory::Copier {
     if (!IsMapped(own, span)) return orders::Outcome::kUnmapped;
     std::byte* const to = out ? own : slab;
     const std::byte* const from = out ? slab : own;
-    if (order.count == 1) {
-      onecopy_copy_bytes(to, from, order.bytes);
-    } else {
-      onecopy_copy_strided(to, out ? order.region_stride : order.slab_stride, from,
-                           out ? order.slab_stride : order.region_stride, order.bytes, order.count);
-    }
-    return orders::Outcome::kCopied;
+    const bool all = os::TouchForeign(own, span, [&] {
+      if (order.count == 1) {
+        onecopy_copy_bytes(to, from, order.bytes);
+      } else {
+        onecopy_copy_strided(to, out ? order.region_stride : order.slab_stride, from,
+                             out ? order.slab_stride : order.region_stride, order.bytes,
+                             order.count);
+      }
+    });
+    return all ? orders::Outcome::kCopied : orders::Outcome::kFaulted;
   }
 
   orders::Outcome CopyOnGpu(const Memory& memory, const orders::Order& order, bool out) const {

@@ -71,6 +71,7 @@ SmallRouteRef SmallTransfers::RouteFor(const TransferRequest& request) {
     SmallRoutes::Found found = routes_.Find(pair, bytes);
     if (found.known != SmallRoutes::Known::kSecond) return std::move(found.route);
   }
+  if (!EnsureRing()) return nullptr;  // nothing to be remembered of these buffers
   SmallRouteRef route = OpenRoute(request);
   const MutexLock lock(mutex_);
   if (route == nullptr) {
@@ -98,11 +99,15 @@ Status SmallTransfers::OpenRing() {
   return OkStatus();
 }
 
+bool SmallTransfers::EnsureRing() {
+  if (ring_.load(std::memory_order_acquire) != nullptr) return true;
+  const Status opened = OpenRing();
+  // There may be room for descriptors later.
+  usable_ = opened.ok() || opened.reason() == reasons::kOpenFiles;
+  return opened.ok();
+}
+
 SmallRouteRef SmallTransfers::OpenRoute(const TransferRequest& request) {
-  if (ring_.load(std::memory_order_acquire) == nullptr && !OpenRing().ok()) {
-    usable_ = false;
-    return nullptr;
-  }
   v1::AttachRequest ask;
   codec::Print(request.source, ask.mutable_open_route()->mutable_source());
   codec::Print(request.destination, ask.mutable_open_route()->mutable_destination());

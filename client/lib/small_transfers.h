@@ -101,6 +101,8 @@ class SmallTransfers {
   SmallRouteRef RouteFor(const TransferRequest& request);
   SmallRouteRef OpenRoute(const TransferRequest& request);
   Status OpenRing();
+  // Whether there is one, made where it can be.
+  bool EnsureRing();
   std::optional<uint64_t> Submit(const TransferRequest& request, const SmallRouteRef& route,
                                  bool waited_for);
   // Until the submission has ended. UNAVAILABLE (SESSION_LOST) once the ring has gone.

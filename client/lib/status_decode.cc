@@ -1,7 +1,11 @@
 #include "client/lib/status_decode.h"
 
+#include <cerrno>
+#include <cstring>
+
 #include "onecopy/reasons.h"
 #include "proto/codec/status_codec.h"
+#include "transport/os/error.h"
 
 namespace onecopy::client {
 namespace {
@@ -39,6 +43,11 @@ Status DecodeStatus(const grpc::Status& wire, const std::string& peer) {
   const std::string_view reason = FallbackReason(code);
   switch (code) {
     case Code::kUnavailable:
+      // gRPC could not make a socket, now or a moment ago, and tells so in words alone.
+      for (const int error : {EMFILE, ENFILE}) {
+        if (wire.error_message().find(::strerror(error)) == std::string::npos) continue;
+        return os::ErrnoStatus(error, "connecting to " + peer);
+      }
       return {code, reason, peer + " has gone: " + wire.error_message(),
               "see whether it still runs, and in its log why it ended"};
     case Code::kDeadlineExceeded:

@@ -65,7 +65,8 @@ Result<std::unique_ptr<Windows>> Windows::Open(Client& client, const FileCopyOpt
     count = std::clamp<uint64_t>((*copy.bytes + bytes - 1) / bytes, 1, count);
   }
   for (uint64_t i = 0; i < count; ++i) {
-    ONECOPY_ASSIGN_OR_RETURN(HostBuffer memory, client.CreateHostBuffer("", bytes));
+    ONECOPY_ASSIGN_OR_RETURN(HostBuffer memory,
+                             client.CreateHostBuffer("", bytes, HostPages::kWhenTouched));
     windows->windows_.push_back({std::move(memory), 0, std::nullopt});
   }
   const SeriesRequest series{copy.source,    copy.destination, copy.bytes,

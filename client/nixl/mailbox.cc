@@ -1,7 +1,5 @@
 #include "client/nixl/mailbox.h"
 
-#include <signal.h>
-
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "client/nixl/names.h"
 #include "client/nixl/outcome.h"
 #include "onecopy/reasons.h"
+#include "transport/os/signals_blocked.h"
 
 namespace onecopy::nixl {
 namespace {
@@ -30,20 +29,16 @@ Mailbox::~Mailbox() = default;
 Status Mailbox::Open(Session& session) {
   session_ = &session;
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, session.Get());
-  auto made = client->CreateHostBuffer(name_, kMailboxBytes);
+  auto made = client->CreateHostBuffer(name_, kMailboxBytes, HostPages::kWhenTouched);
   ONECOPY_RETURN_IF_ERROR(made.status());
   memory_.emplace(std::move(*made));
   ONECOPY_RETURN_IF_ERROR(Restore(*client));
   // Watched before anybody hears its name.
   auto watch = client->WatchArrivals(name_);
   ONECOPY_RETURN_IF_ERROR(watch.status());
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);  // the thread inherits it
+  const os::SignalsBlocked blocked;
   receiver_ = std::jthread([this, first = std::make_shared<ArrivalWatch>(std::move(*watch))](
                                std::stop_token stop) mutable { Receive(stop, std::move(first)); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return OkStatus();
 }
 

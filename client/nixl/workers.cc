@@ -1,12 +1,11 @@
 #include "client/nixl/workers.h"
 
-#include <signal.h>
-
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "onecopy/reasons.h"
+#include "transport/os/signals_blocked.h"
 
 namespace onecopy::nixl {
 
@@ -34,20 +33,15 @@ Status Workers::Run(std::function<void()> task) {
 
 Status Workers::StartThread() {
   threads_.reserve(most_);  // so that nothing throws but the thread
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);  // the new thread inherits it
-  Status status = OkStatus();
+  const os::SignalsBlocked blocked;
   try {
     threads_.emplace_back([this] { Serve(); });
   } catch (const std::system_error& error) {
-    status = {Code::kResourceExhausted, reasons::kQuota,
-              std::string("starting a thread of NIXL's plug-in: ") + error.what(),
-              "raise the limit on threads (ulimit -u)"};
+    return {Code::kResourceExhausted, reasons::kQuota,
+            std::string("starting a thread of NIXL's plug-in: ") + error.what(),
+            "raise the limit on threads (ulimit -u)"};
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  return OkStatus();
 }
 
 void Workers::Serve() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "daemon/attach/mapping_messages.h"
@@ -16,6 +17,7 @@
 #include "proto/codec/utf8.h"
 #include "transport/orders/layout.h"
 #include "transport/os/descriptor_kind.h"
+#include "transport/os/error.h"
 #include "transport/ring/layout.h"
 
 namespace onecopy::attach {
@@ -180,8 +182,13 @@ void Connection::OnPassDescriptor(bool file, Passed passed) {
     return Refuse({Code::kUnauthenticated, reasons::kNoSession,
                    "the first message of a connection must be Hello"});
   }
-  if (passed.fds.size() != 1 || passed.cut) {
-    const std::string count = passed.cut ? "so many" : std::to_string(passed.fds.size());
+  if (passed.cut) {  // nobody can send more than there was room for
+    return RefuseDescriptors(
+        std::move(passed),
+        os::ErrnoStatus(EMFILE, "onecopyd could not take its client's descriptor"));
+  }
+  if (passed.fds.size() != 1) {
+    const std::string count = std::to_string(passed.fds.size());
     return RefuseDescriptors(std::move(passed),
                              Bad("PassDescriptor carries exactly one descriptor, not " + count));
   }

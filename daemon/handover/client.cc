@@ -42,6 +42,7 @@ Status AwaitReply(int socket, std::chrono::milliseconds patience) {
 
 Result<Fetched> Fetch(const Address& address, std::chrono::milliseconds patience) {
   Result<os::UniqueFd> socket = os::ConnectAbstract(address.name, SOCK_SEQPACKET);
+  if (socket.status().reason() == reasons::kOpenFiles) return socket.status();
   if (!socket.ok()) return Unusable(socket.status().message());
   ONECOPY_ASSIGN_OR_RETURN(const os::PeerProcess peer, os::UnixPeer(socket->get()));
   if (peer.uid != ::geteuid()) {
@@ -57,8 +58,11 @@ Result<Fetched> Fetch(const Address& address, std::chrono::milliseconds patience
   Result<std::optional<os::Packet>> packet = os::ReceivePacket(socket->get(), kMaxReplyBytes);
   if (!packet.ok()) return Unusable(packet.status().message());
   if (!*packet || (*packet)->end) return Unusable("it closed the connection");
+  if ((*packet)->fds_cut) {
+    return os::ErrnoStatus(EMFILE, "this daemon could not take the descriptor of the other one");
+  }
   v1::HandoverReply reply;
-  if ((*packet)->bytes_cut || (*packet)->fds_cut || (*packet)->fds.size() > 1 ||
+  if ((*packet)->bytes_cut || (*packet)->fds.size() > 1 ||
       !reply.ParseFromString((*packet)->bytes)) {
     return Unusable("its answer is not one of this protocol");
   }

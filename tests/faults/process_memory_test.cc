@@ -18,6 +18,7 @@
 #include "onecopy/v1/attach.pb.h"
 #include "onecopy/v1/buffer.grpc.pb.h"
 #include "proto/codec/protocol.h"
+#include "proto/codec/status_codec.h"
 #include "tests/cluster/receipts.h"
 #include "tests/faults/serving.h"
 #include "tests/support/catch.h"
@@ -101,6 +102,7 @@ class Hostile {
     REQUIRE(welcome.welcome().slab_layout() == orders::kLayout);
     v1::AttachRequest open;
     open.mutable_open_slab();
+    static_cast<void>(Ask(open));  // as if its descriptors had not come
     std::vector<UniqueFd> fds;
     const v1::AttachReply slab = Ask(open, &fds);
     REQUIRE(fds.size() == 3);
@@ -136,6 +138,13 @@ class Hostile {
     const char bytes[64] = {};
     static_cast<void>(!::send(socket_.get(), bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL));
   }
+  // Why it gets no other slab now.
+  std::string WhyNoOther() {
+    v1::AttachRequest open;
+    open.mutable_open_slab();
+    const v1::AttachReply reply = Exchange(open);
+    return reply.has_error() ? onecopy::FromProto(reply.error()).reason() : "";
+  }
   void CloseSocket() { socket_.Reset(); }
   void CloseSession() { attach_.Reset(); }
   // Says of everything that it was copied.
@@ -152,6 +161,12 @@ class Hostile {
 
  private:
   v1::AttachReply Ask(const v1::AttachRequest& request, std::vector<UniqueFd>* fds = nullptr) {
+    v1::AttachReply reply = Exchange(request, fds);
+    INFO(reply.DebugString());
+    REQUIRE_FALSE(reply.has_error());
+    return reply;
+  }
+  v1::AttachReply Exchange(const v1::AttachRequest& request, std::vector<UniqueFd>* fds = nullptr) {
     REQUIRE_OK(os::SendPacket(attach_.get(), request.SerializeAsString()));
     pollfd wait{attach_.get(), POLLIN, 0};
     REQUIRE(::poll(&wait, 1, kPatienceMs) == 1);
@@ -160,8 +175,6 @@ class Hostile {
     REQUIRE(packet->has_value());
     v1::AttachReply reply;
     REQUIRE(reply.ParseFromString((*packet)->bytes));
-    INFO(reply.DebugString());
-    REQUIRE_FALSE(reply.has_error());
     if (fds != nullptr) *fds = std::move((*packet)->fds);
     return reply;
   }
@@ -230,6 +243,7 @@ TEST_CASE("whatever a client does to its orders and its slab, it does to itself"
   Survivors with(kImpatient);
   const uint64_t bytes = uint64_t{48} << 20;
   Hostile hostile(with.east, bytes);
+  CHECK(hostile.WhyNoOther() == "NAME_TAKEN");
   Create(with.west, "b", bytes);
   Create(with.east, "a", bytes);
   Client client = with.east.Connect();

@@ -75,7 +75,8 @@ TEST_CASE("a buffer that is being read is removed by force in an instant by its 
   Client owner = nodes.east.Connect();
   nodes.west.Do({"buffer", "create", "b", "--size", kLarge});
   {
-    const auto window = Must(owner.CreateHostBuffer("window", uint64_t{1} << 30));
+    const auto window =
+        Must(owner.CreateHostBuffer("window", uint64_t{1} << 30, onecopy::HostPages::kWhenTouched));
     const TransferInfo started = StartAndSeeRunning(
         owner, {.source = window.endpoint(), .destination = {"west", "b", {}, {}}});
     CheckRefused(nodes.east.Run({"buffer", "rm", "window"}), 7, "FAILED_PRECONDITION",

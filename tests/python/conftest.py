@@ -13,6 +13,7 @@ import pytest
 
 import onecopy
 
+LEAK = "nanobind: leaked"  # what a program says at its end whose references our module has lost
 collect_ignore = ["grpc_only"]  # which has packages and a conftest of its own
 BIN = pathlib.Path(os.environ["ONECOPY_BIN_DIR"])
 
@@ -94,6 +95,36 @@ class Pair:
     def end(self):
         self.east.end()
         self.west.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test fails where what it ran has lost references; what this process says at its end the runner looks at."""
+    report = yield
+    said = "".join(text for name, text in report.sections if name.endswith(report.when))
+    if report.passed and LEAK in said and not item.get_closest_marker("leaks"):
+        report.outcome = "failed"
+        report.longrepr = f"a program has said \"{LEAK}\": see what was captured"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def no_leaks_in_programs(monkeypatch, request):
+    """The same of what a test reads of its programs itself."""
+    communicate = subprocess.Popen.communicate
+
+    def looked_at(self, *arguments, **options):
+        said = communicate(self, *arguments, **options)
+        for text in said:
+            shown = text.decode(errors="replace") if isinstance(text, bytes) else text or ""
+            assert LEAK not in shown or request.node.get_closest_marker("leaks"), shown
+        return said
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", looked_at)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "leaks: the test's programs are meant to say that references were lost")
 
 
 @pytest.fixture

@@ -187,6 +187,25 @@ def test_a_timeout_leaves_the_transfer_and_cancel_ends_it(pair, ends):
     assert (there == 1).all()  # by the first
 
 
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), True, "5", 1e300])
+def test_a_timeout_that_is_not_one(pair, ends, timeout):
+    east, west = ends
+    memory = east.register_memory(torch.ones(8))
+    remote = remote_of(west.register_memory(torch.zeros(8)))
+    for call in (lambda: type(east)(run_dir=pair.east.run_dir, timeout=timeout),
+                 lambda: east.bind(timeout=timeout), lambda: east.connect(b"", timeout=timeout),
+                 lambda: east.register_memory(torch.ones(8), timeout=timeout),
+                 lambda: east.unregister_memory(memory, timeout=timeout), lambda: memory.to_remote_buffer(timeout=timeout),
+                 lambda: east.write(memory.to_view(), remote, timeout=timeout),
+                 lambda: east.read(memory.to_mutable_view(), remote, timeout=timeout), lambda: east.close(timeout=timeout)):
+        with pytest.raises(onecopy.InvalidArgument, match="a timeout of"):
+            call()
+    work = east.write(memory.to_view(), remote, async_op=True)
+    with pytest.raises(onecopy.InvalidArgument, match="a timeout of"):
+        work.wait(datetime.timedelta(seconds=-1))
+    assert work.wait()
+
+
 def test_tensors_that_cannot_be(ends):
     east, _ = ends
     with pytest.raises(onecopy.InvalidArgument, match="one after the other"):

@@ -27,6 +27,7 @@ TARGETS = ("onecopyd", "onecopy", "onecopy_fake_cuda")  # of the build, as CMake
 _BUILD_SECONDS = 3600
 _TIME_LIMIT = 1500
 _LOG_LINES = 200
+_LEAK = "nanobind: leaked"  # what pytest's own process says at its end, as in tests/python/conftest.py
 
 
 class _Failed(Exception):
@@ -63,6 +64,8 @@ def _tests(name, command, env, record, outcome):
         problem = _run([*command, "--junitxml", results], place, env, log)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+    if not problem and _LEAK in log.read_text(errors="replace"):
+        problem = "references to objects of the native module were lost"
     failed = _report(name, results, outcome) if results.exists() else True
     if problem or not results.exists():
         outcome.case(report.FAIL, f"{name}/{record.name}", problem or "pytest wrote no report")

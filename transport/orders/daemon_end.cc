@@ -54,7 +54,7 @@ std::optional<Outcome> DaemonEnd::AnswerTo(uint64_t number) const {
   const uint64_t word = shared().answers[number % kOrders].load(std::memory_order_acquire);
   const uint64_t outcome = word & 0xff;
   if (word >> 8 != ((number + 1) & (UINT64_MAX >> 8))) return std::nullopt;
-  if (outcome > static_cast<uint64_t>(Outcome::kVoid)) return Outcome::kOutOfRegion;
+  if (outcome > static_cast<uint64_t>(Outcome::kFaulted)) return Outcome::kOutOfRegion;
   return static_cast<Outcome>(outcome);
 }
 

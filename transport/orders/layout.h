@@ -23,7 +23,8 @@ enum class Outcome : uint8_t {
   kUnknownRegion,  // the client has taken that memory back
   kOutOfRegion,    // or may not write there
   kUnmapped,       // the memory is not there any more
-  kVoid            // it was given up before it began
+  kVoid,           // it was given up before it began
+  kFaulted         // a page of the memory could not be had; some bytes may have been copied
 };
 
 // One order: words by these numbers. `count` elements of `bytes` bytes each; the strides count

@@ -37,7 +37,12 @@ bool HasDmaBufExporter(int fd) {
 
 Result<uint64_t> DmaBufBytes(int fd) {
   if (fd < 0) return NoDmaBuf("there is none");
-  if (!HasDmaBufExporter(fd)) return NoDmaBuf("the kernel names no exporter of it");
+  errno = 0;
+  const bool exported = HasDmaBufExporter(fd);
+  if (!exported && (errno == EMFILE || errno == ENFILE)) {
+    return ErrnoStatus(errno, "looking at a passed descriptor");
+  }
+  if (!exported) return NoDmaBuf("the kernel names no exporter of it");
   struct statfs facts {};
   if (::fstatfs(fd, &facts) != 0) return ErrnoStatus(errno, "asking what a descriptor is");
   if (static_cast<uint64_t>(facts.f_type) != DMA_BUF_MAGIC) {

@@ -29,9 +29,11 @@ Meaning MeaningOf(int error) {
     case EFBIG:
       return {Code::kResourceExhausted, reasons::kNoSpace};
     case ENOMEM:
+      return {Code::kResourceExhausted, reasons::kNoMemory};
     case ENFILE:
     case EMFILE:
-      return {Code::kResourceExhausted, reasons::kNoMemory};
+    case ETOOMANYREFS:  // that lie in sockets and nobody has taken yet
+      return {Code::kResourceExhausted, reasons::kOpenFiles};
     case EINVAL:
     case EISDIR:
     case ENAMETOOLONG:
@@ -67,7 +69,10 @@ std::string ErrnoText(int error) {
 
 Status ErrnoStatus(int error, const std::string& what, const std::string& remedy) {
   const Meaning meaning = MeaningOf(error);
-  return {meaning.code, meaning.reason, what + ": " + ErrnoText(error), remedy};
+  const bool open_files = meaning.reason == reasons::kOpenFiles && remedy.empty();
+  return {meaning.code, meaning.reason, what + ": " + ErrnoText(error),
+          open_files ? "close some files, or raise the limit on open ones (ulimit -n, LimitNOFILE=)"
+                     : remedy};
 }
 
 }  // namespace onecopy::os

@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <csignal>
 #include <utility>
 #include <vector>
 
 #include "transport/core/mutex.h"
+#include "transport/os/bus_signals.h"
 
 namespace onecopy::os {
 
@@ -37,22 +36,13 @@ struct FaultTable {
     static FaultTable* const made = [] {
       auto* const table = new FaultTable;
       for_signals.store(table);
-      table->Install();
+      TakeBusFaults(&Take);
       return table;
     }();
     return *made;
   }
 
   FaultTable() { AddFree(&first); }
-
-  void Install() {
-    struct sigaction action {};
-    action.sa_sigaction = &OnSignal;
-    // ONSTACK: a thread that has brought a stack for signals may be short of its own.
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-    ::sigemptyset(&action.sa_mask);
-    ::sigaction(SIGBUS, &action, &before);
-  }
 
   void AddFree(Chunk* chunk) ONECOPY_REQUIRES(mutex) {
     for (Entry& entry : chunk->entries) free.push_back(&entry);
@@ -108,32 +98,11 @@ struct FaultTable {
     return false;
   }
 
-  static void OnSignal(int signal, siginfo_t* info, void* context) {
-    const int kept = errno;
-    FaultTable& table = *for_signals.load();
-    const bool fault = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR ||
-                       info->si_code == BUS_MCEERR_AR;
-    const bool replaced = fault && table.Replace(reinterpret_cast<uintptr_t>(info->si_addr));
-    errno = kept;
-    if (!replaced) table.PassOn(signal, info, context);
-  }
-
-  void PassOn(int signal, siginfo_t* info, void* context) const {
-    if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
-    if (before.sa_handler == SIG_IGN && info->si_code <= 0) return;
-    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-      return before.sa_handler(signal);
-    }
-    // The end, as if there were no handler: the instruction faults again, or the signal comes
-    // again.
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    ::sigaction(signal, &action, nullptr);
-    if (info->si_code <= 0) ::raise(signal);
+  static bool Take(uintptr_t address, const ucontext_t& /*interrupted*/) {
+    return for_signals.load()->Replace(address);
   }
 
   inline static std::atomic<FaultTable*> for_signals{nullptr};
-  struct sigaction before {};
   Chunk first;
   Mutex mutex;
   Chunk* last ONECOPY_GUARDED_BY(mutex) = &first;
@@ -146,6 +115,7 @@ FaultGuard::FaultGuard(std::byte* data, uint64_t bytes, FaultFlag flag) : flag_(
   if (bytes == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(data);
   entry_ = FaultTable::Get().Add(begin, begin + bytes, flag_.get());
+  StayBeforeOthers();
 }
 
 FaultGuard::~FaultGuard() {

@@ -17,9 +17,9 @@ using FaultFlag = std::shared_ptr<std::atomic<bool>>;
 // or a library's on any thread, goes on, with bytes that count for nothing. So look at the flag
 // after touching them, and before saying that they have arrived anywhere.
 //
-// `data` and `bytes` are those of a whole mapping (os::Mapping), which must outlive this. The first
-// guard of the process installs the handler, above which others must not be installed; a signal
-// that is not about a guarded mapping goes to the handler that was there before.
+// `data` and `bytes` are those of a whole mapping (os::Mapping), which must outlive this. A signal
+// that is not about a guarded mapping goes to the handler that was there before (bus_signals.h);
+// each guard puts ours before those that were installed meanwhile.
 class FaultGuard {
  public:
   // Installs the handler now, where it is not yet.

@@ -61,9 +61,7 @@ Result<UniqueFd> SealedMemfd(const std::string& name, uint64_t bytes) {
     fd = UniqueFd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   }
   if (!fd) {
-    return ErrnoStatus(
-        errno, "making memory that can be shared (memfd_create)",
-        errno == EMFILE ? "raise the limit on open files (LimitNOFILE=, ulimit -n)" : "");
+    return ErrnoStatus(errno, "making memory that can be shared (memfd_create)");
   }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return ErrnoStatus(errno, "sizing a memfd of " + std::to_string(bytes) + " bytes");

@@ -82,6 +82,7 @@ inline constexpr std::string_view kUnconfirmed = "UNCONFIRMED";
 inline constexpr std::string_view kKeysExhausted = "KEYS_EXHAUSTED";
 inline constexpr std::string_view kMemlock = "MEMLOCK";
 inline constexpr std::string_view kNoMemory = "NO_MEMORY";
+inline constexpr std::string_view kOpenFiles = "OPEN_FILES";
 inline constexpr std::string_view kNoSpace = "NO_SPACE";
 inline constexpr std::string_view kQuota = "QUOTA";
 

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "client/cli/output/document.h"
+#include "client/python/native/gil.h"
 
 namespace onecopy::python {
 
@@ -11,7 +12,9 @@ namespace nb = nanobind;
 nb::object ToException(const Status& status) {
   const std::string document =
       cli::ToJson(status).dump(-1, ' ', false, cli::Json::error_handler_t::replace);
-  return nb::module_::import_("onecopy._errors").attr("build")(document);
+  return CallPython([&]() -> nb::object {
+    return nb::module_::import_("onecopy._errors").attr("build")(document);
+  });
 }
 
 void RegisterErrors() {

@@ -1,7 +1,9 @@
 #include "client/python/native/mapped.h"
 
 #include "client/cli/output/document.h"
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 
 namespace onecopy::python {
 
@@ -16,14 +18,13 @@ int GetMappedBuffer(PyObject* self, Py_buffer* view, int flags) {
                     "this memory is a GPU's: use DLPack, or the CUDA array interface");
     return -1;
   }
-  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(memory->address()),
-                           static_cast<Py_ssize_t>(memory->span_bytes()), 0, flags);
+  return LendView(self, view, memory->address(), memory->span_bytes(), flags);
 }
 
 }  // namespace
 
 Mapped::~Mapped() {
-  const nb::gil_scoped_release released;  // a driver may take its time
+  const WithoutGil released;  // a driver may take its time
   static_cast<void>(buffer_.Close());
 }
 
@@ -35,6 +36,7 @@ void Mapped::CheckValid() const { Check(buffer_.CheckValid()); }
 
 PyType_Slot* MappedSlots() {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetMappedBuffer)},
+                                {Py_bf_releasebuffer, reinterpret_cast<void*>(&GiveViewBack)},
                                 {0, nullptr}};
   return slots;
 }

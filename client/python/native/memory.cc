@@ -1,7 +1,14 @@
 #include "client/python/native/memory.h"
 
+#include <cstring>
+#include <string>
+
 #include "client/cli/output/document.h"
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
+#include "onecopy/reasons.h"
+#include "transport/os/fault_trap.h"
 
 namespace onecopy::python {
 
@@ -11,15 +18,14 @@ namespace {
 
 int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Memory* memory = nb::inst_ptr<Memory>(self);
-  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(memory->address()),
-                           static_cast<Py_ssize_t>(memory->bytes()), 0, flags);
+  return LendView(self, view, memory->address(), memory->bytes(), flags);
 }
 
 }  // namespace
 
 Memory::~Memory() {
   // Ends the registration, which waits for the daemon.
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   static_cast<void>(buffer_.Close());
 }
 
@@ -28,12 +34,53 @@ std::string Memory::Document() const {
 }
 
 void Memory::Close() {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(buffer_.Close());
+}
+
+namespace {
+
+// A plain view of an object's bytes, for as long as it lives.
+class View {
+ public:
+  View(const nb::object& object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) nb::raise_python_error();
+  }
+  ~View() { PyBuffer_Release(&view_); }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  uint64_t bytes() const { return static_cast<uint64_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+}  // namespace
+
+void CopyBytes(const nb::object& target, const nb::object& source) {
+  const View to(target, PyBUF_WRITABLE);
+  const View from(source, PyBUF_SIMPLE);
+  if (to.bytes() != from.bytes()) {
+    throw StatusError({Code::kInvalidArgument, reasons::kSizeMismatch,
+                       std::to_string(from.bytes()) + " bytes do not fit into exactly " +
+                           std::to_string(to.bytes())});
+  }
+  const WithoutGil released;
+  if (os::TouchForeign(from.data(), from.bytes(),
+                       [&] { std::memcpy(to.data(), from.data(), from.bytes()); })) {
+    return;
+  }
+  throw StatusError({Code::kAborted, reasons::kMemoryFault,
+                     "a page of the memory to be copied was not there (SIGBUS): the file that it "
+                     "maps was cut short, or cannot be read",
+                     "see that the file keeps its length while it is mapped"});
 }
 
 PyType_Slot* MemorySlots() {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetBuffer)},
+                                {Py_bf_releasebuffer, reinterpret_cast<void*>(&GiveViewBack)},
                                 {0, nullptr}};
   return slots;
 }

@@ -31,4 +31,8 @@ class Memory {
 // The slots of its type that give out views.
 PyType_Slot* MemorySlots();
 
+// From memory that may be anybody's, as a mapped file is that is cut short: ABORTED (MEMORY_FAULT).
+// Both have as many bytes.
+void CopyBytes(const nanobind::object& target, const nanobind::object& source);
+
 }  // namespace onecopy::python

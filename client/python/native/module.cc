@@ -9,13 +9,16 @@
 
 #include <tuple>
 
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 #include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
 #include "client/python/native/tensor.h"
 #include "client/python/native/torch_hooks.h"
+#include "client/python/native/undisturbed.h"
 #include "onecopy/size.h"
 
 namespace nb = nanobind;
@@ -79,6 +82,7 @@ void BindMemory(nb::module_& module) {
                    "tuple[int, int], bool, str, tuple[int, int, int] | str]"))
       .def_prop_ro("device",
                    [](const Tensor& self) { return std::pair(self.device.type, self.device.id); });
+  module.def("copy_bytes", &CopyBytes, "target"_a, "source"_a);
   module.def("import_tensor", &ImportTensor, "array"_a);
   module.def("flat_memory", &FlatMemoryOf, "array"_a.none());
   module.def(
@@ -122,7 +126,7 @@ void BindPools(nb::module_& module) {
       "set_torch_pool",
       [](int device, const PoolHandle* pool) {
         std::shared_ptr<onecopy::Pool> chosen = pool == nullptr ? nullptr : pool->pool();
-        const nb::gil_scoped_release released;  // the last of another one may go, and waits
+        const WithoutGil released;  // the last of another one may go, and waits
         SetTorchPool(device, std::move(chosen));
       },
       "device"_a, "pool"_a.none());
@@ -217,6 +221,12 @@ void BindNode(nb::module_& module) {
 
 NB_MODULE(_native, module) {
   RegisterErrors();
+  WatchExit();
+  nb::class_<Undisturbed>(module, "Undisturbed", nb::type_slots(UndisturbedSlots()))
+      .def(nb::init<nb::callable>(), "work"_a,
+           nb::sig("def __init__(self, work: collections.abc.Callable[..., object]) -> None"))
+      .def("__call__", &Undisturbed::Call,
+           nb::sig("def __call__(self, *arguments: object) -> None"));
   BindTransfers(module);
   BindMemory(module);
   BindPools(module);

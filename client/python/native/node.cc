@@ -7,6 +7,7 @@
 #include "client/cli/output/document.h"
 #include "client/cli/output/report.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 #include "client/python/native/request.h"
 #include "onecopy/file_copy.h"
 
@@ -26,13 +27,13 @@ std::string Dump(const cli::Json& document) {
 // The value of a call that is made without the GIL.
 template <typename Call>
 auto Unlocked(const Call& call) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   return Must(call());
 }
 
 template <typename Call>
 void CheckUnlocked(const Call& call) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(call());
 }
 
@@ -118,7 +119,7 @@ Node::Node(const std::string& run_dir, const std::string& program, int64_t timeo
 
 Node::~Node() {
   // The connection's end waits for what threads of the library do.
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   const Client gone = std::move(client_);
 }
 
@@ -181,7 +182,7 @@ std::string Node::RegisterAll(const std::vector<Piece>& pieces) {
   }
   std::vector<Result<BufferInfo>> outcomes;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     outcomes = client_.RegisterAll(memory);
   }
   cli::Json documents = cli::Json::array();
@@ -287,7 +288,7 @@ TransferSnapshot Node::RunPrepared(Prepared& prepared) {
 }
 
 double Node::SecondsOf(const Prepared& prepared, uint64_t count) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   const auto begun = std::chrono::steady_clock::now();
   for (uint64_t i = 0; i < count; ++i) {
     Check(OutcomeOf(Must(client_.RunTransfer(*prepared.request()))));

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "client/cli/output/document.h"
+#include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/gil.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::python {
@@ -23,8 +25,7 @@ int GetPieceBuffer(PyObject* self, Py_buffer* view, int flags) {
     view->obj = nullptr;
     return -1;
   }
-  return PyBuffer_FillInfo(view, self, reinterpret_cast<void*>(piece->address()),
-                           static_cast<Py_ssize_t>(piece->bytes()), 0, flags);
+  return LendView(self, view, piece->address(), piece->bytes(), flags);
 }
 
 // What a pool keeps for its transfers may have pieces, which keep the pool.
@@ -61,7 +62,7 @@ PoolPiece::PoolPiece(std::shared_ptr<Pool> pool, void* data, uint64_t bytes, Str
 // Fails in a child alone, where the parent has the piece. What cannot be ordered is not given back
 // rather than too early.
 PoolPiece::~PoolPiece() {
-  const nb::gil_scoped_release released;  // another thread may be making a slab
+  const WithoutGil released;  // another thread may be making a slab
   if (SettleUses()) static_cast<void>(pool_->Deallocate(data_, 0, stream_));
 }
 
@@ -83,7 +84,7 @@ std::pair<std::string, uint64_t> PoolPiece::Place() const {
 }
 
 void PoolPiece::HandTo(StreamHandle stream) const {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(pool_->Follow(Known(stream), stream_));
 }
 
@@ -108,7 +109,7 @@ void PoolPiece::MoveTo(StreamHandle stream, const nb::object& owner) {
 }
 
 PoolHandle::~PoolHandle() {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   pool_.reset();  // may be the last of it, and then waits for the daemon
 }
 
@@ -121,49 +122,49 @@ std::unique_ptr<PoolPiece> PoolHandle::Allocate(uint64_t bytes, StreamHandle str
 std::unique_ptr<PoolPiece> PoolHandle::AllocateIdle(uint64_t bytes, const nb::object& keeps) {
   void* data = nullptr;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     data = Must(pool_->AllocateIdle(bytes));
   }
   return std::make_unique<PoolPiece>(pool_, data, bytes, 0, keeps);
 }
 
 uint64_t PoolHandle::AllocateBytes(uint64_t bytes, StreamHandle stream) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   return reinterpret_cast<uintptr_t>(Must(pool_->Allocate(bytes, Known(stream))));
 }
 
 void PoolHandle::Deallocate(uint64_t address, uint64_t bytes, StreamHandle stream) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(pool_->Deallocate(reinterpret_cast<void*>(address), bytes, Known(stream)));
 }
 
 std::optional<std::pair<std::string, uint64_t>> PoolHandle::Find(uint64_t address,
                                                                  uint64_t bytes) const {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Result<Endpoint> found = pool_->endpoint(reinterpret_cast<const void*>(address), bytes);
   if (!found.ok()) return std::nullopt;
   return std::pair(std::move(found->buffer), found->offset_bytes.value_or(0));
 }
 
 void PoolHandle::Grow(uint64_t bytes) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(pool_->Grow(bytes));
 }
 
 uint64_t PoolHandle::Trim(uint64_t keep_bytes) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   return Must(pool_->Trim(keep_bytes));
 }
 
 void PoolHandle::ReleaseStream(StreamHandle stream) {
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   Check(pool_->ReleaseStream(Known(stream)));
 }
 
 std::vector<std::string> PoolHandle::Slabs() const {
   std::vector<PoolSlab> slabs;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     slabs = pool_->slabs();
   }
   std::vector<std::string> documents;
@@ -173,7 +174,7 @@ std::vector<std::string> PoolHandle::Slabs() const {
 
 std::string PoolHandle::Statistics() const {
   const PoolStatistics now = [&] {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     return pool_->statistics();
   }();
   return Text({{"slabs", now.slabs},
@@ -196,6 +197,7 @@ std::string PoolHandle::Statistics() const {
 
 PyType_Slot* PoolPieceSlots() {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&GetPieceBuffer)},
+                                {Py_bf_releasebuffer, reinterpret_cast<void*>(&GiveViewBack)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(&VisitKept)},
                                 {Py_tp_clear, reinterpret_cast<void*>(&ClearKept)},
                                 {0, nullptr}};

@@ -3,9 +3,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "client/python/native/errors.h"
+#include "onecopy/reasons.h"
 
 namespace onecopy::python {
 
@@ -13,9 +17,41 @@ namespace nb = nanobind;
 
 namespace {
 
+template <typename T>
+[[noreturn]] void ThrowNoNumber(const nb::handle& value, const char* what) {
+  PyErr_Clear();
+  throw StatusError(
+      {Code::kInvalidArgument, reasons::kBadArgument,
+       std::string(what) + " cannot be " + nb::repr(value).c_str(),
+       "pass a whole number from 0 to " + std::to_string(std::numeric_limits<T>::max())});
+}
+
+// Of a whole number, Python's or of whoever has __index__ (NumPy's). Throws INVALID_ARGUMENT
+// (BAD_ARGUMENT); `what`: with its article.
+template <typename T>
+T ToNumber(const nb::handle& value, const char* what) {
+  if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) ThrowNoNumber<T>(value, what);
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) nb::raise_python_error();
+  const unsigned long long found = PyLong_AsUnsignedLongLong(number.ptr());
+  if (PyErr_Occurred() != nullptr ||
+      found > static_cast<unsigned long long>(std::numeric_limits<T>::max())) {
+    ThrowNoNumber<T>(value, what);
+  }
+  return static_cast<T>(found);
+}
+
+template <typename T>
+std::optional<T> ToOptionalNumber(const nb::handle& value, const char* what) {
+  if (value.is_none()) return std::nullopt;
+  return ToNumber<T>(value, what);
+}
+
 StridedRange ToRange(const nb::tuple& fields) {
-  return {nb::cast<uint64_t>(fields[0]), nb::cast<uint64_t>(fields[1]),
-          nb::cast<uint64_t>(fields[2]), nb::cast<uint64_t>(fields[3])};
+  return {ToNumber<uint64_t>(fields[0], "the offset of a range"),
+          ToNumber<uint64_t>(fields[1], "the bytes of a range"),
+          ToNumber<uint64_t>(fields[2], "the stride of a range"),
+          ToNumber<uint64_t>(fields[3], "the count of a range")};
 }
 
 RangePair ToRangePair(const nb::tuple& pair) {
@@ -39,8 +75,8 @@ std::vector<Endpoint> ToEndpoints(const nb::handle& list) {
 
 Endpoint ToEndpoint(const nb::tuple& end) {
   Endpoint made{nb::cast<std::string>(end[0]), nb::cast<std::string>(end[1]),
-                nb::cast<std::optional<uint64_t>>(end[2]),
-                nb::cast<std::optional<uint64_t>>(end[3])};
+                ToOptionalNumber<uint64_t>(end[2], "an offset"),
+                ToOptionalNumber<uint64_t>(end[3], "a number of bytes")};
   // No buffer is called so; a file of this process is named without a node.
   if (!made.node.empty() && made.buffer.starts_with('/')) {
     made.file = std::exchange(made.buffer, {});
@@ -56,11 +92,11 @@ TransferRequest ToRequest(const nb::tuple& request) {
     made.ranges.push_back(ToRangePair(nb::cast<nb::tuple>(pair)));
   }
   made.policy.path_glob = nb::cast<std::string>(request[3]);
-  made.policy.at_most_copies = nb::cast<std::optional<uint32_t>>(request[4]);
+  made.policy.at_most_copies = ToOptionalNumber<uint32_t>(request[4], "at_most");
   made.policy.link = nb::cast<std::string>(request[5]);
   made.policy.allow_emulated = nb::cast<bool>(request[6]);
   made.checksum = nb::cast<bool>(request[7]);
-  if (const auto limit = nb::cast<std::optional<int64_t>>(request[8])) {
+  if (const auto limit = ToOptionalNumber<int64_t>(request[8], "a deadline")) {
     made.deadline = std::chrono::milliseconds(*limit);
   }
   made.request_id = nb::cast<std::string>(request[9]);

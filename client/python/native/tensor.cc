@@ -3,6 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "client/python/native/at_exit.h"
+#include "client/python/native/gil.h"
+
 namespace onecopy::python {
 
 namespace nb = nanobind;
@@ -47,6 +50,7 @@ Tensor Describe(const dlpack::Tensor& from, uint64_t flags, const std::string& p
 template <typename Managed>
 Tensor Take(Managed* managed, uint64_t flags, const std::string& protocol) {
   const auto release = [managed] {
+    if (Py_IsInitialized() == 0) NoteNeverGivenBack();  // NumPy's does nothing then
     if (managed->deleter != nullptr) managed->deleter(managed);
   };
   Tensor tensor = Describe(managed->tensor, flags, protocol);
@@ -149,11 +153,15 @@ struct Exported {
 
   static void Delete(Managed* managed) {
     auto* exported = static_cast<Exported*>(managed->context);
-    // Other threads of a consumer may end it; after Python's end there is nothing to give back.
-    if (Py_IsInitialized() != 0) {
-      const PyGILState_STATE state = PyGILState_Ensure();
+    // Other threads of a consumer may end it. While Python ends only the thread that has the lock
+    // gets it; afterwards there is nothing to give back.
+    if (nb::is_alive() && HasGil()) {
       Py_DECREF(exported->owner);
-      PyGILState_Release(state);
+      NoteGivenBack();
+    } else if (Py_IsInitialized() != 0) {
+      const WithGil held;
+      Py_DECREF(exported->owner);
+      NoteGivenBack();
     }
     delete exported;
   }
@@ -183,6 +191,7 @@ nb::object ToCapsule(const nb::object& owner, const dlpack::Tensor& tensor,
       PyCapsule_New(&exported->managed, Managed::kName, &Exported<Managed>::DeleteCapsule);
   if (capsule == nullptr) nb::raise_python_error();
   exported->owner = nb::object(owner).release().ptr();
+  NoteLent();
   static_cast<void>(exported.release());
   return nb::steal(capsule);
 }
@@ -238,7 +247,8 @@ static bool IsLazy(const nb::object& array) {
   return false;
 }
 
-Tensor ImportTensor(const nb::object& array) {
+// Runs code of the array's own type.
+static Tensor Import(const nb::object& array) {
   if (PyCapsule_CheckExact(array.ptr())) return FromCapsule(array);
   if (IsLazy(array)) throw nb::buffer_error("its conjugate or negative bit is set");
   if (const dlpack::ExchangeApi* api = ExchangeApiOf(array)) {
@@ -250,18 +260,19 @@ Tensor ImportTensor(const nb::object& array) {
   return FromBuffer(array);
 }
 
+Tensor ImportTensor(const nb::object& array) {
+  return CallPython([&] { return Import(array); });
+}
+
 std::optional<std::tuple<uint64_t, uint64_t, bool, nb::object>> FlatMemoryOf(
     const nb::object& array) {
   Tensor tensor;
   try {
-    if (PyObject_CheckBuffer(array.ptr()) != 0) {
-      tensor = FromBuffer(array);
-    } else if (ExchangeApiOf(array) != nullptr) {
-      tensor = ImportTensor(array);
-    } else {
-      return std::nullopt;
-    }
-  } catch (const nb::python_error&) {
+    const bool plain = PyObject_CheckBuffer(array.ptr()) != 0;
+    if (!plain && CallPython([&] { return ExchangeApiOf(array); }) == nullptr) return std::nullopt;
+    tensor = CallPython([&] { return plain ? FromBuffer(array) : Import(array); });
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
     return std::nullopt;
   } catch (const nb::builtin_exception&) {
     return std::nullopt;

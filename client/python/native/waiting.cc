@@ -1,6 +1,7 @@
 #include "client/python/native/waiting.h"
 
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "client/python/native/gil.h"
 #include "transport/core/mutex.h"
 
 namespace onecopy::python {
@@ -58,14 +60,23 @@ class Shared {
 }  // namespace
 
 bool IsMainThread() {
-  const nb::module_ threading = nb::module_::import_("threading");
-  return threading.attr("current_thread")().is(threading.attr("main_thread")());
+  // Asked once for each thread, and again in a child, of which another one is the main thread.
+  thread_local pid_t process = 0;
+  thread_local bool is_main = false;
+  if (const pid_t now = ::getpid(); process != now) {
+    is_main = CallPython([] {
+      const nb::module_ threading = nb::module_::import_("threading");
+      return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
+    });
+    process = now;
+  }
+  return is_main;
 }
 
 Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
                           const std::stop_source& stop) {
   if (!on_update && !IsMainThread()) {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     return call({}, stop.get_token());
   }
   Shared shared;
@@ -79,10 +90,10 @@ Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
     for (bool ended = false; !ended;) {
       std::optional<TransferInfo> update;
       {
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         std::tie(update, ended) = shared.Wait();
       }
-      if (update.has_value()) on_update(*update);
+      if (update.has_value()) CallPython([&] { on_update(*update); });
       if (PyErr_CheckSignals() != 0) nb::raise_python_error();
     }
   } catch (...) {
@@ -90,7 +101,7 @@ Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
     own.request_stop();
   }
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     blocked.join();
   }
   if (thrown) std::rethrow_exception(thrown);
@@ -100,7 +111,7 @@ Result<TransferInfo> Wait(const Blocking& call, const OnUpdate& on_update,
 Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [&future] { future.Cancel(); });
   const auto wait = [&future](std::chrono::nanoseconds limit) {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     return future.WaitFor(limit);
   };
   if (IsMainThread()) {
@@ -112,14 +123,14 @@ Result<TransferInfo> Wait(const TransferFuture& future, const std::stop_token& s
       throw raised;
     }
   }
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   return future.Get();
 }
 
 Result<TransferInfo> RunQuickly(const Begin& begin, const std::stop_token& stop) {
   TransferFuture going;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     ONECOPY_ASSIGN_OR_RETURN(going, begin());
     const std::stop_callback on_stop(stop, [&going] { going.Cancel(); });
     if (going.WaitFor(kSignalsEvery)) return going.Get();

@@ -36,8 +36,11 @@ class Ahead(Generic[_T]):
 
     def __iter__(self) -> Iterator[_T]:
         while self._next is not None:
-            made = self._next.result()
-            self._next = None  # so that two are all there is
+            coming, self._next = self._next, None  # so that two are all there is
+            try:
+                made = coming.result()
+            finally:
+                del coming  # with its failure, which a frame of its own traceback would keep
             self._next = self._begin()
             yield made
             del made

@@ -47,6 +47,8 @@ async def _call(function: Callable[[], _T], stop: _native.Stop | None = None) ->
         if not work.cancelled():
             work.exception()  # seen
         raise
+    finally:
+        del work  # with its failure, which a frame of its own traceback would keep
 
 
 class AsyncNode:

@@ -29,7 +29,7 @@ def ordinal(device: Any) -> int:
             number = current() if device.index is None else device.index
     else:  # CuPy's, Numba's
         number = getattr(device, "id", None)
-    if not isinstance(number, int) or number < 0:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 1 << 31:
         raise InvalidArgument(f"{device!r} is no GPU", "BAD_ARGUMENT",
                               'pass its number, "cuda:0", or a device of torch, CuPy or Numba')
     return number

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _arrays, _native, _pieces
 from ._errors import InvalidArgument
-from ._requests import OURS, Keeps, milliseconds
+from ._numbers import milliseconds, whole
+from ._requests import OURS, Keeps
 from ._transfer import Transfer
 from ._values import Buffer, Endpoint
 
@@ -31,8 +32,8 @@ def _name(file: Path) -> str:
 
 def _at(offset: int | None, bytes: int | None) -> None:
     for value, what in ((offset, "an offset"), (bytes, "a number of bytes")):
-        if value is not None and not 0 <= value < 1 << 63:
-            raise InvalidArgument(f"{what} of {value} is none", "BAD_ARGUMENT", "count bytes from 0 on")
+        if value is not None:
+            whole(value, what)
 
 
 def _bytes_of(end: End) -> int | None:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _arrays, _device, _dtypes, _errors, _files, _native, _npy, _pieces, _placing, _pool, _safetensors, _shared
+from . import _arrays, _device, _dtypes, _errors, _files, _native, _npy, _numbers, _pieces, _placing, _pool
+from . import _safetensors, _shared
 from ._errors import Error, InvalidArgument
 from ._requests import OURS, End, is_empty
 from ._transfer import Transfer
@@ -80,9 +81,9 @@ class Options(NamedTuple):
 
 
 def options(at_most: int | None, checksum: bool, deadline: float | None) -> Options:
-    if deadline is not None and (not math.isfinite(deadline) or deadline <= 0):
-        raise InvalidArgument(f"a deadline of {deadline} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
-    return Options(at_most, checksum, None if deadline is None else time.monotonic() + deadline)
+    if at_most is not None:
+        at_most = _numbers.whole(at_most, "at_most", most=_numbers.MOST_COPIES)
+    return Options(at_most, checksum, None if deadline is None else time.monotonic() + _numbers.seconds(deadline, "a deadline"))
 
 
 # ---- files
@@ -131,7 +132,7 @@ def system_errors(what: str) -> Iterator[None]:
             errno.EPERM: (_errors.PermissionDenied, "ACCESS_DENIED"),
             errno.ENAMETOOLONG: (InvalidArgument, "BAD_ARGUMENT"), errno.ELOOP: (InvalidArgument, "BAD_ARGUMENT"),
             errno.ENXIO: (InvalidArgument, "BAD_ARGUMENT"),
-            errno.EMFILE: (_errors.ResourceExhausted, "NO_MEMORY"), errno.ENFILE: (_errors.ResourceExhausted, "NO_MEMORY"),
+            errno.EMFILE: (_errors.ResourceExhausted, "OPEN_FILES"), errno.ENFILE: (_errors.ResourceExhausted, "OPEN_FILES"),
         }.get(failure.errno or 0, (_errors.Internal, "IO_ERROR"))
         raise kind(f"{what}: {failure.strerror}", reason) from failure
 
@@ -355,8 +356,10 @@ def at_once(stop: _native.Stop, calls: Sequence[Callable[[], list[Transfer]]]) -
             for each in begun:
                 each.cancel()
             stop.request()
+            del each  # with its failure, which a frame of its own traceback would keep
+            begun.clear()
             raise
-    return [each.result() for each in begun]
+        return [each.result() for each in begun]
 
 
 # ---- save

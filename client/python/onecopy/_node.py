@@ -27,7 +27,10 @@ from . import (
     _streams,
 )
 from ._errors import InvalidArgument
-from ._requests import OURS, End, Keeps, NothingToMove, Requests, milliseconds
+from ._numbers import milliseconds
+from ._numbers import seconds as _seconds
+from ._numbers import size as _size
+from ._requests import OURS, End, Keeps, NothingToMove, Requests
 from ._transfer import Transfer
 from ._values import Buffer, Diagnosis, Endpoint, Grant, Plan, Sum, known
 from ._views import Views, Wanted
@@ -86,8 +89,7 @@ class Node:
     def create(self, name: str, size: int | str, memory: str = "host", node: str = "") -> Buffer:
         """A zeroed buffer that the daemon owns, which stays after this process. `size`: bytes, or "64MiB"; `memory`:
         "host", "cuda:N", a GPU's PCI address or UUID; `node`: another one, which lets the caller make it."""
-        bytes = _native.parse_bytes(size) if isinstance(size, str) else size
-        return self._buffer(self._native.create_buffer(name, bytes, memory, node))
+        return self._buffer(self._native.create_buffer(name, _size(size, "a size"), memory, node))
 
     def empty(self, shape: int | tuple[int, ...], dtype: object = "float32", name: str = "") -> _shared.SharedArray:
         """A zeroed array in memory that the daemon reads and writes in place. `dtype`: a name ("bfloat16"), or a type of
@@ -499,7 +501,7 @@ def connect(run_dir: str | os.PathLike[str] | None = None, *, timeout: float = 3
     timeout: seconds that the daemon may take for what it knows; program: this one's name, for the daemon's log;
     cuda_library: the CUDA driver's, where it is not the system's.
     """
-    limit = milliseconds(timeout, "a timeout")
+    limit = milliseconds(_seconds(timeout, "a timeout"), "a timeout")
     name = program or f"python {os.path.basename(sys.argv[0] or 'interactive')}"
     return Node(_native.Node(os.fspath(run_dir) if run_dir is not None else "", name, limit or 1, True,
                              os.fspath(cuda_library)))

@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import Any, NamedTuple
 
-from . import _device, _dtypes, _native, _ranges, _shared, _streams
+from . import _device, _dtypes, _native, _numbers, _ranges, _shared, _streams
 from ._errors import Error, InvalidArgument, NotFound
 from ._values import Buffer, known
 
@@ -67,12 +67,12 @@ class AnyPool:
 
     def grow(self, size: int | str) -> None:
         """A slab more, of that size at least: bytes, or "64MiB"."""
-        self._native.grow(_bytes(size))
+        self._native.grow(_numbers.size(size, "a size"))
 
     def trim(self, keep: int | str = 0) -> int:
         """Gives back slabs of which no array is left, as long as `keep` are; the bytes that went."""
         self._let_go()
-        return self._native.trim(_bytes(keep))
+        return self._native.trim(_numbers.size(keep, "a size"))
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -216,14 +216,11 @@ def _layout(shape: int | tuple[int, ...], dtype: object) -> tuple[tuple[int, ...
     return dims, kind, math.prod(dims) * kind.itemsize
 
 
-def _bytes(size: int | str) -> int:
-    return _native.parse_bytes(size) if isinstance(size, str) else size
-
-
 def _create(node: _native.Node, name: str, device: int | None, pinned: bool, managed_overflow: bool, slab: int | str,
             initial: int | str, limit: int | str | None) -> _native.Pool:
-    most = (1 << 64) - 1 if limit is None else _bytes(limit)
-    return node.create_pool(name, device, pinned, managed_overflow, _bytes(slab), _bytes(initial), most)
+    most = (1 << 64) - 1 if limit is None else _numbers.size(limit, "a limit")
+    return node.create_pool(name, device, pinned, managed_overflow, _numbers.size(slab, "a slab's size"),
+                            _numbers.size(initial, "an initial size"), most)
 
 
 def create(node: _native.Node, name: str, *, device: Any, pinned: bool, managed_overflow: bool, slab: int | str,

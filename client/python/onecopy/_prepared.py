@@ -108,7 +108,10 @@ class Prepared:
         try:
             return Transfer(self._native, self._native.run_prepared(native), None)
         except NotFound as failure:
-            native = self._set(*self._node._requests.again(failure, request, *self._wanted, **self._options))
+            again = self._node._requests.again(failure.reason, request, *self._wanted, **self._options)
+            if again is None:
+                raise
+            native = self._set(*again)
         return Transfer(self._native, self._native.run_prepared(native), None)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple
 
-from . import _arrays
+from . import _arrays, _native
 from ._errors import Error, FailedPrecondition
 from ._values import Buffer
 
@@ -53,7 +53,7 @@ class Registration:
 
 class _Watch(weakref.ref[Any]):
     """Of an owner, until it is dropped: tells the registrations of the owner's end. There may be thousands, of which a
-    weakref.finalize each would take far longer to make."""
+    weakref.finalize each would take far longer to make, and would drop what a signal's handler raises meanwhile."""
 
     __slots__ = ("key", "of", "owner")
 
@@ -67,6 +67,30 @@ def _ended(watch: weakref.ref[Any]) -> None:
     registrations = watch.of()
     if registrations is not None:
         registrations._disown(watch.key, watch.owner)
+
+
+_tell_end = _native.Undisturbed(_ended)
+
+
+class _Temporary(weakref.ref[Registration]):
+    """Of a registration that nobody but its user keeps: ends it at the daemon when it goes."""
+
+    __slots__ = ("buffer", "of")
+
+    buffer: str
+    of: Registrations
+
+
+_temporaries: dict[int, _Temporary] = {}  # by their own identity: a reference that has gone tells nobody
+
+
+def _ended_temporary(watch: weakref.ref[Registration]) -> None:
+    assert isinstance(watch, _Temporary)
+    watch.of._end(watch.buffer, True)
+    _temporaries.pop(id(watch), None)
+
+
+_tell_temporary_end = _native.Undisturbed(_ended_temporary)
 
 
 class _Wanted(NamedTuple):
@@ -146,7 +170,10 @@ def _whole(owner: Any, part: _arrays.View) -> _arrays.View:
 
 def _must(result: Buffer | Error) -> Buffer:
     if isinstance(result, Error):
-        raise result
+        try:
+            raise result
+        finally:
+            del result  # a failure that its own traceback has is kept, with all that is there
     return result
 
 
@@ -232,12 +259,15 @@ class Registrations:
                 continue
             made[key] = Registration(wanted.start, wanted.bytes, result, of_allocation=wanted.of_allocation)
             if not wanted.lasting:
-                weakref.finalize(made[key], self._end, result.id, True).atexit = False
+                watch = _Temporary(made[key], _tell_temporary_end)
+                watch.buffer, watch.of = result.id, self
+                _temporaries[id(watch)] = watch
                 continue
             self._own(made[key], key, wanted.owner)
             self._of[key] = made[key]
         if failures:
-            raise failures[0]
+            del results, result  # as in _must
+            raise failures.pop(0)
         return made
 
     def _look(self, array: Any, found: _arrays.View, allocations: _Allocations, wholes: _Wholes) -> _Wanted:
@@ -269,9 +299,10 @@ class Registrations:
 
     def _own(self, registration: Registration, key: _Key, owner: Any) -> None:
         """The registration lives as long as this owner, too."""
-        if id(owner) in registration.owners:
+        known = registration.owners.get(id(owner))
+        if known is not None and known() is owner:
             return
-        watch = _Watch(owner, _ended)
+        watch = _Watch(owner, _tell_end)
         watch.key, watch.of, watch.owner = key, self._self, id(owner)
         registration.owners[id(owner)] = watch
 
@@ -280,9 +311,12 @@ class Registrations:
             return
         with self._lock:
             known = self._of.get(key)
-            if known is None or known.owners.pop(owner, None) is None or known.owners:
+            if known is None or owner not in known.owners:
                 return
-            self._drop(key, force=True)
+            if len(known.owners) == 1:  # it stays noted until that is done, which may be begun twice
+                self._drop(key, force=True)
+            else:
+                del known.owners[owner]
 
     def ids(self) -> set[str]:
         """Of the buffers."""

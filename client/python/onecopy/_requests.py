@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from . import _arrays, _device, _mapped, _native, _pieces, _pool, _ranges, _registrations, _shared
 from ._errors import InvalidArgument, NotFound
+from ._numbers import milliseconds
 from ._values import Buffer, Endpoint
 from ._views import Wanted
 
@@ -23,14 +23,6 @@ _MANY = 8  # buffers that are asked for one by one rather than by a list of all
 _Ready: TypeAlias = "dict[int, tuple[_arrays.View, _registrations.Owned | None]]"
 _T = TypeVar("_T")
 OURS = (_shared.SharedArray, _device.DeviceArray, _mapped.MappedArray)
-
-
-def milliseconds(seconds: float | None, what: str) -> int | None:
-    if seconds is None:
-        return None
-    if not math.isfinite(seconds) or seconds <= 0:
-        raise InvalidArgument(f"{what} of {seconds} seconds is none", "BAD_ARGUMENT", "give a number above 0, or None")
-    return max(1, math.ceil(seconds * 1000))
 
 
 class Place:
@@ -176,8 +168,10 @@ class Requests:
         try:
             return call(request, keeps)
         except NotFound as failure:
-            again, keeps = self.again(failure, request, source, destination, ranges=pieces, **options)
-        return call(again, keeps)
+            again = self.again(failure.reason, request, source, destination, ranges=pieces, **options)
+            if again is None:
+                raise
+        return call(*again)
 
     def with_known(self, call: Callable[[], _T]) -> _T:
         """Makes a call that finds the places of its ends itself; once more where the daemon does not know one of them any
@@ -191,15 +185,15 @@ class Requests:
                 self.registrations.lose(id)
         return call()
 
-    def again(self, failure: NotFound, before: _pieces.Request, source: End, destination: End,
-              **options: Any) -> tuple[_pieces.Request, Keeps]:
-        """The request made anew after that failure, which is raised where it names the same as before."""
-        if failure.reason in _LOST:
-            self._lose_unknown(before)
-            again, keeps = self.make(source, destination, **options)
-            if _pieces.places(again) != _pieces.places(before):
-                return again, keeps
-        raise failure
+    def again(self, reason: str, before: _pieces.Request, source: End, destination: End,
+              **options: Any) -> tuple[_pieces.Request, Keeps] | None:
+        """The request made anew after a failure; None where it names the same as before. Without the failure itself: one
+        that a frame of its traceback has keeps all that those have, arrays, too, until Python looks for cycles."""
+        if reason not in _LOST:
+            return None
+        self._lose_unknown(before)
+        again = self.make(source, destination, **options)
+        return None if _pieces.places(again[0]) == _pieces.places(before) else again
 
     def _lose_unknown(self, request: _pieces.Request) -> None:
         """Forgets the registrations of arrays that a request names, where the daemon has."""

@@ -9,10 +9,12 @@ import math
 import os
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _arrays, _dtypes, _native
 from ._errors import InvalidArgument, OutOfRange, Unavailable
+from ._numbers import MOST_BYTES, whole
 from ._typed import TypedArray
 from ._values import Buffer, Endpoint
 
@@ -24,6 +26,22 @@ _starts: list[int] = []
 _blocks: dict[int, _Block] = {}  # by address
 
 
+class _Memory(weakref.ref[Any]):
+    """Of shared memory; tells of its end."""
+
+    __slots__ = ("start",)
+
+    start: int
+
+
+def _ended(memory: weakref.ref[Any]) -> None:
+    assert isinstance(memory, _Memory)
+    _forget(memory.start)
+
+
+_tell_end = _native.Undisturbed(_ended)
+
+
 class _Block:
     """Shared memory, which it does not keep."""
 
@@ -32,7 +50,8 @@ class _Block:
     def __init__(self, memory: Any) -> None:
         self.start = memory.address
         self.end = memory.address + memory.bytes
-        self._memory = weakref.ref(memory)
+        self._memory = _Memory(memory, _tell_end)
+        self._memory.start = self.start
         self._buffer = Buffer._of(json.loads(memory.document()))
 
     def buffer(self) -> Buffer | None:
@@ -51,7 +70,6 @@ def _note(memory: Any) -> _Block:
     with _lock:
         bisect.insort(_starts, start)
         _blocks[start] = block
-    weakref.finalize(memory, _forget, start).atexit = False
     return block
 
 
@@ -69,8 +87,10 @@ if hasattr(os, "register_at_fork"):
 
 def _forget(start: int) -> None:
     with _lock:
-        if _blocks.pop(start, None) is not None:
-            _starts.remove(start)
+        if start in _blocks:  # in this order: it may be begun twice
+            if start in _starts:
+                _starts.remove(start)
+            del _blocks[start]
 
 
 def find(address: int, bytes: int) -> tuple[Buffer, int] | None:
@@ -184,9 +204,10 @@ class SharedPart(SharedArray):
 
 def dimensions(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     """A shape as a tuple."""
-    dims = (shape,) if isinstance(shape, int) else tuple(int(each) for each in shape)
-    if any(each < 0 for each in dims):
-        raise InvalidArgument(f"an array cannot have the shape {dims}", "BAD_SIZE", "use lengths of 0 and more")
+    lengths: Iterable[Any] = shape if isinstance(shape, Iterable) else (shape,)
+    dims = tuple(whole(each, "a length of a shape", reason="BAD_SIZE") for each in lengths)
+    if math.prod(each or 1 for each in dims) > MOST_BYTES:
+        raise InvalidArgument(f"an array cannot have the shape {dims}", "BAD_SIZE", "no machine has as much memory")
     return dims
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from . import _native
 from ._errors import InvalidArgument
+from ._numbers import whole
 from ._transfer import Transfer
 
 
 def number(stream: Any) -> int:
     """The handle of a stream: an int, or a stream of torch, CuPy, Numba, or of whoever has __cuda_stream__."""
     if isinstance(stream, int):
-        return stream
+        return whole(stream, "a stream's handle", most=(1 << 64) - 1)
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])

@@ -14,15 +14,13 @@ import datetime
 import functools
 import importlib
 import json
-import math
-import operator
 import os
 import threading
 import time
 import uuid
 from typing import Any
 
-from . import _native, _pieces, _tensors
+from . import _native, _numbers, _pieces, _tensors
 from ._errors import Error, InvalidArgument
 from ._kept import Kept
 from ._node import Node, connect
@@ -38,12 +36,9 @@ _VERSION = 1  # of what is exchanged
 _MOST_AT_ONCE = 32  # transfers of a transport that are under way; others wait for their turn
 
 
-def _timeout(seconds: float | None, default: float | None) -> float | None:
-    if seconds is None:
-        return default
-    if not math.isfinite(seconds) or seconds < 0:
-        raise InvalidArgument(f"a timeout of {seconds} seconds is none", "BAD_ARGUMENT", "give a number from 0 on, or None")
-    return seconds
+def _timeout(seconds: float | None, default: float | None = None) -> float | None:
+    """Also where nothing waits: what cannot be a timeout is an error of the program all the same."""
+    return default if seconds is None else _numbers.seconds(seconds, "a timeout", zero=True)
 
 
 def _write(**fields: object) -> bytes:
@@ -118,6 +113,7 @@ class OneCopyMemory:
         return OneCopyMutableMemoryView(self, *self._range(offset, length))
 
     def to_remote_buffer(self, *, timeout: float | None = None) -> OneCopyRemoteBuffer:
+        _timeout(timeout)
         self._check()
         node, buffer, offset, bytes = self._place.endpoint
         assert bytes is not None
@@ -134,9 +130,9 @@ class OneCopyMemory:
     def _range(self, offset: int | None, length: int | None) -> tuple[int, int]:
         self._check()
         assert self._place.bytes is not None
-        first = 0 if offset is None else operator.index(offset)
-        count = self._place.bytes - first if length is None else operator.index(length)
-        if first < 0 or count < 0 or first + count > self._place.bytes:
+        first = 0 if offset is None else _numbers.whole(offset, "an offset")
+        count = self._place.bytes - first if length is None else _numbers.whole(length, "a length")
+        if count < 0 or first + count > self._place.bytes:
             raise InvalidArgument(f"{count} bytes at {first} are not inside a tensor of {self._place.bytes} bytes",
                                   "RANGE_OUT_OF_BUFFER", "pass a range inside it")
         return first, count
@@ -174,11 +170,11 @@ class OneCopyWork(_distributed.Work):  # type: ignore[misc]
 
     def wait(self, timeout: datetime.timedelta = datetime.timedelta(0)) -> bool:
         """Raises TimeoutError, and the transfer goes on, or why it failed. A timeout of 0 is that of the call."""
-        limit = timeout.total_seconds() or self._timeout
+        limit = _timeout(timeout.total_seconds(), None) or self._timeout
         if not self._ended.wait(limit):
             raise TimeoutError(f"the transfer has not ended after {limit} seconds, and goes on: wait again, or cancel() it")
         if self._error is not None:
-            raise self._error
+            raise copy.copy(self._error)  # as for the future: without a traceback, which has this
         return True
 
     def get_future(self) -> Any:
@@ -214,7 +210,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         if self.device is not None and self.device.type not in ("cpu", "cuda"):
             raise InvalidArgument(f"onecopy cannot reach tensors on {self.device}", "NOT_SHAREABLE",
                                   "use cpu, or cuda")
-        self._default_timeout = _timeout(timeout, None)
+        self._default_timeout = _timeout(timeout)
         self._policy = functools.partial(_pieces.request, path=path, at_most=at_most, checksum=checksum)
         self._node: Node = connect(run_dir, program="torch")
         self._id = uuid.uuid4().hex
@@ -236,11 +232,13 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
         return self._receipts.all()
 
     def bind(self, *, timeout: float | None = None) -> bytes:
+        _timeout(timeout)
         self._check_open()
         return _write(id=self._id, node=self._node.name)
 
     def connect(self, peer_url: bytes, *, timeout: float | None = None) -> int:
         """Raises where this node's daemon does not know that of the peer."""
+        _timeout(timeout)
         self._check_open()
         fields = _parse(peer_url, "what bind returned", id=str, node=str)
         name = fields["node"]
@@ -258,6 +256,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
 
     def register_memory(self, tensor: Any, *, timeout: float | None = None) -> OneCopyMemory:
         """One registration for each allocation, which tensors of it share."""
+        _timeout(timeout)
         self._check_open()
         if not isinstance(tensor, _torch.Tensor):
             raise TypeError(f"a {type(tensor).__name__} is not a torch.Tensor")
@@ -281,6 +280,7 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
 
     def unregister_memory(self, memory: OneCopyMemory, *, timeout: float | None = None) -> None:
         """Ends the daemon's knowledge of it, too, where no other tensor of the same allocation is registered."""
+        _timeout(timeout)
         with self._lock:
             self._check_open()
             if not isinstance(memory, OneCopyMemory) or memory._transport is not self:
@@ -300,8 +300,8 @@ class OneCopyTransport(_transport.Transport):  # type: ignore[misc]
 
     def close(self, *, timeout: float | None = None) -> None:
         """Waits for what is under way, then ends every registration. After a TimeoutError it may be called again."""
-        self._close_cuda_streams()
         limit = _timeout(timeout, self._default_timeout)
+        self._close_cuda_streams()
         deadline = None if limit is None else time.monotonic() + limit
         with self._lock:
             self._closing = True

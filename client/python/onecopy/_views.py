@@ -58,6 +58,9 @@ def _ended(watch: weakref.ref[Any]) -> None:
         views._owner_ended(watch.view)
 
 
+_tell_end = _native.Undisturbed(_ended)
+
+
 class _Kept(NamedTuple):
     made: Buffer
     place: _Place
@@ -132,7 +135,7 @@ class Views:
             if keeps is not None:
                 keeps = wanted.owner, keeps
             elif registration is None or not by_daemon:
-                keeps = watch = _Watch(wanted.owner, _ended)
+                keeps = watch = _Watch(wanted.owner, _tell_end)
                 watch.of, watch.view = self._self, made.id
             self._of[made.id] = _Kept(made, wanted.place, id(wanted.owner), keeps, registration, by_daemon)
             if not named:

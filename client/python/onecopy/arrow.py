@@ -66,7 +66,7 @@ def place(node: Node, batch: pyarrow.RecordBatch, name: str = "") -> Placed:
     placed = empty(node, layout, name)
     target = placed.memory.memory
     for at, buffer in laying.buffers:
-        target[at:at + buffer.size] = memoryview(buffer).cast("B")
+        _native.copy_bytes(target[at:at + buffer.size], buffer)
     return placed
 
 

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import _native, _tensors
+from . import _native, _numbers, _tensors
 from ._errors import Error, InvalidArgument
 from ._kept import Kept
 from ._node import Node, connect
@@ -152,7 +152,10 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
         asked = actor.__ray_call__.options(concurrency_group="_ray_system").remote(_why_not)
         failure = _ray.get(asked)
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # which a frame of its own traceback would keep
         self._able.add(actor._actor_id)
         return True
 
@@ -196,7 +199,7 @@ class OneCopyTransport(_rdt.TensorTransportManager):  # type: ignore[misc]
         """Raises TimeoutError after `timeout` seconds; the transfer then goes on until the request goes."""
         assert fetch_request.future is not None
         try:
-            fetch_request.future.result(None if timeout < 0 else timeout)
+            fetch_request.future.result(None if timeout == -1 else _numbers.seconds(timeout, "a timeout", zero=True))
         except (TimeoutError, concurrent.futures.CancelledError) as failure:
             if fetch_request.future.done():
                 raise self._failure(fetch_request.obj_id, str(failure)) from failure

@@ -33,7 +33,7 @@ class RingApi {
  public:
   virtual ~RingApi() = default;
 
-  // The session's ring: one at most.
+  // The session's ring: one at most. A second one takes the place of a first that has no routes.
   virtual void OpenRing(const SessionId& session, Reply<RingGiven> reply) = 0;
   // Fails as a transfer between the two would, and with NOT_APPLICABLE for one that no ring
   // carries: through slots, or of more bytes, where the source says how many, than this route

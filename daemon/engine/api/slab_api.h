@@ -19,7 +19,8 @@ class SlabApi {
  public:
   virtual ~SlabApi() = default;
 
-  // The session's slab: one at most. FAILED_PRECONDITION (NOT_SERVED) where this daemon has no
+  // The session's slab: one at most. A second one takes the place of a first that no buffer uses.
+  // ALREADY_EXISTS (NAME_TAKEN), FAILED_PRECONDITION (NOT_SERVED) where this daemon has no
   // memory of processes, RESOURCE_EXHAUSTED.
   virtual void OpenSlab(const SessionId& session, Reply<SlabGiven> reply) = 0;
 };

@@ -20,12 +20,19 @@ void Slabs::OpenSlab(const SessionId& session, Reply<SlabGiven> reply) {
     return reply(Status(Code::kFailedPrecondition, reasons::kNotServed,
                         "this onecopyd cannot use ordinary memory of processes"));
   }
-  if (slabs_.contains(session)) {
-    return reply(Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a slab"));
+  if (const auto known = slabs_.find(session); known != slabs_.end()) {
+    // A client that had no room for its descriptors has none, and asks again.
+    if (known->second.slab == nullptr || known->second.slab->region().use_count() > 1) {
+      return reply(Status(Code::kAlreadyExists, reasons::kNameTaken,
+                          "this session has a slab, and memory that is copied through it"));
+    }
+    std::exchange(known->second.slab, nullptr)
+        ->End({Code::kAborted, reasons::kOwnerDied, "the client has asked for another slab"});
+  } else {
+    Result<Quota::Charge> charge = quota_.Take(*who);
+    if (!charge.ok()) return reply(charge.status());
+    slabs_[session].charge = std::move(*charge);
   }
-  Result<Quota::Charge> charge = quota_.Take(*who);
-  if (!charge.ok()) return reply(charge.status());
-  slabs_[session].charge = std::move(*charge);
   // A region's last reference may go anywhere, and its end may block.
   const auto share = [&workers = context_.workers](std::unique_ptr<Region> region) {
     return workers.Share(kProcessKind, std::move(region));

@@ -34,11 +34,18 @@ Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   Result<Principal> who = needs_.sessions.PrincipalOf(session);
   if (!who.ok()) return reply(who.status());
-  if (rings_.contains(session)) {
-    return reply(Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring"));
+  Quota::Charge charge;
+  if (const auto known = rings_.find(session); known != rings_.end()) {
+    // A client that had no room for its descriptors has none, and asks again.
+    if (!known->second->routes.empty()) {
+      return reply(
+          Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring in use"));
+    }
+    charge = std::move(known->second->charge);
+    EndSession(session);
+  } else if (Status full = quota_.TakeInto(charge, OwnerOf(*who), who->administrator); !full.ok()) {
+    return reply(full);
   }
-  Result<Quota::Charge> charge = quota_.Take(*who);
-  if (!charge.ok()) return reply(charge.status());
   Result<ring::DaemonEnd> end = ring::DaemonEnd::Make();
   if (!end.ok()) return reply(end.status());
   int pair[2];
@@ -57,7 +64,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   ring->session = session;
   ring->owner = OwnerOf(*who);
   ring->administrator = who->administrator;
-  ring->charge = std::move(*charge);
+  ring->charge = std::move(charge);
   ring->prefix = given.prefix;
   ring->journal = std::make_shared<ring::Journal>(
       [this, &loop = needs_.context.loop, known = std::weak_ptr(ring)] {

@@ -63,8 +63,7 @@ Result<std::unique_ptr<ClientFile>> ClientFile::Open(const ImportRequest& reques
   struct statfs system {};
   os::UniqueFd fd = OpenAnew(request.fd);
   if (!fd || ::fstat(fd.get(), &facts) != 0 || ::fstatfs(fd.get(), &system) != 0) {
-    return os::ErrnoStatus(errno, "opening the passed memfd",
-                           errno == EMFILE ? "raise the limit on open files (LimitNOFILE=)" : "");
+    return os::ErrnoStatus(errno, "opening the passed memfd");
   }
   const bool huge = static_cast<uint64_t>(system.f_type) == HUGETLBFS_MAGIC;
   auto file = std::unique_ptr<ClientFile>(

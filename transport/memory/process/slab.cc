@@ -67,6 +67,12 @@ Status StatusOf(orders::Outcome outcome) {
       return {Code::kAborted, reasons::kMemoryFault,
               "the client has unmapped memory that the buffer lies in",
               "keep the memory until the buffer has been deleted, and register it anew"};
+    case orders::Outcome::kFaulted:
+      return {
+          Code::kAborted, reasons::kMemoryFault,
+          "a page of the client's memory was not there (SIGBUS): the file that it maps was cut "
+          "short, or cannot be read",
+          "see that the file keeps its length while it is mapped, and register the memory anew"};
     case orders::Outcome::kVoid:
       break;
   }

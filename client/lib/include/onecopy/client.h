@@ -111,8 +111,12 @@ class Client {
   // PERMISSION_DENIED (NOT_OWNER) on a node where users of this one may make none.
   Result<BufferInfo> CreateBuffer(const CreateBufferRequest& request);
 
-  // Memory of this process, made to be shared, zeroed. `name` empty: the daemon chooses one.
-  Result<HostBuffer> CreateHostBuffer(const std::string& name, uint64_t bytes);
+  // Memory of this process, made to be shared, zeroed. `name` empty: the daemon chooses one. It has
+  // all of its pages when this returns, unless `pages` says that only some will ever be of use:
+  // what nobody has touched yet costs transfers out of it many times as much (HAS_HOLES).
+  // RESOURCE_EXHAUSTED (NO_MEMORY, OPEN_FILES, QUOTA).
+  Result<HostBuffer> CreateHostBuffer(const std::string& name, uint64_t bytes,
+                                      HostPages pages = HostPages::kNow);
 
   // Memory in pieces, of host or GPU memory that is registered once; see pool.h. INVALID_ARGUMENT
   // (BAD_SIZE, BAD_ARGUMENT); with `initial_bytes`, as Pool::Grow. Of GPU or pinned memory also

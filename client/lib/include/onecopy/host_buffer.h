@@ -20,6 +20,9 @@ class Connection;
 class HostMemory;
 }  // namespace client
 
+// When the memory gets its pages.
+enum class HostPages { kNow, kWhenTouched };
+
 // Move-only ownership of a mapping and of its registration, made by Client::CreateHostBuffer. Keeps
 // the client's connection alive. The bytes may be read and written by any thread at any time; what
 // a running transfer sees of concurrent writes is undefined.

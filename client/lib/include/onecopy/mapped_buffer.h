@@ -39,7 +39,8 @@ struct MapOptions {
 // because the right to it ends; because the daemon ends. It tells so (CheckValid, revocation_fd),
 // and this process is to close the mapping at once. No processor and no GPU lets the daemon do that
 // by itself: so the memory stays readable and writable for who does not, within the bounds that
-// docs/decisions/mapped-buffers.md tells. Touching it never faults for want of the daemon.
+// docs/decisions/mapped-buffers.md tells. Touching it never faults for want of the daemon. Host
+// memory whose owner cuts its file short becomes zeros here, all of it, instead of a SIGBUS.
 class MappedBuffer {
  public:
   MappedBuffer(MappedBuffer&& other) noexcept;
@@ -58,8 +59,8 @@ class MappedBuffer {
   // Any thread; one system call, which asks the daemon for nothing. OK while the mapping may be
   // used; else why the daemon has taken it back: ABORTED (OWNER_DIED), NOT_FOUND
   // (BUFFER_NOT_FOUND), PERMISSION_DENIED (NOT_OWNER, GRANT_EXPIRED), UNAVAILABLE (DRAINING),
-  // UNAVAILABLE (DAEMON_UNREACHABLE) where the daemon has gone without a word. CANCELLED once
-  // closed.
+  // UNAVAILABLE (DAEMON_UNREACHABLE) where the daemon has gone without a word; ABORTED
+  // (MEMORY_FAULT) where bytes that this process touched were not there. CANCELLED once closed.
   Status CheckValid() const;
   // Readable (POLLIN) from then on that CheckValid fails. Stays this object's, and is not to be
   // read; -1 once closed.

@@ -1,0 +1,27 @@
+// SIGBUS: what the kernel sends where a page of a mapping cannot be had. Other handlers of the
+// process may have been there before, or come later; each gets what is meant for it.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstdint>
+
+namespace onecopy::os {
+
+// Takes a fault at that address: mends it, so that the thread goes on where it was, or leaves the
+// handler for good. False: it is none of its business. Called in a signal's handler: takes no lock,
+// allocates nothing.
+using TakeFault = bool (*)(uintptr_t address, const ucontext_t& interrupted);
+
+// `take` is asked from now on, once for each fault of the processor. What nobody takes goes to the
+// handler that was there before, or ends the process as it would have. Once for each `take`, of
+// which there are kMostTakers at most. Any thread.
+void TakeBusFaults(TakeFault take);
+inline constexpr int kMostTakers = 4;
+
+// Where somebody has installed a handler since, ours comes before that again, and that gets what
+// ours does not take. To be called before bytes are touched that may be missing: one system call.
+// Installs nothing where nobody takes faults. Any thread.
+void StayBeforeOthers();
+
+}  // namespace onecopy::os
