@@ -15,7 +15,7 @@ import safetensors.numpy
 from array_files import entry, model, pieces, raw, same, values
 
 import onecopy
-from onecopy import _formats
+from onecopy import _room
 
 @pytest.fixture
 def file(tmp_path):
@@ -236,13 +236,13 @@ def test_memory_of_a_pool_goes_back(east, file, tmp_path):
 
 def meddled(monkeypatch, meddle):
     """Something happens to the file between the look at its head and the move of its bytes."""
-    empty = _formats.Room.empty
+    empty = _room.Room.empty
 
     def first_meddle(room, bytes):
         meddle()
         return empty(room, bytes)
 
-    monkeypatch.setattr(_formats.Room, "empty", first_meddle)
+    monkeypatch.setattr(_room.Room, "empty", first_meddle)
 
 
 def test_a_file_that_is_cut_short_meanwhile(east, file, monkeypatch):

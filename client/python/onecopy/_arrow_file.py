@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ._errors import InvalidArgument, Unimplemented
 from ._flat import Table
-from ._formats import OpenFile
+from ._opened import OpenFile
 
 _MAGIC = b"ARROW1"
 _TAIL_BYTES = len(_MAGIC) + 4

@@ -12,7 +12,7 @@ from . import _protobuf
 from ._errors import InvalidArgument, Unimplemented
 
 if TYPE_CHECKING:
-    from ._formats import OpenFile
+    from ._opened import OpenFile
 
 MAGIC = b"ORC"
 _MOST_TAIL = 256  # bytes of what says where the footer is
