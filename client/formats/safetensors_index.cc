@@ -15,9 +15,16 @@ using cli::Quote;
 
 constexpr std::string_view kMap = "weight_map";
 
+// A name, or a path of names, that does not lead out of the index's folder.
 bool IsBesideIndex(std::string_view file) {
-  return !file.empty() && file != "." && file != ".." &&
-         file.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+  if (file.find('\0') != std::string_view::npos) return false;
+  for (size_t end = 0; end != std::string_view::npos;) {
+    end = file.find('/');
+    const std::string_view name = file.substr(0, end);
+    if (name.empty() || name == "." || name == "..") return false;
+    if (end != std::string_view::npos) file.remove_prefix(end + 1);
+  }
+  return true;
 }
 
 // Keeps the map, and nothing of the rest.
@@ -37,7 +44,7 @@ class IndexReader final : public nlohmann::json_sax<nlohmann::json> {
     if (!in_map_ || depth_ != 2) return Scalar();
     if (!IsBesideIndex(value)) {
       return Fail("tensor " + Quote(tensor_) + " is said to be in " + Quote(value) +
-                  ", which is not the name of a file beside the index");
+                  ", which is not a file beside the index or in a folder there");
     }
     if (files_.size() == kMaxTensors) return Fail("it names more tensors than any model has");
     files_.emplace_back(std::move(tensor_), std::move(value));

@@ -15,8 +15,8 @@ namespace onecopy::formats {
 // the tools that write and read such indexes. Takes time and memory in proportion to the text, of
 // at most kMaxSafetensorsHeaderBytes and kMaxTensors.
 //
-// INVALID_ARGUMENT (BAD_FORMAT) for what is something else, and for the name of a file that does
-// not lie beside the index. `name`: of the index, for messages.
+// INVALID_ARGUMENT (BAD_FORMAT) for what is something else, and for a file that lies neither beside
+// the index nor in a folder there. `name`: of the index, for messages.
 Result<std::vector<std::pair<std::string, std::string>>> ParseSafetensorsIndex(
     std::string_view text, const std::string& name);
 

@@ -280,9 +280,14 @@ def test_any_footer_is_read_or_refused(east, tmp_path, codec):
 
 
 def test_protocol_buffers():
-    read = _protobuf.read(message((1, 300), (2, b"abc"), (1, 7), (3, b"\x01\xac\x02"), (3, 5)) + b"\x25\1\2\3\4\x29" + bytes(8))
+    text = message((1, 300), (2, b"abc"), (1, 7), (3, b"\x01\xac\x02"), (3, 5)) + b"\x25\1\2\3\4\x29" + bytes(8)
+    read = _protobuf.read(text, range(9), 7)
     assert _protobuf.number(read, 1) == 7
     assert _protobuf.number(read, 9, 4) == 4
     assert _protobuf.texts(read, 2) == [b"abc"]
-    assert _protobuf.numbers(read, 3) == [1, 300, 5]
+    assert _protobuf.numbers(read, 3, 3) == [1, 300, 5]
     assert (read[4], read[5]) == ([b"\1\2\3\4"], [bytes(8)])
+    assert _protobuf.read(text, (2,), 1) == {2: [b"abc"]}
+    for over in (lambda: _protobuf.read(text, range(9), 6), lambda: _protobuf.numbers(read, 3, 1)):
+        with pytest.raises(ValueError, match="more"):
+            over()

@@ -97,6 +97,10 @@ class LoadedBatch:
         try:
             made = Placed(self.memory, self.layout).batch
             made.validate()
+        except KeyError as failure:  # of the number that its class would have
+            types = ", ".join(sorted({str(each.type) for each in self.layout.schema}))
+            raise _errors.Unimplemented(f"pyarrow has no array for one of {types:.200} (number {failure})", "BAD_FORMAT",
+                                        "leave that column out: columns=[…]") from None
         except (pyarrow.ArrowException, ValueError) as failure:
             raise InvalidArgument(f"the batch is not what its schema says: {failure}", "BAD_FORMAT",
                                   "get or write the file anew") from None

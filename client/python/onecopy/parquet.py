@@ -68,11 +68,11 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     room = _room.Room(node, device, pool)
     with _opened.OpenFile(file) as opened:
         tail = opened.read(max(0, opened.size - _parquet_footer.TAIL_BYTES), _parquet_footer.TAIL_BYTES)
-        length = _parquet_footer.footer_bytes(opened.name, opened.read(0, 4), tail, opened.size)
+        length = _parquet_footer.footer_bytes(opened.name, tail, opened.size)
         footer = _parquet_footer.parse(
             opened.name, opened.read(opened.size - _parquet_footer.TAIL_BYTES - length, length))
         places = _parquet_footer.places(
-            opened.name, footer, _selection.parts(opened.name, "row group", len(footer.row_groups), row_groups),
+            opened.name, footer, _selection.parts(opened.name, "row group", footer.row_groups, row_groups),
             _selection.columns(opened.name, [each.path for each in footer.columns], columns), opened.size - length)
         ordered = sorted(places, key=lambda each: each.offset)
         placed = room.place(room.part(each.offset, each.bytes, 8) for each in ordered)
