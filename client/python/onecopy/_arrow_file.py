@@ -19,7 +19,7 @@ BLOCK = "<qi4xq"  # offset, bytes of metadata, bytes of the body
 PAIR = "<qq"
 DICTIONARY, BATCH = 2, 3  # kinds of messages
 _LITTLE = 0
-_FIRST_VERSION_WITH_COMPRESSION = 4
+_VERSIONS = 3, 4  # V4, V5, of which the latter is the first that has a word for compression
 _COMPRESSION = b"ARROW:experimental_compression"  # of files before that one
 _MOST_PADDING = 64
 
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 class Batch(NamedTuple):
     """Its arrays, each before its children; their buffers likewise, as offset in the file and bytes; and where the
-    padding of each buffer ends, which is moved with it."""
+    padding of each buffer ends, which is moved with it, or 0 for a buffer that does not lie in the batch."""
 
     rows: int
     nodes: list[Node]
@@ -64,6 +64,8 @@ class File:
             raise ValueError("its messages have more bytes than the file")
         text = self._file.read(offset, metadata)
         first = 8 if text[:4] == b"\xff\xff\xff\xff" else 4  # older files have the length alone
+        if int.from_bytes(text[first - 4:first], "little") != metadata - first:
+            raise ValueError(f"the message at {offset} has another length than the footer says")
         return Table.root(text[first:])
 
 
@@ -138,8 +140,10 @@ def _header(file: OpenFile, footer: File, block: tuple[int, int, int], kind: int
     header = message.table(2)
     if message.number(1, "<B") != kind or header is None or message.number(3, "<q") != block[2]:
         raise ValueError(f"what is at {block[0]} is another message than the footer says")
-    if message.number(0, "<h") < _FIRST_VERSION_WITH_COMPRESSION and any(
-            each.text(0) == _COMPRESSION for each in message.tables(4)):
+    version = message.number(0, "<h")
+    if version not in _VERSIONS:
+        raise ValueError(f"a message is of a version {version} that is not known")
+    if version == _VERSIONS[0] and any(each.text(0) == _COMPRESSION for each in message.tables(4)):
         raise _compressed(file.name)
     return header
 
@@ -158,9 +162,10 @@ def _batch(name: str, header: Table, block: tuple[int, int, int]) -> Batch:
     described = header.structs(2, PAIR)
     starts = sorted({at for at, bytes in described if bytes > 0} | {body})
     for at, bytes in described:
-        if at < 0 or bytes < 0 or at + bytes > body:
-            raise ValueError(f"a buffer of {bytes} bytes at {at} does not lie in a body of {body}")
         buffers.append((start + at, bytes))
+        if at < 0 or bytes < 0 or at + bytes > body:
+            ends.append(0)
+            continue
         following = starts[min(bisect.bisect_left(starts, at + bytes), len(starts) - 1)]
         ends.append(start + (following if following - at - bytes < _MOST_PADDING else at + bytes))
     nodes = [Node(*each) for each in header.structs(1, PAIR)]

@@ -35,7 +35,7 @@ class _Walk:
         node = self._batch.nodes[self._node]
         self._node += 1
         own = (None,) if kinds.is_null(type) else tuple(
-            self._place(validity=number == 0, wanted=wanted) for number in range(type.num_buffers))
+            self._place(none=number == 0 and node.null_count == 0, wanted=wanted) for number in range(type.num_buffers))
         children = tuple(self.column(each, None, wanted) for each in field_types(type))
         values = None
         if kinds.is_dictionary(type):
@@ -47,14 +47,20 @@ class _Walk:
                 raise _arrow_file.bad(self._name, f"dictionary {dictionary} is not there")
         return Part(node.length, node.null_count, 0, own, children, values)
 
-    def _place(self, *, validity: bool, wanted: bool) -> tuple[int, int] | None:
+    def _place(self, *, none: bool, wanted: bool) -> tuple[int, int] | None:
+        """none: it says which are null, and none is: there need not be such a buffer."""
         if self._buffer >= len(self._batch.buffers):
             raise _arrow_file.bad(self._name, "a batch has fewer buffers than its schema")
         at, bytes = self._batch.buffers[self._buffer]
-        if wanted and bytes > 0:
-            self.ends[at] = max(self.ends.get(at, 0), self._batch.ends[self._buffer])
+        end = self._batch.ends[self._buffer]
         self._buffer += 1
-        return None if validity and bytes == 0 else (at, bytes)
+        if none:
+            return None
+        if wanted and bytes != 0:
+            if end == 0:
+                raise _arrow_file.bad(self._name, f"a buffer of {bytes} bytes at {at} does not lie in its batch")
+            self.ends[at] = max(self.ends.get(at, 0), end)
+        return at, bytes
 
     def end(self) -> None:
         if (self._node, self._buffer) != (len(self._batch.nodes), len(self._batch.buffers)):
@@ -133,10 +139,4 @@ def _join(ends: dict[int, int], more: dict[int, int]) -> None:
         ends[at] = max(end, ends.get(at, 0))
 
 
-def check_apart(name: str, ordered: list[int], ends: dict[int, int]) -> None:
-    for one, other in zip(ordered, ordered[1:], strict=False):
-        if ends[one] > other:
-            raise _arrow_file.bad(name, f"the buffer at {one} goes on to {ends[one]}, and another begins at {other}")
-
-
-__all__ = ["check_apart", "moved", "schema_of", "walk", "wanted_columns"]
+__all__ = ["moved", "schema_of", "walk", "wanted_columns"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import math
 import re
+import tokenize
 from typing import Any, NamedTuple
 
 from . import _dtypes
@@ -28,8 +30,6 @@ _NAMES = {
     "cdouble": "c16", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
     "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "complex64": "c8", "complex128": "c16"}
 _KINDS = {each.typestr[1:]: each for each in _dtypes.every() if each.typestr}
-# Of Python 2, which writes long numbers so; texts stay as they are.
-_LONG = re.compile(r"""('[^']*'|"[^"]*")|([0-9A-Fa-f])L\b""")
 
 
 class Array(NamedTuple):
@@ -97,9 +97,18 @@ def _fields(file: str, head: bytes) -> Any:
         except SyntaxError:
             if head[6] == 3:
                 raise
-            return ast.literal_eval(_LONG.sub(lambda found: found[1] or found[2], text))
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as failure:
+            return ast.literal_eval(_without_long(text))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError) as failure:
         raise bad(file, f"its head is not a dictionary: {failure!s:.200}") from None
+
+
+def _without_long(text: str) -> str:
+    """Of Python 2, which writes long numbers as 2L."""
+    words: list[tokenize.TokenInfo] = []
+    for word in tokenize.generate_tokens(io.StringIO(text).readline):
+        if not (word.string == "L" and words and words[-1].type == tokenize.NUMBER):
+            words.append(word)
+    return tokenize.untokenize(words)
 
 
 def _kind(file: str, descr: object) -> _dtypes.DType:

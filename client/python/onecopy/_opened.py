@@ -32,8 +32,8 @@ def system_errors(what: str) -> Iterator[None]:
             errno.EPERM: (_errors.PermissionDenied, "ACCESS_DENIED", ""),
             errno.ENAMETOOLONG: (InvalidArgument, "BAD_ARGUMENT", ""), errno.ELOOP: (InvalidArgument, "BAD_ARGUMENT", ""),
             errno.ENXIO: (InvalidArgument, "BAD_ARGUMENT", ""),
-            errno.EMFILE: (_errors.ResourceExhausted, "NO_DESCRIPTORS", "close files, or raise the limit: ulimit -n"),
-            errno.ENFILE: (_errors.ResourceExhausted, "NO_DESCRIPTORS", "raise the machine's limit: sysctl fs.file-max"),
+            errno.EMFILE: (_errors.ResourceExhausted, "OPEN_FILES", "close some files, or raise the limit: ulimit -n"),
+            errno.ENFILE: (_errors.ResourceExhausted, "OPEN_FILES", "raise the machine's limit: sysctl fs.file-max"),
         }.get(failure.errno or 0, (_errors.Internal, "IO_ERROR", ""))
         raise kind(f"{what}: {failure.strerror}", reason, remedy) from failure
 

@@ -96,13 +96,12 @@ def open_footer(file: OpenFile) -> Footer:
     if not script.endswith(MAGIC) and file.read(0, len(MAGIC)) != MAGIC:
         raise bad(file.name, "it neither begins nor ends as one")
     with _reading(file.name, "its postscript"):
-        fields = _protobuf.read(script, (1, 2, 3, 5), _MOST_FIELDS)
-        length, metadata = _protobuf.number(fields, 1), _protobuf.number(fields, 5)
+        fields = _protobuf.read(script, (1, 2, 3), _MOST_FIELDS)
+        length = _protobuf.number(fields, 1)
         codec = _name_of(_CODECS, _protobuf.number(fields, 2))
         block = _protobuf.number(fields, 3, 256 << 10)
-    if length > min(end, _MOST_BYTES) or metadata > end - length:
-        raise bad(file.name, f"its footer is said to have {length} bytes, {metadata} of statistics before it, and the whole "
-                             f"file has {file.size}")
+    if length > min(end, _MOST_BYTES):
+        raise bad(file.name, f"its footer is said to have {length} bytes, and the whole file has {file.size}")
     if codec != "NONE" and not 0 < block <= _MOST_BLOCK:
         raise bad(file.name, f"its blocks are said to have {block} bytes")
     blocks = _orc_blocks.Blocks(file.name, codec, block)
@@ -113,8 +112,8 @@ def open_footer(file: OpenFile) -> Footer:
             raise Unimplemented(f"{file.name} is encrypted", "BAD_FORMAT", "decrypt the file first")
         if len(_protobuf.texts(fields, 4)) > _MOST_COLUMNS or len(_protobuf.texts(fields, 3)) > _MOST_STRIPES:
             raise ValueError("it has more columns or stripes than any")
-        columns = _columns(_protobuf.messages(fields, 4, range(1, 7), 2 * _MOST_COLUMNS), len(fields.get(4, ())))
-        stripes = _stripes(_protobuf.messages(fields, 3, range(1, 6), _MOST_FIELDS), end - length - metadata)
+        columns = _columns(_protobuf.messages(fields, 4, range(1, 7), 2 * _MOST_COLUMNS), len(_protobuf.texts(fields, 4)))
+        stripes = _stripes(_protobuf.messages(fields, 3, range(1, 6), _MOST_FIELDS), end - length)
         return Footer(codec, block, _count(_protobuf.number(fields, 6)), tuple(columns), tuple(stripes), blocks)
 
 

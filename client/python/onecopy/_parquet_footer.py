@@ -140,20 +140,16 @@ class _Parsing:
 
 
 def places(name: str, footer: Footer, groups: Sequence[int], columns: Sequence[int], size: int) -> list[Place]:
-    """The chunks of these columns in these row groups, which share no bytes and lie before the footer."""
+    """The chunks of these columns in these row groups, which lie before the footer."""
     last = size - TAIL_BYTES
     try:
         found = [_place(name, group, footer, column) for group in groups for column in columns]
     except (ValueError, TypeError) as failure:
         raise bad(name, f"its footer cannot be read: {failure}") from None
-    end = 0
-    for each in sorted(found, key=lambda each: (each.offset, each.bytes)):
-        if each.bytes == 0:  # it has no values
-            continue
-        if each.offset < end or each.bytes > last - each.offset:
+    for each in found:
+        if each.bytes > max(0, last - each.offset):
             raise bad(name, f"column '{each.column.path:.100}' of row group {each.row_group} is said to have "
-                            f"{each.bytes} bytes at {each.offset}, where there is no room for it between the others")
-        end = each.offset + each.bytes
+                            f"{each.bytes} bytes at {each.offset}, and the footer begins at {last}")
     return found
 
 

@@ -6,11 +6,11 @@ Read here rather than by a library, which would have to be of a version that oth
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any
 
-_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_VARINT, _BYTES = 0, 2
+_SIZES = {1: 8, _BYTES: 0, 5: 4}
 
-Message = dict[int, list[Any]]
+Message = dict[int, list["int | bytes"]]  # what has another type than is asked for does not count
 
 
 def read(text: bytes, wanted: Container[int], most: int) -> Message:
@@ -24,20 +24,19 @@ def read(text: bytes, wanted: Container[int], most: int) -> Message:
         if number == 0:
             raise ValueError("a field has no number")
         begin = at
-        value: Any
+        value = 0
         if kind == _VARINT:
             value, at = varint(text, at)
-        else:
+        elif kind in _SIZES:
+            size = _SIZES[kind]
             if kind == _BYTES:
                 size, begin = varint(text, at)
-            elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
-                size = 8 if kind == _EIGHT_BYTES else 4
-            else:
-                raise ValueError(f"a field has wire type {kind}, which does not exist")
             at = begin + size
             if at > len(text):
                 raise ValueError(f"{size} bytes are said to follow byte {begin} of {len(text)}")
-        if number in wanted:
+        else:
+            raise ValueError(f"a field has wire type {kind}, which does not exist")
+        if number in wanted and kind in (_VARINT, _BYTES):
             most -= 1
             if most < 0:
                 raise ValueError("a message has more fields than any does")
@@ -47,17 +46,11 @@ def read(text: bytes, wanted: Container[int], most: int) -> Message:
 
 def number(message: Message, field: int, default: int = 0) -> int:
     """The last one counts."""
-    value = message.get(field, [default])[-1]
-    if not isinstance(value, int):
-        raise ValueError(f"field {field} is not a number")
-    return value
+    return next((each for each in reversed(message.get(field, ())) if isinstance(each, int)), default)
 
 
 def texts(message: Message, field: int) -> list[bytes]:
-    found = message.get(field, [])
-    if not all(isinstance(each, bytes) for each in found):
-        raise ValueError(f"field {field} has no bytes")
-    return found
+    return [each for each in message.get(field, ()) if isinstance(each, bytes)]
 
 
 def messages(message: Message, field: int, wanted: Container[int], most: int) -> Iterator[Message]:
@@ -70,15 +63,14 @@ def numbers(message: Message, field: int, most: int) -> list[int]:
     """Repeated, packed or one by one; at most so many."""
     found: list[int] = []
     for each in message.get(field, []):
-        if isinstance(each, int):
-            found.append(each)
-            continue
         at = 0
-        while at < len(each):
+        while isinstance(each, bytes) and at < len(each):
             if len(found) == most:
-                raise ValueError(f"field {field} is there more often than {most} times")
+                raise ValueError(f"field {field} is there more than {most} times")
             value, at = varint(each, at)
             found.append(value)
+        if isinstance(each, int):
+            found.append(each)
     return found
 
 

@@ -13,7 +13,8 @@ from ._values import Plan, Receipt
 
 class Transfer:
     """Does not change; refresh() returns a newer one. One that was started keeps the arrays that it uses: where both are
-    dropped, the memory goes, and the transfer is cancelled."""
+    dropped, the memory goes, and the transfer is cancelled. What this client copied itself, without the daemon, has an empty
+    `id`, and has ended."""
 
     __slots__ = ("__weakref__", "_fields", "_keeps", "_native", "_node")
 
@@ -88,6 +89,8 @@ class Transfer:
 
     def refresh(self) -> Transfer:
         """As it is now."""
+        if not self.id:
+            return self
         return Transfer(self._node, self._node.get_transfer(self.id), self._keeps)
 
     def wait(self, progress: Callable[[Transfer], object] | None = None) -> Transfer:
@@ -95,6 +98,8 @@ class Transfer:
         return self._wait(_native.Stop(), progress)
 
     def _wait(self, stop: _native.Stop, progress: Callable[[Transfer], object] | None) -> Transfer:
+        if not self.id:
+            return self
         note = None
         if progress is not None:
             call = progress
@@ -106,6 +111,8 @@ class Transfer:
 
     def cancel(self) -> Transfer:
         """Asks for its end, and returns it as it is; one that has ended stays as it is."""
+        if not self.id:
+            return self
         return Transfer(self._node, self._node.cancel(self.id), self._keeps)
 
     def __str__(self) -> str:

@@ -136,13 +136,12 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
         schema = _arrow_loading.schema_of(opened, footer)
         wanted = _arrow_loading.wanted_columns(opened.name, schema, columns)
         ends, parts, rows = _arrow_loading.walk(opened, footer, schema, wanted, batches)
-        ordered = sorted(ends)
-        _arrow_loading.check_apart(opened.name, ordered, ends)
-        placed = room.place(_placing.Part(each, ends[each] - each, 64 if each % 64 == 0 else 8) for each in ordered)
+        ranges, places = _placing.joined(ends)
+        placed = room.place(_placing.Part(first, end - first, 64 if first % 64 == 0 else 8) for first, end in ranges)
         memory, base = room.empty(placed.bytes)
         done = _moving.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
     whole = _moving.bytes_of(memory, base, placed.bytes)
-    at = dict(zip(ordered, placed.at, strict=True))
+    at = {each: placed.at[number] + offset for each, (number, offset) in places.items()}
     chosen = pyarrow.schema([each for each, is_wanted in zip(schema, wanted, strict=True) if is_wanted], schema.metadata)
     made = LoadedBatches(
         LoadedBatch(whole, Layout(chosen, count, placed.bytes, tuple(_arrow_loading.moved(part, at) for part in columns)))

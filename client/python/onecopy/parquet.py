@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import _moving, _native, _opened, _parquet_footer, _room, _selection
+from . import _moving, _native, _opened, _parquet_footer, _placing, _room, _selection
 from ._parquet_footer import Column
 
 if TYPE_CHECKING:
@@ -74,14 +74,18 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
         places = _parquet_footer.places(
             opened.name, footer, _selection.parts(opened.name, "row group", footer.row_groups, row_groups),
             _selection.columns(opened.name, [each.path for each in footer.columns], columns), opened.size - length)
-        ordered = sorted(places, key=lambda each: each.offset)
-        placed = room.place(room.part(each.offset, each.bytes, 8) for each in ordered)
+        ends: dict[int, int] = {}
+        for each in places:
+            if each.bytes > 0:  # else it has no values
+                ends[each.offset] = max(ends.get(each.offset, 0), each.offset + each.bytes)
+        ranges, inside = _placing.joined(ends)
+        placed = room.place(room.part(first, end - first, 8) for first, end in ranges)
         memory, base = room.empty(placed.bytes)
         done = _moving.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
-    at = {each.offset: base + where for each, where in zip(ordered, placed.at, strict=True)}
+    at = {each: base + placed.at[number] + offset for each, (number, offset) in inside.items()}
     made = ColumnChunks(
         Chunk(each.column, each.row_group, each.codec, each.encodings, each.values, each.uncompressed_bytes, each.dictionary,
-              each.offset, _moving.bytes_of(memory, at[each.offset], each.bytes)) for each in places)
+              each.offset, _moving.bytes_of(memory, at[each.offset] if each.bytes else 0, each.bytes)) for each in places)
     made.rows = footer.rows
     made.columns = footer.columns
     made.transfers = tuple(done)
