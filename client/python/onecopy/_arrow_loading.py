@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import pyarrow
 
 from . import _arrow_file, _errors, _opened
 from ._arrow_layout import Part
 from ._arrow_saving import field_types
+
+
+class _Kind(NamedTuple):
+    """What is asked of a type for each batch, once."""
+
+    has_buffers: bool
+    buffers: int
+    children: tuple[_Kind, ...]
+    dictionary: int | None
+
+
+def _kind(name: str, type: pyarrow.DataType, dictionary: int | None) -> _Kind:
+    """dictionary: the number of a column's. `name`: of the file."""
+    if isinstance(type, pyarrow.ExtensionType):
+        return _kind(name, type.storage_type, dictionary)
+    kinds = pyarrow.types
+    if (kinds.is_string_view(type) or kinds.is_binary_view(type) or kinds.is_union(type) or kinds.is_run_end_encoded(type)
+            or kinds.is_list_view(type) or kinds.is_large_list_view(type)):
+        raise _errors.Unimplemented(f"{name} has a column of {type}, which is not loaded", "BAD_FORMAT",
+                                    "cast it before the file is written, as by column.cast(pyarrow.string())")
+    if kinds.is_dictionary(type) and dictionary is None:
+        raise _errors.Unimplemented(f"{name} has a dictionary inside a nested column", "BAD_FORMAT",
+                                    "decode it before the file is written: column.dictionary_decode()")
+    return _Kind(not kinds.is_null(type), type.num_buffers, tuple(_kind(name, each, None) for each in field_types(type)),
+                 dictionary if kinds.is_dictionary(type) else None)
 
 
 class _Walk:
@@ -22,29 +47,19 @@ class _Walk:
         self._node = self._buffer = 0
         self.ends: dict[int, int] = {}  # of what is wanted, by offset in the file
 
-    def column(self, type: pyarrow.DataType, dictionary: int | None, wanted: bool) -> Part:
-        if isinstance(type, pyarrow.ExtensionType):
-            return self.column(type.storage_type, dictionary, wanted)
-        kinds = pyarrow.types
-        if (kinds.is_string_view(type) or kinds.is_binary_view(type) or kinds.is_union(type) or kinds.is_run_end_encoded(type)
-                or kinds.is_list_view(type) or kinds.is_large_list_view(type)):
-            raise _errors.Unimplemented(f"{self._name} has a column of {type}, which is not loaded", "BAD_FORMAT",
-                                        "cast it before the file is written, as by column.cast(pyarrow.string())")
+    def column(self, kind: _Kind, wanted: bool) -> Part:
         if self._node >= len(self._batch.nodes):
             raise _arrow_file.bad(self._name, "a batch has fewer arrays than its schema")
         node = self._batch.nodes[self._node]
         self._node += 1
-        own = (None,) if kinds.is_null(type) else tuple(
-            self._place(none=number == 0 and node.null_count == 0, wanted=wanted) for number in range(type.num_buffers))
-        children = tuple(self.column(each, None, wanted) for each in field_types(type))
+        own = tuple(self._place(none=number == 0 and node.null_count == 0, wanted=wanted)
+                    for number in range(kind.buffers)) if kind.has_buffers else (None,)
+        children = tuple(self.column(each, wanted) for each in kind.children)
         values = None
-        if kinds.is_dictionary(type):
-            if dictionary is None:
-                raise _errors.Unimplemented(f"{self._name} has a dictionary inside a nested column", "BAD_FORMAT",
-                                            "decode it before the file is written: column.dictionary_decode()")
-            values = self._dictionaries.get(dictionary)
+        if kind.dictionary is not None:
+            values = self._dictionaries.get(kind.dictionary)
             if wanted and values is None:
-                raise _arrow_file.bad(self._name, f"dictionary {dictionary} is not there")
+                raise _arrow_file.bad(self._name, f"dictionary {kind.dictionary} is not there")
         return Part(node.length, node.null_count, 0, own, children, values)
 
     def _place(self, *, none: bool, wanted: bool) -> tuple[int, int] | None:
@@ -69,10 +84,9 @@ class _Walk:
 
 def moved(part: Part, at: dict[int, int]) -> Part:
     """Of places in a file those in memory."""
-    return dataclasses.replace(
-        part, buffers=tuple(None if each is None else (at.get(each[0], 0) if each[1] else 0, each[1]) for each in part.buffers),
-        children=tuple(moved(each, at) for each in part.children),
-        dictionary=None if part.dictionary is None else moved(part.dictionary, at))
+    buffers = tuple(None if each is None else (at.get(each[0], 0) if each[1] else 0, each[1]) for each in part.buffers)
+    return Part(part.length, part.null_count, part.offset, buffers, tuple(moved(each, at) for each in part.children),
+                None if part.dictionary is None else moved(part.dictionary, at))
 
 
 def schema_of(file: _opened.OpenFile, footer: _arrow_file.File) -> pyarrow.Schema:
@@ -97,8 +111,8 @@ def wanted_columns(name: str, schema: pyarrow.Schema, columns: str | Iterable[st
 
 
 def walk(file: _opened.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schema, wanted: list[bool],
-          batches: Iterable[int] | None) -> tuple[dict[int, int], list[list[Part]], list[int]]:
-    """Where what is wanted ends in the file, by where it begins; the columns of each batch; and its rows."""
+         batches: Iterable[int] | None) -> tuple[dict[int, int], list[tuple[list[Part], int]]]:
+    """Where what is wanted ends in the file, by where it begins; and the columns of each batch, with its rows."""
     try:
         numbers = _arrow_file.dictionary_numbers(footer.schema)
     except ValueError as failure:
@@ -112,26 +126,27 @@ def walk(file: _opened.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schem
     for number, batch in _arrow_file.read_dictionaries(file, footer) if types else ():
         if number in types:
             walk = _Walk(file.name, batch, {})
-            dictionaries[number] = walk.column(types[number], None, True)
+            dictionaries[number] = walk.column(_kind(file.name, types[number], None), True)
             walk.end()
             _join(ends, walk.ends)
-    parts, rows = [], []
+    kinds = [_kind(file.name, field.type, number) for field, number in zip(schema, numbers, strict=True)]
     chosen = list(range(len(footer.batches))) if batches is None else list(batches)
+    found: dict[int, tuple[list[Part], int]] = {}
     for index in chosen:
         if not isinstance(index, int) or not 0 <= index < len(footer.batches):
             raise _errors.NotFound(f"{file.name} has no batch {index!r}", "BAD_ARGUMENT",
                                    f"it has {len(footer.batches)}, from 0 on")
+        if index in found:
+            continue
         batch = _arrow_file.read_batch(file, footer, footer.batches[index])
         walk = _Walk(file.name, batch, dictionaries)
-        columns = [walk.column(field.type, number, is_wanted)
-                   for field, number, is_wanted in zip(schema, numbers, wanted, strict=True)]
+        columns = [walk.column(kind, is_wanted) for kind, is_wanted in zip(kinds, wanted, strict=True)]
         walk.end()
         if any(each.length != batch.rows for each in columns):
             raise _arrow_file.bad(file.name, f"batch {index} of {batch.rows} rows has a column of another length")
         _join(ends, walk.ends)
-        parts.append([each for each, is_wanted in zip(columns, wanted, strict=True) if is_wanted])
-        rows.append(batch.rows)
-    return ends, parts, rows
+        found[index] = [each for each, is_wanted in zip(columns, wanted, strict=True) if is_wanted], batch.rows
+    return ends, [found[each] for each in chosen]
 
 
 def _join(ends: dict[int, int], more: dict[int, int]) -> None:

@@ -135,7 +135,7 @@ def _select(name: str, wanted: list[Wanted], patterns: list[str] | None) -> None
         chosen: set[str] = set()
         for pattern in patterns:
             if not isinstance(pattern, str):
-                raise InvalidArgument(f"{pattern!r} is no name of a tensor", "BAD_ARGUMENT",
+                raise InvalidArgument(f"{pattern!r} is not the name of a tensor", "BAD_ARGUMENT",
                                       "pass names, or patterns as '*.bias'")
             found = [pattern] if pattern in every else fnmatch.filter(every, pattern)
             if not found:
@@ -260,7 +260,7 @@ class _Described(NamedTuple):
 def _described(name: object, array: Any, kinds: dict[object, _dtypes.DType]) -> _Described:
     """kinds: of the types that were met so far."""
     if not isinstance(name, str):
-        raise InvalidArgument(f"{name!r} is no name of an array", "BAD_ARGUMENT", "pass a dict with names as str")
+        raise InvalidArgument(f"{name!r} is not the name of an array", "BAD_ARGUMENT", "pass a dict with names as str")
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
         raise InvalidArgument(f"'{name}' is a {type(array).__name__}, which does not say what its elements are",
                               "BAD_ARGUMENT", "pass an array of NumPy, torch, CuPy, JAX or onecopy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import _arrays, _dtypes, _native, _opened, _pieces, _placing, _pool, _room, _shared
 from ._errors import InvalidArgument

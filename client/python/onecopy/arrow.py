@@ -32,8 +32,8 @@ try:
 except ImportError as failure:
     raise ImportError("onecopy.arrow needs pyarrow: pip install pyarrow") from failure
 
-from ._arrow_layout import Laying, Layout as Layout, Part, lay, layout_of as layout_of, rebuild
-from ._arrow_saving import Column as Column, field_types
+from ._arrow_layout import Laying, Layout as Layout, lay, layout_of as layout_of, rebuild
+from ._arrow_saving import Column as Column
 from ._arrow_writing import Batch, Node as _Node, Source, Writing
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
         footer = _arrow_file.open_footer(opened)
         schema = _arrow_loading.schema_of(opened, footer)
         wanted = _arrow_loading.wanted_columns(opened.name, schema, columns)
-        ends, parts, rows = _arrow_loading.walk(opened, footer, schema, wanted, batches)
+        ends, found = _arrow_loading.walk(opened, footer, schema, wanted, batches)
         ranges, places = _placing.joined(ends)
         placed = room.place(_placing.Part(first, end - first, 64 if first % 64 == 0 else 8) for first, end in ranges)
         memory, base = room.empty(placed.bytes)
@@ -145,7 +145,7 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     chosen = pyarrow.schema([each for each, is_wanted in zip(schema, wanted, strict=True) if is_wanted], schema.metadata)
     made = LoadedBatches(
         LoadedBatch(whole, Layout(chosen, count, placed.bytes, tuple(_arrow_loading.moved(part, at) for part in columns)))
-        for count, columns in zip(rows, parts, strict=True))
+        for columns, count in found)
     made.schema = chosen
     made.transfers = tuple(done)
     return made
@@ -192,7 +192,7 @@ def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
     if isinstance(table, (pyarrow.RecordBatch, LoadedBatch, Placed)):
         table = [table]
     if not isinstance(table, (list, tuple)):
-        raise InvalidArgument(f"a {type(table).__name__} is no table", "BAD_ARGUMENT",
+        raise InvalidArgument(f"a {type(table).__name__} is not a table", "BAD_ARGUMENT",
                               "pass a Table or RecordBatch of pyarrow, batches of onecopy.arrow, or a dict of columns")
     batches = []
     for each in table:
@@ -201,7 +201,7 @@ def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
         elif isinstance(each, (pyarrow.RecordBatch, LoadedBatch)):
             batches.append(each)
         else:
-            raise InvalidArgument(f"a {type(each).__name__} is no batch", "BAD_ARGUMENT",
+            raise InvalidArgument(f"a {type(each).__name__} is not a batch", "BAD_ARGUMENT",
                                   "pass batches of pyarrow or of onecopy.arrow")
     schemas = [table.schema] if isinstance(table, LoadedBatches) else []
     schemas += [each.layout.schema if isinstance(each, LoadedBatch) else each.schema for each in batches]

@@ -77,8 +77,8 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     Node.load's.
 
     Raises NotFound for a column or stripe that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what it
-    should be, before anything moves; Unimplemented for an encrypted one, and for footers compressed by LZO or Brotli. Into
-    the streams nobody looks here."""
+    should be, before anything moves; Unimplemented for an encrypted one, and for footers compressed by LZO or Brotli. The
+    streams are not looked at."""
     moves = _moving.options(at_most, checksum, deadline)
     room = _room.Room(node, device, pool)
     with _opened.OpenFile(file) as opened:

@@ -63,7 +63,7 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     Node.load's.
 
     Raises NotFound for a column or row group that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what
-    it should be, before anything moves; Unimplemented for an encrypted one. Into the pages nobody looks here."""
+    it should be, before anything moves; Unimplemented for an encrypted one. The pages are not looked at."""
     moves = _moving.options(at_most, checksum, deadline)
     room = _room.Room(node, device, pool)
     with _opened.OpenFile(file) as opened:
