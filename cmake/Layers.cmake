@@ -70,9 +70,10 @@ set(ONECOPY_LAYER_client_examples client/lib)  # its public headers alone
 set(ONECOPY_LAYER_client_doctor
     client/lib transport/core transport/os transport/shim transport/tls transport/topology)
 set(ONECOPY_LAYER_client_nixl client/lib transport/core transport/os transport/shim)
+set(ONECOPY_LAYER_client_formats client/cli/output transport/core transport/os)
 set(ONECOPY_LAYER_client_cli
-    client/cli/output client/doctor client/lib client/nixl transport/core transport/os transport/tls)
-set(ONECOPY_LAYER_client_python client/cli/output client/lib transport/core transport/os)
+    client/cli/output client/doctor client/formats client/lib client/nixl transport/core transport/os transport/tls)
+set(ONECOPY_LAYER_client_python client/cli/output client/formats client/lib transport/core transport/os)
 set(ONECOPY_LAYER_client_cli_output client/lib transport/core)
 set(ONECOPY_LAYER_bench
     bench/daemons bench/load bench/measure bench/report bench/tune bench/work transport/core transport/os

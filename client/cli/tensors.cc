@@ -12,7 +12,7 @@
 namespace onecopy::cli {
 namespace {
 
-std::string PlaceOf(const TensorInFile& tensor, const ParsedEndpoint& destination,
+std::string PlaceOf(const formats::TensorInFile& tensor, const ParsedEndpoint& destination,
                     const std::string& own_node) {
   Endpoint place = destination.ToEndpoint();
   if (place.node.empty()) place.node = own_node;
@@ -34,19 +34,19 @@ Result<TensorFile> OpenTensors(MoveEnds* ends) {
   TensorFile file;
   file.fd = os::UniqueFd(::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file.fd) return os::ErrnoStatus(errno, "opening " + Printable(source.path));
-  ONECOPY_ASSIGN_OR_RETURN(file.header, ReadSafetensors(file.fd.get(), source.path));
+  ONECOPY_ASSIGN_OR_RETURN(file.header, formats::ReadSafetensors(file.fd.get(), source.path));
   source.offset_bytes = file.header.payload_offset;
   source.bytes = file.header.payload_bytes;
   return file;
 }
 
-Json TensorsToJson(const SafetensorsHeader& header, const ParsedEndpoint& destination,
+Json TensorsToJson(const formats::SafetensorsHeader& header, const ParsedEndpoint& destination,
                    const std::string& own_node) {
   Json list = Json::array();
-  for (const TensorInFile& tensor : header.tensors) {
+  for (const formats::TensorInFile& tensor : header.tensors) {
     Json one;
     one["name"] = tensor.name;
-    one["dtype"] = tensor.dtype;
+    one["dtype"] = std::string(tensor.dtype);
     one["shape"] = tensor.shape;
     one["bytes"] = tensor.bytes;
     one["endpoint"] = PlaceOf(tensor, destination, own_node);
@@ -55,9 +55,9 @@ Json TensorsToJson(const SafetensorsHeader& header, const ParsedEndpoint& destin
   return list;
 }
 
-void PrintTensors(std::ostream& out, const SafetensorsHeader& header,
+void PrintTensors(std::ostream& out, const formats::SafetensorsHeader& header,
                   const ParsedEndpoint& destination, const std::string& own_node) {
-  for (const TensorInFile& tensor : header.tensors) {
+  for (const formats::TensorInFile& tensor : header.tensors) {
     std::string shape;
     for (const uint64_t length : tensor.shape) {
       shape += (shape.empty() ? "" : ", ") + std::to_string(length);

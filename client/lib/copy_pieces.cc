@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
 
+#include "client/lib/client_copy.h"
 #include "client/lib/input_file.h"
 #include "client/lib/moved_file.h"
 #include "client/lib/output_file.h"
@@ -151,6 +154,33 @@ class PiecesMover {
   std::vector<PiecesCopy> copies_;
 };
 
+// Writes all texts; what of them is payload, as the copy that it is.
+Result<std::vector<PiecesCopy>> WriteTexts(const Client& client, std::span<const FileText> texts,
+                                           const LocalFile& file, OutputFile& output,
+                                           const Waiter& waiter) {
+  const auto began = std::chrono::steady_clock::now();
+  ByteRange payload;
+  uint64_t bytes = 0;
+  uint64_t parts = 0;
+  for (const FileText& text : texts) {
+    output.Seek(text.offset_bytes);
+    ONECOPY_RETURN_IF_ERROR(output.Write(reinterpret_cast<const std::byte*>(text.bytes.data()),
+                                         text.bytes.size(), waiter));
+    if (!text.is_payload || text.bytes.empty()) continue;
+    Widen(&payload, text.offset_bytes, text.bytes.size());
+    bytes += text.bytes.size();
+    ++parts;
+  }
+  std::vector<PiecesCopy> copies;
+  if (parts == 0) return copies;
+  PiecesCopy copy;
+  copy.file = client::FileEnd(client, {file.path, -1, payload.offset, payload.bytes});
+  copy.buffer = client::OwnMemoryEnd(client);
+  copy.copy = client::ClientCopy(client.node(), false, bytes, parts, began);
+  copies.push_back(std::move(copy));
+  return copies;
+}
+
 Status NoPieces(const std::string& name) {
   return {Code::kInvalidArgument, reasons::kBadArgument, name + " is a stream, which has no pieces",
           "name a regular file"};
@@ -191,14 +221,12 @@ Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<cons
                                              .read_back = options.checksum,
                                              .write_device = options.write_device}));
   if (output.fd() < 0) return NoPieces(output.name());
-  for (const FileText& text : texts) {
-    output.Seek(text.offset_bytes);
-    ONECOPY_RETURN_IF_ERROR(output.Write(reinterpret_cast<const std::byte*>(text.bytes.data()),
-                                         text.bytes.size(), *waiter));
-  }
+  ONECOPY_ASSIGN_OR_RETURN(std::vector<PiecesCopy> copies,
+                           WriteTexts(client, texts, destination, output, *waiter));
   ONECOPY_ASSIGN_OR_RETURN(
-      std::vector<PiecesCopy> copies,
+      std::vector<PiecesCopy> moved,
       PiecesMover(client, destination, output.fd(), false, options, *waiter).Move(groups));
+  std::ranges::move(moved, std::back_inserter(copies));
   ONECOPY_RETURN_IF_ERROR(output.Commit());
   return copies;
 }

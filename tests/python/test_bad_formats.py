@@ -41,15 +41,18 @@ WRONG = {
     "a head longer than any": struct.pack("<Q", 100_000_001) + b"{}",
     "no JSON": raw(b"{"),
     "a list": raw(b"[]"),
-    "spaces first": raw(b" {}"),
+    "a mark of byte order": raw(b"\xef\xbb\xbf{}"),
+    "a NUL behind it": raw(b"{}\0"),
+    "a lone surrogate": raw(b'{"\\ud800": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}', b"1"),
+    "minus zero": raw(b'{"a": {"dtype": "U8", "shape": [1], "data_offsets": [-0, 1]}}', b"1"),
+    "metadata twice": raw(b'{"__metadata__": {}, "__metadata__": {}}'),
     "two objects": raw(b"{}{}"),
     "not UTF-8": raw(b'{"\xff": 1}'),
     "deep": raw(b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
     "deep lists": raw(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "NaN": raw(b'{"a": {"dtype": "U8", "shape": [NaN], "data_offsets": [0, 1]}}', b"1"),
     "huge number": raw(b'{"a": {"dtype": "U8", "shape": [' + b"9" * 5000 + b'], "data_offsets": [0, 1]}}', b"1"),
-    "twice": raw(b'{"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, '
-                 b'"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}', b"1"),
+    "another thing of that name first": raw(b'{"a": 1, "a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}', b"1"),
     "a key twice": raw(b'{"a": {"dtype": "U8", "dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}', b"1"),
     "no object": raw({"a": 1}),
     "no dtype": raw({"a": {"shape": [1], "data_offsets": [0, 1]}}, b"1"),
@@ -64,6 +67,9 @@ WRONG = {
     "three offsets": raw({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1, 2]}}, b"1"),
     "past the end": raw({"a": entry("U8", [2], 0, 2)}, b"1"),
     "far past the end": raw({"a": entry("U8", [(1 << 62)], 0, 1 << 62)}, b"1"),
+    "a product past all bits on the way to 0": raw({"a": entry("U8", [1 << 62, 4, 0], 0, 0)}),
+    "more dimensions than any array": raw({"a": entry("U8", [1] * 5000, 0, 1)}, b"1"),
+    "a length of 2^63": raw({"a": entry("U8", [0, 1 << 63], 0, 0)}),
     "a product past all bits": raw({"a": entry("F64", [1 << 40, 1 << 40], 0, 8)}, b"12345678"),
     "a shape of another size": raw({"a": entry("F32", [2], 0, 4)}, b"1234"),
     "overlapping": raw({"a": entry("U8", [2], 0, 2), "b": entry("U8", [2], 1, 3)}, b"123"),
@@ -100,10 +106,26 @@ def test_a_file_without_arrays(east, tmp_path):
     assert safetensors.numpy.load_file(tmp_path / "nothing.safetensors") == {}
 
 
+def test_pairs_of_four_bits(east, tmp_path):
+    """As torch has them: two are one element, and the last dimension has half as many."""
+    path = tmp_path / "packed.safetensors"
+    path.write_bytes(raw({"a": entry("F4", [3, 4], 0, 6), "b": entry("U8", [1], 6, 7)}, b"1234567"))
+    loaded = east.load(path)
+    assert (loaded["a"].dtype, loaded["a"].shape, loaded["a"].nbytes) == ("float4_e2m1fn_x2", (3, 2), 6)
+    assert bytes(loaded["a"].memory) == b"123456"
+    assert loaded["a"].__dlpack__(max_version=(1, 0)) is not None
+    east.save(tmp_path / "again.safetensors", loaded)
+    again = dict(safetensors.deserialize((tmp_path / "again.safetensors").read_bytes()))
+    assert {name: (each["dtype"], each["shape"], bytes(each["data"])) for name, each in again.items()} == {
+        "a": ("F4", [3, 4], b"123456"), "b": ("U8", [1], b"7")}
+    with pytest.raises(onecopy.InvalidArgument, match="single pair"):
+        east.save(tmp_path / "one.safetensors", {"a": east.empty((), "float4_e2m1fn_x2")})
+
+
 def test_elements_of_less_than_a_byte(east, tmp_path):
     path = tmp_path / "packed.safetensors"
-    path.write_bytes(raw({"a": entry("F4", [4], 0, 2), "b": entry("F6_E2M3", [4], 2, 5), "c": entry("U8", [2], 5, 7)},
-                         b"1234567"))
+    path.write_bytes(raw({"a": entry("F4", [8, 3], 0, 12), "b": entry("F6_E2M3", [4], 12, 15), "c": entry("U8", [2], 15, 17)},
+                         b"12345678901234567"))
     for only in (None, "a", ["b"]):
         with pytest.raises(onecopy.Unimplemented, match="less than a byte"):
             east.load(path, only=only)
@@ -129,6 +151,8 @@ def test_any_head_is_read_as_safetensors_reads_it_or_refused(east, tmp_path):
             loaded = east.load(path, pool=pool)
         except onecopy.Error as failure:
             assert failure.reason == "BAD_FORMAT", failure  # noqa: PT017
+            with pytest.raises(safetensors.SafetensorError):
+                safetensors.deserialize(path.read_bytes())
             continue
         read += 1
         same(loaded, safetensors.numpy.load_file(path))

@@ -41,13 +41,14 @@ vllm.config.vllm._current_vllm_config = types.SimpleNamespace(
 class Model(torch.nn.Module):
     def __init__(self, names, keep):
         super().__init__()
-        self.keep, self.kept, self.most_bytes = keep, {}, 0
+        self.keep, self.kept, self.most_bytes, self.seen = keep, {}, 0, []
         for name in names:
             self.register_parameter(name.replace(".", "_"), torch.nn.Parameter(torch.zeros(1)))
 
     def load_weights(self, weights):
         loaded = set()
         for name, tensor in weights:
+            self.seen.append(name)
             self.kept[name] = tensor if self.keep else tensor.clone()
             held = sum(each.bytes for each in onecopy.vllm.worker_node().buffers())
             self.most_bytes = max(self.most_bytes, held)
@@ -72,6 +73,15 @@ class Worker:
         moved = onecopy.vllm.receipts()[before:]
         return [list(self.model.kept), sum(each.transfer.bytes for each in moved), self.model.most_bytes,
                 [each.receipt.path for each in moved], [str(each) for each in moved]]
+
+    def load_by_vllm(self, folder):
+        '''The names that come from vLLM's own loader, in their order.'''
+        self.model = Model((), False)
+        loader = get_model_loader(LoadConfig(load_format="safetensors"))
+        loader.local_expert_ids = None
+        loader.load_weights(self.model, types.SimpleNamespace(
+            model=folder, revision=None, quantization=None, multimodal_config=None, is_moe=False))
+        return self.model.seen
 
     def load_with(self, keywords):
         return self.load(**keywords)
@@ -165,6 +175,38 @@ def test_what_the_model_keeps_stays_as_it_is(worker, model):
     assert worker.equal(files)
     worker.let_go()
     assert worker.left() == 0
+
+
+def test_of_a_tensor_in_two_files_the_index_says_which_counts(worker, model):
+    """vLLM's own loader reads both, and the model keeps the last: this is the difference between the two."""
+    folder, files = model
+    stale = values(30_000, "float32", 99).reshape(100, 300)
+    safetensors.numpy.save_file({**shard(2), "layers.0.weight": stale}, files[2])
+    names, moved, *_ = load(worker, folder)
+    assert names.count("layers.0.weight") == 1
+    assert moved == sum(bytes_of(shard(number)) for number in range(3))
+    assert worker.equal([files[2], files[0], files[1]])  # of which the last counts
+    assert worker.load_by_vllm(str(folder)).count("layers.0.weight") == 2
+    assert worker.equal([files[0], files[1], files[2]])
+    # Without an index nothing says so.
+    index = folder / "model.safetensors.index.json"
+    right = index.read_text()
+    index.unlink()
+    (folder / "consolidated.safetensors").unlink()
+    with pytest.raises(Failed, match=r"layers\.0\.weight.*no index says which one counts"):
+        load(worker, folder)
+    # One that names a file without the tensor is wrong.
+    index.write_text(right.replace('"layers.1.one": "model-00001', '"layers.1.one": "model-00000'))
+    with pytest.raises(Failed, match=r"the index says that it has 'layers\.1\.one'"):
+        load(worker, folder)
+
+
+def test_tensors_that_no_index_names_are_read(worker, model):
+    folder, files = model
+    safetensors.numpy.save_file({**shard(1), "more": values(9, "int8")}, files[1])
+    names, *_ = load(worker, folder)
+    assert "more" in names
+    assert worker.equal(files)
 
 
 def test_experts_of_others_are_not_read(worker, model):
@@ -261,6 +303,22 @@ def test_batches_without_vllm(east, model):
         got = [(name, tensor.clone()) for named, _ in reader for name, tensor in named]
     assert [name for name, _ in got] == [f"layers.{number}.{name}" for number in range(3) for name in ("bias", "half")]
     assert all(tensor.equal(torch.from_numpy(shard(int(name.split(".")[1]))[name])) for name, tensor in got)
+    if hasattr(torch, "float4_e2m1fn_x2"):
+        import safetensors.torch
+
+        pairs = torch.arange(24, dtype=torch.uint8).reshape(2, 12).view(torch.float4_e2m1fn_x2)
+        safetensors.torch.save_file({"pairs": pairs}, files[0] + ".pairs.safetensors")
+        with _shards.Reader(east, [files[0] + ".pairs.safetensors"], "cpu", 50_000, lambda name: True,
+                            _formats.options(None, False, None)) as reader:
+            (_, tensor), = (each for named, _ in reader for each in named)
+            assert (tensor.dtype, tensor.shape) == (pairs.dtype, pairs.shape)
+            assert tensor.view(torch.uint8).equal(pairs.view(torch.uint8))
+    safetensors.numpy.save_file({"layers.0.bias": values(7, "float64", 99)}, files[0] + ".stale.safetensors")
+    index = {name: files[number] for number in range(3) for name in shard(number)}
+    with _shards.Reader(east, [*files, files[0] + ".stale.safetensors"], "cpu", 50_000, lambda name: name == "layers.0.bias",
+                        _formats.options(None, False, None), index) as reader:
+        (name, tensor), = (each for named, _ in reader for each in named)
+        assert tensor.equal(torch.from_numpy(shard(0)["layers.0.bias"]))
     reader = _shards.Reader(east, files, "cpu", 50_000, lambda name: True, _formats.options(None, False, None))
     reader.close()  # in the midst of it
     with pytest.raises(onecopy.NotFound):

@@ -39,6 +39,8 @@ Meaning MeaningOf(int error) {
     case ENAMETOOLONG:
     case EBADF:
       return {Code::kInvalidArgument, reasons::kBadArgument};
+    case EFAULT:
+      return {Code::kAborted, reasons::kMemoryFault};
     case ECONNREFUSED:
     case ECONNRESET:
     case EPIPE:

@@ -11,6 +11,7 @@
 
 #include "client/python/native/at_exit.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/formats.h"
 #include "client/python/native/gil.h"
 #include "client/python/native/mapped.h"
 #include "client/python/native/memory.h"
@@ -202,10 +203,15 @@ void BindNode(nb::module_& module) {
            nb::sig("def copy_file_to_each(self, request: tuple[object, ...], offset_bytes: int | "
                    "None, bytes: int | None, on_update: object, stop: Stop) -> list[Transfer]"))
       .def("copy_pieces", &Node::CopyPieces, "request"_a, "fd"_a, "reads"_a, "texts"_a, "pieces"_a,
-           "sync"_a, "on_update"_a.none(), "stop"_a,
+           "sync"_a, "on_update"_a.none(), "stop"_a, "own"_a = Node::OwnParts(),
            nb::sig("def copy_pieces(self, request: tuple[object, ...], fd: int, reads: bool, "
                    "texts: list[tuple[int, bytes]], pieces: list[tuple[tuple[object, ...], int]], "
-                   "sync: bool, on_update: object, stop: Stop) -> list[Transfer]"))
+                   "sync: bool, on_update: object, stop: Stop, own: list[tuple[int, int, int]] = "
+                   "...) -> list[Transfer]"))
+      .def("read_own", &Node::ReadOwn, "path"_a, "fd"_a, "parts"_a, "destination"_a,
+           "deadline_ms"_a.none(),
+           nb::sig("def read_own(self, path: str, fd: int, parts: list[tuple[int, int, int]], "
+                   "destination: tuple[object, ...], deadline_ms: int | None) -> Transfer"))
       .def("enqueue", &Node::Enqueue, "request"_a, "after"_a.none(), "then"_a.none(),
            nb::sig("def enqueue(self, request: tuple[object, ...], after: int | None, then: int | "
                    "None) -> Queued"))
@@ -231,6 +237,7 @@ NB_MODULE(_native, module) {
   BindMemory(module);
   BindPools(module);
   BindNode(module);
+  BindFormats(module);
   module.def(
       "parse_bytes", [](const std::string& text) { return Must(onecopy::ParseBytes(text)); },
       "text"_a);

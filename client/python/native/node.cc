@@ -1,6 +1,8 @@
 #include "client/python/native/node.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -375,12 +377,15 @@ std::vector<TransferSnapshot> Node::CopyFileToEach(const nb::tuple& request,
 std::vector<TransferSnapshot> Node::CopyPieces(const nb::tuple& request, int fd, bool reads,
                                                const FileTexts& texts, const FilePieces& pieces,
                                                bool sync, const nb::object& on_update,
-                                               const std::stop_source& stop) {
+                                               const std::stop_source& stop, const OwnParts& own) {
   const TransferRequest wanted = ToRequest(request);
   const LocalFile file = {wanted.source.buffer, fd};
   std::vector<FileText> written;
-  written.reserve(texts.size());
+  written.reserve(texts.size() + own.size());
   for (const auto& [offset, text] : texts) written.push_back({offset, {text.c_str(), text.size()}});
+  for (const auto& [offset, address, bytes] : own) {
+    written.push_back({offset, {reinterpret_cast<const char*>(address), bytes}, true});
+  }
   std::vector<FilePiece> parts;
   parts.reserve(pieces.size());
   for (const auto& [buffer, offset] : pieces) parts.push_back({offset, ToEndpoint(buffer)});
@@ -406,6 +411,27 @@ std::vector<TransferSnapshot> Node::CopyPieces(const nb::tuple& request, int fd,
       },
       ToOnUpdate(on_update), stop));
   return ended;
+}
+
+TransferSnapshot Node::ReadOwn(const std::string& path, int fd, const OwnParts& parts,
+                               const nb::tuple& destination, std::optional<uint64_t> deadline_ms) {
+  TransferInfo info;
+  info.destination = ToEndpoint(destination);
+  FileCopyOptions options;
+  if (deadline_ms) options.deadline = std::chrono::milliseconds(*deadline_ms);
+  std::vector<FileMemory> wanted;
+  wanted.reserve(parts.size());
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+  uint64_t end = 0;
+  for (const auto& [offset, address, bytes] : parts) {
+    wanted.push_back({offset, reinterpret_cast<std::byte*>(address), bytes});
+    first = std::min(first, offset);
+    end = std::max(end, offset + bytes);
+  }
+  FileCopy copy = Unlocked([&] { return CopyFileToMemory(client_, {path, fd}, wanted, options); });
+  info.source = {.node = client_.node(), .offset_bytes = first, .bytes = end - first, .file = path};
+  Note(std::move(copy), &info);
+  return TransferSnapshot(std::move(info));
 }
 
 Queued Node::Enqueue(const nb::tuple& request, std::optional<uint64_t> after,

@@ -140,14 +140,21 @@ class Node {
                                                const std::stop_source& stop);
   // As CopyFileToBuffers or, where it is not read, CopyBuffersToFile: the request's two ends are
   // the file's path as a buffer's name; each text is a place in the file and what is there, each
-  // piece a buffer's range and its place in the file. `fd` is borrowed; -1: the path is opened. A
-  // snapshot for each buffer.
+  // piece a buffer's range and its place in the file, and each part of `own` memory of this
+  // process, which the caller keeps. `fd` is borrowed; -1: the path is opened. A snapshot for each
+  // buffer, after one for what is `own`.
   using FilePieces = std::vector<std::pair<nanobind::tuple, uint64_t>>;
   using FileTexts = std::vector<std::pair<uint64_t, nanobind::bytes>>;
+  // Where in a file, an address of this process, and bytes.
+  using OwnParts = std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>;
   std::vector<TransferSnapshot> CopyPieces(const nanobind::tuple& request, int fd, bool reads,
                                            const FileTexts& texts, const FilePieces& pieces,
                                            bool sync, const nanobind::object& on_update,
-                                           const std::stop_source& stop);
+                                           const std::stop_source& stop, const OwnParts& own);
+  // As CopyFileToMemory, of an open file, into memory that the caller keeps; `destination` is what
+  // it is called. On this thread: for what is small.
+  TransferSnapshot ReadOwn(const std::string& path, int fd, const OwnParts& parts,
+                           const nanobind::tuple& destination, std::optional<uint64_t> deadline_ms);
   Queued Enqueue(const nanobind::tuple& request, std::optional<uint64_t> after,
                  std::optional<uint64_t> then);
   TransferSnapshot Await(const std::string& id, const nanobind::object& on_update,

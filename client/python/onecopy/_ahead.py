@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Self, TypeVar
 
 from . import _native
 
 _T = TypeVar("_T")
+
+
+def batches(all: Iterable[_T], size: Callable[[_T], int], most: int | None) -> Iterator[list[_T]]:
+    """In their order, each of at most so many bytes, or of one that has more. None: one of all. The next one is looked
+    for when the last is done with."""
+    batch: list[_T] = []
+    total = 0
+    for each in all:
+        bytes = size(each)
+        if batch and most is not None and total + bytes > most:
+            yield batch
+            batch, total = [], 0
+        batch.append(each)
+        total += bytes
+    if batch:
+        yield batch
 
 
 class Ahead(Generic[_T]):

@@ -8,15 +8,19 @@ from typing import NamedTuple
 
 from ._errors import InvalidArgument, Unimplemented
 from ._flat import Table
-from ._formats import OpenFile
+from ._opened import OpenFile
 
 _MAGIC = b"ARROW1"
 _TAIL_BYTES = len(_MAGIC) + 4
-_MOST_METADATA = 256 << 20
+# A budget of the footer, and of each message; all messages together have no more than the file, which is so for those that
+# share no bytes.
+_MOST_METADATA = 64 << 20
 BLOCK = "<qi4xq"  # offset, bytes of metadata, bytes of the body
 PAIR = "<qq"
 DICTIONARY, BATCH = 2, 3  # kinds of messages
 _LITTLE = 0
+_VERSIONS = 3, 4  # V4, V5, of which the latter is the first that has a word for compression
+_COMPRESSION = b"ARROW:experimental_compression"  # of files before that one
 _MOST_PADDING = 64
 
 
@@ -29,7 +33,7 @@ class Node(NamedTuple):
 
 class Batch(NamedTuple):
     """Its arrays, each before its children; their buffers likewise, as offset in the file and bytes; and where the
-    padding of each buffer ends, which is moved with it."""
+    padding of each buffer ends, which is moved with it, or 0 for a buffer that does not lie in the batch."""
 
     rows: int
     nodes: list[Node]
@@ -37,21 +41,42 @@ class Batch(NamedTuple):
     ends: list[int]
 
 
-class File(NamedTuple):
-    footer_at: int
-    schema: Table
-    batches: list[tuple[int, int, int]]
-    dictionaries: list[tuple[int, int, int]]
+class File:
+    """Its footer."""
+
+    def __init__(self, file: OpenFile, footer_at: int, schema: Table, batches: list[tuple[int, int, int]],
+                 dictionaries: list[tuple[int, int, int]]) -> None:
+        self.footer_at = footer_at
+        self.schema = schema
+        self.batches = batches
+        self.dictionaries = dictionaries
+        self._file = file
+        self._left = file.size
+
+    def message(self, block: tuple[int, int, int]) -> Table:
+        """What is said of a block. Raises ValueError."""
+        offset, metadata, body = block
+        if (offset < 8 or metadata < 8 or body < 0 or metadata > _MOST_METADATA or offset + metadata + body > self.footer_at
+                or (offset | metadata | body) % 8 != 0):
+            raise ValueError(f"a block of {metadata} and {body} bytes at {offset} does not lie in the file")
+        self._left -= metadata
+        if self._left < 0:
+            raise ValueError("its messages have more bytes than the file")
+        text = self._file.read(offset, metadata)
+        first = 8 if text[:4] == b"\xff\xff\xff\xff" else 4  # older files have the length alone
+        if int.from_bytes(text[first - 4:first], "little") != metadata - first:
+            raise ValueError(f"the message at {offset} has another length than the footer says")
+        return Table.root(text[first:])
 
 
 def bad(name: str, why: object) -> InvalidArgument:
-    return InvalidArgument(f"{name} is no whole file of Arrow: {why}", "BAD_FORMAT", "get or write the file anew")
+    return InvalidArgument(f"{name} is not a whole file of Arrow: {why}", "BAD_FORMAT", "get or write the file anew")
 
 
 def open_footer(file: OpenFile) -> File:
     tail = file.read(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
-    if file.size < 8 + _TAIL_BYTES or file.read(0, len(_MAGIC)) != _MAGIC or tail[4:] != _MAGIC:
-        raise bad(file.name, "it does not begin and end as one (a stream of Arrow, or a file of Feather 1, is another format)")
+    if file.size < 8 + _TAIL_BYTES or tail[4:] != _MAGIC:  # how it begins, no reader looks at
+        raise bad(file.name, "it does not end as one (a stream of Arrow, or a file of Feather 1, is another format)")
     length = int.from_bytes(tail[:4], "little", signed=True)
     if not 0 < length <= min(file.size - 8 - _TAIL_BYTES, _MOST_METADATA):
         raise bad(file.name, f"its footer is said to have {length} bytes, and the whole file has {file.size}")
@@ -63,7 +88,7 @@ def open_footer(file: OpenFile) -> File:
             raise ValueError("there is no schema")
         if schema.number(0, "<h") != _LITTLE:
             raise Unimplemented(f"{file.name} was written in another byte order", "BAD_FORMAT", "write it anew on this machine")
-        return File(at, schema, footer.structs(3, BLOCK), footer.structs(2, BLOCK))
+        return File(file, at, schema, footer.structs(3, BLOCK), footer.structs(2, BLOCK))
     except ValueError as failure:
         if isinstance(failure, InvalidArgument):
             raise
@@ -73,7 +98,7 @@ def open_footer(file: OpenFile) -> File:
 def read_batch(file: OpenFile, footer: File, block: tuple[int, int, int]) -> Batch:
     """Of a record batch's block."""
     try:
-        return _batch(file.name, _message(file, footer, block, BATCH), block)
+        return _batch(file.name, _header(file, footer, block, BATCH), block)
     except ValueError as failure:
         if isinstance(failure, InvalidArgument):
             raise
@@ -85,7 +110,7 @@ def read_dictionaries(file: OpenFile, footer: File) -> Iterator[tuple[int, Batch
     seen = set()
     try:
         for block in footer.dictionaries:
-            message = _message(file, footer, block, DICTIONARY)
+            message = _header(file, footer, block, DICTIONARY)
             number, data = message.number(0, "<q"), message.table(1)
             if data is None:
                 raise ValueError("a dictionary has no data")
@@ -109,32 +134,38 @@ def dictionary_numbers(schema: Table) -> list[int | None]:
     return found
 
 
-def _message(file: OpenFile, footer: File, block: tuple[int, int, int], kind: int) -> Table:
-    offset, metadata, body = block
-    if offset < 8 or metadata < 8 or body < 0 or metadata > _MOST_METADATA or offset + metadata + body > footer.footer_at:
-        raise ValueError(f"a block of {metadata} and {body} bytes at {offset} does not lie in the file")
-    text = file.read(offset, metadata)
-    first = 8 if text[:4] == b"\xff\xff\xff\xff" else 4  # older files have the length alone
-    message = Table.root(text[first:])
+def _header(file: OpenFile, footer: File, block: tuple[int, int, int], kind: int) -> Table:
+    """Of a message of that kind."""
+    message = footer.message(block)
     header = message.table(2)
-    if message.number(1, "<B") != kind or header is None or message.number(3, "<q") != body:
-        raise ValueError(f"what is at {offset} is another message than the footer says")
+    if message.number(1, "<B") != kind or header is None or message.number(3, "<q") != block[2]:
+        raise ValueError(f"what is at {block[0]} is another message than the footer says")
+    version = message.number(0, "<h")
+    if version not in _VERSIONS:
+        raise ValueError(f"a message is of a version {version} that is not known")
+    if version == _VERSIONS[0] and any(each.text(0) == _COMPRESSION for each in message.tables(4)):
+        raise _compressed(file.name)
     return header
+
+
+def _compressed(name: str) -> Unimplemented:
+    return Unimplemented(f"the buffers of {name} are compressed", "BAD_FORMAT",
+                         "write it without compression: pyarrow.ipc.IpcWriteOptions(compression=None)")
 
 
 def _batch(name: str, header: Table, block: tuple[int, int, int]) -> Batch:
     if header.table(3) is not None:
-        raise Unimplemented(f"the buffers of {name} are compressed", "BAD_FORMAT",
-                            "write it without compression: pyarrow.ipc.IpcWriteOptions(compression=None)")
+        raise _compressed(name)
     offset, metadata, body = block
     start = offset + metadata
     buffers, ends = [], []
     described = header.structs(2, PAIR)
     starts = sorted({at for at, bytes in described if bytes > 0} | {body})
     for at, bytes in described:
-        if at < 0 or bytes < 0 or at + bytes > body:
-            raise ValueError(f"a buffer of {bytes} bytes at {at} does not lie in a body of {body}")
         buffers.append((start + at, bytes))
+        if at < 0 or bytes < 0 or at + bytes > body:
+            ends.append(0)
+            continue
         following = starts[min(bisect.bisect_left(starts, at + bytes), len(starts) - 1)]
         ends.append(start + (following if following - at - bytes < _MOST_PADDING else at + bytes))
     nodes = [Node(*each) for each in header.structs(1, PAIR)]

@@ -73,7 +73,7 @@ class Layout:
             made = cls(schema, int(fields["rows"]), int(fields["bytes"]),
                        tuple(Part._read(each) for each in fields["columns"]))
         except (ValueError, KeyError, TypeError, pyarrow.ArrowException) as failure:
-            raise InvalidArgument(f"this is no layout of a batch: {failure}", "BAD_ARGUMENT",
+            raise InvalidArgument(f"this is not a layout of a batch: {failure}", "BAD_ARGUMENT",
                                   "pass what Layout.to_json returned") from failure
         if len(made.schema) != len(made.columns):
             raise InvalidArgument(f"a layout of {len(made.columns)} columns has a schema of {len(made.schema)}",

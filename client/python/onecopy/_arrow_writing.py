@@ -61,6 +61,18 @@ class Writing:
     def batch(self, batch: Batch) -> None:
         self._add(batch, None)
 
+    def encoded(self, message: Any) -> None:
+        """A batch as Arrow has put it together: its metadata, and after them its body."""
+        text = memoryview(message).cast("B")
+        size = 8 + int.from_bytes(text[4:8], "little")
+        start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
+        body = len(text) - size
+        self.texts.append((start, bytes(text[:size])))
+        if body > 0:
+            self.buffers.append((Source(text[size:], body), start + size))
+        self._blocks[1].append((start, size, body))
+        self._end = start + len(text)
+
     def end(self) -> None:
         dictionaries, batches = self._blocks
         footer = _flat.with_vectors(self._footer, {2: (_arrow_file.BLOCK, dictionaries), 3: (_arrow_file.BLOCK, batches)})

@@ -30,6 +30,7 @@ class DType(NamedTuple):
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
 _FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
            "float8_e8m0fnu": 14}
+_FLOAT4 = 17
 
 _TYPES = {
     each.name: each
@@ -42,6 +43,7 @@ _TYPES = {
           for bits, code in ((16, "e"), (32, "f"), (64, "d"))),
         DType("bfloat16", _BFLOAT, 16, 1, "", ""),
         *(DType(name, code, 8, 1, "", "") for name, code in _FLOAT8.items()),
+        DType("float4_e2m1fn_x2", _FLOAT4, 4, 2, "", ""),  # two in a byte, which are one element: as torch has it
         *(DType(f"complex{bits}", _COMPLEX, bits, 1, f"{_ORDER}c{bits // 8}", "") for bits in (64, 128)),
         DType("bool", _BOOL, 8, 1, "|b1", "?"),
     )

@@ -33,6 +33,11 @@ class Table:
     def tables(self, field: int) -> list[Table]:
         return [Table(self._text, self._follow(at)) for at in self._elements(field, 4)]
 
+    def text(self, field: int) -> bytes:
+        """Of a field of text, or of bytes."""
+        places = self._elements(field, 1)
+        return self._text[places.start:places.stop]
+
     def structs(self, field: int, format: str) -> list[tuple[Any, ...]]:
         """A vector of structures of that format of the struct module."""
         return [struct.unpack_from(format, self._text, at) for at in self._elements(field, struct.calcsize(format))]

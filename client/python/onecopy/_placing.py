@@ -34,6 +34,20 @@ class Placed(NamedTuple):
     runs: list[Run]
 
 
+def joined(ends: dict[int, int]) -> tuple[list[tuple[int, int]], dict[int, tuple[int, int]]]:
+    """Of what begins and ends there: ranges that share no bytes, in their order; and of each that begins somewhere, which of
+    these it lies in and how far from its beginning."""
+    ranges: list[tuple[int, int]] = []
+    places = {}
+    for at in sorted(ends):
+        if ranges and at < ranges[-1][1]:
+            ranges[-1] = ranges[-1][0], max(ranges[-1][1], ends[at])
+        else:
+            ranges.append((at, ends[at]))
+        places[at] = len(ranges) - 1, at - ranges[-1][0]
+    return ranges, places
+
+
 def place(parts: Iterable[Part], *, pages: bool) -> Placed:
     """Parts that follow one another in the file stay together, unless the next one would then lie at an address that does
     not fit it: that one begins anew. The parts are in order of the file and share no bytes; those without bytes lie at 0.

@@ -5,16 +5,17 @@ Read here rather than by a library, which would have to be of a version that oth
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container, Iterator
 
-_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
-_MOST_FIELDS = 4096  # of unlike numbers
+_VARINT, _BYTES = 0, 2
+_SIZES = {1: 8, _BYTES: 0, 5: 4}
 
-Message = dict[int, list[Any]]
+Message = dict[int, list["int | bytes"]]  # what has another type than is asked for does not count
 
 
-def read(text: bytes) -> Message:
-    """One message; those inside it are bytes so far. Raises ValueError for what is none."""
+def read(text: bytes, wanted: Container[int], most: int) -> Message:
+    """The wanted fields of one message, at most so many values, as each takes more memory than it does there; messages
+    inside it are bytes so far. Raises ValueError for what is not a message, and for more."""
     fields: Message = {}
     at = 0
     while at < len(text):
@@ -22,59 +23,54 @@ def read(text: bytes) -> Message:
         number, kind = head >> 3, head & 7
         if number == 0:
             raise ValueError("a field has no number")
-        value: Any
+        begin = at
+        value = 0
         if kind == _VARINT:
             value, at = varint(text, at)
-        else:
+        elif kind in _SIZES:
+            size = _SIZES[kind]
             if kind == _BYTES:
-                size, at = varint(text, at)
-            elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
-                size = 8 if kind == _EIGHT_BYTES else 4
-            else:
-                raise ValueError(f"a field has wire type {kind}, which is none")
-            if size > len(text) - at:
-                raise ValueError(f"{size} bytes are said to follow byte {at} of {len(text)}")
-            value, at = text[at:at + size], at + size
-        fields.setdefault(number, []).append(value)
-        if len(fields) > _MOST_FIELDS:
-            raise ValueError("a message has more fields than any does")
+                size, begin = varint(text, at)
+            at = begin + size
+            if at > len(text):
+                raise ValueError(f"{size} bytes are said to follow byte {begin} of {len(text)}")
+        else:
+            raise ValueError(f"a field has wire type {kind}, which does not exist")
+        if number in wanted and kind in (_VARINT, _BYTES):
+            most -= 1
+            if most < 0:
+                raise ValueError("a message has more fields than any does")
+            fields.setdefault(number, []).append(value if kind == _VARINT else text[begin:at])
     return fields
 
 
 def number(message: Message, field: int, default: int = 0) -> int:
     """The last one counts."""
-    value = message.get(field, [default])[-1]
-    if not isinstance(value, int):
-        raise ValueError(f"field {field} is no number")
-    return value
+    return next((each for each in reversed(message.get(field, ())) if isinstance(each, int)), default)
 
 
 def texts(message: Message, field: int) -> list[bytes]:
-    found = message.get(field, [])
-    if not all(isinstance(each, bytes) for each in found):
-        raise ValueError(f"field {field} has no bytes")
-    return found
+    return [each for each in message.get(field, ()) if isinstance(each, bytes)]
 
 
-def messages(message: Message, field: int, most: int) -> list[Message]:
-    """Repeated; no more than so many, as each takes much more memory than it does there."""
-    found = texts(message, field)
-    if len(found) > most:
-        raise ValueError(f"field {field} is there {len(found)} times, and {most} is the most")
-    return [read(each) for each in found]
+def messages(message: Message, field: int, wanted: Container[int], most: int) -> Iterator[Message]:
+    """Repeated; each of at most so many wanted fields."""
+    for each in texts(message, field):
+        yield read(each, wanted, most)
 
 
-def numbers(message: Message, field: int) -> list[int]:
-    """Repeated, packed or one by one."""
+def numbers(message: Message, field: int, most: int) -> list[int]:
+    """Repeated, packed or one by one; at most so many."""
     found: list[int] = []
     for each in message.get(field, []):
-        if isinstance(each, int):
-            found.append(each)
-            continue
         at = 0
-        while at < len(each):
+        while isinstance(each, bytes) and at < len(each):
+            if len(found) == most:
+                raise ValueError(f"field {field} is there more than {most} times")
             value, at = varint(each, at)
             found.append(value)
+        if isinstance(each, int):
+            found.append(each)
     return found
 
 

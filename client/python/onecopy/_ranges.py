@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from . import _dtypes
 from ._errors import OutOfRange
 from ._typed import TypedArray
 from ._values import Buffer, Endpoint
@@ -18,6 +19,10 @@ class PoolRange(TypedArray):
     if TYPE_CHECKING:
         _pool: AnyPool
         _memory: Any
+
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: _dtypes.DType, *, fortran: bool = False) -> Self:
+        # Of a pool, too, rather than as shared memory has parts.
+        return TypedArray._part(self, offset, shape, dtype, fortran=fortran)
 
     @property
     def buffer(self) -> Buffer:

@@ -13,7 +13,8 @@ from ._values import Plan, Receipt
 
 class Transfer:
     """Does not change; refresh() returns a newer one. One that was started keeps the arrays that it uses: where both are
-    dropped, the memory goes, and the transfer is cancelled. One that had nothing to move has no id."""
+    dropped, the memory goes, and the transfer is cancelled. What had nothing to move, or what this client copied itself,
+    without the daemon, has an empty `id`, and has ended."""
 
     __slots__ = ("__weakref__", "_fields", "_keeps", "_native", "_node")
 

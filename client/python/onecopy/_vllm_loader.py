@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from . import _formats, _shards, vllm
+from . import _moving, _shard_plan, _shards, vllm
 from ._errors import InvalidArgument, Unimplemented
 from ._node import connect
 
@@ -39,6 +39,7 @@ _utils = _part("weight_utils")
 _experts = _part("ep_weight_filter")
 
 STAGING_BYTES = 512 << 20
+_INDEX = "model.safetensors.index.json"
 _OWN = ("run_dir", "staging_bytes", "at_most", "checksum")
 _PREPARES = ["self", "model_name_or_path", "subfolder", "revision", "fall_back_to_pt", "allow_patterns_overrides"]
 
@@ -88,7 +89,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
                 "BAD_ARGUMENT", "leave it out with --load-format onecopy")
         self._run_dir: str | None = config.get("run_dir")
         self._staging_bytes: int = config.get("staging_bytes", STAGING_BYTES)
-        self._moves = _formats.options(config.get("at_most"), config.get("checksum", False), None)
+        self._moves = _moving.options(config.get("at_most"), config.get("checksum", False), None)
         theirs = copy.copy(load_config)  # in which this is a loader of safetensors files, which it finds likewise
         theirs.load_format = "safetensors"
         theirs.model_loader_extra_config = {word: each for word, each in config.items() if word not in _OWN}
@@ -107,14 +108,15 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
         if self.load_config.safetensors_load_strategy == "torchao":
             raise Unimplemented("weights that torchao has quantized are not loaded by load format onecopy", "NOT_SERVED",
                                 "use --load-format safetensors")
-        files = self._files(source)
+        files, index = self._files(source)
         if self.counter_before_loading_weights == 0.0:
             self.counter_before_loading_weights = time.perf_counter()
-        return ((source.prefix + name, tensor) for name, tensor in self._read(files))
+        return ((source.prefix + name, tensor) for name, tensor in self._read(files, index))
 
-    def _files(self, source: Any) -> list[str]:
-        # The index comes since a version between the two.
-        folder, files, is_safetensors, *index = self._prepare_weights(
+    def _files(self, source: Any) -> tuple[list[str], dict[str, str]]:
+        """Those of the model, and of its tensors the one that the index names."""
+        # The index's name comes since a version between the two; before that it was always the same.
+        folder, files, is_safetensors, *named = self._prepare_weights(
             source.model_or_path, source.subfolder, source.revision, source.fall_back_to_pt, source.allow_patterns_overrides)
         if not is_safetensors or not all(each.endswith(".safetensors") for each in files):
             raise InvalidArgument(f"{source.model_or_path} has no safetensors files to load", "BAD_FORMAT",
@@ -122,13 +124,13 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
         prefixes = getattr(self, "_encoder_only_lm_prefixes", None)
         if prefixes is not None:
             files = _utils.filter_mm_encoder_only_safetensors_files(
-                files, folder, index[0], prefixes, weights_mapper=self._encoder_only_weights_mapper)
+                files, folder, named[0], prefixes, weights_mapper=self._encoder_only_weights_mapper)
         unused = getattr(source, "is_unused_weight", None)
         if unused is not None:
             files = _utils.filter_safetensors_files_by_weight_name(files, unused)
-        return sorted(files)
+        return sorted(files), _shard_plan.index_of(folder, named[0] if named else _INDEX)
 
-    def _read(self, files: list[str]) -> Iterator[tuple[str, Any]]:
+    def _read(self, files: list[str], index: dict[str, str]) -> Iterator[tuple[str, Any]]:
         node = vllm.worker_node() if self._run_dir is None else connect(self._run_dir, program="vllm worker")
 
         def wanted(name: str) -> bool:
@@ -136,7 +138,7 @@ class OneCopyModelLoader(_base.DefaultModelLoader):  # type: ignore[misc]
 
         with contextlib.ExitStack() as opened:
             reader = opened.enter_context(
-                _shards.Reader(node, files, self._device(), self._staging_bytes, wanted, self._moves))
+                _shards.Reader(node, files, self._device(), self._staging_bytes, wanted, self._moves, index))
             progress = opened.enter_context(_progress.tqdm(
                 total=reader.tensors, desc="Loading safetensors by onecopy", unit="tensor",
                 disable=not _utils.enable_tqdm(self.load_config.use_tqdm_on_load)))

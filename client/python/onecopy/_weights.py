@@ -7,8 +7,8 @@ import functools
 import importlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _ahead, _native, _pieces, _tensors
 from ._errors import InvalidArgument
@@ -17,7 +17,6 @@ from ._transfer import Transfer
 if TYPE_CHECKING:
     from ._node import Node
 
-_T = TypeVar("_T")
 _torch: Any = importlib.import_module("torch")  # not for mypy, which would read all of it
 
 _CHECK_BOTH = "have the same onecopy at both ends, and pass what its Trainer made as it is"
@@ -101,22 +100,6 @@ def _weight(name: str, dtype_name: Any, shape: Any, place: Any, node: str, buffe
     return made
 
 
-def batches(all: Iterable[_T], size: Callable[[_T], int], most: int | None) -> Iterator[list[_T]]:
-    """In their order, each of at most so many bytes, or of one that has more. None: one of all. The next one is looked
-    for when the last is done with."""
-    batch: list[_T] = []
-    total = 0
-    for each in all:
-        bytes = size(each)
-        if batch and most is not None and total + bytes > most:
-            yield batch
-            batch, total = [], 0
-        batch.append(each)
-        total += bytes
-    if batch:
-        yield batch
-
-
 @dataclasses.dataclass(frozen=True)
 class Policy:
     """How the one who reads may do it."""
@@ -141,7 +124,7 @@ class Reader(_ahead.Ahead["tuple[list[tuple[str, Any]], list[Transfer]]"]):
     @staticmethod
     def _calls_of(node: Node, weights: Sequence[Weight], device: str, most_bytes: int, policy: Policy,
                   stop: _native.Stop) -> Iterator[Callable[[], tuple[list[tuple[str, Any]], list[Transfer]]]]:
-        for batch in batches(weights, lambda each: each.bytes, most_bytes):
+        for batch in _ahead.batches(weights, lambda each: each.bytes, most_bytes):
             def read(batch: list[Weight], tensors: list[Any]) -> tuple[list[tuple[str, Any]], list[Transfer]]:
                 done = policy.read(node, batch, tensors, stop)
                 return [(each.name, tensor) for each, tensor in zip(batch, tensors, strict=True)], done
@@ -169,4 +152,4 @@ def targets_in(tensors: Mapping[str, Any], weights: Sequence[Weight]) -> list[An
     return found
 
 
-__all__ = ["Policy", "Reader", "Weight", "batches", "describe", "parse", "targets_in"]
+__all__ = ["Policy", "Reader", "Weight", "describe", "parse", "targets_in"]

@@ -16,32 +16,34 @@ Needs pyarrow.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _arrow_file, _errors, _files, _formats, _native, _placing
+from . import _arrow_file, _errors, _files, _moving, _native, _opened, _placing, _room
 from ._errors import InvalidArgument
 from ._shared import SharedArray
 
 try:
     import pyarrow
 
-    from . import _arrow_saving
+    from . import _arrow_loading, _arrow_saving
 except ImportError as failure:
     raise ImportError("onecopy.arrow needs pyarrow: pip install pyarrow") from failure
 
-from ._arrow_layout import Laying, Layout as Layout, Part, lay, layout_of as layout_of, rebuild
-from ._arrow_saving import Column as Column, field_types
-from ._arrow_writing import Batch, Node as _Node, Source
+from ._arrow_layout import Laying, Layout as Layout, lay, layout_of as layout_of, rebuild
+from ._arrow_saving import Column as Column
+from ._arrow_writing import Batch, Node as _Node, Source, Writing
 
 if TYPE_CHECKING:
     from ._node import Node
     from ._pool import DevicePool, Pool
     from ._transfer import Transfer
     from ._values import Receipt
+
+
+_GATHERED = 128 << 10  # bytes of a column; what has more is not copied first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,7 @@ def empty(node: Node, layout: Layout, name: str = "") -> Placed:
 class LoadedBatch:
     """A batch of a file. `layout` says where in the memory each buffer begins."""
 
-    memory: _formats.Array
+    memory: _room.Array
     layout: Layout
 
     @property
@@ -95,6 +97,10 @@ class LoadedBatch:
         try:
             made = Placed(self.memory, self.layout).batch
             made.validate()
+        except KeyError as failure:  # of the number that its class would have
+            types = ", ".join(sorted({str(each.type) for each in self.layout.schema}))
+            raise _errors.Unimplemented(f"pyarrow has no array for one of {types:.200} (number {failure})", "BAD_FORMAT",
+                                        "leave that column out: columns=[…]") from None
         except (pyarrow.ArrowException, ValueError) as failure:
             raise InvalidArgument(f"the batch is not what its schema says: {failure}", "BAD_FORMAT",
                                   "get or write the file anew") from None
@@ -113,84 +119,6 @@ class LoadedBatches(tuple[LoadedBatch, ...]):
         return tuple(each.receipt for each in self.transfers)
 
 
-class _Walk:
-    """Goes through what a batch has, array by array."""
-
-    def __init__(self, name: str, batch: _arrow_file.Batch, dictionaries: dict[int, Part]) -> None:
-        self._name = name
-        self._batch = batch
-        self._dictionaries = dictionaries
-        self._node = self._buffer = 0
-        self.ends: dict[int, int] = {}  # of what is wanted, by offset in the file
-
-    def column(self, type: pyarrow.DataType, dictionary: int | None, wanted: bool) -> Part:
-        if isinstance(type, pyarrow.ExtensionType):
-            return self.column(type.storage_type, dictionary, wanted)
-        kinds = pyarrow.types
-        if (kinds.is_string_view(type) or kinds.is_binary_view(type) or kinds.is_union(type) or kinds.is_run_end_encoded(type)
-                or kinds.is_list_view(type) or kinds.is_large_list_view(type)):
-            raise _errors.Unimplemented(f"{self._name} has a column of {type}, which is not loaded", "BAD_FORMAT",
-                                        "cast it before the file is written, as by column.cast(pyarrow.string())")
-        if self._node >= len(self._batch.nodes):
-            raise _arrow_file.bad(self._name, "a batch has fewer arrays than its schema")
-        node = self._batch.nodes[self._node]
-        self._node += 1
-        own = (None,) if kinds.is_null(type) else tuple(
-            self._place(validity=number == 0, wanted=wanted) for number in range(type.num_buffers))
-        children = tuple(self.column(each, None, wanted) for each in field_types(type))
-        values = None
-        if kinds.is_dictionary(type):
-            if dictionary is None:
-                raise _errors.Unimplemented(f"{self._name} has a dictionary inside a nested column", "BAD_FORMAT",
-                                            "decode it before the file is written: column.dictionary_decode()")
-            values = self._dictionaries.get(dictionary)
-            if wanted and values is None:
-                raise _arrow_file.bad(self._name, f"dictionary {dictionary} is not there")
-        return Part(node.length, node.null_count, 0, own, children, values)
-
-    def _place(self, *, validity: bool, wanted: bool) -> tuple[int, int] | None:
-        if self._buffer >= len(self._batch.buffers):
-            raise _arrow_file.bad(self._name, "a batch has fewer buffers than its schema")
-        at, bytes = self._batch.buffers[self._buffer]
-        if wanted and bytes > 0:
-            self.ends[at] = max(self.ends.get(at, 0), self._batch.ends[self._buffer])
-        self._buffer += 1
-        return None if validity and bytes == 0 else (at, bytes)
-
-    def end(self) -> None:
-        if (self._node, self._buffer) != (len(self._batch.nodes), len(self._batch.buffers)):
-            raise _arrow_file.bad(self._name, "a batch has more arrays or buffers than its schema")
-
-
-def _moved(part: Part, at: dict[int, int]) -> Part:
-    """Of places in a file those in memory."""
-    return dataclasses.replace(
-        part, buffers=tuple(None if each is None else (at.get(each[0], 0) if each[1] else 0, each[1]) for each in part.buffers),
-        children=tuple(_moved(each, at) for each in part.children),
-        dictionary=None if part.dictionary is None else _moved(part.dictionary, at))
-
-
-def _schema(file: _formats.OpenFile, footer: _arrow_file.File) -> pyarrow.Schema:
-    """As pyarrow has it, of the footer alone."""
-    tail = file.read(footer.footer_at, file.size - footer.footer_at)
-    try:
-        with pyarrow.ipc.open_file(pyarrow.py_buffer(b"ARROW1\0\0" + tail)) as opened:
-            return opened.schema
-    except (pyarrow.ArrowException, ValueError, OSError, MemoryError) as failure:
-        raise _arrow_file.bad(file.name, str(failure)[:500]) from None
-
-
-def _wanted_columns(name: str, schema: pyarrow.Schema, columns: str | Iterable[str] | None) -> list[bool]:
-    if columns is None:
-        return [True] * len(schema)
-    names = [columns] if isinstance(columns, str) else list(columns)
-    for each in names:
-        if each not in schema.names:
-            some = ", ".join(schema.names[:5]) + (", …" if len(schema) > 5 else "")
-            raise _errors.NotFound(f"{name} has no column {each!r}", "BAD_ARGUMENT", f"it has {some}")
-    return [each in names for each in schema.names]
-
-
 def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] | None = None,
          batches: Iterable[int] | None = None, *, device: Any = None, pool: Pool | DevicePool | None = None,
          at_most: int | None = None, checksum: bool = False, deadline: float | None = None) -> LoadedBatches:
@@ -201,80 +129,30 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     Raises NotFound for a column or batch that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what it
     should be, before anything moves; Unimplemented for compressed buffers, dictionaries in parts or inside nested columns,
     views, unions and run ends."""
-    moves = _formats.options(at_most, checksum, deadline)
-    room = _formats.Room(node, device, pool)
-    with contextlib.closing(_formats.OpenFile(file)) as opened:
+    moves = _moving.options(at_most, checksum, deadline)
+    room = _room.Room(node, device, pool)
+    with _opened.OpenFile(file) as opened:
         footer = _arrow_file.open_footer(opened)
-        schema = _schema(opened, footer)
-        wanted = _wanted_columns(opened.name, schema, columns)
-        ends, parts, rows = _walk(opened, footer, schema, wanted, batches)
-        ordered = sorted(ends)
-        _check_apart(opened.name, ordered, ends)
-        placed = room.place(_placing.Part(each, ends[each] - each, 64 if each % 64 == 0 else 8) for each in ordered)
+        schema = _arrow_loading.schema_of(opened, footer)
+        wanted = _arrow_loading.wanted_columns(opened.name, schema, columns)
+        ends, found = _arrow_loading.walk(opened, footer, schema, wanted, batches)
+        ranges, places = _placing.joined(ends)
+        placed = room.place(_placing.Part(first, end - first, 64 if first % 64 == 0 else 8) for first, end in ranges)
         memory, base = room.empty(placed.bytes)
-        done = _formats.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
-    whole = _formats.bytes_of(memory, base, placed.bytes)
-    at = dict(zip(ordered, placed.at, strict=True))
+        done = _moving.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
+    whole = _moving.bytes_of(memory, base, placed.bytes)
+    at = {each: placed.at[number] + offset for each, (number, offset) in places.items()}
     chosen = pyarrow.schema([each for each, is_wanted in zip(schema, wanted, strict=True) if is_wanted], schema.metadata)
     made = LoadedBatches(
-        LoadedBatch(whole, Layout(chosen, count, placed.bytes, tuple(_moved(part, at) for part in columns)))
-        for count, columns in zip(rows, parts, strict=True))
+        LoadedBatch(whole, Layout(chosen, count, placed.bytes, tuple(_arrow_loading.moved(part, at) for part in columns)))
+        for columns, count in found)
     made.schema = chosen
     made.transfers = tuple(done)
     return made
 
 
-def _walk(file: _formats.OpenFile, footer: _arrow_file.File, schema: pyarrow.Schema, wanted: list[bool],
-          batches: Iterable[int] | None) -> tuple[dict[int, int], list[list[Part]], list[int]]:
-    """Where what is wanted ends in the file, by where it begins; the columns of each batch; and its rows."""
-    try:
-        numbers = _arrow_file.dictionary_numbers(footer.schema)
-    except ValueError as failure:
-        raise _arrow_file.bad(file.name, failure) from None
-    if len(numbers) != len(schema):
-        raise _arrow_file.bad(file.name, "its schema has another number of columns each time it is read")
-    ends: dict[int, int] = {}
-    dictionaries: dict[int, Part] = {}
-    types = {number: field.type.value_type for number, field, is_wanted in zip(numbers, schema, wanted, strict=True)
-             if number is not None and is_wanted and pyarrow.types.is_dictionary(field.type)}
-    for number, batch in _arrow_file.read_dictionaries(file, footer) if types else ():
-        if number in types:
-            walk = _Walk(file.name, batch, {})
-            dictionaries[number] = walk.column(types[number], None, True)
-            walk.end()
-            _join(ends, walk.ends)
-    parts, rows = [], []
-    chosen = list(range(len(footer.batches))) if batches is None else list(batches)
-    for index in chosen:
-        if not isinstance(index, int) or not 0 <= index < len(footer.batches):
-            raise _errors.NotFound(f"{file.name} has no batch {index!r}", "BAD_ARGUMENT",
-                                   f"it has {len(footer.batches)}, from 0 on")
-        batch = _arrow_file.read_batch(file, footer, footer.batches[index])
-        walk = _Walk(file.name, batch, dictionaries)
-        columns = [walk.column(field.type, number, is_wanted)
-                   for field, number, is_wanted in zip(schema, numbers, wanted, strict=True)]
-        walk.end()
-        if any(each.length != batch.rows for each in columns):
-            raise _arrow_file.bad(file.name, f"batch {index} of {batch.rows} rows has a column of another length")
-        _join(ends, walk.ends)
-        parts.append([each for each, is_wanted in zip(columns, wanted, strict=True) if is_wanted])
-        rows.append(batch.rows)
-    return ends, parts, rows
-
-
-def _join(ends: dict[int, int], more: dict[int, int]) -> None:
-    for at, end in more.items():
-        ends[at] = max(end, ends.get(at, 0))
-
-
-def _check_apart(name: str, ordered: list[int], ends: dict[int, int]) -> None:
-    for one, other in zip(ordered, ordered[1:], strict=False):
-        if ends[one] > other:
-            raise _arrow_file.bad(name, f"the buffer at {one} goes on to {ends[one]}, and another begins at {other}")
-
-
 def save(node: Node, file: str | os.PathLike[str], table: Any, *, sync: bool = False, at_most: int | None = None,
-         checksum: bool = False, deadline: float | None = None) -> _formats.Saved:
+         checksum: bool = False, deadline: float | None = None) -> _moving.Saved:
     """Writes a file of Arrow (IPC), without compression. `table`: a Table or RecordBatch of pyarrow, batches as `load` and
     `place` return them, also of GPUs, a list of such, or columns by their names: arrays of one dimension, of the host or of
     GPUs, and Columns. The daemon writes the buffers, one request for each memory that they lie in; schema and metadata
@@ -284,7 +162,7 @@ def save(node: Node, file: str | os.PathLike[str], table: Any, *, sync: bool = F
     Node.save's. Raises InvalidArgument for columns of unlike lengths, batches of unlike schemas and buffers that are too
     short; Unimplemented for what `load` does not take, and for dictionaries that change; ResourceExhausted (NO_SPACE) where
     the disk is full."""
-    moves = _formats.options(at_most, checksum, deadline)
+    moves = _moving.options(at_most, checksum, deadline)
     name = _files._name(file)
     schema, batches = _given(table)
     for field in schema:
@@ -295,12 +173,12 @@ def save(node: Node, file: str | os.PathLike[str], table: Any, *, sync: bool = F
         if isinstance(each, Mapping):
             writing.batch(_of_columns(each, schema, dictionaries))
         elif isinstance(each, pyarrow.RecordBatch):
-            writing.batch(_of_arrays(each, dictionaries))
+            _add(writing, each, dictionaries, gather=moves.by_client)
         else:
             writing.batch(_of_memory(each, dictionaries))
     writing.end()
-    ends = [("a buffer of the table", source.end, at) for source, at in writing.buffers]
-    return _formats.write(node, _native.Stop(), name, writing.texts, ends, sync, moves)
+    parts = [_moving.Part("a buffer of the table", source.end, at) for source, at in writing.buffers]
+    return _moving.write(node, _native.Stop(), name, writing.texts, parts, sync, moves)
 
 
 def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
@@ -314,7 +192,7 @@ def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
     if isinstance(table, (pyarrow.RecordBatch, LoadedBatch, Placed)):
         table = [table]
     if not isinstance(table, (list, tuple)):
-        raise InvalidArgument(f"a {type(table).__name__} is no table", "BAD_ARGUMENT",
+        raise InvalidArgument(f"a {type(table).__name__} is not a table", "BAD_ARGUMENT",
                               "pass a Table or RecordBatch of pyarrow, batches of onecopy.arrow, or a dict of columns")
     batches = []
     for each in table:
@@ -323,7 +201,7 @@ def _given(table: Any) -> tuple[pyarrow.Schema, list[Any]]:
         elif isinstance(each, (pyarrow.RecordBatch, LoadedBatch)):
             batches.append(each)
         else:
-            raise InvalidArgument(f"a {type(each).__name__} is no batch", "BAD_ARGUMENT",
+            raise InvalidArgument(f"a {type(each).__name__} is not a batch", "BAD_ARGUMENT",
                                   "pass batches of pyarrow or of onecopy.arrow")
     schemas = [table.schema] if isinstance(table, LoadedBatches) else []
     schemas += [each.layout.schema if isinstance(each, LoadedBatch) else each.schema for each in batches]
@@ -341,21 +219,34 @@ def _laid(array: pyarrow.Array) -> _arrow_saving.Laid:
     return _arrow_saving.Laid(laying.array(array), dict(laying.buffers))
 
 
-def _of_arrays(batch: pyarrow.RecordBatch, dictionaries: _arrow_saving.Dictionaries) -> Batch:
-    nodes = []
+def _add(writing: Writing, batch: pyarrow.RecordBatch, dictionaries: _arrow_saving.Dictionaries, *, gather: bool) -> None:
+    """gather: Arrow puts together what has small buffers, as a look at each would take far longer than its bytes."""
+    if not gather or batch.nbytes > max(_room.SMALL, _GATHERED * batch.num_columns):
+        writing.batch(_of_arrays(batch, dictionaries))
+        return
     for number, column in enumerate(batch.columns):
-        storage = column.storage if isinstance(column, pyarrow.ExtensionArray) else column
-        if pyarrow.types.is_dictionary(storage.type):
-            values = storage.dictionary
-            dictionaries.add(number, values, lambda values=values: _arrow_saving.of_array(values, _laid),  # type: ignore[misc]
-                             lambda one, other: bool(one.equals(other)))
-        nodes.append(_arrow_saving.of_array(storage, _laid))
-    return Batch(batch.num_rows, nodes)
+        _add_dictionary(number, column, dictionaries)
+    writing.encoded(batch.serialize())
+
+
+def _add_dictionary(number: int, column: pyarrow.Array, dictionaries: _arrow_saving.Dictionaries) -> pyarrow.Array:
+    """The column as it is stored."""
+    storage = column.storage if isinstance(column, pyarrow.ExtensionArray) else column
+    if pyarrow.types.is_dictionary(storage.type):
+        values = storage.dictionary
+        dictionaries.add(number, values, lambda: _arrow_saving.of_array(values, _laid),
+                         lambda one, other: bool(one.equals(other)))
+    return storage
+
+
+def _of_arrays(batch: pyarrow.RecordBatch, dictionaries: _arrow_saving.Dictionaries) -> Batch:
+    return Batch(batch.num_rows, [_arrow_saving.of_array(_add_dictionary(number, column, dictionaries), _laid)
+                                  for number, column in enumerate(batch.columns)])
 
 
 def _of_memory(loaded: LoadedBatch, dictionaries: _arrow_saving.Dictionaries) -> Batch:
     def source(at: int, bytes: int) -> Source:
-        return Source(_formats.bytes_of(loaded.memory, at, bytes), bytes)
+        return Source(_moving.bytes_of(loaded.memory, at, bytes), bytes)
 
     nodes = []
     for number, (field, part) in enumerate(zip(loaded.layout.schema, loaded.layout.columns, strict=True)):

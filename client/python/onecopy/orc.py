@@ -9,13 +9,12 @@ Only footers touch the processor. Needs pyarrow where these are compressed by an
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import _formats, _native, _orc_footer, _selection
+from . import _moving, _native, _opened, _orc_footer, _room, _selection
 from ._orc_footer import Column, Stripe
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Stream:
 
     kind: str  # "PRESENT", "DATA", "LENGTH", "DICTIONARY_DATA", "SECONDARY", …
     offset: int  # in the file
-    data: _formats.Array = dataclasses.field(repr=False)  # uint8
+    data: _room.Array = dataclasses.field(repr=False)  # uint8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +77,11 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     Node.load's.
 
     Raises NotFound for a column or stripe that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what it
-    should be, before anything moves; Unimplemented for an encrypted one, and for footers compressed by LZO or Brotli. Into
-    the streams nobody looks here."""
-    moves = _formats.options(at_most, checksum, deadline)
-    room = _formats.Room(node, device, pool)
-    with contextlib.closing(_formats.OpenFile(file)) as opened:
+    should be, before anything moves; Unimplemented for an encrypted one, and for footers compressed by LZO or Brotli. The
+    streams are not looked at."""
+    moves = _moving.options(at_most, checksum, deadline)
+    room = _room.Room(node, device, pool)
+    with _opened.OpenFile(file) as opened:
         footer = _orc_footer.open_footer(opened)
         chosen = sorted(_orc_footer.with_parents(
             footer.columns, _selection.columns(opened.name, [each.path for each in footer.columns], columns)))
@@ -93,11 +92,11 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
                   if each.column in wanted and (indexes or not _orc_footer.is_index(each))]
         placed = room.place(room.part(each.offset, each.bytes, 8) for each in places)
         memory, base = room.empty(placed.bytes)
-        done = _formats.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
+        done = _moving.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
     made_of: dict[tuple[int, int], list[Stream]] = {}
     for place, at in zip(places, placed.at, strict=True):
         made_of.setdefault((place.stripe, place.column), []).append(
-            Stream(place.kind, place.offset, _formats.bytes_of(memory, base + at, place.bytes)))
+            Stream(place.kind, place.offset, _moving.bytes_of(memory, base + at, place.bytes)))
     made = ColumnStreams(
         Chunk(footer.columns[number], stripe, *encodings[number], tuple(made_of.get((stripe.number, number), [])))
         for stripe, encodings, _ in found for number in chosen)

@@ -9,13 +9,12 @@ Only the footer touches the processor.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import _formats, _native, _parquet_footer, _selection
+from . import _moving, _native, _opened, _parquet_footer, _placing, _room, _selection
 from ._parquet_footer import Column
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Chunk:
     uncompressed_bytes: int
     dictionary: bool  # whether it begins with a page of a dictionary
     offset: int  # in the file
-    data: _formats.Array = dataclasses.field(repr=False)  # uint8
+    data: _room.Array = dataclasses.field(repr=False)  # uint8
 
 
 class ColumnChunks(tuple[Chunk, ...]):
@@ -64,25 +63,29 @@ def load(node: Node, file: str | os.PathLike[str], columns: str | Iterable[str] 
     Node.load's.
 
     Raises NotFound for a column or row group that is not there; InvalidArgument (BAD_FORMAT) for a file that is not what
-    it should be, before anything moves; Unimplemented for an encrypted one. Into the pages nobody looks here."""
-    moves = _formats.options(at_most, checksum, deadline)
-    room = _formats.Room(node, device, pool)
-    with contextlib.closing(_formats.OpenFile(file)) as opened:
+    it should be, before anything moves; Unimplemented for an encrypted one. The pages are not looked at."""
+    moves = _moving.options(at_most, checksum, deadline)
+    room = _room.Room(node, device, pool)
+    with _opened.OpenFile(file) as opened:
         tail = opened.read(max(0, opened.size - _parquet_footer.TAIL_BYTES), _parquet_footer.TAIL_BYTES)
-        length = _parquet_footer.footer_bytes(opened.name, opened.read(0, 4), tail, opened.size)
+        length = _parquet_footer.footer_bytes(opened.name, tail, opened.size)
         footer = _parquet_footer.parse(
             opened.name, opened.read(opened.size - _parquet_footer.TAIL_BYTES - length, length))
         places = _parquet_footer.places(
-            opened.name, footer, _selection.parts(opened.name, "row group", len(footer.row_groups), row_groups),
+            opened.name, footer, _selection.parts(opened.name, "row group", footer.row_groups, row_groups),
             _selection.columns(opened.name, [each.path for each in footer.columns], columns), opened.size - length)
-        ordered = sorted(places, key=lambda each: each.offset)
-        placed = room.place(room.part(each.offset, each.bytes, 8) for each in ordered)
+        ends: dict[int, int] = {}
+        for each in places:
+            if each.bytes > 0:  # else it has no values
+                ends[each.offset] = max(ends.get(each.offset, 0), each.offset + each.bytes)
+        ranges, inside = _placing.joined(ends)
+        placed = room.place(room.part(first, end - first, 8) for first, end in ranges)
         memory, base = room.empty(placed.bytes)
-        done = _formats.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
-    at = {each.offset: base + where for each, where in zip(ordered, placed.at, strict=True)}
+        done = _moving.read(node, _native.Stop(), opened, placed.runs, memory, moves, base)
+    at = {each: base + placed.at[number] + offset for each, (number, offset) in inside.items()}
     made = ColumnChunks(
         Chunk(each.column, each.row_group, each.codec, each.encodings, each.values, each.uncompressed_bytes, each.dictionary,
-              each.offset, _formats.bytes_of(memory, at[each.offset], each.bytes)) for each in places)
+              each.offset, _moving.bytes_of(memory, at[each.offset] if each.bytes else 0, each.bytes)) for each in places)
     made.rows = footer.rows
     made.columns = footer.columns
     made.transfers = tuple(done)

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from . import _tensors, _weights
+from . import _ahead, _tensors, _weights
 from ._errors import InvalidArgument
 from ._kept import Kept
 from ._node import Node, connect
@@ -180,7 +180,7 @@ class Trainer:
     def update(self, weights: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """What is between the beginning and the end of a round."""
         assert self._client is not None
-        for batch in _weights.batches(_named(weights), lambda each: each[1].numel() * each[1].element_size(),
+        for batch in _ahead.batches(_named(weights), lambda each: each[1].numel() * each[1].element_size(),
                                       self._batch_bytes):
             with Offer(self._node, batch) as offered:
                 self._client.update_weights(offered.update_info)

@@ -1,5 +1,8 @@
 // Files that have parts of buffers, and texts between them.
+#include <sys/mman.h>
+
 #include <filesystem>
+#include <fstream>
 
 #include "onecopy/reasons.h"
 #include "tests/unit/client/file_copy_fixture.h"
@@ -8,6 +11,9 @@ namespace copy_pieces_test {
 using onecopy::Code;
 using onecopy::CopyBuffersToFile;
 using onecopy::CopyFileToBuffers;
+using onecopy::CopyFileToMemory;
+using onecopy::FileCopyOptions;
+using onecopy::FileMemory;
 using onecopy::FilePiece;
 using onecopy::FileText;
 using onecopy::testing::FileCopyFixture;
@@ -73,6 +79,70 @@ TEST_CASE("a file of texts alone") {
   REQUIRE(copied.ok());
   CHECK(copied->empty());
   CHECK(fixture.Read("out/f") == std::string("a\0b", 3));
+}
+
+TEST_CASE("texts that are payload are a copy by the client") {
+  PiecesFixture fixture;
+  const std::vector<FileText> texts = {
+      {0, "head"}, {10, "some", true}, {20, "", true}, {30, "more", true}};
+  const std::vector<FilePiece> pieces = {Piece(100, 10, 1'000)};
+  const auto copied = CopyBuffersToFile(fixture.client, texts, pieces, {fixture.out + "/f"});
+  REQUIRE(copied.ok());
+  REQUIRE(copied->size() == 2);
+  const auto& [file, buffer, copy] = copied->front();
+  CHECK(file.ToString() == "east:" + fixture.out + "/f@10+24");
+  CHECK(buffer.ToString() == "east:(memory of the client)");
+  CHECK(copy.id.str().empty());
+  CHECK(copy.bytes == 8);
+  CHECK(copy.receipt.path == "client");
+  REQUIRE(copy.receipt.steps.size() == 1);
+  CHECK(copy.receipt.steps[0].step.by == "client");
+  CHECK(copy.receipt.steps[0].step.from == "host");
+  CHECK(copy.receipt.steps[0].bytes == 8);
+  CHECK(copied->back().copy.bytes == 1'000);
+  CHECK(fixture.Read("out/f").substr(0, 40) ==
+        std::string("head\0\0\0\0\0\0some\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0more\0\0\0\0\0\0", 40));
+}
+
+TEST_CASE("a text that cannot be read is refused, and leaves nothing") {
+  PiecesFixture fixture;
+  auto* const nowhere =
+      static_cast<char*>(::mmap(nullptr, 4'096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(nowhere != MAP_FAILED);
+  const std::vector<FileText> texts = {{0, {nowhere, 4'096}, true}};
+  const auto copied = CopyBuffersToFile(fixture.client, texts, {}, {fixture.out + "/f"});
+  REQUIRE_FALSE(copied.ok());
+  CHECK(copied.status().code() == Code::kAborted);
+  CHECK(copied.status().reason() == reasons::kMemoryFault);
+  CHECK(fixture.IsEmpty());
+  ::munmap(nowhere, 4'096);
+}
+
+TEST_CASE("parts of a file are read into memory by the client") {
+  PiecesFixture fixture;
+  const std::string path = fixture.out + "/f";
+  std::ofstream(path, std::ios::binary) << fixture.content;
+  std::string memory(3'000, '.');
+  auto* const bytes = reinterpret_cast<std::byte*>(memory.data());
+  const std::vector<FileMemory> parts = {{100, bytes, 1'000}, {5'000, bytes + 1'500, 1'500}};
+  const auto copied = CopyFileToMemory(fixture.client, {path}, parts);
+  REQUIRE(copied.ok());
+  CHECK(copied->bytes == 2'500);
+  CHECK(copied->receipt.path == "client");
+  CHECK(copied->receipt.ranges == 2);
+  CHECK(copied->receipt.steps[0].step.from == "file");
+  CHECK(memory == fixture.content.substr(100, 1'000) + std::string(500, '.') +
+                      fixture.content.substr(5'000, 1'500));
+  const std::vector<FileMemory> past = {{fixture.content.size() - 10, bytes, 11}};
+  CHECK(CopyFileToMemory(fixture.client, {path}, past).status().code() == Code::kOutOfRange);
+  CHECK(CopyFileToMemory(fixture.client, {fixture.out + "/gone"}, parts).status().code() ==
+        Code::kNotFound);
+  FileCopyOptions stopped;
+  std::stop_source stop;
+  stop.request_stop();
+  stopped.stop = stop.get_token();
+  CHECK(CopyFileToMemory(fixture.client, {path}, parts, stopped).status().code() ==
+        Code::kCancelled);
 }
 
 TEST_CASE("a text where no file has anything is refused, and leaves nothing") {

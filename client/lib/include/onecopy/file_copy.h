@@ -9,6 +9,7 @@
 #include "onecopy/language.h"  // first
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -124,18 +125,37 @@ Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFil
                                                   std::span<const FilePiece> pieces,
                                                   const FileCopyOptions& options = {});
 
-// A part of a file that the caller has itself, as a container's head.
+// A part of a file that the caller has itself, as a container's head. `is_payload`: a part that a
+// receipt counts, as an array that is so small that a request for it takes longer than its bytes.
 struct FileText {
   uint64_t offset_bytes = 0;
   std::string_view bytes = {};
+  bool is_payload = false;
 };
 
 // Likewise, into a file that has these texts, too. It is written as a whole: what was there stays
-// until texts and pieces are all there, and after a failure. What neither has is zero.
+// until texts and pieces are all there, and after a failure. What neither has is zero. The texts
+// that are payload are one copy, the first of those returned, whose one step is by "client".
+// ABORTED (MEMORY_FAULT) where the memory of a text cannot be read.
 Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<const FileText> texts,
                                                   std::span<const FilePiece> pieces,
                                                   const LocalFile& destination,
                                                   const FileCopyOptions& options = {});
+
+// A part of a file, and memory of this process that has room for it.
+struct FileMemory {
+  uint64_t offset_bytes = 0;
+  std::byte* memory = nullptr;
+  uint64_t bytes = 0;
+};
+
+// Parts of a regular file into memory, read by the client itself, for what is so small that a
+// request to the daemon takes longer than its bytes: the receipt's one step is by "client", and
+// there is no id, as the daemon does not hear of it. Of the options `deadline` and `stop` count.
+// Fails like CopyFileToBuffer.
+Result<FileCopy> CopyFileToMemory(Client& client, const LocalFile& source,
+                                  std::span<const FileMemory> parts,
+                                  const FileCopyOptions& options = {});
 
 // What the first two would do, without touching the destination. Where the source is a stream, for
 // one window.

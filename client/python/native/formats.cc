@@ -1,0 +1,72 @@
+#include "client/python/native/formats.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <string_view>
+
+#include "client/formats/safetensors.h"
+#include "client/formats/safetensors_index.h"
+#include "client/python/native/errors.h"
+
+namespace onecopy::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+std::string_view TextOf(const nb::bytes& text) { return {text.c_str(), text.size()}; }
+
+nb::str ToText(std::string_view text) { return nb::str(text.data(), text.size()); }
+
+// Name, dtype, shape, where it begins in the file, bytes.
+nb::tuple ToTuple(const formats::TensorInFile& tensor, uint64_t payload_offset) {
+  nb::list shape;
+  for (const uint64_t length : tensor.shape) shape.append(length);
+  return nb::make_tuple(ToText(tensor.name), ToText(tensor.dtype), nb::tuple(shape),
+                        payload_offset + tensor.offset_bytes, tensor.bytes);
+}
+
+uint64_t HeaderBytes(const std::string& name, const nb::bytes& first, uint64_t file_bytes) {
+  return Must(formats::SafetensorsHeaderBytes(TextOf(first), file_bytes, name));
+}
+
+nb::tuple Head(const std::string& name, const nb::bytes& text, uint64_t file_bytes) {
+  const formats::SafetensorsHeader header = [&] {
+    const std::string_view view = TextOf(text);
+    const nb::gil_scoped_release released;
+    return Must(formats::ParseSafetensors(view, file_bytes, name));
+  }();
+  nb::list tensors;
+  for (const formats::TensorInFile& tensor : header.tensors) {
+    tensors.append(ToTuple(tensor, header.payload_offset));
+  }
+  nb::dict metadata;
+  for (const auto& [key, value] : header.metadata) metadata[ToText(key)] = ToText(value);
+  return nb::make_tuple(tensors, metadata);
+}
+
+nb::dict Index(const std::string& name, const nb::bytes& text) {
+  const auto files = [&] {
+    const std::string_view view = TextOf(text);
+    const nb::gil_scoped_release released;
+    return Must(formats::ParseSafetensorsIndex(view, name));
+  }();
+  nb::dict found;
+  for (const auto& [tensor, file] : files) found[ToText(tensor)] = ToText(file);
+  return found;
+}
+
+}  // namespace
+
+void BindFormats(nb::module_& module) {
+  module.def("safetensors_header_bytes", &HeaderBytes, "name"_a, "first"_a, "file_bytes"_a);
+  module.def("safetensors_head", &Head, "name"_a, "text"_a, "file_bytes"_a,
+             nb::sig("def safetensors_head(name: str, text: bytes, file_bytes: int) -> "
+                     "tuple[list[tuple[str, str, tuple[int, ...], int, int]], dict[str, str]]"));
+  module.def("safetensors_index", &Index, "name"_a, "text"_a,
+             nb::sig("def safetensors_index(name: str, text: bytes) -> dict[str, str]"));
+}
+
+}  // namespace onecopy::python
