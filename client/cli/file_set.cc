@@ -7,6 +7,7 @@
 #include "client/cli/output/document.h"
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
+#include "onecopy/utf8.h"
 #include "transport/core/name.h"
 #include "transport/os/error.h"
 
@@ -32,11 +33,6 @@ Status NoFile(const std::string& path) {
   return {Code::kInvalidArgument, reasons::kBadEndpoint,
           Quote(path) + " is neither a regular file nor a folder",
           "name files and folders of this machine, as ./NAME or /path/NAME"};
-}
-
-// Whether it can stand in JSON.
-bool IsUtf8(const std::string& name) {
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)) == Json(name);
 }
 
 // Adds the file of that name.

@@ -14,6 +14,7 @@
 #include "onecopy/v1/attach.pb.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
+#include "proto/codec/utf8.h"
 #include "transport/os/error.h"
 #include "transport/os/packet.h"
 #include "transport/os/unix_socket.h"
@@ -158,7 +159,7 @@ Status AttachSocket::Greet(const std::string& program) {
   v1::AttachRequest request;
   request.mutable_hello()->set_protocol_min(kClientProtocolMin);
   request.mutable_hello()->set_protocol_max(kClientProtocolMax);
-  request.mutable_hello()->set_client(program);
+  request.mutable_hello()->set_client(ToUtf8(program));
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, -1));
   if (!reply.has_welcome()) return Unreachable(run_dir_, "it answers with an unknown message");
   const v1::AttachReply::Welcome& welcome = reply.welcome();

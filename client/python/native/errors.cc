@@ -1,8 +1,7 @@
 #include "client/python/native/errors.h"
 
-#include <nanobind/stl/string.h>
-
 #include "client/cli/output/document.h"
+#include "client/python/native/text.h"
 
 namespace onecopy::python {
 

@@ -1,11 +1,12 @@
 #include "client/python/native/request.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "client/python/native/text.h"
 
 namespace onecopy::python {
 
