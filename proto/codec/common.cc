@@ -23,7 +23,9 @@ Result<Endpoint> Parse(const v1::Endpoint& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.buffer(), at / "buffer"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.file(), at / "file", kMaxText));
-  Endpoint value{in.node(), in.buffer(), {}, {}, in.file(), in.fd_handle(), in.direct_fd_handle()};
+  Endpoint value{
+      in.node(),       in.buffer(), {}, {}, in.file(), in.fd_handle(), in.direct_fd_handle(),
+      in.is_new_file()};
   if (in.has_offset_bytes()) value.offset_bytes = in.offset_bytes();
   if (in.has_bytes()) value.bytes = in.bytes();
   return value;
@@ -37,6 +39,7 @@ void Print(const Endpoint& value, v1::Endpoint* out) {
   out->set_file(value.file);
   out->set_fd_handle(value.fd_handle);
   out->set_direct_fd_handle(value.direct_fd_handle);
+  out->set_is_new_file(value.is_new_file);
 }
 
 Result<Policy> Parse(const v1::Policy& in, const Field& at) {
