@@ -104,6 +104,10 @@ Result<BufferInfo> Client::RegisterMemory(const std::string& name, void* pointer
   return RegisterAll({{.name = name, .pointer = pointer, .bytes = bytes, .access = access}})[0];
 }
 
+void Client::CloseMemory(const std::string& name) {
+  if (const auto session = connection_->Latest()) (*session)->own_memory().RemoveBuffer(name);
+}
+
 Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
                                           uint64_t bytes) {
   return RegisterFd(*connection_, &v1::RegisterBufferRequest::mutable_dma_buf, name, fd,
