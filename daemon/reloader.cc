@@ -35,6 +35,7 @@ std::vector<engine::ExportOptions> ExportsOf(const config::Config& config) {
     engine::ExportOptions& to = exports.emplace_back();
     to.path = one.path;
     to.mode = one.mode;
+    to.follow_beneath = one.follow_beneath;
     for (const config::FileUser& user : one.read) {
       to.read.push_back({user.uid, user.node.empty() ? config.name : user.node});
     }

@@ -31,6 +31,16 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
   return MoveOfFile(ends.source, ends.destination, std::move(*copied));
 }
 
+Result<Move> CopyFiles(Client& client, const std::vector<PlacedFile>& files,
+                       const ParsedEndpoint& buffer, const FileCopyOptions& options) {
+  ParsedEndpoint source;
+  source.typed = files.front().file.path;
+  if (files.size() > 1) source.typed += " and " + std::to_string(files.size() - 1) + " more";
+  ONECOPY_ASSIGN_OR_RETURN(FileCopy copied,
+                           CopyFilesToBuffer(client, files, buffer.ToEndpoint(), options));
+  return MoveOfFile(source, buffer, std::move(copied));
+}
+
 Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& file,
                                         const std::vector<ParsedEndpoint>& buffers,
                                         const FileCopyOptions& options) {

@@ -14,6 +14,10 @@ namespace onecopy::cli {
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
                       int source_fd = -1);
 
+// Many files into one buffer, by few transfers.
+Result<Move> CopyFiles(Client& client, const std::vector<PlacedFile>& files,
+                       const ParsedEndpoint& buffer, const FileCopyOptions& options);
+
 // A file into each of these, read once.
 Result<std::vector<Move>> CopyFileToAll(Client& client, const ParsedEndpoint& file,
                                         const std::vector<ParsedEndpoint>& buffers,

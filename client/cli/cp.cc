@@ -144,7 +144,7 @@ Status RunMany(Session& session, const CpOptions& options, FileCopyOptions file_
   if (!options.create.empty()) copies.create = options.create;
   copies.keep_failed = options.keep_failed;
   copies.message = options.message;
-  ONECOPY_ASSIGN_OR_RETURN(std::vector<FileInSet> files, FilesOf(copies));
+  ONECOPY_ASSIGN_OR_RETURN(FileSet files, FilesOf(copies));
   const Interrupt interrupt;  // before the client's threads
   ONECOPY_ASSIGN_OR_RETURN(Client client, session.Connect());
   file_options.stop = interrupt.token();
@@ -240,7 +240,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   }
   if (ends.destination.kind == Kind::kStream && !options.dry_run) session.LeaveStdoutToPayload();
   if (options.dry_run)
-    return SuggestFile(DryRun(session, client, ends, file_options, ranges), ends, client.node());
+    return Suggest(DryRun(session, client, ends, file_options, ranges), ends, client.node());
   TransferRequest request;
   ranges.AddTo(&request);
   request.source = ends.source.ToEndpoint();
@@ -250,7 +250,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   request.sync = options.sync;
   request.deadline = deadline;
   request.message = options.message;
-  if (options.detach) return SuggestFile(Detach(session, client, request), ends, client.node());
+  if (options.detach) return Suggest(Detach(session, client, request), ends, client.node());
 
   PeerNotice notice(client, {ends.source, ends.destination}, session.err(), !session.quiet());
   ProgressBar bar(session.err(), StderrIsTerminal() && !session.quiet() && !session.json());
@@ -263,6 +263,10 @@ Status RunCp(Session& session, const CpOptions& typed) {
   if (!options.create.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
     ONECOPY_ASSIGN_OR_RETURN(made, MakeBuffer(client, ends.destination, bytes, options.create));
+    if (ends.source.kind == Kind::kFile) {  // which may have grown meanwhile
+      ends.source.offset_bytes = ends.source.offset_bytes.value_or(0);
+      ends.source.bytes = bytes;
+    }
   }
   const bool buffers = IsOfDaemon(ends.source.kind) && IsOfDaemon(ends.destination.kind);
   auto move = buffers ? CopyBuffers(client, request, bar, notice, interrupt.token())
@@ -271,7 +275,7 @@ Status RunCp(Session& session, const CpOptions& typed) {
   if (!move.ok()) {
     const bool unmake = made && !options.keep_failed;
     const Status why = unmake ? Unmake(client, *made, move.status()) : move.status();
-    return SuggestFile(why, ends, client.node());
+    return Suggest(why, ends, client.node());
   }
   // A file goes in windows: what is said of it is said of the whole.
   if (!buffers && !options.message.empty()) {

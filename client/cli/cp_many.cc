@@ -3,16 +3,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "client/cli/copy_file.h"
+#include "client/cli/copy_summary.h"
 #include "client/cli/made_buffer.h"
 #include "client/cli/output/escape.h"
-#include "client/cli/output/report.h"
 #include "onecopy/reasons.h"
 #include "transport/core/name.h"
 #include "transport/os/error.h"
@@ -22,6 +24,10 @@ namespace onecopy::cli {
 namespace {
 
 using Kind = ParsedEndpoint::Kind;
+
+// From this size on a file has a request of its own, whose costs are then little beside its bytes:
+// the daemon reads it, without a pass of this process.
+constexpr uint64_t kLargeFile = uint64_t{1} << 20;
 
 ParsedEndpoint FileEnd(const FileInSet& file) {
   ParsedEndpoint end;
@@ -75,35 +81,12 @@ Result<Move> CopyNext(Client& client, const MoveEnds& ends, Deadline& deadline) 
   return move;
 }
 
-// Moves of one command, as they are printed.
-class Printed {
- public:
-  explicit Printed(Session& session) : session_(session) {}
-
-  void Add(const Move& move) {
-    if (session_.json()) {
-      copies_.push_back(ToJson(move));
-    } else if (!session_.quiet()) {
-      PrintReceipt(session_.out(), move);
-    }
-  }
-  void End(Json more) {
-    if (!session_.json()) return;
-    more["copies"] = std::move(copies_);
-    Print(session_.out(), more);
-  }
-
- private:
-  Session& session_;
-  Json copies_ = Json::array();
-};
-
 // One after the other; `made` is what was made for them, also where one fails.
 Status CopyAll(Session& session, Client& client, const ManyCopies& copies, const std::string& node,
                const std::map<std::string, const FileInSet*>& by_name,
                const FileCopyOptions& options, std::vector<BufferInfo>& made) {
   Deadline deadline(options);
-  Printed printed(session);
+  CopySummary summary(session, node + ":");
   for (const auto& [name, file] : by_name) {
     MoveEnds ends;
     ends.source = FileEnd(*file);
@@ -116,10 +99,10 @@ Status CopyAll(Session& session, Client& client, const ManyCopies& copies, const
                                MakeBuffer(client, ends.destination, bytes, *copies.create));
       made.push_back(std::move(buffer));
     }
-    ONECOPY_ASSIGN_OR_RETURN(const Move move, CopyNext(client, ends, deadline));
-    printed.Add(move);
+    ONECOPY_ASSIGN_OR_RETURN(Move move, CopyNext(client, ends, deadline));
+    summary.Add(std::move(move), 1);
   }
-  printed.End(Json::object());
+  summary.End(Json::object());
   return OkStatus();
 }
 
@@ -160,25 +143,52 @@ Status Put(Client& client, const Endpoint& buffer, const std::string& bytes, Dea
   Endpoint beginning = buffer;
   beginning.offset_bytes = 0;
   beginning.bytes = bytes.size();
-  return CopyFileToBuffer(client, {"the index", fd.get()}, beginning, options).status();
+  return CopyFileToBuffer(client, {"the index", fd.get(), 0, bytes.size()}, beginning, options).status();
+}
+
+// Those of a pack that go together by one request, from `first` on: as many small files as there
+// are in a row, or one. A policy about the way is about each file's own.
+size_t TogetherFrom(const Pack& pack, size_t first, const FileCopyOptions& options) {
+  size_t end = first;
+  if (options.policy == Policy{}) {
+    while (end < pack.files.size() && pack.files[end].bytes < kLargeFile) ++end;
+  }
+  return std::max<size_t>(1, end - first);
+}
+
+Result<Move> CopyTogether(Client& client, const ParsedEndpoint& destination,
+                          std::span<const FileInSet> files, Deadline& deadline) {
+  if (files.size() == 1) {
+    MoveEnds ends;
+    ends.source = FileEnd(files[0]);
+    ends.destination = destination;
+    ends.destination.offset_bytes = files[0].offset_bytes;
+    ends.destination.bytes = files[0].bytes;
+    ends.destination.typed +=
+        "@" + std::to_string(files[0].offset_bytes) + "+" + std::to_string(files[0].bytes);
+    return CopyNext(client, ends, deadline);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions options, deadline.Next());
+  std::vector<PlacedFile> placed;
+  for (const FileInSet& file : files) {
+    placed.push_back({ToLocalFile(FileEnd(file), true), file.offset_bytes});
+  }
+  return CopyFiles(client, placed, destination, options);
 }
 
 Status CopyPack(Client& client, const ParsedEndpoint& destination, const Pack& pack,
-                Deadline& deadline, Printed& printed) {
+                const FileCopyOptions& options, CopySummary& summary) {
+  Deadline deadline(options);
   // Until the new index is there, there is none: what an older one says is overwritten.
   const std::string none(sizeof(uint64_t), '\0');
   ONECOPY_RETURN_IF_ERROR(Put(client, destination.ToEndpoint(), none, deadline));
-  for (const FileInSet& file : pack.files) {
-    if (file.bytes == 0) continue;
-    MoveEnds ends;
-    ends.source = FileEnd(file);
-    ends.destination = destination;
-    ends.destination.offset_bytes = file.offset_bytes;
-    ends.destination.bytes = file.bytes;
-    ends.destination.typed +=
-        "@" + std::to_string(file.offset_bytes) + "+" + std::to_string(file.bytes);
-    ONECOPY_ASSIGN_OR_RETURN(const Move move, CopyNext(client, ends, deadline));
-    printed.Add(move);
+  for (size_t at = 0; at < pack.files.size();) {
+    const size_t count = TogetherFrom(pack, at, options);
+    const std::span<const FileInSet> files(&pack.files[at], count);
+    at += count;
+    if (count == 1 && files[0].bytes == 0) continue;
+    ONECOPY_ASSIGN_OR_RETURN(Move move, CopyTogether(client, destination, files, deadline));
+    summary.Add(std::move(move), count);
   }
   return Put(client, destination.ToEndpoint(), pack.index, deadline);
 }
@@ -205,9 +215,8 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
               "make a larger buffer, or have it made: --create"};
     }
   }
-  Printed printed(session);
-  Deadline deadline(options);
-  if (const Status status = CopyPack(client, destination, pack, deadline, printed); !status.ok()) {
+  CopySummary summary(session, copies.destination);
+  if (const Status status = CopyPack(client, destination, pack, options, summary); !status.ok()) {
     return made && !copies.keep_failed ? Unmake(client, *made, status) : status;
   }
   if (!copies.message.empty()) {
@@ -219,7 +228,7 @@ Status CopyAllIntoOne(Session& session, Client& client, const ManyCopies& copies
   for (const FileInSet& file : pack.files) {
     listed.push_back({{"name", file.name}, {"offset", file.offset_bytes}, {"bytes", file.bytes}});
   }
-  printed.End({{"index_bytes", pack.index.size()}, {"files", std::move(listed)}});
+  summary.End({{"index_bytes", pack.index.size()}, {"files", std::move(listed)}});
   if (!session.json() && !session.quiet()) {
     session.out() << pack.files.size() << " files and their index are in "
                   << Printable(copies.destination) << '\n';
@@ -237,27 +246,33 @@ bool IsOfMany(const std::vector<std::string>& sources, const std::string& destin
          std::filesystem::is_directory(source->path, error);
 }
 
-Result<std::vector<FileInSet>> FilesOf(const ManyCopies& copies) {
+Result<FileSet> FilesOf(const ManyCopies& copies) {
   std::vector<std::string> paths;
   for (const std::string& typed : copies.sources) {
     ONECOPY_ASSIGN_OR_RETURN(const ParsedEndpoint source, ParseEndpoint(typed));
-    if (source.kind != Kind::kFile || source.offset_bytes.has_value()) {
+    const bool range = source.bytes.has_value() || source.offset_bytes.value_or(0) > 0;
+    if (source.kind != Kind::kFile || range) {
       return Status(
           Code::kInvalidArgument, reasons::kBadEndpoint,
-          "of several sources each is a file or a folder here, and " + Quote(typed) + " is none",
-          "write ./NAME or /path/NAME; copy buffers one by one");
+          "of several sources each is a file or a folder here, and " + Quote(typed) +
+              (range ? " was read as a range of " + Quote(source.path) : " is not one"),
+          range ? "copy ranges one by one; for a file of that name write " + ShellWord(typed + "@0")
+                : "write ./NAME or /path/NAME; copy buffers one by one");
     }
     paths.push_back(source.path);
   }
   return FindFiles(paths);
 }
 
-Status CopyMany(Session& session, Client& client, const ManyCopies& copies,
-                std::vector<FileInSet> files, const FileCopyOptions& options) {
-  if (const auto node = NodeAlone(copies.destination)) {
-    return CopyEach(session, client, copies, *node, files, options);
+Status CopyMany(Session& session, Client& client, const ManyCopies& copies, FileSet set,
+                const FileCopyOptions& options) {
+  for (const LeftOut& each : set.left_out) {
+    session.err() << "onecopy: left out " << Quote(each.path) << ": " << each.why << '\n';
   }
-  return CopyAllIntoOne(session, client, copies, std::move(files), options);
+  if (const auto node = NodeAlone(copies.destination)) {
+    return CopyEach(session, client, copies, *node, set.files, options);
+  }
+  return CopyAllIntoOne(session, client, copies, std::move(set.files), options);
 }
 
 }  // namespace onecopy::cli

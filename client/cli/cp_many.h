@@ -23,11 +23,11 @@ struct ManyCopies {
 bool IsOfMany(const std::vector<std::string>& sources, const std::string& destination);
 
 // The files that the sources are, or have in them. Looks at no daemon.
-Result<std::vector<FileInSet>> FilesOf(const ManyCopies& copies);
+Result<FileSet> FilesOf(const ManyCopies& copies);
 
-// Prints a receipt for each. The deadline is that of all together. What was made for them goes
-// where one fails.
-Status CopyMany(Session& session, Client& client, const ManyCopies& copies,
-                std::vector<FileInSet> files, const FileCopyOptions& options);
+// Prints a summary, and a line for each of what was left out. The deadline is that of all together.
+// What was made for them goes where one fails.
+Status CopyMany(Session& session, Client& client, const ManyCopies& copies, FileSet set,
+                const FileCopyOptions& options);
 
 }  // namespace onecopy::cli

@@ -21,7 +21,7 @@ Status RunExplain(Session& session, const MoveOptions& options) {
   copy.write_device = true;  // nothing is written
   const auto plan = PlanMove(client, ends, copy, ranges);
   if (!plan.ok()) {
-    const Status status = SuggestFile(plan.status(), ends, client.node());
+    const Status status = Suggest(plan.status(), ends, client.node());
     if (status.refusals().empty() || session.json()) return status;
     // The refusals are the answer to the question; the error is only its outcome.
     session.out() << Printable(ends.source.typed) << " -> " << Printable(ends.destination.typed)

@@ -7,6 +7,7 @@
 #include "client/cli/output/document.h"
 #include "client/cli/output/escape.h"
 #include "onecopy/reasons.h"
+#include "onecopy/utf8.h"
 #include "transport/core/name.h"
 #include "transport/os/error.h"
 
@@ -34,11 +35,6 @@ Status NoFile(const std::string& path) {
           "name files and folders of this machine, as ./NAME or /path/NAME"};
 }
 
-// Whether it can stand in JSON.
-bool IsUtf8(const std::string& name) {
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)) == Json(name);
-}
-
 // Adds the file of that name.
 Status Add(const fs::path& path, const std::string& name, std::vector<FileInSet>& files) {
   std::error_code error;
@@ -60,17 +56,42 @@ Status Add(const fs::path& path, const std::string& name, std::vector<FileInSet>
   return OkStatus();
 }
 
-Status AddFolder(const fs::path& folder, std::vector<FileInSet>& files) {
+// What is no regular file, in words; nothing for one that is.
+std::string WhatElse(const fs::path& path, std::error_code& error) {
+  switch (fs::status(path, error).type()) {
+    case fs::file_type::regular:
+      return {};
+    case fs::file_type::not_found:
+      error.clear();
+      return "a link to nothing";
+    case fs::file_type::directory:
+      return "a link to a folder";
+    case fs::file_type::fifo:
+      return "a FIFO";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return "something else than a file";
+  }
+}
+
+Status AddFolder(const fs::path& folder, FileSet& set) {
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(folder, error);
        entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     if (error) return Failed(error, folder.string());
-    if (entry->is_directory(error)) {
-      if (!entry->is_symlink(error)) continue;
-      return NoFile(entry->path().string());
+    const fs::path& path = entry->path();
+    if (entry->is_directory(error) && !entry->is_symlink(error)) continue;
+    const std::string other = WhatElse(path, error);
+    if (error) return Failed(error, path.string());
+    if (!other.empty()) {
+      set.left_out.push_back({path.string(), other});
+      continue;
     }
-    ONECOPY_RETURN_IF_ERROR(
-        Add(entry->path(), entry->path().lexically_relative(folder).generic_string(), files));
+    ONECOPY_RETURN_IF_ERROR(Add(path, path.lexically_relative(folder).generic_string(), set.files));
   }
   return error ? Failed(error, folder.string()) : OkStatus();
 }
@@ -95,13 +116,14 @@ uint64_t Place(uint64_t index_bytes, std::vector<FileInSet>& files) {
 
 }  // namespace
 
-Result<std::vector<FileInSet>> FindFiles(const std::vector<std::string>& typed) {
-  std::vector<FileInSet> files;
+Result<FileSet> FindFiles(const std::vector<std::string>& typed) {
+  FileSet set;
+  std::vector<FileInSet>& files = set.files;
   for (const std::string& text : typed) {
     const fs::path path(text);
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      ONECOPY_RETURN_IF_ERROR(AddFolder(path, files));
+      ONECOPY_RETURN_IF_ERROR(AddFolder(path, set));
     } else {
       ONECOPY_RETURN_IF_ERROR(Add(path, path.filename().string(), files));
     }
@@ -118,7 +140,7 @@ Result<std::vector<FileInSet>> FindFiles(const std::vector<std::string>& typed) 
   const auto twice =
       std::adjacent_find(files.begin(), files.end(),
                          [](const FileInSet& a, const FileInSet& b) { return a.name == b.name; });
-  if (twice == files.end()) return files;
+  if (twice == files.end()) return set;
   return Status(Code::kInvalidArgument, reasons::kNameTaken,
                 Quote(twice->path) + " and " + Quote(std::next(twice)->path) +
                     " would both be called " + Quote(twice->name),

@@ -16,10 +16,22 @@ struct FileInSet {
   uint64_t offset_bytes = 0;  // in a pack
 };
 
+// What of a folder is left out, and why: "a FIFO".
+struct LeftOut {
+  std::string path;
+  std::string why;
+};
+
+struct FileSet {
+  std::vector<FileInSet> files;
+  std::vector<LeftOut> left_out;
+};
+
 // What people type, files and folders, as files by name. Links are followed to files, not to
-// folders. INVALID_ARGUMENT (NAME_TAKEN) where two have one name, BAD_ENDPOINT for what is no file,
-// and for too many.
-Result<std::vector<FileInSet>> FindFiles(const std::vector<std::string>& typed);
+// folders. What in a folder is neither a file nor a folder is left out. INVALID_ARGUMENT
+// (NAME_TAKEN) where two have one name, BAD_NAME for a name that is not UTF-8, BAD_ENDPOINT for
+// what is typed and no file, and for too many.
+Result<FileSet> FindFiles(const std::vector<std::string>& typed);
 
 // The name of a buffer for the file: its own, with '.' for '/'. INVALID_ARGUMENT (BAD_NAME) where
 // that is none.

@@ -1,4 +1,4 @@
-// Ctrl-C.
+// Ctrl-C, and a terminal that is lost.
 #pragma once
 
 #include <signal.h>
@@ -10,10 +10,10 @@
 
 namespace onecopy::cli {
 
-// While it lives, the first SIGINT or SIGTERM of the process requests a stop, and the second one
-// ends the process at once with status 130. A signal that was ignored before stays ignored. At most
-// one at a time; made before any thread that should not be interrupted, as threads inherit which
-// signals they do not take.
+// While it lives, the first SIGINT, SIGTERM or SIGHUP of the process requests a stop, and the
+// second one ends the process at once with status 130. A signal that was ignored before stays
+// ignored. At most one at a time; made before any thread that should not be interrupted, as threads
+// inherit which signals they do not take.
 class Interrupt {
  public:
   Interrupt();

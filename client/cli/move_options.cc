@@ -52,6 +52,38 @@ std::string CheckCopies(const std::string& typed) {
 
 bool FileExists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
+// "@1000" of what was typed as "./ckpt@1000"; empty: a file here without a range.
+std::string RangeTyped(const ParsedEndpoint& end) {
+  if (end.kind != Kind::kFile || !end.offset_bytes) return {};
+  return end.typed.substr(end.typed.rfind('@'));
+}
+
+// Nobody can know which one is meant.
+Status CheckRangeMeant(const ParsedEndpoint& end) {
+  const std::string range = RangeTyped(end);
+  if (range.empty() || !FileExists(end.path + range)) return OkStatus();
+  std::string other = end.path + "@" + std::to_string(*end.offset_bytes) + "B";
+  if (end.bytes) other += "+" + std::to_string(*end.bytes) + "B";
+  return {Code::kInvalidArgument, reasons::kBadEndpoint,
+          Quote(end.typed) + " is a range of " + Quote(end.path) +
+              ", and there is a file of that "
+              "whole name, too",
+          "write " + ShellWord(end.typed + "@0") + " for that file, or " + ShellWord(other) +
+              " for the range"};
+}
+
+Status SuggestWholeName(const Status& status, const MoveEnds& ends) {
+  for (const ParsedEndpoint* end : {&ends.source, &ends.destination}) {
+    if (RangeTyped(*end).empty()) continue;
+    if (status.message().find(end->path) == std::string::npos) continue;
+    return {status.code(), status.reason(),
+            status.message() + "; " + Quote(end->typed) + " was read as a range of that file",
+            (status.remedy().empty() ? "" : status.remedy() + "; ") +
+                "for a file of that whole name write " + ShellWord(end->typed + "@0")};
+  }
+  return status;
+}
+
 }  // namespace
 
 void AddMoveOptions(CLI::App& command, MoveOptions& options) {
@@ -97,6 +129,8 @@ Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node) {
   Locate(ends.destination, own_node);
   ONECOPY_RETURN_IF_ERROR(RefuseTwoFiles(ends));
   ONECOPY_RETURN_IF_ERROR(CheckRemoteFiles(ends));
+  ONECOPY_RETURN_IF_ERROR(CheckRangeMeant(ends.source));
+  ONECOPY_RETURN_IF_ERROR(CheckRangeMeant(ends.destination));
   return ends;
 }
 
@@ -108,7 +142,10 @@ LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source) {
   return {end.path, -1, end.offset_bytes, end.bytes};
 }
 
-Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node) {
+Status Suggest(const Status& status, const MoveEnds& ends, const std::string& own_node) {
+  if (status.reason() == reasons::kFileNotFound || status.reason() == reasons::kRangeOutOfBuffer) {
+    return SuggestWholeName(status, ends);
+  }
   if (status.reason() != reasons::kBufferNotFound) return status;
   for (const ParsedEndpoint* end : {&ends.source, &ends.destination}) {
     // A source must be there; a destination may be about to be made.

@@ -32,15 +32,17 @@ struct MoveEnds {
 // Reads both ends, and refuses pairs that are not ours to copy (two files).
 Result<MoveEnds> ParseEnds(const MoveOptions& options);
 
-// Turns a file on the client's own node into a file here. UNIMPLEMENTED (NOT_SERVED) for one on
-// another node.
+// Turns a file on the client's own node into a file here. INVALID_ARGUMENT (BAD_ENDPOINT) for two
+// files, and for a range of a file here where there is a file of the whole name, too.
 Result<MoveEnds> LocateFiles(MoveEnds ends, const std::string& own_node);
 
 // As a file of this process: kFile, or kStream as standard input or output.
 LocalFile ToLocalFile(const ParsedEndpoint& end, bool is_source);
 
-// Adds "write ./word" where a word that is no buffer of this node is, or may become, a file here.
-Status SuggestFile(const Status& status, const MoveEnds& ends, const std::string& own_node);
+// A failure of what was typed, with what may have been meant: "write ./word" where a word that is
+// no buffer of this node is, or may become, a file here; and that the end of a file's name was read
+// as a range.
+Status Suggest(const Status& status, const MoveEnds& ends, const std::string& own_node);
 
 // The ranges that --ranges names; none where it is not there. A stream has none, and a file none of
 // several buffers.

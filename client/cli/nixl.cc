@@ -34,11 +34,23 @@ Result<fs::path> OwnPackages() {
                 "install the package beside NIXL (pip install onecopy), and use its program");
 }
 
-fs::path DefaultCache() {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return fs::path(cache) / "onecopy" / "nixl";
-  const char* const home = std::getenv("HOME");
-  return fs::path(home == nullptr || *home == '\0' ? "/tmp" : home) / ".cache" / "onecopy" / "nixl";
+// The folder of that variable; empty: none, as of a service.
+fs::path FolderOf(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && *text == '/' ? fs::path(text) : fs::path();
+}
+
+// Never one that is the same for all users.
+Result<fs::path> DefaultCache() {
+  if (const fs::path cache = FolderOf("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache / "onecopy" / "nixl";
+  }
+  if (const fs::path home = FolderOf("HOME"); !home.empty()) {
+    return home / ".cache" / "onecopy" / "nixl";
+  }
+  return Status(Code::kFailedPrecondition, reasons::kNotApplicable,
+                "neither HOME nor XDG_CACHE_HOME names a folder where one for NIXL could be made",
+                "name a folder of your own with --cache, such as the service's StateDirectory");
 }
 
 Status PrintPluginFolder(Session& session, const Options& options) {
@@ -53,7 +65,9 @@ Status PrintPluginFolder(Session& session, const Options& options) {
       request.plugin = own / "onecopy" / "nixl" / "libplugin_ONECOPY.so";
     }
   }
-  if (options.cache.empty()) request.cache = DefaultCache();
+  if (options.cache.empty()) {
+    ONECOPY_ASSIGN_OR_RETURN(request.cache, DefaultCache());
+  }
   ONECOPY_ASSIGN_OR_RETURN(const fs::path folder, nixl::MakePluginFolder(request));
   if (session.json()) {
     Print(session.out(), {{"plugin_dir", folder.string()}});

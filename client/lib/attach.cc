@@ -14,8 +14,10 @@
 #include "onecopy/v1/attach.pb.h"
 #include "proto/codec/protocol.h"
 #include "proto/codec/status_codec.h"
+#include "proto/codec/utf8.h"
 #include "transport/os/error.h"
 #include "transport/os/packet.h"
+#include "transport/os/path_owners.h"
 #include "transport/os/unix_socket.h"
 
 namespace onecopy::client {
@@ -126,6 +128,13 @@ Result<AttachSocket> AttachSocket::Connect(const RunDir& run_dir, const std::str
                                            std::chrono::milliseconds timeout) {
   const std::string path = run_dir.path + "/" + kAttachSocket;
   ONECOPY_RETURN_IF_ERROR(os::CheckSocketPath(path));
+  const Status owners = os::CheckPathOwners(run_dir.path, os::PathTrust::kWhereShared);
+  if (!owners.ok()) {
+    return Status(owners.code(), owners.reason(),
+                  owners.message() + ", and pose as the daemon of that run directory",
+                  "have the daemon run in a folder that others cannot write to, and name that with "
+                  "--run-dir or ONECOPY_RUN_DIR");
+  }
   const sockaddr_un address = AddressOf(path);
   os::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return os::ErrnoStatus(errno, "making a socket for " + path);
@@ -160,7 +169,7 @@ Status AttachSocket::Greet(const std::string& program) {
   v1::AttachRequest request;
   request.mutable_hello()->set_protocol_min(kClientProtocolMin);
   request.mutable_hello()->set_protocol_max(kClientProtocolMax);
-  request.mutable_hello()->set_client(program);
+  request.mutable_hello()->set_client(ToUtf8(program));
   ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, -1));
   if (!reply.has_welcome()) return Unreachable(run_dir_, "it answers with an unknown message");
   const v1::AttachReply::Welcome& welcome = reply.welcome();

@@ -23,7 +23,8 @@ namespace client {
 class AttachSocket {
  public:
   // Connects and introduces itself as `program`. Blocks at most `timeout` for each answer.
-  // UNAVAILABLE (DAEMON_UNREACHABLE, PEER_INCOMPATIBLE), or the daemon's own refusal.
+  // UNAVAILABLE (DAEMON_UNREACHABLE, PEER_INCOMPATIBLE), PERMISSION_DENIED (ACCESS_DENIED) where
+  // another user could have made the run directory, or the daemon's own refusal.
   static Result<AttachSocket> Connect(const RunDir& run_dir, const std::string& program,
                                       std::chrono::milliseconds timeout);
 

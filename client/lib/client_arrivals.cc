@@ -71,8 +71,7 @@ Result<ArrivalWatch> Client::WatchArrivals(const std::string& buffer) {
 }
 
 Status Client::SendMessage(const MessageRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the destination's node", request.destination.node));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the destination's buffer", request.destination.buffer));
+  ONECOPY_RETURN_IF_ERROR(client::CheckEnd("the destination", request.destination));
   ONECOPY_RETURN_IF_ERROR(CheckText("the request id", request.request_id));
   v1::SendMessageRequest wire;
   codec::Print(request, &wire);

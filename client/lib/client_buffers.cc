@@ -60,7 +60,7 @@ Result<Endpoint> Client::PassFile(const std::string& name, int fd, int direct_fd
   }
   Endpoint end;
   end.node = node();
-  end.file = name;
+  end.file = client::ShownText(name);
   ONECOPY_ASSIGN_OR_RETURN(end.fd_handle, session->attach().PassDescriptor(fd, true));
   if (direct_fd >= 0) {
     ONECOPY_ASSIGN_OR_RETURN(end.direct_fd_handle,
@@ -105,6 +105,10 @@ Result<BufferInfo> Client::RegisterMemfd(const std::string& name, int fd, uint64
 Result<BufferInfo> Client::RegisterMemory(const std::string& name, void* pointer, uint64_t bytes,
                                           MemoryAccess access) {
   return RegisterAll({{.name = name, .pointer = pointer, .bytes = bytes, .access = access}})[0];
+}
+
+void Client::CloseMemory(const std::string& name) {
+  if (const auto session = connection_->Latest()) (*session)->own_memory().RemoveBuffer(name);
 }
 
 Result<BufferInfo> Client::RegisterDmaBuf(const std::string& name, int fd, uint64_t offset_bytes,
@@ -218,8 +222,7 @@ Status Client::DeleteBuffer(const std::string& name, bool force, const std::stri
 }
 
 Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", range.node));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", range.buffer));
+  ONECOPY_RETURN_IF_ERROR(client::CheckEnd("the range", range));
   v1::SumBufferRequest request;
   codec::Print(range, request.mutable_range());
   const auto sum = connection_->Ask(&BufferStub::SumBuffer, request, Patience::kUnlimited);
@@ -228,8 +231,7 @@ Result<BufferSum> Client::SumBuffer(const Endpoint& range) {
 }
 
 Result<GrantInfo> Client::CreateGrant(const CreateGrantRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", request.range.node));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.range.buffer));
+  ONECOPY_RETURN_IF_ERROR(client::CheckEnd("the range", request.range));
   ONECOPY_RETURN_IF_ERROR(CheckText("the receiver of the grant", request.to));
   v1::CreateGrantRequest wire;
   codec::Print(request, &wire);

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <utility>
 
+#include "client/lib/gathered_input.h"
 #include "client/lib/input_file.h"
 #include "client/lib/moved_file.h"
 #include "client/lib/remote_range.h"
 #include "client/lib/windows.h"
+#include "client/lib/wire.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/reasons.h"
 
@@ -12,11 +16,14 @@ namespace onecopy {
 namespace {
 
 using client::FilePart;
+using client::GatheredInput;
 using client::InputFile;
 using client::RemoteRange;
 using client::Windows;
 
-Status TooLong(const InputFile& input, const std::string& length, const RemoteRange& range) {
+// Of an InputFile or a GatheredInput, here and below.
+template <typename Input>
+Status TooLong(const Input& input, const std::string& length, const RemoteRange& range) {
   return {Code::kInvalidArgument, reasons::kSizeMismatch,
           input.name() + " has " + length + ", and " + range.buffer.node + ":" + range.buffer.name +
               " room for " + std::to_string(range.bytes),
@@ -30,14 +37,16 @@ Status CheckFits(const InputFile& input, const RemoteRange& range, const FileCop
 }
 
 // A stream that has filled the range must end there.
-Status CheckEnded(InputFile& input, const RemoteRange& range, const client::Waiter& waiter) {
+template <typename Input>
+Status CheckEnded(Input& input, const RemoteRange& range, const client::Waiter& waiter) {
   std::byte extra{};
   ONECOPY_ASSIGN_OR_RETURN(const uint64_t more, input.Read(&extra, 1, waiter));
   if (more == 0) return OkStatus();
   return TooLong(input, "more than " + std::to_string(range.bytes) + " bytes", range);
 }
 
-Status Pump(InputFile& input, const RemoteRange& range, uint64_t window_bytes, Windows& windows) {
+template <typename Input>
+Status Pump(Input& input, const RemoteRange& range, uint64_t window_bytes, Windows& windows) {
   uint64_t read = 0;
   uint64_t arrived = 0;
   const auto finish = [&](Windows::Window& window) -> Status {
@@ -68,16 +77,30 @@ Status Pump(InputFile& input, const RemoteRange& range, uint64_t window_bytes, W
   return OkStatus();
 }
 
-FilePart PartOf(const Client& client, const LocalFile& file, const InputFile& input) {
-  return {client::FileEnd(client, file).file, input.fd(), input.at(), input.bytes().value_or(0),
-          false};
-}
-
-uint64_t WindowBytes(const InputFile& input, const RemoteRange& range,
-                     const FileCopyOptions& options) {
+template <typename Input>
+uint64_t WindowBytes(const Input& input, const RemoteRange& range, const FileCopyOptions& options) {
   return std::max<uint64_t>(
       1,
       std::min(options.window_bytes, std::min(range.bytes, input.bytes().value_or(range.bytes))));
+}
+
+template <typename Input>
+Result<FileCopy> CopyByWindows(Client& client, Endpoint source, Input& input,
+                               const RemoteRange& range, const FileCopyOptions& options,
+                               std::unique_ptr<client::Waiter> waiter) {
+  const uint64_t window_bytes = WindowBytes(input, range, options);
+  const Windows::Copy copy{std::move(source), range.whole(), input.bytes()};
+  ONECOPY_ASSIGN_OR_RETURN(const auto windows,
+                           Windows::Open(client, options, std::move(waiter), copy, window_bytes));
+  if (const Status status = Pump(input, range, window_bytes, *windows); !status.ok()) {
+    return windows->Fail(status);
+  }
+  return windows->Complete();
+}
+
+FilePart PartOf(const Client& client, const LocalFile& file, const InputFile& input) {
+  return {client::FileEnd(client, file).file, input.fd(), input.at(), input.bytes().value_or(0),
+          false};
 }
 
 }  // namespace
@@ -95,14 +118,28 @@ Result<FileCopy> CopyFileToBuffer(Client& client, const LocalFile& source,
     if (copy.ok() || !client::MayGoByWindows(client, range, copy.status())) return copy;
   }
   ONECOPY_RETURN_IF_ERROR(client::CheckRanges(options, source.path));
-  const uint64_t window_bytes = WindowBytes(input, range, options);
-  const Windows::Copy copy{client::FileEnd(client, source), range.whole(), input.bytes()};
-  ONECOPY_ASSIGN_OR_RETURN(const auto windows,
-                           Windows::Open(client, options, std::move(waiter), copy, window_bytes));
-  if (const Status status = Pump(input, range, window_bytes, *windows); !status.ok()) {
-    return windows->Fail(status);
+  return CopyByWindows(client, client::FileEnd(client, source), input, range, options,
+                       std::move(waiter));
+}
+
+Result<FileCopy> CopyFilesToBuffer(Client& client, std::span<const PlacedFile> files,
+                                   const Endpoint& destination, const FileCopyOptions& options) {
+  ONECOPY_ASSIGN_OR_RETURN(auto waiter, client::Waiter::Make(options.stop, options.deadline));
+  ONECOPY_ASSIGN_OR_RETURN(GatheredInput input, GatheredInput::Of(files));
+  if (!options.ranges.empty()) {
+    return Status(Code::kInvalidArgument, reasons::kBadArgument,
+                  "ranges are of one file, and these are many", "copy the files one by one");
   }
-  return windows->Complete();
+  ONECOPY_ASSIGN_OR_RETURN(RemoteRange range, client::FindRange(client, destination, waiter.get()));
+  const uint64_t first = files.front().offset_bytes;
+  ONECOPY_RETURN_IF_ERROR(CheckWithin({first, *input.bytes()}, range.bytes,
+                                      "the range of buffer " + range.buffer.name));
+  range.offset += first;
+  range.bytes = *input.bytes();
+  Endpoint source = client::FileEnd(client, files.front().file);
+  source.file = client::ShownText(input.name());
+  source.offset_bytes = source.bytes = std::nullopt;
+  return CopyByWindows(client, std::move(source), input, range, options, std::move(waiter));
 }
 
 Result<Plan> PlanFileToBuffer(Client& client, const LocalFile& source, const Endpoint& destination,

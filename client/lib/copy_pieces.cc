@@ -78,12 +78,12 @@ std::vector<RangePair> RangesOf(const Group& group, bool reads) {
   return ranges;
 }
 
-// One copy of all pieces of one file, which is open.
+// One copy of all pieces of one file, which is open as `open` says.
 class PiecesMover {
  public:
-  PiecesMover(Client& client, const LocalFile& file, int fd, bool reads,
-              const FileCopyOptions& options, const Waiter& waiter)
-      : client_(client), file_(file), fd_(fd), reads_(reads), waiter_(waiter), options_(options) {
+  PiecesMover(Client& client, const LocalFile& file, FilePart open, const FileCopyOptions& options,
+              const Waiter& waiter)
+      : client_(client), file_(file), open_(std::move(open)), waiter_(waiter), options_(options) {
     options_.sync = false;  // of the whole file, in the end
   }
 
@@ -111,10 +111,12 @@ class PiecesMover {
     whole.offset_bytes = group.buffer.offset;
     whole.bytes = group.buffer.bytes;
     ONECOPY_ASSIGN_OR_RETURN(const RemoteRange range, client::FindRange(client_, whole, &waiter_));
-    const FilePart part = {client::FileEnd(client_, {file_.path}).file, fd_, group.file.offset,
-                           group.file.bytes, !reads_};
+    FilePart part = open_;
+    part.name = client::FileEnd(client_, {file_.path}).file;
+    part.offset = group.file.offset;
+    part.bytes = group.file.bytes;
     FileCopyOptions together = options_;
-    together.ranges = RangesOf(group, reads_);
+    together.ranges = RangesOf(group, !open_.writes);
     if (client::DaemonMoves(client_, part, range, together)) {
       ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
                                client::MoveFile(client_, part, range, together, waiter_));
@@ -127,10 +129,10 @@ class PiecesMover {
   Status MovePiece(const FilePiece& piece) {
     ONECOPY_RETURN_IF_ERROR(waiter_.Check());
     options_.deadline = waiter_.Remaining();
-    const LocalFile part = {file_.path, fd_, piece.offset_bytes, piece.buffer.bytes};
-    ONECOPY_ASSIGN_OR_RETURN(FileCopy copy,
-                             reads_ ? CopyFileToBuffer(client_, part, piece.buffer, options_)
-                                    : CopyBufferToFile(client_, piece.buffer, part, options_));
+    const LocalFile part = {file_.path, open_.fd, piece.offset_bytes, piece.buffer.bytes};
+    ONECOPY_ASSIGN_OR_RETURN(
+        FileCopy copy, open_.writes ? CopyBufferToFile(client_, piece.buffer, part, options_)
+                                    : CopyFileToBuffer(client_, part, piece.buffer, options_));
     return Note({piece.offset_bytes, *piece.buffer.bytes}, piece.buffer, std::move(copy));
   }
 
@@ -145,8 +147,7 @@ class PiecesMover {
 
   Client& client_;
   const LocalFile& file_;
-  const int fd_;
-  const bool reads_;
+  const FilePart open_;
   const Waiter& waiter_;
   FileCopyOptions options_;
   uint64_t total_ = 0;
@@ -199,7 +200,7 @@ Result<std::vector<PiecesCopy>> CopyFileToBuffers(Client& client, const LocalFil
   for (const Group& group : groups) {
     ONECOPY_RETURN_IF_ERROR(CheckWithin(group.file, *input.bytes(), input.name()));
   }
-  return PiecesMover(client, source, input.fd(), true, options, *waiter).Move(groups);
+  return PiecesMover(client, source, {.fd = input.fd()}, options, *waiter).Move(groups);
 }
 
 Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<const FileText> texts,
@@ -225,7 +226,9 @@ Result<std::vector<PiecesCopy>> CopyBuffersToFile(Client& client, std::span<cons
                            WriteTexts(client, texts, destination, output, *waiter));
   ONECOPY_ASSIGN_OR_RETURN(
       std::vector<PiecesCopy> moved,
-      PiecesMover(client, destination, output.fd(), false, options, *waiter).Move(groups));
+      PiecesMover(client, destination,
+                  {.fd = output.fd(), .writes = true, .is_new = output.is_new()}, options, *waiter)
+          .Move(groups));
   std::ranges::move(moved, std::back_inserter(copies));
   ONECOPY_RETURN_IF_ERROR(output.Commit());
   return copies;

@@ -41,8 +41,9 @@ Status Pump(const RemoteRange& range, uint64_t window_bytes, OutputFile& output,
   return output.Commit();
 }
 
-FilePart PartOf(const Client& client, const LocalFile& file, int fd, uint64_t at, uint64_t bytes) {
-  return {client::FileEnd(client, file).file, fd, at, bytes, true};
+FilePart PartOf(const Client& client, const LocalFile& file, int fd, uint64_t at, uint64_t bytes,
+                bool is_new) {
+  return {client::FileEnd(client, file).file, fd, at, bytes, true, is_new};
 }
 
 // How far the file is written, from where it begins.
@@ -71,7 +72,8 @@ Result<FileCopy> CopyBufferToFile(Client& client, const Endpoint& source,
                            client::FindRange(client, source, waiter.get()));
   const uint64_t bytes = BytesIn(range, options);
   ONECOPY_ASSIGN_OR_RETURN(OutputFile output, OutputFile::Open(destination, bytes, AskOf(options)));
-  if (const FilePart part = PartOf(client, destination, output.fd(), output.at(), bytes);
+  if (const FilePart part =
+          PartOf(client, destination, output.fd(), output.at(), bytes, output.is_new());
       client::DaemonMoves(client, part, range, options)) {
     Result<FileCopy> copy = client::MoveFile(client, part, range, options, *waiter);
     if (copy.ok()) ONECOPY_RETURN_IF_ERROR(output.Commit());
@@ -94,8 +96,8 @@ Result<Plan> PlanBufferToFile(Client& client, const Endpoint& source, const Loca
   const uint64_t bytes = BytesIn(range, options);
   ONECOPY_ASSIGN_OR_RETURN(const os::UniqueFd sample,
                            OutputFile::Sample(destination, bytes, AskOf(options)));
-  if (const FilePart part =
-          PartOf(client, destination, sample.get(), destination.offset_bytes.value_or(0), bytes);
+  if (const FilePart part = PartOf(client, destination, sample.get(),
+                                   destination.offset_bytes.value_or(0), bytes, false);
       client::DaemonMoves(client, part, range, options)) {
     Result<Plan> plan = client::PlanFile(client, part, range, options);
     if (plan.ok() || !client::MayGoByWindows(client, range, plan.status())) return plan;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "client/lib/named_file.h"
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
@@ -26,6 +27,7 @@ InputFile::InputFile(std::string name, os::UniqueFd owned, int fd)
 Result<InputFile> InputFile::Open(const LocalFile& file) {
   os::UniqueFd owned;
   if (file.fd < 0) {
+    ONECOPY_RETURN_IF_ERROR(CheckPath(file.path));
     // Non-blocking, so that neither a FIFO without writer nor an idle one makes us deaf to a stop.
     constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     owned = os::UniqueFd(::open(file.path.c_str(), kFlags));

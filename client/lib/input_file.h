@@ -16,8 +16,8 @@ namespace onecopy::client {
 // Used by one thread.
 class InputFile {
  public:
-  // NOT_FOUND (FILE_NOT_FOUND), PERMISSION_DENIED, INVALID_ARGUMENT for a folder, OUT_OF_RANGE
-  // (RANGE_OUT_OF_BUFFER) for a range that does not lie inside.
+  // NOT_FOUND (FILE_NOT_FOUND), PERMISSION_DENIED, INVALID_ARGUMENT for a folder and as CheckPath,
+  // OUT_OF_RANGE (RANGE_OUT_OF_BUFFER) for a range that does not lie inside.
   static Result<InputFile> Open(const LocalFile& file);
 
   const std::string& name() const { return name_; }

@@ -64,6 +64,7 @@ Result<TransferRequest> RequestFor(Client& client, const FilePart& file, const R
   ONECOPY_ASSIGN_OR_RETURN(Endpoint end, client.PassFile(file.name, file.fd, direct.get()));
   end.offset_bytes = file.offset;
   end.bytes = file.bytes;
+  end.is_new_file = file.is_new;
   const Endpoint buffer = range.Piece(0, options.ranges.empty() ? file.bytes : range.bytes);
   TransferRequest request;
   request.source = file.writes ? buffer : end;

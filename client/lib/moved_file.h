@@ -14,11 +14,12 @@ namespace onecopy::client {
 
 // A part of an open file; the descriptor is borrowed.
 struct FilePart {
-  std::string name;
+  std::string name = {};
   int fd = -1;
   uint64_t offset = 0;
   uint64_t bytes = 0;   // with ranges: room for them
   bool writes = false;  // into the file
+  bool is_new = false;  // it reads as zeros up to its length
 };
 
 // Whether the daemon does this one: it must offer to, and the file must be a regular one of a file

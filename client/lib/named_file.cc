@@ -179,6 +179,16 @@ os::UniqueFd NamedFile::Reopen(int flags) const {
   return {};
 }
 
-Result<NamedFile> FindNamedFile(const std::string& path) { return Walk(path).Run(); }
+Status CheckPath(const std::string& path) {
+  if (path.find('\0') == std::string::npos) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadName,
+          "the path " + path.substr(0, path.find('\0')) + " goes on behind a zero byte",
+          "name the file without it"};
+}
+
+Result<NamedFile> FindNamedFile(const std::string& path) {
+  ONECOPY_RETURN_IF_ERROR(CheckPath(path));
+  return Walk(path).Run();
+}
 
 }  // namespace onecopy::client

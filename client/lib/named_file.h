@@ -22,11 +22,15 @@ struct NamedFile {
   os::UniqueFd Reopen(int flags) const;
 };
 
+// INVALID_ARGUMENT (BAD_NAME) for a path with a zero byte, at which the kernel would end it, and so
+// find another file.
+Status CheckPath(const std::string& path);
+
 // Follows symbolic links, as the kernel does, but to where they lead in this very walk. A link of
 // another user than root and the caller is not followed out of a sticky folder that all may write
 // to, and, where the caller is root, only to what belongs to that user: nobody can lead root
 // elsewhere. NOT_FOUND where a folder on the way does not exist; INVALID_ARGUMENT for a link to
-// nothing; PERMISSION_DENIED.
+// nothing, and as CheckPath; PERMISSION_DENIED.
 Result<NamedFile> FindNamedFile(const std::string& path);
 
 }  // namespace onecopy::client

@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
 #include "onecopy/range.h"
 #include "onecopy/reasons.h"
+#include "transport/core/zero_runs.h"
 #include "transport/os/error.h"
-#include "transport/os/machine.h"
 
 namespace onecopy::client {
 namespace {
@@ -33,11 +32,6 @@ bool MayWriteBeside(const NamedFile& place) {
 Status NotAFile(const std::string& name, const std::string& what) {
   return {Code::kInvalidArgument, reasons::kBadArgument, name + " is " + what,
           "name the file to be written"};
-}
-
-Status NoSpaceAware(int error, const std::string& what) {
-  return os::ErrnoStatus(
-      error, what, error == ENOSPC || error == EDQUOT ? "free some space, or write elsewhere" : "");
 }
 
 // A blocking write(2) into a full pipe could not be interrupted by a stop. Asking this end's own
@@ -75,7 +69,6 @@ Result<OutputFile::Target> OutputFile::Inspect(const LocalFile& file, uint64_t b
   if (::fstat(file.fd >= 0 ? file.fd : target.place.file.get(), &facts) != 0) {
     return os::ErrnoStatus(errno, "looking at " + file.path);
   }
-  target.exists = true;
   target.mode = facts.st_mode & 07777;
   target.uid = facts.st_uid;
   target.gid = facts.st_gid;
@@ -133,24 +126,13 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
   output.sync_ = ask.sync;
   output.kind_ = target.kind;
   output.at_ = file.offset_bytes.value_or(0);
-  if (file.fd >= 0) {
-    output.fd_ = file.fd;
-  } else if (target.kind == Kind::kReplaced) {
-    ONECOPY_RETURN_IF_ERROR(output.OpenTemporary(std::move(target)));
-  } else {
-    // A device that is mounted, or a part of another, is nobody else's to claim. The claim is not
-    // what the daemon gets, which lets go of it a little later.
-    if (target.device) output.claim_ = target.place.Reopen(O_WRONLY | O_EXCL);
-    if (target.device && !output.claim_ && errno == EBUSY) {
-      return Status(Code::kFailedPrecondition, reasons::kDeviceInUse,
-                    file.path + " is in use: mounted, or a part of another device",
-                    "unmount it first (`lsblk` shows what uses it), or name another one");
-    }
-    if (ask.read_back) output.owned_ = target.place.Reopen(O_RDWR);
-    if (!output.owned_) output.owned_ = target.place.Reopen(O_WRONLY);
-    if (!output.owned_) return os::ErrnoStatus(errno, "opening " + file.path);
-    output.fd_ = output.owned_.get();
+  if (target.kind == Kind::kReplaced && file.fd < 0) {
+    NamedFile place = std::move(target.place);
+    ONECOPY_RETURN_IF_ERROR(output.OpenNew(std::move(place), target, bytes));
+    return output;
   }
+  output.fd_ = file.fd;
+  if (file.fd < 0) ONECOPY_RETURN_IF_ERROR(output.OpenInPlace(target, ask));
   struct stat facts {};
   if (::fstat(output.fd_, &facts) != 0) return os::ErrnoStatus(errno, "looking at " + file.path);
   if (ask.sync && !S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
@@ -171,107 +153,90 @@ Result<OutputFile> OutputFile::Open(const LocalFile& file, uint64_t bytes, const
         CheckWithin({output.at_, bytes}, static_cast<uint64_t>(end), file.path));
   }
   if (S_ISREG(facts.st_mode) && output.kind_ != Kind::kStream) {
-    ONECOPY_RETURN_IF_ERROR(output.Reserve(bytes));
+    ONECOPY_RETURN_IF_ERROR(os::ReserveSpace(output.fd_, output.at_, bytes, output.name_));
   }
   return output;
 }
 
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : name_(std::move(other.name_)),
-      kind_(other.kind_),
-      owned_(std::move(other.owned_)),
-      claim_(std::move(other.claim_)),
-      fd_(other.fd_),
-      sync_(other.sync_),
-      at_(other.at_),
-      folder_(std::move(other.folder_)),
-      temporary_(std::exchange(other.temporary_, {})),
-      final_name_(std::move(other.final_name_)) {}
-
-OutputFile::~OutputFile() {
-  if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
-}
-
-Status OutputFile::OpenTemporary(Target target) {
-  folder_ = std::move(target.place.folder);
-  final_name_ = std::move(target.place.name);
-  const std::string temporary = ".onecopy-" + os::RandomHex(8);
+Status OutputFile::OpenNew(NamedFile place, const Target& target, uint64_t bytes) {
   // The kernel's umask makes a new file's mode.
-  const mode_t mode = target.exists ? 0600 : 0666;
-  owned_ = os::UniqueFd(
-      ::openat(folder_.get(), temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!owned_) return NoSpaceAware(errno, "writing " + temporary + " beside " + name_);
-  temporary_ = temporary;
-  fd_ = owned_.get();
-  if (!target.exists) return OkStatus();
-  uint32_t kept_mode = target.mode;
-  if ((target.uid != ::geteuid() || target.gid != ::getegid()) &&
-      ::fchown(fd_, target.uid, target.gid) != 0) {
-    // Not ours to give away: then nobody may run it as the owner that it no longer has.
-    kept_mode &= 0777;
+  const os::NewFile::Ask ask{.mode = place.file ? mode_t{0600} : mode_t{0666}};
+  ONECOPY_ASSIGN_OR_RETURN(os::NewFile made,
+                           os::NewFile::Make(std::move(place.folder), place.name, name_, ask));
+  new_.emplace(std::move(made));
+  fd_ = new_->fd();
+  if (place.file) {
+    new_->TakeAfter({std::move(place.file), target.mode, target.uid, target.gid});
   }
-  if (::fchmod(fd_, kept_mode) != 0) {
-    return os::ErrnoStatus(errno, "keeping the mode of " + name_);
-  }
-  return OkStatus();
+  return new_->Reserve(bytes);
 }
 
-Status OutputFile::Reserve(uint64_t bytes) {
-  if (bytes == 0) return OkStatus();
-  // Other errors only mean that this file system cannot tell.
-  if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at_), static_cast<off_t>(bytes)) !=
-          0 &&
-      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-    return NoSpaceAware(errno, "reserving " + std::to_string(bytes) + " bytes for " + name_);
+Status OutputFile::OpenInPlace(const Target& target, const Ask& ask) {
+  // A device that is mounted, or a part of another, is nobody else's to claim. The claim is not
+  // what the daemon gets, which lets go of it a little later.
+  if (target.device) claim_ = target.place.Reopen(O_WRONLY | O_EXCL);
+  if (target.device && !claim_ && errno == EBUSY) {
+    return {Code::kFailedPrecondition, reasons::kDeviceInUse,
+            name_ + " is in use: mounted, or a part of another device",
+            "unmount it first (`lsblk` shows what uses it), or name another one"};
   }
+  if (ask.read_back) owned_ = target.place.Reopen(O_RDWR);
+  if (!owned_) owned_ = target.place.Reopen(O_WRONLY);
+  if (!owned_) return os::ErrnoStatus(errno, "opening " + name_);
+  fd_ = owned_.get();
   return OkStatus();
 }
 
 Status OutputFile::Write(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
-  uint64_t written = 0;
-  while (written < bytes) {
-    if (kind_ == Kind::kStream) {
-      ONECOPY_RETURN_IF_ERROR(waiter.Wait(fd_, POLLOUT));
-    } else {
+  if (kind_ == Kind::kStream) return WriteStream(from, bytes, waiter);
+  if (!new_) return WriteAt(from, bytes, waiter);
+  for (const FileRun& run : SplitAtZeros(from, bytes, at_)) {
+    if (run.zero) {
       ONECOPY_RETURN_IF_ERROR(waiter.Check());
+      os::PunchHole(fd_, at_, run.bytes);
+      at_ += run.bytes;
+    } else {
+      ONECOPY_RETURN_IF_ERROR(WriteAt(from + run.at, run.bytes, waiter));
     }
-    const uint64_t piece = std::min(bytes - written, kWrittenAtOnce);
-    const ssize_t count = kind_ == Kind::kStream
-                              ? ::write(fd_, from + written, piece)
-                              : ::pwrite(fd_, from + written, piece, static_cast<off_t>(at_));
-    if (count < 0) {
-      if (errno == EINTR || errno == EAGAIN) continue;
-      return NoSpaceAware(errno, "writing " + name_);
+  }
+  return OkStatus();
+}
+
+Status OutputFile::WriteAt(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
+  for (uint64_t written = 0; written < bytes;) {
+    ONECOPY_RETURN_IF_ERROR(waiter.Check());
+    const ssize_t count = ::pwrite(fd_, from + written, std::min(bytes - written, kWrittenAtOnce),
+                                   static_cast<off_t>(at_));
+    if (count < 0 && errno != EINTR && errno != EAGAIN) {
+      return os::WriteFailure(errno, "writing " + name_);
     }
+    if (count < 0) continue;
     written += static_cast<uint64_t>(count);
     at_ += static_cast<uint64_t>(count);
   }
   return OkStatus();
 }
 
-Status OutputFile::SyncFolder() const {
-  const os::UniqueFd folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || ::fsync(folder.get()) != 0) {
-    return NoSpaceAware(errno, "waiting for the disk to have the name " + name_);
+Status OutputFile::WriteStream(const std::byte* from, uint64_t bytes, const Waiter& waiter) {
+  for (uint64_t written = 0; written < bytes;) {
+    ONECOPY_RETURN_IF_ERROR(waiter.Wait(fd_, POLLOUT));
+    const ssize_t count = ::write(fd_, from + written, std::min(bytes - written, kWrittenAtOnce));
+    if (count < 0 && errno != EINTR && errno != EAGAIN) {
+      return os::WriteFailure(errno, "writing " + name_);
+    }
+    if (count > 0) written += static_cast<uint64_t>(count);
   }
   return OkStatus();
 }
 
 Status OutputFile::Commit() {
-  if (sync_ && ::fsync(fd_) != 0) {
-    return NoSpaceAware(errno, "waiting for the disk to have " + name_);
+  if (new_) {
+    ONECOPY_RETURN_IF_ERROR(new_->Settle(sync_));
+    return new_->Name(sync_);
   }
-  if (!owned_) return OkStatus();
-  // A network file system may find only here that the disk is full.
-  if (::close(owned_.Release()) != 0 && errno != EINTR) {
-    return NoSpaceAware(errno, "closing " + name_);
-  }
-  if (kind_ != Kind::kReplaced) return OkStatus();
-  if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), final_name_.c_str()) != 0) {
-    return NoSpaceAware(errno, "renaming " + temporary_ + " to " + name_);
-  }
-  temporary_.clear();
-  return sync_ ? SyncFolder() : OkStatus();
+  ONECOPY_RETURN_IF_ERROR(os::SettleFile(fd_, sync_, name_));
+  owned_.Reset();
+  return OkStatus();
 }
 
 }  // namespace onecopy::client

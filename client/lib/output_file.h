@@ -3,18 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/lib/named_file.h"
 #include "client/lib/waiter.h"
 #include "onecopy/file_copy.h"
 #include "onecopy/result.h"
+#include "transport/os/new_file.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::client {
 
-// Used by one thread. Until Commit has succeeded, a file that is written as a whole does not
-// change; the destructor removes what was written of it.
+// Used by one thread. A file that is written as a whole is an os::NewFile: until Commit has
+// succeeded, what was there does not change. What is zero for long in it stays a hole.
 class OutputFile {
  public:
   // `sync`: Commit returns once the disk has all. `read_back`: what was written will be read, too,
@@ -39,14 +41,13 @@ class OutputFile {
   // Blocks for a FIFO without reader.
   static Result<OutputFile> Open(const LocalFile& file, uint64_t bytes, const Ask& ask);
 
-  OutputFile(OutputFile&& other) noexcept;
-  ~OutputFile();
-
   const std::string& name() const { return name_; }
 
   // For who writes the bytes without Write: -1 for what must be written one after the other.
   int fd() const { return kind_ == Kind::kStream ? -1 : fd_; }
   uint64_t at() const { return at_; }
+  // Whether it reads as zeros up to its length, until something is written.
+  bool is_new() const { return new_.has_value(); }
 
   // Where Write goes on, of what is no stream.
   void Seek(uint64_t offset) { at_ = offset; }
@@ -64,11 +65,10 @@ class OutputFile {
     kInPlace,   // a range of a file, a block device
     kStream,
   };
-  // What is there now; mode and owner are those of the very file in `place`.
+  // What is there now; `mode` and owner are those of the very file in `place`.
   struct Target {
     Kind kind = Kind::kStream;
     NamedFile place;
-    bool exists = false;
     bool device = false;
     uint32_t mode = 0;
     uint32_t uid = 0;
@@ -78,20 +78,19 @@ class OutputFile {
   explicit OutputFile(std::string name) : name_(std::move(name)) {}
   static Result<Target> Inspect(const LocalFile& file, uint64_t bytes, const Ask& ask);
   static Result<Target> InspectNew(const LocalFile& file, NamedFile place);
-  Status OpenTemporary(Target target);
-  Status Reserve(uint64_t bytes);
-  Status SyncFolder() const;
+  Status OpenNew(NamedFile place, const Target& target, uint64_t bytes);
+  Status OpenInPlace(const Target& target, const Ask& ask);
+  Status WriteAt(const std::byte* from, uint64_t bytes, const Waiter& waiter);
+  Status WriteStream(const std::byte* from, uint64_t bytes, const Waiter& waiter);
 
   std::string name_;
   Kind kind_ = Kind::kStream;
-  os::UniqueFd owned_;
-  os::UniqueFd claim_;  // on a device, against others that would claim it
+  std::optional<os::NewFile> new_;  // kReplaced
+  os::UniqueFd owned_;              // else, unless it is the caller's
+  os::UniqueFd claim_;              // on a device, against others that would claim it
   int fd_ = -1;
   bool sync_ = false;
-  uint64_t at_ = 0;        // where the next byte goes, unless it is a stream
-  os::UniqueFd folder_;    // kReplaced: which has both of these names
-  std::string temporary_;  // to be removed; empty: nothing
-  std::string final_name_;
+  uint64_t at_ = 0;  // where the next byte goes, unless it is a stream
 };
 
 }  // namespace onecopy::client

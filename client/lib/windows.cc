@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "client/lib/wire.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::client {
@@ -21,7 +22,8 @@ Endpoint FileEnd(const Client& client, const LocalFile& file) {
   end.bytes = file.bytes;
   std::error_code unknown;
   const std::filesystem::path whole = std::filesystem::absolute(file.path, unknown);
-  end.file = file.fd >= 0 ? "-" : unknown ? file.path : whole.lexically_normal().string();
+  const std::string path = unknown ? file.path : whole.lexically_normal().string();
+  end.file = file.fd >= 0 ? "-" : ShownText(path);
   return end;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "onecopy/reasons.h"
+#include "onecopy/utf8.h"
+#include "proto/codec/utf8.h"
 #include "transport/os/machine.h"
 
 namespace onecopy::client {
@@ -26,16 +28,26 @@ Status CheckText(std::string_view what, const std::string& text) {
   return OkStatus();
 }
 
+Status CheckEnd(std::string_view what, const Endpoint& end) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(std::string(what) + "'s node", end.node));
+  ONECOPY_RETURN_IF_ERROR(CheckText(std::string(what) + "'s buffer", end.buffer));
+  if (end.fd_handle != 0 || end.file.empty()) return OkStatus();
+  if (end.file.size() > codec::kMaxText) {
+    return {Code::kInvalidArgument, reasons::kBadName,
+            "the path of " + std::string(what) + "'s file has " + std::to_string(end.file.size()) +
+                " bytes, more than " + std::to_string(codec::kMaxText)};
+  }
+  if (IsUtf8(end.file)) return OkStatus();
+  return {Code::kInvalidArgument, reasons::kBadName,
+          "the path of " + std::string(what) + "'s file is not UTF-8: " + ToUtf8(end.file),
+          "rename the file on its node"};
+}
+
 Status CheckTexts(const TransferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the source's node", request.source.node));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the source's buffer", request.source.buffer));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the destination's node", request.destination.node));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the destination's buffer", request.destination.buffer));
+  ONECOPY_RETURN_IF_ERROR(CheckEnd("the source", request.source));
+  ONECOPY_RETURN_IF_ERROR(CheckEnd("the destination", request.destination));
   for (const auto* more : {&request.more_sources, &request.more_destinations}) {
-    for (const Endpoint& one : *more) {
-      ONECOPY_RETURN_IF_ERROR(CheckText("a buffer's node", one.node));
-      ONECOPY_RETURN_IF_ERROR(CheckText("a buffer", one.buffer));
-    }
+    for (const Endpoint& one : *more) ONECOPY_RETURN_IF_ERROR(CheckEnd("a further end", one));
   }
   ONECOPY_RETURN_IF_ERROR(CheckText("the path", request.policy.path_glob));
   ONECOPY_RETURN_IF_ERROR(CheckText("the link", request.policy.link));
@@ -43,13 +55,13 @@ Status CheckTexts(const TransferRequest& request) {
 }
 
 Status CheckTexts(const SeriesRequest& request) {
-  for (const Endpoint* end : {&request.source, &request.destination}) {
-    ONECOPY_RETURN_IF_ERROR(CheckText("the end's node", end->node));
-    ONECOPY_RETURN_IF_ERROR(CheckText("the end's buffer", end->buffer));
-  }
+  ONECOPY_RETURN_IF_ERROR(CheckEnd("the source", request.source));
+  ONECOPY_RETURN_IF_ERROR(CheckEnd("the destination", request.destination));
   ONECOPY_RETURN_IF_ERROR(CheckText("the path", request.policy.path_glob));
   return CheckText("the link", request.policy.link);
 }
+
+std::string ShownText(std::string_view text) { return CutUtf8(ToUtf8(text), codec::kMaxText); }
 
 std::string ChosenOr(const std::string& request_id) {
   return request_id.empty() ? os::RandomHex(16) : request_id;

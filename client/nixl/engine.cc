@@ -13,14 +13,6 @@
 
 namespace onecopy::nixl::abi {
 
-// Of a descriptor that was registered here, or loaded from another agent.
-class Metadata {
- public:
-  std::shared_ptr<const Place> place;
-  std::shared_ptr<const Memory> memory;  // of this agent's; else null
-  uintptr_t address = 0;                 // where the descriptor begins
-};
-
 // One transfer as NIXL's user made it, to be posted once or again and again.
 class Request {
  public:
@@ -80,7 +72,17 @@ Engine::Core::Core(Settings chosen, const std::string& agent)
 
 Status Engine::Core::Restore(Client& client) {
   ONECOPY_RETURN_IF_ERROR(memories.Restore(client));
+  ONECOPY_ASSIGN_OR_RETURN(const NodeInfo node, client.GetNode(client.node()));
+  {
+    const MutexLock lock(mutex);
+    boot_id = node.boot_id;
+  }
   return mailbox.Restore(client);
+}
+
+AgentPlace Engine::Core::Here() const {
+  const MutexLock lock(mutex);
+  return {session->node(), mailbox.buffer(), boot_id};
 }
 
 Result<std::unique_ptr<Engine>> Engine::Create(const abi::InitParameters& init) {
@@ -124,34 +126,37 @@ abi::Segments Engine::SupportedSegments() const {
 Outcome Engine::Register(const abi::RegisteredDescriptor& memory, const abi::Segment& segment,
                          abi::Metadata*& out) {
   return Guarded("registering memory", [&] {
-    const auto register_it = [&]() -> Status {
+    const auto make = [&]() -> Result<std::shared_ptr<const Memory>> {
       ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
       auto made = core_->memories.Register(*client, segment, memory.address, memory.bytes);
       ONECOPY_RETURN_IF_ERROR(core_->session->Note(made.status()));
-      auto metadata = std::make_unique<abi::Metadata>();
-      metadata->memory = *made;
-      metadata->place = std::shared_ptr<const Place>(*made, &(*made)->place);
-      metadata->address = memory.address;
-      out = metadata.release();
-      return OkStatus();
+      return made;
     };
-    return Say("registering memory", register_it());
+    const Result<abi::Metadata*> handle = handles_.Register(memory, segment, make);
+    if (handle.ok()) out = *handle;
+    return Say("registering memory", handle.status());
   });
 }
 
 Outcome Engine::Deregister(abi::Metadata* metadata) {
   return Guarded("deregistering memory", [&] {
-    const std::unique_ptr<abi::Metadata> owned(metadata);
-    const auto deregister = [&]() -> Status {
-      const auto client = core_->session->Get();
-      if (!client) {  // what the daemon had of it has gone with the daemon
-        core_->memories.Drop(owned->memory);
-        return OkStatus();
-      }
-      return core_->session->Note(core_->memories.Forget(**client, owned->memory));
-    };
-    return Say("deregistering memory", deregister());
+    const std::shared_ptr<const Memory> memory = handles_.Deregister(metadata);
+    if (memory == nullptr || !core_->memories.Leave(memory)) return Outcome::kSuccess;
+    return Say("deregistering memory", Remove(*memory));
   });
+}
+
+Status Engine::Remove(const Memory& memory) const {
+  const auto client = core_->session->Get();
+  if (!client) return OkStatus();  // what the daemon had of it has gone with the daemon
+  const auto remove = [core = core_.get(), client = *client, buffer = memory.place.buffer] {
+    return core->session->Note(client->DeleteBuffer(buffer, true));
+  };
+  if (!memory.own) return remove();
+  // Nobody but this process reaches it: what the daemon knows of it may go a little later.
+  (*client)->CloseMemory(memory.place.buffer);
+  const Status begun = workers_.Run([remove] { static_cast<void>(remove()); });
+  return begun.ok() ? begun : remove();
 }
 
 Outcome Engine::Connect(const std::string& agent) {
@@ -159,7 +164,10 @@ Outcome Engine::Connect(const std::string& agent) {
     const auto connect = [&]() -> Status {
       ONECOPY_ASSIGN_OR_RETURN(const AgentPlace place, Find(agent));
       ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
-      return core_->session->Note(client->GetNode(place.node).status());
+      ONECOPY_RETURN_IF_ERROR(core_->session->Note(client->GetNode(place.node).status()));
+      // One that this agent's user may not see is told by the first transfer.
+      if (client->GetBuffer(place.node, place.mailbox).ok()) core_->presence.Met(place);
+      return OkStatus();
     };
     return Say("connecting to agent " + agent, connect());
   });
@@ -168,13 +176,16 @@ Outcome Engine::Connect(const std::string& agent) {
 Outcome Engine::Disconnect(const std::string& agent) {
   return Guarded("disconnecting", [&] {
     const MutexLock lock(mutex_);
-    peers_.erase(agent);
+    const auto peer = peers_.find(agent);
+    if (peer == peers_.end()) return Outcome::kSuccess;
+    core_->presence.Forget(peer->second.place);
+    peers_.erase(peer);
     return Outcome::kSuccess;
   });
 }
 
 Outcome Engine::Unload(abi::Metadata* metadata) {
-  delete metadata;
+  handles_.Unload(metadata);
   return Outcome::kSuccess;
 }
 
@@ -189,6 +200,7 @@ Outcome Engine::Prepare(const abi::Operation& operation, const abi::TransferList
           std::vector<TransferRequest> made,
           MakeRequests(operation, Pieces(local), Pieces(remote), core_->settings.policy));
       for (TransferRequest& each : made) {
+        each.checksum = core_->settings.checksum;
         request->requests.push_back(std::make_shared<const TransferRequest>(std::move(each)));
       }
       out = request.release();
@@ -204,14 +216,17 @@ Outcome Engine::Post(const abi::Operation& /*operation*/, const abi::TransferLis
   return Guarded("posting a transfer", [&] {
     if (request == nullptr) return Outcome::kBadArgument;
     if (request->posting != nullptr && !request->posting->Outcome()) return Outcome::kStillActive;
-    std::function<Status()> then;
+    Posting::Afterwards afterwards;
     if (options != nullptr && options->has_notification) {
-      then = [this, agent, message = options->notification] { return Send(agent, message); };
+      afterwards.then = [this, agent, message = options->notification] {
+        return Send(agent, message);
+      };
     }
+    afterwards.judge = [this, agent](const Status& failure) { return Judge(agent, failure); };
     request->told = false;
     request->posted = std::chrono::steady_clock::now();
     request->posting =
-        Posting::Start(*core_->session, workers_, request->requests, std::move(then));
+        Posting::Start(*core_->session, workers_, request->requests, std::move(afterwards));
     const MutexLock lock(mutex_);
     if (postings_.size() >= sweep_at_) {
       std::erase_if(postings_, [](const auto& posting) { return posting.expired(); });
@@ -233,6 +248,9 @@ Outcome Engine::Check(abi::Request* request) const {
     }
     if (request->told) return OutcomeFor(*ended);
     request->told = true;
+    if (ended->ok()) {
+      if (const auto place = Find(request->agent)) core_->presence.Met(*place);
+    }
     return Say("a transfer with agent " + request->agent, *ended);
   });
 }
@@ -264,7 +282,7 @@ Outcome Engine::PublicData(const abi::Metadata* metadata, std::string& out) cons
 
 Outcome Engine::ConnectionInfo(std::string& out) const {
   return Guarded("describing the agent", [&] {
-    out = Encode(AgentPlace{core_->session->node(), core_->mailbox.buffer()});
+    out = Encode(core_->Here());
     return Outcome::kSuccess;
   });
 }
@@ -287,8 +305,12 @@ Outcome Engine::LoadRemote(const abi::RegisteredDescriptor& memory, const abi::S
     const MutexLock lock(mutex_);
     const auto peer = peers_.find(agent);
     if (peer == peers_.end()) return Outcome::kNotFound;
+    if (found->buffer.empty()) {  // no bytes
+      out = handles_.LoadRemote(std::make_shared<Place>(Place{"", "", memory.address}),
+                                memory.address);
+      return Outcome::kSuccess;
+    }
     const std::string& node = peer->second.place.node;
-    auto metadata = std::make_unique<abi::Metadata>();
     // Descriptors in one buffer have one place, so that a transfer of many takes few requests.
     std::shared_ptr<const Place>& place = peer->second.memories[found->buffer];
     if (place == nullptr) {
@@ -300,17 +322,15 @@ Outcome Engine::LoadRemote(const abi::RegisteredDescriptor& memory, const abi::S
                  {Code::kInvalidArgument, reasons::kBadArgument,
                   "two descriptors in buffer " + found->buffer + " contradict each other"});
     }
-    metadata->place = place;
-    metadata->address = memory.address;
-    out = metadata.release();
+    out = handles_.LoadRemote(place, memory.address);
     return Outcome::kSuccess;
   });
 }
 
 Outcome Engine::LoadLocal(abi::Metadata* local, abi::Metadata*& out) {
   return Guarded("loading memory of one's own", [&] {
-    out = new abi::Metadata(*local);
-    return Outcome::kSuccess;
+    out = handles_.LoadLocal(local);
+    return out == nullptr ? Outcome::kNotFound : Outcome::kSuccess;
   });
 }
 
@@ -322,12 +342,13 @@ Outcome Engine::TakeNotifications(abi::Notifications& out) {
 }
 
 Outcome Engine::Notify(const std::string& to, const std::string& message) const {
-  return Guarded("notifying",
-                 [&] { return Say("a notification for agent " + to, Send(to, message)); });
+  return Guarded("notifying", [&] {
+    return Say("a notification for agent " + to, Judge(to, Send(to, message)));
+  });
 }
 
 Result<AgentPlace> Engine::Find(const std::string& name) const {
-  if (name == agent()) return AgentPlace{core_->session->node(), core_->mailbox.buffer()};
+  if (name == agent()) return core_->Here();
   const MutexLock lock(mutex_);
   const auto peer = peers_.find(name);
   if (peer != peers_.end()) return peer->second.place;
@@ -340,6 +361,13 @@ Status Engine::Send(const std::string& to, const std::string& message) const {
   ONECOPY_ASSIGN_OR_RETURN(const AgentPlace place, Find(to));
   ONECOPY_ASSIGN_OR_RETURN(const std::shared_ptr<Client> client, core_->session->Get());
   return core_->session->Note(core_->mailbox.Send(*client, place, message));
+}
+
+Status Engine::Judge(const std::string& about, const Status& failure) const {
+  if (about == agent() || !Presence::IsDoubtful(failure)) return failure;
+  const auto place = Find(about);
+  const auto client = core_->session->Get();
+  return place && client ? core_->presence.Judge(**client, *place, failure) : failure;
 }
 
 }  // namespace onecopy::nixl

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "client/nixl/abi.h"
+#include "client/nixl/handles.h"
 #include "client/nixl/mailbox.h"
 #include "client/nixl/memories.h"
 #include "client/nixl/order.h"
 #include "client/nixl/posting.h"
+#include "client/nixl/presence.h"
 #include "client/nixl/session.h"
 #include "client/nixl/settings.h"
 #include "client/nixl/wire.h"
@@ -67,10 +69,16 @@ class Engine final : public abi::Engine {
     // What a new session of the client's lacks.
     Status Restore(Client& client);
 
+    // Where the agent is now, as others are told.
+    AgentPlace Here() const;
+
     const Settings settings;
     Memories memories;
+    Presence presence;
     std::unique_ptr<Session> session;
-    Mailbox mailbox;  // last: its thread uses the rest
+    mutable Mutex mutex;
+    std::string boot_id ONECOPY_GUARDED_BY(mutex);  // of the daemon of the session
+    Mailbox mailbox;                                // last: its thread uses the rest
   };
   // Of an agent whose metadata was loaded.
   struct Peer {
@@ -83,8 +91,13 @@ class Engine final : public abi::Engine {
   // NOT_FOUND (PEER_NOT_FOUND) where none of its metadata was loaded.
   Result<AgentPlace> Find(const std::string& agent) const;
   Status Send(const std::string& agent, const std::string& message) const;
+  // What something with that agent failed with, or OWNER_DIED where it has gone. May block.
+  Status Judge(const std::string& agent, const Status& failure) const;
+  // No descriptor is in the memory any more, so that nothing may touch it.
+  Status Remove(const Memory& memory) const;
 
   const std::unique_ptr<Core> core_;
+  Handles handles_;
   mutable Mutex mutex_;
   std::map<std::string, Peer> peers_ ONECOPY_GUARDED_BY(mutex_);
   static constexpr size_t kLeastSweep = 64;

@@ -1,5 +1,6 @@
 #include "client/nixl/memories.h"
 
+#include <optional>
 #include <utility>
 
 #include "client/nixl/grants.h"
@@ -28,13 +29,13 @@ void WidenToAllocation(uintptr_t& address, uint64_t& bytes) {
   bytes = whole;
 }
 
-// By the way that takes the fewest copies.
-Status RegisterBytes(Client& client, const Memory& memory) {
+// By the way that takes the fewest copies. `file`: the one that the memory is shared by, if any.
+Status RegisterBytes(Client& client, const Memory& memory, const std::optional<SharedFile>& file) {
   const Place& place = memory.place;
   if (memory.segment == abi::Segment::kVram) {
     return client.RegisterCuda(place.buffer, place.address, memory.bytes).status();
   }
-  if (const auto file = FindSharedFile(place.address, memory.bytes)) {
+  if (file) {
     return client.RegisterMemfd(place.buffer, file->fd.get(), file->offset, memory.bytes).status();
   }
   return client.RegisterMemory(place.buffer, reinterpret_cast<void*>(place.address), memory.bytes)
@@ -48,10 +49,6 @@ Memories::Memories(std::vector<std::string> grant_to)
 
 Result<std::shared_ptr<const Memory>> Memories::Register(Client& client, abi::Segment segment,
                                                          uintptr_t address, uint64_t bytes) {
-  if (bytes == 0) {
-    return Status(Code::kInvalidArgument, reasons::kBadSize, "memory of no bytes was registered",
-                  "leave it out");
-  }
   if (segment == abi::Segment::kVram) WidenToAllocation(address, bytes);
   const MutexLock lock(mutex_);
   // Few are long enough to lie around the address from far before it, so the look back is short.
@@ -64,24 +61,14 @@ Result<std::shared_ptr<const Memory>> Memories::Register(Client& client, abi::Se
   }
   auto memory = std::make_shared<Memory>(
       Memory{segment, bytes, {"", prefix_ + "-" + std::to_string(next_), address}});
-  ONECOPY_RETURN_IF_ERROR(Make(client, *memory));
+  ONECOPY_ASSIGN_OR_RETURN(memory->own, Make(client, *memory));
   ++next_;
   entries_.emplace(Key{segment, address}, Entry{memory, 1});
   return std::shared_ptr<const Memory>(memory);
 }
 
-Status Memories::Forget(Client& client, const std::shared_ptr<const Memory>& memory) {
-  const MutexLock lock(mutex_);
-  if (!Leave(memory)) return OkStatus();
-  return client.DeleteBuffer(memory->place.buffer, true);
-}
-
-void Memories::Drop(const std::shared_ptr<const Memory>& memory) {
-  const MutexLock lock(mutex_);
-  static_cast<void>(Leave(memory));
-}
-
 bool Memories::Leave(const std::shared_ptr<const Memory>& memory) {
+  const MutexLock lock(mutex_);
   const auto [first, last] = entries_.equal_range({memory->segment, memory->place.address});
   for (auto at = first; at != last; ++at) {
     if (at->second.memory != memory) continue;
@@ -97,17 +84,22 @@ Status Memories::Restore(Client& client) {
   for (const LostBuffer& lost : client.session().lost) {
     for (const auto& [key, entry] : entries_) {
       if (entry.memory->place.buffer != lost.was.name) continue;
-      ONECOPY_RETURN_IF_ERROR(Make(client, *entry.memory));
+      ONECOPY_RETURN_IF_ERROR(Make(client, *entry.memory).status());
     }
   }
   return OkStatus();
 }
 
-Status Memories::Make(Client& client, const Memory& memory) const {
-  ONECOPY_RETURN_IF_ERROR(RegisterBytes(client, memory));
-  Status granted = GrantTo(client, memory.place.buffer, grant_to_);
-  if (!granted.ok()) static_cast<void>(client.DeleteBuffer(memory.place.buffer, true));
-  return granted;
+Result<bool> Memories::Make(Client& client, const Memory& memory) const {
+  const bool host = memory.segment == abi::Segment::kDram;
+  const std::optional<SharedFile> file =
+      host ? FindSharedFile(memory.place.address, memory.bytes) : std::nullopt;
+  ONECOPY_RETURN_IF_ERROR(RegisterBytes(client, memory, file));
+  if (Status granted = GrantTo(client, memory.place.buffer, grant_to_); !granted.ok()) {
+    static_cast<void>(client.DeleteBuffer(memory.place.buffer, true));
+    return granted;
+  }
+  return host && !file;
 }
 
 }  // namespace onecopy::nixl

@@ -19,7 +19,8 @@ namespace onecopy::nixl {
 struct Memory {
   abi::Segment segment;
   uint64_t bytes = 0;
-  Place place;  // of this node
+  Place place;       // of this node
+  bool own = false;  // copied by this process's library alone
 };
 
 // Descriptors that lie inside memory which is registered share its registration, and GPU memory is
@@ -29,14 +30,11 @@ class Memories {
   // Owners, each of whom may read and write what is registered.
   explicit Memories(std::vector<std::string> grant_to);
 
-  // As Client::RegisterMemory and RegisterCuda. INVALID_ARGUMENT (BAD_SIZE) for no bytes.
+  // As Client::RegisterMemory and RegisterCuda, of at least one byte.
   Result<std::shared_ptr<const Memory>> Register(Client& client, abi::Segment segment,
                                                  uintptr_t address, uint64_t bytes);
-  // A descriptor less: cancels the transfers that use the memory and waits until they have let go,
-  // where it was the last.
-  Status Forget(Client& client, const std::shared_ptr<const Memory>& memory);
-  // The same where the daemon has gone.
-  void Drop(const std::shared_ptr<const Memory>& memory);
+  // A descriptor less. Whether it was the last, so that the buffer is to be removed.
+  bool Leave(const std::shared_ptr<const Memory>& memory);
 
   // Registers again, under the same names, what the client lost with its last session.
   Status Restore(Client& client);
@@ -48,9 +46,8 @@ class Memories {
   };
   using Key = std::pair<abi::Segment, uintptr_t>;
 
-  Status Make(Client& client, const Memory& memory) const;
-  // Whether that was the last.
-  bool Leave(const std::shared_ptr<const Memory>& memory) ONECOPY_REQUIRES(mutex_);
+  // Registers it: whether it is this process's own.
+  Result<bool> Make(Client& client, const Memory& memory) const;
 
   const std::vector<std::string> grant_to_;
   const std::string prefix_;  // of all names

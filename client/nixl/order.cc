@@ -13,9 +13,9 @@ namespace {
 using Pair = std::pair<const Place*, const Place*>;  // source, destination
 
 Status CheckPiece(const Piece& piece) {
-  if (piece.address >= piece.place->address) return OkStatus();
+  if (piece.address >= piece.place->address && !piece.place->buffer.empty()) return OkStatus();
   return {Code::kOutOfRange, reasons::kRangeOutOfBuffer,
-          "a descriptor begins before the memory that was registered for it (buffer " +
+          "a descriptor does not lie in the memory that was registered for it (buffer " +
               piece.place->buffer + ")",
           "register all of the memory that the transfer names"};
 }
@@ -141,9 +141,9 @@ Result<std::vector<TransferRequest>> MakeRequests(abi::Operation operation,
                         " at the destination",
                     "name as many bytes of both");
     }
+    if (source.bytes == 0) continue;
     ONECOPY_RETURN_IF_ERROR(CheckPiece(source));
     ONECOPY_RETURN_IF_ERROR(CheckPiece(destination));
-    if (source.bytes == 0) continue;
     const Pair pair = {source.place, destination.place};
     if (groups.empty() || groups[group].pair != pair) {
       group = numbers.emplace(pair, groups.size()).first->second;
@@ -151,10 +151,6 @@ Result<std::vector<TransferRequest>> MakeRequests(abi::Operation operation,
     }
     groups[group].Add(source.address - source.place->address,
                       destination.address - destination.place->address, source.bytes);
-  }
-  if (groups.empty()) {
-    return Status(Code::kInvalidArgument, reasons::kBadSize, "the descriptors have no bytes",
-                  "name some");
   }
   RequestMaker requests(policy);
   for (const Group& each : groups) requests.Add(each);

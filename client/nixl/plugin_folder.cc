@@ -12,6 +12,7 @@
 #include "client/nixl/versions.h"
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
+#include "transport/os/path_owners.h"
 
 namespace onecopy::nixl {
 namespace {
@@ -83,6 +84,14 @@ Result<Links> PlanLinks(const fs::path& packages, const std::string& nixl, const
   return links;
 }
 
+// NIXL loads what lies there into its user's programs.
+Status CheckOwners(const fs::path& folder) {
+  const Status status = os::CheckPathOwners(folder.string(), os::PathTrust::kOwnersAlone);
+  if (status.ok()) return status;
+  return {status.code(), status.reason(), status.message(),
+          "name a folder with --cache that nobody but you and root can write to"};
+}
+
 std::string HashOf(const Links& links) {
   std::string all;
   for (const auto& [link, target] : links) all += link + "\n" + target.string() + "\n";
@@ -102,6 +111,8 @@ Status MakeLinks(const Links& links, const fs::path& folder) {
   for (const auto& [link, target] : links) {
     const fs::path at = fs::path(scratch) / link;
     fs::create_directories(at.parent_path(), error);
+    // Whatever the umask, as others could put files there.
+    if (!error) fs::permissions(at.parent_path(), fs::perms{0755}, error);
     if (!error) fs::create_symlink(target, at, error);
     if (error) break;
   }
@@ -129,14 +140,18 @@ Result<fs::path> MakePluginFolder(const PluginFolderRequest& request) {
   ONECOPY_ASSIGN_OR_RETURN(const NixlCore found, FindCoreOf(core.string()));
   ONECOPY_RETURN_IF_ERROR(CheckKnown(found));
   ONECOPY_ASSIGN_OR_RETURN(const Links links, PlanLinks(packages, nixl, plugin));
-  fs::create_directories(request.cache, error);
+  const fs::path cache = fs::absolute(request.cache);
+  ONECOPY_RETURN_IF_ERROR(CheckOwners(cache));
+  fs::create_directories(cache, error);
   if (error) {
     return os::ErrnoStatus(error.value(), "making " + request.cache.string(),
                            "name a folder that can be written to with --cache");
   }
-  const fs::path folder = fs::absolute(request.cache) / (found.version + "-" + HashOf(links));
+  const fs::path folder = cache / (found.version + "-" + HashOf(links));
   if (!fs::is_directory(folder, error)) ONECOPY_RETURN_IF_ERROR(MakeLinks(links, folder));
-  return folder / ("." + nixl + std::string(kLibraries)) / "plugins";
+  fs::path plugins = folder / ("." + nixl + std::string(kLibraries)) / "plugins";
+  ONECOPY_RETURN_IF_ERROR(CheckOwners(plugins));
+  return plugins;
 }
 
 }  // namespace onecopy::nixl

@@ -18,8 +18,10 @@ struct PluginFolderRequest {
 
 // Makes it, unless it is there already, and returns its path. It consists of links, laid out as the
 // wheels are, since the libraries find each other by where they lie; another version of either has
-// another folder. FAILED_PRECONDITION (NIXL_MISSING) where there is no NIXL, or there are several;
-// (NIXL_UNKNOWN) for a version that the plug-in would refuse; as ErrnoStatus for the folder.
+// another folder. PERMISSION_DENIED (ACCESS_DENIED) where another user could exchange what is in
+// it, as os::CheckPathOwners says. FAILED_PRECONDITION (NIXL_MISSING) where there is no NIXL, or
+// there are several; (NIXL_UNKNOWN) for a version that the plug-in would refuse; as ErrnoStatus for
+// the folder.
 Result<std::filesystem::path> MakePluginFolder(const PluginFolderRequest& request);
 
 }  // namespace onecopy::nixl

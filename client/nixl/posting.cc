@@ -15,18 +15,18 @@ Status Cancelled() {
 }  // namespace
 
 Posting::Posting(Session& session, Workers& workers, const Requests& requests,
-                 std::function<Status()> then)
+                 Afterwards afterwards)
     : session_(session),
       workers_(workers),
       left_(requests.size()),
-      then_(std::move(then)),
-      told_of_ends_(then_ != nullptr) {
+      afterwards_(std::move(afterwards)),
+      told_of_ends_(afterwards_.then != nullptr) {
   for (const auto& request : requests) parts_.push_back({request, {}, false, false});
 }
 
 std::shared_ptr<Posting> Posting::Start(Session& session, Workers& workers,
-                                        const Requests& requests, std::function<Status()> then) {
-  std::shared_ptr<Posting> posting(new Posting(session, workers, requests, std::move(then)));
+                                        const Requests& requests, Afterwards afterwards) {
+  std::shared_ptr<Posting> posting(new Posting(session, workers, requests, std::move(afterwards)));
   const std::shared_ptr<Client> client = session.Ready();
   const MutexLock lock(posting->mutex_);
   for (size_t i = 0; i < requests.size() && !posting->done_; ++i) {
@@ -36,6 +36,7 @@ std::shared_ptr<Posting> Posting::Start(Session& session, Workers& workers,
       posting->BeginByWorker(i);
     }
   }
+  if (requests.empty()) posting->Follow();
   return posting;
 }
 
@@ -97,16 +98,30 @@ void Posting::Ended(Part& part, const Status& status) {
     failure_ = status;
     CancelLocked();
   }
-  if (--left_ > 0) return;
-  if (!failure_.ok() || then_ == nullptr) return Done();
-  failure_ = workers_.Run([self = shared_from_this(), then = std::exchange(then_, nullptr)] {
-    const Status said = then();
+  if (--left_ == 0) Follow();
+}
+
+void Posting::Follow() {
+  std::function<Status()> next = std::exchange(afterwards_.then, nullptr);
+  if (!failure_.ok()) {
+    next = nullptr;
+    if (afterwards_.judge != nullptr) {
+      next = [judge = std::exchange(afterwards_.judge, nullptr), failure = failure_] {
+        return judge(failure);
+      };
+    }
+  }
+  if (next == nullptr) return Done();
+  const Status begun = workers_.Run([self = shared_from_this(), next = std::move(next)] {
+    const Status said = next();
     const MutexLock lock(self->mutex_);
     if (self->done_) return;
     self->failure_ = said;
     self->Done();
   });
-  if (!failure_.ok()) Done();
+  if (begun.ok()) return;
+  if (failure_.ok()) failure_ = begun;
+  Done();
 }
 
 void Posting::Done() {
@@ -159,7 +174,7 @@ void Posting::Abandon() {
   const MutexLock lock(mutex_);
   if (done_) return;
   failure_ = Cancelled();
-  then_ = nullptr;
+  afterwards_ = {};
   Done();
 }
 

@@ -19,15 +19,22 @@ namespace onecopy::nixl {
 using Requests = std::vector<std::shared_ptr<const TransferRequest>>;
 
 // Thread-safe. No thread waits for it: whoever asks for the outcome looks. Only what follows the
-// transfers (`then`) and what is repeated are works of a thread.
+// transfers and what is repeated are works of a thread.
 class Posting : public std::enable_shared_from_this<Posting> {
  public:
-  // Starts the transfers. `then`, which may be null, is called on one of the workers once all have
-  // arrived, also where nobody asks; its status is the posting's. Where the daemon was restarted
+  // What follows the transfers, each on one of the workers; null: nothing.
+  struct Afterwards {
+    // Once all have arrived, also where nobody asks; its status is the posting's.
+    std::function<Status()> then;
+    // Where one has failed with that: what the posting's status is instead.
+    std::function<Status(const Status&)> judge;
+  };
+
+  // Starts the transfers, of which there may be none. Where the daemon was restarted
   // since the last call, and has begun nothing, it is asked once more. The session and the workers
   // must outlive it, until it has ended or was abandoned.
   static std::shared_ptr<Posting> Start(Session& session, Workers& workers,
-                                        const Requests& requests, std::function<Status()> then);
+                                        const Requests& requests, Afterwards afterwards);
 
   // Nothing while it runs; then how it ended: the first failure, after which the other transfers
   // were cancelled. Never blocks.
@@ -48,8 +55,7 @@ class Posting : public std::enable_shared_from_this<Posting> {
     bool ended = false;
   };
 
-  Posting(Session& session, Workers& workers, const Requests& requests,
-          std::function<Status()> then);
+  Posting(Session& session, Workers& workers, const Requests& requests, Afterwards afterwards);
 
   void Begin(Client& client, Part& part) ONECOPY_REQUIRES(mutex_);
   // On a worker, as it may have to connect first.
@@ -58,6 +64,8 @@ class Posting : public std::enable_shared_from_this<Posting> {
   // What has ended since the last look.
   void Look() ONECOPY_REQUIRES(mutex_);
   void Ended(Part& part, const Status& status) ONECOPY_REQUIRES(mutex_);
+  // All parts have ended: what follows, and then Done.
+  void Follow() ONECOPY_REQUIRES(mutex_);
   void CancelLocked() ONECOPY_REQUIRES(mutex_);
   void Done() ONECOPY_REQUIRES(mutex_);
 
@@ -70,7 +78,7 @@ class Posting : public std::enable_shared_from_this<Posting> {
   Status failure_ ONECOPY_GUARDED_BY(mutex_);
   bool cancelled_ ONECOPY_GUARDED_BY(mutex_) = false;
   bool done_ ONECOPY_GUARDED_BY(mutex_) = false;
-  std::function<Status()> then_ ONECOPY_GUARDED_BY(mutex_);
+  Afterwards afterwards_ ONECOPY_GUARDED_BY(mutex_);
   const bool told_of_ends_;  // by the client's thread: somebody must begin what follows
 };
 

@@ -11,7 +11,8 @@ namespace {
 Status Bad(const std::string& message) {
   return {Code::kInvalidArgument, reasons::kBadConfig, message,
           "the settings of backend ONECOPY are run_dir (a folder), at_most (a number of copies), "
-          "path (such as rdma-*) and grant_to (owners such as 1000@west, with commas between)"};
+          "path (such as rdma-*), checksum (true or false) and grant_to (owners such as 1000@west, "
+          "with commas between)"};
 }
 
 std::vector<std::string> Split(std::string_view text) {
@@ -30,7 +31,7 @@ std::vector<std::string> Split(std::string_view text) {
 }  // namespace
 
 abi::Parameters DefaultParameters() {
-  return {{"run_dir", ""}, {"at_most", ""}, {"path", ""}, {"grant_to", ""}};
+  return {{"run_dir", ""}, {"at_most", ""}, {"path", ""}, {"checksum", ""}, {"grant_to", ""}};
 }
 
 Result<Settings> ParseSettings(const abi::Parameters& parameters) {
@@ -42,6 +43,11 @@ Result<Settings> ParseSettings(const abi::Parameters& parameters) {
       settings.policy.path_glob = value;
     } else if (key == "grant_to") {
       settings.grant_to = Split(value);
+    } else if (key == "checksum") {
+      if (!value.empty() && value != "true" && value != "false") {
+        return Bad("checksum is \"" + value + "\", neither true nor false");
+      }
+      settings.checksum = value == "true";
     } else if (key != "at_most") {
       return Bad("backend ONECOPY has no setting \"" + key + "\"");
     } else if (!value.empty()) {

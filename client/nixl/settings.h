@@ -13,6 +13,7 @@ namespace onecopy::nixl {
 struct Settings {
   std::string run_dir = {};                // of the daemon; empty: as every client finds it
   Policy policy = {};                      // of every transfer: "at_most", "path"
+  bool checksum = false;                   // of every transfer
   std::vector<std::string> grant_to = {};  // other owners who may read and write what is registered
 };
 

@@ -11,10 +11,12 @@ namespace {
 
 constexpr std::string_view kAgent = "onecopy-agent-1";
 constexpr std::string_view kMemory = "onecopy-memory-1";
+constexpr std::string_view kNowhere = "-";
 constexpr size_t kMaxWord = 255;
 
-// The words of the text, of which the first is `kind` and none is empty or long.
-std::optional<std::vector<std::string>> Words(std::string_view text, std::string_view kind) {
+// The `count` words of the text, of which the first is `kind` and none is empty or long.
+std::optional<std::vector<std::string>> Words(std::string_view text, std::string_view kind,
+                                              size_t count) {
   std::vector<std::string> words;
   while (true) {
     const size_t space = text.find(' ');
@@ -24,7 +26,7 @@ std::optional<std::vector<std::string>> Words(std::string_view text, std::string
     if (space == std::string_view::npos) break;
     text.remove_prefix(space + 1);
   }
-  if (words.size() != 3 || words[0] != kind) return std::nullopt;
+  if (words.size() != count || words[0] != kind) return std::nullopt;
   return words;
 }
 
@@ -37,23 +39,24 @@ Status Unreadable(const std::string& what) {
 }  // namespace
 
 std::string Encode(const AgentPlace& place) {
-  return std::string(kAgent) + " " + place.node + " " + place.mailbox;
+  return std::string(kAgent) + " " + place.node + " " + place.mailbox + " " + place.boot_id;
 }
 
 std::string Encode(const MemoryPlace& place) {
-  return std::string(kMemory) + " " + place.buffer + " " + std::to_string(place.offset_bytes);
+  const std::string buffer = place.buffer.empty() ? std::string(kNowhere) : place.buffer;
+  return std::string(kMemory) + " " + buffer + " " + std::to_string(place.offset_bytes);
 }
 
 Result<AgentPlace> DecodeAgent(std::string_view text) {
-  const auto words = Words(text, kAgent);
+  const auto words = Words(text, kAgent, 4);
   if (!words) return Unreadable("place of an agent");
-  return AgentPlace{(*words)[1], (*words)[2]};
+  return AgentPlace{(*words)[1], (*words)[2], (*words)[3]};
 }
 
 Result<MemoryPlace> DecodeMemory(std::string_view text) {
-  const auto words = Words(text, kMemory);
+  const auto words = Words(text, kMemory, 3);
   if (!words) return Unreadable("place of memory");
-  MemoryPlace place{(*words)[1], 0};
+  MemoryPlace place{(*words)[1] == kNowhere ? "" : (*words)[1], 0};
   const std::string& offset = (*words)[2];
   const char* const end = offset.data() + offset.size();
   const auto [stop, error] = std::from_chars(offset.data(), end, place.offset_bytes);

@@ -13,13 +13,14 @@ namespace onecopy::nixl {
 struct AgentPlace {
   std::string node;
   std::string mailbox;  // the buffer there to which its notifications go
+  std::string boot_id;  // of the node's daemon, with which the mailbox was made
 
   friend bool operator==(const AgentPlace&, const AgentPlace&) = default;
 };
 
 // Of a descriptor that an agent registered: where it lies in which buffer of its node.
 struct MemoryPlace {
-  std::string buffer;
+  std::string buffer;  // empty: it has no bytes
   uint64_t offset_bytes = 0;
 
   friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;

@@ -175,6 +175,7 @@ class Binder {
       bound.read = Users(section, "read");
       bound.write = Users(section, "write");
       bound.mode = Mode(section, "mode");
+      bound.follow_beneath = Follow(section);
     }
   }
 
@@ -187,6 +188,14 @@ class Binder {
              "\"0640\", not \"" +
                  text + "\"");
     return 0;
+  }
+
+  bool Follow(const std::string& section) {
+    const std::string& text = sections_.at(section).settings.Text("follow");
+    if (text != "none" && text != "beneath") {
+      Complain(section, "follow", "must be \"none\" or \"beneath\", not \"" + text + "\"");
+    }
+    return text == "beneath";
   }
 
   std::vector<FileUser> Users(const std::string& section, const std::string& key) {

@@ -55,6 +55,7 @@ struct Export {
   std::vector<FileUser> read;
   std::vector<FileUser> write;
   uint32_t mode = 0;  // of a new file
+  bool follow_beneath = false;
 
   friend bool operator==(const Export&, const Export&) = default;
 };

@@ -156,7 +156,7 @@ const std::vector<SettingSpec>& ExportKeys() {
   static const std::vector<SettingSpec> keys = {
       Text("path", "",
            "The folder: an absolute path, without . or .. and with single slashes. What it leads "
-           "to is found anew for each file; symbolic links below it are not followed."),
+           "to is found anew for each file."),
       Text("read", "",
            "Who may read every regular file below it that onecopyd may read, hard links and what "
            "is mounted there included: owners as UID@NODE, or *@NODE for all users of a node, "
@@ -170,6 +170,11 @@ const std::vector<SettingSpec>& ExportKeys() {
       Text("mode", "0640",
            "The mode of a new file, in octal, whatever onecopyd's umask: at most 0777, and its "
            "owner may read and write it."),
+      Text("follow", "none",
+           "Which symbolic links below the folder are followed. \"none\"; \"beneath\": those that "
+           "lead "
+           "to something below the folder, step by step, by a relative path, as in Hugging Face's "
+           "cache. A link that has the name of what is to be written never is."),
   };
   return keys;
 }

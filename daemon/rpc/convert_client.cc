@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "proto/codec/utf8.h"
-
 namespace onecopy::rpc {
 namespace {
 
@@ -66,7 +64,7 @@ Result<TransferId> Parse(const v1::CancelTransferRequest& in) {
 
 void Print(const engine::Page<TransferInfo>& value, v1::ListTransfersResponse* out) {
   for (const TransferInfo& transfer : value.items) Print(transfer, out->add_transfers());
-  out->set_next_page_token(ToUtf8(value.next_token));
+  out->set_next_page_token(value.next_token);
 }
 
 Result<engine::RegisterBufferRequest> Parse(const v1::RegisterBufferRequest& in) {
@@ -244,7 +242,7 @@ Result<engine::Page<BufferInfo>> Parse(const v1::ListBuffersResponse& in) {
 
 void Print(const engine::Page<BufferInfo>& value, v1::ListBuffersResponse* out) {
   for (const BufferInfo& buffer : value.items) Print(buffer, out->add_buffers());
-  out->set_next_page_token(ToUtf8(value.next_token));
+  out->set_next_page_token(value.next_token);
 }
 
 Result<engine::Page<GrantInfo>> Parse(const v1::ListGrantsResponse& in) {
@@ -253,7 +251,7 @@ Result<engine::Page<GrantInfo>> Parse(const v1::ListGrantsResponse& in) {
 
 void Print(const engine::Page<GrantInfo>& value, v1::ListGrantsResponse* out) {
   for (const GrantInfo& grant : value.items) Print(grant, out->add_grants());
-  out->set_next_page_token(ToUtf8(value.next_token));
+  out->set_next_page_token(value.next_token);
 }
 
 void Print(const engine::Page<NodeInfo>& value, v1::ListNodesResponse* out) {
@@ -262,7 +260,7 @@ void Print(const engine::Page<NodeInfo>& value, v1::ListNodesResponse* out) {
     Print(node, node_out);
     node_out->clear_capabilities();
   }
-  out->set_next_page_token(ToUtf8(value.next_token));
+  out->set_next_page_token(value.next_token);
 }
 
 void Print(const std::vector<ProbeInfo>& value, v1::ProbeNodeResponse* out) {

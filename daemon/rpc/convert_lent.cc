@@ -41,7 +41,7 @@ Result<engine::OpenRangeRequest> Parse(const v1::OpenRangeRequest& in) {
 
 void Print(const engine::OpenRangeRequest& value, v1::OpenRangeRequest* out) {
   out->set_ticket(value.ticket);
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
   out->set_connection(value.connection);
 }
 
@@ -69,7 +69,7 @@ Result<engine::OpenPushRequest> Parse(const v1::OpenPushRequest& in) {
 }
 
 void Print(const engine::OpenPushRequest& value, v1::OpenPushRequest* out) {
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
   PrintUid(value.uid, out);
   Print(value.reservation, out->mutable_reservation());
   Print(value.destination, out->mutable_destination());
@@ -111,7 +111,7 @@ Result<engine::ImportMemoryRequest> Parse(const v1::ImportMemoryRequest& in) {
 
 void Print(const engine::ImportMemoryRequest& value, v1::ImportMemoryRequest* out) {
   out->set_ticket(value.ticket);
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
 }
 
 Result<engine::MemoryExport> Parse(const v1::MemoryExport& in) {

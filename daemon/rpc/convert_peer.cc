@@ -38,13 +38,13 @@ Result<engine::Introduction> ParseIntroduction(const v1::Introduction& in, const
 }
 
 void PrintIntroduction(const engine::Introduction& value, v1::Introduction* out) {
-  out->set_node(ToUtf8(value.node));
-  out->set_boot_id(ToUtf8(value.boot_id));
+  out->set_node(value.node);
+  out->set_boot_id(value.boot_id);
   out->set_protocol_min(value.protocol_min);
   out->set_protocol_max(value.protocol_max);
   out->set_version(ToUtf8(value.version));
   out->set_address(ToUtf8(value.address));
-  out->set_uid_domain(ToUtf8(value.uid_domain));
+  out->set_uid_domain(value.uid_domain);
   out->set_draining(value.draining);
   out->set_files(value.files);
   out->set_writes_files(value.writes_files);
@@ -88,7 +88,7 @@ Result<engine::HelloRequest> Parse(const v1::HelloRequest& in) {
 void Print(const engine::HelloRequest& value, v1::HelloRequest* out) {
   PrintIntroduction(value.self, out->mutable_self());
   out->set_known_generation(value.known_generation);
-  out->set_known_boot_id(ToUtf8(value.known_boot_id));
+  out->set_known_boot_id(value.known_boot_id);
 }
 
 Result<engine::HelloReply> Parse(const v1::HelloResponse& in) {
@@ -137,9 +137,9 @@ Result<engine::ReserveRequest> Parse(const v1::ReserveRequest& in) {
 }
 
 void Print(const engine::ReserveRequest& value, v1::ReserveRequest* out) {
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
   PrintUid(value.uid, out);
-  out->set_destination_node(ToUtf8(value.destination_node));
+  out->set_destination_node(value.destination_node);
   Print(value.source, out->mutable_source());
   out->set_validate_only(value.validate_only);
   if (value.ranges != nullptr) Print(*value.ranges, out->mutable_source_ranges());
@@ -179,7 +179,7 @@ void PrintReserved(const engine::Reservation& value, Message* out) {
   Print(value.source, out->mutable_source());
   out->set_memory(ToUtf8(value.memory));
   out->set_device(ToUtf8(value.device));
-  out->set_memory_id(ToUtf8(value.memory_id));
+  out->set_memory_id(value.memory_id);
   if (value.place != nullptr) Print(*value.place, out->mutable_place());
 }
 
@@ -330,7 +330,7 @@ Result<engine::StartRequest> Parse(const v1::StartRequest& in) {
 }
 
 void Print(const engine::StartRequest& value, v1::StartRequest* out) {
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
   PrintUid(value.uid, out);
   Print(value.reservation, out->mutable_reservation());
   Print(value.asked.destination, out->mutable_destination());
@@ -402,7 +402,7 @@ Result<engine::PrepareRequest> Parse(const v1::PrepareRequest& in) {
 
 void Print(const engine::PrepareRequest& value, v1::PrepareRequest* out) {
   out->set_ticket(value.ticket);
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
   out->set_connection(value.connection);
   out->set_loan(value.loan);
   out->set_channel(value.channel);
@@ -433,7 +433,7 @@ Result<engine::FinishRequest> Parse(const v1::FinishRequest& in) {
 }
 
 void Print(const engine::FinishRequest& value, v1::FinishRequest* out) {
-  out->set_transfer_id(ToUtf8(value.id.str()));
+  out->set_transfer_id(value.id.str());
   *out->mutable_status() = ToProto(value.status);
   out->set_checksum(value.checksum);
   out->set_channel(value.channel);

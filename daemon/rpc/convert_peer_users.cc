@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/codec/utf8.h"
 #include "transport/core/name.h"
 
 namespace onecopy::rpc {
@@ -76,7 +75,7 @@ void Print(const engine::PeerMessage& value, v1::SendPeerMessageRequest* out) {
   PrintUid(value.uid, out);
   Print(value.asked.destination, out->mutable_destination());
   out->set_message(value.asked.message);
-  out->set_request_id(ToUtf8(value.asked.request_id));
+  out->set_request_id(value.asked.request_id);
 }
 
 }  // namespace onecopy::rpc

@@ -12,6 +12,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/error.h"
+#include "transport/os/path_owners.h"
 #include "transport/os/unix_socket.h"
 
 namespace onecopy {
@@ -33,6 +34,9 @@ Status Prepare(const std::string& path) {
       return {status.code(), status.reason(), status.message(),
               "name a folder with a shorter path with --run-dir"};
     }
+  }
+  if (const Status status = os::CheckPathOwners(path, os::PathTrust::kWhereShared); !status.ok()) {
+    return {status.code(), status.reason(), status.message(), kRemedy};
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);

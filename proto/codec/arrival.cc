@@ -1,5 +1,4 @@
 #include "proto/codec/codec.h"
-#include "proto/codec/utf8.h"
 
 namespace onecopy::codec {
 
@@ -32,11 +31,11 @@ Result<Arrival> Parse(const v1::Arrival& in, const Field& at) {
 }
 
 void Print(const Arrival& value, v1::Arrival* out) {
-  out->set_buffer(ToUtf8(value.buffer));
-  out->set_buffer_id(ToUtf8(value.buffer_id));
+  out->set_buffer(value.buffer);
+  out->set_buffer_id(value.buffer_id);
   out->set_sequence(value.sequence);
-  out->set_transfer_id(ToUtf8(value.transfer.str()));
-  out->set_from(ToUtf8(value.from));
+  out->set_transfer_id(value.transfer.str());
+  out->set_from(value.from);
   out->set_offset_bytes(value.range.offset);
   out->set_bytes(value.range.bytes);
   out->set_payload_bytes(value.bytes);
@@ -59,7 +58,7 @@ Result<MessageRequest> Parse(const v1::SendMessageRequest& in, const Field& at) 
 void Print(const MessageRequest& value, v1::SendMessageRequest* out) {
   Print(value.destination, out->mutable_destination());
   out->set_message(value.message);
-  out->set_request_id(ToUtf8(value.request_id));
+  out->set_request_id(value.request_id);
 }
 
 }  // namespace onecopy::codec

@@ -34,19 +34,19 @@ Result<BufferInfo> Parse(const v1::Buffer& in, const Field& at) {
 }
 
 void Print(const BufferInfo& value, v1::Buffer* out) {
-  out->set_node(ToUtf8(value.node));
-  out->set_name(ToUtf8(value.name));
-  out->set_id(ToUtf8(value.id));
-  out->set_memory(ToUtf8(value.memory));
+  out->set_node(value.node);
+  out->set_name(value.name);
+  out->set_id(value.id);
+  out->set_memory(value.memory);
   out->set_device(ToUtf8(value.device));
   out->set_bytes(value.bytes);
-  out->set_owner(ToUtf8(value.owner));
+  out->set_owner(value.owner);
   out->set_registered(value.registered);
   Print(value.create_time, out->mutable_create_time());
   out->set_transfers(value.transfers);
   out->set_keep_arrivals(value.keep_arrivals);
   out->set_form(ToUtf8(value.form));
-  out->set_view_of(ToUtf8(value.view_of));
+  out->set_view_of(value.view_of);
   out->set_offset_bytes(value.offset_bytes);
   if (value.array) Print(*value.array, out->mutable_array());
 }
@@ -66,7 +66,7 @@ Result<ArrayShape> Parse(const v1::Array& in, const Field& at) {
 }
 
 void Print(const ArrayShape& value, v1::Array* out) {
-  out->set_dtype(ToUtf8(value.dtype));
+  out->set_dtype(value.dtype);
   out->set_item_bytes(value.item_bytes);
   out->mutable_shape()->Assign(value.shape.begin(), value.shape.end());
   out->mutable_stride_bytes()->Assign(value.strides.begin(), value.strides.end());
@@ -89,7 +89,7 @@ Result<ViewRequest> Parse(const v1::ViewRequest& in, const Field& at) {
 }
 
 void Print(const ViewRequest& value, v1::ViewRequest* out) {
-  out->set_name(ToUtf8(value.name));
+  out->set_name(value.name);
   Print(value.range, out->mutable_range());
   if (value.array) Print(*value.array, out->mutable_array());
   out->set_keep_arrivals(value.keep_arrivals);
@@ -111,13 +111,13 @@ Result<CreateBufferRequest> Parse(const v1::CreateBufferRequest& in, const Field
 }
 
 void Print(const CreateBufferRequest& value, v1::CreateBufferRequest* out) {
-  out->set_request_id(ToUtf8(value.request_id));
-  out->set_name(ToUtf8(value.name));
+  out->set_request_id(value.request_id);
+  out->set_name(value.name);
   out->set_bytes(value.bytes);
-  out->set_memory(ToUtf8(value.memory));
+  out->set_memory(value.memory);
   out->set_validate_only(value.validate_only);
   out->set_keep_arrivals(value.keep_arrivals);
-  out->set_node(ToUtf8(value.node));
+  out->set_node(value.node);
 }
 
 Result<BufferSum> Parse(const v1::SumBufferResponse& in, const Field& at) {
@@ -153,16 +153,16 @@ Result<GrantInfo> Parse(const v1::Grant& in, const Field& at) {
 }
 
 void Print(const GrantInfo& value, v1::Grant* out) {
-  out->set_id(ToUtf8(value.id.str()));
-  out->set_buffer(ToUtf8(value.buffer));
+  out->set_id(value.id.str());
+  out->set_buffer(value.buffer);
   out->set_offset_bytes(value.range.offset);
   out->set_bytes(value.range.bytes);
-  out->set_to(ToUtf8(value.to));
+  out->set_to(value.to);
   out->set_read(value.read);
   out->set_write(value.write);
   if (value.expire_time) Print(*value.expire_time, out->mutable_expire_time());
-  out->set_owner(ToUtf8(value.owner));
-  out->set_node(ToUtf8(value.node));
+  out->set_owner(value.owner);
+  out->set_node(value.node);
 }
 
 Result<CreateGrantRequest> Parse(const v1::CreateGrantRequest& in, const Field& at) {
@@ -180,7 +180,7 @@ Result<CreateGrantRequest> Parse(const v1::CreateGrantRequest& in, const Field& 
 
 void Print(const CreateGrantRequest& value, v1::CreateGrantRequest* out) {
   Print(value.range, out->mutable_range());
-  out->set_to(ToUtf8(value.to));
+  out->set_to(value.to);
   out->set_read(value.read);
   out->set_write(value.write);
   if (value.lifetime) Print(*value.lifetime, out->mutable_lifetime());

@@ -23,21 +23,23 @@ Result<Endpoint> Parse(const v1::Endpoint& in, const Field& at) {
   ONECOPY_RETURN_IF_ERROR(CheckText(in.node(), at / "node"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.buffer(), at / "buffer"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.file(), at / "file", kMaxText));
-  Endpoint value{in.node(), in.buffer(), {}, {}, in.file(), in.fd_handle(), in.direct_fd_handle()};
+  Endpoint value{
+      in.node(),       in.buffer(), {}, {}, in.file(), in.fd_handle(), in.direct_fd_handle(),
+      in.is_new_file()};
   if (in.has_offset_bytes()) value.offset_bytes = in.offset_bytes();
   if (in.has_bytes()) value.bytes = in.bytes();
   return value;
 }
 
-// File names may be any bytes.
 void Print(const Endpoint& value, v1::Endpoint* out) {
-  out->set_node(ToUtf8(value.node));
-  out->set_buffer(ToUtf8(value.buffer));
+  out->set_node(value.node);
+  out->set_buffer(value.buffer);
   if (value.offset_bytes) out->set_offset_bytes(*value.offset_bytes);
   if (value.bytes) out->set_bytes(*value.bytes);
-  out->set_file(CutUtf8(ToUtf8(value.file), kMaxText));
+  out->set_file(value.file);
   out->set_fd_handle(value.fd_handle);
   out->set_direct_fd_handle(value.direct_fd_handle);
+  out->set_is_new_file(value.is_new_file);
 }
 
 Result<Policy> Parse(const v1::Policy& in, const Field& at) {
@@ -52,9 +54,9 @@ Result<Policy> Parse(const v1::Policy& in, const Field& at) {
 }
 
 void Print(const Policy& value, v1::Policy* out) {
-  out->set_path_glob(ToUtf8(value.path_glob));
+  out->set_path_glob(value.path_glob);
   if (value.at_most_copies) out->set_at_most_copies(*value.at_most_copies);
-  out->set_link(ToUtf8(value.link));
+  out->set_link(value.link);
   out->set_allow_emulated(value.allow_emulated);
 }
 

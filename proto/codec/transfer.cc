@@ -103,20 +103,20 @@ Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at) {
 }
 
 void Print(const TransferInfo& value, v1::Transfer* out) {
-  out->set_id(ToUtf8(value.id.str()));
+  out->set_id(value.id.str());
   out->set_state(PrintState(value.state));
   out->set_role(PrintRole(value.role));
   Print(value.source, out->mutable_source());
   Print(value.destination, out->mutable_destination());
   out->set_bytes(value.bytes);
   out->set_bytes_done(value.bytes_done);
-  out->set_owner(ToUtf8(value.owner));
+  out->set_owner(value.owner);
   Print(value.create_time, out->mutable_create_time());
   if (value.end_time) Print(*value.end_time, out->mutable_end_time());
   if (value.plan) Print(*value.plan, out->mutable_plan());
   Print(value.receipt, out->mutable_receipt());
   if (!value.error.ok()) *out->mutable_error() = ToProto(value.error);
-  out->set_part_of(ToUtf8(value.part_of.str()));
+  out->set_part_of(value.part_of.str());
   out->set_parts(value.parts);
   out->set_waits_for(CutUtf8(ToUtf8(value.waits_for), kMaxText));
   out->set_source_buffers(static_cast<uint32_t>(value.source_buffers));
@@ -168,7 +168,7 @@ void Print(const TransferRequest& value, v1::CreateTransferRequest* out) {
 }
 
 void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest* out) {
-  out->set_request_id(ToUtf8(value.request_id));
+  out->set_request_id(value.request_id);
   Print(value.source, out->mutable_source());
   Print(value.destination, out->mutable_destination());
   Print(value.policy, out->mutable_policy());
@@ -177,7 +177,7 @@ void PrintWithoutRanges(const TransferRequest& value, v1::CreateTransferRequest*
   out->set_sync(value.sync);
   if (value.deadline) Print(*value.deadline, out->mutable_deadline());
   out->set_validate_only(value.validate_only);
-  out->set_part_of(ToUtf8(value.part_of.str()));
+  out->set_part_of(value.part_of.str());
   out->set_message(value.message);
   for (const Endpoint& one : value.more_sources) Print(one, out->add_more_sources());
   for (const Endpoint& one : value.more_destinations) Print(one, out->add_more_destinations());
@@ -215,7 +215,7 @@ Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at) {
 }
 
 void Print(const SeriesEnd& value, v1::EndSeriesRequest* out) {
-  out->set_id(ToUtf8(value.id.str()));
+  out->set_id(value.id.str());
   if (!value.failure.ok()) *out->mutable_failure() = ToProto(value.failure);
   out->set_checksum(ToUtf8(value.checksum));
 }

@@ -207,7 +207,8 @@ TEST_CASE("a folder goes into one buffer with an index, which is written last") 
   Write(folder + "/empty", "");
   Write(folder + "/layers/0 x", Payload(70'001, 2));
   const Json done = pair.east.Do({"cp", folder, "west:model", "--create"});
-  CHECK(done.at("copies").size() == 2);
+  REQUIRE(done.at("copies").size() == 1);
+  CHECK(done.at("copies")[0].at("files") == 3);
   const std::string all = Contents(pair.west, "model");
   const Json files = IndexOf(all);
   REQUIRE(files.size() == 3);

@@ -47,7 +47,7 @@ struct Copying {
 }  // namespace
 
 TEST_CASE("an interrupted copy is cancelled, and ends when nothing moves any more") {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     Copying copying("a", "west:b");
     copying.command->Signal(signal);
     const Json said = Json::parse(copying.command->ReadAll());

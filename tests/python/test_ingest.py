@@ -190,13 +190,11 @@ def test_the_page_cache_is_looked_at(disk):
 
 
 def test_what_cannot_be_cold_is_said_so():
-    path = pathlib.Path("/dev/shm") / f"onecopy-ingest-{os.getpid()}"
-    path.write_bytes(b"x" * 8192)
-    try:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="onecopy-ingest.") as file:
+        file.write(b"x" * 8192)
+        file.flush()
         with pytest.raises(page_cache.NotAsWanted, match="stays in the page cache"):
-            page_cache.empty([path])
-    finally:
-        path.unlink()
+            page_cache.empty([pathlib.Path(file.name)])
 
 
 @pytest.mark.parametrize("shards", [1, 3])

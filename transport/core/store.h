@@ -150,7 +150,10 @@ struct OpenFileRequest {
   std::shared_ptr<const void> keeps;  // the descriptors open; let go without a wait
   std::string name;                   // for messages
   FileUse use = FileUse::kRead;
-  bool read_back = false;     // what was written will be read, too
+  bool read_back = false;  // what was written will be read, too
+  // It is written, and reads as zeros up to its length, whatever room it has been given: what is
+  // zero for long in the memory may stay a hole.
+  bool is_new = false;
   uint64_t offset_bytes = 0;  // what will be read, as far as the caller knows
   std::optional<uint64_t> bytes;
   bool fewest_copies = false;  // rather than the fastest way: somebody counts them

@@ -7,15 +7,14 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/descriptor_kind.h"
-#include "transport/os/look_beneath.h"
 
 namespace onecopy::os {
 
 Result<FileBeneath> OpenBeneath(const std::string& root, const std::string& path,
-                                const std::string& name, bool direct) {
+                                const std::string& name, bool direct, Links links) {
   const UniqueFd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return FailureBeneath(errno, "opening", name);
-  const UniqueFd found = LookBeneath(folder.get(), path);
+  const UniqueFd found = LookBeneath(folder.get(), path, links);
   if (!found) return FailureBeneath(errno, "opening", name);
   struct stat facts {};
   if (::fstat(found.get(), &facts) != 0) return FailureBeneath(errno, "opening", name);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "onecopy/result.h"
+#include "transport/os/look_beneath.h"
 #include "transport/os/unique_fd.h"
 
 namespace onecopy::os {
@@ -15,13 +16,12 @@ struct FileBeneath {
 };
 
 // Opens the file at `path`, relative to the folder `root`, for reading. Blocks as the file system
-// does. Nothing but a folder or that file itself is met on the way: no symbolic link, no "..", none
-// of the kernel's own links, wherever they lead, and whatever is exchanged meanwhile; nothing that
-// is no regular file is opened at all, be it for a moment. A hard link counts as the file that it
-// names. NOT_FOUND (FILE_NOT_FOUND), also of the root; PERMISSION_DENIED (ACCESS_DENIED) for a link
-// and for what this process may not read; INVALID_ARGUMENT (BAD_HANDLE) for what is no regular
-// file. Messages call the file `name`.
+// does, as LookBeneath finds it: nothing leads out of the folder, and of symbolic links only those
+// lead on that `links` says. Nothing that is no regular file is opened at all, be it for a moment.
+// A hard link counts as the file that it names. NOT_FOUND (FILE_NOT_FOUND), also of the root;
+// PERMISSION_DENIED (ACCESS_DENIED) for a link and for what this process may not read;
+// INVALID_ARGUMENT (BAD_HANDLE) for what is no regular file. Messages call the file `name`.
 Result<FileBeneath> OpenBeneath(const std::string& root, const std::string& path,
-                                const std::string& name, bool direct);
+                                const std::string& name, bool direct, Links links = Links::kNone);
 
 }  // namespace onecopy::os

@@ -39,6 +39,9 @@ struct Endpoint {
   // once, in the session that passed them, and never told of a transfer.
   uint64_t fd_handle = 0;
   uint64_t direct_fd_handle = 0;
+  // With fd_handle, at the destination: the file reads as zeros up to its length, so that what is
+  // zero for long may stay a hole.
+  bool is_new_file = false;
 
   // As people type it: "east:a@4096+64", "a".
   std::string ToString() const;

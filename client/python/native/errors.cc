@@ -1,9 +1,8 @@
 #include "client/python/native/errors.h"
 
-#include <nanobind/stl/string.h>
-
 #include "client/cli/output/document.h"
 #include "client/python/native/gil.h"
+#include "client/python/native/text.h"
 
 namespace onecopy::python {
 

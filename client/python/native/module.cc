@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -18,6 +17,7 @@
 #include "client/python/native/node.h"
 #include "client/python/native/pool.h"
 #include "client/python/native/tensor.h"
+#include "client/python/native/text.h"
 #include "client/python/native/torch_hooks.h"
 #include "client/python/native/undisturbed.h"
 #include "onecopy/size.h"

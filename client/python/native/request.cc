@@ -1,7 +1,6 @@
 #include "client/python/native/request.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <limits>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "client/python/native/errors.h"
+#include "client/python/native/text.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::python {

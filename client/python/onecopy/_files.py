@@ -24,9 +24,9 @@ def _name(file: Path) -> str:
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgument(f"{file!r} is no name of a file", "BAD_ARGUMENT", "pass a str or an os.PathLike of text")
     try:
-        name.encode()
+        os.fsencode(name)
     except UnicodeEncodeError as failure:
-        raise InvalidArgument(f"{name!r} is not UTF-8", "BAD_ARGUMENT", "rename the file, or reach it by a link") from failure
+        raise InvalidArgument(f"{name!r} is no name of a file", "BAD_NAME", "pass it as os.fsdecode makes it") from failure
     return name
 
 

@@ -38,7 +38,8 @@ struct ExportOptions {
   std::string path;  // absolute, in its shortest form
   std::vector<ExportUser> read;
   std::vector<ExportUser> write;
-  uint32_t mode = 0640;  // of a new file
+  uint32_t mode = 0640;         // of a new file
+  bool follow_beneath = false;  // symbolic links that stay below the folder lead on
 };
 
 struct Options {

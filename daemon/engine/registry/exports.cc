@@ -48,9 +48,10 @@ bool Allows(const ExportUser& user, const Principal& who, const Owners& owners) 
 
 // Each waits for the file system.
 
-Status OpenFile(const std::string& root, const std::string& path, OpenFileRequest* request) {
+Status OpenFile(const std::string& root, const std::string& path, os::Links links,
+                OpenFileRequest* request) {
   ONECOPY_ASSIGN_OR_RETURN(os::FileBeneath opened,
-                           os::OpenBeneath(root, path, request->name, true));
+                           os::OpenBeneath(root, path, request->name, true, links));
   auto kept = std::make_shared<os::FileBeneath>(std::move(opened));
   request->fd = kept->plain.get();
   request->direct_fd = kept->direct ? kept->direct.get() : -1;
@@ -64,6 +65,7 @@ Status OpenOutput(const std::string& root, const std::string& path, bool sync,
                            os::OutputBeneath::Open(root, path, request->name, ask));
   request->fd = output->fd();
   request->direct_fd = output->direct_fd();
+  request->is_new = output->is_new();
   request->commit = [output, sync](const std::atomic<bool>& stop) {
     return output->Commit(sync, stop);
   };
@@ -187,9 +189,12 @@ void Exports::Open(const Principal& who, Asked asked, Reply<BufferId> reply) {
   opening.owner = Uid(context.options.daemon_uid);
   opening.lane = "for " + PayerOf(OwnerOf(who)).ToString();
   asked.output.mode = found->mode;
+  asked.output.links = found->follow_beneath ? os::Links::kBeneath : os::Links::kNone;
   opening.open = [root = found->path, asked](OpenFileRequest* opened) {
     const std::string relative = asked.path.substr(root == "/" ? 1 : root.size() + 1);
-    if (asked.file.use == FileUse::kRead) return OpenFile(root, relative, opened);
+    if (asked.file.use == FileUse::kRead) {
+      return OpenFile(root, relative, asked.output.links, opened);
+    }
     return OpenOutput(root, relative, asked.sync, asked.output, opened);
   };
   auto shared = std::make_shared<decltype(answer)>(std::move(answer));

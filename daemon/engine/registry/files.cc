@@ -73,6 +73,7 @@ void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRe
   asked.name = end.file;
   asked.use = reads ? FileUse::kRead : FileUse::kWrite;
   asked.read_back = request.checksum;
+  asked.is_new = !reads && end.is_new_file;
   asked.fewest_copies = request.policy.at_most_copies.has_value();
   asked.offset_bytes = end.offset_bytes.value_or(0);
   asked.bytes = end.bytes;

@@ -66,6 +66,24 @@ Status ErrorOf(const TempDir& dir, const std::string& answer, std::string* heard
 
 }  // namespace
 
+TEST_CASE("a daemon whose run directory another user could have made is not talked to") {
+  const TempDir dir;
+  const ServedCluster daemon(dir.path());
+  REQUIRE_OK(Client::Connect({.run_dir = dir.path()}));
+  const std::string shared = dir / "shared";
+  std::filesystem::create_directories(shared);
+  std::filesystem::create_directory_symlink(dir.path(), shared + "/run");
+  REQUIRE(::chmod(shared.c_str(), 0777) == 0);
+  const Status refused = ConnectError(shared + "/run");
+  CHECK(refused.reason() == onecopy::reasons::kAccessDenied);
+  CHECK(refused.remedy().find("--run-dir") != std::string::npos);
+  REQUIRE(::chmod(shared.c_str(), 01777) == 0);
+  REQUIRE_OK(Client::Connect({.run_dir = shared + "/run"}));
+  if (::geteuid() != 0) ONECOPY_SKIP("only root can give a link away");
+  REQUIRE(::lchown((shared + "/run").c_str(), 4711, 4711) == 0);
+  CHECK(ConnectError(shared + "/run").reason() == onecopy::reasons::kAccessDenied);
+}
+
 TEST_CASE("a client learns its node, the daemon's version, and introduces itself") {
   const TempDir dir;
   {

@@ -76,6 +76,7 @@ TEST_CASE("the printed export is one once the # is removed and the path is fille
   CHECK(config->exports.at("data").read.empty());
   CHECK(config->exports.at("data").write.empty());
   CHECK(config->exports.at("data").mode == 0640);
+  CHECK_FALSE(config->exports.at("data").follow_beneath);
   CHECK(Defaults(TestSchema()).exports.empty());
 }
 

@@ -249,7 +249,7 @@ label = "ü"
 TEST_CASE("folders are exported to the users that are named") {
   const auto config = Parse(
       "[exports.data]\npath = \"/data\"\nread = \"1000@west  *@gpu-* 7\"\n"
-      "write = \"*@gpu-1\"\nmode = \"664\"\n[exports.all]\n"
+      "write = \"*@gpu-1\"\nmode = \"664\"\nfollow = \"beneath\"\n[exports.all]\n"
       "path = \"/\"\n",
       "f.toml", TestSchema());
   REQUIRE_OK(config);
@@ -265,6 +265,8 @@ TEST_CASE("folders are exported to the users that are named") {
   REQUIRE(write.size() == 1);
   CHECK(write[0] == onecopy::config::FileUser{std::nullopt, "gpu-1"});
   CHECK(config->exports.at("data").mode == 0664);
+  CHECK(config->exports.at("data").follow_beneath);
+  CHECK_FALSE(config->exports.at("all").follow_beneath);
   CHECK(config->exports.at("all").write.empty());
   CHECK(config->exports.at("all").mode == 0640);
 }

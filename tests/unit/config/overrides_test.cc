@@ -173,6 +173,7 @@ TEST_CASE("what differs counts at once or waits, and is told with both values") 
       "[exports.data]\npath = \"/data\"\nread = \"7@*\"\n");
   const auto changes = onecopy::config::Compare(running, wanted);
   CHECK(changes.now == std::vector<std::string>{
+                           "exports.data.follow: (not set) -> \"none\"",
                            "exports.data.mode: (not set) -> \"0640\"",
                            "exports.data.path: (not set) -> \"/data\"",
                            "exports.data.read: (not set) -> \"7@*\"",

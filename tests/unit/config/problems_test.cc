@@ -151,6 +151,8 @@ TEST_CASE("a key or value that is wrong is named with its line") {
        "f.toml:3: exports.data.mode: must be an octal mode"},
       {"[exports.data]\npath = \"/a\"\nmode = \"\"",
        "f.toml:3: exports.data.mode: must be an octal mode"},
+      {"[exports.data]\npath = \"/a\"\nfollow = \"always\"",
+       "f.toml:3: exports.data.follow: must be \"none\" or \"beneath\""},
       {"[exports.data]\npath = \"/a\"\nappend = \"1@west\"",
        "f.toml:3: there is no key exports.data.append"},
       {"[exports.\"a b\"]\npath = \"/a\"", "f.toml:1: exports.a b: a name must be of the form"},

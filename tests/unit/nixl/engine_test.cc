@@ -8,7 +8,9 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <vector>
 
+#include "onecopy/reasons.h"
 #include "tests/support/catch.h"
 #include "tests/support/served_cluster.h"
 #include "tests/support/temp_folder.h"
@@ -183,11 +185,96 @@ TEST_CASE("memory that is not found is no reason to forget the agent") {
   CHECK(f.one->Release(request) == Outcome::kSuccess);
 }
 
+// The core looks for the handle of a descriptor by its bytes, and so finds one of equal ones twice.
+TEST_CASE("equal descriptors are given back in any way that the core has") {
+  EngineFixture f;
+  const size_t before = f.daemon.buffers().size();
+  const Shared more(EngineFixture::kBytes);
+  abi::Metadata* const first = EngineFixture::Register(*f.one, more);
+  abi::Metadata* const second = EngineFixture::Register(*f.one, more);
+  std::vector<abi::Metadata*> loaded(2);
+  REQUIRE(f.one->LoadLocal(first, loaded[0]) == Outcome::kSuccess);
+  REQUIRE(f.one->LoadLocal(second, loaded[1]) == Outcome::kSuccess);
+  const bool one_twice = GENERATE(true, false);
+  CHECK(f.one->Unload(loaded[0]) == Outcome::kSuccess);
+  CHECK(f.one->Unload(loaded[one_twice ? 0 : 1]) == Outcome::kSuccess);
+  CHECK(f.one->Deregister(one_twice ? second : first) == Outcome::kSuccess);
+  CHECK(f.daemon.buffers().size() == before + 1);
+  CHECK(f.one->Deregister(second) == Outcome::kSuccess);
+  CHECK(f.daemon.buffers().size() == before);
+  // Once more than there is.
+  CHECK(f.one->Deregister(second) == Outcome::kSuccess);
+  CHECK(f.one->Unload(loaded[0]) == Outcome::kSuccess);
+  CHECK(f.one->LoadLocal(first, loaded[0]) == Outcome::kNotFound);
+}
+
+TEST_CASE("what has no bytes is registered, and moved, like all else") {
+  EngineFixture f;
+  abi::Metadata* none = nullptr;
+  REQUIRE(f.two->Register(Describe(f.theirs.address(), 0), abi::Segment::kDram, none) ==
+          Outcome::kSuccess);
+  std::string place;
+  REQUIRE(f.two->PublicData(none, place) == Outcome::kSuccess);
+  abi::Metadata* seen = nullptr;
+  REQUIRE(f.one->LoadRemote(Describe(f.theirs.address(), 0, place), abi::Segment::kDram, "two",
+                            seen) == Outcome::kSuccess);
+  const bool empty = GENERATE(true, false);
+  abi::TransferList here = List(f.mine.address(), 0, f.my_memory);
+  abi::TransferList there = List(f.theirs.address(), 0, seen);
+  if (empty) {
+    here.items.clear();
+    there.items.clear();
+  }
+  abi::Options options{"moved", true, ""};
+  abi::Request* request = nullptr;
+  REQUIRE(f.one->Prepare(Operation::kWrite, here, there, "two", request, &options) ==
+          Outcome::kSuccess);
+  REQUIRE(f.one->Post(Operation::kWrite, here, there, "two", request, &options) ==
+          Outcome::kInProgress);
+  CHECK(f.Await(request) == Outcome::kSuccess);
+  abi::Notifications told;
+  while (told.empty()) REQUIRE(f.two->TakeNotifications(told) == Outcome::kSuccess);
+  CHECK(told == abi::Notifications{{"one", "moved"}});
+  CHECK(f.one->Release(request) == Outcome::kSuccess);
+  CHECK(f.one->Unload(seen) == Outcome::kSuccess);
+  CHECK(f.two->Deregister(none) == Outcome::kSuccess);
+}
+
+TEST_CASE("an agent that has gone is told as gone, by transfers and notifications") {
+  EngineFixture f;
+  abi::Request* request = nullptr;
+  REQUIRE(f.Prepare(Operation::kWrite, request) == Outcome::kSuccess);
+  f.two.reset();
+  REQUIRE(f.Post(Operation::kWrite, request) == Outcome::kInProgress);
+  CHECK(f.Await(request) == Outcome::kRemoteDisconnected);
+  CHECK(f.one->Notify("two", "hello") == Outcome::kRemoteDisconnected);
+  CHECK(f.one->Release(request) == Outcome::kSuccess);
+  f.two = MakeEngine("two", f.folder.path().string());
+  f.their_memory = EngineFixture::Register(*f.two, f.theirs);
+}
+
+TEST_CASE("only an agent that was met has gone, and not for as long as its daemon may be back") {
+  const TempFolder folder;
+  const ServedCluster daemon{folder.path().string()};
+  auto client = Client::Connect({.run_dir = folder.path().string()});
+  REQUIRE_OK(client);
+  const std::string boot_id = client->GetNode("east")->boot_id;
+  const AgentPlace gone{"east", "nixl-none", boot_id};
+  const AgentPlace restarted{"east", "nixl-other", "another"};
+  const Status failure(Code::kNotFound, reasons::kBufferNotFound, "no such buffer");
+  Presence presence;
+  CHECK(presence.Judge(*client, gone, failure).reason() == reasons::kBufferNotFound);
+  presence.Met(gone);
+  presence.Met(restarted);
+  CHECK(presence.Judge(*client, gone, failure).reason() == reasons::kOwnerDied);
+  CHECK(presence.Judge(*client, restarted, failure).reason() == reasons::kBufferNotFound);
+  const Status other(Code::kDataLoss, reasons::kChecksumMismatch, "altered");
+  CHECK(presence.Judge(*client, gone, other).reason() == reasons::kChecksumMismatch);
+}
+
 TEST_CASE("what a backend is asked wrongly has a status") {
   EngineFixture f;
   abi::Metadata* none = nullptr;
-  CHECK(f.one->Register(Describe(f.mine.address(), 0), abi::Segment::kDram, none) ==
-        Outcome::kBadArgument);
   CHECK(f.one->LoadConnectionInfo("three", "nonsense") == Outcome::kBadArgument);
   CHECK(f.one->LoadRemote(Describe(1, 1, "nonsense"), abi::Segment::kDram, "two", none) ==
         Outcome::kBadArgument);

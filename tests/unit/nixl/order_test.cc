@@ -119,6 +119,19 @@ TEST_CASE("descriptors that do not fit each other are refused") {
   CHECK(reason({{&kHere, 0x1000, 8}}, {{&kThere, 0x5000, 9}}) == reasons::kSizeMismatch);
   CHECK(reason({{&kHere, 0xfff, 8}}, {{&kThere, 0x5000, 8}}) == reasons::kRangeOutOfBuffer);
   CHECK(reason({{&kHere, 0x1000, 8}}, {{&kThere, 0x4fff, 8}}) == reasons::kRangeOutOfBuffer);
-  CHECK(reason({{&kHere, 0x1000, 0}}, {{&kThere, 0x5000, 0}}) == reasons::kBadSize);
-  CHECK(reason({}, {}) == reasons::kBadSize);
+  const nixl::Place nowhere{"", "", 0x1000};
+  CHECK(reason({{&nowhere, 0x1000, 8}}, {{&kThere, 0x5000, 8}}) == reasons::kRangeOutOfBuffer);
+}
+
+TEST_CASE("descriptors without bytes ask for nothing, wherever they lie") {
+  const nixl::Place nowhere{"", "", 0x9000};
+  const auto made = [](const std::vector<Piece>& local, const std::vector<Piece>& remote) {
+    const auto requests = MakeRequests(abi::Operation::kWrite, local, remote, {});
+    REQUIRE_OK(requests);
+    return requests->size();
+  };
+  CHECK(made({}, {}) == 0);
+  CHECK(made({{&kHere, 0x1000, 0}}, {{&nowhere, 0x9000, 0}}) == 0);
+  CHECK(made({{&kHere, 0x1000, 0}, {&kHere, 0x1000, 4}},
+             {{&nowhere, 0x9000, 0}, {&kThere, 0x5000, 4}}) == 1);
 }

@@ -1,5 +1,8 @@
 #include "client/nixl/plugin_folder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -93,6 +96,23 @@ TEST_CASE("where there is no folder for NIXL, the reason says what to do") {
     f.site.Install("nixl_cu13", "1.5.1");
     fs::remove_all(f.own.path() / "onecopy");
     CHECK(f.Make().status().remedy().find("pip install onecopy") != std::string::npos);
+  }
+  SECTION("a cache that another user could exchange") {
+    f.site.Install("nixl_cu13", "1.5.1");
+    REQUIRE_OK(f.Make());  // which is there then, as that user may have left it
+    REQUIRE(::chmod(f.cache.path().c_str(), 0777) == 0);
+    CHECK(f.Make().status().reason() == reasons::kAccessDenied);
+    CHECK(f.Make().status().remedy().find("--cache") != std::string::npos);
+    REQUIRE(::chmod(f.cache.path().c_str(), 0755) == 0);
+    REQUIRE_OK(f.Make());
+    if (::geteuid() != 0) ONECOPY_SKIP("only root can give a folder away");
+    REQUIRE(::chown((f.cache / "a").c_str(), 4711, 4711) == 0);
+    CHECK(f.Make().status().reason() == reasons::kAccessDenied);
+    REQUIRE(::chown((f.cache / "a").c_str(), 0, 0) == 0);
+    const auto made = f.Make();
+    REQUIRE_OK(made);
+    REQUIRE(::chown(made->c_str(), 4711, 4711) == 0);
+    CHECK(f.Make().status().reason() == reasons::kAccessDenied);
   }
   SECTION("a cache that is no folder") {
     f.site.Install("nixl_cu13", "1.5.1");

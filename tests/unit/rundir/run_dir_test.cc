@@ -133,6 +133,19 @@ TEST_CASE("a run directory in which others could replace the sockets is refused"
   CHECK(RunDir::Claim(path).status().code() == Code::kPermissionDenied);
 }
 
+TEST_CASE("a run directory below a folder that others could exchange is refused") {
+  const TempFolder folder;
+  const std::string path = folder / "shared/run";
+  std::filesystem::create_directories(folder / "shared");
+  REQUIRE(::chmod((folder / "shared").c_str(), 0777) == 0);
+  const Status refused = RunDir::Claim(path).status();
+  CHECK(refused.code() == Code::kPermissionDenied);
+  CHECK(refused.remedy().find("--run-dir") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(path));
+  REQUIRE(::chmod((folder / "shared").c_str(), 01777) == 0);
+  REQUIRE_OK(RunDir::Claim(path));
+}
+
 TEST_CASE("files and too long paths are no run directories") {
   const TempFolder folder;
   std::ofstream(folder / "file") << "x";

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/memory.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/store/kernel_refusals.h"
 #include "transport/os/unique_fd.h"
 #include "transport/store/posix/drive_places.h"
@@ -112,8 +112,8 @@ TEST_CASE("a kernel that has no table for files is asked once") {
 }
 
 TEST_CASE("a file is registered while it is open, and is not open afterwards") {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("onecopy-" + std::to_string(::getpid()));
+  const testing::TempFolder folder;
+  const std::string path = folder / "file";
   struct Kept {
     os::UniqueFd fd;
     std::promise<void> gone;
@@ -159,7 +159,6 @@ TEST_CASE("a file is registered while it is open, and is not open afterwards") {
   file = nullptr;
   gone.get();
   CHECK_FALSE(OpenForWriting(path));
-  REQUIRE(::unlink(path.c_str()) == 0);
   if (how.find("registered file") == std::string::npos) {
     ONECOPY_SKIP("nothing was registered here: " + how);
   }

@@ -111,6 +111,122 @@ TEST_CASE("what a path leads to outside of the folder is neither read nor writte
   CHECK(ReadFile(with.outside / "secret") == "secret");
 }
 
+// A tree in which links lead down, up, through each other, in circles and out.
+struct LinkedFolders : Folders {
+  LinkedFolders() {
+    fs::create_directories(root / "blobs/deep");
+    fs::create_directories(root / "snapshots/one/sub");
+    WriteFile(root / "blobs/4711", "blob");
+    const auto link = [this](const char* text, const char* at) {
+      fs::create_symlink(text, root / at);
+    };
+    link("../../blobs/4711", "snapshots/one/model");
+    link("../../../blobs/4711", "snapshots/one/sub/model");
+    link("one", "snapshots/main");
+    link("main/model", "snapshots/latest");
+    link("..", "blobs/deep/up");
+    link("./.././blobs//4711", "snapshots/dots");
+    link("../blobs/4711/", "snapshots/slash");
+    link("../blobs/deep/../4711", "snapshots/back");
+    link("round", "snapshots/round");
+    link("../none", "snapshots/dangling");
+    link("../..", "snapshots/above");
+    link("../../x", "snapshots/beyond");
+    link("../blobs/../../x", "snapshots/later");
+    link("../blobs", "snapshots/blobs");
+    link(".", "snapshots/here");
+  }
+};
+
+TEST_CASE("links that stay below the folder lead on where they may, and no others") {
+  const LinkedFolders with;
+  const bool allowed = GENERATE(true, false);
+  CAPTURE(allowed);
+  WithOpenat2(allowed, [&] {
+    const auto read = [&](const std::string& path) {
+      return OpenBeneath(with.top, path, "it", false, Links::kBeneath);
+    };
+    for (const char* path :
+         {"snapshots/one/model", "snapshots/one/sub/model", "snapshots/main/model",
+          "snapshots/latest", "blobs/deep/up/4711", "blobs/deep/up/deep/up/4711", "snapshots/dots",
+          "snapshots/back", "snapshots/here/here/latest", "snapshots/blobs/4711"}) {
+      CAPTURE(path);
+      const auto opened = read(path);
+      CHECK(opened.ok());
+      char text[8] = {};
+      if (opened.ok()) CHECK(::read(opened->plain.get(), text, sizeof text) == 4);
+      CHECK(std::string(text) == "blob");
+      CHECK(OpenBeneath(with.top, path, "it", false).status().code() == Code::kPermissionDenied);
+    }
+    for (const char* path :
+         {"link", "out/secret", "magic/etc/passwd", "../x", "a/../../x", "/etc/passwd",
+          "snapshots/../blobs/4711", "snapshots/./latest", "snapshots/above/x", "snapshots/beyond",
+          "snapshots/later", "snapshots/round"}) {
+      CAPTURE(path);
+      CHECK(read(path).status().code() == Code::kPermissionDenied);
+      CHECK(Open(with, std::string(path) + "/new", {.links = Links::kBeneath}).status().code() ==
+            Code::kPermissionDenied);
+    }
+    for (const char* path : {"snapshots/dangling", "snapshots/latest/more", "snapshots/slash"}) {
+      CAPTURE(path);
+      CHECK(read(path).status().reason() == reasons::kFileNotFound);
+    }
+    CHECK(read("snapshots/main").status().reason() == reasons::kBadHandle);
+    CHECK(read("snapshots/here").status().reason() == reasons::kBadHandle);
+    // What is written goes through links to its folder, and never through one of its own name.
+    const auto written = Open(with, "snapshots/blobs/new", {.bytes = 3, .links = Links::kBeneath});
+    CHECK(written.ok());
+    if (written.ok()) CHECK(Write(**written, "new").ok());
+    CHECK(Open(with, "snapshots/one/model", {.links = Links::kBeneath}).status().code() ==
+          Code::kPermissionDenied);
+  });
+  CHECK(ReadFile(with.root / "blobs/new") == "new");
+  CHECK(ReadFile(with.root / "blobs/4711") == "blob");
+}
+
+TEST_CASE("a link that is exchanged while it is followed never leads out") {
+  const LinkedFolders with;
+  const bool allowed = GENERATE(true, false);
+  CAPTURE(allowed);
+  WriteFile(with.outside / "4711", "secret");
+  const std::string out = "../../" + with.outside.path().filename().string();
+  // The link's own text, a folder on its way, and the link's folder change all the time.
+  std::atomic<bool> over = false;
+  std::thread exchanger([&] {
+    for (int i = 0; !over; ++i) {
+      const auto put = [&](const std::string& text, const std::string& at) {
+        fs::remove(with.root / "next");
+        fs::create_symlink(text, with.root / "next");
+        fs::rename(with.root / "next", with.root / at);
+      };
+      put(i % 2 == 0 ? out + "/4711" : "../blobs/4711", "snapshots/model");
+      put(i % 2 == 0 ? "../" + with.outside.path().filename().string() : "blobs", "way");
+      fs::rename(with.root / "blobs/deep", with.outside / "deep");
+      fs::rename(with.outside / "deep", with.root / "blobs/deep");
+    }
+  });
+  int read = 0;
+  WithOpenat2(allowed, [&] {
+    for (int i = 0; i < 4000; ++i) {
+      for (const char* path : {"snapshots/model", "way/4711", "blobs/deep/up/4711"}) {
+        const auto opened = OpenBeneath(with.top, path, "it", false, Links::kBeneath);
+        if (!opened.ok()) {
+          CHECK((opened.status().code() == Code::kPermissionDenied ||
+                 opened.status().reason() == reasons::kFileNotFound));
+          continue;
+        }
+        char text[8] = {};
+        CHECK(::read(opened->plain.get(), text, sizeof text) == 4);
+        CHECK(std::string(text) == "blob");
+        ++read;
+      }
+    }
+  });
+  over = true;
+  exchanger.join();
+  CHECK(read > 0);
+}
+
 TEST_CASE("a file has its name once it is committed, and nothing else is seen of it after") {
   const Folders with;
   const bool named = GENERATE(false, true);

@@ -29,6 +29,7 @@ struct IoTally {
 // One read or write. The descriptor, the memory and the tally stay until it has ended.
 struct IoRequest {
   bool write = false;
+  bool hole = false;    // written as zeros that take no room, by a thread that waits
   bool direct = false;  // the descriptor was opened with O_DIRECT
   bool waits = false;   // by a thread that waits, also where there is a ring
   int fd = -1;

@@ -8,6 +8,7 @@
 
 #include "onecopy/reasons.h"
 #include "transport/os/acting_user.h"
+#include "transport/os/new_file.h"
 #include "transport/os/numa.h"
 
 namespace onecopy::posix {
@@ -23,6 +24,11 @@ class WaitingIo final : public Io {
     const bool posted = pool_.Post([&loop = loop_, shared]() mutable {
       const size_t bytes = std::min(shared->bytes, kMostAtOnce);
       const auto offset = static_cast<off_t>(shared->offset);
+      if (shared->hole) {
+        os::PunchHole(shared->fd, shared->offset, shared->bytes);
+        const auto made = static_cast<int64_t>(shared->bytes);
+        return loop.Post([shared = std::move(shared), made] { shared->ended(made); });
+      }
       const ssize_t moved = shared->write ? ::pwrite(shared->fd, shared->at, bytes, offset)
                                           : ::pread(shared->fd, shared->at, bytes, offset);
       const int64_t result = moved < 0 ? -errno : moved;

@@ -208,6 +208,7 @@ Result<FileFacts> InspectDescriptor(const OpenFileRequest& request, Mounts& moun
   facts.kind = &KindOf(static_cast<unsigned long>(system.f_type));
   facts.drive = drives.Of(file.st_dev, *facts.kind);
   const auto size = static_cast<uint64_t>(file.st_size);
+  if (request.is_new) facts.zero_until = size;
   ONECOPY_RETURN_IF_ERROR(ChooseWay(request, file, file.st_dev, size, mounts, facts));
   ChooseWho(request, size, cached_reads, facts);
   return facts;

@@ -23,6 +23,7 @@ struct FileFacts {
   bool direct = false;                      // the second descriptor is worth using for this
   std::unique_ptr<Mounts::Turn> turn = {};  // reads of this one are to be measured both ways
   DrivePlace drive = {};
+  uint64_t zero_until = 0;  // of a new file that is written: up to its length
   // It is read, and most of that is in memory already.
   bool cached = false;
   std::unique_ptr<CachedReads::Turn> who = {};  // it is to be measured who copies that faster

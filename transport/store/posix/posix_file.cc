@@ -10,6 +10,7 @@
 
 #include "onecopy/reasons.h"
 #include "onecopy/size.h"
+#include "transport/core/zero_runs.h"
 #include "transport/os/error.h"
 
 namespace onecopy::posix {
@@ -91,6 +92,7 @@ std::string PosixFile::how() const {
     how += ", threads kept on processors " + lane_->kept_on() + " of NUMA node " +
            std::to_string(facts_.drive.numa_node);
   }
+  if (const uint64_t bytes = in_holes_; bytes > 0) how += ", " + FormatBytes(bytes) + " as holes";
   return how + (tries_ || tries_who_ ? ", measured while it was read" : "");
 }
 
@@ -152,7 +154,43 @@ void PosixFile::Begin(PieceRef piece) {
         PassOf({}, nullptr));
   }
   if (span.bytes == 0) return piece->done(OkStatus(), PassOf({}, nullptr));
+  if (BeginRuns(piece)) return;
   if (!waiting_.empty() || !Admit(piece)) waiting_.push_back(std::move(piece));
+}
+
+bool PosixFile::BeginRuns(const PieceRef& whole) {
+  const Span& span = whole->span;
+  if (!whole->write || whole->hole || whole->offset + span.bytes > facts_.zero_until) return false;
+  const std::vector<FileRun> runs = SplitAtZeros(span.address(), span.bytes, whole->offset);
+  // Memory that was not there was looked at, too.
+  if (Status broken = span.region->CheckIntact(); !broken.ok()) {
+    whole->done(std::move(broken), PassOf({}, nullptr));
+    return true;
+  }
+  if (runs.size() == 1 && !runs.front().zero) return false;
+  struct Together {
+    size_t left;
+    Status failure;
+    FilePass pass;
+    Done done;
+  };
+  auto together = std::make_shared<Together>(Together{runs.size(), OkStatus(),
+                                                      PassOf({whole->offset, span.bytes}, nullptr),
+                                                      std::move(whole->done)});
+  for (const FileRun& run : runs) {
+    auto piece = std::make_shared<Piece>();
+    piece->write = true;
+    piece->hole = run.zero;
+    piece->offset = whole->offset + run.at;
+    piece->span = {span.region, span.offset + run.at, run.bytes};
+    piece->done = [together, zero = run.zero](Status status, FilePass pass) {
+      if (!zero) together->pass = pass;
+      if (!status.ok() && together->failure.ok()) together->failure = std::move(status);
+      if (--together->left == 0) together->done(std::move(together->failure), together->pass);
+    };
+    if (!waiting_.empty() || !Admit(piece)) waiting_.push_back(std::move(piece));
+  }
+  return true;
 }
 
 void PosixFile::Classify(Piece& piece) const {
@@ -221,8 +259,9 @@ void PosixFile::Continue(const PieceRef& piece) {
   const Span& span = piece->span;
   IoRequest request;
   request.write = piece->write;
+  request.hole = piece->hole;
   request.direct = piece->direct;
-  request.waits = piece->waits || piece->by_threads;
+  request.waits = piece->waits || piece->by_threads || piece->hole;
   request.fd = piece->direct ? request_.direct_fd : request_.fd;
   request.place = piece->direct ? direct_place_ : place_;
   request.offset = piece->offset + piece->moved;
@@ -237,6 +276,10 @@ void PosixFile::Continue(const PieceRef& piece) {
 }
 
 void PosixFile::Continued(const PieceRef& piece, int64_t result) {
+  if (piece->hole) {  // where it cannot be made, its zeros keep their room
+    piece->moved = piece->span.bytes;
+    return End(piece, OkStatus());
+  }
   if (result == -EINTR) return Continue(piece);
   if (result == -EAGAIN && piece->by_threads) {
     piece->by_threads = false;  // there are none to be had
@@ -280,7 +323,8 @@ Status PosixFile::Short(const Piece& piece) const {
 
 void PosixFile::End(const PieceRef& piece, Status status) {
   // What was written directly is in no cache; where it is, it went that way.
-  if (piece->write && piece->direct && status.ok() &&
+  if (piece->hole) in_holes_ += piece->moved;
+  if (piece->write && piece->direct && !piece->hole && status.ok() &&
       IsCached(request_.direct_fd, piece->offset, piece->span.bytes)) {
     direct_ = piece->direct = false;
   }

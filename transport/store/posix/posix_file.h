@@ -58,6 +58,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
     bool direct = false;
     bool waits = false;       // must be moved by a thread that waits
     bool by_threads = false;  // or is faster so
+    bool hole = false;        // zeros of a new file, which need not be written
     size_t group = 0;
     Done done;
   };
@@ -67,6 +68,9 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Move(bool write, uint64_t offset, Span span, Done done);
   // The lane's thread, from here on.
   void Begin(PieceRef piece);
+  // What of a piece of a new file is written, and what stays a hole, as pieces of their own; false
+  // where all of it is written.
+  bool BeginRuns(const PieceRef& piece);
   void Continue(const PieceRef& piece);
   void Continued(const PieceRef& piece, int64_t result);
   void End(const PieceRef& piece, Status status);
@@ -92,6 +96,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   const bool tries_who_;                  // or are made by either
   std::atomic<double> direct_to_cached_;  // as measured; 0: not known
   std::atomic<double> threads_to_ring_;   // likewise, where that is of interest
+  std::atomic<uint64_t> in_holes_ = 0;    // bytes that were not written, as they are zero
   // The lane's thread.
   const Known known_;  // goes after the turns
   int place_ = -1;     // of the descriptors among those that the ring knows

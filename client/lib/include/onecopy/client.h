@@ -144,6 +144,10 @@ class Client {
   // RESOURCE_EXHAUSTED where there can be no slab.
   Result<BufferInfo> RegisterMemory(const std::string& name, void* pointer, uint64_t bytes,
                                     MemoryAccess access = MemoryAccess::kReadWrite);
+  // Of such memory that is the buffer `name` or has that id: no thread of this library touches it
+  // any more when this returns, and what moves it fails. The buffer stays until it is removed,
+  // which then may be later. All other buffers stay as they are.
+  void CloseMemory(const std::string& name);
 
   // GPU memory of this process, at any offset inside an allocation of cudaMalloc, or of cuMemCreate
   // with a POSIX file descriptor handle (several of these where they are mapped one right behind

@@ -91,10 +91,26 @@ Result<std::vector<FileCopy>> CopyFileToEach(Client& client, const LocalFile& so
                                              const std::vector<Endpoint>& destinations,
                                              const FileCopyOptions& options = {});
 
+// A file, or a part of one, whose length is said, and where it goes in a buffer's range.
+struct PlacedFile {
+  LocalFile file = {};
+  uint64_t offset_bytes = 0;
+};
+
+// Many files, in the order of their places, into one buffer, by few transfers: they are read into
+// windows one behind the other, so that small ones cost little. What lies between them becomes
+// zero, and nothing else is written. For files that are large, CopyFileToBuffer takes the shorter
+// way. Blocks, and fails like it; INVALID_ARGUMENT (BAD_ARGUMENT) where files overlap.
+Result<FileCopy> CopyFilesToBuffer(Client& client, std::span<const PlacedFile> files,
+                                   const Endpoint& destination,
+                                   const FileCopyOptions& options = {});
+
 // Writes a new file, or a regular file that is given without range, under a temporary name beside
-// it, and renames that in the end: after a failure nothing has changed. An existing file keeps its
-// mode, and its owner where the caller may give files away; other hard links to it keep the old
-// bytes. A range of a file, a device, a pipe and an open descriptor are written in place.
+// it, or none where the file system can do that, and gives it its name in the end: after a failure,
+// or where this process is killed, nothing has changed. It takes after an existing file: mode,
+// access list, `user.*` attributes as far as the caller may read them, and the owner where the
+// caller may give files away; other hard links keep the old bytes. What is zero for 32 KiB and more
+// becomes a hole. A range of a file, a device, a pipe and an open descriptor are written in place.
 // RESOURCE_EXHAUSTED (NO_SPACE) when the disk is full. A symbolic link of another user is not
 // followed out of a sticky folder that all may write to, and, for root, only to what belongs to
 // that user (PERMISSION_DENIED), whatever is exchanged meanwhile.

@@ -1,0 +1,72 @@
+#include "client/nixl/presence.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "onecopy/reasons.h"
+
+namespace onecopy::nixl {
+namespace {
+
+constexpr std::chrono::milliseconds kAsk(1000);  // each of two questions
+
+// What tells nothing of an agent but that it, or its node, is not there now.
+constexpr std::array<std::string_view, 6> kDoubtful = {
+    reasons::kBufferNotFound, reasons::kNotWatched, reasons::kPeerDown,
+    reasons::kLinkDown,       reasons::kStalled,    reasons::kPeerRestarted};
+
+}  // namespace
+
+void Presence::Met(const AgentPlace& place) {
+  const MutexLock lock(mutex_);
+  agents_[place.mailbox] = {true, {}};
+}
+
+void Presence::Forget(const AgentPlace& place) {
+  const MutexLock lock(mutex_);
+  agents_.erase(place.mailbox);
+}
+
+bool Presence::IsDoubtful(const Status& failure) {
+  return std::find(kDoubtful.begin(), kDoubtful.end(), failure.reason()) != kDoubtful.end();
+}
+
+Status Presence::Judge(Client& client, const AgentPlace& place, Status failure) {
+  if (!IsDoubtful(failure)) return failure;
+  const Status mailbox = client.GetBuffer(place.node, place.mailbox, {}, kAsk).status();
+  if (mailbox.ok()) {
+    Met(place);
+    return failure;
+  }
+  bool gone = false;
+  if (mailbox.reason() == reasons::kBufferNotFound) {
+    // Of the daemon that it was made with: nothing makes it again. An agent that was never met may
+    // be one whose buffers are not shown to this one's user.
+    const Result<NodeInfo> node = client.GetNode(place.node);
+    gone = node.ok() && node->boot_id == place.boot_id;
+  }
+  const bool overdue = IsOverdue(place);
+  {
+    const MutexLock lock(mutex_);
+    if (!agents_[place.mailbox].met) return failure;
+  }
+  if (!gone && !overdue) return failure;
+  return {Code::kAborted, reasons::kOwnerDied,
+          (gone ? "the other agent has gone with its process: "
+                : "the other agent has not been there for " + std::to_string(kPatience.count()) +
+                      " s: ") +
+              failure.message(),
+          "load the metadata of the agent that takes its place"};
+}
+
+bool Presence::IsOverdue(const AgentPlace& place) {
+  const Clock::time_point now = Clock::now();
+  const MutexLock lock(mutex_);
+  Agent& agent = agents_[place.mailbox];
+  if (agent.missed == Clock::time_point()) agent.missed = now;
+  return now - agent.missed > kPatience;
+}
+
+}  // namespace onecopy::nixl

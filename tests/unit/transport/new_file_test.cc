@@ -1,0 +1,135 @@
+// What a file that replaces another takes over, and what is left where none is committed.
+#include "transport/os/new_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+
+#include "onecopy/reasons.h"
+#include "tests/support/catch.h"
+#include "tests/support/process.h"
+#include "tests/support/temp_folder.h"
+
+namespace onecopy::os {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ReadFile;
+using testing::TempFolder;
+using testing::WriteFile;
+
+UniqueFd FolderOf(const TempFolder& folder) {
+  return UniqueFd(::open(folder.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+Result<NewFile> Make(const TempFolder& folder, bool named = false) {
+  return NewFile::Make(FolderOf(folder), "file", "the file", {.mode = 0640, .named = named});
+}
+
+// Puts "new" in the place of "file", which is there.
+Status Replace(const TempFolder& folder) {
+  ONECOPY_ASSIGN_OR_RETURN(NewFile file, Make(folder));
+  UniqueFd old(::openat(FolderOf(folder).get(), "file", O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat facts {};
+  CHECK(::fstat(old.get(), &facts) == 0);
+  file.TakeAfter({std::move(old), facts.st_mode & 07777, facts.st_uid, facts.st_gid});
+  ONECOPY_RETURN_IF_ERROR(file.Reserve(3));
+  CHECK(::pwrite(file.fd(), "new", 3, 0) == 3);
+  ONECOPY_RETURN_IF_ERROR(file.Settle(false));
+  return file.Name(false);
+}
+
+std::string AttributeOf(const std::string& path, const char* name) {
+  std::array<char, 256> value{};
+  const ssize_t bytes = ::getxattr(path.c_str(), name, value.data(), value.size());
+  return bytes < 0 ? "none" : std::string(value.data(), static_cast<size_t>(bytes));
+}
+
+constexpr char kAccess[] = "system.posix_acl_access";
+
+// The list "user::rw-, user:4711:rw-, group::---, mask::rw-, other::---" as the kernel takes it:
+// the mode says 0660 then, though the group has no right.
+std::string AccessList() {
+  struct Entry {
+    uint16_t tag;
+    uint16_t rights;
+    uint32_t id;
+  };
+  constexpr uint32_t kNobody = ~uint32_t{0};
+  const std::array<Entry, 5> entries = {{{0x01, 6, kNobody},
+                                         {0x02, 6, 4711},
+                                         {0x04, 0, kNobody},
+                                         {0x10, 6, kNobody},
+                                         {0x20, 0, kNobody}}};
+  const uint32_t version = 2;
+  std::string list(sizeof version + sizeof entries, '\0');
+  std::memcpy(list.data(), &version, sizeof version);
+  std::memcpy(list.data() + sizeof version, entries.data(), sizeof entries);
+  return list;
+}
+
+bool Takes(const std::string& path, const char* name, const std::string& value) {
+  return ::setxattr(path.c_str(), name, value.data(), value.size(), 0) == 0;
+}
+
+TEST_CASE("a file that replaces another keeps its attributes and its access list") {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  WriteFile(path, "old");
+  if (!Takes(path, "user.origin", "here") || !Takes(path, kAccess, AccessList())) {
+    WARN("SKIP: this file system has no attributes");
+    return;
+  }
+  REQUIRE_OK(Replace(folder));
+  CHECK(ReadFile(path) == "new");
+  CHECK(AttributeOf(path, "user.origin") == "here");
+  CHECK(AttributeOf(path, kAccess) == AccessList());
+  struct stat facts {};
+  REQUIRE(::stat(path.c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 07777) == 0660);
+}
+
+TEST_CASE("a file that replaces one without an access list has none of its folder's either") {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  WriteFile(path, "old");
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  if (!Takes(folder.path(), "system.posix_acl_default", AccessList())) {
+    WARN("SKIP: this file system has no attributes");
+    return;
+  }
+  REQUIRE_OK(Replace(folder));
+  CHECK(AttributeOf(path, kAccess) == "none");
+  struct stat facts {};
+  REQUIRE(::stat(path.c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 07777) == 0600);
+}
+
+TEST_CASE("what is not given its name leaves nothing, and takes its space with it") {
+  const TempFolder folder;
+  const bool named = GENERATE(false, true);
+  {
+    auto file = Make(folder, named);
+    REQUIRE_OK(file);
+    REQUIRE_OK(file->Reserve(1 << 20));
+    struct stat facts {};
+    REQUIRE(::fstat(file->fd(), &facts) == 0);
+    CHECK(facts.st_size == 1 << 20);
+    CHECK(facts.st_blocks * 512 >= 1 << 20);
+    PunchHole(file->fd(), 4096, (1 << 20) - 4096);
+    REQUIRE(::fstat(file->fd(), &facts) == 0);
+    CHECK(facts.st_blocks * 512 < 1 << 16);
+    CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == (named ? 1 : 0));
+  }
+  CHECK(fs::is_empty(folder.path()));
+  CHECK(Make(folder)->Reserve(uint64_t{1} << 60).reason() == reasons::kNoSpace);
+}
+
+}  // namespace
+}  // namespace onecopy::os

@@ -1,0 +1,150 @@
+#include "transport/os/new_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "transport/os/error.h"
+#include "transport/os/file_attributes.h"
+#include "transport/os/machine.h"
+
+namespace onecopy::os {
+namespace {
+
+constexpr int kNewFlags = O_RDWR | O_NOCTTY | O_CLOEXEC;
+
+// What a file system says that has no files without a name.
+bool HasNoUnnamed(int error) {
+  return error == EOPNOTSUPP || error == EISDIR || error == EINVAL || error == ENOSYS;
+}
+
+std::string TemporaryName() { return ".onecopy-" + RandomHex(8); }
+
+}  // namespace
+
+Status WriteFailure(int error, const std::string& what) {
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return ErrnoStatus(error, what, full ? "free some space there, or write elsewhere" : "");
+}
+
+Status ReserveSpace(int fd, uint64_t offset, uint64_t bytes, const std::string& label) {
+  if (bytes == 0) return OkStatus();
+  // Other errors only mean that this file system cannot tell.
+  if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) ==
+          0 ||
+      (errno != ENOSPC && errno != EDQUOT && errno != EFBIG)) {
+    return OkStatus();
+  }
+  return WriteFailure(errno, "reserving " + std::to_string(bytes) + " bytes for " + label);
+}
+
+void PunchHole(int fd, uint64_t offset, uint64_t bytes) {
+  static_cast<void>(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                static_cast<off_t>(offset), static_cast<off_t>(bytes)));
+}
+
+Status SettleFile(int fd, bool sync, const std::string& label) {
+  if (sync && ::fsync(fd) != 0) {
+    return WriteFailure(errno, "waiting for the disk to have " + label);
+  }
+  UniqueFd twin = UniqueFd::DuplicateOf(fd);
+  if (!twin || (::close(twin.Release()) != 0 && errno != EINTR)) {
+    return WriteFailure(errno, "closing " + label);
+  }
+  return OkStatus();
+}
+
+Result<NewFile> NewFile::Make(UniqueFd folder, std::string name, std::string label,
+                              const Ask& ask) {
+  NewFile file(std::move(folder), std::move(name), std::move(label));
+  ONECOPY_RETURN_IF_ERROR(file.Open(ask));
+  return file;
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : folder_(std::move(other.folder_)),
+      name_(std::move(other.name_)),
+      label_(std::move(other.label_)),
+      file_(std::move(other.file_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      replaced_(std::move(other.replaced_)),
+      mode_(other.mode_) {}
+
+NewFile::~NewFile() {
+  if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+}
+
+Status NewFile::Open(const Ask& ask) {
+  if (!ask.named) {
+    file_ = UniqueFd(::openat(folder_.get(), ".", kNewFlags | O_TMPFILE, ask.mode));
+    if (!file_ && !HasNoUnnamed(errno)) return WriteFailure(errno, "writing a file at " + label_);
+  }
+  if (!file_) {
+    const std::string temporary = TemporaryName();
+    file_ = UniqueFd(::openat(folder_.get(), temporary.c_str(),
+                              kNewFlags | O_CREAT | O_EXCL | O_NOFOLLOW, ask.mode));
+    if (!file_) return WriteFailure(errno, "writing " + temporary + " beside " + label_);
+    temporary_ = temporary;
+  }
+  // A name that is too long is told before a byte moves.
+  const long longest = ::fpathconf(file_.get(), _PC_NAME_MAX);
+  if (longest > 0 && name_.size() > static_cast<size_t>(longest)) {
+    return WriteFailure(ENAMETOOLONG, "writing " + label_);
+  }
+  return OkStatus();
+}
+
+Status NewFile::Reserve(uint64_t bytes) {
+  ONECOPY_RETURN_IF_ERROR(ReserveSpace(fd(), 0, bytes, label_));
+  if (::ftruncate(fd(), static_cast<off_t>(bytes)) == 0) return OkStatus();
+  return WriteFailure(errno, "making " + label_ + " " + std::to_string(bytes) + " bytes long");
+}
+
+Status NewFile::Resemble() const {
+  std::optional<uint32_t> mode = replaced_ ? replaced_->mode : mode_;
+  if (replaced_ && (replaced_->uid != ::geteuid() || replaced_->gid != ::getegid()) &&
+      ::fchown(fd(), replaced_->uid, replaced_->gid) != 0) {
+    // Not ours to give away: then nobody may run it as the owner that it no longer has.
+    *mode &= 0777;
+  }
+  if (mode && ::fchmod(fd(), *mode) != 0) {
+    return WriteFailure(errno, "giving its mode to " + label_);
+  }
+  return replaced_ ? CopyAttributes(replaced_->file.get(), fd(), label_) : OkStatus();
+}
+
+Status NewFile::Settle(bool sync) {
+  ONECOPY_RETURN_IF_ERROR(Resemble());
+  return SettleFile(fd(), sync, label_);
+}
+
+Status NewFile::GiveTemporaryName() {
+  if (!temporary_.empty()) return OkStatus();
+  const std::string temporary = TemporaryName();
+  const std::string self = "/proc/self/fd/" + std::to_string(fd());
+  if (::linkat(AT_FDCWD, self.c_str(), folder_.get(), temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return WriteFailure(errno, "writing " + temporary + " beside " + label_);
+  }
+  temporary_ = temporary;
+  return OkStatus();
+}
+
+Status NewFile::Name(bool sync) {
+  ONECOPY_RETURN_IF_ERROR(GiveTemporaryName());
+  if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
+    return WriteFailure(errno, "renaming " + temporary_ + " to " + label_);
+  }
+  temporary_.clear();
+  if (!sync) return OkStatus();
+  const UniqueFd folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0) {
+    return WriteFailure(errno, "waiting for the disk to have the name " + label_);
+  }
+  return OkStatus();
+}
+
+}  // namespace onecopy::os
