@@ -68,7 +68,10 @@ struct Limit {
 };
 
 struct Limits {
+  Limit memory;  // in bytes
   Limit sessions;
+  Limit namespaces;
+  Limit connections;
   Limit descriptors;
   Limit requests;
   Limit buffers;
@@ -76,6 +79,8 @@ struct Limits {
   Limit transfers;
   Limit rings;
   Limit routes;
+  Limit openings;
+  Limit files;
   Limit arrivals;
   uint32_t arrivals_per_buffer = 0;
   Limit watches;

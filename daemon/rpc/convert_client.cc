@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proto/codec/utf8.h"
+#include "transport/core/import_request.h"
 
 namespace onecopy::rpc {
 namespace {

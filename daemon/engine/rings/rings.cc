@@ -25,10 +25,6 @@ constexpr size_t kPrefixBytes = 8;
 Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
     : needs_(needs),
       spin_(spin),
-      quota_(needs.context.node(), "rings", needs.context.options.limits.rings,
-             needs.context.options.limits.reserved_percent),
-      route_quota_(needs.context.node(), "routes", needs.context.options.limits.routes,
-                   needs.context.options.limits.reserved_percent),
       thread_(spin) {}
 
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
@@ -37,7 +33,7 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   if (rings_.contains(session)) {
     return reply(Status(Code::kAlreadyExists, reasons::kNameTaken, "this session has a ring"));
   }
-  Result<Quota::Charge> charge = quota_.Take(*who);
+  Result<Ledger::Charge> charge = needs_.context.ledger.Take(Charged::kRings, *who);
   if (!charge.ok()) return reply(charge.status());
   Result<ring::DaemonEnd> end = ring::DaemonEnd::Make();
   if (!end.ok()) return reply(end.status());
@@ -137,7 +133,8 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
     return reply(Status(Code::kResourceExhausted, reasons::kQuota,
                         "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
   }
-  if (Status full = route_quota_.TakeInto(route.charge, ring->owner, ring->administrator);
+  if (Status full = needs_.context.ledger.TakeInto(route.charge, Charged::kRoutes, ring->owner,
+                                                   ring->administrator);
       !full.ok()) {
     return reply(full);
   }
