@@ -58,7 +58,7 @@ set(ONECOPY_LAYER_daemon_engine
     daemon/engine/staging daemon/engine/probing daemon/engine/sharing daemon/engine/transfers daemon/engine/rings daemon/log
     transport/core transport/os)
 set(ONECOPY_LAYER_daemon_attach
-    daemon/engine/api daemon/engine/registry daemon/log proto proto/codec transport/core transport/orders
+    daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec transport/core transport/orders
     transport/os transport/ring)
 set(ONECOPY_LAYER_daemon_rpc
     daemon/engine daemon/engine/api daemon/engine/base daemon/engine/registry daemon/log proto proto/codec

@@ -116,13 +116,20 @@ engine::Limit LimitOf(const config::Limit& limit) { return {limit.each, limit.to
 
 engine::Limits EngineLimits(const config::Limits& limits) {
   engine::Limits mapped;
+  mapped.memory = LimitOf(limits.memory);
   mapped.sessions = LimitOf(limits.sessions);
+  mapped.namespaces = LimitOf(limits.namespaces);
+  mapped.connections = LimitOf(limits.connections);
+  mapped.requests = LimitOf(limits.requests);
   mapped.descriptors = LimitOf(limits.descriptors);
   mapped.buffers = LimitOf(limits.buffers);
   mapped.grants = LimitOf(limits.grants);
   mapped.transfers = LimitOf(limits.transfers);
   mapped.rings = LimitOf(limits.rings);
   mapped.routes = LimitOf(limits.routes);
+  mapped.openings = LimitOf(limits.openings);
+  mapped.files = LimitOf(limits.files);
+  mapped.files_of_one = {std::max<uint64_t>(limits.files.each / 2, 1), limits.files.total};
   mapped.arrivals = LimitOf(limits.arrivals);
   mapped.arrivals_per_buffer = limits.arrivals_per_buffer;
   mapped.watches = LimitOf(limits.watches);
@@ -235,6 +242,8 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   engine::Engine engine(EngineOptions(configured, std::move(topology)), std::move(memories),
                         std::move(links), dialer, std::move(stores));
   dialer.AnswerOn(engine.loop());
+  // Whoever asks, at whichever door: payers take turns.
+  const engine::Turns turns(engine.loop());
 
   auto report = [](const char* what) {
     return [what](const Status& status) { log::Warning(what, {{"why", status.ToString()}}); };
@@ -247,22 +256,17 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
     return engine.AdmitPeer(node, local);
   };
   peer_options.report = report("a connection to the peers' port was refused or ended");
-  peer_options.requests = LimitOf(config.limits.requests);
+  peer_options.ledger = engine.ledger();
   peer_options.most_health_watches = config.limits.health_watches;
   ONECOPY_ASSIGN_OR_RETURN(const auto peers, rpc::PeerServer::Start(std::move(peer_options),
-                                                                    engine.loop(), engine.node()));
-  const auto calls = std::make_shared<rpc::CallQuota>(LimitOf(config.limits.requests),
-                                                      config.limits.reserved_percent);
+                                                                    turns, engine.node()));
   rpc::ApiServerOptions api_options;
-  api_options.calls = calls;
+  api_options.ledger = engine.ledger();
   const auto namespace_names = std::make_shared<os::NamespaceNames>();
   api_options.path = run_dir.ApiSocket();
   api_options.node = config.name;
   api_options.version = kVersion;
   api_options.namespace_names = namespace_names;
-  api_options.connections = LimitOf(config.limits.sessions);
-  api_options.requests = LimitOf(config.limits.requests);
-  api_options.reserved_percent = config.limits.reserved_percent;
   api_options.most_health_watches = config.limits.health_watches;
   api_options.reflection = config.reflection;
   api_options.report = report("a client's connection was refused or ended");
@@ -273,18 +277,16 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
     network.network = {*config.api_listen, rpc::MutualTls(configured.trust)};
     network.node = api_options.node;
     network.version = api_options.version;
-    network.connections = api_options.connections;
-    network.calls = calls;
-    network.reserved_percent = api_options.reserved_percent;
+    network.ledger = engine.ledger();
     network.most_health_watches = api_options.most_health_watches;
     network.report = report("a connection to api_listen was refused or ended");
     ONECOPY_ASSIGN_OR_RETURN(
-        network_api, rpc::ApiServer::Start(std::move(network), engine.loop(), engine.client(),
-                                           engine.sessions()));
+        network_api,
+        rpc::ApiServer::Start(std::move(network), turns, engine.client(), engine.sessions()));
   }
   ONECOPY_ASSIGN_OR_RETURN(
-      const auto api, rpc::ApiServer::Start(std::move(api_options), engine.loop(), engine.client(),
-                                            engine.sessions()));
+      const auto api,
+      rpc::ApiServer::Start(std::move(api_options), turns, engine.client(), engine.sessions()));
   std::vector<rpc::ApiServer*> apis = {api.get()};
   if (network_api) apis.push_back(network_api.get());
   attach::Options attach_options;
@@ -298,7 +300,7 @@ Status Serve(const CommandLine& line, Backends& backends, const config::Schema& 
   attach_options.report = report("a client was not let in");
   ONECOPY_ASSIGN_OR_RETURN(
       const auto attach,
-      attach::AttachServer::Start(std::move(attach_options), engine.loop(), engine.sessions(),
+      attach::AttachServer::Start(std::move(attach_options), turns, engine.sessions(),
                                   &engine.rings(), &engine.slabs(), &engine.mappings()));
 
   engine.Start(peers->address().ToString());

@@ -138,6 +138,15 @@ void PrintNode(std::ostream& out, const NodeInfo& node) {
   for (const Expiry& expiry : node.expiries) {
     table.Add({"ends", FormatTime(expiry.expire_time) + "  " + expiry.what + ", " + expiry.file});
   }
+  for (const AccountInfo& account : node.accounts) {
+    uint64_t bytes = 0;
+    std::string what;
+    for (const ChargeInfo& charge : account.charges) {
+      bytes += charge.bytes;
+      Append(what, std::to_string(charge.count) + " " + charge.what);
+    }
+    table.Add({"charged", account.payer + "  " + FormatBytes(bytes) + "  " + what});
+  }
   table.PrintRows(out, "");
   if (!node.capabilities.has_value()) {
     out << "its memories and links are not known yet: this node has not reached it\n";

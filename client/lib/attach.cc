@@ -1,5 +1,6 @@
 #include "client/lib/attach.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "onecopy/reasons.h"
@@ -40,20 +42,22 @@ void SetTimeout(int fd, std::chrono::milliseconds timeout) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof value);
 }
 
-ssize_t Send(int socket, const std::string& packet, int fd) {
+constexpr size_t kMostPassed = 2;  // with one request
+
+ssize_t Send(int socket, const std::string& packet, std::span<const int> fds) {
   iovec piece{const_cast<char*>(packet.data()), packet.size()};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  if (fd >= 0) {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostPassed * sizeof(int))> control{};
+  if (!fds.empty()) {
     message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
   ssize_t sent = 0;
   do {
@@ -170,7 +174,25 @@ Status AttachSocket::Greet(const std::string& program) {
   request.mutable_hello()->set_protocol_min(kClientProtocolMin);
   request.mutable_hello()->set_protocol_max(kClientProtocolMax);
   request.mutable_hello()->set_client(ToUtf8(program));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, -1));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, {}));
+  ONECOPY_RETURN_IF_ERROR(TakeWelcome(reply));
+  return reply.welcome().alone() ? ShowNamespaces() : OkStatus();
+}
+
+Status AttachSocket::ShowNamespaces() {
+  const os::UniqueFd user(::open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC));
+  const os::UniqueFd pid(::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC));
+  if (!user || !pid) return OkStatus();  // without /proc there is nothing to show
+  v1::AttachRequest request;
+  request.mutable_show_namespaces();
+  const Result<v1::AttachReply> reply =
+      Exchange(request, std::array{user.get(), pid.get()});
+  // A refusal leaves the session as it is; a connection that has ended does not.
+  if (reply.ok()) return TakeWelcome(*reply);
+  return reply.status().code() == Code::kInvalidArgument ? OkStatus() : reply.status();
+}
+
+Status AttachSocket::TakeWelcome(const v1::AttachReply& reply) {
   if (!reply.has_welcome()) return Unreachable(run_dir_, "it answers with an unknown message");
   const v1::AttachReply::Welcome& welcome = reply.welcome();
   if (welcome.protocol() < kClientProtocolMin || welcome.protocol() > kClientProtocolMax) {
@@ -198,25 +220,26 @@ Result<uint64_t> AttachSocket::PassDescriptor(int fd, bool file) {
   }
   v1::AttachRequest request;
   request.mutable_pass_descriptor()->set_file(file);
-  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, fd));
+  ONECOPY_ASSIGN_OR_RETURN(const v1::AttachReply reply, Exchange(request, {&fd, 1}));
   if (!reply.has_passed()) return Unreachable(run_dir_, "it answers with an unknown message");
   return reply.passed().fd_handle();
 }
 
 Result<v1::AttachReply> AttachSocket::Ask(const v1::AttachRequest& request,
                                           std::vector<os::UniqueFd>* fds) {
-  return Exchange(request, -1, fds);
+  return Exchange(request, {}, fds);
 }
 
-Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request, int fd,
+Result<v1::AttachReply> AttachSocket::Exchange(const v1::AttachRequest& request,
+                                               std::span<const int> passed,
                                                std::vector<os::UniqueFd>* fds) {
   const MutexLock lock(mutex_);
   if (out_of_step_) return Unreachable(run_dir_, "it did not answer an earlier request");
   std::string packet = request.SerializeAsString();
-  if (Send(socket_.get(), packet, fd) < 0) {
-    if (errno == EBADF) {
+  if (Send(socket_.get(), packet, passed) < 0) {
+    if (errno == EBADF && !passed.empty()) {
       return Status(Code::kInvalidArgument, reasons::kBadHandle,
-                    std::to_string(fd) + " is no open file descriptor");
+                    std::to_string(passed.front()) + " is no open file descriptor");
     }
     if (errno == ETOOMANYREFS) {
       return os::ErrnoStatus(errno, "passing a descriptor to the onecopyd in " + run_dir_.path);

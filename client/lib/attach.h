@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,11 +65,14 @@ class AttachSocket {
 
  private:
   AttachSocket(os::UniqueFd socket, RunDir run_dir);
-  // One request and its reply; `fd` < 0: none is passed. What comes with the reply is closed where
-  // `fds` is null.
-  Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, int fd,
+  // One request, what is passed with it, and its reply. What comes with that is closed where `fds` is
+  // null.
+  Result<v1::AttachReply> Exchange(const v1::AttachRequest& request, std::span<const int> passed,
                                    std::vector<os::UniqueFd>* fds = nullptr);
   Status Greet(const std::string& program);
+  // Of a daemon that does not see them; where it cannot use them, nothing changes.
+  Status ShowNamespaces();
+  Status TakeWelcome(const v1::AttachReply& reply);
 
   RunDir run_dir_;
   std::string token_;

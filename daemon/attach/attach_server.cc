@@ -29,10 +29,10 @@ constexpr mode_t kMode = 0666;  // everybody may attach; who it is decides what 
 // Thread `attach`, but for Start and Stop.
 class AttachServer::Core {
  public:
-  Core(Options options, Executor& engine, engine::Sessions& sessions,
+  Core(Options options, engine::Turns engine, engine::Sessions& sessions,
        const EngineSession::Asked& asked)
       : options_(std::move(options)),
-        engine_(engine),
+        engine_(std::move(engine)),
         sessions_(sessions),
         asked_(asked),
         thread_(std::make_shared<os::LoopThread>("attach")) {}
@@ -81,9 +81,9 @@ class AttachServer::Core {
     const Uid payer = identified->identity.uid.payer();
     const auto connection = std::make_shared<Connection>(
         options_, thread_, closer_,
-        Connection::Client{std::move(socket), std::move(identified->pidfd),
-                           std::move(identified->identity)},
-        std::make_unique<EngineSession>(engine_, sessions_, asked_, thread_),
+        Connection::Client{std::move(socket), std::move(*identified)},
+        std::make_unique<EngineSession>(engine_, engine::Owner{payer, options_.node}, sessions_,
+                                        asked_, thread_),
         [this, number] { Ended(number); });
     connections_.emplace(number, connection);
     MakeRoomFor(payer);
@@ -135,7 +135,7 @@ class AttachServer::Core {
     Greeted(number);
     const auto node = connections_.extract(number);
     if (node.empty()) return;
-    const auto count = per_payer_.find(node.mapped()->uid().payer());
+    const auto count = per_payer_.find(node.mapped()->payer());
     if (--count->second == 0) per_payer_.erase(count);
   }
 
@@ -144,7 +144,7 @@ class AttachServer::Core {
   }
 
   const Options options_;
-  Executor& engine_;
+  const engine::Turns engine_;
   engine::Sessions& sessions_;
   const EngineSession::Asked asked_;
   std::shared_ptr<os::LoopThread> thread_;
@@ -161,7 +161,7 @@ class AttachServer::Core {
 AttachServer::AttachServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 AttachServer::~AttachServer() = default;
 
-Result<std::unique_ptr<AttachServer>> AttachServer::Start(Options options, Executor& engine,
+Result<std::unique_ptr<AttachServer>> AttachServer::Start(Options options, engine::Turns engine,
                                                           engine::Sessions& sessions,
                                                           engine::RingApi* rings,
                                                           engine::SlabApi* slabs,

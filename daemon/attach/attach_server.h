@@ -11,6 +11,7 @@
 #include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/api/slab_api.h"
+#include "daemon/engine/base/turns.h"
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
@@ -48,7 +49,7 @@ class AttachServer {
   // `sessions`, `rings`, `slabs` and `mappings` are used on `engine` alone. All must outlive the
   // tasks that are posted to `engine`, the last of them by Stop. Without `rings`, `slabs`, or
   // `mappings`, clients are told that there are none.
-  static Result<std::unique_ptr<AttachServer>> Start(Options options, Executor& engine,
+  static Result<std::unique_ptr<AttachServer>> Start(Options options, engine::Turns engine,
                                                      engine::Sessions& sessions,
                                                      engine::RingApi* rings = nullptr,
                                                      engine::SlabApi* slabs = nullptr,

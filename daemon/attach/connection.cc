@@ -61,6 +61,7 @@ Connection::Connection(const Options& options, std::shared_ptr<os::LoopThread> t
       loop_(thread_->loop()),
       closer_(std::move(closer)),
       client_(std::move(client)),
+      payer_(client_.known.identity.uid.payer()),
       session_(std::move(session)),
       ended_(std::move(ended)) {}
 
@@ -71,9 +72,9 @@ Status Connection::Start() {
   const auto self = shared_from_this();
   ONECOPY_RETURN_IF_ERROR(loop_.Watch(client_.socket.get(), EPOLLIN,
                                       [self](uint32_t events) { self->OnSocket(events); }));
-  if (client_.pidfd) {
+  if (client_.known.pidfd) {
     ONECOPY_RETURN_IF_ERROR(
-        loop_.Watch(client_.pidfd.get(), EPOLLIN, [self](uint32_t) { self->End(); }));
+        loop_.Watch(client_.known.pidfd.get(), EPOLLIN, [self](uint32_t) { self->End(); }));
   }
   hello_timer_ = loop_.RunAfter(options_.hello_timeout, [self] {
     self->Refuse({Code::kDeadlineExceeded, reasons::kDeadline,
@@ -86,10 +87,10 @@ void Connection::Close() {
   if (std::exchange(state_, State::kClosed) == State::kClosed) return;
   loop_.CancelTimer(hello_timer_);
   loop_.Unwatch(client_.socket.get());
-  if (client_.pidfd) loop_.Unwatch(client_.pidfd.get());
+  if (client_.known.pidfd) loop_.Unwatch(client_.known.pidfd.get());
   session_.reset();
   closer_->Run(payer(), [socket = std::move(client_.socket)] { DropUnread(socket); });
-  client_.pidfd.Reset();
+  client_.known.pidfd.Reset();
 }
 
 void Connection::End() {
@@ -129,9 +130,12 @@ void Connection::OnPacket(os::Packet packet) {
   if (!request.ParseFromString(packet.bytes)) {
     return Refuse(Bad("a packet is no onecopy.v1.AttachRequest"));
   }
+  may_show_ = may_show_ && request.has_show_namespaces();
   switch (request.request_case()) {
     case v1::AttachRequest::kHello:
       return OnHello(request.hello(), passed);
+    case v1::AttachRequest::kShowNamespaces:
+      return OnShowNamespaces(std::move(passed));
     case v1::AttachRequest::kPassDescriptor:
       return OnPassDescriptor(request.pass_descriptor().file(), std::move(passed));
     case v1::AttachRequest::kOpenRing:
@@ -155,26 +159,45 @@ void Connection::OnHello(const v1::AttachRequest::Hello& hello, const Passed& pa
   if (!protocol.ok()) return Refuse(protocol.status());
   loop_.CancelTimer(hello_timer_);
   if (greeted_) std::exchange(greeted_, nullptr)();
-  client_.identity.program = CutUtf8(hello.client(), kMaxProgramBytes);
+  client_.known.identity.program = CutUtf8(hello.client(), kMaxProgramBytes);
+  protocol_ = *protocol;
+  may_show_ = client_.known.alone;
+  Welcome();
+}
+
+void Connection::Welcome() {
   BeginAsking();
-  session_->Open(client_.identity,
-                 [weak = weak_from_this(), protocol = *protocol](Result<std::string> token) {
-                   const auto self = weak.lock();
-                   if (!self || self->state_ == State::kClosed) return;
-                   if (!token.ok()) return self->Refuse(token.status());
-                   v1::AttachReply reply;
-                   v1::AttachReply::Welcome& welcome = *reply.mutable_welcome();
-                   welcome.set_protocol(protocol);
-                   welcome.set_token(std::move(*token));
-                   welcome.set_node(self->options_.node);
-                   welcome.set_version(self->options_.version);
-                   welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
-                   welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
-                   welcome.set_maps(self->session_->maps());
-                   welcome.set_files(self->options_.files);
-                   welcome.set_takes_no_dma_bufs(!self->options_.takes_dma_bufs);
-                   self->Answer(reply);
-                 });
+  session_->Open(client_.known.identity, [weak = weak_from_this()](Result<std::string> token) {
+    const auto self = weak.lock();
+    if (!self || self->state_ == State::kClosed) return;
+    if (!token.ok()) return self->Refuse(token.status());
+    v1::AttachReply reply;
+    v1::AttachReply::Welcome& welcome = *reply.mutable_welcome();
+    welcome.set_protocol(self->protocol_);
+    welcome.set_token(std::move(*token));
+    welcome.set_node(self->options_.node);
+    welcome.set_version(self->options_.version);
+    welcome.set_ring_layout(self->session_->has_rings() ? ring::kLayout : 0);
+    welcome.set_slab_layout(self->session_->has_slabs() ? orders::kLayout : 0);
+    welcome.set_maps(self->session_->maps());
+    welcome.set_files(self->options_.files);
+    welcome.set_takes_no_dma_bufs(!self->options_.takes_dma_bufs);
+    welcome.set_alone(self->client_.known.alone);
+    self->Answer(reply);
+  });
+}
+
+void Connection::OnShowNamespaces(Passed passed) {
+  if (!std::exchange(may_show_, false)) {
+    return Refuse(Bad("namespaces are shown right after Hello, where Welcome asks for it"));
+  }
+  if (passed.fds.size() != 2 || passed.cut) {
+    return RefuseDescriptors(std::move(passed), Bad("ShowNamespaces carries two descriptors"));
+  }
+  Status shown = engine::TakeShown(client_.known, passed.fds[0].get(), passed.fds[1].get(),
+                                   *options_.namespace_names);
+  if (!shown.ok()) return RefuseDescriptors(std::move(passed), std::move(shown));
+  Welcome();
 }
 
 void Connection::OnPassDescriptor(bool file, Passed passed) {

@@ -10,6 +10,7 @@
 
 #include "daemon/attach/attach_server.h"
 #include "daemon/attach/engine_session.h"
+#include "daemon/engine/registry/identify.h"
 #include "onecopy/v1/attach.pb.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/packet.h"
@@ -22,8 +23,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Client {
     os::UniqueFd socket;
-    os::UniqueFd pidfd;  // empty for a client that cannot be seen from here
-    engine::ClientIdentity identity;
+    engine::Identified known;
   };
 
   // `options` must outlive the connection; `ended` runs once, when it has ended by itself.
@@ -42,7 +42,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ends the session. Safe to repeat; does not call `ended`.
   void Close();
 
-  const Uid& uid() const { return client_.identity.uid; }
+  // Who pays for it, from its beginning to its end.
+  const Uid& payer() const { return payer_; }
 
  private:
   enum class State {
@@ -63,6 +64,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   void OnPacket(os::Packet packet);
   void OnHello(const v1::AttachRequest::Hello& hello, const Passed& passed);
+  void OnShowNamespaces(Passed passed);
+  // Opens the session, and answers with Welcome.
+  void Welcome();
   void OnPassDescriptor(bool file, Passed passed);
   void OnOpenRing(const Passed& passed);
   void OnOpenRoute(const v1::AttachRequest::OpenRoute& request, const Passed& passed);
@@ -75,7 +79,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool RefusesRing(const Passed& passed) { return Refuses(passed, "rings", session_->has_rings()); }
   // Answers once they are closed: so a client that passes what cannot be closed waits by itself.
   void RefuseDescriptors(Passed passed, Status why);
-  Uid payer() const { return client_.identity.uid.payer(); }
   // Reads nothing more until Answer.
   void BeginAsking();
   void Answer(const v1::AttachReply& reply, std::span<const int> fds = {});
@@ -87,6 +90,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   os::EventLoop& loop_;
   const std::shared_ptr<os::Closer> closer_;
   Client client_;
+  const Uid payer_;
+  uint32_t protocol_ = 0;
+  bool may_show_ = false;  // nothing has been asked for since Hello
   std::unique_ptr<EngineSession> session_;
   std::function<void()> ended_;
   std::function<void()> greeted_;

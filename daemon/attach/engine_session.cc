@@ -6,22 +6,25 @@
 
 namespace onecopy::attach {
 
-EngineSession::EngineSession(Executor& engine, engine::Sessions& sessions, const Asked& asked,
+EngineSession::EngineSession(engine::Turns engine, engine::Owner payer,
+                             engine::Sessions& sessions, const Asked& asked,
                              std::shared_ptr<os::LoopThread> thread)
-    : engine_(engine),
+    : engine_(std::move(engine)),
+      payer_(std::move(payer)),
       asked_(asked),
       there_(std::make_shared<There>(sessions)),
       thread_(std::move(thread)) {}
 
 EngineSession::~EngineSession() {
-  engine_.Post([there = there_] {
+  Post([there = there_] {
     if (there->id) there->sessions.Close(*there->id);
   });
 }
 
 void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> answer) {
-  engine_.Post([there = there_, thread = thread_, identity = std::move(identity),
+  Post([there = there_, thread = thread_, identity = std::move(identity),
                 answer = std::move(answer)]() mutable {
+    if (there->id) there->sessions.Close(*std::exchange(there->id, std::nullopt));
     Result<engine::Sessions::Opened> opened = there->sessions.Open(identity);
     if (opened.ok()) there->id = opened->id;
     there->who = opened.ok() ? there->sessions.PrincipalOf(opened->id)->ToString()
@@ -36,7 +39,7 @@ void EngineSession::Open(engine::ClientIdentity identity, Answer<std::string> an
 }
 
 void EngineSession::Deposit(os::PassedFd fd, bool file, Answer<uint64_t> answer) {
-  engine_.Post([there = there_, thread = thread_, fd = std::move(fd), file,
+  Post([there = there_, thread = thread_, fd = std::move(fd), file,
                 answer = std::move(answer)]() mutable {
     Result<uint64_t> fd_handle =
         there->sessions.Deposit(there->id.value_or(engine::SessionId()), std::move(fd), file);
@@ -63,7 +66,7 @@ engine::Reply<T> EngineSession::Bring(std::string what, std::string on, Answer<T
 }
 
 void EngineSession::OpenRing(Answer<engine::RingGiven> answer) {
-  engine_.Post([rings = asked_.rings, there = there_,
+  Post([rings = asked_.rings, there = there_,
                 reply = Bring("OpenRing", {}, std::move(answer))]() mutable {
     rings->OpenRing(there->id.value_or(engine::SessionId()), std::move(reply));
   });
@@ -72,7 +75,7 @@ void EngineSession::OpenRing(Answer<engine::RingGiven> answer) {
 void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
                               Answer<engine::RingRoute> answer) {
   std::string on = source.ToString() + " -> " + destination.ToString();
-  engine_.Post([rings = asked_.rings, there = there_, source = std::move(source),
+  Post([rings = asked_.rings, there = there_, source = std::move(source),
                 destination = std::move(destination),
                 reply = Bring("OpenRoute", std::move(on), std::move(answer))]() mutable {
     rings->OpenRoute(there->id.value_or(engine::SessionId()), std::move(source),
@@ -81,7 +84,7 @@ void EngineSession::OpenRoute(Endpoint source, Endpoint destination,
 }
 
 void EngineSession::OpenSlab(Answer<engine::SlabGiven> answer) {
-  engine_.Post([slabs = asked_.slabs, there = there_,
+  Post([slabs = asked_.slabs, there = there_,
                 reply = Bring("OpenSlab", {}, std::move(answer))]() mutable {
     slabs->OpenSlab(there->id.value_or(engine::SessionId()), std::move(reply));
   });
@@ -90,7 +93,7 @@ void EngineSession::OpenSlab(Answer<engine::SlabGiven> answer) {
 void EngineSession::MapBuffer(std::string node, std::string buffer,
                               Answer<engine::MappingGiven> answer) {
   std::string on = node.empty() ? buffer : node + ":" + buffer;
-  engine_.Post([mappings = asked_.mappings, there = there_, node = std::move(node),
+  Post([mappings = asked_.mappings, there = there_, node = std::move(node),
                 buffer = std::move(buffer),
                 reply = Bring("MapBuffer", std::move(on), std::move(answer))]() mutable {
     mappings->MapBuffer(there->id.value_or(engine::SessionId()), node, buffer, std::move(reply));

@@ -8,6 +8,7 @@
 #include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/api/slab_api.h"
+#include "daemon/engine/base/turns.h"
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
 #include "transport/core/executor.h"
@@ -17,8 +18,8 @@
 
 namespace onecopy::attach {
 
-// Thread `attach` only. Everything is posted to the engine in the order in which it is asked for,
-// so the end of a session comes after its opening, also where nobody waits for the answer any more.
+// Thread `attach` only. Everything is posted to the engine, in turns with what others ask for, in
+// the order in which it is asked for, so the end of a session comes after its opening, also where nobody waits for the answer any more.
 class EngineSession {
  public:
   template <typename T>
@@ -32,13 +33,13 @@ class EngineSession {
   };
 
   // Answers run on `thread`, unless it has ended.
-  EngineSession(Executor& engine, engine::Sessions& sessions, const Asked& asked,
-                std::shared_ptr<os::LoopThread> thread);
+  EngineSession(engine::Turns engine, engine::Owner payer, engine::Sessions& sessions,
+                const Asked& asked, std::shared_ptr<os::LoopThread> thread);
   ~EngineSession();  // ends the session
   EngineSession(const EngineSession&) = delete;
   EngineSession& operator=(const EngineSession&) = delete;
 
-  // Once. Answers with the session's token.
+  // Answers with the session's token. Once more ends the session that was opened before.
   void Open(engine::ClientIdentity identity, Answer<std::string> answer);
   // After Open was answered with success. Answers with the number that names the descriptor,
   // of a file or of memory.
@@ -72,7 +73,10 @@ class EngineSession {
   template <typename T>
   engine::Reply<T> Bring(std::string what, std::string on, Answer<T> answer);
 
-  Executor& engine_;
+  void Post(Task task) const { engine_.Post(payer_, std::move(task)); }
+
+  const engine::Turns engine_;
+  const engine::Owner payer_;
   const Asked asked_;
   std::shared_ptr<There> there_;
   std::shared_ptr<os::LoopThread> thread_;

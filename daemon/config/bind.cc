@@ -112,8 +112,11 @@ class Binder {
 
   void SetLimits(const Settings& limits) {
     for (const LimitKey& key : LimitKeys()) {
-      config_.limits.*key.limit = {static_cast<uint64_t>(limits.Integer(key.name + "_per_user")),
-                                   static_cast<uint64_t>(limits.Integer(key.name))};
+      const auto value = [&](const std::string& name) {
+        const bool bytes = key.limit == &Limits::memory;
+        return bytes ? limits.Bytes(name) : static_cast<uint64_t>(limits.Integer(name));
+      };
+      config_.limits.*key.limit = {value(key.name + "_per_user"), value(key.name)};
     }
     config_.limits.request_memory = limits.Duration("request_memory");
     config_.limits.arrivals_per_buffer =

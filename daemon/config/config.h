@@ -69,7 +69,10 @@ struct Limit {
 };
 
 struct Limits {
+  Limit memory;  // in bytes
   Limit sessions;
+  Limit namespaces;
+  Limit connections;
   Limit descriptors;
   Limit requests;
   Limit buffers;
@@ -77,6 +80,8 @@ struct Limits {
   Limit transfers;
   Limit rings;
   Limit routes;
+  Limit openings;
+  Limit files;
   Limit arrivals;
   uint32_t arrivals_per_buffer = 0;
   Limit watches;

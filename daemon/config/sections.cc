@@ -30,6 +30,7 @@ constexpr int64_t kSecond = 1000;
 constexpr int64_t kDay = 24 * 3600 * kSecond;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
+constexpr int64_t kTiB = 1024 * 1024 * kMiB;
 
 // The two keys of one limit.
 void AddLimit(std::vector<SettingSpec>* keys, const std::string& name, const Limit& fallback,
@@ -48,19 +49,36 @@ SectionSpec LimitsSection() {
                       "need. Administrators are bound by the totals alone.",
                       {}};
   std::vector<SettingSpec>& keys = section.keys;
+  keys.push_back(Number("memory_per_user", SettingType::kBytes, 256 * kMiB, {kMiB, kTiB},
+                        "Memory for all that is kept, queued and promised for one user, a peer or "
+                        "an address at a time, beside buffers, slabs and slots themselves."));
+  keys.push_back(Number("memory", SettingType::kBytes, 1024 * kMiB, {16 * kMiB, kTiB},
+                        "The same of all together; the last quarter is for those who have little. "
+                        "A quarter more is for what has ended and is still known, an eighth for "
+                        "requests that end something, an eighth for handshakes."));
   AddLimit(&keys, "sessions", {1024, 4096},
            "Clients that are attached, and likewise connections to api.sock");
+  AddLimit(&keys, "namespaces", {64, 256},
+           "User and PID namespaces in which programs are connected to api.sock, or were a minute "
+           "ago");
+  AddLimit(&keys, "connections", {1024, 4096},
+           "Connections to the peers' port, and likewise to api_listen; an address counts as one "
+           "user");
   AddLimit(&keys, "descriptors", {1024, 8192},
            "Descriptors that were passed and are not used by a buffer yet");
   AddLimit(&keys, "requests", {8192, 32'768},
-           "Requests and watches that are not answered or not read; one counts once more for each "
-           "64 KiB that it has, a list 16 times; a peer counts as one user");
+           "Requests and watches that are not answered or not read; a peer counts as one user");
   AddLimit(&keys, "buffers", {8192, 65'536}, "Buffers");
   AddLimit(&keys, "grants", {8192, 65'536}, "Grants given");
   AddLimit(&keys, "transfers", {16'384, 65'536},
            "Transfers under way; those that a peer orders count as one user's");
   AddLimit(&keys, "rings", {256, 1024}, "Rings for small transfers");
   AddLimit(&keys, "routes", {1024, 8192}, "Ways of such rings between two buffers");
+  AddLimit(&keys, "openings", {4096, 65'536},
+           "Ranges that are kept open for rings of other nodes; a peer counts as one user");
+  AddLimit(&keys, "files", {512, 4096},
+           "Files of exports that are open; a peer counts as one user, and each of its users may "
+           "have half of that");
   AddLimit(&keys, "arrivals", {4096, 65'536},
            "Arrivals in buffers, each with up to 4 KiB of message, that their owner has not "
            "acknowledged");
@@ -86,7 +104,10 @@ SectionSpec LimitsSection() {
 }  // namespace
 
 const std::vector<LimitKey>& LimitKeys() {
-  static const std::vector<LimitKey> keys = {{"sessions", &Limits::sessions},
+  static const std::vector<LimitKey> keys = {{"memory", &Limits::memory},
+                                             {"sessions", &Limits::sessions},
+                                             {"namespaces", &Limits::namespaces},
+                                             {"connections", &Limits::connections},
                                              {"descriptors", &Limits::descriptors},
                                              {"requests", &Limits::requests},
                                              {"buffers", &Limits::buffers},
@@ -94,6 +115,8 @@ const std::vector<LimitKey>& LimitKeys() {
                                              {"transfers", &Limits::transfers},
                                              {"rings", &Limits::rings},
                                              {"routes", &Limits::routes},
+                                             {"openings", &Limits::openings},
+                                             {"files", &Limits::files},
                                              {"slabs", &Limits::slabs},
                                              {"mappings", &Limits::mappings},
                                              {"arrivals", &Limits::arrivals},

@@ -352,7 +352,8 @@ NodeInfo ClientService::DescribeSelf() const {
   return info;
 }
 
-void ClientService::GetNode(const Principal&, std::string name, Reply<NodeInfo> reply) {
+void ClientService::GetNode(const Principal& who, std::string name, Reply<NodeInfo> reply) {
+  constexpr size_t kMostAccounts = 100;
   if (!needs_.context.IsSelf(name)) {
     Result<NodeInfo> peer = needs_.peers.Describe(name);
     if (peer.ok()) AddProbes(*peer);
@@ -361,6 +362,7 @@ void ClientService::GetNode(const Principal&, std::string name, Reply<NodeInfo> 
   needs_.catalog.Refresh();
   NodeInfo self = DescribeSelf();
   AddProbes(self);
+  if (who.administrator) self.accounts = needs_.context.ledger.Describe(kMostAccounts);
   reply(std::move(self));
 }
 

@@ -1,5 +1,7 @@
 #include "daemon/engine/engine.h"
 
+#include <malloc.h>
+
 #include <future>
 #include <utility>
 
@@ -83,11 +85,18 @@ struct Engine::State {
             [this](const Place& from, const Place& to) { return context.CopierFor(from, to); }),
         thread("engine"),
         workers(thread.loop()),
-        context{std::move(options), os::RandomHex(16), std::chrono::system_clock::now(),
-                thread.loop(),      workers,           Pointers(memories),
-                Pointers(links),    Pointers(stores),  file_copier,
+        context{options,
+                Ledger(options.node, options.limits),
+                os::RandomHex(16),
+                std::chrono::system_clock::now(),
+                thread.loop(),
+                workers,
+                Pointers(memories),
+                Pointers(links),
+                Pointers(stores),
+                file_copier,
                 direct_file_copier},
-        sessions(context.node(), context.options.daemon_uid, context.options.limits),
+        sessions(context.node(), context.options.daemon_uid, context.ledger),
         owners(context.node(), [this](const std::string& node) { return peers.UidDomain(node); }),
         request_memory(context),
         slabs(context, sessions),
@@ -111,7 +120,7 @@ struct Engine::State {
                    const TransferRecord* const record = transfers.Find(id);
                    return record != nullptr && !IsFinal(record->info.state);
                  }}),
-        inventory(owners, sessions, buffers, grants, checksums),
+        inventory(context.node(), owners, sessions, buffers, grants, checksums),
         path_rates(context.options.probe_share),
         probes(context, catalog, peers, nodes, connections, path_rates),
         rate_watch(path_rates, probes),
@@ -161,6 +170,9 @@ struct Engine::State {
   void CancelAll(const Status& why);
   // Small transfers of rings from a node, and to it.
   void DropRingRoutes(const std::string& node);
+  // Much of what the ledger knows is not kept any more: what malloc keeps of it goes back to the
+  // system, once it has really been freed.
+  void ReturnMemory();
   // Runs `then` once that is so, or after `patience`.
   void When(std::function<bool()> so, os::Clock::duration patience, Task then);
 
@@ -218,6 +230,7 @@ struct Engine::State {
   PeerService self;
   ClientService client;
   bool stopped = false;
+  bool returning_memory = false;
 };
 
 // What one part does when another one's things come or go.
@@ -226,6 +239,7 @@ void Engine::State::Wire() {
     TransferRecord* record = transfers.Find(id);
     if (record != nullptr && record->run != nullptr) record->run->Cancel(why);
   };
+  context.ledger.OnFall([this] { context.loop.Post([this] { ReturnMemory(); }); });
   sessions.OnClosed([this](const SessionId& session) {
     series.EndSession(session);  // before its buffers end its parts
     rings.EndSession(session);
@@ -268,6 +282,11 @@ void Engine::State::Wire() {
     sources.Forget(record.info.id);
     bundles.OnFinal(record);
     series.OnFinal(record);
+    exports.EndTransfer(record.info.id);
+  });
+  transfers.OnForgotten([this](const TransferId& id) {
+    remote_transfers.Drop(id);
+    series.OnForgotten(id);
   });
   connections.OnAnsweredClosed([this](uint64_t number, const Status& why) {
     rings.DropConnection(number, why);
@@ -286,6 +305,13 @@ void Engine::State::Wire() {
              DropRingRoutes(node);
              remote_transfers.PeerLost(node);
            },
+       .gone =
+           [this](const std::string& node) {
+             tickets.DropNode(node);
+             openings.DropPeer(node, {Code::kUnavailable, reasons::kPeerDown,
+                                      "node " + node + " has gone"});
+             remote_transfers.PeerGone(node);
+           },
        .distrusted =
            [this](const std::string& node, const Status& why) {
              DropRingRoutes(node);
@@ -299,6 +325,7 @@ void Engine::State::Wire() {
                DropRingRoutes(node);
                probes.PeerRestarted(node);
                probe_slabs.DropPeer(node);
+               tickets.DropNode(node);
                path_rates.PeerRestarted(node);
              }
              remote_transfers.PeerMet(node, restarted);
@@ -317,6 +344,16 @@ void Engine::State::Wire() {
       });
     });
   }
+}
+
+void Engine::State::ReturnMemory() {
+  constexpr std::chrono::seconds kSoon{1};
+  if (std::exchange(returning_memory, true)) return;
+  context.loop.RunAfter(kSoon, [this] {
+    returning_memory = false;
+    Task trim = [] { ::malloc_trim(0); };
+    (void)workers.Post("memory", trim);
+  });
 }
 
 void Engine::State::DropRingRoutes(const std::string& node) {
@@ -352,6 +389,7 @@ Engine::~Engine() { Stop(); }
 
 os::EventLoop& Engine::loop() { return state_->thread.loop(); }
 ClientApi& Engine::client() { return state_->client; }
+const Ledger& Engine::ledger() const { return state_->context.ledger; }
 PeerApi& Engine::node() { return state_->self; }
 Sessions& Engine::sessions() { return state_->sessions; }
 RingApi& Engine::rings() { return state_->rings; }
@@ -436,6 +474,7 @@ void Engine::Stop() {
     state->mappings.Clear();
     state->buffers.Clear();
   });
+  state->context.ledger.OnFall(nullptr);
   state->thread.StopAndJoin();
   state->workers.StopAndJoin();
 }

@@ -32,6 +32,9 @@ class Engine {
   // Any thread. Everything below lives on this executor's thread.
   os::EventLoop& loop();
 
+  // Any thread: who pays for what, at each of the daemon's doors, too.
+  const Ledger& ledger() const;
+
   // Engine thread.
   ClientApi& client();
   PeerApi& node();  // this node, as a peer asks it

@@ -41,6 +41,7 @@ void Inventory::SumOf(const Principal& who, const Endpoint& endpoint, Reply<Buff
   std::shared_ptr<const std::atomic<bool>> stop = sessions_.Gone(who.session);
   if (stop == nullptr) stop = std::make_shared<std::atomic<bool>>(false);
   checksums_.Sum((*buffer)->region, place->range, place->layout, std::move(stop),
+                 PayerAt(self_, who.node, OwnerOf(who)),
                  [bytes = range->bytes, reply = std::move(reply)](Result<std::string> sum) mutable {
                    if (!sum.ok()) return reply(sum.status());
                    reply(BufferSum{kChecksumAlgorithm, std::move(*sum), bytes});

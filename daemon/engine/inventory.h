@@ -1,6 +1,9 @@
 // What somebody may know of this node's buffers, be it a client here or another node's user.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "daemon/engine/api/types.h"
 #include "daemon/engine/base/owners.h"
 #include "daemon/engine/registry/buffers.h"
@@ -13,9 +16,10 @@ namespace onecopy::engine {
 // Engine thread.
 class Inventory {
  public:
-  Inventory(const Owners& owners, const Sessions& sessions, Buffers& buffers, Grants& grants,
+  Inventory(std::string self, const Owners& owners, const Sessions& sessions, Buffers& buffers, Grants& grants,
             Checksums& checksums)
-      : owners_(owners),
+      : self_(std::move(self)),
+        owners_(owners),
         sessions_(sessions),
         buffers_(buffers),
         grants_(grants),
@@ -29,6 +33,7 @@ class Inventory {
   void SumOf(const Principal& who, const Endpoint& range, Reply<BufferSum> reply);
 
  private:
+  const std::string self_;
   const Owners& owners_;
   const Sessions& sessions_;
   Buffers& buffers_;

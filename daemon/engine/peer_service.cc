@@ -4,6 +4,7 @@
 
 #include "daemon/engine/base/names.h"
 #include "onecopy/reasons.h"
+#include "onecopy/size.h"
 
 namespace onecopy::engine {
 
@@ -26,7 +27,8 @@ void PeerService::Reserve(const std::string& caller, ReserveRequest request,
         if (!id.ok()) return reply(id.status());
         request.source.buffer = id->ToString();
         Result<Reservation> reserved = needs_.tickets.Reserve(caller, request);
-        if (!reserved.ok()) needs_.exports.Drop(*id);
+        const bool asks_here = needs_.context.IsSelf(request.destination_node);
+        if (!reserved.ok() || (request.validate_only && !asks_here)) needs_.exports.Drop(*id);
         reply(std::move(reserved));
       });
 }
@@ -40,6 +42,13 @@ void PeerService::Start(const std::string& caller, StartRequest request,
     return StartIntoFile(caller, std::move(request), std::move(reply));
   }
   if (!request.parts.empty()) return needs_.bundles.Start(caller, request, std::move(reply));
+  if (request.asked.validate_only && needs_.context.IsSelf(request.reservation.source.node)) {
+    reply = [this, id = BufferId::Parse(request.reservation.source.buffer),
+             reply = std::move(reply)](Result<TransferInfo> planned) mutable {
+      needs_.exports.DropPlanned(id);
+      reply(std::move(planned));
+    };
+  }
   needs_.destinations.Start(caller, request, std::move(reply));
 }
 
@@ -160,6 +169,24 @@ void PeerService::Cancel(const std::string& caller, Uid uid, TransferId id,
   reply((*record)->info);
 }
 
+Result<std::shared_ptr<void>> PeerService::TakeRoom(const std::string& peer, uint64_t bytes,
+                                                    uint64_t limit) {
+  const Ledger& ledger = needs_.context.ledger;
+  const std::string& self = needs_.context.node();
+  const uint64_t taken = ledger.bytes(Charged::kPeerBuffers, WholeNode(peer));
+  if (taken > limit || bytes > limit - taken) {
+    return Status(
+        Code::kResourceExhausted, reasons::kQuota,
+        "users of node " + peer + " have " + FormatBytes(taken) + " on node " + self +
+            " and may have no more than " + FormatBytes(limit) + ", not " + FormatBytes(bytes) +
+            " more",
+        "remove buffers there, or raise create_bytes under [peers." + peer + "] on node " + self);
+  }
+  ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<void> room,
+                           ledger.Share(Charged::kPeerBuffers, WholeNode(peer), false, bytes));
+  return room;
+}
+
 // A client's user of another node, who may have memory here as far as the configuration says.
 void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferRequest request,
                                Reply<BufferInfo> reply) {
@@ -179,7 +206,7 @@ void PeerService::CreateBuffer(const std::string& caller, Uid uid, CreateBufferR
   Buffers::Account account{WholeNode(caller), nullptr};
   if (limit) {
     account.take_room = [this, caller, bytes = request.bytes, limit = *limit] {
-      return room_.Take(caller, bytes, limit);
+      return TakeRoom(caller, bytes, limit);
     };
   }
   // All users of a node have one account, and ids are each user's own.

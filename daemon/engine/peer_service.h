@@ -12,7 +12,6 @@
 #include "daemon/engine/registry/exports.h"
 #include "daemon/engine/registry/grants.h"
 #include "daemon/engine/registry/openings.h"
-#include "daemon/engine/registry/peer_room.h"
 #include "daemon/engine/registry/tickets.h"
 #include "daemon/engine/removal.h"
 #include "daemon/engine/rings/ring_server.h"
@@ -53,7 +52,7 @@ class PeerService final : public PeerApi {
     Removal& removal;
   };
 
-  explicit PeerService(const Needs& needs) : needs_(needs), room_(needs.context.node()) {}
+  explicit PeerService(const Needs& needs) : needs_(needs) {}
 
   void Hello(const std::string& caller, HelloRequest request, Reply<HelloReply> reply) override;
   void Reserve(const std::string& caller, ReserveRequest request,
@@ -96,11 +95,12 @@ class PeerService final : public PeerApi {
  private:
   // A file of this node's, below a folder that it exports.
   void StartIntoFile(const std::string& caller, StartRequest request, Reply<TransferInfo> reply);
+  // Room for so much memory of buffers of that node's users, of whom it has `limit`.
+  Result<std::shared_ptr<void>> TakeRoom(const std::string& peer, uint64_t bytes, uint64_t limit);
   // A transfer that this node decides and `caller` has a part in.
   Result<TransferRecord*> FindDecided(const std::string& caller, const TransferId& id);
 
   const Needs needs_;
-  PeerRoom room_;
 };
 
 }  // namespace onecopy::engine

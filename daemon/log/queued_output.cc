@@ -8,23 +8,37 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/log/escape.h"
 #include "onecopy/reasons.h"
 #include "transport/core/mutex.h"
 
 namespace onecopy::log {
 namespace {
 
+// No more of a text than is written of it: a long one would else find no room here, and whoever
+// caused it have nothing written at all.
+std::string Cut(std::string_view text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  const std::string end = "…[" + std::to_string(text.size()) + " bytes]";
+  size_t keep = most_bytes - end.size();
+  // No character in two.
+  for (int i = 0; i < 3 && (static_cast<unsigned char>(text[keep]) & 0xc0U) == 0x80; ++i) --keep;
+  return std::string(text.substr(0, keep)) + end;
+}
+
 // A record that owns what it says.
 class Kept {
  public:
   explicit Kept(const Record& record)
-      : level_(record.level), time_(record.time), message_(record.message) {
+      : level_(record.level),
+        time_(record.time),
+        message_(Cut(record.message, kMaxMessageBytes)) {
     bytes_ = sizeof(Kept) + message_.size();
     fields_.reserve(record.fields.size());
     for (const Field& field : record.fields) {
       fields_.push_back({std::string(field.name), field.value, {}});
       Own& own = fields_.back();
-      if (const auto* text = std::get_if<std::string_view>(&field.value)) own.text = *text;
+      if (const auto* text = std::get_if<std::string_view>(&field.value)) own.text = Cut(*text, kMaxValueBytes);
       bytes_ += sizeof(Own) + own.name.size() + own.text.size();
     }
   }

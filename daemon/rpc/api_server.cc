@@ -7,9 +7,9 @@
 
 #include "daemon/rpc/arrival_stream.h"
 #include "daemon/rpc/audited.h"
-#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/caller.h"
 #include "daemon/rpc/certified_users.h"
+#include "daemon/rpc/charged.h"
 #include "daemon/rpc/forward.h"
 #include "daemon/rpc/local_presenters.h"
 #include "daemon/rpc/server.h"
@@ -50,20 +50,16 @@ Asking AskingOf(const engine::Sessions& sessions, const Principal& who) {
 
 class ApiServer::Core {
  public:
-  Core(const ApiServerOptions& options, Executor& engine, engine::ClientApi& api,
+  Core(const ApiServerOptions& options, engine::Turns engine, engine::ClientApi& api,
        engine::Sessions& sessions)
-      : there_{engine, api, sessions,
-               options.calls != nullptr
-                   ? options.calls
-                   : std::make_shared<CallQuota>(options.requests, options.reserved_percent),
-               nullptr},
+      : there_{std::move(engine), api, sessions, options.ledger, nullptr},
         node_(options.node),
         version_(options.version) {
     if (options.network) {
       users_ = std::make_shared<CertifiedUsers>(node_, options.network->credentials.trust);
       there_.presenters = users_;
     } else {
-      local_ = std::make_shared<LocalPresenters>(options.namespace_names);
+      local_ = std::make_shared<LocalPresenters>(node_, options.namespace_names);
       there_.presenters = local_;
     }
   }
@@ -74,12 +70,7 @@ class ApiServer::Core {
     server.reflection = options.reflection;
     server.most_health_watches = options.most_health_watches;
     server.most_unread_answers = options.most_unread_answers;
-    server.listener.most = options.connections.total;
-    server.listener.most_each = options.connections.each;
-    server.listener.reserved = (options.connections.total * options.reserved_percent + 99) / 100;
-    server.listener.remedy =
-        "end some of the programs that are attached, or raise [limits] sessions_per_user or "
-        "sessions";
+    server.ledger = options.ledger;
     server.listener.deaf = options.deaf;
     server.listener.report = std::move(options.report);
     if (options.network) {
@@ -108,10 +99,11 @@ class ApiServer::Core {
   }
 
  private:
-  // A token, and who presents it.
+  // A token, who presents it, and who has been charged.
   struct Presented {
     std::string text;
     std::string by;
+    Presenters::Payer payer;
   };
 
   Status ListenHere(std::string path, ServerOptions& server) {
@@ -120,6 +112,7 @@ class ApiServer::Core {
     server.with_door = {"uid 0"};
     if (::geteuid() != 0) server.with_door.push_back("uid " + std::to_string(::geteuid()));
     server.listener.name = "api.sock";
+    server.listener.charged = engine::Charged::kConnections;
     server.listener.kept_descriptors = kKeptDescriptors;
     ONECOPY_ASSIGN_OR_RETURN(server.listener.socket,
                              os::ListenUnix(path, SOCK_STREAM, kMode, kBacklog));
@@ -134,6 +127,8 @@ class ApiServer::Core {
     server.thread = "rpc-2";
     server.credentials = network.credentials.server;
     server.listener.name = "api_listen";
+    server.listener.charged = engine::Charged::kFarConnections;
+    server.listener.handshakes = true;
     server.listener.kept_descriptors = kKeptDescriptors;
     ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(network.listen, kBacklog));
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
@@ -147,7 +142,7 @@ class ApiServer::Core {
   void ServeAll(const Serving& serving) {
     ServeSessions(
         session_service_, serving,
-        {there_.executor, there_.sessions, there_.calls, there_.presenters, node_, version_});
+        {there_.turns, there_.sessions, there_.ledger, there_.presenters, node_, version_});
     Serve(transfers_, &Transfers::RequestCreateTransfer, &ClientApi::CreateTransfer, serving);
     Serve(transfers_, &Transfers::RequestGetTransfer, &ClientApi::GetTransfer, serving);
     Serve(transfers_, &Transfers::RequestListTransfers, &ClientApi::ListTransfers, serving);
@@ -196,29 +191,54 @@ class ApiServer::Core {
              void (ClientApi::*method)(const Principal&, Parameters...), const Serving& serving) {
     ServeUnary(
         service, start, serving,
-        [there = there_, method](const grpc::ServerContext& context, const Request& request,
-                                 Responder<Reply> responder) {
-          std::string token = MetadataOf(context, kSessionMetadata);
-          std::string target = TargetOf(request);
-          Audit<Request>(responder, Nobody(context), target);
+        [there = there_, method, turns = serving.turns, greetings = serving.greetings](
+            const grpc::ServerContext& context, Request request, Responder<Reply> responder) {
+          Audit<Request>(responder, Nobody(context), TargetOf(request));
           const Result<std::string> presenter = there.presenters->Presenter(context);
           if (!presenter.ok()) return responder(presenter.status());
+          std::string token = MetadataOf(context, kSessionMetadata);
           if (token.empty()) return responder(NoSession());
-          auto parsed = Parse(request);
-          if (!parsed.ok()) return responder(parsed.status());
-          there.executor.Post([there, method, token = std::move(token), presenter = *presenter,
-                               target = std::move(target), weight = WeightOf(request),
-                               arguments = AsArguments(*std::move(parsed)),
-                               responder = std::move(responder)]() mutable {
-            const Result<Principal> who = there.sessions.FindFor(token, presenter);
-            if (!who.ok()) return responder(who.status());
-            Audit<Request>(responder, AskingOf(there.sessions, *who), std::move(target));
-            auto share = there.calls->Take(OwnerOf(*who), who->administrator, weight);
-            if (!share.ok()) return responder(share.status());
-            responder.Keep(*std::move(share));
-            Forward(there.api, method, *who, std::move(arguments), std::move(responder));
+          greetings->Called(context.peer());
+          const Presenters::Payer payer = there.presenters->PayerOf(context);
+          auto share = there.ledger.Share(kChargedAs<Request>, payer.owner, payer.administrator,
+                                          BytesOf(request));
+          if (!share.ok()) return responder(share.status());
+          responder.Keep(*std::move(share));
+          turns.Post(payer.owner, [there, method,
+                                   presented = Presented{std::move(token), *presenter, payer},
+                                   request = std::move(request),
+                                   responder = std::move(responder)]() mutable {
+            auto parsed = Parse(request);
+            if (!parsed.ok()) return responder(parsed.status());
+            const engine::Owner& owner = presented.payer.owner;
+            there.turns.Post(
+                owner, [there, method, presented,
+                        target = TargetOf(request), bytes = BytesOf(request),
+                        arguments = AsArguments(*std::move(parsed)),
+                        responder = std::move(responder)]() mutable {
+                  const auto who = Admit<Request>(there, presented, std::move(target), bytes,
+                                                  responder);
+                  if (!who.ok()) return responder(who.status());
+                  Forward(there.api, method, *who, std::move(arguments), std::move(responder));
+                });
           });
         });
+  }
+
+  // Engine thread: whose call it is, who then pays for it.
+  template <typename Request, typename Reply>
+  static Result<Principal> Admit(const EngineSide& there, const Presented& presented,
+                                 std::string target, uint64_t bytes, Responder<Reply>& responder) {
+    ONECOPY_ASSIGN_OR_RETURN(Principal who,
+                             there.sessions.FindFor(presented.text, presented.by));
+    Audit<Request>(responder, AskingOf(there.sessions, who), std::move(target));
+    const Presenters::Payer& paid = presented.payer;
+    if (PayerOf(OwnerOf(who)) == paid.owner && who.administrator == paid.administrator) return who;
+    ONECOPY_ASSIGN_OR_RETURN(
+        Share share,
+        there.ledger.Share(kChargedAs<Request>, OwnerOf(who), who.administrator, bytes));
+    responder.Keep(std::move(share));
+    return who;
   }
 
   static void Watch(const EngineSide& there, const grpc::ServerContext& context,
@@ -243,14 +263,15 @@ class ApiServer::Core {
         });
     // On the engine's thread; set once the engine knows of the watch.
     const auto watch = std::make_shared<std::optional<ClientApi::WatchId>>();
-    there.executor.Post([there, token = std::move(token), presenter = *presenter,
+    const engine::Owner payer = there.presenters->PayerOf(context).owner;
+    there.turns.Post(payer, [there, token = std::move(token), presenter = *presenter,
                          id = *std::move(id), watcher, watch] {
-      const Status status = Subscribe(there, {token, presenter}, id, watcher, watch.get());
+      const Status status = Subscribe(there, {token, presenter, {}}, id, watcher, watch.get());
       if (const auto call = watcher.lock(); call && !status.ok()) call->Fail(status);
     });
     // Comes after that task in the engine's queue, or not at all.
-    call->OnEnd([there, watch, proof = std::move(proof)] {
-      there.executor.Post([there, watch] {
+    call->OnEnd([there, payer, watch, proof = std::move(proof)] {
+      there.turns.Post(payer, [there, watch] {
         if (*watch) there.api.Unwatch(**watch);
       });
     });
@@ -278,8 +299,9 @@ class ApiServer::Core {
   static Status SubscribeAs(const EngineSide& there, const Principal& who, const TransferId& id,
                             const std::weak_ptr<Subscriber<v1::Transfer>>& watcher,
                             std::optional<ClientApi::WatchId>* watch) {
-    ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<void> share,
-                             there.calls->Take(OwnerOf(who), who.administrator, 1));
+    ONECOPY_ASSIGN_OR_RETURN(
+        Share share,
+        there.ledger.Share(engine::Charged::kRequests, OwnerOf(who), who.administrator));
     if (const auto call = watcher.lock()) call->Keep(std::move(share));
     ONECOPY_ASSIGN_OR_RETURN(
         *watch, there.api.WatchTransfer(who, id, [watcher](const TransferInfo& transfer) {
@@ -310,7 +332,7 @@ class ApiServer::Core {
 ApiServer::ApiServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 ApiServer::~ApiServer() = default;
 
-Result<std::unique_ptr<ApiServer>> ApiServer::Start(ApiServerOptions options, Executor& engine,
+Result<std::unique_ptr<ApiServer>> ApiServer::Start(ApiServerOptions options, engine::Turns engine,
                                                     engine::ClientApi& api,
                                                     engine::Sessions& sessions) {
   auto core = std::make_unique<Core>(options, engine, api, sessions);

@@ -9,12 +9,11 @@
 #include <string>
 
 #include "daemon/engine/api/client_api.h"
-#include "daemon/engine/api/limits.h"
+#include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/turns.h"
 #include "daemon/engine/registry/sessions.h"
-#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/tls.h"
 #include "onecopy/result.h"
-#include "transport/core/executor.h"
 #include "transport/os/host_port.h"
 #include "transport/os/namespace_names.h"
 
@@ -35,10 +34,7 @@ struct ApiServerOptions {
   std::shared_ptr<os::NamespaceNames> namespace_names = std::make_shared<os::NamespaceNames>();
   // Hears, on a thread of the server's, why clients could not connect.
   std::function<void(const Status&)> report = {};
-  engine::Limit connections = engine::Limits().sessions;
-  engine::Limit requests{8192, 32'768};   // see CallQuota
-  std::shared_ptr<CallQuota> calls = {};  // that another server has, too; null: one by `requests`
-  size_t reserved_percent = engine::Limits().reserved_percent;  // of both, for administrators
+  engine::Ledger ledger{"", {}};  // of the whole daemon: what connections and calls are charged to
   size_t most_health_watches = 256;
   size_t most_unread_answers = 16'384;     // see ServerOptions
   std::chrono::milliseconds deaf{20'000};  // see ListenerOptions
@@ -53,7 +49,7 @@ class ApiServer {
  public:
   // `api` and `sessions` are used on `engine`'s thread alone. All three must outlive Stop; the
   // tasks that are posted to `engine` may run or be dropped later.
-  static Result<std::unique_ptr<ApiServer>> Start(ApiServerOptions options, Executor& engine,
+  static Result<std::unique_ptr<ApiServer>> Start(ApiServerOptions options, engine::Turns engine,
                                                   engine::ClientApi& api,
                                                   engine::Sessions& sessions);
   ~ApiServer();  // as Stop

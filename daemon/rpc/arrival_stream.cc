@@ -19,11 +19,11 @@ using Watcher = Subscriber<v1::WatchArrivalsResponse>;
 // Engine thread, but for its last reference.
 class ArrivalStream : public std::enable_shared_from_this<ArrivalStream> {
  public:
-  ArrivalStream(EngineSide there, std::weak_ptr<Watcher> watcher)
-      : there_(std::move(there)), watcher_(std::move(watcher)) {}
+  ArrivalStream(EngineSide there, engine::Owner payer, std::weak_ptr<Watcher> watcher)
+      : there_(std::move(there)), payer_(std::move(payer)), watcher_(std::move(watcher)) {}
 
-  // Any thread.
-  Executor& executor() const { return there_.executor; }
+  // Any thread; in this order.
+  void Post(Task task) const { there_.turns.Post(payer_, std::move(task)); }
 
   Status Begin(const std::string& token, const std::string& presenter, const std::string& buffer) {
     const Result<Principal> who = there_.sessions.FindFor(token, presenter);
@@ -48,8 +48,9 @@ class ArrivalStream : public std::enable_shared_from_this<ArrivalStream> {
 
  private:
   Status BeginAs(const Principal& who, const std::string& buffer) {
-    ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<void> share,
-                             there_.calls->Take(OwnerOf(who), who.administrator, 1));
+    ONECOPY_ASSIGN_OR_RETURN(
+        Share share,
+        there_.ledger.Share(engine::Charged::kRequests, OwnerOf(who), who.administrator));
     const auto call = watcher_.lock();
     if (!call) return OkStatus();
     call->Keep(std::move(share));
@@ -79,6 +80,7 @@ class ArrivalStream : public std::enable_shared_from_this<ArrivalStream> {
   }
 
   const EngineSide there_;
+  const engine::Owner payer_;
   const std::weak_ptr<Watcher> watcher_;
   std::optional<ClientApi::WatchId> watch_;
   bool begun_ = false;    // the client knows that it watches
@@ -107,9 +109,10 @@ void ServeArrivals(const EngineSide& there, const grpc::ServerContext& context,
   }
   Result<std::string> buffer = Parse(request);
   if (!buffer.ok()) return call->Fail(buffer.status());
-  const auto stream = std::make_shared<ArrivalStream>(there, watcher);
-  call->OnSent([stream] { stream->executor().Post([stream] { stream->OnSent(); }); });
-  there.executor.Post([stream, token = std::move(token), presenter = *presenter,
+  const auto stream =
+      std::make_shared<ArrivalStream>(there, there.presenters->PayerOf(context).owner, watcher);
+  call->OnSent([stream] { stream->Post([stream] { stream->OnSent(); }); });
+  stream->Post([stream, token = std::move(token), presenter = *presenter,
                        buffer = *std::move(buffer), watcher] {
     const Status status = stream->Begin(token, presenter, buffer);
     if (const auto waiting = watcher.lock(); waiting && !status.ok()) waiting->Fail(status);
@@ -119,8 +122,7 @@ void ServeArrivals(const EngineSide& there, const grpc::ServerContext& context,
         if (const auto waiting = watcher.lock()) waiting->Fail(why);
       });
   // Comes after that task in the engine's queue, or not at all.
-  call->OnEnd(
-      [stream, proof = std::move(proof)] { stream->executor().Post([stream] { stream->End(); }); });
+  call->OnEnd([stream, proof = std::move(proof)] { stream->Post([stream] { stream->End(); }); });
 }
 
 }  // namespace onecopy::rpc

@@ -6,18 +6,17 @@
 #include "daemon/engine/api/client_api.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/rpc/call.h"
-#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/presenters.h"
 #include "onecopy/v1/arrival.pb.h"
 
 namespace onecopy::rpc {
 
-// What lives on the engine's thread, and its executor.
+// What lives on the engine's thread, and how it is asked.
 struct EngineSide {
-  Executor& executor;
+  engine::Turns turns;
   engine::ClientApi& api;
   engine::Sessions& sessions;
-  std::shared_ptr<CallQuota> calls;
+  engine::Ledger ledger;
   std::shared_ptr<Presenters> presenters;  // the server's thread
 };
 

@@ -2,8 +2,8 @@
 //
 // Register a method with ServeUnary or ServeStream once the server is built; each call then runs
 // its handler on the completion queue's thread, while the next one is waited for already. A handler
-// checks the request's form, hands the rest on, and never blocks. What it is given to answer with
-// may be used on any thread.
+// finds out who calls and charges it; what takes longer it leaves to Serving::turns; it never
+// blocks. What it is given to answer with may be used on any thread.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -18,8 +18,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/turns.h"
 #include "daemon/rpc/call_set.h"
 #include "daemon/rpc/completion_queue.h"
+#include "daemon/rpc/greetings.h"
 #include "daemon/rpc/grpc_status.h"
 #include "onecopy/reasons.h"
 #include "onecopy/result.h"
@@ -32,6 +35,8 @@ namespace onecopy::rpc {
 struct Serving {
   grpc::ServerCompletionQueue& queue;
   CallSet& calls;
+  engine::Turns turns;  // on the queue's thread
+  std::shared_ptr<Greetings> greetings;
 };
 
 inline Status Ending() {
@@ -39,13 +44,17 @@ inline Status Ending() {
           "try again when it runs again"};
 }
 
+// What a call is charged with.
+using Share = std::shared_ptr<engine::Ledger::Charge>;
+
 template <typename Reply>
 class Answerable {
  public:
   virtual ~Answerable() = default;
   virtual void Answer(Result<Reply> answer) = 0;
-  // Lets go of it when the call is over: its answer has been sent, or cannot be.
-  virtual void Keep(std::shared_ptr<void> share) = 0;
+  // Lets go of it when the call is over: its answer has been sent, or cannot be. Then it is charged
+  // for the answer's bytes in place of the request's.
+  virtual void Keep(Share share) = 0;
 };
 
 // The right and duty to answer one call, once. Dropped unused, it answers that the daemon is
@@ -63,7 +72,7 @@ class Responder {
     if (observer_) std::exchange(observer_, nullptr)(answer.ok() ? OkStatus() : answer.status());
     if (const auto call = std::exchange(call_, {}).lock()) call->Answer(std::move(answer));
   }
-  void Keep(std::shared_ptr<void> share) {
+  void Keep(Share share) {
     if (const auto call = call_.lock()) call->Keep(std::move(share));
   }
   // Hears, just before, how the call is answered.
@@ -81,7 +90,7 @@ struct UnaryMethod {
   using Start = void (Service::*)(grpc::ServerContext*, Request*,
                                   grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
                                   grpc::ServerCompletionQueue*, void*);
-  using Handler = std::function<void(const grpc::ServerContext&, const Request&, Responder<Reply>)>;
+  using Handler = std::function<void(const grpc::ServerContext&, Request, Responder<Reply>)>;
 
   Service& service;
   Start start;
@@ -113,9 +122,9 @@ class UnaryCall final : public ServerCall,
     Finish(std::move(answer));
   }
 
-  void Keep(std::shared_ptr<void> share) override {
+  void Keep(Share share) override {
     const MutexLock lock(mutex_);
-    share_ = std::move(share);
+    share_.swap(share);
   }
 
   void Abort(const Status& why) override {
@@ -140,8 +149,7 @@ class UnaryCall final : public ServerCall,
       if (!aborted_.ok()) return Finish(aborted_);
     }
     // Not kept until the answer is read.
-    const Request request = std::move(request_);
-    method_->handler(context_, request, Responder<Reply>(self));
+    method_->handler(context_, std::move(request_), Responder<Reply>(self));
   }
 
   // Under the mutex, so that whoever has seen the call answered knows that the operation has begun.
@@ -155,6 +163,7 @@ class UnaryCall final : public ServerCall,
       calls.EndAnswer(number);
       calls.Leave(self);
     });
+    if (share_ != nullptr) share_->SetBytes(answer.ok() ? answer->ByteSizeLong() : 0);
     if (answer.ok()) {
       writer_.Finish(*answer, grpc::Status::OK, tag);
     } else {
@@ -170,7 +179,7 @@ class UnaryCall final : public ServerCall,
   bool called_ ONECOPY_GUARDED_BY(mutex_) = false;
   bool answered_ ONECOPY_GUARDED_BY(mutex_) = false;
   Status aborted_ ONECOPY_GUARDED_BY(mutex_);
-  std::shared_ptr<void> share_ ONECOPY_GUARDED_BY(mutex_);
+  Share share_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // Has every call of a method answered by `handler(context, request, Responder<Reply>)`.
@@ -206,7 +215,7 @@ class Subscriber {
   // it has ended already. Must not block. One task at most.
   virtual void OnEnd(Task task) = 0;
   // As of an answerable call.
-  virtual void Keep(std::shared_ptr<void> share) = 0;
+  virtual void Keep(Share share) = 0;
 };
 
 template <typename Service, typename Request, typename Reply>
@@ -248,6 +257,8 @@ class StreamCall final : public ServerCall,
     const MutexLock lock(mutex_);
     if (end_) return;
     newest_ = std::move(newest);
+    // What is being written has been charged, and may be as large.
+    if (share_ != nullptr) share_->SetBytes(2 * newest_->ByteSizeLong());
     if (last) end_ = OkStatus();
     Pump();
   }
@@ -276,9 +287,9 @@ class StreamCall final : public ServerCall,
     task();
   }
 
-  void Keep(std::shared_ptr<void> share) override {
+  void Keep(Share share) override {
     const MutexLock lock(mutex_);
-    share_ = std::move(share);
+    share_.swap(share);
   }
 
   void Abort(const Status& why) override { Fail(why); }
@@ -380,7 +391,7 @@ class StreamCall final : public ServerCall,
   std::optional<Status> end_ ONECOPY_GUARDED_BY(mutex_);
   std::function<void()> on_sent_ ONECOPY_GUARDED_BY(mutex_);
   Task on_end_ ONECOPY_GUARDED_BY(mutex_);
-  std::shared_ptr<void> share_ ONECOPY_GUARDED_BY(mutex_);
+  Share share_ ONECOPY_GUARDED_BY(mutex_);
 };
 
 // Has every call of a method handled by `handler(context, request, weak Subscriber<Reply>)`.

@@ -28,6 +28,12 @@ Result<std::string> CertifiedUsers::Presenter(const grpc::ServerContext& context
   return "certificate of user " + uid;
 }
 
+Presenters::Payer CertifiedUsers::PayerOf(const grpc::ServerContext& context) {
+  const Result<std::string> uid = UserOf(context);
+  if (!uid.ok()) return {engine::Stranger(context.peer()), false};
+  return {{Uid(static_cast<uint32_t>(std::stoul(*uid)), kByCertificate), node_}, false};
+}
+
 Result<engine::ClientIdentity> CertifiedUsers::Identity(const grpc::ServerContext& context) {
   ONECOPY_ASSIGN_OR_RETURN(const std::string uid, UserOf(context));
   engine::ClientIdentity identity;

@@ -19,6 +19,7 @@ class CertifiedUsers final : public Presenters {
       : node_(std::move(node)), trust_(trust), proofs_(std::move(trust)) {}
 
   Result<std::string> Presenter(const grpc::ServerContext& context) override;
+  Payer PayerOf(const grpc::ServerContext& context) override;
   Result<engine::ClientIdentity> Identity(const grpc::ServerContext& context) override;
   std::shared_ptr<void> WhenUnproven(const grpc::ServerContext& context,
                                      std::function<void(const Status& why)> ended) override;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "transport/core/import_request.h"
+
 namespace onecopy::rpc {
 namespace {
 

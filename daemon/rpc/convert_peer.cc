@@ -429,7 +429,9 @@ void Print(const engine::PrepareReply& value, v1::PrepareResponse* out) {
 Result<engine::FinishRequest> Parse(const v1::FinishRequest& in) {
   ONECOPY_ASSIGN_OR_RETURN(TransferId id,
                            ParseTransferId(in.transfer_id(), Field() / "transfer_id"));
-  return engine::FinishRequest{std::move(id), FromProto(in.status()), in.checksum(), in.channel()};
+  Status status;
+  ONECOPY_RETURN_IF_ERROR(codec::ParseStatus(in.status(), Field() / "status", &status));
+  return engine::FinishRequest{std::move(id), std::move(status), in.checksum(), in.channel()};
 }
 
 void Print(const engine::FinishRequest& value, v1::FinishRequest* out) {
@@ -443,7 +445,7 @@ Result<engine::FinishReply> Parse(const v1::FinishResponse& in) {
   const Field at;
   ONECOPY_RETURN_IF_ERROR(CheckText(in.checksum(), at / "checksum"));
   engine::FinishReply value;
-  value.failure = FromProto(in.failure());
+  ONECOPY_RETURN_IF_ERROR(codec::ParseStatus(in.failure(), at / "failure", &value.failure));
   ONECOPY_ASSIGN_OR_RETURN(value.steps, ParseEach(in.steps(), at / "steps", kParsePeer));
   value.checksum = in.checksum();
   value.shared = in.shared();

@@ -47,15 +47,15 @@ Doors::~Doors() = default;
 
 std::unique_ptr<Doors> Doors::One(grpc::ServerBuilder& builder,
                                   std::shared_ptr<grpc::ServerCredentials> credentials) {
-  std::unique_ptr<Doors> doors(new Doors);
+  std::unique_ptr<Doors> doors(new Doors({"", {}}));
   doors->doors_.emplace_back().acceptor =
       builder.experimental().AddExternalConnectionAcceptor(kFromFd, std::move(credentials));
   return doors;
 }
 
-std::unique_ptr<Doors> Doors::ForEach(grpc::ServerBuilder& builder, size_t count,
-                                      const std::vector<std::string>& always) {
-  std::unique_ptr<Doors> doors(new Doors);
+std::unique_ptr<Doors> Doors::ForEach(grpc::ServerBuilder& builder, engine::Ledger ledger,
+                                      size_t count, const std::vector<std::string>& always) {
+  std::unique_ptr<Doors> doors(new Doors(std::move(ledger)));
   for (size_t i = 0; i < count; ++i) {
     // What clients see is plain HTTP/2: these credentials say nothing, and alone let one listen in.
     const auto credentials = grpc::experimental::LocalServerCredentials(UDS);
@@ -79,6 +79,10 @@ Doors::Door* Doors::Find(const std::string& who) {
 }
 
 Doors::Door* Doors::FindFree(os::Clock::time_point now) {
+  for (Door& door : doors_) {
+    const bool over = door.connections == 0 && now - door.unused_since >= kUnusedFor;
+    if (over) door.charge.GiveBack();
+  }
   const auto free = std::find_if(doors_.begin(), doors_.end(), [&](const Door& door) {
     if (door.always || door.connections > 0) return false;
     return door.who.empty() || now - door.unused_since >= kUnusedFor;
@@ -87,16 +91,20 @@ Doors::Door* Doors::FindFree(os::Clock::time_point now) {
 }
 
 Result<grpc::experimental::ExternalConnectionAcceptor*> Doors::Enter(const std::string& who,
+                                                                     const engine::Owner& payer,
                                                                      os::Clock::time_point now) {
   Door* door = Find(who);
   if (door == nullptr) {
     door = FindFree(now);
+    ONECOPY_ASSIGN_OR_RETURN(engine::Ledger::Charge charge,
+                             ledger_.Take(engine::Charged::kDoors, payer, false));
     if (door == nullptr) {
       return Status(Code::kResourceExhausted, reasons::kQuota,
                     std::to_string(doors_.size()) +
                         " others are connected or have just been, the most that are at a time",
                     "try again in a minute");
     }
+    door->charge = std::move(charge);
     door->who = who;
     door->keeper->SetWho(who);
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/base/ledger.h"
 #include "onecopy/result.h"
 #include "transport/os/event_loop.h"
 
@@ -23,15 +24,16 @@ class Doors {
   static std::unique_ptr<Doors> One(grpc::ServerBuilder& builder,
                                     std::shared_ptr<grpc::ServerCredentials> credentials);
   // For Unix sockets without encryption: `count` doors, of which those who are named in `always`
-  // have one each for good.
-  static std::unique_ptr<Doors> ForEach(grpc::ServerBuilder& builder, size_t count,
-                                        const std::vector<std::string>& always);
+  // have one each for good; the others are charged to whoever pays for who has them.
+  static std::unique_ptr<Doors> ForEach(grpc::ServerBuilder& builder, engine::Ledger ledger,
+                                        size_t count, const std::vector<std::string>& always);
   ~Doors();
 
-  // The door for a connection of `who`, until they Leave. RESOURCE_EXHAUSTED (QUOTA) where others
-  // have them all. A door is not given to others before it has been unused for a while, so that
+  // The door for a connection of `who`, until they Leave. RESOURCE_EXHAUSTED (QUOTA) where the payer
+  // has too many, or others have them all. A door is not given to others before it has been unused for a while, so that
   // nothing of an ended connection that gRPC may still have in hand is taken for theirs.
   Result<grpc::experimental::ExternalConnectionAcceptor*> Enter(const std::string& who,
+                                                                const engine::Owner& payer,
                                                                 os::Clock::time_point now);
   void Leave(const std::string& who, os::Clock::time_point now);
 
@@ -44,12 +46,14 @@ class Doors {
     bool always = false;
     size_t connections = 0;
     os::Clock::time_point unused_since{};
+    engine::Ledger::Charge charge;
   };
 
-  Doors() = default;
+  explicit Doors(engine::Ledger ledger) : ledger_(std::move(ledger)) {}
   Door* Find(const std::string& who);
   Door* FindFree(os::Clock::time_point now);
 
+  const engine::Ledger ledger_;
   std::vector<Door> doors_;
 };
 

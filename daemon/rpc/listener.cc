@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -67,7 +67,11 @@ class Listener::Core {
   struct Watched {
     os::UniqueFd fd;
     std::string who;
+    engine::Owner payer;
     std::shared_ptr<const void> kept;
+    engine::Ledger::Charge charge;
+    engine::Ledger::Charge handshake;
+    std::optional<os::HostPort> from;  // while its first call is awaited
     os::Newcomers::Id newcomer = 0;
     os::EventLoop::TimerId greeted = 0;
     // Since when it cannot be written to and this much has stayed unread; 0: it can.
@@ -82,19 +86,22 @@ class Listener::Core {
       if (who.status().reason() != reasons::kLinkDown) Refuse("nobody", who.status());
       return;
     }
-    if (!CheckRoom(*who).ok()) MakeRoom(*who);
-    if (const Status full = CheckRoom(*who); !full.ok()) return Refuse(who->who, full);
+    Watched connection;
+    connection.who = who->who;
+    connection.payer = who->payer;
+    connection.kept = std::move(who->kept);
+    if (Status full = TakeRoom(*who, connection); !full.ok()) return Refuse(who->who, full);
     const os::Clock::time_point now = os::Clock::now();
-    const auto door = doors_->Enter(who->who, now);
+    const auto door = doors_->Enter(who->who, who->payer, now);
     if (!door.ok()) return Refuse(who->who, door.status());
-    if (const Status status = Watch(fd, *who); !status.ok()) {
+    if (const Status status = Watch(fd, std::move(connection)); !status.ok()) {
       doors_->Leave(who->who, now);
       return Report(status);
     }
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.listener_fd = acceptor_->fd();
-    connection.fd = fd.Release();
-    (*door)->HandleNewConnection(&connection);
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
+    accepted.listener_fd = acceptor_->fd();
+    accepted.fd = fd.Release();
+    (*door)->HandleNewConnection(&accepted);
   }
 
   void Refuse(const std::string& who, const Status& why) {
@@ -102,51 +109,64 @@ class Listener::Core {
     Report(why);
   }
 
-  // Who is still being greeted goes first: another one of the same, where that has too many.
-  void MakeRoom(const Admitted& who) {
-    const auto of_one = count_.find(who.who);
-    const bool too_many = of_one != count_.end() && of_one->second >= options_.most_each;
-    if (too_many && !who.administrator) {
-      newcomers_.PutOut(who.who);
-    } else {
-      newcomers_.PutOut();
-    }
+  Status TakeRoom(const Admitted& who, Watched& connection) {
+    ONECOPY_RETURN_IF_ERROR(TakeRoom(options_.charged, who, &connection.charge));
+    if (!options_.handshakes) return OkStatus();
+    return TakeRoom(engine::Charged::kHandshakes, who, &connection.handshake);
   }
 
-  Status CheckRoom(const Admitted& who) const {
-    const size_t room = options_.most - (who.administrator ? 0 : options_.reserved);
-    const auto count = count_.find(who.who);
-    const size_t has = count == count_.end() ? 0 : count->second;
-    const bool too_many = watched_.size() >= room;
-    if (!too_many && (who.administrator || has < options_.most_each)) return OkStatus();
-    return {Code::kResourceExhausted, reasons::kQuota,
-            (too_many ? std::string("all together") : who.who) + " may have no more than " +
-                std::to_string(too_many ? room : options_.most_each) + " connections",
-            options_.remedy};
+  // Who is still being greeted goes first.
+  Status TakeRoom(engine::Charged kind, const Admitted& who, engine::Ledger::Charge* charge) {
+    const auto take = [&] {
+      return options_.ledger.TakeInto(*charge, kind, who.payer, who.administrator);
+    };
+    Status full = take();
+    if (full.ok() || !newcomers_.PutOut(who.payer.ToString())) {
+      if (full.ok() || !newcomers_.PutOut()) return full;
+    }
+    return take();
   }
 
   // gRPC does not say when a connection ends, so a second descriptor of it does. It holds nothing
   // open: gRPC shuts a socket down before it closes it.
-  Status Watch(const os::UniqueFd& fd, const Admitted& who) {
-    os::UniqueFd copy = fd.Duplicate();
-    if (!copy) return os::ErrnoStatus(errno, "watching a connection");
-    const int number = copy.get();
+  Status Watch(const os::UniqueFd& fd, Watched made) {
+    made.fd = fd.Duplicate();
+    if (!made.fd) return os::ErrnoStatus(errno, "watching a connection");
+    const int number = made.fd.get();
     ONECOPY_RETURN_IF_ERROR(
         thread_.loop().Watch(number, EPOLLRDHUP, [this, number](uint32_t) { Forget(number); }));
-    ++count_[who.who];
-    Watched& connection = watched_[number] = {std::move(copy), who.who, who.kept};
+    Watched& connection = watched_[number] = std::move(made);
     if (options_.greeting > std::chrono::milliseconds(0)) AwaitGreeting(number, connection);
     if (look_ == 0) LookLater();
     return OkStatus();
   }
 
   void AwaitGreeting(int number, Watched& connection) {
-    connection.newcomer = newcomers_.Enter(connection.who, [this, number] { End(number); });
-    connection.greeted = thread_.loop().RunAfter(options_.greeting, [this, number] {
-      Watched& greeted = watched_.at(number);
-      greeted.greeted = 0;
-      newcomers_.Leave(greeted.newcomer);
+    const os::Newcomers::Id newcomer =
+        newcomers_.Enter(connection.payer.ToString(), [this, number] { End(number); });
+    connection.newcomer = newcomer;
+    connection.greeted =
+        thread_.loop().RunAfter(options_.greeting, [this, number] { Greeted(number); });
+    if (!options_.handshakes) return;
+    const Result<os::HostPort> from = os::PeerAddress(number);
+    if (!from.ok()) return;
+    connection.from = *from;
+    options_.greetings->Await(*from, [this, number, newcomer] {
+      // The number may be another connection's by then.
+      thread_.loop().Post([this, number, newcomer] {
+        const auto found = watched_.find(number);
+        if (found != watched_.end() && found->second.newcomer == newcomer) Greeted(number);
+      });
     });
+  }
+
+  void Greeted(int number) {
+    Watched& greeted = watched_.at(number);
+    thread_.loop().CancelTimer(std::exchange(greeted.greeted, 0));
+    newcomers_.Leave(greeted.newcomer);
+    greeted.handshake.GiveBack();
+    if (greeted.from) options_.greetings->Forget(*greeted.from);
+    greeted.from.reset();
   }
 
   void LookLater() {
@@ -192,9 +212,8 @@ class Listener::Core {
     thread_.loop().Unwatch(number);
     thread_.loop().CancelTimer(node.mapped().greeted);
     newcomers_.Leave(node.mapped().newcomer);
+    if (node.mapped().from) options_.greetings->Forget(*node.mapped().from);
     doors_->Leave(node.mapped().who, os::Clock::now());
-    const auto count = count_.find(node.mapped().who);
-    if (--count->second == 0) count_.erase(count);
   }
 
   void Report(const Status& status) {
@@ -217,7 +236,6 @@ class Listener::Core {
   std::unique_ptr<os::Acceptor> acceptor_;
   std::unordered_map<int, Watched> watched_;
   os::Newcomers newcomers_;  // of those, still being greeted as far as is known
-  std::map<std::string, size_t> count_;
   os::EventLoop::TimerId look_ = 0;  // while there are connections
   os::Clock::time_point next_report_{};
   uint64_t unreported_ = 0;
@@ -244,7 +262,8 @@ std::function<Result<Admitted>(int fd)> AdmitPeers(bool verify_local_uid) {
     if (verify_local_uid) {
       ONECOPY_RETURN_IF_ERROR(CheckPlainPeer(fd, address.host, "has connected as a peer"));
     }
-    return Admitted{os::Counted(address.host)};
+    std::string who = os::Counted(address.host);
+    return Admitted{who, engine::Stranger(who)};
   };
 }
 

@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "daemon/engine/base/ledger.h"
 #include "daemon/rpc/doors.h"
+#include "daemon/rpc/greetings.h"
 #include "onecopy/result.h"
 #include "transport/os/event_loop.h"
 #include "transport/os/unique_fd.h"
@@ -17,7 +19,8 @@ namespace onecopy::rpc {
 
 // Who connects.
 struct Admitted {
-  std::string who;  // as text by which connections are counted
+  std::string who;  // as text by which calls tell whose they are (see Doors)
+  engine::Owner payer;
   bool administrator = false;
   std::shared_ptr<const void> kept = {};  // for as long as they are connected
 };
@@ -27,13 +30,14 @@ struct ListenerOptions {
   os::UniqueFd socket;
   // Says who connects, or why they may not.
   std::function<Result<Admitted>(int fd)> admit;
-  // Connections at a time, all together and of one who connects and is no administrator. Where
-  // there are more, the oldest that is still being greeted has to go; where there is none such, the
-  // newest.
-  size_t most = 4096;
-  size_t most_each = 1024;
-  size_t reserved = 0;      // of them all, for administrators
-  std::string remedy = {};  // where these are set
+  // What connections are charged to, and as what. Where there is no room for one, the oldest of the
+  // same payer that is still being greeted has to go, or else the oldest of all; where there is none
+  // such, the newest.
+  engine::Ledger ledger{"", {}};
+  engine::Charged charged = engine::Charged::kConnections;
+  // Whether their handshakes are charged, too, until their first call (see Greetings).
+  bool handshakes = false;
+  std::shared_ptr<Greetings> greetings = std::make_shared<Greetings>();
   // Longer than gRPC lets a greeting take (server.cc): what is older has been greeted. 0: at once.
   std::chrono::milliseconds greeting{11'000};
   uint64_t kept_descriptors = 0;  // as os::Shortage::keep
@@ -71,7 +75,7 @@ class Listener {
   std::unique_ptr<Core> core_;
 };
 
-// For TCP, counted by address. With `verify_local_uid`, a client of this machine must pass
+// For TCP, charged to the address. With `verify_local_uid`, a client of this machine must pass
 // CheckPlainPeer: any other local user could say that it is a peer.
 std::function<Result<Admitted>(int fd)> AdmitPeers(bool verify_local_uid);
 

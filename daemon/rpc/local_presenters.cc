@@ -19,7 +19,9 @@ Result<Admitted> LocalPresenters::Admit(int fd) {
     return Status(Code::kUnavailable, reasons::kLinkDown, "the client has ended");
   }
   const std::string who = identified->identity.presenter;
-  Known known{std::move(identified->identity), identified->alone};
+  const bool administrator =
+      identified->own_namespaces && (peer.uid == 0 || peer.uid == ::geteuid());
+  Known known{std::move(identified->identity), identified->alone, administrator};
   known.identity.pid = 0;  // others of the same user come by the same door
   known.identity.entrance = "api.sock";
   const MutexLock lock(mutex_);
@@ -29,13 +31,21 @@ Result<Admitted> LocalPresenters::Admit(int fd) {
     kept = std::make_shared<const Known>(std::move(known));
     known_[who] = kept;
   }
-  const bool administrator =
-      identified->own_namespaces && (peer.uid == 0 || peer.uid == ::geteuid());
-  return Admitted{who, administrator, std::move(kept)};
+  engine::Owner payer{kept->identity.uid.payer(), node_};
+  return Admitted{who, std::move(payer), administrator, std::move(kept)};
 }
 
 Result<std::string> LocalPresenters::Presenter(const grpc::ServerContext& context) {
   return WhoCalls(context);
+}
+
+Presenters::Payer LocalPresenters::PayerOf(const grpc::ServerContext& context) {
+  const MutexLock lock(mutex_);
+  const auto found = known_.find(WhoCalls(context));
+  const auto known = found == known_.end() ? nullptr : found->second.lock();
+  // Its connection has ended, and the call with it.
+  if (known == nullptr) return {engine::Stranger("api.sock"), false};
+  return {{known->identity.uid.payer(), node_}, known->administrator};
 }
 
 Result<engine::ClientIdentity> LocalPresenters::Identity(const grpc::ServerContext& context) {

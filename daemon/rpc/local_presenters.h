@@ -16,13 +16,15 @@ namespace onecopy::rpc {
 // known of a client is known of all of the same user in the same namespaces.
 class LocalPresenters final : public Presenters {
  public:
-  explicit LocalPresenters(std::shared_ptr<os::NamespaceNames> names) : names_(std::move(names)) {}
+  LocalPresenters(std::string node, std::shared_ptr<os::NamespaceNames> names)
+      : node_(std::move(node)), names_(std::move(names)) {}
 
   // Everybody may connect. Root and the daemon's own user are administrators, in the daemon's own
   // namespaces. UNAVAILABLE (LINK_DOWN) for a client that has ended.
   Result<Admitted> Admit(int fd);
 
   Result<std::string> Presenter(const grpc::ServerContext& context) override;
+  Payer PayerOf(const grpc::ServerContext& context) override;
   // PERMISSION_DENIED (ACCESS_DENIED) for one whose namespaces cannot be told from others'.
   Result<engine::ClientIdentity> Identity(const grpc::ServerContext& context) override;
   std::shared_ptr<void> WhenUnproven(const grpc::ServerContext&,
@@ -34,8 +36,10 @@ class LocalPresenters final : public Presenters {
   struct Known {
     engine::ClientIdentity identity;
     bool alone = false;
+    bool administrator = false;
   };
 
+  const std::string node_;
   const std::shared_ptr<os::NamespaceNames> names_;
   Mutex mutex_;
   // By presenter, for as long as one of their connections is open.

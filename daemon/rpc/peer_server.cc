@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "daemon/rpc/audited.h"
-#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/caller.h"
+#include "daemon/rpc/charged.h"
 #include "daemon/rpc/convert_peer.h"
 #include "daemon/rpc/forward.h"
 #include "daemon/rpc/peer_address.h"
@@ -28,10 +28,16 @@ bool IsFromLoopback(const grpc::ServerContext& context) {
 
 // What the message leaves to the connection.
 template <typename Arguments>
-void Complete(Arguments&, const grpc::ServerContext&) {}
-void Complete(engine::HelloRequest& hello, const grpc::ServerContext& context) {
-  hello.self.address = CompleteAddress(hello.self.address, context.peer());
+void Complete(Arguments&, const std::string& /*from*/) {}
+void Complete(engine::HelloRequest& hello, const std::string& from) {
+  hello.self.address = CompleteAddress(hello.self.address, from);
 }
+
+struct From {
+  std::string node;
+  std::string address;  // as gRPC writes it
+  bool local = false;
+};
 
 // All that a peer asks for, on whose behalf it says ever, has one allowance.
 template <typename Request>
@@ -51,9 +57,9 @@ Asking AskingOf(const Result<std::string>& caller, const Request& request,
 
 class PeerServer::Core {
  public:
-  Core(Executor& engine, engine::PeerApi& api, const PeerServerOptions& options)
-      : there_{engine, api, options.credentials.trust != nullptr, options.admit,
-               std::make_shared<CallQuota>(options.requests, 0)},
+  Core(engine::Turns engine, engine::PeerApi& api, const PeerServerOptions& options)
+      : there_{std::move(engine), api, options.credentials.trust != nullptr, options.admit,
+               options.ledger},
         callers_(std::make_shared<Callers>(options.node, options.credentials.trust)),
         credentials_(options.credentials) {}
   ~Core() { Stop(); }
@@ -64,6 +70,9 @@ class PeerServer::Core {
     server.credentials = credentials_.server;
     server.most_health_watches = options.most_health_watches;
     server.listener.name = "peers";
+    server.listener.charged = engine::Charged::kPeerConnections;
+    server.listener.handshakes = true;
+    server.ledger = there_.ledger;
     ONECOPY_ASSIGN_OR_RETURN(server.listener.socket, os::ListenTcp(options.listen, kPeerBacklog));
     ONECOPY_ASSIGN_OR_RETURN(const os::HostPort bound,
                              os::LocalAddress(server.listener.socket.get()));
@@ -85,15 +94,12 @@ class PeerServer::Core {
 
  private:
   struct There {
-    Executor& executor;
+    engine::Turns turns;
     engine::PeerApi& api;
     bool tls;
     std::function<Status(const std::string&, bool)> admit;
-    std::shared_ptr<CallQuota> calls;
+    engine::Ledger ledger;
   };
-
-  // Whether calls count against what one peer may have under way.
-  enum class Counted { kNever, kAlways };
 
   void ServeAll(const Serving& serving) {
     Serve(&Peers::RequestHello, &PeerApi::Hello, serving);
@@ -112,14 +118,13 @@ class PeerServer::Core {
     Serve(&Peers::RequestReport, &PeerApi::Report, serving);
     Serve(&Peers::RequestQueryTransfer, &PeerApi::Query, serving);
     Serve(&Peers::RequestCancelTransfer, &PeerApi::Cancel, serving);
-    // What users of another node ask for directly, as often as they like.
-    Serve(&Peers::RequestCreateBuffer, &PeerApi::CreateBuffer, serving, Counted::kAlways);
-    Serve(&Peers::RequestDeleteBuffer, &PeerApi::DeleteBuffer, serving, Counted::kAlways);
-    Serve(&Peers::RequestGetBuffer, &PeerApi::GetBuffer, serving, Counted::kAlways);
-    Serve(&Peers::RequestListBuffers, &PeerApi::ListBuffers, serving, Counted::kAlways);
-    Serve(&Peers::RequestSumBuffer, &PeerApi::SumBuffer, serving, Counted::kAlways);
-    Serve(&Peers::RequestListGrants, &PeerApi::ListGrants, serving, Counted::kAlways);
-    Serve(&Peers::RequestSendMessage, &PeerApi::SendMessage, serving, Counted::kAlways);
+    Serve(&Peers::RequestCreateBuffer, &PeerApi::CreateBuffer, serving);
+    Serve(&Peers::RequestDeleteBuffer, &PeerApi::DeleteBuffer, serving);
+    Serve(&Peers::RequestGetBuffer, &PeerApi::GetBuffer, serving);
+    Serve(&Peers::RequestListBuffers, &PeerApi::ListBuffers, serving);
+    Serve(&Peers::RequestSumBuffer, &PeerApi::SumBuffer, serving);
+    Serve(&Peers::RequestListGrants, &PeerApi::ListGrants, serving);
+    Serve(&Peers::RequestSendMessage, &PeerApi::SendMessage, serving);
   }
 
   // Has calls of a method of gRPC answered by a method of the engine.
@@ -127,31 +132,36 @@ class PeerServer::Core {
   void Serve(void (Service::*start)(grpc::ServerContext*, Request*,
                                     grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
                                     grpc::ServerCompletionQueue*, void*),
-             void (PeerApi::*method)(const std::string&, Parameters...), const Serving& serving,
-             Counted counted = Counted::kNever) {
+             void (PeerApi::*method)(const std::string&, Parameters...), const Serving& serving) {
     ServeUnary(service_, start, serving,
-               [there = there_, callers = callers_, method, counted](
-                   const grpc::ServerContext& context, const Request& request,
+               [there = there_, callers = callers_, method, turns = serving.turns,
+                greetings = serving.greetings](
+                   const grpc::ServerContext& context, Request request,
                    Responder<Reply> responder) {
                  Result<std::string> caller = callers->Of(context);
                  Audit<Request>(responder, AskingOf(caller, request, context), TargetOf(request));
                  if (!caller.ok()) return responder(caller.status());
-                 if (counted == Counted::kAlways) {
-                   auto share =
-                       there.calls->Take(engine::WholeNode(*caller), false, WeightOf(request));
-                   if (!share.ok()) return responder(share.status());
-                   responder.Keep(*std::move(share));
-                 }
-                 auto parsed = Parse(request);
-                 if (!parsed.ok()) return responder(parsed.status());
-                 Complete(*parsed, context);
-                 const bool local = !there.tls && IsFromLoopback(context);
-                 there.executor.Post([there, method, caller = *std::move(caller), local,
-                                      arguments = AsArguments(*std::move(parsed)),
-                                      responder = std::move(responder)]() mutable {
-                   const Status admitted = there.admit(caller, local);
-                   if (!admitted.ok()) return responder(admitted);
-                   Forward(there.api, method, caller, std::move(arguments), std::move(responder));
+                 greetings->Called(context.peer());
+                 const engine::Owner payer = engine::WholeNode(*caller);
+                 auto share =
+                     there.ledger.Share(kChargedAs<Request>, payer, false, BytesOf(request));
+                 if (!share.ok()) return responder(share.status());
+                 responder.Keep(*std::move(share));
+                 turns.Post(payer, [there, method, payer, request = std::move(request),
+                                    from = From{*std::move(caller), context.peer(),
+                                                !there.tls && IsFromLoopback(context)},
+                                    responder = std::move(responder)]() mutable {
+                   auto parsed = Parse(request);
+                   if (!parsed.ok()) return responder(parsed.status());
+                   Complete(*parsed, from.address);
+                   there.turns.Post(payer, [there, method, from = std::move(from),
+                                            arguments = AsArguments(*std::move(parsed)),
+                                            responder = std::move(responder)]() mutable {
+                     const Status admitted = there.admit(from.node, from.local);
+                     if (!admitted.ok()) return responder(admitted);
+                     Forward(there.api, method, from.node, std::move(arguments),
+                             std::move(responder));
+                   });
                  });
                });
   }
@@ -167,7 +177,8 @@ class PeerServer::Core {
 PeerServer::PeerServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 PeerServer::~PeerServer() = default;
 
-Result<std::unique_ptr<PeerServer>> PeerServer::Start(PeerServerOptions options, Executor& engine,
+Result<std::unique_ptr<PeerServer>> PeerServer::Start(PeerServerOptions options,
+                                                      engine::Turns engine,
                                                       engine::PeerApi& api) {
   auto core = std::make_unique<Core>(engine, api, options);
   ONECOPY_RETURN_IF_ERROR(core->Start(std::move(options)));

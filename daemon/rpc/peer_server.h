@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "daemon/engine/api/limits.h"
 #include "daemon/engine/api/peer_api.h"
+#include "daemon/engine/base/ledger.h"
+#include "daemon/engine/base/turns.h"
 #include "daemon/rpc/tls.h"
 #include "onecopy/result.h"
-#include "transport/core/executor.h"
 #include "transport/os/host_port.h"
 
 namespace onecopy::rpc {
@@ -22,8 +22,7 @@ struct PeerServerOptions {
   std::function<Status(const std::string& node, bool local)> admit;
   // Hears, on a thread of the server's, why peers could not connect.
   std::function<void(const Status&)> report;
-  // What one peer may ask for at a time on behalf of its users, and all together (see CallQuota).
-  engine::Limit requests{8192, 32'768};
+  engine::Ledger ledger{"", {}};  // of the whole daemon: what connections and calls are charged to
   size_t most_health_watches = 256;
 };
 
@@ -34,7 +33,7 @@ class PeerServer {
  public:
   // `api` is used on `engine`'s thread alone. Both must outlive Stop; the tasks that are posted to
   // `engine` may run or be dropped later. UNAVAILABLE where the port is in use.
-  static Result<std::unique_ptr<PeerServer>> Start(PeerServerOptions options, Executor& engine,
+  static Result<std::unique_ptr<PeerServer>> Start(PeerServerOptions options, engine::Turns engine,
                                                    engine::PeerApi& api);
   ~PeerServer();  // as Stop
   PeerServer(const PeerServer&) = delete;

@@ -21,6 +21,13 @@ class Presenters {
   // the connection proves nothing, or nothing any more.
   virtual Result<std::string> Presenter(const grpc::ServerContext& context) = 0;
 
+  // Who pays for a call until it is known of which session it is.
+  struct Payer {
+    engine::Owner owner;
+    bool administrator = false;
+  };
+  virtual Payer PayerOf(const grpc::ServerContext& context) = 0;
+
   // Who a session is that is opened over the call's connection; without a program.
   virtual Result<engine::ClientIdentity> Identity(const grpc::ServerContext& context) = 0;
 

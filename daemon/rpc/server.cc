@@ -79,17 +79,21 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   server->health_ = std::make_unique<Health>(std::move(names), options.most_health_watches);
   builder.RegisterService(&server->health_->service());
   auto doors = options.credentials == nullptr
-                   ? Doors::ForEach(builder, options.doors, options.with_door)
+                   ? Doors::ForEach(builder, options.ledger, options.doors, options.with_door)
                    : Doors::One(builder, std::move(options.credentials));
   auto queue = builder.AddCompletionQueue();
-  const Serving serving{*queue, server->calls_};
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return Status(Code::kInternal, reasons::kInternal, "gRPC could not start a server");
   }
+  grpc::ServerCompletionQueue& calls_queue = *queue;
   server->queue_ = std::make_unique<QueueThread>(std::move(queue), options.thread);
+  const auto greetings = std::make_shared<Greetings>();
+  const Serving serving{calls_queue, server->calls_, engine::Turns(*server->queue_), greetings};
   server->health_->Serve(serving);
   serve(serving);
+  options.listener.greetings = greetings;
+  options.listener.ledger = options.ledger;
   options.listener.crowded = [&calls = server->calls_] { return calls.Crowded(); };
   ONECOPY_ASSIGN_OR_RETURN(server->listener_,
                            Listener::Start(std::move(options.listener), std::move(doors)));

@@ -31,7 +31,7 @@ Result<std::optional<engine::SessionId>> Open(const SessionCalls& there,
   if (!call) return std::optional<engine::SessionId>();
   ONECOPY_ASSIGN_OR_RETURN(const engine::Sessions::Opened opened, there.sessions.Open(identity));
   const engine::Principal who = *there.sessions.PrincipalOf(opened.id);
-  auto share = there.calls->Take(OwnerOf(who), who.administrator, 1);
+  auto share = there.ledger.Share(engine::Charged::kRequests, OwnerOf(who), who.administrator);
   if (!share.ok()) {
     there.sessions.Close(opened.id);
     return share.status();
@@ -68,8 +68,9 @@ void OpenSession(const SessionCalls& there, const grpc::ServerContext& context,
       });
   // On the engine's thread; set once there is a session.
   const auto session = std::make_shared<std::optional<engine::SessionId>>();
-  there.executor.Post(
-      [there, identity = *std::move(identity), protocol = *protocol, caller, session] {
+  const engine::Owner payer{identity->uid, there.node};
+  there.turns.Post(
+      payer, [there, identity = *std::move(identity), protocol = *protocol, caller, session] {
         auto opened = Open(there, identity, protocol, caller);
         if (opened.ok() && !*opened) return;  // nobody waits for it any more
         if (opened.ok()) *session = *opened;
@@ -79,8 +80,8 @@ void OpenSession(const SessionCalls& there, const grpc::ServerContext& context,
         if (const auto call = caller.lock(); call && !opened.ok()) call->Fail(opened.status());
       });
   // Comes after that task in the engine's queue, or not at all.
-  call->OnEnd([there, session, watch = std::move(watch)] {
-    there.executor.Post([there, session] {
+  call->OnEnd([there, payer, session, watch = std::move(watch)] {
+    there.turns.Post(payer, [there, session] {
       if (*session) there.sessions.Close(**session);
     });
   });

@@ -6,17 +6,15 @@
 
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/rpc/call.h"
-#include "daemon/rpc/call_quota.h"
 #include "daemon/rpc/presenters.h"
 #include "onecopy/v1/session.grpc.pb.h"
-#include "transport/core/executor.h"
 
 namespace onecopy::rpc {
 
 struct SessionCalls {
-  Executor& executor;          // the engine's
+  engine::Turns turns;         // of the engine
   engine::Sessions& sessions;  // used there alone
-  std::shared_ptr<CallQuota> calls;
+  engine::Ledger ledger;
   std::shared_ptr<Presenters> presenters;
   std::string node;     // told to clients, as is the version
   std::string version;  // of the daemon's program

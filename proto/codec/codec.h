@@ -24,6 +24,7 @@
 #include "onecopy/v1/common.pb.h"
 #include "onecopy/v1/node.pb.h"
 #include "onecopy/v1/transfer.pb.h"
+#include "google/rpc/status.pb.h"
 #include "proto/codec/field.h"
 
 namespace onecopy::codec {
@@ -56,6 +57,10 @@ void Print(const LaneBytes& value, v1::Lane* out);
 void Print(const ChecksumResult& value, v1::Checksum* out);
 void Print(const Attempt& value, v1::Attempt* out);
 void Print(const Receipt& value, v1::Receipt* out);
+
+// google/rpc/status.proto, into `value`. Leniently as FromProto; strictly INVALID_ARGUMENT for a text
+// of it that is too long.
+Status ParseStatus(const google::rpc::Status& in, const Field& at, Status* value);
 
 // transfer.proto
 Result<TransferId> ParseTransferId(const std::string& id, const Field& at);
@@ -99,11 +104,13 @@ Result<NodeCapability> Parse(const v1::Capabilities& in, const std::string& node
 Result<ProbeInfo> Parse(const v1::Probe& in, const Field& at);
 Result<PathRateInfo> Parse(const v1::PathRate& in, const Field& at);
 Result<Expiry> Parse(const v1::Expiry& in, const Field& at);
+Result<AccountInfo> Parse(const v1::Account& in, const Field& at);
 Result<NodeInfo> Parse(const v1::Node& in, const Field& at);
 void Print(const NodeCapability& value, v1::Capabilities* out);
 void Print(const ProbeInfo& value, v1::Probe* out);
 void Print(const PathRateInfo& value, v1::PathRate* out);
 void Print(const Expiry& value, v1::Expiry* out);
+void Print(const AccountInfo& value, v1::Account* out);
 void Print(const NodeInfo& value, v1::Node* out);
 
 }  // namespace onecopy::codec

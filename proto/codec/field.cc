@@ -16,8 +16,22 @@ std::string Field::ToString() const {
   if (parent_ == nullptr) return {};
   std::string path = parent_->ToString();
   if (index_ >= 0) return path + "[" + std::to_string(index_) + "]";
+  if (name_.empty()) return path;
   if (!path.empty()) path += '.';
   return path.append(name_);
+}
+
+Status Field::Spend(size_t text) const {
+  if (!strict()) return OkStatus();
+  for (const Field* field = this; field != nullptr; field = field->parent_) {
+    if (field->most_text_ == 0) continue;
+    if (text > field->most_text_ - field->spent_) {
+      return BadField(*this, "is too much: at most " + std::to_string(field->most_text_) +
+                                 " bytes of text are taken together");
+    }
+    field->spent_ += text;
+  }
+  return OkStatus();
 }
 
 Status BadField(const Field& at, const std::string& why, std::string_view reason) {
@@ -25,13 +39,13 @@ Status BadField(const Field& at, const std::string& why, std::string_view reason
 }
 
 Status CheckText(const std::string& text, const Field& at, size_t max_bytes) {
-  if (!at.strict() || text.size() <= max_bytes) return OkStatus();
+  if (!at.strict() || text.size() <= max_bytes) return at.Spend(text.size());
   return BadField(at, "has " + std::to_string(text.size()) + " bytes; at most " +
                           std::to_string(max_bytes) + " are taken");
 }
 
 Status CheckCount(size_t count, const Field& at) {
-  if (!at.strict() || count <= kMaxItems) return OkStatus();
+  if (!at.strict() || count <= kMaxItems) return at.Spend(count * kItemText);
   return BadField(at, "has " + std::to_string(count) + " entries; at most " +
                           std::to_string(kMaxItems) + " are taken");
 }

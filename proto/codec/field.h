@@ -35,30 +35,47 @@ inline constexpr size_t kMaxOpaque = 64 * 1024;  // what only a link understands
 inline constexpr size_t kMaxItems = 4096;
 // Longer durations are mistakes.
 inline constexpr std::chrono::hours kMaxDuration{24 * 366 * 10};
+// The most of all texts of one message together, each entry of a list included with kItemText; and
+// of what it says of one transfer, which is kept for long.
+inline constexpr size_t kMaxMessageText = size_t{4} << 20;
+inline constexpr size_t kMaxTransferText = size_t{256} << 10;
+inline constexpr size_t kItemText = 64;
 
 // Strict: what is wrong, or not known here, is refused. Lenient: a state that is not known becomes
 // kUnknown, a number that makes no sense is taken as it is, and nothing is refused.
 enum class Strictness { kStrict, kLenient };
 
-// Where in a message a field is, as in "transfer.plan.steps[2].node", and how strictly it is read.
-// Made on the way down and written out only where something is wrong; valid while the one that it
-// was made from is.
+// Where in a message a field is, as in "transfer.plan.steps[2].node", how strictly it is read, and how
+// much text may still come. Made on the way down and written out only where something is wrong;
+// valid while the one that it was made from is.
 class Field {
  public:
-  explicit Field(Strictness strictness = Strictness::kStrict) : strictness_(strictness) {}
-  Field operator/(std::string_view name) const { return Field(this, name, -1); }
-  Field operator[](int index) const { return Field(this, {}, index); }
+  explicit Field(Strictness strictness = Strictness::kStrict)
+      : strictness_(strictness), most_text_(kMaxMessageText) {}
+  Field operator/(std::string_view name) const { return Field(this, name, -1, 0); }
+  Field operator[](int index) const { return Field(this, {}, index, 0); }
+  // The same field, in all of which there may be so much text.
+  Field Within(size_t most_text) const { return Field(this, {}, -1, most_text); }
   bool strict() const { return strictness_ == Strictness::kStrict; }
   std::string ToString() const;
 
+  // So much text was read here. Strictly, INVALID_ARGUMENT where that is more than may come.
+  Status Spend(size_t text) const;
+
  private:
-  Field(const Field* parent, std::string_view name, int index)
-      : parent_(parent), name_(name), index_(index), strictness_(parent->strictness_) {}
+  Field(const Field* parent, std::string_view name, int index, size_t most_text)
+      : parent_(parent),
+        name_(name),
+        index_(index),
+        strictness_(parent->strictness_),
+        most_text_(most_text) {}
 
   const Field* parent_ = nullptr;
   std::string_view name_;
   int index_ = -1;
   Strictness strictness_;
+  size_t most_text_ = 0;  // 0: as its parent says
+  mutable size_t spent_ = 0;
 };
 
 // INVALID_ARGUMENT: "source.node: …".

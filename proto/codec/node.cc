@@ -384,6 +384,30 @@ void Print(const Expiry& value, v1::Expiry* out) {
   Print(value.expire_time, out->mutable_expire_time());
 }
 
+Result<AccountInfo> Parse(const v1::Account& in, const Field& at) {
+  ONECOPY_RETURN_IF_ERROR(CheckText(in.payer(), at / "payer"));
+  AccountInfo value;
+  value.payer = in.payer();
+  ONECOPY_ASSIGN_OR_RETURN(
+      value.charges,
+      ParseEach(in.charges(), at / "charges",
+                [](const v1::Account::Charge& one, const Field& of) -> Result<ChargeInfo> {
+                  ONECOPY_RETURN_IF_ERROR(CheckText(one.what(), of / "what"));
+                  return ChargeInfo{one.what(), one.count(), one.bytes()};
+                }));
+  return value;
+}
+
+void Print(const AccountInfo& value, v1::Account* out) {
+  out->set_payer(ToUtf8(value.payer));
+  for (const ChargeInfo& charge : value.charges) {
+    v1::Account::Charge& one = *out->add_charges();
+    one.set_what(charge.what);
+    one.set_count(charge.count);
+    one.set_bytes(charge.bytes);
+  }
+}
+
 Result<NodeInfo> Parse(const v1::Node& in, const Field& at) {
   for (const auto& [text, name] :
        {std::pair(&in.name(), "name"), std::pair(&in.address(), "address"),
@@ -414,6 +438,7 @@ Result<NodeInfo> Parse(const v1::Node& in, const Field& at) {
   value.slow_transfers = in.slow_transfers();
   ONECOPY_ASSIGN_OR_RETURN(value.path_rates, ParseEach(in.path_rates(), at / "path_rates", parse));
   ONECOPY_ASSIGN_OR_RETURN(value.expiries, ParseEach(in.expiries(), at / "expiries", parse));
+  ONECOPY_ASSIGN_OR_RETURN(value.accounts, ParseEach(in.accounts(), at / "accounts", parse));
   return value;
 }
 
@@ -435,6 +460,7 @@ void Print(const NodeInfo& value, v1::Node* out) {
   out->set_slow_transfers(value.slow_transfers);
   for (const PathRateInfo& rate : value.path_rates) Print(rate, out->add_path_rates());
   for (const Expiry& expiry : value.expiries) Print(expiry, out->add_expiries());
+  for (const AccountInfo& account : value.accounts) Print(account, out->add_accounts());
 }
 
 }  // namespace onecopy::codec

@@ -70,7 +70,13 @@ size_t LargestThatFits(size_t most, const Fits& fits) {
 
 }  // namespace
 
-google::rpc::Status ToProto(const Status& status) { return ToProto(status, SIZE_MAX, SIZE_MAX); }
+google::rpc::Status ToProto(const Status& status) {
+  // So that it is read strictly.
+  constexpr size_t kMostRefusals = 128;
+  constexpr size_t kMostText = 256;
+  const bool many = status.refusals().size() > kMostRefusals / 4;
+  return ToProto(status, many ? kMostText : SIZE_MAX, kMostRefusals);
+}
 
 Status FromProto(const google::rpc::Status& proto) {
   const Code code = CodeFromNumber(proto.code());

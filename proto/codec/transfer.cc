@@ -54,6 +54,31 @@ v1::TransferRole PrintRole(TransferRole role) {
   return v1::TRANSFER_ROLE_UNSPECIFIED;
 }
 
+void Shorten(google::protobuf::RepeatedPtrField<v1::Refusal>* refused) {
+  constexpr int kMost = 128;
+  constexpr size_t kMostText = 128;
+  if (refused->size() > kMost) refused->DeleteSubrange(kMost, refused->size() - kMost);
+  for (v1::Refusal& refusal : *refused) {
+    refusal.set_detail(CutUtf8(refusal.detail(), kMostText));
+    refusal.set_remedy(CutUtf8(refusal.remedy(), kMostText));
+  }
+}
+
+// So that it is read strictly, whatever a transfer of very many parts has gathered.
+void Shorten(v1::Transfer* out) {
+  constexpr int kMost = 256;
+  constexpr size_t kMostText = 512;
+  if (out->has_plan()) Shorten(out->mutable_plan()->mutable_refused());
+  v1::Receipt& receipt = *out->mutable_receipt();
+  Shorten(receipt.mutable_refused());
+  const auto cut = [](auto* list) {
+    if (list->size() > kMost) list->DeleteSubrange(kMost, list->size() - kMost);
+  };
+  cut(receipt.mutable_lanes());
+  cut(receipt.mutable_attempts());
+  for (auto& [key, text] : *receipt.mutable_evidence()) text = CutUtf8(text, kMostText);
+}
+
 // Beside the first, so that there are kMaxBuffers at most.
 Result<std::vector<Endpoint>> ParseMore(const google::protobuf::RepeatedPtrField<v1::Endpoint>& in,
                                         const Field& at) {
@@ -71,7 +96,8 @@ Result<TransferId> ParseTransferId(const std::string& id, const Field& at) {
   return TransferId(id);
 }
 
-Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at) {
+Result<TransferInfo> Parse(const v1::Transfer& in, const Field& field) {
+  const Field at = field.Within(kMaxTransferText);
   ONECOPY_RETURN_IF_ERROR(CheckText(in.id(), at / "id"));  // empty where it was only planned
   ONECOPY_RETURN_IF_ERROR(CheckText(in.owner(), at / "owner"));
   TransferInfo value;
@@ -91,7 +117,7 @@ Result<TransferInfo> Parse(const v1::Transfer& in, const Field& at) {
     ONECOPY_ASSIGN_OR_RETURN(value.plan, Parse(in.plan(), at / "plan"));
   }
   ONECOPY_ASSIGN_OR_RETURN(value.receipt, Parse(in.receipt(), at / "receipt"));
-  value.error = FromProto(in.error());
+  ONECOPY_RETURN_IF_ERROR(ParseStatus(in.error(), at / "error", &value.error));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.part_of(), at / "part_of"));
   value.part_of = TransferId(in.part_of());
   value.parts = in.parts();
@@ -121,6 +147,7 @@ void Print(const TransferInfo& value, v1::Transfer* out) {
   out->set_waits_for(CutUtf8(ToUtf8(value.waits_for), kMaxText));
   out->set_source_buffers(static_cast<uint32_t>(value.source_buffers));
   out->set_destination_buffers(static_cast<uint32_t>(value.destination_buffers));
+  if (out->ByteSizeLong() > kMaxTransferText / 2) Shorten(out);
 }
 
 Result<TransferRequest> Parse(const v1::CreateTransferRequest& in, const Field& at) {
@@ -209,7 +236,7 @@ Result<SeriesEnd> Parse(const v1::EndSeriesRequest& in, const Field& at) {
   SeriesEnd value;
   ONECOPY_ASSIGN_OR_RETURN(value.id, ParseTransferId(in.id(), at / "id"));
   ONECOPY_RETURN_IF_ERROR(CheckText(in.checksum(), at / "checksum"));
-  value.failure = FromProto(in.failure());
+  ONECOPY_RETURN_IF_ERROR(ParseStatus(in.failure(), at / "failure", &value.failure));
   value.checksum = in.checksum();
   return value;
 }

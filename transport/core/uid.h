@@ -26,8 +26,12 @@ struct Uid {
   bool foreign() const { return !namespaces.empty(); }
 
   // Who pays for what it uses up. Anybody may make user namespaces without end, so those count as
-  // the uid that they belong to; it takes rights to make a PID namespace alone.
-  Uid payer() const { return namespaces.starts_with(kUserPart) ? Uid(number) : *this; }
+  // the uid that they belong to; it takes rights to make a PID namespace alone. Of those who cannot
+  // be told apart at all, all that have one number count as one.
+  Uid payer() const {
+    if (namespaces.starts_with(kUserPart)) return Uid(number);
+    return namespaces.starts_with(kAlonePart) ? Uid(number, std::string(kAlonePart)) : *this;
+  }
 
   std::string ToString() const;  // "1000", "0+pid4026532567"
 
@@ -35,6 +39,8 @@ struct Uid {
 
   // How `namespaces` begins where the user namespace is another than the daemon's.
   static constexpr std::string_view kUserPart = "user";
+  // And where nothing tells whose they are.
+  static constexpr std::string_view kAlonePart = "alone";
 };
 
 // INVALID_ARGUMENT for what cannot name namespaces: at most 80 of a-z, 0-9, '.' and '-', the first

@@ -84,19 +84,30 @@ std::vector<std::string> RdmaDevices() {
   return names;
 }
 
-bool SharesPidNamespace(int32_t pid) {
-  // The link needs rights over the process; the line NSpid is for all to read: it lists one number
-  // per namespace from ours inwards, so more than one means a namespace below ours.
-  const std::string folder = "/proc/" + std::to_string(pid);
-  std::ifstream status(folder + "/status");
+namespace {
+
+// The line NSpid of a process's status is for all to read, where the link of its namespace needs
+// rights over it: it lists one number per namespace, from ours inwards.
+std::vector<int> PidsOf(int32_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::vector<int> numbers;
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("NSpid:")) continue;
     std::istringstream words(line.substr(6));
-    int numbers = 0;
-    for (std::string word; words >> word;) ++numbers;
-    return numbers == 1;
+    for (int number = 0; words >> number;) numbers.push_back(number);
+    break;
   }
-  return false;
+  return numbers;
+}
+
+}  // namespace
+
+bool SharesPidNamespace(int32_t pid) { return PidsOf(pid).size() == 1; }
+
+std::optional<int> InnermostPid(int32_t pid) {
+  const std::vector<int> numbers = PidsOf(pid);
+  if (numbers.empty()) return std::nullopt;
+  return numbers.back();
 }
 
 std::string RandomHex(size_t bytes) {

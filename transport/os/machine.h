@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ std::vector<std::string> RdmaDevices();
 // Whether the process `pid` (as numbered here) runs in this process's PID namespace. A process that
 // cannot be looked at counts as foreign.
 bool SharesPidNamespace(int32_t pid);
+// The number of that process in its own PID namespace; nothing where it cannot be seen.
+std::optional<int> InnermostPid(int32_t pid);
 
 // `bytes` random bytes from the kernel, as lower-case hexadecimal digits.
 std::string RandomHex(size_t bytes);

@@ -25,8 +25,7 @@ NamespaceNames::Name NamespaceNames::Of(const ProcessNamespaces& seen) {
   const bool shown = (seen.user.own || seen.user.number) && (seen.pid.own || seen.pid.number);
   if (shown) return Numbered(seen);
   const std::string user = seen.user.own ? std::string() : std::string(Uid::kUserPart) + ".";
-  if (!seen.cgroup_id.empty()) return {user + "cgroup-" + seen.cgroup_id, nullptr, false};
-  return {user + "alone-" + std::to_string(++alone_), nullptr, true};
+  return {user + std::string(Uid::kAlonePart) + "-" + std::to_string(++alone_), nullptr, true};
 }
 
 NamespaceNames::Name NamespaceNames::Numbered(const ProcessNamespaces& seen) {

@@ -24,8 +24,8 @@ class NamespaceNames {
 
   // Processes of the same namespaces have one name, and a name is never given to others, though the
   // kernel uses its numbers again: a container gone whose name has been forgotten since comes back
-  // as another. Where the kernel shows no numbers, processes of one control group count as one;
-  // where it shows that neither, each is alone.
+  // as another. Where neither the kernel shows the numbers nor the client (WithShown), each is
+  // alone: a control group may be anybody's, and several containers'.
   Name Of(const ProcessNamespaces& seen);
 
  private:

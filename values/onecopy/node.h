@@ -64,6 +64,17 @@ struct Expiry {
   WallTime expire_time;
 };
 
+// What a daemon keeps, queues or promises for one who pays for it.
+struct ChargeInfo {
+  std::string what;  // "transfers", "requests"
+  uint64_t count = 0;
+  uint64_t bytes = 0;  // of the daemon's memory
+};
+struct AccountInfo {
+  std::string payer;  // "1000@east", "node west", "the address 10.1.1.7"
+  std::vector<ChargeInfo> charges;
+};
+
 struct NodeInfo {
   std::string name;
   bool self = false;  // the node that the client is attached to
@@ -83,6 +94,8 @@ struct NodeInfo {
   uint64_t slow_transfers = 0;  // from it, that were far slower than was measured before
   std::vector<PathRateInfo> path_rates = {};  // of transfers from it
   std::vector<Expiry> expiries = {};  // of the client's own node, with [tls]; the soonest first
+  // Likewise, told to administrators alone: of whom it keeps most, at most 100.
+  std::vector<AccountInfo> accounts = {};
 };
 
 }  // namespace onecopy

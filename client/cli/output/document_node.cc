@@ -145,6 +145,15 @@ Json ToJson(const NodeInfo& node) {
                                     {"begin_time", FormatTime(expiry.begin_time)},
                                     {"expire_time", FormatTime(expiry.expire_time)}});
   }
+  document["accounts"] = Json::array();
+  for (const AccountInfo& account : node.accounts) {
+    Json charges = Json::array();
+    for (const ChargeInfo& charge : account.charges) {
+      charges.push_back(
+          {{"what", charge.what}, {"count", charge.count}, {"bytes", charge.bytes}});
+    }
+    document["accounts"].push_back({{"payer", account.payer}, {"charges", std::move(charges)}});
+  }
   if (!node.capabilities.has_value()) return document;
   document["host"] = node.capabilities->host;
   document["memories"] = Json::array();

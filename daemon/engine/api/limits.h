@@ -1,25 +1,34 @@
 // How much one user of this node may have at a time, and all of them together: section [limits] of
-// the configuration.
+// the configuration. See Ledger.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace onecopy::engine {
 
 struct Limit {
-  size_t each = 0;   // of one owner
-  size_t total = 0;  // of all together, what is reserved for administrators included
+  uint64_t each = 0;   // of one who pays
+  uint64_t total = 0;  // of all together, what is reserved for administrators included
 };
 
 struct Limits {
+  // In bytes: of all that the daemon keeps, queues and promises, beside the buffers themselves.
+  Limit memory{uint64_t{256} << 20, uint64_t{1} << 30};
   Limit sessions{1024, 4096};
+  Limit namespaces{64, 256};      // in which one user is connected to api.sock
   Limit descriptors{1024, 8192};  // passed on attach.sock and not used yet
+  Limit requests{8192, 32'768};   // that are not answered, or whose answers are not read
+  Limit connections{1024, 4096};  // of an address, to each port
   Limit buffers{8192, 65'536};
   Limit grants{8192, 65'536};       // given
   Limit transfers{16'384, 65'536};  // under way
   Limit rings{256, 1024};
   Limit routes{1024, 8192};      // of rings
+  Limit openings{4096, 65'536};  // for rings of other nodes
+  Limit files{512, 4096};        // of exports, open for users of other nodes
+  Limit files_of_one{256, 4096};  // the same of each of a node's users, by that node's word
   Limit arrivals{4096, 65'536};  // that whoever watches has not dealt with
   size_t arrivals_per_buffer = 1024;
   Limit watches{1024, 8192};  // of arrivals

@@ -17,13 +17,10 @@ constexpr size_t kMaxToldBytes = 256 * 1024;
 Arrivals::Arrivals(Context& context, Buffers& buffers)
     : context_(context),
       buffers_(buffers),
-      per_buffer_(context.options.limits.arrivals_per_buffer),
-      quota_(context.node(), "arrivals", context.options.limits.arrivals,
-             context.options.limits.reserved_percent),
-      watch_quota_(context.node(), "watches", context.options.limits.watches,
-                   context.options.limits.reserved_percent) {}
+      per_buffer_(context.options.limits.arrivals_per_buffer) {}
 
-Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most) {
+Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most,
+                                          size_t message_bytes) {
   Box& box = boxes_[buffer.id];
   if (*box.taken >= most) {
     return Status(Code::kResourceExhausted, reasons::kQuota,
@@ -36,21 +33,21 @@ Result<Arrivals::Room> Arrivals::TakeRoom(const Buffer& buffer, size_t most) {
   Room room;
   // Whoever owns it is bound like everybody: who writes is mostly somebody else. Of another node's
   // users that node pays, whose word alone says which of them it is.
-  const std::string& node = buffer.owner.node;
-  const Owner payer = context_.IsSelf(node) ? buffer.owner : WholeNode(node);
-  ONECOPY_ASSIGN_OR_RETURN(room.charge_, quota_.Take(payer, false));
+  const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
+  ONECOPY_ASSIGN_OR_RETURN(room.charge_,
+                           context_.ledger.Take(Charged::kArrivals, payer, false, message_bytes));
   room.place_ = std::make_unique<Room::Place>(box.taken);
   return room;
 }
 
-Result<Arrivals::Room> Arrivals::Reserve(const Buffer& buffer, bool message) {
-  if (message && !buffer.keep_arrivals && WatchersOf(buffer).empty()) {
+Result<Arrivals::Room> Arrivals::Reserve(const Buffer& buffer, size_t message_bytes) {
+  if (message_bytes > 0 && !buffer.keep_arrivals && WatchersOf(buffer).empty()) {
     return Status(Code::kFailedPrecondition, reasons::kNotWatched,
                   "nobody watches buffer \"" + buffer.name + "\" on node " + context_.node() +
                       ", and it does not keep what arrives: nobody would hear of the message",
                   "watch it first (onecopy buffer watch), or make it with --keep-arrivals");
   }
-  return TakeRoom(buffer, per_buffer_);
+  return TakeRoom(buffer, per_buffer_, message_bytes);
 }
 
 bool Arrivals::Deliver(const Buffer& buffer, Arrival arrival, Room room) {
@@ -68,7 +65,7 @@ bool Arrivals::Deliver(const Buffer& buffer, Arrival arrival, Room room) {
   arrival.time = std::chrono::system_clock::now();
   if (!room) {
     // The other half is for those that must not be left out.
-    Result<Room> found = TakeRoom(buffer, per_buffer_ - per_buffer_ / 2);
+    Result<Room> found = TakeRoom(buffer, per_buffer_ - per_buffer_ / 2, 0);
     if (!found.ok()) {
       for (Watcher* watcher : watchers) {
         ++watcher->missed;
@@ -123,7 +120,7 @@ std::vector<Arrivals::Watcher*> Arrivals::WatchersOf(const Buffer& buffer) {
 
 Result<Arrivals::WatchId> Arrivals::Watch(const Principal& who, std::optional<BufferId> buffer,
                                           std::function<void()> news) {
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, watch_quota_.Take(who));
+  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge, context_.ledger.Take(Charged::kWatches, who));
   const WatchId id = next_watch_++;
   Watcher& watcher = watchers_[id];
   watcher.id = id;

@@ -13,7 +13,6 @@
 
 #include "daemon/engine/api/client_api.h"
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/quota.h"
 #include "daemon/engine/registry/buffers.h"
 #include "onecopy/arrival.h"
 
@@ -39,16 +38,17 @@ class Arrivals {
       Place& operator=(const Place&) = delete;
       const std::shared_ptr<size_t> taken;  // of the buffer
     };
-    Quota::Charge charge_;
+    Ledger::Charge charge_;
     std::unique_ptr<Place> place_;
   };
 
   Arrivals(Context& context, Buffers& buffers);
 
-  // For what must not be left out, before it is let go on its way: what has a message, and all that
-  // comes to a buffer that keeps arrivals. FAILED_PRECONDITION (NOT_WATCHED) for a message that
-  // nobody would be told of; RESOURCE_EXHAUSTED (QUOTA), which names the limit.
-  Result<Room> Reserve(const Buffer& buffer, bool message);
+  // For what must not be left out, before it is let go on its way: what has a message (of so many
+  // bytes; 0: none), and all that comes to a buffer that keeps arrivals. FAILED_PRECONDITION
+  // (NOT_WATCHED) for a message that nobody would be told of; RESOURCE_EXHAUSTED (QUOTA), which
+  // names the limit.
+  Result<Room> Reserve(const Buffer& buffer, size_t message_bytes);
 
   // It has arrived. Fills in what is known here: buffer, sequence and time. Without room it is left
   // out where there is none now. Whether anybody is told, now or later.
@@ -94,7 +94,7 @@ class Arrivals {
     SessionId session;
     std::optional<BufferId> buffer;
     std::function<void()> news;
-    Quota::Charge charge;
+    Ledger::Charge charge;
     std::deque<ItemRef> untold;
     std::deque<ItemRef> unacknowledged;
     uint64_t acknowledged = 0;
@@ -102,7 +102,7 @@ class Arrivals {
     Status end;  // not OK: why it is over, once all is told
   };
 
-  Result<Room> TakeRoom(const Buffer& buffer, size_t most);
+  Result<Room> TakeRoom(const Buffer& buffer, size_t most, size_t message_bytes);
   static bool IdLess(const Watcher* a, const Watcher* b);
   // By their ids, those that have not ended.
   std::vector<Watcher*> WatchersOf(const Buffer& buffer);
@@ -114,8 +114,6 @@ class Arrivals {
   Context& context_;
   Buffers& buffers_;
   const size_t per_buffer_;
-  Quota quota_;
-  Quota watch_quota_;
   std::map<BufferId, Box> boxes_;
   std::map<WatchId, Watcher> watchers_;
   std::map<SessionId, std::set<WatchId>> by_session_;

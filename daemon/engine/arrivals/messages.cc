@@ -26,7 +26,7 @@ Status Messages::Take(const std::string& caller, const PeerMessage& message) {
   const bool here = context_.IsSelf(caller);
   const Principal who{message.uid, caller, message.administrator && here, {}};
   // Another node's word says for which of its users it asks: it pays as a whole.
-  const Owner payer = here ? OwnerOf(who) : WholeNode(caller);
+  const Owner payer = PayerAt(context_.node(), caller, OwnerOf(who));
   const MessageRequest& asked = message.asked;
   std::string id = asked.request_id;
   if (!id.empty() && !here) id = who.uid.ToString() + " " + id;
@@ -45,7 +45,7 @@ Status Messages::Tell(const Principal& who, const MessageRequest& asked) {
   ONECOPY_ASSIGN_OR_RETURN(Buffer* const buffer,
                            grants_.FindKnown(buffers_, who, asked.destination.buffer));
   ONECOPY_RETURN_IF_ERROR(grants_.CheckWritesSome(who, *buffer));
-  ONECOPY_ASSIGN_OR_RETURN(Arrivals::Room room, arrivals_.Reserve(*buffer, true));
+  ONECOPY_ASSIGN_OR_RETURN(Arrivals::Room room, arrivals_.Reserve(*buffer, asked.message.size()));
   Arrival arrival;
   arrival.from = OwnerOf(who).ToString();
   arrival.message = asked.message;

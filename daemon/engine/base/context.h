@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/options.h"
 #include "daemon/engine/base/workers.h"
 #include "transport/core/link.h"
@@ -17,6 +18,7 @@ namespace onecopy::engine {
 // Owned by the engine; outlives every part.
 struct Context {
   Options options;
+  Ledger ledger;
   std::string boot_id;
   WallTime started;
   os::EventLoop& loop;

@@ -1,71 +1,98 @@
-// What is remembered of each owner's past: nobody's fills the memory that is another's.
+// What is remembered of each payer's past: nobody's fills the memory that is another's.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "daemon/engine/base/owners.h"
+#include "daemon/engine/base/ledger.h"
 
 namespace onecopy::engine {
 
-// Engine thread. Owners count as who pays for them. Each has room of its own, and all owners that
-// were met at one node have room together: where that is used up, who remembers most forgets first.
+// Engine thread. Each payer remembers at most `each` of one history, and is charged for them in
+// bytes (Charged::kHistory). What finds no room takes that of its payer's oldest; where all payers
+// together have none left, who remembers most forgets first.
 template <typename Id>
 class History {
  public:
-  explicit History(size_t each) : each_(each) {}
+  History(Ledger ledger, size_t each) : ledger_(std::move(ledger)), each_(each) {}
 
-  // Files the newest, and returns what is to be forgotten for it, which may be itself.
-  std::vector<Id> Add(const Owner& of, Id id) {
-    const Owner owner = PayerOf(of);
+  struct Filed {
     std::vector<Id> forgotten;
+    // Of what was filed, for as long as it is remembered: it may turn out to take more. Null: it
+    // was forgotten at once.
+    std::shared_ptr<Ledger::Charge> charge;
+  };
+
+  // Files the newest, which takes so much memory. What is to be forgotten for it may be itself.
+  Filed Add(const Owner& of, Id id, uint64_t bytes) {
+    const Owner payer = PayerOf(of);
+    Filed filed;
     if (each_ == 0) {
-      forgotten.push_back(std::move(id));
-      return forgotten;
+      filed.forgotten.push_back(std::move(id));
+      return filed;
     }
-    Group& group = groups_[owner.node];
-    std::deque<Id>& mine = group.of[owner];
-    group.by_size.erase({mine.size(), owner});
-    mine.push_back(std::move(id));
-    group.by_size.insert({mine.size(), owner});
-    ++group.all;
-    if (mine.size() > each_) ForgetOldest(group, owner, &forgotten);
-    if (group.all > each_ * kOwnersWorth) {
-      ForgetOldest(group, Owner(group.by_size.rbegin()->second), &forgotten);
+    if (Count(payer) >= each_) ForgetOldest(payer, &filed.forgotten);
+    auto charge = ledger_.Share(Charged::kHistory, payer, false, bytes);
+    while (!charge.ok()) {
+      const bool full = ledger_.bytes(Charged::kHistory, payer) + bytes >
+                        ledger_.ByteLimit(Charged::kHistory).each;
+      if (by_bytes_.empty() || (full && Count(payer) == 0)) {
+        filed.forgotten.push_back(std::move(id));
+        return filed;
+      }
+      ForgetOldest(full ? payer : Owner(by_bytes_.rbegin()->second), &filed.forgotten);
+      charge = ledger_.Share(Charged::kHistory, payer, false, bytes);
     }
-    return forgotten;
+    filed.charge = *charge;
+    Past& past = of_[payer];
+    by_bytes_.erase({past.bytes, payer});
+    past.bytes += bytes;
+    past.entries.push_back({std::move(id), bytes, std::move(*charge)});
+    by_bytes_.insert({past.bytes, payer});
+    return filed;
   }
 
  private:
-  // How many owners of one node have all the room that is theirs.
-  static constexpr size_t kOwnersWorth = 16;
-
-  struct Group {
-    std::map<Owner, std::deque<Id>> of;
-    std::set<std::pair<size_t, Owner>> by_size;
-    size_t all = 0;
+  struct Entry {
+    Id id;
+    uint64_t bytes = 0;  // when it was filed
+    std::shared_ptr<Ledger::Charge> charge;
+  };
+  struct Past {
+    std::deque<Entry> entries;
+    uint64_t bytes = 0;
   };
 
-  void ForgetOldest(Group& group, const Owner& owner, std::vector<Id>* forgotten) {
-    const auto of = group.of.find(owner);
-    group.by_size.erase({of->second.size(), owner});
-    forgotten->push_back(std::move(of->second.front()));
-    of->second.pop_front();
-    --group.all;
-    if (of->second.empty()) {
-      group.of.erase(of);
+  size_t Count(const Owner& payer) const {
+    const auto found = of_.find(payer);
+    return found == of_.end() ? 0 : found->second.entries.size();
+  }
+
+  void ForgetOldest(const Owner& payer, std::vector<Id>* forgotten) {
+    const auto found = of_.find(payer);
+    Past& past = found->second;
+    by_bytes_.erase({past.bytes, payer});
+    past.bytes -= past.entries.front().bytes;
+    past.entries.front().charge->GiveBack();
+    forgotten->push_back(std::move(past.entries.front().id));
+    past.entries.pop_front();
+    if (past.entries.empty()) {
+      of_.erase(found);
     } else {
-      group.by_size.insert({of->second.size(), owner});
+      by_bytes_.insert({past.bytes, payer});
     }
   }
 
+  const Ledger ledger_;
   const size_t each_;
-  std::map<std::string, Group> groups_;  // by node
+  std::map<Owner, Past> of_;  // those who remember anything
+  std::set<std::pair<uint64_t, Owner>> by_bytes_;
 };
 
 }  // namespace onecopy::engine

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/engine/api/types.h"
+#include "daemon/engine/base/owners.h"
 #include "daemon/pipeline/chain.h"
 #include "transport/core/link.h"
 #include "transport/core/memory.h"
@@ -23,6 +24,12 @@ struct Area {
   LayoutRef layout;  // null: all of it
 
   uint64_t payload() const { return layout == nullptr ? span.bytes : layout->bytes(); }
+};
+
+// For whom bytes move.
+struct MoveFor {
+  std::string owner;  // whose they are: see Slots::Params
+  Owner payer;        // on whose account they move
 };
 
 // What a move did.

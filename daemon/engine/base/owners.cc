@@ -6,6 +6,20 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
+namespace {
+
+// In the place of namespaces, as no kernel names them.
+constexpr char kAddress[] = "address";
+
+}  // namespace
+
+std::string Owner::ToString() const {
+  if (uid == Uid(kNobody)) return "node " + node;
+  if (uid == Uid(kNobody, kAddress)) return "the address " + node;
+  return uid.ToString() + "@" + node;
+}
+
+Owner Stranger(const std::string& address) { return {Uid(Owner::kNobody, kAddress), address}; }
 
 Result<Owner> ParseOwner(const std::string& text, const std::string& node) {
   std::string_view rest;

@@ -14,13 +14,11 @@ struct Owner {
   Uid uid;
   std::string node;
 
-  std::string ToString() const {
-    return uid == kWholeNode ? "node " + node : uid.ToString() + "@" + node;
-  }
+  std::string ToString() const;
   friend auto operator<=>(const Owner&, const Owner&) = default;
 
-  // No uid: see WholeNode.
-  static constexpr uint32_t kWholeNode = UINT32_MAX;
+  // No uid: see WholeNode and Stranger.
+  static constexpr uint32_t kNobody = UINT32_MAX;
 };
 
 inline Owner OwnerOf(const Principal& who) { return {who.uid, who.node}; }
@@ -29,7 +27,14 @@ inline Owner OwnerOf(const Principal& who) { return {who.uid, who.node}; }
 inline Owner PayerOf(const Owner& owner) { return {owner.uid.payer(), owner.node}; }
 
 // The account of another node as a whole, whose word alone says which of its users asks.
-inline Owner WholeNode(const std::string& node) { return {Owner::kWholeNode, node}; }
+inline Owner WholeNode(const std::string& node) { return {Owner::kNobody, node}; }
+// Likewise of an address from which somebody has connected and not said yet who it is.
+Owner Stranger(const std::string& address);
+// Who pays at node `self` for what was asked for at `node` on the owner's behalf: the owner where it
+// was asked for here, else that node as a whole.
+inline Owner PayerAt(const std::string& self, const std::string& node, const Owner& owner) {
+  return node == self ? PayerOf(owner) : WholeNode(node);
+}
 
 // "1000@east", or "1000" for a uid of `node`; "0+pid4026532567@east" for one of other namespaces of
 // that node (see Uid). INVALID_ARGUMENT for anything else.

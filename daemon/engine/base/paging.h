@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "daemon/engine/api/types.h"
+#include "daemon/engine/base/footprint.h"
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
@@ -33,6 +35,9 @@ auto FirstAfter(const Items& items, const std::string& token) {
   }
 }
 
+// What a page may take, so that none takes long to make or to send: its first item always does.
+inline constexpr uint64_t kPageBytes = uint64_t{256} << 10;
+
 // Fills one page: `items` is a range in order whose elements' key (text, by `key_of`) is above
 // page.token; those that `wanted` refuses are left out. The token of the next page is the last key
 // of this one, so a list that changes meanwhile neither repeats nor loses what stayed.
@@ -41,6 +46,7 @@ Result<Page<T>> TakePage(const PageRequest& request, const Items& items, KeyOf k
                          Wanted wanted, Make make) {
   ONECOPY_ASSIGN_OR_RETURN(const size_t size, PageSize(request));
   Page<T> page;
+  uint64_t bytes = 0;
   std::string last;
   for (auto at = FirstAfter(items, request.token); at != items.end(); ++at) {
     const auto& item = *at;
@@ -51,7 +57,13 @@ Result<Page<T>> TakePage(const PageRequest& request, const Items& items, KeyOf k
       page.next_token = last;
       break;
     }
-    page.items.push_back(make(item));
+    T made = make(item);
+    bytes += FootprintOf(made);
+    if (!page.items.empty() && bytes > kPageBytes) {
+      page.next_token = last;
+      break;
+    }
+    page.items.push_back(std::move(made));
     last = key;
   }
   return page;

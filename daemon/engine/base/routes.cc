@@ -8,7 +8,7 @@ namespace onecopy::engine {
 namespace {
 
 template <typename Route>
-void PrepareBy(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareBy(Context& context, const WorkQueue& queue, const RegionRef& from,
                const RegionRef& to,
                Result<std::unique_ptr<Route>> (Copier::*prepare)(const RegionRef&,
                                                                  const RegionRef&),
@@ -16,11 +16,11 @@ void PrepareBy(Context& context, const std::string& worker, const RegionRef& fro
   Copier* const copier = context.CopierFor(from->place(), to->place());
   if (copier == nullptr) return reply(NothingCopies(context, *from, *to));
   context.workers.Run<std::unique_ptr<Route>>(
-      worker, [copier, prepare, from, to] { return (copier->*prepare)(from, to); },
-      [&workers = context.workers, worker,
+      queue, [copier, prepare, from, to] { return (copier->*prepare)(from, to); },
+      [&workers = context.workers, queue,
        reply = std::move(reply)](Result<std::unique_ptr<Route>> made) mutable {
         if (!made.ok()) return reply(made.status());
-        reply(workers.ShareAny(worker, std::move(*made)));
+        reply(workers.ShareAny(queue, std::move(*made)));
       });
 }
 
@@ -32,19 +32,19 @@ Status NothingCopies(const Context& context, const Region& from, const Region& t
               to.step_name()};
 }
 
-void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareRoute(Context& context, const WorkQueue& queue, const RegionRef& from,
                   const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply) {
-  PrepareBy<CopyRoute>(context, worker, from, to, &Copier::Prepare, std::move(reply));
+  PrepareBy<CopyRoute>(context, queue, from, to, &Copier::Prepare, std::move(reply));
 }
 
-void PrepareSmallCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareSmallCopyRoute(Context& context, const WorkQueue& queue, const RegionRef& from,
                            const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply) {
-  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Copier::PrepareSmall, std::move(reply));
+  PrepareBy<SmallCopyRoute>(context, queue, from, to, &Copier::PrepareSmall, std::move(reply));
 }
 
-void PrepareLongCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareLongCopyRoute(Context& context, const WorkQueue& queue, const RegionRef& from,
                           const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply) {
-  PrepareBy<SmallCopyRoute>(context, worker, from, to, &Copier::PrepareLong, std::move(reply));
+  PrepareBy<SmallCopyRoute>(context, queue, from, to, &Copier::PrepareLong, std::move(reply));
 }
 
 }  // namespace onecopy::engine

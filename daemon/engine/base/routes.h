@@ -21,14 +21,14 @@ inline const std::string& WorkerOf(const Place& from, const Place& to) {
 // FAILED_PRECONDITION (NOT_APPLICABLE): nothing on this node copies between these two.
 Status NothingCopies(const Context& context, const Region& from, const Region& to);
 
-// Engine thread. Prepares a route on that worker, and gives it back there. Fails as Copier::Prepare
+// Engine thread. Prepares a route in that queue, and gives it back there. Fails as Copier::Prepare
 // does, and as NothingCopies.
-void PrepareRoute(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareRoute(Context& context, const WorkQueue& queue, const RegionRef& from,
                   const RegionRef& to, Reply<std::shared_ptr<CopyRoute>> reply);
 // Likewise by Copier::PrepareSmall, and by Copier::PrepareLong.
-void PrepareSmallCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareSmallCopyRoute(Context& context, const WorkQueue& queue, const RegionRef& from,
                            const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply);
-void PrepareLongCopyRoute(Context& context, const std::string& worker, const RegionRef& from,
+void PrepareLongCopyRoute(Context& context, const WorkQueue& queue, const RegionRef& from,
                           const RegionRef& to, Reply<std::shared_ptr<SmallCopyRoute>> reply);
 
 }  // namespace onecopy::engine

@@ -7,14 +7,28 @@
 #include <utility>
 
 #include "daemon/engine/api/types.h"
+#include "daemon/engine/base/owners.h"
+#include "daemon/engine/base/turns.h"
 #include "transport/core/mutex.h"
 #include "transport/core/region.h"
 #include "transport/os/event_loop.h"
 
 namespace onecopy::engine {
 
+// Where slow calls wait: of which device or kind of memory, and on whose account.
+struct WorkQueue {
+  WorkQueue(std::string key)  // NOLINT(google-explicit-constructor)
+      : key(std::move(key)) {}
+  WorkQueue(const char* key)  // NOLINT(google-explicit-constructor)
+      : key(key) {}
+  WorkQueue(std::string key, Owner payer) : key(std::move(key)), payer(std::move(payer)) {}
+
+  std::string key;
+  Owner payer = WholeNode({});  // the daemon itself
+};
+
 // One thread per key, made when it is first used: a device that hangs in its driver holds up its
-// own calls only. Any thread may ask.
+// own calls only. Payers take turns on it (see Turns). Any thread may ask.
 //
 // Where no thread can be made, work that has a reply fails, and what only gives something back is
 // done on the thread that asks: late is better than never.
@@ -25,28 +39,28 @@ class Workers {
 
   // RESOURCE_EXHAUSTED where the key has no thread and none can be made; `work` is then left as it
   // was. Once they have been joined, OK, and the work is not done.
-  Status Post(const std::string& key, Task& work);
+  Status Post(const WorkQueue& queue, Task& work);
 
   // Runs `work` (a callable that returns Result<T>) and hands its outcome to `reply` on the
   // engine's thread.
   template <typename T, typename F>
-  void Run(const std::string& key, F work, Reply<T> reply) {
+  void Run(const WorkQueue& queue, F work, Reply<T> reply) {
     auto answer = std::make_shared<Reply<T>>(std::move(reply));
     Task task = [this, work = std::move(work), answer]() mutable {
       Answer<T>(std::move(answer), work());
     };
-    if (Status posted = Post(key, task); !posted.ok()) Answer<T>(std::move(answer), posted);
+    if (Status posted = Post(queue, task); !posted.ok()) Answer<T>(std::move(answer), posted);
   }
 
   // Shares a region; when the last reference goes, wherever that is, it is given back on the key's
   // thread.
-  RegionRef Share(const std::string& key, std::unique_ptr<Region> region);
+  RegionRef Share(const WorkQueue& queue, std::unique_ptr<Region> region);
   // Likewise for anything whose destructor may block.
   template <typename T>
-  std::shared_ptr<T> ShareAny(const std::string& key, std::unique_ptr<T> object) {
-    return std::shared_ptr<T>(object.release(), [this, key](T* last) {
+  std::shared_ptr<T> ShareAny(const WorkQueue& queue, std::unique_ptr<T> object) {
+    return std::shared_ptr<T>(object.release(), [this, queue](T* last) {
       Task give_back = [last = std::unique_ptr<T>(last)]() mutable { last.reset(); };
-      if (!Post(key, give_back).ok()) give_back();
+      if (!Post(queue, give_back).ok()) give_back();
     });
   }
 
@@ -61,9 +75,14 @@ class Workers {
     });
   }
 
+  struct Worker {
+    std::unique_ptr<os::LoopThread> thread;
+    Turns turns;
+  };
+
   Executor& engine_;
   Mutex mutex_;
-  std::map<std::string, std::unique_ptr<os::LoopThread>> threads_ ONECOPY_GUARDED_BY(mutex_);
+  std::map<std::string, Worker> threads_ ONECOPY_GUARDED_BY(mutex_);
   bool stopped_ ONECOPY_GUARDED_BY(mutex_) = false;
 };
 

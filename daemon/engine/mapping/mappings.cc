@@ -19,10 +19,7 @@ constexpr std::chrono::seconds kPatience{2};
 
 }  // namespace
 
-Mappings::Mappings(const Needs& needs)
-    : needs_(needs),
-      quota_(needs.context.node(), "mappings", needs.context.options.limits.mappings,
-             needs.context.options.limits.reserved_percent) {}
+Mappings::Mappings(const Needs& needs) : needs_(needs) {}
 
 void Mappings::MapBuffer(const SessionId& session, const std::string& node,
                          const std::string& buffer, Reply<MappingGiven> reply) {
@@ -44,11 +41,11 @@ void Mappings::MapBuffer(const SessionId& session, const std::string& node,
   if (Status right = RightToMap(needs_.grants, *who, **found).status(); !right.ok()) {
     return reply(std::move(right));
   }
-  Result<Quota::Charge> charge = quota_.Take(*who);
+  Result<Ledger::Charge> charge = context.ledger.Take(Charged::kMappings, *who);
   if (!charge.ok()) return reply(charge.status());
   const RegionRef region = (*found)->region;
   needs_.context.workers.Run<SharedMemory>(
-      WorkerOf(region->place()), [region] { return Share(*region); },
+      {WorkerOf(region->place()), OwnerOf(*who)}, [region] { return Share(*region); },
       [this, region, asked = Asked{std::move(*who), (*found)->id, std::move(*charge)},
        reply = std::move(reply)](Result<SharedMemory> shared) mutable {
         reply(Add(std::move(asked), region, std::move(shared)));

@@ -10,7 +10,7 @@
 #include "daemon/engine/api/mapping_api.h"
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/shared_memory.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
@@ -60,7 +60,7 @@ class Mappings final : public MappingApi {
     std::string buffer_name;
     std::vector<GrantId> grants;  // that it rests on
     handover::Lease lease;
-    Quota::Charge charge;
+    Ledger::Charge charge;
     // The memory stays until the client has let go, or has had the time for it; with `for_ever`,
     // in the first case alone: freeing it would be undefined.
     RegionRef region;
@@ -77,7 +77,7 @@ class Mappings final : public MappingApi {
   struct Asked {
     Principal who;
     BufferId buffer;
-    Quota::Charge charge;
+    Ledger::Charge charge;
   };
 
   // Once the memory has been shared: whether all is still as it was when the client asked.
@@ -92,7 +92,6 @@ class Mappings final : public MappingApi {
   void Look();
 
   const Needs needs_;
-  Quota quota_;
   std::map<uint64_t, Entry> entries_;
   std::vector<Waiting> waiting_;
   uint64_t next_ = 1;

@@ -47,7 +47,7 @@ struct Peers::Peer {
 };
 
 Peers::Peers(Context& context, Catalog& catalog, PeerDialer& dialer)
-    : context_(context), catalog_(catalog), dialer_(dialer), admission_(context.options) {}
+    : context_(context), catalog_(catalog), dialer_(dialer), admission_(context.options), presence_(context) {}
 
 Peers::~Peers() = default;
 
@@ -109,6 +109,7 @@ void Peers::Redial(Peer& peer) {
 
 void Peers::Stop() {
   stopped_ = true;
+  presence_.Stop();
   for (auto& [name, peer] : peers_) {
     context_.loop.CancelTimer(peer->timer);
     peer->api.reset();
@@ -118,7 +119,10 @@ void Peers::Stop() {
 
 Status Peers::Admit(const std::string& node, bool local) {
   Status admitted = admission_.Admit(node, local);
-  if (admitted.ok()) return admitted;
+  if (admitted.ok()) {
+    if (!IsConnected(node)) presence_.Heard(node);
+    return admitted;
+  }
   const os::Clock::time_point now = os::Clock::now();
   if (now < next_refusal_logged_) {
     ++refusals_not_logged_;
@@ -260,7 +264,11 @@ void Peers::SetState(Peer& peer, NodeState state, const Status& why) {
     log::Warning("peer " + std::string(NodeStateName(state)),
                  {{"peer", peer.name}, {"address", peer.address}, {"why", why.ToString()}});
   }
-  if (was_up && !is_up && listener_.lost) listener_.lost(peer.name);
+  if (was_up && !is_up) {
+    presence_.Lost(peer.name);
+    if (listener_.lost) listener_.lost(peer.name);
+  }
+  if (is_up) presence_.Met(peer.name);
   if (why.reason() == reasons::kCertRejected && listener_.distrusted) {
     listener_.distrusted(peer.name, why);
   }

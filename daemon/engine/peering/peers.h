@@ -13,6 +13,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/peering/admission.h"
 #include "daemon/engine/peering/catalog.h"
+#include "daemon/engine/peering/presence.h"
 
 namespace onecopy::engine {
 
@@ -66,6 +67,8 @@ class Peers {
   // and comes back the same is only lost, then met.
   struct Listener {
     std::function<void(const std::string& node)> lost;
+    // It has been silent for so long that nothing is kept for it any more: see Presence.
+    std::function<void(const std::string& node)> gone;
     // It is not to be believed any more: its certificate counts no more, or the configuration does
     // not name it, or not there, any more. Whatever is open to it has to end. After `lost`.
     std::function<void(const std::string& node, const Status& why)> distrusted;
@@ -75,7 +78,10 @@ class Peers {
                        const NodeCapability& now)>
         changed;
   };
-  void Listen(Listener listener) { listener_ = std::move(listener); }
+  void Listen(Listener listener) {
+    listener_ = std::move(listener);
+    presence_.OnGone(listener_.gone);
+  }
 
  private:
   struct Peer;
@@ -98,6 +104,7 @@ class Peers {
   Catalog& catalog_;
   PeerDialer& dialer_;
   Admission admission_;
+  Presence presence_;
   os::Clock::time_point next_refusal_logged_{};
   uint64_t refusals_not_logged_ = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers_;

@@ -83,7 +83,7 @@ void ProbeSlabs::Make(uint64_t number, const OpenProbeRequest& request,
   const Place place{request.memory, request.device};
   Link* link = context_.FindLink(slabs_.at(number).serving.link);
   context_.workers.Run<RegionRef>(
-      WorkerOf(place),
+      {WorkerOf(place), WholeNode(slabs_.at(number).caller)},
       [&context = context_, link, place, bytes = request.bytes,
        seed = request.seed]() -> Result<RegionRef> {
         ONECOPY_ASSIGN_OR_RETURN(const RegionRef region, AllocateAt(context, place, bytes));

@@ -205,7 +205,8 @@ void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeR
     };
   }
   if (Status fresh = CheckNew(draft.name); !fresh.ok()) return reply(fresh);
-  Result<Quota::Charge> charge = quota_.Take(who, params.administrator);
+  Result<Ledger::Charge> charge =
+      context_.ledger.Take(Charged::kBuffers, who, params.administrator);
   if (!charge.ok()) return reply(charge.status());
   draft.charge = std::move(*charge);
   if (params.take_room) {
@@ -216,15 +217,16 @@ void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeR
   const std::string name = draft.name;
   making_.insert(name);
   const auto took = std::make_shared<std::chrono::nanoseconds>();
+  const WorkQueue queue(worker, who);
   context_.workers.Run<std::unique_ptr<Region>>(
-      worker,
+      queue,
       [make = UnlessGone(params.session, std::move(make)), took]() mutable {
         const auto begun = std::chrono::steady_clock::now();
         auto region = make();
         *took = std::chrono::steady_clock::now() - begun;
         return region;
       },
-      [this, name, worker, took, draft = std::move(draft), validate_only = params.validate_only,
+      [this, name, queue, took, draft = std::move(draft), validate_only = params.validate_only,
        reply = std::move(reply)](Result<std::unique_ptr<Region>> region) mutable {
         making_.erase(name);
         log::Debug("memory of a buffer",
@@ -233,8 +235,8 @@ void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeR
                     {"took_us", std::to_string(took->count() / 1000)},
                     {"outcome", region.ok() ? "OK" : region.status().reason()}});
         if (!region.ok()) return reply(region.status());
-        if (!validate_only) return reply(Add(std::move(draft), std::move(*region), worker));
-        draft.region = context_.workers.Share(worker, std::move(*region));
+        if (!validate_only) return reply(Add(std::move(draft), std::move(*region), queue));
+        draft.region = context_.workers.Share(queue, std::move(*region));
         BufferInfo info = Describe(draft);
         info.id.clear();
         reply(std::move(info));
@@ -252,8 +254,8 @@ Buffers::MakeRegion Buffers::UnlessGone(const SessionId& session, MakeRegion mak
 }
 
 Result<BufferInfo> Buffers::Add(Buffer draft, std::unique_ptr<Region> region,
-                                const std::string& worker) {
-  draft.region = context_.workers.Share(worker, std::move(region));
+                                const WorkQueue& queue) {
+  draft.region = context_.workers.Share(queue, std::move(region));
   if (draft.registered && sessions_.Identity(draft.session) == nullptr) {
     return Status(Code::kAborted, reasons::kOwnerDied,
                   "the client went away while its memory was registered");
@@ -283,7 +285,11 @@ Result<BufferId> Buffers::AddView(const Principal& who, Buffer draft) {
   }
   if (draft.name.empty()) draft.name = ChooseName(who.session);
   ONECOPY_RETURN_IF_ERROR(CheckNew(draft.name));
-  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(draft.owner, who.administrator));
+  const uint64_t dimensions = draft.array ? draft.array->shape.size() : 0;
+  ONECOPY_ASSIGN_OR_RETURN(
+      draft.charge,
+      context_.ledger.Take(Charged::kBuffers, PayerAt(context_.node(), who.node, draft.owner),
+                           who.administrator, dimensions * 2 * sizeof(uint64_t)));
   const BufferId id = PlaceNamed(std::move(draft)).id;
   FindById(*FindById(id)->view_of)->views.insert(id);
   return id;
@@ -317,7 +323,7 @@ Result<BufferId> Buffers::AddFile(const Principal& who, const std::string& name,
   draft.registered = draft.file = true;
   draft.kept = kept;
   draft.session = who.session;
-  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(draft.owner, who.administrator));
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge, context_.ledger.Take(Charged::kBuffers, who));
   draft.region = std::move(file);
   return Place(std::move(draft)).id;
 }
@@ -330,8 +336,9 @@ Result<BufferId> Buffers::AddExported(const Owner& owner, const std::string& nam
   draft.bytes = file->bytes();
   draft.file = true;
   draft.exported = draft.kept = use == FileUse::kRead;
-  const bool here = context_.IsSelf(owner.node);
-  ONECOPY_ASSIGN_OR_RETURN(draft.charge, quota_.Take(here ? owner : WholeNode(owner.node), false));
+  ONECOPY_ASSIGN_OR_RETURN(draft.charge,
+                           context_.ledger.Take(Charged::kBuffers,
+                                                PayerAt(context_.node(), owner.node, owner), false));
   draft.region = std::move(file);
   return Place(std::move(draft)).id;
 }

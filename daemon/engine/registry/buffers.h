@@ -11,7 +11,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "daemon/engine/registry/request_log.h"
 #include "daemon/engine/registry/sessions.h"
 #include "daemon/engine/registry/slabs.h"
@@ -34,7 +34,7 @@ struct Buffer {
   std::set<TransferId> users;                      // transfers that hold it
   std::map<uint64_t, std::string> mapped_by = {};  // clients that have mapped it: see Mappings
   Status removing;                                 // not OK once it is on its way out: why
-  Quota::Charge charge = {};        // of its owner, or of the node that its owner is of
+  Ledger::Charge charge = {};        // of its owner, or of the node that its owner is of
   std::shared_ptr<void> room = {};  // of that node: see PeerRoom
   bool keep_arrivals = false;       // see CreateBufferRequest
   bool file = false;  // a client's file, called as the client does: for one transfer, in no list
@@ -56,8 +56,6 @@ class Buffers {
       : context_(context),
         sessions_(sessions),
         slabs_(slabs),
-        quota_(context.node(), "buffers", context.options.limits.buffers,
-               context.options.limits.reserved_percent),
         requests_(memory, "buffer") {}
 
   // Room for a buffer that is going to be made, to be kept as long as it is.
@@ -154,7 +152,7 @@ class Buffers {
             Reply<BufferInfo> reply);
   // The same, but for a client that has gone before its turn came nothing is made.
   MakeRegion UnlessGone(const SessionId& session, MakeRegion make) const;
-  Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const std::string& worker);
+  Result<BufferInfo> Add(Buffer draft, std::unique_ptr<Region> region, const WorkQueue& queue);
   std::string ChooseName(const SessionId& session);
   Buffer& Place(Buffer draft);
   Buffer& PlaceNamed(Buffer draft);
@@ -174,7 +172,6 @@ class Buffers {
   std::map<Owner, Names> by_owner_;
   std::map<SessionId, std::set<BufferId>> by_session_;  // those that were registered
   std::set<std::string> making_;                        // names that are being made
-  Quota quota_;
   RequestLog<BufferId> requests_;
   std::map<BufferId, std::vector<StatusReply>> removals_;
   uint64_t next_name_ = 1;

@@ -19,10 +19,8 @@ namespace onecopy::engine {
 namespace {
 
 constexpr std::chrono::seconds kSweep{1};
-// Between the answer to a reservation and whatever is asked next: a plan alone has no ticket.
+// Between the answer to a reservation that is only planned, and the plan.
 constexpr std::chrono::seconds kGrace{10};
-// Each has two descriptors.
-constexpr std::ptrdiff_t kMostOfOneNode = 512;
 
 Status CheckPath(const std::string& path) {
   if (IsShortestPath(path)) return OkStatus();
@@ -99,6 +97,8 @@ struct Exports::Asked {
   OpenFileRequest file;
   os::OutputBeneath::Ask output = {};  // where it is written
   bool sync = false;
+  bool plan_only = false;  // where it is read: it has no ticket
+  Charges charges = {};
 };
 
 const ExportOptions* Exports::Find(const Principal& who, const std::string& path,
@@ -116,15 +116,16 @@ const ExportOptions* Exports::Find(const Principal& who, const std::string& path
   return longest;
 }
 
-Status Exports::CheckRoom(const Principal& who) const {
-  const auto of_node = std::count_if(held_.begin(), held_.end(), [&](const auto& entry) {
-    return entry.second.initiator == who.node && needs_.buffers.FindById(entry.first) != nullptr;
-  });
-  if (of_node < kMostOfOneNode) return OkStatus();
-  return {Code::kResourceExhausted, reasons::kQuota,
-          "node " + needs_.context.node() + " has " + std::to_string(of_node) +
-              " files open for node " + who.node + ", and opens no more",
-          "try again when some of these transfers have ended"};
+Result<Exports::Charges> Exports::TakeRoom(const Principal& who) const {
+  const Ledger& ledger = needs_.context.ledger;
+  const Owner owner = OwnerOf(who);
+  Charges charges;
+  ONECOPY_ASSIGN_OR_RETURN(charges.users,
+                           ledger.Take(Charged::kFilesOfOne, owner, who.administrator));
+  ONECOPY_ASSIGN_OR_RETURN(
+      charges.payers, ledger.Take(Charged::kFiles, PayerAt(needs_.context.node(), who.node, owner),
+                                  who.administrator));
+  return charges;
 }
 
 void Exports::Open(const Principal& who, const ReserveRequest& request, Reply<BufferId> reply) {
@@ -133,6 +134,7 @@ void Exports::Open(const Principal& who, const ReserveRequest& request, Reply<Bu
   asked.path = request.source.file;
   asked.file.offset_bytes = request.source.offset_bytes.value_or(0);
   asked.file.bytes = request.source.bytes;
+  asked.plan_only = request.validate_only;
   Open(who, std::move(asked), std::move(reply));
 }
 
@@ -183,37 +185,45 @@ void Exports::Open(const Principal& who, Asked asked, Reply<BufferId> reply) {
     return answer(Status(Code::kFailedPrecondition, reasons::kNotServed,
                          "the onecopyd of node " + context.node() + " moves no files"));
   }
-  if (Status full = CheckRoom(who); !full.ok()) return answer(full);
+  Result<Charges> charges = TakeRoom(who);
+  if (!charges.ok()) return answer(charges.status());
+  asked.charges = std::move(*charges);
   OpenFileRequest opening = asked.file;
   opening.name = Printable(asked.path);
   opening.owner = Uid(context.options.daemon_uid);
-  opening.lane = "for " + PayerOf(OwnerOf(who)).ToString();
+  opening.lane = "for " + PayerAt(context.node(), who.node, OwnerOf(who)).ToString();
   asked.output.mode = found->mode;
   asked.output.links = found->follow_beneath ? os::Links::kBeneath : os::Links::kNone;
-  opening.open = [root = found->path, asked](OpenFileRequest* opened) {
-    const std::string relative = asked.path.substr(root == "/" ? 1 : root.size() + 1);
-    if (asked.file.use == FileUse::kRead) {
-      return OpenFile(root, relative, asked.output.links, opened);
+  auto keeps = std::make_shared<Asked>(std::move(asked));
+  opening.open = [root = found->path, keeps](OpenFileRequest* opened) {
+    const std::string relative = keeps->path.substr(root == "/" ? 1 : root.size() + 1);
+    if (keeps->file.use == FileUse::kRead) {
+      return OpenFile(root, relative, keeps->output.links, opened);
     }
-    return OpenOutput(root, relative, asked.sync, asked.output, opened);
+    return OpenOutput(root, relative, keeps->sync, keeps->output, opened);
   };
   auto shared = std::make_shared<decltype(answer)>(std::move(answer));
   context.FindStore(false)->Open(
-      std::move(opening),
-      [this, who, asked = std::move(asked), shared](Result<std::shared_ptr<StoreFile>> opened) {
-        needs_.context.loop.Post([this, who, asked, shared, opened = std::move(opened)]() mutable {
-          (*shared)(Keep(who, asked, std::move(opened)));
+      std::move(opening), [this, who, keeps, shared](Result<std::shared_ptr<StoreFile>> opened) {
+        needs_.context.loop.Post([this, who, keeps, shared, opened = std::move(opened)]() mutable {
+          (*shared)(Keep(who, *keeps, std::move(opened)));
         });
       });
 }
 
-Result<BufferId> Exports::Keep(const Principal& who, const Asked& asked,
+Result<BufferId> Exports::Keep(const Principal& who, Asked& asked,
                                Result<std::shared_ptr<StoreFile>> opened) {
   if (!opened.ok()) return opened.status();
   ONECOPY_ASSIGN_OR_RETURN(
       const BufferId id, needs_.buffers.AddExported(OwnerOf(who), asked.path,
                                                     RegionOf(std::move(*opened)), asked.file.use));
-  held_[id] = {who.node, asked.transfer, asked.file.use, os::Clock::now()};
+  Held& held = held_[id];
+  held = {who.node, asked.transfer, asked.file.use, std::move(asked.charges)};
+  if (asked.plan_only) {
+    held.planned_until = os::Clock::now() + kGrace;
+  } else {
+    by_transfer_.emplace(asked.transfer, id);
+  }
   if (!std::exchange(sweeping_, true)) {
     needs_.context.loop.RunAfter(kSweep, [this] { Sweep(); });
   }
@@ -221,7 +231,29 @@ Result<BufferId> Exports::Keep(const Principal& who, const Asked& asked,
 }
 
 void Exports::Drop(BufferId id) {
-  if (held_.erase(id) > 0) needs_.buffers.DropUnused(id);
+  const auto node = held_.extract(id);
+  if (node.empty()) return;
+  const auto [first, last] = by_transfer_.equal_range(node.mapped().transfer);
+  for (auto at = first; at != last; ++at) {
+    if (at->second != id) continue;
+    by_transfer_.erase(at);
+    break;
+  }
+  needs_.buffers.DropUnused(id);
+}
+
+void Exports::DropPlanned(BufferId id) {
+  const auto found = held_.find(id);
+  if (found != held_.end() && found->second.planned_until != os::Clock::time_point()) Drop(id);
+}
+
+// What is written goes with its transfer as it is; what is read stays open until its last reader has
+// let go of it.
+void Exports::EndTransfer(const TransferId& transfer) {
+  for (auto found = by_transfer_.find(transfer); found != by_transfer_.end();
+       found = by_transfer_.find(transfer)) {
+    Drop(BufferId(found->second));
+  }
 }
 
 void Exports::Sweep() {
@@ -233,7 +265,7 @@ void Exports::Sweep() {
     // What is written goes with its transfer, or is dropped where that does not begin.
     const bool wanted =
         buffer != nullptr &&
-        (held.use == FileUse::kWrite || !buffer->users.empty() || now - held.opened < kGrace ||
+        (held.use == FileUse::kWrite || !buffer->users.empty() || now < held.planned_until ||
          needs_.tickets.Any(held.initiator, held.transfer) || needs_.under_way(held.transfer));
     if (!wanted) over.push_back(id);
   }

@@ -50,28 +50,40 @@ class Exports {
   void OpenToWrite(const Principal& who, const StartRequest& request, Reply<BufferId> reply);
   // Nobody will ask for it any more.
   void Drop(BufferId id);
+  // What was opened for a plan alone: it has been made.
+  void DropPlanned(BufferId id);
+  // The transfer has reached its last state.
+  void EndTransfer(const TransferId& id);
 
  private:
   struct Asked;
+  // Of whoever asked, as the payer, and of the user that a peer named.
+  struct Charges {
+    Ledger::Charge payers;
+    Ledger::Charge users;
+  };
   struct Held {
     std::string initiator;
     TransferId transfer;
     FileUse use = FileUse::kRead;
-    os::Clock::time_point opened;
+    Charges charges;
+    // Of what is only planned, which has no ticket: until when another node may ask about it.
+    os::Clock::time_point planned_until = {};
   };
 
   // Of the roots that cover the path and that `who` may use so, the longest; null: none.
   const ExportOptions* Find(const Principal& who, const std::string& path, FileUse use) const;
-  Status CheckRoom(const Principal& who) const;
-  // `asked.file`: but for how it is opened.
+  Result<Charges> TakeRoom(const Principal& who) const;
+  // `asked.file`: all but how it is opened.
   void Open(const Principal& who, Asked asked, Reply<BufferId> reply);
-  Result<BufferId> Keep(const Principal& who, const Asked& asked,
+  Result<BufferId> Keep(const Principal& who, Asked& asked,
                         Result<std::shared_ptr<StoreFile>> opened);
   void Sweep();
 
   const Needs needs_;
   std::vector<ExportOptions> exports_;
   std::map<BufferId, Held> held_;
+  std::multimap<TransferId, BufferId> by_transfer_;  // those of a transfer
   bool sweeping_ = false;
 };
 

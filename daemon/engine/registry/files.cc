@@ -78,7 +78,7 @@ void Files::Open(const Principal& who, TransferRequest request, Reply<TransferRe
   asked.offset_bytes = end.offset_bytes.value_or(0);
   asked.bytes = end.bytes;
   if (asked.use == FileUse::kWrite && !asked.bytes) asked.bytes = request.source.bytes;
-  asked.owner = client->uid;
+  asked.owner = client->uid.payer();
   asked.gid = client->gid;
   const Endpoint& memory = reads ? request.destination : request.source;
   const bool here = context_.IsSelf(memory.node);

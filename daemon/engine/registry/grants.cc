@@ -31,9 +31,7 @@ GrantId MakeId(const std::string& boot_id, uint64_t number) {
 Grants::Grants(Context& context, Owners& owners, const Sessions& sessions)
     : context_(context),
       owners_(owners),
-      sessions_(sessions),
-      quota_(context.node(), "grants", context.options.limits.grants,
-             context.options.limits.reserved_percent) {}
+      sessions_(sessions) {}
 
 Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, const ByteRange& range,
                                  const Owner& to, bool read, bool write,
@@ -47,7 +45,9 @@ Result<GrantInfo> Grants::Create(const Principal& who, const Buffer& buffer, con
                   "a grant lives for more than nothing and at most ten years",
                   "leave the time out for no end");
   }
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, quota_.Take(buffer.owner, who.administrator));
+  const Owner payer = PayerAt(context_.node(), buffer.owner.node, buffer.owner);
+  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
+                           context_.ledger.Take(Charged::kGrants, payer, who.administrator));
   Grant grant{MakeId(context_.boot_id, next_++),
               buffer.id,
               buffer.name,

@@ -9,7 +9,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/sessions.h"
 
@@ -38,7 +38,7 @@ class Grants {
     std::optional<WallTime> expire_time;
     Owner owner = {};                  // of the buffer
     os::EventLoop::TimerId timer = 0;  // that ends it; 0: none
-    Quota::Charge charge = {};
+    Ledger::Charge charge = {};
   };
   const Grant* Find(const GrantId& id) const;
   void Delete(const GrantId& id, const Status& why);
@@ -87,7 +87,6 @@ class Grants {
   Context& context_;
   Owners& owners_;
   const Sessions& sessions_;
-  Quota quota_;
   std::map<std::string, Grant> grants_;                  // by id
   std::map<BufferId, std::map<Owner, Ids>> of_buffer_;   // by whom they are to
   std::map<Owner, std::map<BufferId, size_t>> granted_;  // how many each has of a buffer

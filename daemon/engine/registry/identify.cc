@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "onecopy/reasons.h"
-#include "transport/os/namespaces.h"
+#include "transport/os/shown_namespaces.h"
 
 namespace onecopy::engine {
 
@@ -13,7 +13,8 @@ Result<Identified> Identify(int socket, const os::PeerProcess& peer, os::Namespa
   ClientIdentity& identity = identified.identity;
   identity.pid = peer.pid;
   identity.gid = peer.gid;
-  const os::ProcessNamespaces seen = os::LookAtNamespaces(peer.pid, identified.pidfd);
+  identified.seen = os::LookAtNamespaces(peer.pid, identified.pidfd);
+  const os::ProcessNamespaces& seen = identified.seen;
   os::NamespaceNames::Name name = names.Of(seen);
   identity.uid = {peer.uid, std::move(name.text)};
   identity.held_namespaces = std::move(name.held);
@@ -22,12 +23,25 @@ Result<Identified> Identify(int socket, const os::PeerProcess& peer, os::Namespa
   identity.presenter = os::PresenterText(peer.uid, seen);
   identified.alone = name.alone;
   identified.own_namespaces = seen.user.own && seen.pid.own;
+  if (!identified.alone) identified.seen = {};  // it holds descriptors
   // Only now is it sure that this was about that process, and not about a later one with its
   // number.
   if (identified.pidfd && os::HasEnded(identified.pidfd)) {
     return Status(Code::kAborted, reasons::kOwnerDied, "the client has ended");
   }
   return identified;
+}
+
+Status TakeShown(Identified& client, int user_fd, int pid_fd, os::NamespaceNames& names) {
+  ClientIdentity& identity = client.identity;
+  ONECOPY_ASSIGN_OR_RETURN(client.seen,
+                           os::WithShown(client.seen, identity.pid, user_fd, pid_fd));
+  os::NamespaceNames::Name name = names.Of(client.seen);
+  identity.uid = {identity.uid.number, std::move(name.text)};
+  identity.held_namespaces = std::move(name.held);
+  client.alone = name.alone;
+  client.seen = {};
+  return OkStatus();
 }
 
 }  // namespace onecopy::engine

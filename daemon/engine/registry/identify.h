@@ -4,6 +4,7 @@
 #include "daemon/engine/registry/sessions.h"
 #include "onecopy/result.h"
 #include "transport/os/namespace_names.h"
+#include "transport/os/namespaces.h"
 #include "transport/os/unix_socket.h"
 
 namespace onecopy::engine {
@@ -15,10 +16,14 @@ struct Identified {
   bool alone = false;
   // In the daemon's own namespaces.
   bool own_namespaces = false;
+  os::ProcessNamespaces seen = {};  // where it is alone
 };
 
 // What the kernel says of the process behind a connection. ABORTED (OWNER_DIED) for one that has
 // ended. Any thread.
 Result<Identified> Identify(int socket, const os::PeerProcess& peer, os::NamespaceNames& names);
+
+// The same client, once it has shown its namespaces: see os::WithShown.
+Status TakeShown(Identified& client, int user_fd, int pid_fd, os::NamespaceNames& names);
 
 }  // namespace onecopy::engine

@@ -10,9 +10,6 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMaxOpenings = 65'536;
-constexpr std::ptrdiff_t kMaxOpeningsOfPeer = 4096;
-
 Status NotNeeded() {
   return {Code::kAborted, reasons::kCancelled, "the way is not needed any more"};
 }
@@ -24,16 +21,13 @@ Result<uint64_t> Openings::Begin(Opening opening) {
     return Status(Code::kUnavailable, reasons::kDraining,
                   "node " + context_.node() + " is shutting down and takes no new transfers");
   }
-  const auto of_peer = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry.second.opening.peer == opening.peer;
-  });
-  if (entries_.size() >= kMaxOpenings || of_peer >= kMaxOpeningsOfPeer) {
-    return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "node " + context_.node() + " keeps as many ranges open to others as it can");
-  }
+  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
+                           context_.ledger.Take(Charged::kOpenings, WholeNode(opening.peer), false));
   uint64_t number = os::RandomNumber();
   while (number == 0 || entries_.contains(number)) ++number;
-  entries_[number].opening = std::move(opening);
+  Entry& entry = entries_[number];
+  entry.opening = std::move(opening);
+  entry.charge = std::move(charge);
   return number;
 }
 

@@ -32,7 +32,7 @@ class Openings {
 
   explicit Openings(const Context& context) : context_(context) {}
 
-  // Its number, before it is ready. RESOURCE_EXHAUSTED where there are too many; UNAVAILABLE on a
+  // Its number, before it is ready. RESOURCE_EXHAUSTED (QUOTA) where its peer has too many; UNAVAILABLE on a
   // node that shuts down.
   Result<uint64_t> Begin(Opening opening);
   // It is ready. Why it has been ended by `close`, where it was to end meanwhile.
@@ -58,6 +58,7 @@ class Openings {
  private:
   struct Entry {
     Opening opening;
+    Ledger::Charge charge;
     Close close;     // once it is ready
     Status closing;  // not OK once it is to end: why
     std::vector<Task> closed;

@@ -21,7 +21,8 @@ template <typename Id>
 class RequestLog {
  public:
   // `kind` tells the ids of one kind of request from another's.
-  RequestLog(RequestMemory& memory, std::string kind) : memory_(memory), kind_(std::move(kind)) {}
+  RequestLog(RequestMemory& memory, std::string kind)
+      : memory_(memory), kind_(std::move(kind)), latest_(memory.ledger(), kLatest) {}
 
   // What a request with an id should do.
   enum class Action { kProceed, kRepeat, kWait };
@@ -42,7 +43,7 @@ class RequestLog {
     const auto found = entries_.find(key);
     if (found == entries_.end()) {
       if (memory_.Knows(who, memory_.Digest(kind_, request_id))) return Forgotten(request_id);
-      ONECOPY_ASSIGN_OR_RETURN(Quota::Charge room, memory_.Take(who, administrator));
+      ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge room, memory_.Take(who, administrator));
       Entry& entry = entries_[key];
       entry.content = memory_.ContentOf(content);
       entry.room = std::move(room);
@@ -68,7 +69,7 @@ class RequestLog {
     if (outcome.ok()) {
       found->second.made = *outcome;
       memory_.Remember(who, memory_.Digest(kind_, request_id), std::move(found->second.room));
-      for (const Key& oldest : latest_.Add(who, key)) entries_.erase(oldest);
+      for (const Key& oldest : latest_.Add(who, key, kBytes).forgotten) entries_.erase(oldest);
     } else {
       entries_.erase(found);
     }
@@ -86,18 +87,19 @@ class RequestLog {
 
  private:
   static constexpr size_t kLatest = 4096;  // of one owner
+  static constexpr uint64_t kBytes = 512;  // of one, in all tables together
   using Key = std::pair<Owner, std::string>;
   struct Entry {
     RequestMemory::Content content;
     std::optional<Id> made;
     std::vector<Reply<Id>> waiting;
-    Quota::Charge room;  // while it is under way
+    Ledger::Charge room;  // while it is under way
   };
 
   RequestMemory& memory_;
   const std::string kind_;
   std::map<Key, Entry> entries_;
-  History<Key> latest_{kLatest};
+  History<Key> latest_;
 };
 
 }  // namespace onecopy::engine

@@ -18,9 +18,7 @@ RequestMemory::RequestMemory(Context& context)
     : context_(context),
       key_(os::RandomNumber()),
       slice_(std::max<os::Clock::duration>(context.options.limits.request_memory / kSlices,
-                                           std::chrono::milliseconds(1))),
-      quota_(context.node(), "request_ids", context.options.limits.request_ids,
-             context.options.limits.reserved_percent) {}
+                                           std::chrono::milliseconds(1))) {}
 
 uint64_t RequestMemory::Digest(const std::string& kind, const std::string& request_id) const {
   const std::string text = kind + " " + request_id;
@@ -32,11 +30,11 @@ RequestMemory::Content RequestMemory::ContentOf(const std::string& content) cons
   return {hash.high64, hash.low64};
 }
 
-Result<Quota::Charge> RequestMemory::Take(const Owner& who, bool administrator) {
-  return quota_.Take(who, administrator);
+Result<Ledger::Charge> RequestMemory::Take(const Owner& who, bool administrator) {
+  return context_.ledger.Take(Charged::kRequestIds, who, administrator);
 }
 
-void RequestMemory::Remember(const Owner& who, uint64_t digest, Quota::Charge room) {
+void RequestMemory::Remember(const Owner& who, uint64_t digest, Ledger::Charge room) {
   std::deque<Slice>& slices = slices_[who];
   const os::Clock::time_point now = os::Clock::now();
   if (slices.empty() || slices.back().until <= now) slices.push_back({now + slice_, {}, {}});

@@ -11,7 +11,7 @@
 
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/digest_set.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 
 namespace onecopy::engine {
 
@@ -28,10 +28,11 @@ class RequestMemory {
   using Content = std::pair<uint64_t, uint64_t>;
   Content ContentOf(const std::string& content) const;
 
+  const Ledger& ledger() const { return context_.ledger; }
   // Room for one request's digest; RESOURCE_EXHAUSTED (QUOTA).
-  Result<Quota::Charge> Take(const Owner& who, bool administrator);
+  Result<Ledger::Charge> Take(const Owner& who, bool administrator);
   // The request has been carried out.
-  void Remember(const Owner& who, uint64_t digest, Quota::Charge room);
+  void Remember(const Owner& who, uint64_t digest, Ledger::Charge room);
   bool Knows(const Owner& who, uint64_t digest) const;
 
  private:
@@ -39,7 +40,7 @@ class RequestMemory {
   struct Slice {
     os::Clock::time_point until;  // when the next one begins
     DigestSet digests;
-    Quota::Charge room;
+    Ledger::Charge room;
   };
 
   void Forget();
@@ -47,7 +48,6 @@ class RequestMemory {
   Context& context_;
   const uint64_t key_;
   const os::Clock::duration slice_;
-  Quota quota_;
   std::map<Owner, std::deque<Slice>> slices_;  // oldest first
   os::EventLoop::TimerId timer_ = 0;           // while there is anything to forget
 };

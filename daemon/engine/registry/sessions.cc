@@ -24,11 +24,8 @@ std::string ClientIdentity::ToString() const {
   return cgroup.empty() ? text : text + ", cgroup " + cgroup;
 }
 
-Sessions::Sessions(std::string node, uint32_t daemon_uid, const Limits& limits)
-    : node_(std::move(node)),
-      daemon_uid_(daemon_uid),
-      quota_(node_, "sessions", limits.sessions, limits.reserved_percent),
-      descriptors_(node_, "descriptors", limits.descriptors, limits.reserved_percent) {}
+Sessions::Sessions(std::string node, uint32_t daemon_uid, Ledger ledger)
+    : node_(std::move(node)), daemon_uid_(daemon_uid), ledger_(std::move(ledger)) {}
 
 bool Sessions::IsAdministrator(const ClientIdentity& identity) const {
   // In a container every program may be uid 0, or seem to be whom the daemon runs as.
@@ -37,8 +34,9 @@ bool Sessions::IsAdministrator(const ClientIdentity& identity) const {
 }
 
 Result<Sessions::Opened> Sessions::Open(const ClientIdentity& identity) {
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
-                           quota_.Take({identity.uid, node_}, IsAdministrator(identity)));
+  ONECOPY_ASSIGN_OR_RETURN(
+      Ledger::Charge charge,
+      ledger_.Take(Charged::kSessions, {identity.uid, node_}, IsAdministrator(identity)));
   Opened opened{SessionId("s" + std::to_string(next_session_++)), os::RandomHex(kTokenBytes)};
   const SecretDigest token(opened.token);
   by_token_.emplace(token, opened.id);
@@ -102,8 +100,9 @@ Result<uint64_t> Sessions::Deposit(const SessionId& id, os::PassedFd fd, bool fi
                       " descriptors that are not used yet, and may pass no more",
                   "register the buffers that they are meant for first");
   }
-  ONECOPY_RETURN_IF_ERROR(descriptors_.TakeInto(session.deposited, {session.identity.uid, node_},
-                                                IsAdministrator(session.identity)));
+  ONECOPY_RETURN_IF_ERROR(ledger_.TakeInto(session.deposited, Charged::kDescriptors,
+                                           {session.identity.uid, node_},
+                                           IsAdministrator(session.identity)));
   const uint64_t fd_handle = session.next_deposit++;
   session.deposits.emplace(fd_handle, Deposited{std::move(fd), file});
   return fd_handle;

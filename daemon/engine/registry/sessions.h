@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "daemon/engine/api/types.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "daemon/engine/base/secret_digest.h"
 #include "transport/core/import_request.h"
 #include "transport/os/closer.h"
@@ -52,7 +52,9 @@ class Sessions {
   };
 
   // `daemon_uid` is an administrator's, as is uid 0, in the daemon's own namespaces.
-  Sessions(std::string node, uint32_t daemon_uid, const Limits& limits = {});
+  Sessions(std::string node, uint32_t daemon_uid, Ledger ledger);
+  Sessions(const std::string& node, uint32_t daemon_uid)  // with the limits that there are by default
+      : Sessions(node, daemon_uid, Ledger(node, {})) {}
 
   Result<Opened> Open(const ClientIdentity& identity);
   // Everything of the session goes: its deposits here, and whatever `closed` listeners hold for it.
@@ -90,8 +92,8 @@ class Sessions {
     SecretDigest token;
     std::map<uint64_t, Deposited> deposits;
     uint64_t next_deposit = 1;
-    Quota::Charge charge;
-    Quota::Charge deposited;
+    Ledger::Charge charge;
+    Ledger::Charge deposited;
     std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
   };
 
@@ -99,8 +101,7 @@ class Sessions {
 
   const std::string node_;
   const uint32_t daemon_uid_;
-  Quota quota_;
-  Quota descriptors_;
+  const Ledger ledger_;
   std::unordered_map<SessionId, Session> sessions_;
   std::map<SecretDigest, SessionId> by_token_;
   uint64_t next_session_ = 1;

@@ -6,12 +6,6 @@
 
 namespace onecopy::engine {
 
-Slabs::Slabs(Context& context, const Sessions& sessions)
-    : context_(context),
-      sessions_(sessions),
-      quota_(context.node(), "slabs", context.options.limits.slabs,
-             context.options.limits.reserved_percent) {}
-
 void Slabs::OpenSlab(const SessionId& session, Reply<SlabGiven> reply) {
   Result<Principal> who = sessions_.PrincipalOf(session);
   if (!who.ok()) return reply(who.status());
@@ -29,16 +23,17 @@ void Slabs::OpenSlab(const SessionId& session, Reply<SlabGiven> reply) {
     std::exchange(known->second.slab, nullptr)
         ->End({Code::kAborted, reasons::kOwnerDied, "the client has asked for another slab"});
   } else {
-    Result<Quota::Charge> charge = quota_.Take(*who);
+    Result<Ledger::Charge> charge = context_.ledger.Take(Charged::kSlabs, *who);
     if (!charge.ok()) return reply(charge.status());
     slabs_[session].charge = std::move(*charge);
   }
   // A region's last reference may go anywhere, and its end may block.
-  const auto share = [&workers = context_.workers](std::unique_ptr<Region> region) {
-    return workers.Share(kProcessKind, std::move(region));
+  const WorkQueue queue(kProcessKind, OwnerOf(*who));
+  const auto share = [&workers = context_.workers, queue](std::unique_ptr<Region> region) {
+    return workers.Share(queue, std::move(region));
   };
   context_.workers.Run<std::shared_ptr<ClientSlab>>(
-      kProcessKind, [memory, share] { return memory->OpenSlab(share); },
+      queue, [memory, share] { return memory->OpenSlab(share); },
       [this, session, reply = std::move(reply)](Result<std::shared_ptr<ClientSlab>> made) mutable {
         reply(Add(session, std::move(made)));
       });

@@ -6,7 +6,6 @@
 
 #include "daemon/engine/api/slab_api.h"
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/quota.h"
 #include "daemon/engine/registry/sessions.h"
 #include "transport/core/client_slab.h"
 
@@ -15,7 +14,7 @@ namespace onecopy::engine {
 // Engine thread. A slab is its session's alone: two clients never share one, be they of one user.
 class Slabs final : public SlabApi {
  public:
-  Slabs(Context& context, const Sessions& sessions);
+  Slabs(Context& context, const Sessions& sessions) : context_(context), sessions_(sessions) {}
 
   void OpenSlab(const SessionId& session, Reply<SlabGiven> reply) override;
   // Null where the session has none.
@@ -27,14 +26,13 @@ class Slabs final : public SlabApi {
  private:
   struct Entry {
     std::shared_ptr<ClientSlab> slab;  // null while it is made
-    Quota::Charge charge;
+    Ledger::Charge charge;
   };
 
   Result<SlabGiven> Add(const SessionId& session, Result<std::shared_ptr<ClientSlab>> made);
 
   Context& context_;
   const Sessions& sessions_;
-  Quota quota_;
   std::map<SessionId, Entry> slabs_;
 };
 

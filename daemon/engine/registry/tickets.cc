@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "daemon/engine/base/footprint.h"
 #include "onecopy/reasons.h"
 #include "transport/os/machine.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 // Long enough for a destination that waits for its turn with the staging slots.
 constexpr std::chrono::minutes kTicketLifetime{10};
-constexpr size_t kMaxTickets = 100'000;  // requests that have any
 constexpr char kPartMark = '.';          // before a part's number, in the text of its ticket
 
 // The secret, and which of its tickets is meant.
@@ -143,10 +143,11 @@ Result<Reservation> Tickets::Reserve(const std::string& caller, const ReserveReq
     for (const Ticket& ticket : tickets) reservation.parts.push_back(Describe(ticket));
   }
   if (request.validate_only) return reservation;
-  if (tickets_.size() >= kMaxTickets) {
-    return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "node " + context_.node() + " has promised as many transfers as it can",
-                  "try again later");
+  const Owner payer = PayerAt(context_.node(), caller, {request.uid, caller});
+  for (Ticket& ticket : tickets) {
+    ONECOPY_ASSIGN_OR_RETURN(
+        ticket.charge, context_.ledger.Share(Charged::kTickets, payer, request.administrator,
+                                             FootprintOf(ticket.place.layout)));
   }
   const std::string secret = os::RandomHex(16);
   const os::Clock::time_point expires = os::Clock::now() + kTicketLifetime;
@@ -226,6 +227,15 @@ bool Tickets::Withdraw(const std::string& initiator, const TransferId& transfer)
   const std::vector<std::pair<std::pair<std::string, TransferId>, SecretDigest>> all(first, last);
   for (const auto& [of, secret] : all) Erase(tickets_.find(secret));
   return !all.empty();
+}
+
+void Tickets::DropNode(const std::string& initiator) {
+  std::vector<SecretDigest> theirs;
+  for (auto at = by_transfer_.lower_bound({initiator, TransferId()});
+       at != by_transfer_.end() && at->first.first == initiator; ++at) {
+    theirs.push_back(at->second);
+  }
+  for (const SecretDigest& secret : theirs) Erase(tickets_.find(secret));
 }
 
 void Tickets::DropBuffer(BufferId buffer, const Status& why) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +31,9 @@ struct Ticket {
   TransferId whole = {};         // of several buffers, of which this is a part; empty: of none
   os::Clock::time_point expires = {};
   Status lost = {};  // why the buffer is gone, once it is
+  // Of the node that asked for it, for as long as any copy of the ticket is kept: what it promises
+  // and what is done by it are paid for once.
+  std::shared_ptr<Ledger::Charge> charge = {};
 
   bool part() const { return !whole.empty(); }
   uint64_t payload() const { return place.payload(); }
@@ -70,6 +74,8 @@ class Tickets {
     return by_transfer_.contains(std::pair(initiator, transfer));
   }
 
+  // The node that reserved has gone, and all of its tickets with it.
+  void DropNode(const std::string& initiator);
   // The buffer is gone: that is how transfers from it end which have not begun.
   void DropBuffer(BufferId buffer, const Status& why);
 

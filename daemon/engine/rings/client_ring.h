@@ -10,7 +10,7 @@
 
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "daemon/ring/ring_thread.h"
 #include "transport/core/link.h"
 
@@ -30,7 +30,7 @@ struct RouteRecord {
   std::shared_ptr<const SmallSteps> steps;
   LinkAccess access;                   // of a route over a link
   double probed_bytes_per_second = 0;  // of its long way, by a probe; 0: by none
-  Quota::Charge charge = {};
+  Ledger::Charge charge = {};
 };
 
 struct ClientRing {
@@ -39,7 +39,7 @@ struct ClientRing {
   Owner owner;
   bool administrator = false;
   std::string prefix;
-  Quota::Charge charge = {};
+  Ledger::Charge charge = {};
   std::shared_ptr<ring::Journal> journal;
   std::map<uint64_t, RouteRecord> routes;                 // by serial
   std::array<bool, ring::kRoutes> used{};                 // places

@@ -86,7 +86,9 @@ class Making : public std::enable_shared_from_this<Making> {
   void Connect() {
     range_->Connect([self = shared_from_this()](const Status& connected) {
       if (!connected.ok()) return self->Fail(connected);
-      self->range_->Register(self->params_.into, self->params_.client_buffer, {},
+      const Principal& who = self->params_.who;
+      const Owner payer = PayerAt(self->needs_.context.node(), who.node, OwnerOf(who));
+      self->range_->Register(self->params_.into, self->params_.client_buffer, {}, payer,
                              [self](const Status& registered) {
                                if (!registered.ok()) return self->Fail(registered);
                                self->OpenRange();

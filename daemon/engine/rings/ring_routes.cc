@@ -79,13 +79,14 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
   record.given.source = {node, from->buffer->name, route.from.offset, route.from.bytes};
   record.given.destination = {node, to->buffer->name, route.to.offset, route.to.bytes};
   record.given.plan = std::move(*plan);
+  const WorkQueue queue(WorkerOf(from_region->place(), to_region->place()), OwnerOf(params.who));
   PrepareSmallCopyRoute(
-      needs_.context, WorkerOf(from_region->place(), to_region->place()), from_region, to_region,
-      [this, from_region, to_region, bytes = params.source.bytes.value_or(0),
+      needs_.context, queue, from_region, to_region,
+      [this, queue, from_region, to_region, bytes = params.source.bytes.value_or(0),
        record = std::move(record),
        reply = std::move(reply)](Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
         if (!way.ok()) return reply(way.status());
-        AddLong(from_region, to_region, Made{std::move(record), std::move(*way), nullptr},
+        AddLong(queue, from_region, to_region, Made{std::move(record), std::move(*way), nullptr},
                 [bytes, reply = std::move(reply)](Result<Made> made) mutable {
                   const bool short_only = made.ok() && made->long_way == nullptr;
                   if (short_only && bytes > ring::kMaxBytes) return reply(TooLong());
@@ -94,8 +95,8 @@ void RingRoutes::MakeInside(const Params& params, Reply<Made> reply) {
       });
 }
 
-void RingRoutes::AddLong(const RegionRef& from, const RegionRef& to, Made made,
-                         Reply<Made> reply) const {
+void RingRoutes::AddLong(const WorkQueue& queue, const RegionRef& from, const RegionRef& to,
+                         Made made, Reply<Made> reply) const {
   const auto without = [from = from->step_name(), to = to->step_name()](const std::string& why) {
     log::Debug("no long transfers by this route of a ring",
                {{"from", from}, {"to", to}, {"why", why}});
@@ -106,7 +107,7 @@ void RingRoutes::AddLong(const RegionRef& from, const RegionRef& to, Made made,
     return reply(std::move(made));
   }
   made.record.probed_bytes_per_second = plan->probed_bytes_per_second;
-  PrepareLongCopyRoute(needs_.context, WorkerOf(from->place(), to->place()), from, to,
+  PrepareLongCopyRoute(needs_.context, queue, from, to,
                        [without, made = std::move(made), reply = std::move(reply)](
                            Result<std::shared_ptr<SmallCopyRoute>> way) mutable {
                          // Whatever is in their way, the short ones go.

@@ -73,7 +73,7 @@ void RingServer::OpenRange(const std::string& caller, const OpenRangeRequest& re
   if (Status usable = CheckReadInPlace(buffer); !usable.ok()) return Export(range, usable);
   needs_.registrations.Ensure(serving->link, buffer.region,
                               buffer.registered ? buffer.name : std::string(), {},
-                              [this, range](const Status& known) { Export(range, known); });
+                              WholeNode(caller), [this, range](const Status& known) { Export(range, known); });
 }
 
 void RingServer::Export(const std::shared_ptr<Range>& range, const Status& registered) {

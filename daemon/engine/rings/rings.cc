@@ -25,16 +25,12 @@ constexpr size_t kPrefixBytes = 8;
 Rings::Rings(const Needs& needs, std::chrono::nanoseconds spin)
     : needs_(needs),
       spin_(spin),
-      quota_(needs.context.node(), "rings", needs.context.options.limits.rings,
-             needs.context.options.limits.reserved_percent),
-      route_quota_(needs.context.node(), "routes", needs.context.options.limits.routes,
-                   needs.context.options.limits.reserved_percent),
       thread_(spin) {}
 
 void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
   Result<Principal> who = needs_.sessions.PrincipalOf(session);
   if (!who.ok()) return reply(who.status());
-  Quota::Charge charge;
+  Ledger::Charge charge;
   if (const auto known = rings_.find(session); known != rings_.end()) {
     // A client that had no room for its descriptors has none, and asks again.
     if (!known->second->routes.empty()) {
@@ -43,7 +39,9 @@ void Rings::OpenRing(const SessionId& session, Reply<RingGiven> reply) {
     }
     charge = std::move(known->second->charge);
     EndSession(session);
-  } else if (Status full = quota_.TakeInto(charge, OwnerOf(*who), who->administrator); !full.ok()) {
+  } else if (Status full = needs_.context.ledger.TakeInto(charge, Charged::kRings, OwnerOf(*who),
+                                                          who->administrator);
+             !full.ok()) {
     return reply(full);
   }
   Result<ring::DaemonEnd> end = ring::DaemonEnd::Make();
@@ -144,7 +142,8 @@ void Rings::Install(const RingRef& ring, RingRoutes::Made made, Reply<RingRoute>
     return reply(Status(Code::kResourceExhausted, reasons::kQuota,
                         "a ring has " + std::to_string(ring::kRoutes) + " routes at most"));
   }
-  if (Status full = route_quota_.TakeInto(route.charge, ring->owner, ring->administrator);
+  if (Status full = needs_.context.ledger.TakeInto(route.charge, Charged::kRoutes, ring->owner,
+                                                   ring->administrator);
       !full.ok()) {
     return reply(full);
   }

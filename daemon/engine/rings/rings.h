@@ -9,7 +9,7 @@
 
 #include "daemon/engine/api/ring_api.h"
 #include "daemon/engine/base/context.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "daemon/engine/peering/peers.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/grants.h"
@@ -84,8 +84,6 @@ class Rings final : public RingApi {
   const std::chrono::nanoseconds spin_;
   std::map<SessionId, RingRef> rings_;
   std::map<std::string, RingRef> by_prefix_;  // those that are ending, too
-  Quota quota_;
-  Quota route_quota_;
   const std::shared_ptr<os::Closer> closer_ = std::make_shared<os::Closer>();
   struct Releasing {
     size_t routes = 0;

@@ -46,7 +46,7 @@ void MemoryExporter::Lend(const std::string& caller, const ImportMemoryRequest& 
                         "memory of " + region->step_name() + " is not shared with other daemons"));
   }
   context_.workers.Run<SharedMemory>(
-      WorkerOf(region->place()), [region] { return Share(*region); },
+      {WorkerOf(region->place()), WholeNode(caller)}, [region] { return Share(*region); },
       [this, caller, id, reply = std::move(reply)](Result<SharedMemory> shared) mutable {
         reply(Hand(caller, id, std::move(shared)));
       });

@@ -15,10 +15,10 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{8} << 20;        // between two looks at the stop flag
+constexpr uint64_t kPiece = uint64_t{8} << 20;        // of one turn
 constexpr uint64_t kReadBytes = uint64_t{256} << 10;  // at once, of what has no memory
 constexpr uint32_t kSlots = 8;                   // copies under way while earlier ones are read
-constexpr uint64_t kTurn = uint64_t{256} << 20;  // then others may have the slots
+constexpr uint64_t kTurn = uint64_t{64} << 20;   // then others may have the slots
 constexpr std::chrono::milliseconds kLook{100};  // for a stop, while waiting for slots
 
 class Hasher {
@@ -70,43 +70,86 @@ class Summand {
   std::vector<std::byte> read_;
 };
 
-Result<std::string> SumPieces(const Region& region, const ByteRange& range, const Layout& layout,
-                              const std::atomic<bool>& stop) {
-  Hasher hasher;
-  Summand summand(region);
-  summand.Look();
-  uint64_t before_look = 0;
-  for (const StridedRange& piece : layout.pieces()) {
-    for (uint64_t i = 0; i < piece.count; ++i) {
-      const uint64_t element = range.offset + piece.offset + i * piece.stride;
-      for (uint64_t at = 0; at < piece.bytes; at += kPiece) {
-        const uint64_t bytes = std::min(kPiece, piece.bytes - at);
-        ONECOPY_RETURN_IF_ERROR(summand.AddTo(hasher, element + at, bytes));
-        before_look += bytes;
-        if (before_look < kPiece) continue;
-        if (stop) return Stopped();
-        summand.Look();
-        before_look = 0;
+// The reading of memory that the processor reads itself: a piece at a time, between which others'
+// have their turn on the worker.
+class InPlaceSum : public std::enable_shared_from_this<InPlaceSum> {
+ public:
+  InPlaceSum(Workers& workers, Executor& engine, WorkQueue queue, RegionRef region,
+             const ByteRange& range, LayoutRef layout,
+             std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply)
+      : workers_(workers),
+        engine_(engine),
+        queue_(std::move(queue)),
+        region_(std::move(region)),
+        range_(range),
+        layout_(std::move(layout)),
+        stop_(std::move(stop)),
+        reply_(std::move(reply)),
+        summand_(*region_) {}
+
+  void Go() {
+    Task turn = [self = shared_from_this()] { self->TakeTurn(); };
+    if (Status posted = workers_.Post(queue_, turn); !posted.ok()) End(std::move(posted));
+  }
+
+ private:
+  void TakeTurn() {
+    if (*stop_) return End(Stopped());
+    summand_.Look();
+    const Result<bool> over = layout_ == nullptr ? AddRange() : AddPieces(layout_->pieces());
+    if (!over.ok()) return End(over.status());
+    if (!*over) return Go();
+    if (Status intact = region_->CheckIntact(); !intact.ok()) return End(std::move(intact));
+    End(hasher_.Hex());
+  }
+
+  // Each adds up to a piece, and says whether that was the last one.
+
+  Result<bool> AddRange() {
+    const uint64_t bytes = std::min(kPiece, range_.bytes - done_);
+    ONECOPY_RETURN_IF_ERROR(summand_.AddTo(hasher_, range_.offset + done_, bytes));
+    done_ += bytes;
+    return done_ == range_.bytes;
+  }
+
+  Result<bool> AddPieces(const std::vector<StridedRange>& pieces) {
+    for (uint64_t left = kPiece; left > 0 && piece_ < pieces.size();) {
+      const StridedRange& piece = pieces[piece_];
+      const uint64_t element = range_.offset + piece.offset + element_ * piece.stride;
+      const uint64_t bytes = std::min(left, piece.bytes - done_);
+      ONECOPY_RETURN_IF_ERROR(summand_.AddTo(hasher_, element + done_, bytes));
+      left -= bytes;
+      done_ += bytes;
+      if (done_ < piece.bytes) break;
+      done_ = 0;
+      if (++element_ == piece.count) {
+        element_ = 0;
+        ++piece_;
       }
     }
+    return piece_ == pieces.size();
   }
-  ONECOPY_RETURN_IF_ERROR(region.CheckIntact());
-  return hasher.Hex();
-}
 
-Result<std::string> SumInPlace(const Region& region, const ByteRange& range,
-                               const std::atomic<bool>& stop) {
-  Hasher hasher;
-  Summand summand(region);
-  for (uint64_t at = 0; at < range.bytes; at += kPiece) {
-    if (stop) return Stopped();
-    summand.Look();
-    ONECOPY_RETURN_IF_ERROR(
-        summand.AddTo(hasher, range.offset + at, std::min(kPiece, range.bytes - at)));
+  void End(Result<std::string> sum) {
+    engine_.Post([self = shared_from_this(), sum = std::move(sum)]() mutable {
+      std::exchange(self->reply_, nullptr)(std::move(sum));
+    });
   }
-  ONECOPY_RETURN_IF_ERROR(region.CheckIntact());
-  return hasher.Hex();
-}
+
+  Workers& workers_;
+  Executor& engine_;
+  const WorkQueue queue_;
+  const RegionRef region_;
+  const ByteRange range_;
+  const LayoutRef layout_;
+  const std::shared_ptr<const std::atomic<bool>> stop_;
+  Reply<std::string> reply_;
+  Summand summand_;
+  Hasher hasher_;
+  size_t piece_ = 0;      // of the layout
+  uint64_t element_ = 0;  // of that piece
+  uint64_t done_ = 0;     // of that element; without a layout, of the range
+};
 
 // The reading of memory that the processor cannot read: by turns, between which slots that others
 // want go back. Engine thread, but for Read.
@@ -118,7 +161,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     LayoutRef layout;
     std::shared_ptr<const std::atomic<bool>> stop;
     std::string owner;
-    std::string worker;
+    WorkQueue queue;
   };
 
   SlotSum(Context& context, std::shared_ptr<Slots> slots, Params params, Reply<std::string> reply)
@@ -136,6 +179,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
       const bool clients = self->params_.region->slab() != nullptr;
       params.purpose = clients ? Purpose::kSend : Purpose::kReceive;
       params.owner = self->params_.owner;
+      params.payer = self->params_.queue.payer;
       params.payload = self->payload();
       params.most = kSlots;
       params.executor = &self->context_.loop;
@@ -169,7 +213,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
       });
     }
     context_.workers.Run<bool>(
-        params_.worker, [self = shared_from_this()] { return self->Read(); },
+        params_.queue, [self = shared_from_this()] { return self->Read(); },
         [self = shared_from_this()](const Result<bool>& read) {
           for (const uint32_t slot : std::exchange(self->turn_, {})) self->share_->Return(slot);
           if (!read.ok()) return self->End(read.status());
@@ -231,7 +275,7 @@ class SlotSum : public std::enable_shared_from_this<SlotSum> {
     if (share_ != nullptr) share_->OnMore(nullptr);
     share_.reset();
     // The route may have to be let go where that may block.
-    if (route_ != nullptr) (void)context_.workers.ShareAny(params_.worker, std::move(route_));
+    if (route_ != nullptr) (void)context_.workers.ShareAny(params_.queue, std::move(route_));
     std::exchange(reply_, nullptr)(std::move(sum));
   }
 
@@ -256,18 +300,17 @@ std::string SumOf(const std::string& text) {
 }
 
 void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
-                    std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply) {
+                    std::shared_ptr<const std::atomic<bool>> stop, const Owner& payer,
+                    Reply<std::string> reply) {
   const Place& place = region->place();
   // A thread of its own: a long reading must not hold up allocations.
-  const std::string worker = "sum " + (place.device.empty() ? place.kind : place.device);
+  WorkQueue queue("sum " + (place.device.empty() ? place.kind : place.device), payer);
   if (region->cpu_addressable()) {
-    return context_.workers.Run<std::string>(
-        worker,
-        [region, range, layout, stop] {
-          return layout == nullptr ? SumInPlace(*region, range, *stop)
-                                   : SumPieces(*region, range, *layout, *stop);
-        },
-        std::move(reply));
+    std::make_shared<InPlaceSum>(context_.workers, context_.loop, std::move(queue),
+                                 std::move(region), range, std::move(layout), std::move(stop),
+                                 std::move(reply))
+        ->Go();
+    return;
   }
   // What one of them leaves in slots is nobody else's business.
   std::shared_ptr<Slots> slots = slots_.For(*region);
@@ -276,7 +319,7 @@ void Checksums::Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
                          std::move(layout),
                          std::move(stop),
                          "checksum " + std::to_string(++sums_),
-                         worker};
+                         std::move(queue)};
   std::make_shared<SlotSum>(context_, std::move(slots), std::move(params), std::move(reply))
       ->Start();
 }

@@ -26,9 +26,10 @@ class Checksums {
 
   // The checksum of a range that lies inside the region, in hexadecimal; with a layout, of the
   // payload that this gathers out of the range. `stop`, once it is set, ends the reading early,
-  // with CANCELLED.
+  // with CANCELLED. Sums of one payer take turns with another's, a few MiB each.
   void Sum(RegionRef region, const ByteRange& range, LayoutRef layout,
-           std::shared_ptr<const std::atomic<bool>> stop, Reply<std::string> reply);
+           std::shared_ptr<const std::atomic<bool>> stop, const Owner& payer,
+           Reply<std::string> reply);
 
  private:
   Context& context_;

@@ -15,8 +15,9 @@ void ImportedRange::Connect(StatusReply connected) {
 }
 
 void ImportedRange::Register(const RegionRef& into, const std::string& client_buffer,
-                             const std::vector<std::string>& nics, StatusReply registered) {
-  needs_.registrations.Ensure(link_, into, client_buffer, nics, std::move(registered));
+                             const std::vector<std::string>& nics, const Owner& payer,
+                             StatusReply registered) {
+  needs_.registrations.Ensure(link_, into, client_buffer, nics, payer, std::move(registered));
 }
 
 Status ImportedRange::Heard(const Status& answer) {

@@ -34,7 +34,7 @@ class ImportedRange : public std::enable_shared_from_this<ImportedRange> {
 
   // Makes `into`, where the bytes will go, known to the link's devices; see Registrations::Ensure.
   void Register(const RegionRef& into, const std::string& client_buffer,
-                const std::vector<std::string>& nics, StatusReply registered);
+                const std::vector<std::string>& nics, const Owner& payer, StatusReply registered);
 
   // What the node answered when it was asked to open the range on connection_number(); returned as
   // Connections::Heard does.

@@ -60,7 +60,7 @@ void RegistrationCheck::PlanLooks() {
 void RegistrationCheck::MakeScratch() {
   Link* link = context_.FindLink(params_.link);
   context_.workers.Run<RegionRef>(
-      "host",
+      {"host", params_.payer},
       [&context = context_, link, bytes = page_]() -> Result<RegionRef> {
         ONECOPY_ASSIGN_OR_RETURN(const RegionRef region, AllocateAt(context, {"host", {}}, bytes));
         ONECOPY_ASSIGN_OR_RETURN(const auto registered, link->Register(region));
@@ -88,7 +88,7 @@ void RegistrationCheck::BeginLook() {
   if (next_look_ == looks_.size()) return End(OkStatus());
   const Span page{params_.region, looks_[next_look_].offset, page_};
   context_.workers.Run<std::vector<std::byte>>(
-      WorkerOf(params_.region->place()),
+      {WorkerOf(params_.region->place()), params_.payer},
       [&context = context_, page] { return ReadBytes(context, page); },
       [self = shared_from_this()](Result<std::vector<std::byte>> before) {
         if (!before.ok()) return self->End(self->CannotCompare(before.status()));
@@ -117,7 +117,7 @@ void RegistrationCheck::Get(std::vector<std::byte> before) {
 void RegistrationCheck::Compare(std::vector<std::byte> before) {
   const Span page{params_.region, looks_[next_look_].offset, page_};
   context_.workers.Run<bool>(
-      WorkerOf(params_.region->place()),
+      {WorkerOf(params_.region->place()), params_.payer},
       [&context = context_, page, scratch = scratch_,
        before = std::move(before)]() -> Result<bool> {
         ONECOPY_ASSIGN_OR_RETURN(const std::vector<std::byte> after, ReadBytes(context, page));

@@ -23,6 +23,7 @@ class RegistrationCheck final : public std::enable_shared_from_this<Registration
     RegionRef region;
     std::string buffer;  // its name, for people
     std::vector<std::string> nics;
+    Owner payer;  // on whose account it is looked at
   };
 
   RegistrationCheck(Context& context, Connections& connections, Params params)

@@ -27,7 +27,7 @@ bool Registrations::Entry::Covers(const std::vector<std::string>& wanted) const 
 
 void Registrations::Ensure(const std::string& link_name, const RegionRef& region,
                            const std::string& client_buffer, const std::vector<std::string>& nics,
-                           StatusReply reply) {
+                           const Owner& payer, StatusReply reply) {
   if (context_.FindLink(link_name) == nullptr) {
     return reply({Code::kFailedPrecondition, reasons::kLinkMissing,
                   "node " + context_.node() + " has no link \"" + link_name + "\""});
@@ -44,31 +44,32 @@ void Registrations::Ensure(const std::string& link_name, const RegionRef& region
   Entry& entry = entries_[key];
   if (entry.done && (!entry.refused.ok() || entry.Covers(nics))) return reply(entry.refused);
   entry.region = region;
-  entry.waiting.push_back({nics, std::move(reply)});
-  if (entry.waiting.size() == 1) Ask(key, region, client_buffer, nics);
+  entry.waiting.push_back({nics, payer, std::move(reply)});
+  if (entry.waiting.size() == 1) Ask(key, region, client_buffer, nics, payer);
 }
 
 void Registrations::Ask(const Key& key, const RegionRef& region, const std::string& client_buffer,
-                        const std::vector<std::string>& nics) {
+                        const std::vector<std::string>& nics, const Owner& payer) {
   entries_.at(key).asking = nics;
   Link* const link = context_.FindLink(key.first);
   context_.workers.Run<std::vector<NicRegistration>>(
-      NextWorker(*region), [link, region, nics] { return link->Register(region, nics); },
-      [this, key, region, client_buffer](const Result<std::vector<NicRegistration>>& outcome) {
-        Registered(key, region, client_buffer, outcome);
+      {NextWorker(*region), payer}, [link, region, nics] { return link->Register(region, nics); },
+      [this, key, region, client_buffer,
+       payer](const Result<std::vector<NicRegistration>>& outcome) {
+        Registered(key, region, client_buffer, payer, outcome);
       });
 }
 
 void Registrations::Registered(const Key& key, const RegionRef& region,
-                               const std::string& client_buffer,
+                               const std::string& client_buffer, const Owner& payer,
                                const Result<std::vector<NicRegistration>>& outcome) {
   if (!outcome.ok()) {
     // Whatever it was: memory that one link cannot take may go another way.
     const Status& why = outcome.status();
-    return Conclude(key, region, client_buffer,
+    return Conclude(key, region, client_buffer, payer,
                     {Code::kFailedPrecondition, why.reason(), why.message(), why.remedy()});
   }
-  RegistrationCheck::Params check{key.first, region, client_buffer, {}};
+  RegistrationCheck::Params check{key.first, region, client_buffer, {}, payer};
   for (const NicRegistration& nic : *outcome) {
     if (nic.status.ok() && nic.how == kByDescriptor) check.nics.push_back(nic.nic);
   }
@@ -77,20 +78,21 @@ void Registrations::Registered(const Key& key, const RegionRef& region,
   const bool known = entries_.at(key).done;
   const bool mapped = region->address() != nullptr;
   if (client_buffer.empty() || check.nics.empty() || region->bytes() == 0 || !mapped || known) {
-    return Conclude(key, region, client_buffer, OkStatus());
+    return Conclude(key, region, client_buffer, payer, OkStatus());
   }
   std::make_shared<RegistrationCheck>(context_, connections_, std::move(check))
-      ->Start([this, key, region, client_buffer](const Status& status) {
+      ->Start([this, key, region, client_buffer, payer](const Status& status) {
         if (!status.ok()) {
           log::Warning("a link refuses a client's memory",
                        {{"link", key.first}, {"why", status.ToString()}});
         }
-        Conclude(key, region, client_buffer, status);
+        Conclude(key, region, client_buffer, payer, status);
       });
 }
 
 void Registrations::Conclude(const Key& key, const RegionRef& region,
-                             const std::string& client_buffer, const Status& status) {
+                             const std::string& client_buffer, const Owner& payer,
+                             const Status& status) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   Entry& entry = found->second;
@@ -105,21 +107,21 @@ void Registrations::Conclude(const Key& key, const RegionRef& region,
   entry.done = last_word;
   const Entry now = {entry.region, entry.done, entry.refused, entry.all, entry.nics, {}, {}};
   if (!last_word) entries_.erase(found);
-  if (status.ok() && !now.all) TellTheRest(key, region);
+  if (status.ok() && !now.all) TellTheRest(key, region, payer);
   for (Waiting& one : waiting) {
     if (!status.ok() || now.Covers(one.nics)) {
       one.reply(status);
     } else {
-      Ensure(key.first, region, client_buffer, one.nics, std::move(one.reply));
+      Ensure(key.first, region, client_buffer, one.nics, one.payer, std::move(one.reply));
     }
   }
 }
 
 // So that what uses other lanes later finds it known there.
-void Registrations::TellTheRest(const Key& key, const RegionRef& region) {
+void Registrations::TellTheRest(const Key& key, const RegionRef& region, const Owner& payer) {
   Link* const link = context_.FindLink(key.first);
   context_.workers.Run<std::vector<NicRegistration>>(
-      NextWorker(*region), [link, region] { return link->Register(region, {}); },
+      {NextWorker(*region), payer}, [link, region] { return link->Register(region, {}); },
       [this, key](const Result<std::vector<NicRegistration>>& outcome) {
         const auto found = entries_.find(key);
         if (outcome.ok() && found != entries_.end()) found->second.all = true;

@@ -30,14 +30,15 @@ class Registrations {
   // region without an address is nothing but its descriptor, and is believed.
   //
   // `nics`: the devices that have to know it before the answer comes; empty: all. The others are
-  // told afterwards.
+  // told afterwards. `payer`: on whose account.
   void Ensure(const std::string& link, const RegionRef& region, const std::string& client_buffer,
-              const std::vector<std::string>& nics, StatusReply reply);
+              const std::vector<std::string>& nics, const Owner& payer, StatusReply reply);
 
  private:
   using Key = std::pair<std::string, const Region*>;
   struct Waiting {
     std::vector<std::string> nics;
+    Owner payer;
     StatusReply reply;
   };
   struct Entry {
@@ -53,12 +54,12 @@ class Registrations {
   };
 
   void Ask(const Key& key, const RegionRef& region, const std::string& client_buffer,
-           const std::vector<std::string>& nics);
-  void TellTheRest(const Key& key, const RegionRef& region);
+           const std::vector<std::string>& nics, const Owner& payer);
+  void TellTheRest(const Key& key, const RegionRef& region, const Owner& payer);
   void Registered(const Key& key, const RegionRef& region, const std::string& client_buffer,
-                  const Result<std::vector<NicRegistration>>& outcome);
+                  const Owner& payer, const Result<std::vector<NicRegistration>>& outcome);
   void Conclude(const Key& key, const RegionRef& region, const std::string& client_buffer,
-                const Status& status);
+                const Owner& payer, const Status& status);
 
   // Of a few, so that what is small need not wait for what is large.
   std::string NextWorker(const Region& region);

@@ -171,6 +171,7 @@ pipeline::SlotShareRef Slots::Open(Params params, Task begun) {
   entry.share = share;
   entry.half = &HalfOf(params.purpose);
   entry.owner = std::move(params.owner);
+  entry.payer = PayerOf(params.payer);
   entry.most = static_cast<uint32_t>(std::min<uint64_t>(params.most, filled));
   entry.begun = std::move(begun);
   if (entry.most > 0) {
@@ -185,12 +186,12 @@ pipeline::SlotShareRef Slots::Open(Params params, Task begun) {
 
 bool Slots::Waits(const pipeline::SlotShare& share) const {
   const auto found = shares_.find(share.id());
-  return found != shares_.end() && found->second.turn != 0;
+  return found != shares_.end() && found->second.turn != Turn();
 }
 
 uint32_t Slots::Ahead(const pipeline::SlotShare& share) const {
   const auto found = shares_.find(share.id());
-  if (found == shares_.end() || found->second.turn == 0) return 0;
+  if (found == shares_.end() || found->second.turn == Turn()) return 0;
   const auto& without = found->second.half->without;
   return static_cast<uint32_t>(std::distance(without.begin(), without.find(found->second.turn)));
 }
@@ -210,11 +211,21 @@ void Slots::Want(uint64_t id) {
   if (entry.held >= entry.most) return;
   if (entry.held > 0) {
     entry.half->hungry.insert(id);
-  } else if (entry.turn == 0) {
-    entry.turn = next_turn_++;
-    entry.half->without[entry.turn] = id;
+  } else if (entry.turn == Turn()) {
+    Queue(id, entry);
   }
   Serve(*entry.half);
+}
+
+// Each payer has one place in a round, so that whoever asks for the first time waits for no more than
+// one of each other's, however many these have.
+void Slots::Queue(uint64_t id, Entry& entry) {
+  Half& half = *entry.half;
+  std::erase_if(half.rounds, [&](const auto& one) { return one.second <= half.served; });
+  uint64_t& round = half.rounds[entry.payer];
+  round = std::max(round, half.served) + 1;
+  entry.turn = {round, next_turn_++};
+  half.without[entry.turn] = id;
 }
 
 void Slots::GiveBack(uint64_t id, const std::vector<pipeline::UsedSlot>& slots, bool closed) {
@@ -241,11 +252,10 @@ void Slots::GiveBack(uint64_t id, const std::vector<pipeline::UsedSlot>& slots, 
   }
   if (entry.closed) {
     half.hungry.erase(id);
-    if (entry.turn != 0) half.without.erase(std::exchange(entry.turn, 0));
+    if (entry.turn != Turn()) half.without.erase(std::exchange(entry.turn, {}));
     if (entry.held == 0) shares_.erase(found);
   } else if (entry.held == 0 && wants) {
-    entry.turn = next_turn_++;
-    half.without[entry.turn] = id;
+    Queue(id, entry);
   }
   Serve(half);
 }
@@ -300,7 +310,10 @@ void Slots::Recall(Half& half) {
 void Slots::Grant(uint64_t id, uint32_t count) {
   Entry& entry = shares_.at(id);
   Half& half = *entry.half;
-  if (entry.turn != 0) half.without.erase(std::exchange(entry.turn, 0));
+  if (entry.turn != Turn()) {
+    half.served = entry.turn.first;
+    half.without.erase(std::exchange(entry.turn, {}));
+  }
   half.hungry.erase(id);
   half.holders.insert(id);
   entry.held += count;

@@ -27,8 +27,8 @@ enum class Purpose { kSend, kReceive };
 //
 // A transfer begins with few slots, gets more as long as they come back to it and there are some,
 // and gives some back, down to none, where others have less than their part. Who has none comes
-// first, in the order of asking: where there are more transfers than slots, they take turns, chunk
-// by chunk. What somebody left in a slot is cleared before it is given to somebody else.
+// first: where there are more transfers than slots, payers take turns, and of each one's transfers
+// the one that has asked first, chunk by chunk. What somebody left in a slot is cleared before it is given to somebody else.
 //
 // Memory of a client's process goes through the slab that its client shares with this daemon
 // instead (Region::slab), which has slots of its own, likewise: see For.
@@ -62,6 +62,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   struct Params {
     Purpose purpose = Purpose::kSend;
     std::string owner;     // whose bytes, and who may see them
+    Owner payer = {};      // those of one take turns with another's
     uint64_t payload = 0;  // no more slots than it fills
     uint32_t most = 0;     // nor more than are of use at a time
     Executor* executor = nullptr;
@@ -86,13 +87,18 @@ class Slots : public std::enable_shared_from_this<Slots> {
     std::string owner;   // whose bytes are in it
     uint64_t bytes = 0;  // of them, from its beginning on
   };
+  // The round in which it is served, with one of each payer's, and a number of its own. Rounds begin
+  // with 1.
+  using Turn = std::pair<uint64_t, uint64_t>;
   struct Half {
     uint32_t first = 0;
     uint32_t size = 0;
     uint32_t free_count = 0;
     std::map<std::string, std::set<uint32_t>> free;  // by whose bytes are in them; "": nobody's
     std::set<uint64_t> holders;                      // shares that have some
-    std::map<uint64_t, uint64_t> without;            // that have none and want some; by turn
+    std::map<Turn, uint64_t> without;                // that have none and want some
+    uint64_t served = 0;                             // the round of whoever was given some last
+    std::map<Owner, uint64_t> rounds;                // in which payers asked last, after that one
     std::set<uint64_t> hungry;                       // that have some and want more
     uint64_t given = 0;
   };
@@ -104,7 +110,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
     uint32_t held = 0;   // has been granted, and has not come back
     uint32_t limit = 0;  // what is above it has been called back
     os::Clock::time_point owes_since;
-    uint64_t turn = 0;  // in Half::without; 0: not there
+    Owner payer;
+    Turn turn;  // in Half::without; {}: not there
     bool closed = false;
     Task begun;
   };
@@ -126,6 +133,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   void MakeSlab();
 
   void Want(uint64_t id);
+  void Queue(uint64_t id, Entry& entry);
   void GiveBack(uint64_t id, const std::vector<pipeline::UsedSlot>& slots, bool closed);
   void Serve(Half& half);
   void Recall(Half& half);

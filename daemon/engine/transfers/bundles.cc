@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/engine/base/context.h"
+#include "daemon/engine/base/footprint.h"
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/transfers/bundle_parts.h"
 #include "daemon/log/log.h"
@@ -15,6 +16,17 @@ namespace {
 
 // Parts that are checked or planned before others have their turn on the thread.
 constexpr size_t kAtOnce = 32;
+
+// What a transfer keeps of its parts until they have begun.
+uint64_t FootprintOfAll(const std::vector<StartRequest>& parts) {
+  uint64_t bytes = 0;
+  for (const StartRequest& part : parts) {
+    bytes += sizeof part + FootprintOf(part.ranges) + FootprintOf(part.asked.destination) +
+             FootprintOf(part.reservation.source) + FootprintOf(part.reservation.place) +
+             FootprintOf(part.asked.message);
+  }
+  return bytes;
+}
 
 Status OfPart(const Status& why, const StartRequest& part) {
   return why.WithContext("from buffer " + Printable(part.reservation.source.buffer) +
@@ -97,9 +109,9 @@ Result<TransferInfo> Bundles::Begin(Pending& pending) {
   }
   const Owner owner{request.uid, pending.caller};
   ONECOPY_ASSIGN_OR_RETURN(
-      Quota::Charge charge,
-      needs_.transfers.Take(owner, pending.caller,
-                            request.administrator && context.IsSelf(pending.caller)));
+      Ledger::Charge charge,
+      needs_.transfers.Take(owner, pending.caller, request.administrator,
+                            FootprintOfAll(pending.parts)));
   ONECOPY_ASSIGN_OR_RETURN(const std::vector<BufferId> buffers, BuffersHere(pending.planned));
   ONECOPY_ASSIGN_OR_RETURN(std::vector<BundleRun::Arriving> arriving,
                            ArrivingAt(request, pending.planned));
@@ -190,9 +202,8 @@ Result<std::vector<BundleRun::Arriving>> Bundles::ArrivingAt(
     ONECOPY_ASSIGN_OR_RETURN(const Buffer* const buffer, needs_.buffers.Find(name));
     one.buffer = buffer->id;
     if (name == tells) one.message = request.asked.message;
-    const bool message = !one.message.empty();
-    if (message || buffer->keep_arrivals) {
-      ONECOPY_ASSIGN_OR_RETURN(one.room, needs_.arrivals.Reserve(*buffer, message));
+    if (!one.message.empty() || buffer->keep_arrivals) {
+      ONECOPY_ASSIGN_OR_RETURN(one.room, needs_.arrivals.Reserve(*buffer, one.message.size()));
     }
     if (name != tells) all.push_back(std::move(one));
   }

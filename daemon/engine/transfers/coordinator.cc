@@ -349,8 +349,8 @@ void Coordinator::StartAt(std::shared_ptr<Pending> pending, Reservation reservat
       info.owner = pending->who.ToString();
       info.create_time = std::chrono::system_clock::now();
       info.part_of = asked.part_of;
-      Result<Quota::Charge> charge =
-          transfers_.Take(OwnerOf(pending->who), context_.node(), pending->who.administrator);
+      Result<Ledger::Charge> charge =
+          transfers_.Take(OwnerOf(pending->who), context_.node(), pending->who.administrator, 0);
       if (!charge.ok()) return Conclude(pending, charge.status());
       Result<TransferRecord*> record = transfers_.Add(std::move(info), OwnerOf(pending->who),
                                                       context_.node(), std::move(*charge));

@@ -81,7 +81,8 @@ void DestinationRun::Begin() {
   const plan::Path& path = params_.plan;
   if (IsLocal()) {
     move_ =
-        needs_.moves.Inside(path, record().info.owner, *params_.source_area, params_.destination);
+        needs_.moves.Inside(path, {record().info.owner, payer()}, *params_.source_area,
+                            params_.destination);
   } else {
     RemoteMove::Params params{
         path,
@@ -89,6 +90,7 @@ void DestinationRun::Begin() {
         params_.request.reservation.ticket,
         params_.request.asked.checksum,
         params_.client_buffer,
+        payer(),
         {params_.request.reservation.memory, params_.request.reservation.device},
         {},
         record().info,
@@ -309,6 +311,7 @@ void DestinationRun::Verify(MoveOutcome outcome) {
   auto sum_here = [self](Result<std::string> source) {
     const auto& [here, layout] = self->params_.destination;
     self->needs_.checksums.Sum(here.region, {here.offset, here.bytes}, layout, self->stop_,
+                               self->payer(),
                                [self, source = std::move(source)](const Result<std::string>& sum) {
                                  self->Compare(source, sum);
                                });
@@ -320,7 +323,7 @@ void DestinationRun::Verify(MoveOutcome outcome) {
                                " did not answer with the source's checksum"));
   }
   const auto& [there, layout] = *params_.source_area;
-  needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_,
+  needs_.checksums.Sum(there.region, {there.offset, there.bytes}, layout, stop_, payer(),
                        std::move(sum_here));
 }
 

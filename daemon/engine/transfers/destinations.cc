@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/engine/base/footprint.h"
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/registry/buffers.h"
 #include "daemon/engine/registry/places.h"
@@ -298,15 +299,17 @@ Result<TransferInfo> Destinations::AcceptFrom(const std::string& caller,
     info.part_of = request.series->id;
   }
   params.tell = whole.empty();
-  const bool message = !request.asked.message.empty();
-  if (params.tell && (message || buffer->keep_arrivals)) {
-    ONECOPY_ASSIGN_OR_RETURN(params.room, needs_.runs.arrivals.Reserve(*buffer, message));
+  const size_t message_bytes = request.asked.message.size();
+  if (params.tell && (message_bytes > 0 || buffer->keep_arrivals)) {
+    ONECOPY_ASSIGN_OR_RETURN(params.room, needs_.runs.arrivals.Reserve(*buffer, message_bytes));
   }
-  Quota::Charge charge;
+  Ledger::Charge charge;
   if (whole.empty()) {
     ONECOPY_ASSIGN_OR_RETURN(
-        charge, needs_.runs.transfers.Take(Owner{request.uid, caller}, caller,
-                                           request.administrator && context.IsSelf(caller)));
+        charge, needs_.runs.transfers.Take(
+                    Owner{request.uid, caller}, caller, request.administrator,
+                    FootprintOf(ranges) + FootprintOf(source.place) +
+                        FootprintOf(request.asked.message)));
   } else {
     info.part_of = whole;
   }

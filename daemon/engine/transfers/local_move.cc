@@ -66,12 +66,12 @@ bool PreparedAtOnce(const Context& context, const Hops& hops) {
 
 }  // namespace
 
-LocalMove::LocalMove(Context& context, Slots& slots, const plan::Path& path, std::string owner,
+LocalMove::LocalMove(Context& context, Slots& slots, const plan::Path& path, MoveFor whom,
                      Area source, Area destination)
     : context_(context),
       slots_(slots),
       path_(path),
-      owner_(std::move(owner)),
+      whom_(std::move(whom)),
       source_(std::move(source)),
       destination_(std::move(destination)) {}
 
@@ -110,7 +110,7 @@ void LocalMove::AddBounces() {
   const Region& to = *destination_.span.region;
   if (!path_.via.empty()) {
     const Place near{to.place().kind, path_.via};
-    return bounces_.push_back({slots_.OnGpu(near, owner_), Purpose::kReceive});
+    return bounces_.push_back({slots_.OnGpu(near, whom_.owner), Purpose::kReceive});
   }
   if (from.slab() != nullptr) bounces_.push_back({slots_.For(from), Purpose::kSend, from.slab()});
   if (to.slab() != nullptr && to.slab() != from.slab()) {
@@ -134,19 +134,19 @@ void LocalMove::PrepareRoutes() {
     return TakeSlots(
         {std::make_move_iterator(routes->begin()), std::make_move_iterator(routes->end())});
   }
-  const std::string& worker =
-      WorkerOf(source_.span.region->place(), destination_.span.region->place());
+  const WorkQueue queue(
+      WorkerOf(source_.span.region->place(), destination_.span.region->place()), whom_.payer);
   context_.workers.Run<NewRoutes>(
-      worker,
+      queue,
       [&context = context_, hops = std::move(hops), source = source_, destination = destination_,
        through_gpu = !path_.via.empty()] {
         return PrepareAll(context, hops, source, destination, through_gpu);
       },
-      [self = self_, worker](Result<NewRoutes> made) {
+      [self = self_, queue](Result<NewRoutes> made) {
         Routes routes;
         if (made.ok()) {
           for (auto& route : *made) {
-            routes.push_back(self->context_.workers.ShareAny(worker, std::move(route)));
+            routes.push_back(self->context_.workers.ShareAny(queue, std::move(route)));
           }
         }
         if (!self->Over(made.status())) self->TakeSlots(std::move(routes));
@@ -160,7 +160,8 @@ void LocalMove::TakeSlots(Routes routes) {
     Bounce& bounce = bounces_[i];
     Slots::Params params;
     params.purpose = bounce.purpose;
-    params.owner = owner_;
+    params.owner = whom_.owner;
+    params.payer = whom_.payer;
     // As many slots as there are pieces, which need not fill them.
     const uint64_t piece = MostInSlot(bounce, routes);
     params.payload = (source_.payload() + piece - 1) / piece * bounce.slots->slot_bytes();

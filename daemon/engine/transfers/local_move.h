@@ -16,8 +16,8 @@ namespace onecopy::engine {
 
 class LocalMove final : public Move, public std::enable_shared_from_this<LocalMove> {
  public:
-  // Both have the payload's length, whose owner is `owner`.
-  LocalMove(Context& context, Slots& slots, const plan::Path& path, std::string owner, Area source,
+  // Both have the payload's length.
+  LocalMove(Context& context, Slots& slots, const plan::Path& path, MoveFor whom, Area source,
             Area destination);
 
   void Start(Task running, Done done) override;
@@ -54,7 +54,7 @@ class LocalMove final : public Move, public std::enable_shared_from_this<LocalMo
   Context& context_;
   Slots& slots_;
   const plan::Path path_;
-  const std::string owner_;
+  const MoveFor whom_;
   Area source_;
   Area destination_;
   Task running_;

@@ -7,9 +7,9 @@
 
 namespace onecopy::engine {
 
-std::shared_ptr<Move> Moves::Inside(const plan::Path& path, std::string owner, Area source,
+std::shared_ptr<Move> Moves::Inside(const plan::Path& path, MoveFor whom, Area source,
                                     Area destination) {
-  return std::make_shared<LocalMove>(needs_.context, needs_.slots, path, std::move(owner),
+  return std::make_shared<LocalMove>(needs_.context, needs_.slots, path, std::move(whom),
                                      std::move(source), std::move(destination));
 }
 

@@ -16,9 +16,8 @@ class Moves {
   Moves(const RemoteMove::Needs& needs, MemoryImporter& importer)
       : needs_(needs), importer_(importer) {}
 
-  // Inside this node. Both areas have the payload's length, whose owner is `owner`.
-  std::shared_ptr<Move> Inside(const plan::Path& path, std::string owner, Area source,
-                               Area destination);
+  // Inside this node. Both areas have the payload's length.
+  std::shared_ptr<Move> Inside(const plan::Path& path, MoveFor whom, Area source, Area destination);
   // From another node: over its path's link, or, where that has none, out of memory that the other
   // daemon lends.
   std::shared_ptr<Move> FromPeer(RemoteMove::Params params, Area destination);

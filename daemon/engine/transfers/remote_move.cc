@@ -83,7 +83,7 @@ void RemoteMove::Connected() {
 void RemoteMove::Prepare(const RegionRef& slab) {
   slab_ = slab;
   const RegionRef& to = destination_.span.region;
-  PrepareRoute(needs_.context, WorkerOf(to->place()), slab, to,
+  PrepareRoute(needs_.context, {WorkerOf(to->place()), params_.payer}, slab, to,
                [self = self_](Result<std::shared_ptr<CopyRoute>> route) {
                  if (self->Over(route.status())) return;
                  self->route_ = std::move(*route);
@@ -94,7 +94,7 @@ void RemoteMove::Prepare(const RegionRef& slab) {
 void RemoteMove::RegisterTarget() {
   if (Over(destination_.span.region->CheckUsable())) return;
   range_->Register(target(), slab_ != nullptr ? std::string() : params_.client_buffer,
-                   lanes_.nics_here, [self = self_](const Status& registered) {
+                   lanes_.nics_here, params_.payer, [self = self_](const Status& registered) {
                      if (!self->Over(registered)) self->AskSource();
                    });
 }
@@ -160,6 +160,7 @@ void RemoteMove::OpenShare() {
   Slots::Params params;
   params.purpose = Purpose::kReceive;
   params.owner = params_.transfer.owner;
+  params.payer = params_.payer;
   params.payload = destination_.payload();
   params.most = range_->connection()->depth() * 2;
   params.executor = &range_->connection()->executor();
@@ -315,7 +316,7 @@ void RemoteMove::FlushTarget() {
                       destination_.span.region->needs_flush();
   if (!needed) return FinishSource();
   needs_.context.workers.Run<bool>(
-      WorkerOf(destination_.span.region->place()),
+      {WorkerOf(destination_.span.region->place()), params_.payer},
       [region = destination_.span.region]() -> Result<bool> {
         ONECOPY_RETURN_IF_ERROR(region->FlushRemoteWrites());
         return true;

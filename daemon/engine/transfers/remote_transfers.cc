@@ -142,6 +142,7 @@ void RemoteTransfers::GiveUp(const TransferId& id, const Status& why) {
   log::Warning("transfer unconfirmed",
                {{"transfer", id.str()}, {"peer", destination}, {"why", why.message()}});
   transfers_.Changed(*record);
+  transfers_.Shelve(*record);
 }
 
 void RemoteTransfers::PeerLost(const std::string& node) {
@@ -156,6 +157,16 @@ void RemoteTransfers::PeerLost(const std::string& node) {
           GiveUp(id, {Code::kDeadlineExceeded, reasons::kStalled,
                       "node " + node + " has been out of reach for longer than the stall timeout"});
         });
+  }
+}
+
+void RemoteTransfers::PeerGone(const std::string& node) {
+  std::vector<TransferId> theirs;
+  for (const auto& [id, awaited] : awaited_) {
+    if (awaited.destination == node && awaited.lost_timer == 0) theirs.push_back(id);
+  }
+  for (const TransferId& id : theirs) {
+    GiveUp(id, {Code::kUnavailable, reasons::kPeerDown, "node " + node + " has gone"});
   }
 }
 

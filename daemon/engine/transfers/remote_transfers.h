@@ -37,6 +37,8 @@ class RemoteTransfers {
   Status OnReport(const std::string& caller, const TransferInfo& said);
 
   void PeerLost(const std::string& node);
+  // What it decides is not known, and nobody waits any longer for its word.
+  void PeerGone(const std::string& node);
   void PeerMet(const std::string& node, bool restarted);
 
   // The node that decides this transfer; empty when it is this one, or the outcome is known.

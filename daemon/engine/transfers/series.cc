@@ -19,8 +19,6 @@
 namespace onecopy::engine {
 namespace {
 
-constexpr size_t kMaxSeriesOfSession = 64;  // open at once
-constexpr size_t kMaxSeriesOfPeer = 1024;   // likewise, decided by one other node
 constexpr std::chrono::milliseconds kPartsGrace{500};
 constexpr size_t kMaxEndedParts = 128;  // kept of one series
 
@@ -111,15 +109,6 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
     return Status(Code::kInvalidArgument, reasons::kBadArgument,
                   "a deadline that has passed already");
   }
-  const auto of_session = std::count_if(deciding_.begin(), deciding_.end(), [&](const auto& entry) {
-    return entry.second->session == who.session;
-  });
-  if (static_cast<size_t>(of_session) >= kMaxSeriesOfSession) {
-    return Status(Code::kResourceExhausted, reasons::kQuota,
-                  "a client moves at most " + std::to_string(kMaxSeriesOfSession) +
-                      " files at once, and this one does",
-                  "end one first, or use another client");
-  }
   for (Endpoint* end : {&file, &buffer}) {
     if (end->node.empty()) end->node = context.node();
   }
@@ -132,8 +121,8 @@ Result<TransferInfo> Series::Open(const Principal& who, SeriesRequest request) {
   info.owner = who.ToString();
   info.create_time = std::chrono::system_clock::now();
   const TransferId id = info.id;
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge,
-                           transfers_.Take(OwnerOf(who), context.node(), who.administrator));
+  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge,
+                           transfers_.Take(OwnerOf(who), context.node(), who.administrator, 0));
   ONECOPY_ASSIGN_OR_RETURN(
       TransferRecord* const record,
       transfers_.Add(std::move(info), OwnerOf(who), context.node(), std::move(charge)));
@@ -284,15 +273,6 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
     return {Code::kInvalidArgument, reasons::kBadArgument,
             "transfer " + Printable(said.id.str()) + " is no series of node " + caller};
   }
-  const auto of_peer = std::count_if(ended_.begin(), ended_.end(), [&](const auto& entry) {
-    const TransferRecord* record = transfers_.Find(entry.first);
-    return record != nullptr && record->initiator == caller;
-  });
-  if (static_cast<size_t>(of_peer) >= kMaxSeriesOfPeer) {
-    return {Code::kResourceExhausted, reasons::kQuota,
-            "node " + caller + " moves as many files at once as node " + context_.node() +
-                " takes, " + std::to_string(kMaxSeriesOfPeer)};
-  }
   TransferInfo info;
   info.id = said.id;
   info.role = role;
@@ -305,7 +285,7 @@ Status Series::Join(const std::string& caller, const TransferInfo& said, const O
   info.destination_buffers = said.destination_buffers;
   info.owner = owner.ToString();
   info.create_time = std::chrono::system_clock::now();
-  ONECOPY_ASSIGN_OR_RETURN(Quota::Charge charge, transfers_.Take(owner, caller, false));
+  ONECOPY_ASSIGN_OR_RETURN(Ledger::Charge charge, transfers_.Take(owner, caller, false, 0));
   ONECOPY_ASSIGN_OR_RETURN(TransferRecord* const record,
                            transfers_.Add(std::move(info), owner, caller, std::move(charge)));
   record->series = true;
@@ -425,17 +405,19 @@ void Series::ConcludeIfOver(TransferId id) {
 void Series::OnFinal(const TransferRecord& record) {
   if (!record.info.part_of.empty()) {
     const TransferId series = record.info.part_of;
-    KeepEnded(series, record.info.id);
+    KeepEnded(series, record);
     return AddPart(record);
   }
   if (!record.series) return;
   ForgetEnded(record.info.id);
 }
 
-void Series::KeepEnded(const TransferId& series, const TransferId& part) {
+void Series::KeepEnded(const TransferId& series, const TransferRecord& part) {
   const auto kept = ended_.find(series);
-  if (kept == ended_.end()) return transfers_.Forget(part);
-  kept->second.push_back(part);
+  if (kept == ended_.end() || !transfers_.Remember(part.info.id)) {
+    return transfers_.Forget(part.info.id);
+  }
+  kept->second.push_back(part.info.id);
   if (kept->second.size() <= kMaxEndedParts) return;
   transfers_.Forget(kept->second.front());
   kept->second.pop_front();

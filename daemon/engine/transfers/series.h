@@ -43,13 +43,14 @@ class Series {
   void KeepPartsOf(const TransferId& id) { ended_[id]; }
 
   // A part of `caller`'s series `said` comes to be here. INVALID_ARGUMENT for an id that is another
-  // transfer's, FAILED_PRECONDITION for a series that has ended, RESOURCE_EXHAUSTED (QUOTA) for too
-  // many at once.
+  // transfer's, FAILED_PRECONDITION for a series that has ended, RESOURCE_EXHAUSTED (QUOTA).
   Status Join(const std::string& caller, const TransferInfo& said, const Owner& owner,
               TransferRole role);
 
   // Of a transfer of any kind that has reached its last state.
   void OnFinal(const TransferRecord& record);
+  // A transfer of any kind is not known any more.
+  void OnForgotten(const TransferId& id) { ForgetEnded(id); }
   // The client has gone: its series end.
   void EndSession(const SessionId& session);
 
@@ -67,7 +68,7 @@ class Series {
   void ConcludeIfOver(TransferId id);
   void AddPart(const TransferRecord& part);
   // Keeps the newest parts that have ended, for those who ask for them, and forgets the others.
-  void KeepEnded(const TransferId& series, const TransferId& part);
+  void KeepEnded(const TransferId& series, const TransferRecord& part);
   void ForgetEnded(const TransferId& series);
 
   Context& context_;

@@ -73,7 +73,7 @@ void SharedMove::Fetch(const MemoryExport& loan) {
 void SharedMove::Prepare() {
   waits_for_ = "the memory of both ends to be opened for copying";
   const RegionRef& to = destination_.span.region;
-  PrepareRoute(context_, WorkerOf(to->place()), use_->region, to,
+  PrepareRoute(context_, {WorkerOf(to->place()), params_.payer}, use_->region, to,
                [self = self_](Result<std::shared_ptr<CopyRoute>> route) {
                  if (route.ok()) self->route_ = std::move(*route);
                  if (!self->Over(route.status())) self->Open();
@@ -115,7 +115,7 @@ void SharedMove::Check(const ByteRange& lent) {
     return;
   }
   context_.workers.Run<bool>(
-      WorkerOf(destination_.span.region->place()),
+      {WorkerOf(destination_.span.region->place()), params_.payer},
       [route = route_, at = lent.offset, from = params_.source_layout(),
        to = destination_]() -> Result<bool> {
         ONECOPY_RETURN_IF_ERROR(ProveRoute(*route, at, from, to));

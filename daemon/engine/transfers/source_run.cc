@@ -29,6 +29,7 @@ SourceRun::SourceRun(const Needs& needs, TransferId id, std::string destination,
       id_(std::move(id)),
       destination_(std::move(destination)),
       ticket_(ticket),
+      payer_(PayerAt(needs.context.node(), ticket.initiator, ticket.owner)),
       region_(std::move(region)),
       slots_(needs.slots.For(*region_)),
       link_(std::move(serving.link)),
@@ -56,6 +57,7 @@ void SourceRun::Stage(const PrepareRequest& request) {
   StagedSource::Params params;
   params.area = {{region_, place.range.offset, place.range.bytes}, place.layout};
   params.owner = ticket_.owner.ToString() + " to " + destination_;
+  params.payer = payer_;
   params.link = link_;
   params.connection = connection_;
   params.channel = channel_.get();
@@ -81,7 +83,7 @@ void SourceRun::OpenInPlace(const PrepareRequest& request) {
     return Register(span, request.nics);
   }
   needs_.context.workers.Run<bool>(
-      WorkerOf(region_->place()),
+      {WorkerOf(region_->place()), payer_},
       [span]() -> Result<bool> {
         return span.region->backing()->HasHoles(span.offset, span.bytes);
       },
@@ -99,7 +101,7 @@ void SourceRun::Register(const Span& span, const std::vector<std::string>& nics)
   // A buffer on its way out is being let go, and so is this transfer.
   const Buffer* buffer = needs_.buffers.FindById(ticket_.buffer);
   const bool client = buffer != nullptr && buffer->registered;
-  needs_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics,
+  needs_.registrations.Ensure(link_, region_, client ? buffer->name : std::string(), nics, payer_,
                               [self = shared_from_this(), span](const Status& registered) {
                                 if (!registered.ok()) return self->Cancel(registered);
                                 if (!self->closing_) self->Export(span);
@@ -227,7 +229,7 @@ void SourceRun::AfterClosed() {
   }
   if (!finish_->checksum || !failure_.ok() || !finish_->status.ok() || region_ == nullptr)
     return AnswerFinish({});
-  needs_.checksums.Sum(region_, ticket_.place.range, ticket_.place.layout, stop_,
+  needs_.checksums.Sum(region_, ticket_.place.range, ticket_.place.layout, stop_, payer_,
                        [self = shared_from_this()](Result<std::string> sum) {
                          if (!sum.ok() && self->failure_.ok()) self->failure_ = sum.status();
                          self->AnswerFinish(sum.ok() ? *sum : std::string());

@@ -93,6 +93,7 @@ class SourceRun final : public Run, public std::enable_shared_from_this<SourceRu
   const TransferId id_;
   const std::string destination_;
   Ticket ticket_;
+  const Owner payer_;
   RegionRef region_;
   const std::shared_ptr<Slots> slots_;  // where it is staged
   const std::string link_;

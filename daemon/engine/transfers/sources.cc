@@ -6,6 +6,12 @@
 #include "onecopy/reasons.h"
 
 namespace onecopy::engine {
+namespace {
+
+// Of a part's record and run.
+constexpr uint64_t kPartBytes = uint64_t{8} << 10;
+
+}  // namespace
 
 void Sources::Prepare(const std::string& caller, PrepareRequest request,
                       Reply<PrepareReply> reply) {
@@ -76,11 +82,12 @@ void Sources::Prepare(const std::string& caller, PrepareRequest request,
       if (!joined.ok()) return refuse(joined);
       info.part_of = request.series->id;
     }
-    // One transfer is charged once, however many buffers it has.
-    Result<Quota::Charge> charge =
-        ticket->part() ? Quota::Charge()
-                       : needs_.runs.transfers.Take(ticket->owner, ticket->initiator, false);
+    // One transfer is charged once, however many buffers it has: of a part, what its ticket takes.
+    Result<Ledger::Charge> charge =
+        ticket->part() ? Ledger::Charge()
+                       : needs_.runs.transfers.Take(ticket->owner, ticket->initiator, false, 0);
     if (!charge.ok()) return refuse(charge.status());
+    if (ticket->part()) ticket->charge->SetBytes(ticket->charge->bytes() + kPartBytes);
     Result<TransferRecord*> added = needs_.runs.transfers.Add(
         std::move(info), ticket->owner, ticket->initiator, std::move(*charge));
     if (!added.ok()) return refuse(added.status());

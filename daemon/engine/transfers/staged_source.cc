@@ -21,12 +21,12 @@ void StagedSource::Start(Events events) {
 
 void StagedSource::Prepare(const RegionRef& slab) {
   const RegionRef& region = params_.area.span.region;
-  PrepareRoute(context_, WorkerOf(region->place()), region, slab,
+  PrepareRoute(context_, {WorkerOf(region->place()), params_.payer}, region, slab,
                [self = shared_from_this(), slab](Result<std::shared_ptr<CopyRoute>> route) {
                  if (self->closing_) return;
                  if (!route.ok()) return self->Fail(route.status());
                  self->route_ = std::move(*route);
-                 self->registrations_.Ensure(self->params_.link, slab, {}, {},
+                 self->registrations_.Ensure(self->params_.link, slab, {}, {}, self->params_.payer,
                                              [self](const Status& registered) {
                                                if (self->closing_) return;
                                                if (!registered.ok()) return self->Fail(registered);
@@ -39,6 +39,7 @@ void StagedSource::TakeSlots() {
   Slots::Params params;
   params.purpose = Purpose::kSend;
   params.owner = params_.owner;
+  params.payer = params_.payer;
   params.payload = params_.area.payload();
   params.most = params_.connection->depth() * 2;
   params.executor = &params_.connection->executor();

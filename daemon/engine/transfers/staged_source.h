@@ -21,6 +21,7 @@ class StagedSource : public std::enable_shared_from_this<StagedSource> {
   struct Params {
     Area area;
     std::string owner;  // of the bytes in the slots; see Slots
+    Owner payer;
     std::string link;
     std::shared_ptr<Connection> connection;
     pipeline::Channel* channel = nullptr;  // outlives it

@@ -1,7 +1,10 @@
 #include "daemon/engine/transfers/transfers.h"
 
+#include <charconv>
+#include <ranges>
 #include <utility>
 
+#include "daemon/engine/base/footprint.h"
 #include "daemon/engine/base/names.h"
 #include "daemon/engine/base/paging.h"
 #include "daemon/log/log.h"
@@ -12,10 +15,22 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
 
+uint64_t BytesOf(const TransferRecord& record) {
+  return sizeof record + FootprintOf(record.info);
+}
+
 // Newest first, yet pages go by growing keys: the key falls as the number grows.
 std::string PageKey(uint64_t number) {
   std::string text = std::to_string(UINT64_MAX - number);
   return std::string(20 - text.size(), '0') + text;
+}
+
+// And back; the greatest, before which none is, for what is no key.
+uint64_t NumberOf(const std::string& key) {
+  uint64_t turned = 0;
+  const char* const end = key.data() + key.size();
+  const auto [stop, error] = std::from_chars(key.data(), end, turned);
+  return error == std::errc() && stop == end && !key.empty() ? UINT64_MAX - turned : UINT64_MAX;
 }
 
 // Only what has moved has a rate.
@@ -51,23 +66,25 @@ void LogEnd(const TransferInfo& info) {
 
 Transfers::Transfers(Context& context)
     : context_(context),
-      quota_(context.node(), "transfers", context.options.limits.transfers,
-             context.options.limits.reserved_percent),
-      ended_(context.options.keep_transfers) {}
+      ended_(context.ledger, context.options.keep_transfers) {}
 
 TransferRecord* Transfers::Find(const TransferId& id) {
   const auto found = records_.find(id);
   return found == records_.end() ? nullptr : found->second.get();
 }
 
-Result<Quota::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
-                                      bool administrator) {
-  return context_.IsSelf(initiator) ? quota_.Take(owner, administrator)
-                                    : quota_.Take(WholeNode(initiator), false);
+Owner Transfers::PayerOf(const TransferRecord& record) const {
+  return PayerAt(context_.node(), record.initiator, record.owner);
+}
+
+Result<Ledger::Charge> Transfers::Take(const Owner& owner, const std::string& initiator,
+                                       bool administrator, uint64_t bytes) {
+  return context_.ledger.Take(Charged::kTransfers, PayerAt(context_.node(), initiator, owner),
+                              administrator && context_.IsSelf(initiator), bytes);
 }
 
 Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::string initiator,
-                                       Quota::Charge charge) {
+                                       Ledger::Charge charge) {
   const TransferId id = info.id;
   auto [place, added] = records_.try_emplace(id);
   if (!added) {
@@ -81,6 +98,8 @@ Result<TransferRecord*> Transfers::Add(TransferInfo info, Owner owner, std::stri
   record.initiator = std::move(initiator);
   record.number = next_number_++;
   record.charge = std::move(charge);
+  record.held_bytes = record.charge.bytes();
+  record.charge.SetBytes(record.held_bytes + FootprintOf(record.info));
   by_number_[record.number] = &record;
   by_owner_[record.owner][record.number] = &record;
   return &record;
@@ -99,6 +118,7 @@ void Transfers::Erase(TransferRecord& record) {
   owned->second.erase(record.number);
   if (owned->second.empty()) by_owner_.erase(owned);
   const auto found = records_.find(record.info.id);
+  if (forgotten_) forgotten_(record.info.id);
   // The caller may hold a pointer to this very record.
   context_.loop.Post([erased = std::move(found->second)] {});
   records_.erase(found);
@@ -161,6 +181,8 @@ void Transfers::Conclude(TransferRecord& record, const Status& outcome) {
 void Transfers::Changed(TransferRecord& record) {
   const bool is_final = IsFinal(record.info.state);
   NoteRate(record.info);
+  record.charge.SetBytes(record.held_bytes + FootprintOf(record.info));
+  if (record.remembered != nullptr) record.remembered->SetBytes(BytesOf(record));
   if (is_final && !record.info.end_time) {
     record.info.end_time = record.info.create_time + std::chrono::duration_cast<WallTime::duration>(
                                                          os::Clock::now() - record.created);
@@ -185,14 +207,32 @@ void Transfers::Forget(const TransferId& id) {
   if (record->run == nullptr) Erase(*record);
 }
 
+bool Transfers::Remember(const TransferId& id) {
+  TransferRecord& record = *Find(id);
+  Result<Ledger::Charge> charge =
+      context_.ledger.Take(Charged::kHistory, PayerOf(record), false,
+                           BytesOf(record));
+  if (!charge.ok()) return false;
+  record.charge = std::move(*charge);
+  record.held_bytes = sizeof record;
+  return true;
+}
+
 void Transfers::File(TransferRecord& record) {
   if (std::exchange(record.filed, true)) return;
   if (record.logged && !record.forget) LogEnd(record.info);
   record.charge.GiveBack();
   const bool kept = record.info.part_of.empty() && !record.forget;
   if (final_) final_(record);  // which may forget it, if it is a part
-  if (!kept) return;
-  for (const TransferId& oldest : ended_.Add(record.owner, record.info.id)) Forget(oldest);
+  if (kept) Shelve(record);
+}
+
+void Transfers::Shelve(TransferRecord& record) {
+  if (std::exchange(record.shelved, true)) return;
+  record.charge.GiveBack();
+  auto filed = ended_.Add(PayerOf(record), record.info.id, BytesOf(record));
+  record.remembered = std::move(filed.charge);
+  for (const TransferId& oldest : filed.forgotten) Forget(oldest);
 }
 
 Result<ClientApi::WatchId> Transfers::Watch(const TransferId& id,
@@ -232,8 +272,9 @@ Result<Page<TransferInfo>> Transfers::List(const PageRequest& page, const Princi
 }
 
 Result<Page<TransferInfo>> Transfers::TakePage(const PageRequest& page, const ByNumber& records) {
+  const auto from = records.upper_bound(NumberOf(page.token));
   return engine::TakePage<TransferInfo>(
-      page, records, [](const auto& entry) { return PageKey(entry.first); },
+      page, std::ranges::subrange(from, records.end()), [](const auto& entry) { return PageKey(entry.first); },
       [](const auto& entry) { return entry.second->info.part_of.empty(); },
       [](const auto& entry) { return entry.second->info; });
 }

@@ -15,7 +15,7 @@
 #include "daemon/engine/base/context.h"
 #include "daemon/engine/base/history.h"
 #include "daemon/engine/base/owners.h"
-#include "daemon/engine/base/quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "transport/core/link.h"
 
 namespace onecopy::engine {
@@ -49,8 +49,11 @@ struct TransferRecord {
   bool series = false;          // parts move its bytes
   // Of those, one of several buffers: the destination's node decides it, as it does a transfer.
   bool bundle = false;
-  Quota::Charge charge = {};  // until its last state
+  Ledger::Charge charge = {};  // until its last state; of what is kept then: see Remember
+  uint64_t held_bytes = 0;     // of the charge: those that are not `info`'s
   bool filed = false;         // its end was told
+  bool shelved = false;       // it is among those that are kept
+  std::shared_ptr<Ledger::Charge> remembered = {};  // likewise
   bool forget = false;        // once its run has ended: it is not among those that are kept
 };
 
@@ -60,14 +63,22 @@ class Transfers {
   explicit Transfers(Context& context);
 
   TransferRecord* Find(const TransferId& id);
-  // Room for one more under way: its owner's where this node ordered it, else the ordering node's.
-  // RESOURCE_EXHAUSTED (QUOTA).
-  Result<Quota::Charge> Take(const Owner& owner, const std::string& initiator, bool administrator);
+  // Room for one more under way, which keeps so many bytes beside its record: its owner's where this
+  // node ordered it, else the ordering node's. RESOURCE_EXHAUSTED (QUOTA).
+  Result<Ledger::Charge> Take(const Owner& owner, const std::string& initiator, bool administrator,
+                              uint64_t bytes);
+  // Who pays for a record.
+  Owner PayerOf(const TransferRecord& record) const;
   // A new record; ALREADY_EXISTS for an id that is known. One that has ended needs no charge.
   Result<TransferRecord*> Add(TransferInfo info, Owner owner, std::string initiator,
-                              Quota::Charge charge);
+                              Ledger::Charge charge);
   // Forgets a record that came to nothing, and tells its watchers nothing.
   void Drop(const TransferId& id);
+  // Files away one whose end is not known, as if it had ended: it may be forgotten. What becomes of
+  // it changes it all the same as long as it is there.
+  void Shelve(TransferRecord& record);
+  // Has one that has ended charged for what it keeps; false where there is no room for that.
+  bool Remember(const TransferId& id);
   // Forgets one that has ended, now or when it has let go of everything. Parts of series are not
   // among the ended transfers that are kept; their series keeps some of them.
   void Forget(const TransferId& id);
@@ -91,6 +102,10 @@ class Transfers {
 
   // Called with each record that reaches its last state.
   void OnFinal(std::function<void(const TransferRecord&)> final) { final_ = std::move(final); }
+  // Called with each record that is forgotten.
+  void OnForgotten(std::function<void(const TransferId&)> forgotten) {
+    forgotten_ = std::move(forgotten);
+  }
 
   size_t running() const { return running_.size(); }                   // records with a run
   uint64_t begun() const { return begun_; }                            // runs, ever
@@ -121,7 +136,6 @@ class Transfers {
   ByNumber by_number_;
   std::map<Owner, ByNumber> by_owner_;
   ByNumber running_;
-  Quota quota_;
   History<TransferId> ended_;
   uint64_t next_number_ = 1;
   std::map<ClientApi::WatchId, WatchEntry> watches_;
@@ -133,6 +147,7 @@ class Transfers {
   os::EventLoop::TimerId timer_ = 0;
   std::vector<Task> idle_;
   std::function<void(const TransferRecord&)> final_;
+  std::function<void(const TransferId&)> forgotten_;
 };
 
 }  // namespace onecopy::engine

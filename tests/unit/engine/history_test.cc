@@ -2,44 +2,62 @@
 
 #include "tests/support/catch.h"
 
-using onecopy::engine::History;
-using onecopy::engine::Owner;
+namespace history_test {
+using namespace onecopy::engine;
 
 namespace {
 
 using Ids = std::vector<int>;
 
 const Owner kAlice{1000, "east"};
+const Owner kBob{1001, "east"};
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// Of a share, a sixteenth is for what is remembered; of the total, a quarter.
+Ledger Of(uint64_t each, uint64_t total) {
+  Limits limits;
+  limits.memory = {16 * each, 4 * total};
+  limits.reserved_percent = 0;
+  return {"east", limits};
+}
 
 }  // namespace
 
 TEST_CASE("of each owner the latest are remembered, whatever the others do") {
-  History<int> history(3);
-  CHECK(history.Add(kAlice, 1) == Ids{});
-  CHECK(history.Add(kAlice, 2) == Ids{});
-  CHECK(history.Add(kAlice, 3) == Ids{});
+  History<int> history(Of(kMiB, 100 * kMiB), 3);
+  CHECK(history.Add(kAlice, 1, 10).forgotten == Ids{});
+  CHECK(history.Add(kAlice, 2, 10).forgotten == Ids{});
+  CHECK(history.Add(kAlice, 3, 10).forgotten == Ids{});
   for (int i = 0; i < 100; ++i) {
-    for (const int forgotten : history.Add({1001, "east"}, 100 + i)) CHECK(forgotten >= 100);
+    for (const int forgotten : history.Add(kBob, 100 + i, 10).forgotten) CHECK(forgotten >= 100);
   }
-  CHECK(history.Add(kAlice, 4) == Ids{1});
+  CHECK(history.Add(kAlice, 4, 10).forgotten == Ids{1});
 }
 
-TEST_CASE("where many owners of a node fill its room, who remembers most forgets first") {
-  History<int> history(4);  // and 64 for all of a node
-  for (int i = 0; i < 4; ++i) CHECK(history.Add(kAlice, i) == Ids{});
-  int others = 0;
-  for (uint32_t uid = 1; uid <= 60; ++uid) {
-    CHECK(history.Add({uid, "east"}, 1000 + others++) == Ids{});
+TEST_CASE("what is remembered is counted in bytes, however few there are") {
+  const Ledger ledger = Of(4 * kMiB, 100 * kMiB);
+  History<int> history(ledger, 1000);
+  for (int i = 0; i < 4; ++i) CHECK(history.Add(kAlice, i, kMiB).forgotten == Ids{});
+  CHECK(history.Add(kAlice, 4, 2 * kMiB).forgotten == Ids{0, 1});
+  CHECK(ledger.bytes(Charged::kHistory, kAlice) == 4 * kMiB);
+  CHECK(history.Add(kAlice, 5, 5 * kMiB).forgotten == Ids{2, 3, 4, 5});  // which is too large by itself
+  CHECK(ledger.bytes() == 0);
+}
+
+TEST_CASE("where all together have no room, who remembers most forgets first") {
+  History<int> history(Of(10 * kMiB, 16 * kMiB), 1000);
+  for (int i = 0; i < 8; ++i) CHECK(history.Add(kAlice, i, kMiB).forgotten == Ids{});
+  for (uint32_t uid = 1; uid <= 8; ++uid) {
+    CHECK(history.Add({uid, "east"}, 100, kMiB).forgotten == Ids{});
   }
   // Only from alice can more be taken than one each.
-  CHECK(history.Add({61, "east"}, 2000) == Ids{0});
-  CHECK(history.Add({62, "east"}, 2000) == Ids{1});
-  CHECK(history.Add({63, "east"}, 2000) == Ids{2});
-  CHECK(history.Add(kAlice, 4).size() == 1);
-  CHECK(history.Add({1000, "west"}, 5) == Ids{});  // which has room of its own
+  CHECK(history.Add({9, "east"}, 200, kMiB).forgotten == Ids{0});
+  CHECK(history.Add({10, "east"}, 200, kMiB).forgotten == Ids{1});
+  CHECK(history.Add(kAlice, 8, kMiB).forgotten == Ids{2});
 }
 
 TEST_CASE("a history of nothing forgets at once") {
-  History<int> history(0);
-  CHECK(history.Add(kAlice, 1) == Ids{1});
+  History<int> history(Of(kMiB, kMiB), 0);
+  CHECK(history.Add(kAlice, 1, 1).forgotten == Ids{1});
 }
+}  // namespace history_test

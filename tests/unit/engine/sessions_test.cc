@@ -164,7 +164,7 @@ TEST_CASE("one user's sessions and descriptors leave room for others', and all u
   limits.sessions = {3, 6};
   limits.descriptors = {2, 10};
   limits.reserved_percent = 30;  // 2 of 6 sessions
-  Sessions sessions("east", kDaemonUid, limits);
+  Sessions sessions("east", kDaemonUid, {"east", limits});
   const Sessions::Opened first = Open(sessions, Client(1000));
   const Sessions::Opened second = Open(sessions, Client(1000));
   Open(sessions, Client(1000));

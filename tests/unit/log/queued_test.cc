@@ -62,6 +62,22 @@ struct Queued {
 
 }  // namespace
 
+TEST_CASE("a long text does not keep its record from being written") {
+  Queued queued;
+  const std::string text = std::string(15'000'000, 'x');
+  queued.Write(Level::kInfo, "transfer ended", {{"outcome", text}, {"transfer", "1a"}});
+  for (int i = 0; i < 1000; ++i) queued.Write(Level::kInfo, "next", {{"outcome", text}});
+  queued.stuck->Release();
+  REQUIRE(queued.output->Flush(kPatience));
+  CHECK(queued.output->dropped() == 0);
+  const std::vector<std::string> lines = queued.stuck->Lines();
+  REQUIRE(lines.size() == 1001);
+  CHECK(lines[0].size() < 1200);
+  CHECK(lines[0].starts_with("info transfer ended outcome=xxx"));
+  CHECK(lines[0].find("x…[15000000 bytes]") != std::string::npos);
+  CHECK(lines[0].ends_with(" transfer=1a"));
+}
+
 TEST_CASE("records that waited for their output say what they said, in order") {
   Queued queued;
   {

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "daemon/rpc/call_quota.h"
+#include "daemon/engine/base/ledger.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "onecopy/reasons.h"
 #include "tests/unit/rpc/peer_rig.h"
@@ -20,6 +20,13 @@ namespace {
 size_t Threads() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+engine::Ledger OfRequests(engine::Limit requests, size_t reserved_percent = 5) {
+  engine::Limits limits;
+  limits.requests = requests;
+  limits.reserved_percent = reserved_percent;
+  return {"east", limits};
 }
 
 // A stream of reflection's, begun and left open.
@@ -74,8 +81,11 @@ Status GetNode(ApiRig& rig, const std::string& token) {
 // GetNode calls that wait for their answers.
 class Pending {
  public:
-  Pending(ApiRig& rig, const std::string& token) : context_(ApiRig::Context(token)) {
-    reader_ = rig.nodes->AsyncGetNode(context_.get(), {}, &queue_);
+  Pending(ApiRig& rig, const std::string& token, const std::string& name = {})
+      : context_(ApiRig::Context(token)) {
+    v1::GetNodeRequest request;
+    request.set_name(name);
+    reader_ = rig.nodes->AsyncGetNode(context_.get(), request, &queue_);
     reader_->Finish(&node_, &status_, nullptr);
   }
   ~Pending() {
@@ -227,8 +237,7 @@ TEST_CASE("so many may watch the health of a server, and all may ask for it") {
 
 TEST_CASE("a user's requests that are not answered yet are counted, and leave room for others'") {
   ApiRig rig([](ApiServerOptions& options) {
-    options.requests = {3, 6};
-    options.reserved_percent = 30;  // 2
+    options.ledger = OfRequests({3, 6}, 30);  // 2 for administrators
   });
   const std::string other = rig.OpenSession(1001);
   const std::string root = rig.OpenSession(0);
@@ -261,18 +270,60 @@ TEST_CASE("a user's requests that are not answered yet are counted, and leave ro
   while (!GetNode(rig, other).ok()) REQUIRE(std::chrono::steady_clock::now() < end);
 }
 
-TEST_CASE("a request that is long, or asks for a list, counts for more than one") {
-  v1::GetNodeRequest small;
-  CHECK(WeightOf(small) == 1);
-  small.set_name(std::string(640'000, 'x'));
-  CHECK(WeightOf(small) == 10);
-  CHECK(WeightOf(v1::ListNodesRequest()) == 16);
+TEST_CASE("requests and answers are counted in bytes until they have been sent") {
+  engine::Limits limits;
+  limits.memory = {4 << 20, 64 << 20};
+  const engine::Ledger ledger("east", limits);
+  ApiRig rig([&](ApiServerOptions& options) { options.ledger = ledger; });
+  const engine::Owner alice{1000, "east"};
+  rig.engine.Run([&] {
+    rig.api.script.AnswerWith(SampleNode());
+    rig.api.script.Hold();
+  });
+  const auto bytes = [&] { return ledger.bytes(engine::Charged::kRequests, alice); };
+  Pending small(rig, rig.token);
+  rig.engine.Await([&] { return rig.api.script.held() == 1; });
+  const uint64_t one = bytes();
+  CHECK(one > 0);
+  Pending large(rig, rig.token, std::string(200, 'n'));
+  rig.engine.Await([&] { return rig.api.script.held() == 2; });
+  CHECK(bytes() > 2 * one + 400);
+  rig.engine.Run([&] { rig.api.script.Release(); });
+  REQUIRE_OK(small.Await());
+  REQUIRE_OK(large.Await());
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (bytes() > 0) REQUIRE(std::chrono::steady_clock::now() < end);
+}
+
+TEST_CASE("whoever has no room for another request may still end something") {
+  engine::Limits limits;
+  limits.requests = {1, 10};
+  const engine::Ledger ledger("east", limits);
+  ApiRig rig([&](ApiServerOptions& options) { options.ledger = ledger; });
+  rig.engine.Run([&] {
+    rig.api.script.AnswerWith(SampleNode());
+    rig.api.script.Hold();
+  });
+  Pending held(rig, rig.token);
+  rig.engine.Await([&] { return rig.api.script.held() == 1; });
+  CHECK(GetNode(rig, rig.token).reason() == reasons::kQuota);
+  v1::DeleteGrantRequest request;
+  request.set_id("g");
+  google::protobuf::Empty nothing;
+  const auto context = ApiRig::Context(rig.token);
+  std::thread release([&] {
+    rig.engine.Await([&] { return rig.api.script.held() == 2; });
+    rig.engine.Run([&] { rig.api.script.Release(); });
+  });
+  CHECK(rig.buffers->DeleteGrant(context.get(), request, &nothing).ok());
+  release.join();
+  REQUIRE_OK(held.Await());
 }
 
 TEST_CASE("a client that takes no answers has its calls broken off, rather than kept") {
   constexpr uint32_t kCalls = 60;
   ApiRig rig([](ApiServerOptions& options) {
-    options.requests = {40, 80};
+    options.ledger = OfRequests({40, 80});
     options.most_unread_answers = 8;
   });
   rig.engine.Run([&] { rig.api.script.AnswerWith(LargeNode()); });
@@ -293,7 +344,7 @@ TEST_CASE("a client that does not read its connection loses it, and its requests
   // Once what waits has become too much, and of one alone that has been deaf for long.
   const bool crowded = GENERATE(true, false);
   ApiRig rig([&](ApiServerOptions& options) {
-    options.requests = {40, 80};
+    options.ledger = OfRequests({40, 80});
     if (crowded) {
       options.most_unread_answers = 8;
     } else {

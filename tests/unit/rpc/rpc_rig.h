@@ -81,7 +81,7 @@ class ApiRig {
  public:
   explicit ApiRig(const std::function<void(ApiServerOptions&)>& change = {},
                   const engine::Limits& limits = {})
-      : sessions("east", 998, limits) {
+      : sessions("east", 998, {"east", limits}) {
     ApiServerOptions options;
     options.path = path();
     options.node = "east";

@@ -38,15 +38,13 @@ TEST_CASE("namespaces are named by the numbers that the kernel shows") {
   CHECK(names.Of(Seen(Own(), Numbered(7), "another group")).text == "pid7");
 }
 
-TEST_CASE("without numbers one control group is one name, and without a group each is alone") {
+TEST_CASE("without numbers each is alone, also those of one control group") {
   NamespaceNames names;
-  CHECK(names.Of(Seen(Own(), {}, "5")).text == "cgroup-5");
-  CHECK(names.Of(Seen({}, {}, "5")).text == "user.cgroup-5");
-  CHECK(names.Of(Seen({}, Own(), "5")).text == "user.cgroup-5");
-  CHECK(names.Of(Seen({}, Numbered(7), "5")).text == "user.cgroup-5");
-  CHECK(names.Of(Seen(Own(), {})).text == "alone-1");
-  CHECK(names.Of(Seen(Own(), {})).text == "alone-2");
-  CHECK(names.Of(Seen({}, {})).text == "user.alone-3");
+  CHECK(names.Of(Seen(Own(), {}, "5")).text == "alone-1");
+  CHECK(names.Of(Seen(Own(), {}, "5")).text == "alone-2");
+  CHECK(names.Of(Seen({}, {}, "5")).text == "user.alone-3");
+  CHECK(names.Of(Seen({}, Own(), "5")).text == "user.alone-4");
+  CHECK(names.Of(Seen({}, Numbered(7), "5")).alone);
 }
 
 TEST_CASE("a name that was forgotten is not given again, though its numbers come back") {

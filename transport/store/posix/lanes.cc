@@ -52,6 +52,17 @@ Result<std::shared_ptr<Lane>> Lanes::For(const Key& key, const std::string& cpus
                   std::to_string(kMost) + " users have files open, and no more may",
                   "try again later");
   }
+  const auto of_owner = std::count_if(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
+    const Key& other = entry.first;
+    return other.owner == key.owner && other.numa_node == key.numa_node &&
+           other.name.empty() == key.name.empty();
+  });
+  if (key.name.empty() && of_owner >= static_cast<std::ptrdiff_t>(kMostEach)) {
+    return Status(Code::kResourceExhausted, reasons::kQuota,
+                  "uid " + key.owner.ToString() + " has files open with " +
+                      std::to_string(kMostEach) + " groups, and may with no more",
+                  "end some of these transfers");
+  }
   ONECOPY_ASSIGN_OR_RETURN(std::shared_ptr<Lane> lane,
                            Lane::Make(key.owner, key.gid, ring_, held_, cpus));
   return lanes_[key] = std::move(lane);

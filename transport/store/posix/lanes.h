@@ -21,6 +21,8 @@ class Lanes {
  public:
   // Of each of these two kinds.
   static constexpr size_t kMost = 256;
+  // Of one user, whatever its groups are.
+  static constexpr size_t kMostEach = 16;
 
   struct Key {
     Uid owner;

@@ -1,0 +1,27 @@
+// What waits for one thread, in turns by who pays for it.
+#pragma once
+
+#include <memory>
+
+#include "daemon/engine/base/owners.h"
+#include "transport/core/executor.h"
+
+namespace onecopy::engine {
+
+// Any thread; copies are one. Tasks of one payer run in the order in which they were posted; payers take turns, one
+// task each, so that ten thousand tasks of one hold another's up by one. Between two tasks the
+// executor does whatever else it has to do.
+class Turns {
+ public:
+  // Tasks run on `executor`, which must outlive every call of Post, but not this.
+  Turns(Executor& executor);  // NOLINT(google-explicit-constructor)
+
+  // Never blocks. A task that is posted after the executor has stopped is destroyed unrun.
+  void Post(const Owner& payer, Task task) const;
+
+ private:
+  struct Queue;
+  std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace onecopy::engine
