@@ -210,10 +210,10 @@ TEST_CASE("another user is told from ours") {
     ::pause();
     ::_exit(0);
   }
+  ::close(token_pipe[1]);  // or a child that fails would not be heard of
   std::array<char, 64> token{};
   const ssize_t got = ::read(token_pipe[0], token.data(), token.size());
   ::close(token_pipe[0]);
-  ::close(token_pipe[1]);
   REQUIRE(got == 32);
   const auto who = rig.Find(std::string(token.data(), 32));
   const engine::ClientIdentity identity = rig.IdentityOf(std::string(token.data(), 32));
