@@ -45,8 +45,8 @@ template <typename T, typename Name>
 void KeepLast(std::vector<T>& all, Name name) {
   std::ranges::reverse(all);
   std::ranges::stable_sort(all, {}, name);
-  const auto rest = std::ranges::unique(all, {}, name);
-  all.erase(rest.begin(), rest.end());
+  const auto same = [&](const T& one, const T& other) { return one.*name == other.*name; };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
 }
 
 Status CheckOrder(const std::vector<TensorInFile>& tensors, uint64_t payload_bytes,

@@ -61,7 +61,8 @@ def read_index(whole):
 
 
 def whole_npy():
-    return b"\x93NUMPY\x01\0\x60\0" + repr({"descr": "<f4", "fortran_order": True, "shape": (3, 4)}).encode().ljust(95) + b"\n" + bytes(48)
+    head = repr({"descr": "<f4", "fortran_order": True, "shape": (3, 4)}).encode()
+    return b"\x93NUMPY\x01\0\x60\0" + head.ljust(95) + b"\n" + bytes(48)
 
 
 def read_npy(whole):
@@ -126,7 +127,8 @@ def read_arrow(whole):
 
 PARSERS = {"safetensors": (whole_safetensors, read_safetensors), "index": (whole_index, read_index), "npy": (whole_npy, read_npy),
            "Parquet": (whole_parquet, read_parquet), "ORC": (whole_orc, read_orc), "Arrow": (whole_arrow, read_arrow)}
-SPLICES = [b"", b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"{", b"]", b'"', b"9" * 30, b"(" * 40, b"-", b"L", b"\x1c" * 40, b"\x19" * 40]
+SPLICES = [b"", b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"{", b"]", b'"', b"9" * 30, b"(" * 40, b"-", b"L",
+           b"\x1c" * 40, b"\x19" * 40]
 
 
 @strategies.composite

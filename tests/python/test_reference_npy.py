@@ -51,7 +51,8 @@ def compare(corpus, path, whole):
         one, other = ours(lambda: by_ours(whole)), attempt(lambda: by_theirs(path, whole))
     if isinstance(one, onecopy.Unimplemented) and not isinstance(other, Exception):
         kind = numpy.dtype(other[0])
-        assert kind.kind not in "biufc" or kind.itemsize > 16 or kind.byteorder == ">" or not plain(whole), whole[:200]
+        is_long = kind.char in "gG"  # longdouble, and complex numbers of it
+        assert kind.kind not in "biufc" or is_long or kind.byteorder == ">" or not plain(whole), whole[:200]
     if not isinstance(one, Exception) and not isinstance(other, Exception):
         one, other = (one[0].lstrip("<|"), *one[1:]), (other[0].lstrip("<|"), *other[1:])
     corpus.add(whole[:300], one, other)
@@ -83,7 +84,7 @@ def test_heads_one_by_one(tmp_path, record_property):
     whole = npy()
     for end in range(len(whole) - len(PAYLOAD) + 9):
         compare(corpus, path, whole[:end])
-    corpus.end(least=300)
+    corpus.end(least=250)
 
 
 def test_files_of_numpy(tmp_path, record_property):
@@ -95,7 +96,7 @@ def test_files_of_numpy(tmp_path, record_property):
     for each in found:
         compare(corpus, tmp_path / "some.npy", each.read_bytes())
     seen = corpus.end(least=2)
-    assert seen["not loaded, and said so"] == len(found) - seen["read alike"]  # those of Python objects
+    assert seen["refused by both"] == len(found) - seen["read alike"]  # those of Python objects
 
 
 fields = strategies.permutations(["descr", "fortran_order", "shape"])

@@ -133,7 +133,8 @@ def heads(draw):
         parts = [('"dtype"', f'"{dtype}"'), ('"shape"', json.dumps(shape)), ('"data_offsets"', f"[{end},{end + bytes}]")]
         if draw(strategies.integers(0, 5)) == 0:
             spoil = draw(strategies.integers(0, 2))
-            parts[spoil] = (parts[spoil][0], draw([dtypes, lists(numbers, max_size=3), lists(numbers, min_size=1, max_size=3)][spoil]))
+            spoilt = [dtypes, lists(numbers, max_size=3), lists(numbers, min_size=1, max_size=3)][spoil]
+            parts[spoil] = parts[spoil][0], draw(spoilt)
         parts += draw(strategies.lists(strategies.tuples(names, anything), max_size=1))
         form = draw(strategies.integers(0, 9))
         value = f"[{','.join(each for _, each in parts[:3])}]" if form == 0 else "{" + ",".join(
@@ -142,7 +143,8 @@ def heads(draw):
         end += bytes
     if draw(strategies.booleans()):
         fields.append(('"__metadata__"', draw(strategies.one_of(
-            strategies.just("null"), objects(strategies.lists(strategies.tuples(names, strategies.just('"x"')), max_size=2)), anything))))
+            strategies.just("null"), anything,
+            objects(strategies.lists(strategies.tuples(names, strategies.just('"x"')), max_size=2))))))
     blank = strategies.sampled_from(["", " ", "\n", "\t ", "\0", "\x0b"])
     text = draw(blank) + draw(objects(strategies.permutations(fields))) + draw(blank)
     return text.encode(), end

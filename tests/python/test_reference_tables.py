@@ -35,7 +35,8 @@ def tables():
     numbers = numpy.arange(1000)
     whole = pyarrow.table({
         "id": numbers, "small": numbers.astype("int8"), "price": numbers / 7, "flag": numbers % 3 == 0,
-        "name": [f"name {each % 100}" if each % 5 else None for each in range(1000)], "blob": [b"x" * (each % 9) for each in range(1000)],
+        "name": [f"name {each % 100}" if each % 5 else None for each in range(1000)],
+        "blob": [b"x" * (each % 9) for each in range(1000)],
         "tags": pyarrow.array([[int(each), 2] if each % 3 else None for each in range(1000)], pyarrow.list_(pyarrow.int64())),
         "point": pyarrow.StructArray.from_arrays([numbers * 2, numbers * 3], ["x", "y"]),
         "pairs": pyarrow.array([[("k", i)] * (i % 3) for i in range(1000)], pyarrow.map_(pyarrow.string(), pyarrow.int64())),
@@ -228,9 +229,9 @@ def test_orc_files_that_pyarrow_writes(tmp_path, record_property):
     corpus = Corpus("ORC, files that pyarrow writes", record_property)
     path = tmp_path / "some.orc"
     for table, options in itertools.product(tables().values(), (
-            {"compression": "uncompressed"}, {"compression": "zlib", "stripe_size": 16_384}, {"compression": "snappy", "file_version": "0.11"},
-            {"compression": "zstd", "dictionary_key_size_threshold": 1.0}, {"compression": "lz4", "compression_block_size": 65_536,
-                                                                         "row_index_stride": 10_000})):
+            {"compression": "uncompressed"}, {"compression": "zlib", "stripe_size": 16_384},
+            {"compression": "snappy", "file_version": "0.11"}, {"compression": "zstd", "dictionary_key_size_threshold": 1.0},
+            {"compression": "lz4", "compression_block_size": 65_536, "row_index_stride": 10_000})):
         pyarrow.orc.write_table(table, path, **options)
         whole = path.read_bytes()
         for bytes_ in (whole, without_magic(whole), b"PAR" + whole[3:], b"PAR" + without_magic(whole)[3:]):
@@ -299,9 +300,10 @@ def arrow_tables():
     yield pyarrow.table({
         "large": pyarrow.array(["x" * (each % 5) for each in range(100)], pyarrow.large_string()), "fixed": pyarrow.array(
             [b"abc"] * 100, pyarrow.binary(3)), "kind": pyarrow.array(["a", "b"] * 50).dictionary_encode(), "nothing": pyarrow.nulls(100),
-        "half": numbers.astype("float16"), "span": pyarrow.array(range(100), pyarrow.duration("s")), "list": pyarrow.array(
-            [[each, each] for each in range(100)], pyarrow.list_(pyarrow.int32(), 2)), "wide": pyarrow.array(
-            range(100), pyarrow.decimal256(50, 3)), "deep": pyarrow.array([[[{"a": [each]}]] for each in range(100)])})
+        "half": numbers.astype("float16"), "span": pyarrow.array(range(100), pyarrow.duration("s")),
+        "list": pyarrow.array([[each, each] for each in range(100)], pyarrow.list_(pyarrow.int32(), 2)),
+        "wide": pyarrow.array(range(100), pyarrow.decimal256(50, 3)),
+        "deep": pyarrow.array([[[{"a": [each]}]] for each in range(100)])})
     for array in (pyarrow.array(["x"] * 9, pyarrow.string_view()), pyarrow.array([[1]] * 9, pyarrow.list_view(pyarrow.int8())),
                   pyarrow.UnionArray.from_sparse(pyarrow.array([0, 1], "int8"), [pyarrow.array([1, 2]), pyarrow.array(["a", "b"])]),
                   pyarrow.RunEndEncodedArray.from_arrays([3], ["a"]), pyarrow.array([["a"]]).cast(
@@ -314,8 +316,8 @@ def test_arrow_files_that_pyarrow_writes(east, tmp_path, record_property):
     corpus = Corpus("Arrow, files that pyarrow writes", record_property)
     path = tmp_path / "some.arrow"
     for table, (rows, options) in itertools.product(arrow_tables(), (
-            (10_000, {}), (300, {}), (10_000, {"metadata_version": pyarrow.ipc.MetadataVersion.V4}), (10_000, {"compression": "lz4"}),
-            (7, {"use_legacy_format": True}) if hasattr(pyarrow.ipc.IpcWriteOptions(), "use_legacy_format") else (7, {}))):
+            (10_000, {}), (300, {}), (10_000, {"metadata_version": pyarrow.ipc.MetadataVersion.V4}),
+            (10_000, {"compression": "lz4"}), (7, {"use_legacy_format": True}))):
         try:
             with pyarrow.ipc.new_file(path, table.schema, options=pyarrow.ipc.IpcWriteOptions(**options)) as writer:
                 writer.write_table(table, max_chunksize=rows)
