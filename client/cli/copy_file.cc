@@ -16,6 +16,10 @@ Move MoveOfFile(const ParsedEndpoint& source, const ParsedEndpoint& destination,
   return move;
 }
 
+std::string TypedOf(const std::string& first, size_t count) {
+  return first + (count > 1 ? " and " + std::to_string(count - 1) + " more" : "");
+}
+
 }  // namespace
 
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
@@ -31,11 +35,20 @@ Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOption
   return MoveOfFile(ends.source, ends.destination, std::move(*copied));
 }
 
+Result<Move> CopyFilesToTheirs(Client& client, const std::vector<FileToBuffer>& files,
+                               const std::string& buffers, const FileCopyOptions& options) {
+  ParsedEndpoint source;
+  source.typed = TypedOf(files.front().file.path, files.size());
+  ParsedEndpoint destination;
+  destination.typed = buffers;
+  ONECOPY_ASSIGN_OR_RETURN(FileCopy copied, CopyFilesToBuffers(client, files, options));
+  return MoveOfFile(source, destination, std::move(copied));
+}
+
 Result<Move> CopyFiles(Client& client, const std::vector<PlacedFile>& files,
                        const ParsedEndpoint& buffer, const FileCopyOptions& options) {
   ParsedEndpoint source;
-  source.typed = files.front().file.path;
-  if (files.size() > 1) source.typed += " and " + std::to_string(files.size() - 1) + " more";
+  source.typed = TypedOf(files.front().file.path, files.size());
   ONECOPY_ASSIGN_OR_RETURN(FileCopy copied,
                            CopyFilesToBuffer(client, files, buffer.ToEndpoint(), options));
   return MoveOfFile(source, buffer, std::move(copied));

@@ -14,6 +14,10 @@ namespace onecopy::cli {
 Result<Move> CopyFile(Client& client, const MoveEnds& ends, const FileCopyOptions& options,
                       int source_fd = -1);
 
+// Many files into a buffer each, by few transfers; `buffers` as they are shown.
+Result<Move> CopyFilesToTheirs(Client& client, const std::vector<FileToBuffer>& files,
+                               const std::string& buffers, const FileCopyOptions& options);
+
 // Many files into one buffer, by few transfers.
 Result<Move> CopyFiles(Client& client, const std::vector<PlacedFile>& files,
                        const ParsedEndpoint& buffer, const FileCopyOptions& options);

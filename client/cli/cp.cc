@@ -364,10 +364,13 @@ void AddCp(CLI::App& program, Command& chosen) {
 
 The index of several files is at the beginning of their buffer: 8 bytes with a length, least byte
 first, so many bytes of JSON ({"files": [{"name": "a/b", "offset": 4096, "bytes": 7}, ...]}), and
-zeros. It is written last. A buffer each is called as its file, with . for / in a folder.
+zeros. It is written last. A buffer each is called as its file, with . for / in a folder. Small files
+share requests; what is printed is the receipt of all that went one way. What in a folder is not a
+file is left out, with a line on standard error.
 
 Ctrl-C cancels the transfer and waits until nothing moves any more; a second one leaves at once.
-A file gets its name once all of it is there; a range of a file is written in place.
+A file gets its name once all of it is there; a range of a file is written in place. ./ckpt@1000 is
+a range; a file of that whole name is ./ckpt@1000@0.
 With - as DST the receipt goes to standard error.)");
   command->callback(
       [options, &chosen] { chosen = [options](Session& s) { return RunCp(s, *options); }; });

@@ -40,6 +40,11 @@ ParsedEndpoint FileEnd(const FileInSet& file) {
   return end;
 }
 
+// Whether it goes with others by one request. A policy about the way is about each file's own.
+bool MayShare(const FileInSet& file, const FileCopyOptions& options) {
+  return file.bytes > 0 && file.bytes < kLargeFile && options.policy == Policy{};
+}
+
 // "west:", ":"; the node's name.
 std::optional<std::string> NodeAlone(const std::string& typed) {
   if (typed.empty() || typed.back() != ':') return std::nullopt;
@@ -81,24 +86,51 @@ Result<Move> CopyNext(Client& client, const MoveEnds& ends, Deadline& deadline) 
   return move;
 }
 
-// One after the other; `made` is what was made for them, also where one fails.
-Status CopyAll(Session& session, Client& client, const ManyCopies& copies, const std::string& node,
-               const std::map<std::string, const FileInSet*>& by_name,
-               const FileCopyOptions& options, std::vector<BufferInfo>& made) {
+using ByName = std::map<std::string, const FileInSet*>;
+
+// A buffer for each file, with all calls under way together; `made` is what there is, also where
+// some fail.
+Status MakeBuffers(Client& client, const std::string& node, const ByName& by_name,
+                   const std::string& memory, std::vector<BufferInfo>& made) {
+  std::vector<CreateBufferRequest> requests;
+  for (const auto& [name, file] : by_name) {
+    const ParsedEndpoint source = FileEnd(*file);
+    ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, source));
+    requests.push_back({.name = name, .bytes = bytes, .memory = memory, .node = node});
+  }
+  Status failure;
+  for (Result<BufferInfo>& one : client.CreateBuffers(requests)) {
+    if (one.ok()) {
+      made.push_back(std::move(*one));
+    } else if (failure.ok()) {
+      failure = AdviseOnTaken(one.status());
+    }
+  }
+  return failure;
+}
+
+// Those that small files go to by shared requests, then the others, one after the other.
+Status CopyAll(Session& session, Client& client, const std::string& node, const ByName& by_name,
+               const FileCopyOptions& options) {
   Deadline deadline(options);
   CopySummary summary(session, node + ":");
+  std::vector<FileToBuffer> small;
   for (const auto& [name, file] : by_name) {
+    if (!MayShare(*file, options)) continue;
+    small.push_back({ToLocalFile(FileEnd(*file), true), {.node = node, .buffer = name}});
+  }
+  if (small.size() > 1) {
+    ONECOPY_ASSIGN_OR_RETURN(const FileCopyOptions now, deadline.Next());
+    ONECOPY_ASSIGN_OR_RETURN(Move move, CopyFilesToTheirs(client, small, node + ":", now));
+    summary.Add(std::move(move), small.size());
+  }
+  for (const auto& [name, file] : by_name) {
+    if (small.size() > 1 && MayShare(*file, options)) continue;
     MoveEnds ends;
     ends.source = FileEnd(*file);
     ends.destination.node = node;
     ends.destination.name = name;
     ends.destination.typed = (node.empty() ? "" : node + ":") + name;
-    if (copies.create) {
-      ONECOPY_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(client, ends.source));
-      ONECOPY_ASSIGN_OR_RETURN(BufferInfo buffer,
-                               MakeBuffer(client, ends.destination, bytes, *copies.create));
-      made.push_back(std::move(buffer));
-    }
     ONECOPY_ASSIGN_OR_RETURN(Move move, CopyNext(client, ends, deadline));
     summary.Add(std::move(move), 1);
   }
@@ -114,7 +146,7 @@ Status CopyEach(Session& session, Client& client, const ManyCopies& copies, cons
             "leave --message out, or copy all into one buffer: DST as NODE:NAME"};
   }
   // All names before the first byte.
-  std::map<std::string, const FileInSet*> by_name;
+  ByName by_name;
   for (const FileInSet& file : files) {
     ONECOPY_ASSIGN_OR_RETURN(const std::string name, BufferNameOf(file));
     const auto [other, fresh] = by_name.emplace(name, &file);
@@ -126,7 +158,9 @@ Status CopyEach(Session& session, Client& client, const ManyCopies& copies, cons
     }
   }
   std::vector<BufferInfo> made;
-  Status status = CopyAll(session, client, copies, node, by_name, options, made);
+  Status status;
+  if (copies.create) status = MakeBuffers(client, node, by_name, *copies.create, made);
+  if (status.ok()) status = CopyAll(session, client, node, by_name, options);
   if (status.ok() || copies.keep_failed) return status;
   for (const BufferInfo& each : made) status = Unmake(client, each, status);
   return status;
@@ -143,7 +177,8 @@ Status Put(Client& client, const Endpoint& buffer, const std::string& bytes, Dea
   Endpoint beginning = buffer;
   beginning.offset_bytes = 0;
   beginning.bytes = bytes.size();
-  return CopyFileToBuffer(client, {"the index", fd.get(), 0, bytes.size()}, beginning, options).status();
+  return CopyFileToBuffer(client, {"the index", fd.get(), 0, bytes.size()}, beginning, options)
+      .status();
 }
 
 // Those of a pack that go together by one request, from `first` on: as many small files as there

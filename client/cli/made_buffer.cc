@@ -68,9 +68,13 @@ Result<BufferInfo> MakeBuffer(Client& client, const ParsedEndpoint& where, uint6
   request.bytes = bytes;
   request.memory = memory;
   Result<BufferInfo> made = client.CreateBuffer(request);
-  if (made.ok() || made.status().reason() != reasons::kNameTaken) return made;
-  return Status(made.status().code(), made.status().reason(), made.status().message(),
-                "leave --create out to copy into it, choose another name, or remove that one");
+  return made.ok() ? made : AdviseOnTaken(made.status());
+}
+
+Status AdviseOnTaken(const Status& failure) {
+  if (failure.reason() != reasons::kNameTaken) return failure;
+  return {failure.code(), failure.reason(), failure.message(),
+          "leave --create out to copy into it, choose another name, or remove that one"};
 }
 
 Status Unmake(Client& client, const BufferInfo& made, const Status& why) {

@@ -69,19 +69,6 @@ Result<Endpoint> Client::PassFile(const std::string& name, int fd, int direct_fd
   return end;
 }
 
-Result<BufferInfo> Client::CreateBuffer(const CreateBufferRequest& request) {
-  ONECOPY_RETURN_IF_ERROR(CheckText("the buffer's name", request.name));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the memory", request.memory));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the node's name", request.node));
-  ONECOPY_RETURN_IF_ERROR(CheckText("the request id", request.request_id));
-  v1::CreateBufferRequest wire;
-  codec::Print(request, &wire);
-  wire.set_request_id(client::ChosenOr(request.request_id));
-  ONECOPY_ASSIGN_OR_RETURN(const v1::Buffer buffer, connection_->Call(&BufferStub::CreateBuffer,
-                                                                      wire, Patience::kUnlimited));
-  return client::Read(buffer);
-}
-
 Result<HostBuffer> Client::CreateHostBuffer(const std::string& name, uint64_t bytes,
                                             HostPages pages) {
   if (bytes == 0) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/lib/call_queue.h"
 #include "client/lib/register_cuda.h"
 #include "client/lib/registered_memory.h"
 #include "client/lib/wire.h"
@@ -17,10 +18,6 @@ namespace onecopy::client {
 namespace {
 
 using BufferStub = v1::BufferService::Stub;
-
-// Calls under way at a time, each as many times as it has passed descriptors: enough that the
-// daemon always has one, and far from what a session may have in those that are not used yet.
-constexpr size_t kUnderWay = 64;
 
 // One piece on its way: a call, or two where the first shows that only this process reaches the
 // memory.
@@ -124,21 +121,6 @@ class Registering {
   grpc::Status status_;
 };
 
-// Ends with the queue empty, which gRPC wants before it goes.
-class Queue {
- public:
-  ~Queue() {
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) continue;
-  }
-  grpc::CompletionQueue& get() { return queue_; }
-
- private:
-  grpc::CompletionQueue queue_;
-};
-
 }  // namespace
 
 std::vector<Result<BufferInfo>> RegisterAll(Connection& connection,
@@ -148,13 +130,10 @@ std::vector<Result<BufferInfo>> RegisterAll(Connection& connection,
   if (!session.ok()) return {memory.size(), Result<BufferInfo>(session.status())};
   std::vector<std::optional<Result<BufferInfo>>> outcomes(memory.size());
   std::vector<std::unique_ptr<Registering>> pieces(memory.size());
-  Queue queue;
+  CallQueue queue;
   size_t under_way = 0;
   const auto take_one = [&] {
-    void* tag = nullptr;
-    bool ok = false;
-    if (!queue.get().Next(&tag, &ok)) return;
-    auto* const ended = static_cast<Registering*>(tag);
+    auto* const ended = static_cast<Registering*>(queue.Next());
     const size_t number = ended->number();
     outcomes[number] = ended->Next(queue.get());
     if (!outcomes[number]) return;
@@ -162,7 +141,7 @@ std::vector<Result<BufferInfo>> RegisterAll(Connection& connection,
     pieces[number].reset();
   };
   for (size_t i = 0; i < memory.size(); ++i) {
-    while (under_way >= kUnderWay) take_one();
+    while (under_way >= kCallsUnderWay) take_one();
     pieces[i] = std::make_unique<Registering>(connection, **session, memory[i], i);
     if (std::optional<Status> failure = pieces[i]->Begin(queue.get())) {
       outcomes[i] = *std::move(failure);

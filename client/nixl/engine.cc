@@ -99,7 +99,13 @@ Result<std::unique_ptr<Engine>> Engine::Create(const abi::InitParameters& init) 
 }
 
 Engine::Engine(const abi::InitParameters& init, std::unique_ptr<Core> core)
-    : abi::Engine(init), core_(std::move(core)), workers_(kWorkers) {}
+    : abi::Engine(init),
+      core_(std::move(core)),
+      outbox_(workers_,
+              [this](const std::string& to, const std::string& message) {
+                return Judge(to, Send(to, message));
+              }),
+      workers_(kWorkers) {}
 
 Engine::~Engine() {
   std::vector<std::shared_ptr<Posting>> running;
@@ -218,8 +224,9 @@ Outcome Engine::Post(const abi::Operation& /*operation*/, const abi::TransferLis
     if (request->posting != nullptr && !request->posting->Outcome()) return Outcome::kStillActive;
     Posting::Afterwards afterwards;
     if (options != nullptr && options->has_notification) {
+      // Behind those that were left to be sent before.
       afterwards.then = [this, agent, message = options->notification] {
-        return Send(agent, message);
+        return outbox_.Send(agent, message);
       };
     }
     afterwards.judge = [this, agent](const Status& failure) { return Judge(agent, failure); };
@@ -343,7 +350,10 @@ Outcome Engine::TakeNotifications(abi::Notifications& out) {
 
 Outcome Engine::Notify(const std::string& to, const std::string& message) const {
   return Guarded("notifying", [&] {
-    return Say("a notification for agent " + to, Judge(to, Send(to, message)));
+    const Result<AgentPlace> place = Find(to);
+    const Status gone = place.ok() ? core_->presence.Known(*place) : place.status();
+    if (!gone.ok()) return Say("a notification for agent " + to, gone);
+    return OutcomeFor(outbox_.Post(to, message));
   });
 }
 

@@ -13,6 +13,7 @@
 #include "client/nixl/mailbox.h"
 #include "client/nixl/memories.h"
 #include "client/nixl/order.h"
+#include "client/nixl/outbox.h"
 #include "client/nixl/posting.h"
 #include "client/nixl/presence.h"
 #include "client/nixl/session.h"
@@ -25,7 +26,8 @@
 namespace onecopy::nixl {
 
 // Thread-safe, whatever NIXL's own locking. No call throws, and none waits for a transfer but
-// Release and Deregister. Failures are told by Say.
+// Release and Deregister; Notify waits for nothing, and a failure of it is told by the next one for
+// that agent. Failures are told by Say.
 class Engine final : public abi::Engine {
  public:
   // Connects to the daemon of this node. As Client::Connect, and ParseSettings.
@@ -90,6 +92,7 @@ class Engine final : public abi::Engine {
 
   // NOT_FOUND (PEER_NOT_FOUND) where none of its metadata was loaded.
   Result<AgentPlace> Find(const std::string& agent) const;
+  // Delivers a notification.
   Status Send(const std::string& agent, const std::string& message) const;
   // What something with that agent failed with, or OWNER_DIED where it has gone. May block.
   Status Judge(const std::string& agent, const Status& failure) const;
@@ -103,6 +106,7 @@ class Engine final : public abi::Engine {
   static constexpr size_t kLeastSweep = 64;
   mutable std::vector<std::weak_ptr<Posting>> postings_ ONECOPY_GUARDED_BY(mutex_);
   mutable size_t sweep_at_ ONECOPY_GUARDED_BY(mutex_) = kLeastSweep;  // of postings_
+  mutable Outbox outbox_;
   mutable Workers workers_;  // last: it waits for what uses the rest
 };
 

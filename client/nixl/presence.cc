@@ -21,12 +21,20 @@ constexpr std::array<std::string_view, 6> kDoubtful = {
 
 void Presence::Met(const AgentPlace& place) {
   const MutexLock lock(mutex_);
-  agents_[place.mailbox] = {true, {}};
+  agents_[place.mailbox] = {.met = true};
 }
 
 void Presence::Forget(const AgentPlace& place) {
   const MutexLock lock(mutex_);
   agents_.erase(place.mailbox);
+}
+
+Status Presence::Known(const AgentPlace& place) const {
+  const MutexLock lock(mutex_);
+  const auto agent = agents_.find(place.mailbox);
+  if (agent == agents_.end() || !agent->second.gone) return OkStatus();
+  return {Code::kAborted, reasons::kOwnerDied, "the other agent has gone with its process",
+          "load the metadata of the agent that takes its place"};
 }
 
 bool Presence::IsDoubtful(const Status& failure) {
@@ -50,7 +58,9 @@ Status Presence::Judge(Client& client, const AgentPlace& place, Status failure) 
   const bool overdue = IsOverdue(place);
   {
     const MutexLock lock(mutex_);
-    if (!agents_[place.mailbox].met) return failure;
+    Agent& agent = agents_[place.mailbox];
+    if (!agent.met) return failure;
+    agent.gone = gone;
   }
   if (!gone && !overdue) return failure;
   return {Code::kAborted, reasons::kOwnerDied,

@@ -25,6 +25,9 @@ class Presence {
   void Met(const AgentPlace& place);
   void Forget(const AgentPlace& place);
 
+  // OWNER_DIED where Judge has seen that the agent has gone with its process.
+  Status Known(const AgentPlace& place) const;
+
   // Whether that is one of the failures which Judge looks into.
   static bool IsDoubtful(const Status& failure);
 
@@ -36,13 +39,14 @@ class Presence {
   using Clock = std::chrono::steady_clock;
   struct Agent {
     bool met = false;
+    bool gone = false;
     Clock::time_point missed = {};  // when it was first not there; nothing: it was there last
   };
 
   // Whether it has not been there for longer than kPatience, now that it is not.
   bool IsOverdue(const AgentPlace& place);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::string, Agent> agents_ ONECOPY_GUARDED_BY(mutex_);  // by mailbox
 };
 

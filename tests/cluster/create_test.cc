@@ -168,7 +168,8 @@ TEST_CASE("several files and folders go into a buffer each, called as they are")
   Write(folder + "/layers/0.bin", Payload(2000, 2));
   const std::string alone = Write(pair.east.folder() / "config.json", "{}");
   const Json done = pair.east.Do({"cp", folder, alone, "west:", "--create"});
-  CHECK(done.at("copies").size() == 3);
+  REQUIRE(done.at("copies").size() == 1);
+  CHECK(done.at("copies")[0].at("files") == 3);
   CHECK(Contents(pair.west, "a.bin") == Payload(1000, 1));
   CHECK(Contents(pair.west, "layers.0.bin") == Payload(2000, 2));
   CHECK(Contents(pair.west, "config.json") == "{}");
@@ -260,13 +261,19 @@ TEST_CASE("a copy of several files that fails takes back every buffer that it ma
   const std::string folder = pair.east.folder() / "model";
   Write(folder + "/a.bin", Payload(1000, 1));
   Write(folder + "/b.bin", Payload(1000, 2));
-  Write(folder + "/c.bin", "");  // last, and no buffer is made for nothing
-  CheckRefused(pair.east.Run({"cp", folder, "west:", "--create"}), 2, "INVALID_ARGUMENT",
-               "BAD_SIZE");
-  CHECK(BuffersOf(pair.west) == 0);
+  Write(folder + "/c.bin", Payload(1000, 3));
+  pair.west.Do({"buffer", "create", "b.bin", "--size", "1000"});
+  CheckRefused(pair.east.Run({"cp", folder, "west:", "--create"}), 2, "ALREADY_EXISTS",
+               "NAME_TAKEN");
+  CHECK(BuffersOf(pair.west) == 1);
+  CheckRefused(pair.east.Run({"cp", folder, "west:", "--create", "--keep-failed"}), 2,
+               "ALREADY_EXISTS", "NAME_TAKEN");
+  CHECK(BuffersOf(pair.west) == 3);
+  // No buffer is made for nothing, nor any beside it.
+  Write(folder + "/d.bin", "");
   CheckRefused(pair.east.Run({"cp", folder, "west:", "--create", "--keep-failed"}), 2,
                "INVALID_ARGUMENT", "BAD_SIZE");
-  CHECK(BuffersOf(pair.west) == 2);
+  CHECK(BuffersOf(pair.west) == 3);
 }
 
 TEST_CASE("the message of several files comes once, after their index") {

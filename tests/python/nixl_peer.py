@@ -91,6 +91,21 @@ class Peer:
         self.notifications(1)
         return int(self.memory.bytes[0])
 
+    def write(self, agent, address, value):
+        """A byte of that value into another agent's memory: the last state, or what the failure is called."""
+        self.memory.bytes[0] = value
+        local = self.agent.get_xfer_descs([(self.memory.address, 1, 0)], "DRAM")
+        remote = self.agent.get_xfer_descs([(address, 1, 0)], "DRAM")
+        try:
+            handle = self.agent.initialize_xfer("WRITE", local, remote, agent)
+            state = self.agent.transfer(handle)
+            while state == "PROC":
+                state = self.agent.check_xfer_state(handle)
+            self.agent.release_xfer_handle(handle)
+        except Exception as failure:  # NIXL has a class for each number
+            return str(failure)
+        return state
+
     def notify(self, agent, text):
         self.agent.send_notif(agent, text.encode())
 

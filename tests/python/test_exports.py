@@ -54,6 +54,33 @@ def test_an_array_goes_into_a_file_of_another_node_and_back(exporting):
     assert [each.name for each in data.iterdir()] == ["new"]
 
 
+def test_no_name_is_repaired_into_another(exporting):
+    """What Python writes with surrogates is no UTF-8, and `bad?` is another file."""
+    node, data = exporting
+    (data / "bad?").write_bytes(b"kept")
+    array = some(16)
+    for name in (os.fsdecode(b"bad\xff"), "bad\ud800"):
+        path = f"far:{data}/{name}"
+        calls = [lambda: node.transfer(array, path), lambda: node.transfer(path, array), lambda: node.explain(array, path),
+                 lambda: node.transfer(array, array.copy(), path=name), lambda: node.buffer(name), lambda: node.create(name, 1)]
+        for number, call in enumerate(calls):
+            with pytest.raises(onecopy.Error) as failure:
+                call()
+            assert failure.value.reason == "BAD_NAME", number
+    assert (data / "bad?").read_bytes() == b"kept"
+
+
+def test_a_file_here_whose_name_is_not_utf8_is_that_one(exporting, tmp_path):
+    node, _ = exporting
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff")
+    array = some(1000)
+    node.copy_to_file(array, path)
+    assert os.listdir(os.fsencode(tmp_path)) == [b"bad\xff"]
+    back = np.zeros_like(array)
+    node.copy_from_file(path, back)
+    assert (back == array).all()
+
+
 def test_ranges_of_a_file_of_another_node_are_written_in_place(exporting):
     node, data = exporting
     array = some(4096)

@@ -75,10 +75,10 @@ class Other:
 class Mine:
     """This process's agent, with as much memory."""
 
-    def __init__(self, name, run_dir, size=BYTES):
+    def __init__(self, name, run_dir, size=BYTES, **settings):
         from nixl_cu13._api import nixl_agent, nixl_agent_config
         self.agent = nixl_agent(name, nixl_agent_config(backends=[]))
-        self.agent.create_backend("ONECOPY", {"run_dir": str(run_dir)})
+        self.agent.create_backend("ONECOPY", {"run_dir": str(run_dir), **settings})
         self.memory = numpy.zeros(size, dtype=numpy.uint8)
         self.held = self.agent.register_memory([(self.memory.ctypes.data, size, 0, "")], "DRAM")
 
@@ -138,7 +138,7 @@ def test_the_folder_has_nixls_own_plugins_too(mine, plugin_dir):
     assert {"ONECOPY", "UCX"} <= set(mine.agent.get_plugin_list())
     assert mine.agent.get_plugin_mem_types("ONECOPY") == ["DRAM", "VRAM"] or set(
         mine.agent.get_plugin_mem_types("ONECOPY")) == {"DRAM_SEG", "VRAM_SEG"}
-    assert set(mine.agent.get_plugin_params("ONECOPY")) == {"run_dir", "at_most", "path", "grant_to"}
+    assert set(mine.agent.get_plugin_params("ONECOPY")) == {"run_dir", "at_most", "path", "checksum", "grant_to"}
     assert (plugin_dir / "libplugin_ONECOPY.so").exists()
 
 
@@ -203,9 +203,67 @@ def test_an_agent_whose_process_died(mine, pair):
     handle = mine.prepare("WRITE", gone)
     assert mine.finish(handle) == "DONE"
     gone.kill()
-    failed = _failure(lambda: mine.finish(handle))
-    assert failed
+    # By which its users evict it, as they do with UCX.
+    assert "REMOTE_DISCONNECT" in _failure(lambda: mine.finish(handle))
+    assert "REMOTE_DISCONNECT" in _failure(lambda: mine.agent.send_notif("gone", b"hello") or "DONE")
     mine.agent.release_xfer_handle(handle)
+
+
+def test_equal_descriptors(mine, other):
+    """The core gives the handle of one of them back twice, and that of another never."""
+    memory = numpy.zeros(BYTES, dtype=numpy.uint8)
+    one = (memory.ctypes.data, BYTES, 0, "")
+    both = mine.agent.register_memory([one, one], "DRAM")
+    again = mine.agent.register_memory([one], "DRAM")
+    mine.agent.deregister_memory(both)
+    mine.agent.deregister_memory(again)
+    mine.fill(11)
+    assert mine.run("WRITE", other) == "DONE"
+    assert other.digest() == digest(mine.memory)
+
+
+def test_descriptors_without_bytes(mine, other):
+    held = mine.agent.register_memory([(mine.memory.ctypes.data, 0, 0, "")], "DRAM")
+    assert len(mine.agent.get_agent_metadata()) > 0
+    assert mine.run("WRITE", other, [(0, 0, 0), (8, 16, 0)], note=b"nothing") == "DONE"
+    assert other.notifications(1) == [["mine", "nothing"]]
+    mine.fill(12)
+    assert mine.run("WRITE", other, [(0, 0, 0), (8, 16, 32), (0, 0, 0)]) == "DONE"
+    mine.agent.deregister_memory(held)
+
+
+def test_memory_that_is_deregistered_is_left_alone(mine, other, pair):
+    near = Other("near", pair.east.run_dir)
+    near.load(mine.agent.get_agent_metadata().hex())
+    assert near.write("mine", mine.memory.ctypes.data, 7) == "DONE"
+    assert mine.memory[0] == 7
+    mine.agent.deregister_memory(mine.held)
+    assert near.write("mine", mine.memory.ctypes.data, 8) != "DONE"
+    assert mine.memory[0] == 7
+    mine.held = mine.agent.register_memory([(mine.memory.ctypes.data, BYTES, 0, "")], "DRAM")
+    near.close()
+
+
+def test_checksums_are_compared_where_that_is_set(pair, other):
+    mine = Mine("summing", pair.east.run_dir, checksum="true")
+    mine.fill(13)
+    assert mine.run("WRITE", other) == "DONE"
+    assert other.digest() == digest(mine.memory)
+    with onecopy.connect(pair.east.run_dir) as node:
+        assert node.transfers()[0].receipt.checksum.verified
+    mine.close()
+
+
+def test_no_folder_that_others_can_make_is_trusted(tmp_path):
+    """A service without HOME, and a cache in which somebody else may write."""
+    command = [onecopy.program(), "nixl-plugin-dir"]
+    alone = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
+    assert alone.returncode == 7 and "--cache" in alone.stderr and not alone.stdout
+    assert not pathlib.Path("/tmp/.cache/onecopy/nixl").exists()
+    tmp_path.chmod(0o777)
+    shared = subprocess.run([*command, "--cache", tmp_path / "cache"], capture_output=True, text=True, check=False)
+    assert shared.returncode == 4 and "ACCESS_DENIED" in shared.stderr and not shared.stdout
+    assert not (tmp_path / "cache").exists()
 
 
 def _failure(call):

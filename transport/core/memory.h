@@ -45,6 +45,9 @@ class Memory : public Copier {
   // A client's memory. INVALID_ARGUMENT (BAD_HANDLE) for what is not what the request says it is.
   virtual Result<std::unique_ptr<Region>> Import(const ImportRequest& request) = 0;
 
+  // Whether Import neither blocks nor asks a driver: no thread has to wait for it.
+  virtual bool imports_at_once() const { return false; }
+
   // A slab for a client whose library copies memory of its process by itself, of which Import then
   // makes regions. `share` makes a region one that may be used long. May block. NOT_APPLICABLE for
   // a memory that needs none; RESOURCE_EXHAUSTED.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "onecopy/result.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {

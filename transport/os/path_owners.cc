@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "onecopy/reasons.h"
+#include "onecopy/result.h"
 #include "transport/os/error.h"
 
 namespace onecopy::os {

@@ -166,8 +166,14 @@ void Buffers::Register(const Principal& who, const RegisterBufferRequest& reques
       std::to_string(request.region) + " " + std::to_string(request.more.size()) +
       (request.read_only ? " read only" : "") + (request.keep_arrivals ? " keep" : "");
   Make(
-      {request.request_id, content, request.validate_only, who.administrator, who.session,
-       OwnerOf(who)},
+      {request.request_id,
+       content,
+       request.validate_only,
+       who.administrator,
+       who.session,
+       OwnerOf(who),
+       {},
+       memory->imports_at_once()},
       std::move(draft), WorkerFor(memory->kind(), *device),
       [memory, import = std::move(import), fd = std::move(*fd), dmabuf = std::move(*dmabuf),
        more = std::move(more)]() mutable {
@@ -218,29 +224,30 @@ void Buffers::Make(Params params, Buffer draft, const std::string& worker, MakeR
   making_.insert(name);
   const auto took = std::make_shared<std::chrono::nanoseconds>();
   const WorkQueue queue(worker, who);
-  context_.workers.Run<std::unique_ptr<Region>>(
-      queue,
-      [make = UnlessGone(params.session, std::move(make)), took]() mutable {
-        const auto begun = std::chrono::steady_clock::now();
-        auto region = make();
-        *took = std::chrono::steady_clock::now() - begun;
-        return region;
-      },
-      [this, name, queue, took, draft = std::move(draft), validate_only = params.validate_only,
-       reply = std::move(reply)](Result<std::unique_ptr<Region>> region) mutable {
-        making_.erase(name);
-        log::Debug("memory of a buffer",
-                   {{"buffer", name},
-                    {"form", draft.form.empty() ? "own" : draft.form},
-                    {"took_us", std::to_string(took->count() / 1000)},
-                    {"outcome", region.ok() ? "OK" : region.status().reason()}});
-        if (!region.ok()) return reply(region.status());
-        if (!validate_only) return reply(Add(std::move(draft), std::move(*region), queue));
-        draft.region = context_.workers.Share(queue, std::move(*region));
-        BufferInfo info = Describe(draft);
-        info.id.clear();
-        reply(std::move(info));
-      });
+  auto made = [make = UnlessGone(params.session, std::move(make)), took]() mutable {
+    const auto begun = std::chrono::steady_clock::now();
+    auto region = make();
+    *took = std::chrono::steady_clock::now() - begun;
+    return region;
+  };
+  Reply<std::unique_ptr<Region>> add = [this, name, queue, took, draft = std::move(draft),
+                                        validate_only = params.validate_only,
+                                        reply = std::move(reply)](
+                                           Result<std::unique_ptr<Region>> region) mutable {
+    making_.erase(name);
+    log::Debug("memory of a buffer", {{"buffer", name},
+                                      {"form", draft.form.empty() ? "own" : draft.form},
+                                      {"took_us", std::to_string(took->count() / 1000)},
+                                      {"outcome", region.ok() ? "OK" : region.status().reason()}});
+    if (!region.ok()) return reply(region.status());
+    if (!validate_only) return reply(Add(std::move(draft), std::move(*region), queue));
+    draft.region = context_.workers.Share(queue, std::move(*region));
+    BufferInfo info = Describe(draft);
+    info.id.clear();
+    reply(std::move(info));
+  };
+  if (params.at_once) return add(made());
+  context_.workers.Run<std::unique_ptr<Region>>(queue, std::move(made), std::move(add));
 }
 
 Buffers::MakeRegion Buffers::UnlessGone(const SessionId& session, MakeRegion make) const {

@@ -145,6 +145,7 @@ class Buffers {
     SessionId session;  // who waits for it
     Owner payer;
     TakeRoom take_room = {};
+    bool at_once = false;  // no worker has to make the region
   };
   // Common to both ways of making a buffer: reserves the name, makes the region on the worker, and
   // adds it.

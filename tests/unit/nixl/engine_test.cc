@@ -253,6 +253,17 @@ TEST_CASE("an agent that has gone is told as gone, by transfers and notification
   f.their_memory = EngineFixture::Register(*f.two, f.theirs);
 }
 
+TEST_CASE("a notification that did not arrive is told by one of the next") {
+  EngineFixture f;
+  f.two.reset();
+  CHECK(f.one->Notify("two", "left to be sent") == Outcome::kSuccess);
+  Outcome told = Outcome::kSuccess;
+  while ((told = f.one->Notify("two", "again")) == Outcome::kSuccess) std::this_thread::yield();
+  CHECK(told == Outcome::kRemoteDisconnected);
+  f.two = MakeEngine("two", f.folder.path().string());
+  f.their_memory = EngineFixture::Register(*f.two, f.theirs);
+}
+
 TEST_CASE("only an agent that was met has gone, and not for as long as its daemon may be back") {
   const TempFolder folder;
   const ServedCluster daemon{folder.path().string()};

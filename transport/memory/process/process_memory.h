@@ -30,6 +30,7 @@ class ProcessMemory final : public Memory {
   // Forms "process" and "process-gpu": FAILED_PRECONDITION (NOT_APPLICABLE) without a slab. That
   // the memory is there, and is the client's, the client's library alone can tell, when it copies.
   Result<std::unique_ptr<Region>> Import(const ImportRequest& request) override;
+  bool imports_at_once() const override { return true; }
   Result<std::shared_ptr<ClientSlab>> OpenSlab(const ShareRegion& share) override;
   // Between such memory and host memory.
   bool Copies(const Place& from, const Place& to) const override;

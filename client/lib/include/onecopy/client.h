@@ -110,6 +110,9 @@ class Client {
   // ALREADY_EXISTS (NAME_TAKEN), RESOURCE_EXHAUSTED, or the reason why the memory is not viable;
   // PERMISSION_DENIED (NOT_OWNER) on a node where users of this one may make none.
   Result<BufferInfo> CreateBuffer(const CreateBufferRequest& request);
+  // The same of each, with many of the calls under way together: what each came to, in their order.
+  // One that fails changes nothing for the others.
+  std::vector<Result<BufferInfo>> CreateBuffers(const std::vector<CreateBufferRequest>& requests);
 
   // Memory of this process, made to be shared, zeroed. `name` empty: the daemon chooses one. It has
   // all of its pages when this returns, unless `pages` says that only some will ever be of use:

@@ -105,6 +105,19 @@ Result<FileCopy> CopyFilesToBuffer(Client& client, std::span<const PlacedFile> f
                                    const Endpoint& destination,
                                    const FileCopyOptions& options = {});
 
+// A file of this length, which is something, and the buffer that it goes to the beginning of.
+struct FileToBuffer {
+  LocalFile file = {};
+  Endpoint buffer = {};
+};
+
+// Many small files into a buffer each, all of one node, by few transfers: each carries as many as a
+// window and a request take. One receipt for all; its checksum is the last transfer's. Blocks, and
+// fails like CopyFileToBuffer; INVALID_ARGUMENT (BAD_ARGUMENT) for a file that a window does not
+// take. After a failure some buffers may have got theirs.
+Result<FileCopy> CopyFilesToBuffers(Client& client, std::span<const FileToBuffer> files,
+                                    const FileCopyOptions& options = {});
+
 // Writes a new file, or a regular file that is given without range, under a temporary name beside
 // it, or none where the file system can do that, and gives it its name in the end: after a failure,
 // or where this process is killed, nothing has changed. It takes after an existing file: mode,
