@@ -22,9 +22,9 @@ class SmallServer : public std::enable_shared_from_this<SmallServer> {
     ByteRange from;  // the key's bytes, in the source's buffer
     RegionRef into;  // registered with the link
     ByteRange to;    // what the owner may name of the destination's buffer
-    uint64_t to_base = 0;  // where that buffer begins in there
     uint64_t most_bytes = 0;
     std::shared_ptr<void> held;  // goes with the server
+    uint64_t to_base = 0;        // where the destination's buffer begins in what it is a part of
   };
 
   // Any thread: listens from now on.

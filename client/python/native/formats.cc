@@ -1,13 +1,12 @@
 #include "client/python/native/formats.h"
 
-#include <nanobind/stl/string.h>
-
 #include <string>
 #include <string_view>
 
 #include "client/formats/safetensors.h"
 #include "client/formats/safetensors_index.h"
 #include "client/python/native/errors.h"
+#include "client/python/native/text.h"
 
 namespace onecopy::python {
 

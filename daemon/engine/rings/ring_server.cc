@@ -135,9 +135,9 @@ void RingServer::Serve(const std::shared_ptr<Push>& push, Result<RemoteRoute> ro
                                     .from = {*route->source.offset_bytes, *route->source.bytes},
                                     .into = std::move(push->into),
                                     .to = push->to,
-                                    .to_base = push->to_base,
                                     .most_bytes = ring::kMaxBytes,
-                                    .held = ReleasedOn(loop, std::move(route->range))};
+                                    .held = ReleasedOn(loop, std::move(route->range)),
+                                    .to_base = push->to_base};
   const Status ready = needs_.openings.Ready(
       push->answer.opening,
       [&loop, server = pipeline::SmallServer::Start(std::move(way))](const Status& why, Task done) {

@@ -115,9 +115,9 @@ Counted CopiesOf(EngineCluster& cluster, const std::string& source, const std::s
   REQUIRE_OK(cluster["west"].CreateBuffer(bob, "b", kBytes));
   TransferRequest request = Request(source, destination);
   request.policy.path_glob = path;
-  const Ledger before = Ledger::Now();
+  const testing::Ledger before = testing::Ledger::Now();
   auto copied = cluster["east"].Copy(alice, request);
-  const Ledger moved = Ledger::Now() - before;
+  const testing::Ledger moved = testing::Ledger::Now() - before;
   REQUIRE_OK(copied);
   INFO(copied->error.ToString());
   REQUIRE(copied->state == TransferState::kSucceeded);
@@ -220,7 +220,7 @@ TEST_CASE("what processors copy of a file is what its steps say") {
   FileCopier copier("east");
   auto route = copier.Prepare(from, to);
   REQUIRE_OK(route);
-  const Ledger before = Ledger::Now();
+  const testing::Ledger before = testing::Ledger::Now();
   std::promise<StepList> ended;
   (*route)->Copy(0, 0, kBytes, [&](const Status& status, const StepList& steps) {
     CHECK(status.ok());
@@ -229,6 +229,6 @@ TEST_CASE("what processors copy of a file is what its steps say") {
   const StepList steps = ended.get_future().get();
   const auto by_cpu = std::count_if(steps->begin(), steps->end(),
                                     [](const Step& step) { return step.by == "cpu"; });
-  CHECK((Ledger::Now() - before).Copies(kBytes) == static_cast<double>(by_cpu));
+  CHECK((testing::Ledger::Now() - before).Copies(kBytes) == static_cast<double>(by_cpu));
   CHECK(to->address()[kBytes - 1] == std::byte{'f'});
 }
