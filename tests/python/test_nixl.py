@@ -249,8 +249,7 @@ def test_checksums_are_compared_where_that_is_set(pair, other):
     mine.fill(13)
     assert mine.run("WRITE", other) == "DONE"
     assert other.digest() == digest(mine.memory)
-    with onecopy.connect(pair.east.run_dir) as node:
-        assert node.transfers()[0].receipt.checksum.verified
+    assert onecopy.connect(pair.east.run_dir).transfers()[0].receipt.checksum.verified
     mine.close()
 
 

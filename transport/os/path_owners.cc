@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -25,16 +26,17 @@ namespace {
 constexpr int kMostLinksOnPath = 40;  // as the kernel's own limit
 constexpr uid_t kNobody = 65534;      // as the kernel shows users without a number here
 
-bool RootIsMapped() {
+// Whether every user of the machine has a number here: then nobody is a user like others.
+bool SeesAllUsers() {
   std::ifstream map("/proc/self/uid_map");
-  for (uint64_t inside = 0, outside = 0, count = 0; map >> inside >> outside >> count;) {
-    if (inside == 0 && count > 0) return true;
-  }
-  return false;
+  uint64_t inside = 0;
+  uint64_t outside = 0;
+  uint64_t count = 0;
+  return map >> inside >> outside >> count && count >= std::numeric_limits<uid_t>::max();
 }
 
 bool IsTrusted(uid_t owner) {
-  return owner == 0 || owner == ::geteuid() || (owner == kNobody && !RootIsMapped());
+  return owner == 0 || owner == ::geteuid() || (owner == kNobody && !SeesAllUsers());
 }
 
 bool OthersMayWrite(const struct stat& folder) {

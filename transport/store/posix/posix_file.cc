@@ -1,5 +1,7 @@
 #include "transport/store/posix/posix_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -128,9 +130,18 @@ void PosixFile::Commit(const StopFlag& stop, UniqueFunction<void(Status)> done) 
         [self, shared, status = std::move(status)]() mutable { (*shared)(std::move(status)); });
   };
   if (!request_.commit) return finish(OkStatus());
-  const bool waits = lane_->Wait(
-      [self = shared_from_this(), finish, stop] { finish(self->request_.commit(*stop)); });
+  const bool waits = lane_->Wait([self = shared_from_this(), finish, stop] {
+    const Status length = self->SetLength();
+    finish(length.ok() ? self->request_.commit(*stop) : length);
+  });
   if (!waits) finish(Lane::NoThread());
+}
+
+Status PosixFile::SetLength() const {
+  if (!request_.is_new || ::ftruncate(request_.fd, static_cast<off_t>(written_to_)) == 0) {
+    return OkStatus();
+  }
+  return os::ErrnoStatus(errno, "cutting " + request_.name + " to what was written");
 }
 
 void PosixFile::Move(bool write, uint64_t offset, Span span, Done done) {
@@ -154,6 +165,9 @@ void PosixFile::Begin(PieceRef piece) {
         PassOf({}, nullptr));
   }
   if (span.bytes == 0) return piece->done(OkStatus(), PassOf({}, nullptr));
+  if (piece->write) {
+    written_to_ = std::max<uint64_t>(written_to_, piece->offset + span.bytes);
+  }
   if (BeginRuns(piece)) return;
   if (!waiting_.empty() || !Admit(piece)) waiting_.push_back(std::move(piece));
 }

@@ -75,6 +75,8 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   void Continued(const PieceRef& piece, int64_t result);
   void End(const PieceRef& piece, Status status);
   std::string WhoMoved() const;
+  // Of a new file, which may have been made longer than what has come: as whoever asked had said.
+  Status SetLength() const;
   Status Short(const Piece& piece) const;
   Status Failure(int error, const Piece& piece) const;
   // Which way it goes now, and with which others: pieces of two groups are never under way
@@ -96,6 +98,7 @@ class PosixFile final : public StoreFile, public std::enable_shared_from_this<Po
   const bool tries_who_;                  // or are made by either
   std::atomic<double> direct_to_cached_;  // as measured; 0: not known
   std::atomic<double> threads_to_ring_;   // likewise, where that is of interest
+  std::atomic<uint64_t> written_to_ = 0;  // where the last byte ends that is written
   std::atomic<uint64_t> in_holes_ = 0;    // bytes that were not written, as they are zero
   // The lane's thread.
   const Known known_;  // goes after the turns
