@@ -68,7 +68,7 @@ class Town {
   }
 
   // Beside its buffers' and slots' memory, which is files'.
-  uint64_t Grown() const {
+  uint64_t Grown() {
     const uint64_t now = OwnBytes(west.process().pid());
     return now - std::min(now, at_start_);
   }
@@ -145,7 +145,7 @@ double Worst(const Times& beside, const Times& alone) {
 }
 
 // Bytes that the daemon keeps for anybody but the victim and root, beside what is to last.
-uint64_t Kept(const Node& node) {
+uint64_t Kept(Node& node) {
   uint64_t bytes = 0;
   for (const Json& account : node.Do({"node", "show"}).at("accounts")) {
     const std::string payer = account.at("payer");
@@ -160,7 +160,7 @@ uint64_t Kept(const Node& node) {
   return bytes;
 }
 
-void CheckGivenBack(const Town& town) {
+void CheckGivenBack(Town& town) {
   const Clock::time_point begun = Clock::now();
   WaitUntil("everything is given back", [&] {
     return Kept(town.west) == 0 && town.Grown() < kBudget / 4;
@@ -182,7 +182,7 @@ void AwaitFull(const Flood& flood, bool fills) {
 
 // The victim takes three times what it takes alone at most. Where that is because the machine is
 // busy, alone is while another daemon is asked for the same.
-void CheckBeside(const Town& town, const Times& alone, const Case& here,
+void CheckBeside(Town& town, const Times& alone, const Case& here,
                  const Case& there) {
   constexpr double kMost = 3;
   constexpr int kTries = 3;
